@@ -1,0 +1,89 @@
+//! What a call used and cost, noted exactly once however the call ended.
+
+use std::sync::Arc;
+
+use gw_wire::money::Money;
+use gw_wire::usage::Usage;
+
+use crate::call::CallLog;
+use crate::metrics::Metrics;
+use crate::plan::Candidate;
+
+/// The open account of one call. Dropped before it is settled, it notes that the client went away.
+#[derive(Debug)]
+pub(crate) struct Account {
+    log: Arc<CallLog>,
+    metrics: Arc<Metrics>,
+    operation: &'static str,
+    settled: bool,
+}
+
+impl Account {
+    pub(crate) fn open(log: Arc<CallLog>, metrics: Arc<Metrics>, operation: &'static str) -> Self {
+        Self { log, metrics, operation, settled: false }
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Notes the number of upstream calls so far.
+    pub(crate) fn attempts(&self, count: usize) {
+        self.log.note(|record| record.attempts = u32::try_from(count).unwrap_or(u32::MAX));
+    }
+
+    /// Notes when the first content of a stream came.
+    pub(crate) fn first_token(&self, candidate: &Candidate, millis: u64) {
+        candidate.metrics.first_token_after(millis);
+        self.log.note(|record| record.ttft_ms = Some(millis));
+    }
+
+    /// The call was answered in full.
+    pub(crate) fn served(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
+        if self.close("ok") {
+            self.metrics.served(&candidate.metrics, usage, cost);
+            self.used(candidate, usage, cost);
+        }
+    }
+
+    /// The call failed with this code; nothing was used.
+    pub(crate) fn failed(&mut self, code: &'static str) {
+        self.close(code);
+    }
+
+    /// A stream was cut short after some tokens, by the upstream, a clock or the client.
+    pub(crate) fn cut(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>, code: &'static str) {
+        if self.close(code) {
+            self.metrics.failed(&candidate.metrics, code);
+            self.metrics.used(&candidate.metrics, usage, cost);
+            self.used(candidate, usage, cost);
+        }
+    }
+
+    fn used(&self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
+        self.log.note(|record| {
+            record.model = Some(Arc::clone(&candidate.model.id));
+            record.provider = Some(Arc::clone(&candidate.model.provider));
+            record.prompt_tokens = usage.prompt;
+            record.completion_tokens = usage.completion;
+            record.estimated = usage.estimated;
+            record.cost = cost.unwrap_or_default();
+            record.fallback = candidate.is_fallback;
+        });
+    }
+
+    fn close(&mut self, code: &'static str) -> bool {
+        if std::mem::replace(&mut self.settled, true) {
+            return false;
+        }
+        self.log.note(|record| record.status = Some(code));
+        self.metrics.outcome(self.operation, code);
+        true
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.close("client_closed_request");
+    }
+}

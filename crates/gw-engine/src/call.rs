@@ -1,0 +1,89 @@
+//! What the edge hands to the engine with a request, and what it gets back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gw_wire::money::Money;
+use http::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
+
+use crate::auth::Caller;
+use crate::stream::EventStream;
+
+/// What is known of a request besides its body.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// `req_…`.
+    pub request_id: Arc<str>,
+    /// Who asks.
+    pub caller: Caller,
+    /// When the request was accepted: the zero of every latency.
+    pub accepted: Instant,
+    /// Where the outcome is noted for the log line.
+    pub log: Arc<CallLog>,
+    /// Silence before a keep-alive comment; None = never.
+    pub keepalive: Option<Duration>,
+}
+
+/// The outcome of a call, filled exactly once when the call is over, however it ended.
+#[derive(Debug, Default)]
+pub struct CallLog(Mutex<CallRecord>);
+
+/// What the log line says of a generation request.
+#[derive(Clone, Debug, Default)]
+pub struct CallRecord {
+    /// Catalogue id that served, else the requested one.
+    pub model: Option<Arc<str>>,
+    /// Its provider.
+    pub provider: Option<Arc<str>>,
+    /// `"ok"` or a code of CONTRACT 1.3.
+    pub status: Option<&'static str>,
+    /// Prompt tokens.
+    pub prompt_tokens: u64,
+    /// Generated tokens.
+    pub completion_tokens: u64,
+    /// True when the tokens are our own estimate.
+    pub estimated: bool,
+    /// Cost of the successful attempt.
+    pub cost: Money,
+    /// Upstream calls.
+    pub attempts: u32,
+    /// Milliseconds from acceptance to the first content (streams).
+    pub ttft_ms: Option<u64>,
+    /// A stream was asked for.
+    pub stream: bool,
+    /// A fallback model served.
+    pub fallback: bool,
+}
+
+impl CallLog {
+    /// A copy of the record as it stands.
+    #[must_use]
+    pub fn record(&self) -> CallRecord {
+        self.0.lock().clone()
+    }
+
+    /// Notes something.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut CallRecord)) {
+        change(&mut self.0.lock());
+    }
+}
+
+/// A successful answer.
+#[derive(Debug)]
+pub struct Reply {
+    /// Extra response headers (`x-gateway-model`, …).
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The body.
+    pub body: ReplyBody,
+}
+
+/// The body of a successful answer.
+#[derive(Debug)]
+pub enum ReplyBody {
+    /// A JSON document.
+    Full(Bytes),
+    /// A stream of server-sent events.
+    Stream(Box<EventStream>),
+}

@@ -1,0 +1,129 @@
+//! The models this gateway can reach: what is known about them, what they cost, and what a name stands for.
+//!
+//! A [`Catalog`] never changes: a reload builds a new one.
+
+mod build;
+mod compare;
+mod date;
+mod entry;
+mod list;
+pub mod model;
+mod names;
+pub mod prices;
+mod pricing;
+mod query;
+mod shipped;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+pub use self::build::ProviderFacts;
+pub use self::list::{Visible, not_found};
+pub use self::model::Model;
+pub use self::names::Resolved;
+use self::build::Builder;
+use self::names::Index;
+use crate::error::Result;
+use crate::settings::ModelSettings;
+
+/// The catalogue file that is part of the program.
+pub const SHIPPED: &str = include_str!("../data/catalogue.json");
+
+/// The models of the configured providers.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    index: Index,
+    unlisted: Vec<String>,
+    /// The answer to the commonest question: everything, for a caller who may see everything.
+    everything: OnceLock<Bytes>,
+}
+
+impl Catalog {
+    /// Puts it together. Order: the `shipped` files' own, then `overrides` that add a model in file order, then
+    /// `discovered` models (provider, names) in the providers' order. Only configured providers' models are kept.
+    ///
+    /// # Errors
+    /// Everything that is wrong, each a sentence for the operator.
+    pub fn build(
+        shipped: &[&str],
+        overrides: &[ModelSettings],
+        aliases: &BTreeMap<String, String>,
+        providers: &[ProviderFacts<'_>],
+        discovered: &[(String, Vec<String>)],
+    ) -> std::result::Result<Self, Vec<String>> {
+        let mut unreadable = Vec::new();
+        let entries = build::parse(shipped, &mut unreadable);
+        let mut builder = Builder::new(providers);
+        builder.shipped(&entries);
+        builder.overrides(overrides);
+        builder.discovered(discovered);
+        let mut index = Index::new(builder.finish());
+        let mut problems = unreadable;
+        problems.append(&mut builder.problems);
+        index.alias(aliases, providers, &mut problems);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(Self { index, unlisted: std::mem::take(&mut builder.unlisted), everything: OnceLock::new() })
+    }
+
+    /// All models, in catalogue order.
+    #[must_use]
+    pub fn models(&self) -> &[Arc<Model>] {
+        &self.index.models
+    }
+
+    /// Ids of `[[models]]` entries whose provider is not configured: legal, but worth a word in the log.
+    #[must_use]
+    pub fn unlisted(&self) -> &[String] {
+        &self.unlisted
+    }
+
+    /// The model of exactly this id.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<&Arc<Model>> {
+        self.index.get(id)
+    }
+
+    /// What a requested name stands for: an id, an alias, a bare name, or one of these with a strategy suffix.
+    #[must_use]
+    pub fn resolve(&self, name: &str) -> Option<Resolved<'_>> {
+        self.index.resolve(name)
+    }
+
+    /// The body of `GET /v1/models`. `query` is the raw query string.
+    ///
+    /// # Errors
+    /// 400 for a paging parameter out of range.
+    pub fn list(&self, query: &str, visible: Visible<'_>) -> Result<Bytes> {
+        if !query.is_empty() || visible.is_some() {
+            return list::page(&self.index, query, visible);
+        }
+        if let Some(everything) = self.everything.get() {
+            return Ok(everything.clone());
+        }
+        let everything = list::page(&self.index, query, visible)?;
+        Ok(self.everything.get_or_init(|| everything).clone())
+    }
+
+    /// The body of `GET /v1/models/{id}`. `id` is percent-decoded (once) already.
+    ///
+    /// # Errors
+    /// 404 when there is no such model, or none that the caller may see.
+    pub fn retrieve(&self, id: &str, visible: Visible<'_>) -> Result<Bytes> {
+        list::one(&self.index, id, visible)
+    }
+
+    /// The body of `GET /v1/models/compare`. `query` is the raw query string.
+    ///
+    /// # Errors
+    /// 400 unless it names two to four different models, 404 when one of them is unknown.
+    pub fn compare(&self, query: &str, visible: Visible<'_>) -> Result<Bytes> {
+        compare::compare(&self.index, query, visible)
+    }
+}

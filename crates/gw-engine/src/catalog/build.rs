@@ -1,0 +1,328 @@
+//! Putting the catalogue together: shipped facts, overrides field by field, discovered models; all faults at once.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gw_providers::settings::TimeoutOverrides;
+use gw_wire::money::Price;
+
+use super::entry::{Provenance, render};
+use super::model::{Dimensions, Modalities, Model, Performance, Scores};
+use super::names::split_id;
+use super::pricing;
+use super::shipped;
+use crate::settings::{ModelSettings, PricingSettings};
+
+/// What the catalogue needs to know of a configured provider.
+#[derive(Clone, Copy, Debug)]
+pub struct ProviderFacts<'a> {
+    /// The first segment of its model ids.
+    pub name: &'a str,
+    /// Gateway price = official price × this.
+    pub price_multiplier: Price,
+    /// Its model list is asked for, so that a model we do not know yet may still turn up.
+    pub discovers: bool,
+}
+
+/// An entry before its prices are final.
+struct Draft<'a> {
+    model: Model,
+    pricing: pricing::Draft,
+    multiplier: Price,
+    provenance: Provenance<'a>,
+}
+
+/// Collects entries in catalogue order.
+pub(super) struct Builder<'a> {
+    multipliers: HashMap<&'a str, Price>,
+    drafts: Vec<Draft<'a>>,
+    places: HashMap<Arc<str>, usize>,
+    /// Ids of `[[models]]` whose provider is not configured.
+    pub(super) unlisted: Vec<String>,
+    /// What is wrong, for people.
+    pub(super) problems: Vec<String>,
+}
+
+impl<'a> Builder<'a> {
+    /// Nothing yet.
+    pub(super) fn new(providers: &[ProviderFacts<'a>]) -> Self {
+        Self {
+            multipliers: providers.iter().map(|provider| (provider.name, provider.price_multiplier)).collect(),
+            drafts: Vec::new(),
+            places: HashMap::new(),
+            unlisted: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Adds the shipped entries of configured providers.
+    pub(super) fn shipped(&mut self, entries: &'a [shipped::Entry<'a>]) {
+        for entry in entries {
+            let Some((provider, name)) = self.checked(&entry.id, "catalogue entry") else { continue };
+            let Some(&multiplier) = self.multipliers.get(provider) else { continue };
+            if self.places.contains_key(&*entry.id) {
+                self.problems.push(format!("catalogue entry '{}' is there twice", entry.id));
+                continue;
+            }
+            let pricing = pricing::Draft::shipped(&entry.pricing).unwrap_or_else(|error| {
+                self.problems.push(format!("catalogue entry '{}': pricing: {error}", entry.id));
+                pricing::Draft::default()
+            });
+            let mut model = blank(&entry.id, provider, entry.upstream_model.as_deref().unwrap_or(name));
+            fill(&mut model, entry);
+            let license = entry.license_source.as_deref();
+            let provenance =
+                Provenance { pricing: Some(&entry.pricing), scores: Some(&entry.quality_scores), license };
+            self.add(Draft { model, pricing, multiplier, provenance });
+        }
+    }
+
+    /// Adds, or lays over what is there, the `[[models]]` entries.
+    pub(super) fn overrides(&mut self, overrides: &[ModelSettings]) {
+        let mut seen = HashSet::new();
+        for set in overrides {
+            let Some((provider, name)) = self.checked(&set.id, "model") else { continue };
+            if !seen.insert(&*set.id) {
+                self.problems.push(format!("model '{}' is there twice", set.id));
+                continue;
+            }
+            let Some(&multiplier) = self.multipliers.get(provider) else {
+                self.unlisted.push(set.id.clone());
+                continue;
+            };
+            if !self.places.contains_key(&*set.id) {
+                let model = blank(&set.id, provider, name);
+                let (pricing, provenance) = (pricing::Draft::default(), Provenance::default());
+                self.add(Draft { model, pricing, multiplier, provenance });
+            }
+            let place = self.places.get(&*set.id).copied();
+            if let Some(draft) = place.and_then(|at| self.drafts.get_mut(at)) {
+                draft.apply(set);
+            }
+        }
+    }
+
+    /// Adds models that a provider lists and nobody described. What a provider lists is never our fault: names
+    /// that cannot be ids are left out, as are those that an entry already covers.
+    pub(super) fn discovered(&mut self, discovered: &[(String, Vec<String>)]) {
+        for (provider, names) in discovered {
+            let Some(&multiplier) = self.multipliers.get(&**provider) else { continue };
+            let of_provider = self.drafts.iter().filter(|draft| *draft.model.provider == **provider);
+            let covered: HashSet<Arc<str>> =
+                of_provider.map(|draft| Arc::clone(&draft.model.upstream_model)).collect();
+            for name in names {
+                let id = format!("{provider}/{name}");
+                let taken = self.places.contains_key(&*id) || covered.contains(&**name);
+                if taken || name.len() > LONGEST_DISCOVERED || split_id(&id).is_err() {
+                    continue;
+                }
+                let model = blank(&id, provider, name);
+                let (pricing, provenance) = (pricing::Draft::default(), Provenance::default());
+                self.add(Draft { model, pricing, multiplier, provenance });
+            }
+        }
+    }
+
+    /// The models in catalogue order, ready to be shown.
+    pub(super) fn finish(&mut self) -> Vec<Arc<Model>> {
+        let mut models = Vec::with_capacity(self.drafts.len());
+        for mut draft in std::mem::take(&mut self.drafts) {
+            let id = &draft.model.id;
+            match draft.pricing.finish(draft.multiplier) {
+                Ok(prices) => draft.model.prices = prices,
+                Err(problem) => self.problems.push(format!("model '{id}': {problem}")),
+            }
+            let nonsense = impossible(&draft.model).map(|problem| format!("model '{id}': {problem}"));
+            self.problems.extend(nonsense);
+            render(&mut draft.model, draft.provenance);
+            models.push(Arc::new(draft.model));
+        }
+        models
+    }
+
+    fn add(&mut self, draft: Draft<'a>) {
+        self.places.insert(Arc::clone(&draft.model.id), self.drafts.len());
+        self.drafts.push(draft);
+    }
+
+    fn checked<'i>(&mut self, id: &'i str, what: &str) -> Option<(&'i str, &'i str)> {
+        split_id(id).map_err(|problem| self.problems.push(format!("{what} '{id}': {problem}"))).ok()
+    }
+}
+
+/// The longest name taken from a provider's own list.
+const LONGEST_DISCOVERED: usize = 256;
+
+impl Draft<'_> {
+    fn apply(&mut self, set: &ModelSettings) {
+        let model = &mut self.model;
+        if let Some(upstream) = &set.upstream_model {
+            model.upstream_model = upstream.as_str().into();
+        }
+        replace(&mut model.name, set.name.as_deref().map(Box::from));
+        replace(&mut model.description, set.description.as_deref().map(Box::from));
+        let texts = |list: &Vec<String>| list.iter().map(|text| Box::from(text.as_str())).collect::<Vec<_>>();
+        model.category = set.category.as_ref().map(texts).or(model.category.take());
+        model.features = set.features.as_ref().map(texts).or(model.features.take());
+        model.context_length = set.context_length.or(model.context_length);
+        model.max_output_tokens = set.max_output_tokens.or(model.max_output_tokens);
+        if set.modalities_input.is_some() || set.modalities_output.is_some() {
+            let modalities = model.modalities.get_or_insert_default();
+            replace(&mut modalities.input, set.modalities_input.as_ref().map(texts));
+            replace(&mut modalities.output, set.modalities_output.as_ref().map(texts));
+        }
+        if set.license.is_some() {
+            model.license = set.license.as_deref().map(Box::from);
+            self.provenance.license = None;
+        }
+        if set.pricing != PricingSettings::default() {
+            self.pricing.apply(&set.pricing);
+            self.provenance.pricing = None;
+        }
+        let [overall, code, math, reasoning] = set.quality_scores;
+        if set.quality_scores.iter().any(Option::is_some) {
+            let old = model.scores;
+            model.scores = Scores {
+                overall: overall.or(old.overall),
+                code: code.or(old.code),
+                math: math.or(old.math),
+                reasoning: reasoning.or(old.reasoning),
+            };
+            self.provenance.scores = None;
+        }
+        let old = model.performance;
+        model.performance = Performance {
+            availability: set.availability.or(old.availability),
+            latency_p50_ms: set.latency_p50_ms.or(old.latency_p50_ms),
+            latency_p99_ms: set.latency_p99_ms.or(old.latency_p99_ms),
+        };
+        if let Some(choice) = &set.embedding_dimensions {
+            model.dimensions = dimensions(choice);
+        }
+        model.timeouts = set.timeouts;
+    }
+}
+
+fn replace<T>(place: &mut T, with: Option<T>) {
+    if let Some(with) = with {
+        *place = with;
+    }
+}
+
+fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
+    Model {
+        id: id.into(),
+        provider: provider.into(),
+        upstream_model: upstream_model.into(),
+        name: id.split_once('/').map_or(id, |(_, name)| name).into(),
+        description: "".into(),
+        category: None,
+        context_length: None,
+        max_output_tokens: None,
+        modalities: None,
+        features: None,
+        license: None,
+        prices: None,
+        performance: Performance::default(),
+        scores: Scores::default(),
+        dimensions: None,
+        open_weights: None,
+        release_date: None,
+        knowledge_cutoff: None,
+        deprecation_date: None,
+        timeouts: TimeoutOverrides::default(),
+        entry: Bytes::new(),
+        entry_end: Bytes::new(),
+    }
+}
+
+fn fill(model: &mut Model, entry: &shipped::Entry<'_>) {
+    replace(&mut model.name, entry.name.as_deref().map(Box::from));
+    replace(&mut model.description, entry.description.as_deref().map(Box::from));
+    model.category.clone_from(&entry.category);
+    model.context_length = entry.context_length;
+    model.max_output_tokens = entry.max_output_tokens;
+    model.modalities = entry
+        .modalities
+        .as_ref()
+        .map(|known| Modalities { input: known.input.clone(), output: known.output.clone() });
+    model.features.clone_from(&entry.features);
+    model.license.clone_from(&entry.license);
+    let prior = entry.performance;
+    model.performance = Performance {
+        availability: prior.availability,
+        latency_p50_ms: prior.latency_p50_ms,
+        latency_p99_ms: prior.latency_p99_ms,
+    };
+    let scores = &entry.quality_scores;
+    model.scores = Scores {
+        overall: scores.overall,
+        code: scores.code,
+        math: scores.math,
+        reasoning: scores.reasoning,
+    };
+    model.dimensions = match &entry.embedding_dimensions {
+        None => None,
+        Some(shipped::Dimensions::Native(size)) => Some(Dimensions::Native(*size)),
+        Some(shipped::Dimensions::Choice(choice)) => dimensions(choice),
+    };
+    model.open_weights = entry.open_weights;
+    model.release_date.clone_from(&entry.release_date);
+    model.knowledge_cutoff.clone_from(&entry.knowledge_cutoff);
+    model.deprecation_date.clone_from(&entry.deprecation_date);
+}
+
+/// Two numbers are a range, any other count is a set; none at all means that there is no choice.
+fn dimensions(choice: &[u32]) -> Option<Dimensions> {
+    match *choice {
+        [] => None,
+        [a, b] => Some(Dimensions::Range(a.min(b), a.max(b))),
+        _ => Some(Dimensions::Set(choice.to_vec())),
+    }
+}
+
+fn impossible(model: &Model) -> impl Iterator<Item = &'static str> + use<> {
+    let Performance { availability, latency_p50_ms, latency_p99_ms } = model.performance;
+    let Scores { overall, code, math, reasoning } = model.scores;
+    let zero = match &model.dimensions {
+        Some(Dimensions::Native(size)) => *size == 0,
+        Some(Dimensions::Set(set)) => set.contains(&0),
+        Some(Dimensions::Range(least, _)) => *least == 0,
+        None => false,
+    };
+    let latencies = [latency_p50_ms, latency_p99_ms].into_iter().flatten();
+    [
+        (zero, "embedding_dimensions contains 0"),
+        (model.upstream_model.is_empty(), "upstream_model is empty"),
+        (
+            availability.is_some_and(|percent| !(0.0..=100.0).contains(&percent)),
+            "performance.availability is not a percentage",
+        ),
+        (
+            latencies.into_iter().any(|ms| !ms.is_finite() || ms < 0.0),
+            "performance.latency is not a number of milliseconds",
+        ),
+        (
+            [overall, code, math, reasoning].into_iter().flatten().any(|score| !score.is_finite()),
+            "quality_scores contains what is not a number",
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(broken, problem)| broken.then_some(problem))
+}
+
+/// Parses the catalogue files. A file that cannot be read is a problem, not a panic.
+pub(super) fn parse<'a>(texts: &[&'a str], problems: &mut Vec<String>) -> Vec<shipped::Entry<'a>> {
+    let mut entries = Vec::new();
+    for text in texts {
+        match serde_json::from_str::<Vec<shipped::Entry<'a>>>(text) {
+            Ok(more) => entries.extend(more),
+            Err(error) => problems.push(format!("catalogue file: {error}")),
+        }
+    }
+    entries
+}
+
+/// The aliases as the configuration has them.
+pub(super) type Aliases = BTreeMap<String, String>;

@@ -1,0 +1,120 @@
+//! `GET /v1/models/compare`: two to four models side by side, and which is best at what.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::entry::quality;
+use super::list::{Visible, not_found, sees};
+use super::model::Model;
+use super::names::Index;
+use super::query::{Query, invalid};
+use super::write::Object;
+use crate::error::Result;
+
+/// The body of the comparison.
+pub(super) fn compare(index: &Index, query: &str, visible: Visible<'_>) -> Result<Bytes> {
+    let models = asked(index, &Query::parse(query), visible)?;
+    let mut out = Vec::with_capacity(2048);
+    let mut body = Object::new(&mut out);
+    body.text("object", "model_comparison");
+    body.texts("models", models.iter().map(|model| &*model.id));
+    body.object("comparison", |comparison| {
+        for model in &models {
+            comparison.object(&model.id, |side| write_side(side, model));
+        }
+    });
+    body.object("highlights", |highlights| write_highlights(highlights, &models));
+    body.end();
+    Ok(Bytes::from(out))
+}
+
+/// The models asked for, each once, in request order.
+fn asked<'i>(index: &'i Index, query: &Query, visible: Visible<'_>) -> Result<Vec<&'i Arc<Model>>> {
+    let names = query.items("models");
+    if names.is_empty() {
+        let message = "Missing required parameter: 'models'. Name two to four models, separated by commas.";
+        return Err(invalid("missing_required_parameter", message));
+    }
+    let mut found: Vec<(&str, Option<&Arc<Model>>)> = Vec::new();
+    for name in names {
+        let resolved = index.resolve(name).map(|resolved| resolved.models);
+        let model = resolved.and_then(|models| models.iter().find(|model| sees(visible, model)));
+        let id = model.map_or(name, |model| &*model.id);
+        if !found.iter().any(|(known, _)| *known == id) {
+            found.push((id, model));
+        }
+        if found.len() > MOST {
+            break;
+        }
+    }
+    if !(FEWEST..=MOST).contains(&found.len()) {
+        let got = if found.len() > MOST { "more" } else { "one" };
+        let message = format!("Invalid 'models': expected {FEWEST} to {MOST} different models, but got {got}.");
+        return Err(invalid("invalid_value", message));
+    }
+    found.into_iter().map(|(name, model)| model.ok_or_else(|| not_found(name))).collect()
+}
+
+const FEWEST: usize = 2;
+const MOST: usize = 4;
+
+fn write_side(side: &mut Object<'_>, model: &Model) {
+    side.text("name", &model.name);
+    side.text("provider", &model.provider);
+    side.number("context_length", model.context_length);
+    let gateway = model.prices.as_ref().map(|prices| prices.gateway).unwrap_or_default();
+    side.object("pricing", |pricing| {
+        pricing.number("gateway_input_per_m", gateway.input);
+        pricing.number("gateway_output_per_m", gateway.output);
+    });
+    side.object("performance", |performance| {
+        performance.number("latency_p50_ms", model.performance.latency_p50_ms);
+        performance.number("availability", model.performance.availability);
+    });
+    side.object("quality_scores", |scores| quality(scores, model));
+}
+
+fn write_highlights(highlights: &mut Object<'_>, models: &[&Arc<Model>]) {
+    let prices = |model: &Model| model.prices.as_ref().and_then(|prices| Some((prices.sum()?, &*prices.currency)));
+    let mut currencies = models.iter().filter_map(|model| prices(model.as_ref())).map(|(_, currency)| currency);
+    let first = currencies.next();
+    // Sums in different currencies say nothing about each other.
+    let comparable = currencies.all(|currency| Some(currency) == first);
+    let most = |figure: fn(&Model) -> Option<f64>| {
+        best(models, figure, |new: &f64, old: &f64| new.total_cmp(old).is_gt())
+    };
+    let cheapest = best(
+        models,
+        |model| prices(model).filter(|_| comparable).map(|(sum, _)| sum),
+        |new, old| new < old,
+    );
+    let fastest = best(models, |model| model.performance.latency_p50_ms, |new, old| new.total_cmp(old).is_lt());
+    highlights.text("cheapest", cheapest);
+    highlights.text("fastest", fastest);
+    highlights.text("best_quality", most(|model| model.scores.overall));
+    highlights.text("best_code", most(|model| model.scores.code));
+    let longest = best(models, |model| model.context_length, |new, old| new > old);
+    highlights.text("longest_context", longest);
+}
+
+/// The id of the model with the best figure: a missing one is worst, of equals the earliest wins.
+fn best<'m, T>(
+    models: &[&'m Arc<Model>],
+    figure: impl Fn(&'m Model) -> Option<T>,
+    beats: impl Fn(&T, &T) -> bool,
+) -> &'m str {
+    let mut winner: Option<(&'m str, Option<T>)> = None;
+    for model in models {
+        let new = figure(model);
+        let wins = match (&winner, &new) {
+            (None, _) | (Some((_, None)), Some(_)) => true,
+            (Some((_, Some(old))), Some(new)) => beats(new, old),
+            (Some(_), None) => false,
+        };
+        if wins {
+            winner = Some((&model.id, new));
+        }
+    }
+    winner.map_or("", |(id, _)| id)
+}

@@ -1,0 +1,146 @@
+//! `GET /v1/models` and `GET /v1/models/{id}`: filters, paging, bodies.
+
+use bytes::Bytes;
+
+use super::model::Model;
+use super::names::Index;
+use super::query::{Query, invalid, shown};
+use crate::error::{Error, Kind, Result};
+
+/// Which models the caller's key may see. None = all.
+pub type Visible<'a> = Option<&'a dyn Fn(&Model) -> bool>;
+
+/// Whether the caller may see the model.
+pub(super) fn sees(visible: Visible<'_>, model: &Model) -> bool {
+    visible.is_none_or(|visible| visible(model))
+}
+
+/// The 404 for a model that is not there, or that the caller may not see.
+#[must_use]
+pub fn not_found(name: &str) -> Error {
+    let message = format!("The model '{}' does not exist or you do not have access to it.", shown(name));
+    Error::new(Kind::ModelNotFound, message)
+}
+
+/// The largest page that may be asked for.
+const MOST_PER_PAGE: usize = 1000;
+
+/// What a list request asks for.
+struct Ask<'q> {
+    limit: usize,
+    /// Place in the catalogue where the page begins.
+    from: usize,
+    /// Matching entries left out.
+    offset: usize,
+    providers: Vec<&'q str>,
+    categories: Vec<&'q str>,
+    features: Vec<&'q str>,
+    modalities: Vec<&'q str>,
+    search: String,
+}
+
+impl<'q> Ask<'q> {
+    fn read(query: &'q Query, index: &Index, visible: Visible<'_>) -> Result<Self> {
+        let limit = query.whole("limit", 1)?;
+        if let Some(limit) = limit.filter(|limit| *limit > MOST_PER_PAGE) {
+            let message = format!(
+                "Invalid 'limit': integer above maximum value. Expected a value <= {MOST_PER_PAGE}, but got {limit} instead."
+            );
+            return Err(invalid("integer_above_max_value", message));
+        }
+        let offset = query.whole("offset", 0)?;
+        let after = query.last("after");
+        if offset.is_some() && after.is_some() {
+            let message = "Invalid 'offset': 'after' and 'offset' cannot be used together.";
+            return Err(invalid("invalid_value", message));
+        }
+        let from = match after {
+            None => 0,
+            Some(id) => match index.get(id).filter(|model| sees(visible, model)).and(index.place(id)) {
+                Some(place) => place + 1,
+                None => {
+                    let message = format!("Invalid 'after': there is no model '{}'.", shown(id));
+                    return Err(invalid("invalid_value", message));
+                }
+            },
+        };
+        Ok(Self {
+            limit: limit.unwrap_or(usize::MAX),
+            from,
+            offset: offset.unwrap_or(0),
+            providers: query.items("provider"),
+            categories: query.items("category"),
+            features: query.items("feature"),
+            modalities: query.items("modality"),
+            search: query.last("search").unwrap_or_default().to_lowercase(),
+        })
+    }
+
+    fn matches(&self, model: &Model) -> bool {
+        let any = |wanted: &[&str], has: &dyn Fn(&str) -> bool| {
+            wanted.is_empty() || wanted.iter().any(|wanted| has(wanted))
+        };
+        let modalities = model.modalities.as_ref();
+        any(&self.providers, &|wanted| &*model.provider == wanted)
+            && any(&self.categories, &|wanted| lists(model.category.as_deref(), wanted))
+            && self.features.iter().all(|wanted| lists(model.features.as_deref(), wanted))
+            && self.modalities.iter().all(|wanted| {
+                lists(modalities.map(|known| &*known.input), wanted)
+                    || lists(modalities.map(|known| &*known.output), wanted)
+            })
+            && self.found_in(model)
+    }
+
+    fn found_in(&self, model: &Model) -> bool {
+        let texts: [&str; 3] = [&model.id, &model.name, &model.description];
+        self.search.is_empty() || texts.iter().any(|text| text.to_lowercase().contains(&self.search))
+    }
+}
+
+/// Unlike a capability question: a filter finds what is known, an unknown list has no items.
+fn lists(known: Option<&[Box<str>]>, wanted: &str) -> bool {
+    known.is_some_and(|known| known.iter().any(|item| &**item == wanted))
+}
+
+/// The body of `GET /v1/models`.
+pub(super) fn page(index: &Index, query: &str, visible: Visible<'_>) -> Result<Bytes> {
+    let query = Query::parse(query);
+    let ask = Ask::read(&query, index, visible)?;
+    let mut body = Vec::new();
+    body.extend_from_slice(b"{\"object\":\"list\",\"data\":[");
+    let (mut total, mut passed, mut given, mut has_more) = (0_usize, 0_usize, 0_usize, false);
+    for (place, model) in index.models.iter().enumerate() {
+        if !sees(visible, model) || !ask.matches(model) {
+            continue;
+        }
+        total += 1;
+        if place < ask.from {
+            continue;
+        }
+        passed += 1;
+        if passed <= ask.offset {
+            continue;
+        }
+        if given == ask.limit {
+            has_more = true;
+            continue;
+        }
+        if given > 0 {
+            body.push(b',');
+        }
+        given += 1;
+        body.extend_from_slice(&model.entry);
+        body.push(b'}');
+    }
+    body.extend_from_slice(format!("],\"total\":{total},\"has_more\":{has_more}}}").as_bytes());
+    Ok(Bytes::from(body))
+}
+
+/// The body of `GET /v1/models/{id}`. A bare name or alias gives its first model that the caller may see.
+pub(super) fn one(index: &Index, id: &str, visible: Visible<'_>) -> Result<Bytes> {
+    // No id ends in a slash, and the one at the end of a path is not significant.
+    let name = id.strip_suffix('/').unwrap_or(id);
+    let resolved = index.resolve(name).ok_or_else(|| not_found(id))?;
+    let model = resolved.models.iter().find(|model| sees(visible, model)).ok_or_else(|| not_found(id))?;
+    Ok(Bytes::from([&*model.entry, &*model.entry_end].concat()))
+}

@@ -1,0 +1,116 @@
+//! From a name in a request to models: ids, aliases, bare names, strategy suffixes; hash lookups, no scans.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::build::{Aliases, ProviderFacts};
+use super::model::Model;
+
+/// What a requested name stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct Resolved<'a> {
+    /// One model for an id; for a bare name every model of that name, in catalogue order. Never empty.
+    pub models: &'a [Arc<Model>],
+    /// Canonical strategy that a `:floor` or `:nitro` suffix asks for.
+    pub strategy: Option<&'static str>,
+}
+
+/// Suffixes of a model name that choose a strategy.
+const SUFFIXES: [(&str, &str); 2] = [(":floor", "cheapest"), (":nitro", "throughput")];
+
+/// Splits an id into provider and model name.
+pub(super) fn split_id(id: &str) -> Result<(&str, &str), &'static str> {
+    let Some((provider, name)) = id.split_once('/') else {
+        return Err("an id has the form <provider>/<model_name>");
+    };
+    if id.split('/').any(|segment| segment.trim().is_empty()) {
+        return Err("an id has no empty part");
+    }
+    if id.chars().any(char::is_control) {
+        return Err("an id has no control characters");
+    }
+    Ok((provider, name))
+}
+
+/// The models in catalogue order and every way to name them.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    pub(super) models: Vec<Arc<Model>>,
+    by_id: HashMap<Arc<str>, usize>,
+    by_name: HashMap<Box<str>, Vec<Arc<Model>>>,
+    aliases: HashMap<Box<str>, Vec<Arc<Model>>>,
+}
+
+impl Index {
+    /// Of models in catalogue order, with unique ids.
+    pub(super) fn new(models: Vec<Arc<Model>>) -> Self {
+        let mut index = Self::default();
+        for (at, model) in models.iter().enumerate() {
+            index.by_id.insert(Arc::clone(&model.id), at);
+            index.by_name.entry(model.bare_name().into()).or_default().push(Arc::clone(model));
+        }
+        index.models = models;
+        index
+    }
+
+    /// Adds the aliases; what is wrong with them goes to `problems`.
+    pub(super) fn alias(&mut self, all: &Aliases, providers: &[ProviderFacts<'_>], problems: &mut Vec<String>) {
+        let mut resolved = HashMap::with_capacity(all.len());
+        for (alias, target) in all {
+            if alias.trim().is_empty() || alias.chars().any(char::is_control) {
+                problems.push(format!("alias {alias:?} is not a name"));
+            } else if self.by_id.contains_key(&**alias) {
+                problems.push(format!("alias '{alias}' hides the model of the same id"));
+            } else if let Some(models) = self.alias_target(alias, target, all) {
+                resolved.insert(Box::from(alias.as_str()), models.to_vec());
+            } else if !may_turn_up(target, providers) {
+                problems.push(format!("alias '{alias}' stands for '{target}', which no configured provider has"));
+            }
+        }
+        self.aliases = resolved;
+    }
+
+    /// An id, the target of another alias (one level, so no circle can be), or a bare name.
+    fn alias_target(&self, alias: &str, target: &str, all: &Aliases) -> Option<&[Arc<Model>]> {
+        let plain = |name: &str| self.exact(name).or_else(|| self.by_name.get(name).map(Vec::as_slice));
+        match all.get(target) {
+            Some(next) if alias != target && !self.by_id.contains_key(target) => plain(next),
+            _ => plain(target),
+        }
+    }
+
+    /// The model of exactly this id.
+    pub(super) fn get(&self, id: &str) -> Option<&Arc<Model>> {
+        self.models.get(self.place(id)?)
+    }
+
+    /// Where the model of exactly this id stands in the catalogue.
+    pub(super) fn place(&self, id: &str) -> Option<usize> {
+        self.by_id.get(id).copied()
+    }
+
+    fn exact(&self, id: &str) -> Option<&[Arc<Model>]> {
+        self.get(id).map(std::slice::from_ref)
+    }
+
+    fn lookup(&self, name: &str) -> Option<&[Arc<Model>]> {
+        self.exact(name).or_else(|| self.aliases.get(name).or_else(|| self.by_name.get(name)).map(Vec::as_slice))
+    }
+
+    /// Exact id, alias, bare name; when none of these, the same without a strategy suffix.
+    pub(super) fn resolve(&self, name: &str) -> Option<Resolved<'_>> {
+        if let Some(models) = self.lookup(name) {
+            return Some(Resolved { models, strategy: None });
+        }
+        let (stem, strategy) = SUFFIXES
+            .iter()
+            .find_map(|(suffix, strategy)| name.strip_suffix(suffix).map(|stem| (stem, *strategy)))?;
+        self.lookup(stem).map(|models| Resolved { models, strategy: Some(strategy) })
+    }
+}
+
+/// Whether a provider whose list we could not read yet may have it.
+fn may_turn_up(target: &str, providers: &[ProviderFacts<'_>]) -> bool {
+    let of = target.split_once('/').map(|(provider, _)| provider);
+    providers.iter().any(|provider| provider.discovers && of.is_none_or(|of| of == provider.name))
+}

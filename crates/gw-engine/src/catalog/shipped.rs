@@ -1,0 +1,150 @@
+//! The shape of a catalogue file: what `data/catalogue.json` and the demo provider's entries look like.
+
+use std::borrow::Cow;
+
+use gw_wire::money::{Price, PriceError};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::prices::Rates;
+
+/// One entry. Members that no schema of ours needs are skipped.
+#[derive(Debug, Deserialize)]
+pub(super) struct Entry<'a> {
+    #[serde(borrow)]
+    pub(super) id: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) upstream_model: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) description: Option<Cow<'a, str>>,
+    pub(super) category: Option<Vec<Box<str>>>,
+    pub(super) context_length: Option<u64>,
+    pub(super) max_output_tokens: Option<u64>,
+    pub(super) modalities: Option<Modalities>,
+    pub(super) features: Option<Vec<Box<str>>>,
+    pub(super) license: Option<Box<str>>,
+    #[serde(borrow)]
+    pub(super) license_source: Option<Cow<'a, str>>,
+    pub(super) open_weights: Option<bool>,
+    #[serde(borrow, default)]
+    pub(super) pricing: Pricing<'a>,
+    #[serde(default)]
+    pub(super) performance: Performance,
+    #[serde(borrow, default)]
+    pub(super) quality_scores: Scores<'a>,
+    pub(super) embedding_dimensions: Option<Dimensions>,
+    pub(super) release_date: Option<Box<str>>,
+    pub(super) knowledge_cutoff: Option<Box<str>>,
+    pub(super) deprecation_date: Option<Box<str>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Modalities {
+    #[serde(default)]
+    pub(super) input: Vec<Box<str>>,
+    #[serde(default)]
+    pub(super) output: Vec<Box<str>>,
+}
+
+/// A number kept as the digits that were written, so that a price never is a binary float.
+type Digits<'a> = Option<&'a RawValue>;
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Pricing<'a> {
+    #[serde(borrow)]
+    official_input_per_m: Digits<'a>,
+    #[serde(borrow)]
+    official_output_per_m: Digits<'a>,
+    #[serde(borrow)]
+    cached_input_per_m: Digits<'a>,
+    #[serde(borrow)]
+    cache_write_per_m: Digits<'a>,
+    #[serde(borrow, default)]
+    pub(super) tiers: Vec<Tier<'a>>,
+    #[serde(borrow)]
+    pub(super) currency: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) source: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) as_of: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) note: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Tier<'a> {
+    pub(super) above_input_tokens: u64,
+    #[serde(borrow)]
+    official_input_per_m: Digits<'a>,
+    #[serde(borrow)]
+    official_output_per_m: Digits<'a>,
+    #[serde(borrow)]
+    cached_input_per_m: Digits<'a>,
+    #[serde(borrow)]
+    cache_write_per_m: Digits<'a>,
+}
+
+impl Pricing<'_> {
+    /// The provider's own prices.
+    pub(super) fn rates(&self) -> Result<Rates, PriceError> {
+        Ok(Rates {
+            input: price(self.official_input_per_m)?,
+            output: price(self.official_output_per_m)?,
+            cached_input: price(self.cached_input_per_m)?,
+            cache_write: price(self.cache_write_per_m)?,
+        })
+    }
+}
+
+impl Tier<'_> {
+    /// The provider's own prices above the bound.
+    pub(super) fn rates(&self) -> Result<Rates, PriceError> {
+        Ok(Rates {
+            input: price(self.official_input_per_m)?,
+            output: price(self.official_output_per_m)?,
+            cached_input: price(self.cached_input_per_m)?,
+            cache_write: price(self.cache_write_per_m)?,
+        })
+    }
+}
+
+fn price(digits: Digits<'_>) -> Result<Option<Price>, PriceError> {
+    digits.map(|digits| Price::parse(digits.get())).transpose()
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Performance {
+    pub(super) availability: Option<f64>,
+    pub(super) latency_p50_ms: Option<f64>,
+    pub(super) latency_p99_ms: Option<f64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Scores<'a> {
+    pub(super) overall: Option<f64>,
+    pub(super) code: Option<f64>,
+    pub(super) math: Option<f64>,
+    pub(super) reasoning: Option<f64>,
+    #[serde(borrow)]
+    pub(super) benchmark: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) release: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) variant: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) source: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) as_of: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) note: Option<Cow<'a, str>>,
+}
+
+/// One number is the native size, a list is what may be asked for.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Dimensions {
+    Native(u32),
+    Choice(Vec<u32>),
+}

@@ -1,0 +1,231 @@
+//! The engine: everything that calls share, and the doors through which the edge enters.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Context as TaskContext;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use gw_providers::provider::Provider;
+use gw_store::keys::StoredKey;
+use gw_wire::money::Price;
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
+
+use crate::auth::{Caller, KeyRing};
+use crate::call::{Context, Reply};
+use crate::catalog::{Catalog, Model, ProviderFacts, Visible};
+use crate::error::Result;
+use crate::metrics::Metrics;
+use crate::pipeline::{self, Operation};
+use crate::plan::Snapshot;
+use crate::settings::EngineSettings;
+
+/// A configured provider and the terms it is used on.
+#[derive(Clone, Debug)]
+pub struct Deployed {
+    /// The provider.
+    pub provider: Arc<Provider>,
+    /// Gateway price = official price × this.
+    pub price_multiplier: Price,
+    /// Its model list is asked for (`discover = true`).
+    pub discovers: bool,
+}
+
+/// Everything that calls share.
+#[derive(Debug)]
+pub struct Engine {
+    snapshot: ArcSwap<Snapshot>,
+    keys: KeyRing,
+    metrics: Arc<Metrics>,
+    draining: AtomicBool,
+    cut: Arc<CutSwitch>,
+    settings: EngineSettings,
+    deployed: Vec<Deployed>,
+    shipped: Vec<&'static str>,
+    discovered: Mutex<Vec<(String, Vec<String>)>>,
+}
+
+#[derive(Debug, Default)]
+struct CutSwitch {
+    thrown: AtomicBool,
+    notify: Arc<Notify>,
+}
+
+/// A stream's view of the end of a drain.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    switch: Arc<CutSwitch>,
+    watching: Option<Pin<Box<OwnedNotified>>>,
+}
+
+impl Cut {
+    pub(crate) fn is_cut(&self) -> bool {
+        self.switch.thrown.load(Ordering::Acquire)
+    }
+
+    /// Wakes the stream's task when the switch is thrown.
+    pub(crate) fn watch(&mut self, cx: &mut TaskContext<'_>) {
+        let notify = &self.switch.notify;
+        let watching = self.watching.get_or_insert_with(|| Box::pin(Arc::clone(notify).notified_owned()));
+        if watching.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+    }
+}
+
+impl Engine {
+    /// Builds the engine. `shipped` are catalogue documents in the order of their entries.
+    ///
+    /// # Errors
+    /// Every problem of the catalogue at once.
+    pub fn new(
+        settings: EngineSettings,
+        deployed: Vec<Deployed>,
+        shipped: Vec<&'static str>,
+        stored_keys: Vec<StoredKey>,
+        registry: &mut Registry,
+    ) -> std::result::Result<Arc<Self>, Vec<String>> {
+        let catalog = Catalog::build(&shipped, &settings.models, &settings.aliases, &facts(&deployed), &[])?;
+        let named = |deployed: &Deployed| (Arc::clone(deployed.provider.name()), Arc::clone(&deployed.provider));
+        let providers: HashMap<_, _> = deployed.iter().map(named).collect();
+        let snapshot = Snapshot { catalog, providers, routing: settings.routing };
+        Ok(Arc::new(Self {
+            snapshot: ArcSwap::from_pointee(snapshot),
+            keys: KeyRing::new(&settings.keys, stored_keys),
+            metrics: Arc::new(Metrics::new(registry)),
+            draining: AtomicBool::new(false),
+            cut: Arc::default(),
+            settings,
+            deployed,
+            shipped,
+            discovered: Mutex::default(),
+        }))
+    }
+
+    /// Adds the models that a provider lists itself, in place of what it listed before.
+    ///
+    /// # Errors
+    /// Every problem of the new catalogue; the old one stays.
+    pub fn set_discovered(&self, provider: &str, names: Vec<String>) -> std::result::Result<(), Vec<String>> {
+        let mut discovered = self.discovered.lock();
+        discovered.retain(|(known, _)| known != provider);
+        discovered.push((provider.to_owned(), names));
+        let facts = facts(&self.deployed);
+        let catalog =
+            Catalog::build(&self.shipped, &self.settings.models, &self.settings.aliases, &facts, &discovered)?;
+        let now = self.snapshot.load();
+        let next = Snapshot { catalog, providers: now.providers.clone(), routing: now.routing };
+        self.snapshot.store(Arc::new(next));
+        Ok(())
+    }
+
+    /// Finds the caller by the values of the Authorization headers (CONTRACT 1.1).
+    ///
+    /// # Errors
+    /// `invalid_api_key`.
+    pub fn identify<'h>(&self, authorization: impl Iterator<Item = &'h [u8]>) -> Result<Caller> {
+        self.keys.identify(authorization)
+    }
+
+    /// True when no key at all is known.
+    #[must_use]
+    pub fn has_no_keys(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// `POST /v1/chat/completions`.
+    ///
+    /// # Errors
+    /// Any row of CONTRACT 1.3 from step 6 on.
+    pub async fn chat(&self, context: Context, body: Bytes) -> Result<Reply> {
+        pipeline::run(self, Operation::Chat, context, body).await
+    }
+
+    /// `POST /v1/completions`.
+    ///
+    /// # Errors
+    /// As [`Engine::chat`].
+    pub async fn completion(&self, context: Context, body: Bytes) -> Result<Reply> {
+        pipeline::run(self, Operation::Completion, context, body).await
+    }
+
+    /// `POST /v1/embeddings`.
+    ///
+    /// # Errors
+    /// As [`Engine::chat`].
+    pub async fn embeddings(&self, context: Context, body: Bytes) -> Result<Reply> {
+        pipeline::run(self, Operation::Embeddings, context, body).await
+    }
+
+    /// `GET /v1/models` with its raw query string.
+    ///
+    /// # Errors
+    /// 400 for a bad paging parameter.
+    pub fn list_models(&self, caller: &Caller, query: &str) -> Result<Bytes> {
+        self.snapshot().catalog.list(query, visible(caller, &|model| caller.may_use(&model.id)))
+    }
+
+    /// `GET /v1/models/{id}`, the id percent-decoded once.
+    ///
+    /// # Errors
+    /// `model_not_found`.
+    pub fn model(&self, caller: &Caller, id: &str) -> Result<Bytes> {
+        self.snapshot().catalog.retrieve(id, visible(caller, &|model| caller.may_use(&model.id)))
+    }
+
+    /// `GET /v1/models/compare` with its raw query string.
+    ///
+    /// # Errors
+    /// As CONTRACT 1.10 has it.
+    pub fn compare(&self, caller: &Caller, query: &str) -> Result<Bytes> {
+        self.snapshot().catalog.compare(query, visible(caller, &|model| caller.may_use(&model.id)))
+    }
+
+    /// New generation requests are refused from now on.
+    pub fn start_draining(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Whether the gateway is shutting down.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Ends every live stream with the error event: the grace of a drain is over.
+    pub fn cut_streams(&self) {
+        self.cut.thrown.store(true, Ordering::Release);
+        self.cut.notify.notify_waiters();
+    }
+
+    pub(crate) fn cut(&self) -> Cut {
+        Cut { switch: Arc::clone(&self.cut), watching: None }
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    pub(crate) fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+}
+
+/// What a caller may see: everything, or what its key's model list allows.
+fn visible<'a>(caller: &Caller, allowed: &'a dyn Fn(&Model) -> bool) -> Visible<'a> {
+    caller.is_limited().then_some(allowed)
+}
+
+fn facts(deployed: &[Deployed]) -> Vec<ProviderFacts<'_>> {
+    let fact = |deployed: &'_ Deployed| ProviderFacts {
+        name: deployed.provider.name(),
+        price_multiplier: deployed.price_multiplier,
+        discovers: deployed.discovers,
+    };
+    deployed.iter().map(fact).collect()
+}

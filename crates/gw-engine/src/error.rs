@@ -1,0 +1,188 @@
+//! The one error a client can get: a closed kind (one table: status, type, code), a safe message, a retry hint.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// Rows of CONTRACT 1.3. Codes of `Invalid` (all the 400s about a request's shape) travel beside the kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are the codes of the contract's table")]
+pub enum Kind {
+    Invalid,
+    UnsupportedParameter,
+    UnsupportedValue,
+    UnsupportedModel,
+    ContextLengthExceeded,
+    ContentFilter,
+    InvalidApiKey,
+    ModelNotAllowed,
+    AdminRequired,
+    ModelNotFound,
+    UnknownUrl,
+    MethodNotAllowed,
+    RequestTimeout,
+    RequestTooLarge,
+    UnsupportedMediaType,
+    RateLimitExceeded,
+    InsufficientQuota,
+    UpstreamRateLimited,
+    ClientClosedRequest,
+    InternalError,
+    UpstreamError,
+    UpstreamUnreachable,
+    UpstreamInvalidResponse,
+    UpstreamStreamError,
+    UpstreamAuthError,
+    UpstreamBillingError,
+    UpstreamModelMissing,
+    UpstreamOverloaded,
+    NoAvailableProvider,
+    UpstreamTimeout,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 30] = [
+        Self::Invalid,
+        Self::UnsupportedParameter,
+        Self::UnsupportedValue,
+        Self::UnsupportedModel,
+        Self::ContextLengthExceeded,
+        Self::ContentFilter,
+        Self::InvalidApiKey,
+        Self::ModelNotAllowed,
+        Self::AdminRequired,
+        Self::ModelNotFound,
+        Self::UnknownUrl,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::RequestTooLarge,
+        Self::UnsupportedMediaType,
+        Self::RateLimitExceeded,
+        Self::InsufficientQuota,
+        Self::UpstreamRateLimited,
+        Self::ClientClosedRequest,
+        Self::InternalError,
+        Self::UpstreamError,
+        Self::UpstreamUnreachable,
+        Self::UpstreamInvalidResponse,
+        Self::UpstreamStreamError,
+        Self::UpstreamAuthError,
+        Self::UpstreamBillingError,
+        Self::UpstreamModelMissing,
+        Self::UpstreamOverloaded,
+        Self::NoAvailableProvider,
+        Self::UpstreamTimeout,
+    ];
+
+    /// The table: status, type, code.
+    #[must_use]
+    pub fn row(self) -> (u16, &'static str, &'static str) {
+        const REQUEST: &str = "invalid_request_error";
+        const UPSTREAM: &str = "upstream_error";
+        match self {
+            Self::Invalid => (400, REQUEST, "invalid_request"),
+            Self::UnsupportedParameter => (400, REQUEST, "unsupported_parameter"),
+            Self::UnsupportedValue => (400, REQUEST, "unsupported_value"),
+            Self::UnsupportedModel => (400, REQUEST, "unsupported_model"),
+            Self::ContextLengthExceeded => (400, REQUEST, "context_length_exceeded"),
+            Self::ContentFilter => (400, REQUEST, "content_filter"),
+            Self::InvalidApiKey => (401, "authentication_error", "invalid_api_key"),
+            Self::ModelNotAllowed => (403, "permission_error", "model_not_allowed"),
+            Self::AdminRequired => (403, "permission_error", "admin_required"),
+            Self::ModelNotFound => (404, REQUEST, "model_not_found"),
+            Self::UnknownUrl => (404, REQUEST, "unknown_url"),
+            Self::MethodNotAllowed => (405, REQUEST, "method_not_allowed"),
+            Self::RequestTimeout => (408, REQUEST, "request_timeout"),
+            Self::RequestTooLarge => (413, REQUEST, "request_too_large"),
+            Self::UnsupportedMediaType => (415, REQUEST, "unsupported_media_type"),
+            Self::RateLimitExceeded => (429, "rate_limit_error", "rate_limit_exceeded"),
+            Self::InsufficientQuota => (429, "insufficient_quota", "insufficient_quota"),
+            Self::UpstreamRateLimited => (429, "rate_limit_error", "upstream_rate_limited"),
+            Self::ClientClosedRequest => (499, UPSTREAM, "client_closed_request"),
+            Self::InternalError => (500, "server_error", "internal_error"),
+            Self::UpstreamError => (502, UPSTREAM, "upstream_error"),
+            Self::UpstreamUnreachable => (502, UPSTREAM, "upstream_unreachable"),
+            Self::UpstreamInvalidResponse => (502, UPSTREAM, "upstream_invalid_response"),
+            Self::UpstreamStreamError => (502, UPSTREAM, "upstream_stream_error"),
+            Self::UpstreamAuthError => (502, UPSTREAM, "upstream_auth_error"),
+            Self::UpstreamBillingError => (502, UPSTREAM, "upstream_billing_error"),
+            Self::UpstreamModelMissing => (502, UPSTREAM, "upstream_model_missing"),
+            Self::UpstreamOverloaded => (503, UPSTREAM, "upstream_overloaded"),
+            Self::NoAvailableProvider => (503, UPSTREAM, "no_available_provider"),
+            Self::UpstreamTimeout => (504, UPSTREAM, "upstream_timeout"),
+        }
+    }
+
+    /// The code, also the metric label and `attempts[].status`.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        self.row().2
+    }
+
+    /// `x-should-retry: false`: a retry by the client's SDK cannot help.
+    #[must_use]
+    pub fn forbids_retry(self) -> bool {
+        matches!(
+            self,
+            Self::InsufficientQuota
+                | Self::UpstreamAuthError
+                | Self::UpstreamBillingError
+                | Self::UpstreamModelMissing
+        )
+    }
+}
+
+/// An error on its way to a client. Built anywhere, written as a body in one place (gw-server).
+#[derive(Clone, Debug)]
+pub struct Error {
+    /// Which row of the table.
+    pub kind: Kind,
+    /// The code when it is not the row's own (`Invalid`: a request's fault, or an upstream's own code).
+    pub code: Option<Cow<'static, str>>,
+    /// Safe for the client.
+    pub message: Cow<'static, str>,
+    /// Becomes `retry-after`, whole seconds, 1..=120.
+    pub retry_after: Option<Duration>,
+}
+
+/// Shorthand.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of this kind.
+    #[must_use]
+    pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, code: None, message: message.into(), retry_after: None }
+    }
+
+    /// Adds the retry hint.
+    #[must_use]
+    pub fn retry_after(mut self, after: Duration) -> Self {
+        self.retry_after = Some(after);
+        self
+    }
+
+    /// The code on the wire.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        self.code.as_deref().unwrap_or_else(|| self.kind.code())
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.kind.row().0
+    }
+
+    /// The body of CONTRACT 1.3: exactly `{"error":{"message","type","code"}}`.
+    #[must_use]
+    pub fn body(&self) -> Vec<u8> {
+        gw_wire::error_body::error_body(&self.message, self.kind.row().1, self.code())
+    }
+}
+
+impl From<gw_wire::request::Invalid> for Error {
+    fn from(invalid: gw_wire::request::Invalid) -> Self {
+        Self { kind: Kind::Invalid, code: Some(invalid.code.into()), message: invalid.message.into(), retry_after: None }
+    }
+}

@@ -1,0 +1,26 @@
+//! The life of a call: who may call, where it goes, what happened, what it cost.
+//!
+//! Read `pipeline.rs` first: it is the list of steps. `attempts.rs` is the one loop that calls upstreams.
+
+mod account;
+mod attempts;
+pub mod auth;
+pub mod call;
+pub mod catalog;
+mod embed;
+pub mod engine;
+pub mod error;
+mod live;
+pub mod metrics;
+mod pipeline;
+mod plan;
+mod rate;
+pub mod settings;
+pub mod stream;
+mod verdict;
+
+pub use auth::Caller;
+pub use call::{CallLog, CallRecord, Context, Reply, ReplyBody};
+pub use engine::Engine;
+pub use error::{Error, Kind, Result};
+pub use stream::EventStream;

@@ -1,0 +1,171 @@
+//! Counters of the engine: attempts, tokens, cost. Handles of a model are looked up once per call, not per label.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use gw_wire::money::Money;
+use gw_wire::usage::Usage;
+use parking_lot::RwLock;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ModelLabels {
+    provider: String,
+    model: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AttemptLabels {
+    provider: String,
+    model: String,
+    status: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TokenLabels {
+    provider: String,
+    model: String,
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    operation: &'static str,
+    code: &'static str,
+}
+
+type Cost = Counter<f64, AtomicU64>;
+
+/// All of the engine's metrics.
+#[derive(Debug)]
+pub struct Metrics {
+    attempts: Family<AttemptLabels, Counter>,
+    tokens: Family<TokenLabels, Counter>,
+    cost: Family<ModelLabels, Cost>,
+    price_unknown: Family<ModelLabels, Counter>,
+    first_token: Family<ModelLabels, Histogram, fn() -> Histogram>,
+    outcomes: Family<OutcomeLabels, Counter>,
+    models: RwLock<HashMap<Arc<str>, Arc<ModelMetrics>>>,
+}
+
+/// The handles of one model.
+#[derive(Debug)]
+pub(crate) struct ModelMetrics {
+    provider: String,
+    model: String,
+    ok: Counter,
+    prompt: Counter,
+    completion: Counter,
+    cost: Cost,
+    first_token: Histogram,
+}
+
+fn first_token_buckets() -> Histogram {
+    Histogram::new([0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0])
+}
+
+impl Metrics {
+    /// Registers everything under the `gateway_` prefix.
+    #[must_use]
+    pub fn new(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            attempts: Family::default(),
+            tokens: Family::default(),
+            cost: Family::default(),
+            price_unknown: Family::default(),
+            first_token: Family::new_with_constructor(first_token_buckets as fn() -> Histogram),
+            outcomes: Family::default(),
+            models: RwLock::default(),
+        };
+        registry.register(
+            "gateway_upstream_attempts",
+            "Upstream calls by provider, model and outcome",
+            metrics.attempts.clone(),
+        );
+        registry.register("gateway_tokens", "Tokens by provider, model and kind", metrics.tokens.clone());
+        registry.register("gateway_cost_usd", "Cost of served calls in USD", metrics.cost.clone());
+        registry.register(
+            "gateway_price_unknown",
+            "Served calls of models without a price",
+            metrics.price_unknown.clone(),
+        );
+        registry.register_with_unit(
+            "gateway_first_token",
+            "From the request's acceptance to the first content of a stream",
+            Unit::Seconds,
+            metrics.first_token.clone(),
+        );
+        registry.register("gateway_calls", "Generation calls by operation and outcome", metrics.outcomes.clone());
+        metrics
+    }
+
+    /// The handles of a model, made at its first call.
+    pub(crate) fn model(&self, provider: &str, id: &Arc<str>) -> Arc<ModelMetrics> {
+        if let Some(known) = self.models.read().get(id) {
+            return Arc::clone(known);
+        }
+        let labels = ModelLabels { provider: provider.to_owned(), model: id.to_string() };
+        let tokens = |kind| {
+            let labels = TokenLabels { provider: labels.provider.clone(), model: labels.model.clone(), kind };
+            self.tokens.get_or_create(&labels).clone()
+        };
+        let made = Arc::new(ModelMetrics {
+            ok: self.attempts.get_or_create(&attempt_labels(&labels.provider, &labels.model, "ok")).clone(),
+            prompt: tokens("prompt"),
+            completion: tokens("completion"),
+            cost: self.cost.get_or_create(&labels).clone(),
+            first_token: self.first_token.get_or_create(&labels).clone(),
+            provider: labels.provider,
+            model: labels.model,
+        });
+        Arc::clone(self.models.write().entry(Arc::clone(id)).or_insert(made))
+    }
+
+    /// A failed upstream call.
+    pub(crate) fn failed(&self, model: &ModelMetrics, status: &'static str) {
+        self.attempts.get_or_create(&attempt_labels(&model.provider, &model.model, status)).inc();
+    }
+
+    /// A served call.
+    pub(crate) fn served(&self, model: &ModelMetrics, usage: &Usage, cost: Option<Money>) {
+        model.ok.inc();
+        self.used(model, usage, cost);
+    }
+
+    /// Tokens of a call that was cut short.
+    pub(crate) fn used(&self, model: &ModelMetrics, usage: &Usage, cost: Option<Money>) {
+        model.prompt.inc_by(usage.prompt);
+        model.completion.inc_by(usage.completion);
+        match cost {
+            Some(cost) if cost == Money::ZERO => {}
+            Some(cost) => {
+                model.cost.inc_by(cost.approx_usd());
+            }
+            None => {
+                let labels = ModelLabels { provider: model.provider.clone(), model: model.model.clone() };
+                self.price_unknown.get_or_create(&labels).inc();
+            }
+        }
+    }
+
+    /// A call is over.
+    pub(crate) fn outcome(&self, operation: &'static str, code: &'static str) {
+        self.outcomes.get_or_create(&OutcomeLabels { operation, code }).inc();
+    }
+}
+
+impl ModelMetrics {
+    /// The first content of a stream came after this many milliseconds.
+    pub(crate) fn first_token_after(&self, millis: u64) {
+        self.first_token.observe(std::time::Duration::from_millis(millis).as_secs_f64());
+    }
+}
+
+fn attempt_labels(provider: &str, model: &str, status: &'static str) -> AttemptLabels {
+    AttemptLabels { provider: provider.to_owned(), model: model.to_owned(), status }
+}

@@ -1,0 +1,168 @@
+//! The life of a generation request, step by step; read this first.
+//!
+//! The edge has identified the caller and read the body. Then: parse and validate (400), refuse what this version
+//! cannot do, resolve and permit and check capability (`plan.rs`), attempt (`attempts.rs`), account.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use gw_wire::request::{CacheAsk, Inputs, Prompt, Routing, chat, completion, embeddings};
+use http::{HeaderName, HeaderValue};
+
+use crate::account::Account;
+use crate::attempts::{self, Answer, Ask, Call};
+use crate::call::{Context, Reply, ReplyBody};
+use crate::engine::Engine;
+use crate::error::{Error, Kind, Result};
+use crate::plan::{self, Candidate, Wanted};
+use crate::stream::{EventStream, Opening};
+
+/// How long the head of a streamed answer is held back for a first token. Until then a failure is a plain HTTP error.
+const COMMIT_AFTER: Duration = Duration::from_secs(10);
+
+/// Which endpoint a request came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Chat,
+    Completion,
+    Embeddings,
+}
+
+impl Operation {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Completion => "completion",
+            Self::Embeddings => "embeddings",
+        }
+    }
+}
+
+/// Runs a request to its answer.
+pub(crate) async fn run(engine: &Engine, operation: Operation, context: Context, body: Bytes) -> Result<Reply> {
+    let mut account = Account::open(Arc::clone(&context.log), engine.metrics(), operation.as_str());
+    let planned = prepare(engine, operation, &context, body);
+    let (ask, plan) = match planned {
+        Ok(planned) => planned,
+        Err(error) => {
+            account.failed(error.kind.code());
+            return Err(error);
+        }
+    };
+    context.log.note(|record| {
+        record.stream = ask.wants_stream();
+        if let Some(first) = plan.1.candidates.first() {
+            record.model = Some(Arc::clone(&first.model.id));
+            record.provider = Some(Arc::clone(&first.model.provider));
+        }
+    });
+    let (snapshot, plan) = plan;
+    let call = Box::new(Call {
+        id: answer_id(operation),
+        created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+        ask,
+        context,
+        snapshot,
+        plan,
+        account,
+        records: Vec::new(),
+    });
+    if call.ask.wants_stream() { stream(engine, call).await } else { whole(call).await }
+}
+
+/// Steps that call nobody: parse, validate, resolve, permit, capability.
+fn prepare(
+    engine: &Engine,
+    operation: Operation,
+    context: &Context,
+    body: Bytes,
+) -> Result<(Ask, (Arc<plan::Snapshot>, plan::Plan))> {
+    if engine.is_draining() {
+        return Err(Error::new(Kind::NoAvailableProvider, "The gateway is shutting down.")
+            .retry_after(Duration::from_secs(1)));
+    }
+    let snapshot = engine.snapshot();
+    let caller = &context.caller;
+    let metrics = engine.metrics();
+    let none = Routing::default();
+    let (ask, plan) = match operation {
+        Operation::Chat => {
+            let request = chat::parse_chat(body)?;
+            refuse_cache(request.cache)?;
+            let wanted = Wanted::Chat(&request.needs);
+            let plan = plan::plan(&snapshot, &metrics, caller, &request.model, &request.routing, wanted)?;
+            (Ask::Chat(Box::new(request)), plan)
+        }
+        Operation::Completion => {
+            let request = completion::parse_completion(body)?;
+            let tokens = request.prompts.iter().any(|prompt| matches!(prompt, Prompt::Tokens(_)));
+            let wanted = Wanted::Completion { suffix: request.suffix, tokens };
+            let plan = plan::plan(&snapshot, &metrics, caller, &request.model, &request.routing, wanted)?;
+            (Ask::Completion(Box::new(request)), plan)
+        }
+        Operation::Embeddings => {
+            let request = embeddings::parse_embeddings(body)?;
+            let tokens = matches!(request.inputs, Inputs::Tokens(_));
+            let wanted = Wanted::Embeddings { dimensions: request.dimensions, tokens };
+            let plan = plan::plan(&snapshot, &metrics, caller, &request.model, &none, wanted)?;
+            (Ask::Embeddings(Box::new(request)), plan)
+        }
+    };
+    Ok((ask, (snapshot, plan)))
+}
+
+/// The response cache comes with a later version: a wish for it is refused, never ignored.
+fn refuse_cache(cache: Option<CacheAsk>) -> Result<()> {
+    if cache.is_some_and(|cache| cache.enabled) {
+        return Err(Error::new(
+            Kind::UnsupportedValue,
+            "Invalid 'cache.enabled': the response cache is not supported by this version of the gateway. Leave it out or send false.",
+        ));
+    }
+    Ok(())
+}
+
+async fn whole(mut call: Box<Call>) -> Result<Reply> {
+    let (index, answer) = attempts::run(&mut call).await?;
+    let headers = reply_headers(call.plan.candidates.get(index));
+    match answer {
+        Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body.into()) }),
+        Answer::Stream(_) => Err(Error::new(Kind::InternalError, "The answer was a stream.")),
+    }
+}
+
+async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
+    let keepalive = call.context.keepalive;
+    let mut opening: Opening = Box::pin(async move {
+        let found = attempts::run(&mut call).await;
+        (call, found)
+    });
+    let Ok((call, found)) = tokio::time::timeout(COMMIT_AFTER, &mut opening).await else {
+        let stream = EventStream::waiting(opening, keepalive, engine.cut());
+        return Ok(Reply { headers: Vec::new(), body: ReplyBody::Stream(Box::new(stream)) });
+    };
+    match found? {
+        (index, Answer::Stream(live)) => {
+            let headers = reply_headers(call.plan.candidates.get(index));
+            let stream = EventStream::live(call, live, engine.cut());
+            Ok(Reply { headers, body: ReplyBody::Stream(Box::new(stream)) })
+        }
+        (_, Answer::Full(_)) => Err(Error::new(Kind::InternalError, "The answer was not a stream.")),
+    }
+}
+
+/// Who served, for those who read headers only.
+fn reply_headers(candidate: Option<&Candidate>) -> Vec<(HeaderName, HeaderValue)> {
+    let Some(candidate) = candidate else { return Vec::new() };
+    let named = [("x-gateway-model", &candidate.model.id), ("x-gateway-provider", &candidate.model.provider)];
+    named
+        .into_iter()
+        .filter_map(|(name, value)| Some((HeaderName::from_static(name), HeaderValue::from_str(value).ok()?)))
+        .collect()
+}
+
+fn answer_id(operation: Operation) -> String {
+    let prefix = if operation == Operation::Chat { "chatcmpl-" } else { "cmpl-" };
+    format!("{prefix}{}", uuid::Uuid::now_v7())
+}

@@ -1,0 +1,209 @@
+//! Which upstreams may serve a request, in which order: resolution, permission, capability (steps 8 to 10).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gw_providers::provider::Provider;
+use gw_wire::request::{Needs, Routing};
+
+use crate::auth::Caller;
+use crate::catalog::{Catalog, Model};
+use crate::error::{Error, Kind, Result};
+use crate::metrics::{Metrics, ModelMetrics};
+use crate::settings::RoutingSettings;
+
+/// Everything a call needs to know of the configuration: taken once at its start, held to its end.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) catalog: Catalog,
+    pub(crate) providers: HashMap<Arc<str>, Arc<Provider>>,
+    pub(crate) routing: RoutingSettings,
+}
+
+/// One upstream that may serve the call.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) model: Arc<Model>,
+    pub(crate) provider: Arc<Provider>,
+    pub(crate) metrics: Arc<ModelMetrics>,
+    /// Not the model that the client asked for first.
+    pub(crate) is_fallback: bool,
+}
+
+/// The candidates in order; never empty.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) strategy: &'static str,
+}
+
+/// What kind of model an operation needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted<'a> {
+    Chat(&'a Needs),
+    Completion { suffix: bool, tokens: bool },
+    Embeddings { dimensions: Option<u32>, tokens: bool },
+}
+
+/// Resolves the requested model and its fallbacks into a plan.
+pub(crate) fn plan(
+    snapshot: &Snapshot,
+    metrics: &Metrics,
+    caller: &Caller,
+    model: &str,
+    routing: &Routing,
+    wanted: Wanted<'_>,
+) -> Result<Plan> {
+    let mut strategy = routing.strategy;
+    let mut named = Vec::with_capacity(1 + routing.fallback.len());
+    for (position, name) in std::iter::once(model).chain(routing.fallback.iter().map(String::as_str)).enumerate() {
+        let resolved = snapshot.catalog.resolve(name).ok_or_else(|| unknown_model(name))?;
+        if position == 0 {
+            strategy = strategy.or(resolved.strategy);
+        }
+        named.push((name, resolved.models));
+    }
+    let strategy = strategy.unwrap_or(snapshot.routing.strategy);
+    refuse_later_features(strategy, routing)?;
+    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut refused = None;
+    for (position, (name, models)) in named.iter().enumerate() {
+        let mut allowed = models.iter().filter(|model| caller.may_use(&model.id)).peekable();
+        if allowed.peek().is_none() {
+            return Err(not_allowed(name));
+        }
+        for model in allowed {
+            if candidates.iter().any(|known| known.model.id == model.id) {
+                continue;
+            }
+            let Some(provider) = snapshot.providers.get(&model.provider) else { continue };
+            if let Err(error) = capable(model, provider, wanted) {
+                refused.get_or_insert(error);
+                continue;
+            }
+            candidates.push(Candidate {
+                model: Arc::clone(model),
+                provider: Arc::clone(provider),
+                metrics: metrics.model(&model.provider, &model.id),
+                is_fallback: position > 0,
+            });
+        }
+    }
+    if candidates.is_empty() {
+        return Err(refused.unwrap_or_else(|| unknown_model(model)));
+    }
+    Ok(Plan { candidates, strategy })
+}
+
+/// Strategies and upgrades come with a later version: a wish that cannot be met is refused, never ignored.
+fn refuse_later_features(strategy: &str, routing: &Routing) -> Result<()> {
+    if strategy != "default" {
+        let message = format!(
+            "Invalid 'routing.strategy': the strategy '{strategy}' is not supported by this version of the gateway. Supported: 'default'."
+        );
+        return Err(Error::new(Kind::UnsupportedValue, message));
+    }
+    if routing.allow_upgrade {
+        return Err(Error::new(
+            Kind::UnsupportedValue,
+            "Invalid 'routing.allow_upgrade': upgrades are not supported by this version of the gateway. Leave it out or send false.",
+        ));
+    }
+    Ok(())
+}
+
+/// 404, in the words that OpenAI's clients know.
+pub(crate) fn unknown_model(name: &str) -> Error {
+    let shown: String = name.chars().take(200).collect();
+    Error::new(
+        Kind::ModelNotFound,
+        format!("The model '{shown}' does not exist or you do not have access to it."),
+    )
+}
+
+fn not_allowed(name: &str) -> Error {
+    let shown: String = name.chars().take(200).collect();
+    Error::new(Kind::ModelNotAllowed, format!("This API key may not use the model '{shown}'."))
+}
+
+/// Whether a model can do what a request asks for.
+fn capable(model: &Model, provider: &Provider, wanted: Wanted<'_>) -> Result<()> {
+    let can = provider.adapter().capabilities();
+    let id = &model.id;
+    match wanted {
+        Wanted::Chat(needs) => {
+            if model.is_embedding_only() {
+                return Err(unsupported_model(id, "is an embedding model and cannot chat"));
+            }
+            chat_needs(model, can.openai_fields, needs)
+        }
+        Wanted::Completion { suffix, tokens } => {
+            if model.is_embedding_only() {
+                return Err(unsupported_model(id, "is an embedding model and cannot complete text"));
+            }
+            if suffix && !can.suffix {
+                return Err(unsupported_parameter("suffix", id));
+            }
+            if tokens && !can.token_prompts {
+                return Err(unsupported_value("prompt", "token arrays are not", id));
+            }
+            Ok(())
+        }
+        Wanted::Embeddings { dimensions, tokens } => {
+            if !model.is_embedding() {
+                return Err(unsupported_model(id, "is not an embedding model"));
+            }
+            if let Some(wanted) = dimensions {
+                model.check_dimensions(wanted)?;
+            }
+            if tokens && !can.token_prompts {
+                return Err(Error::new(
+                    Kind::UnsupportedValue,
+                    format!("Invalid 'input': token arrays are not supported by the model '{id}', because its tokens are not OpenAI's. Send text; with LangChain set check_embedding_ctx_length=False."),
+                ));
+            }
+            Ok(())
+        }
+    }
+}
+
+fn chat_needs(model: &Model, openai_fields: bool, needs: &Needs) -> Result<()> {
+    let id = &model.id;
+    if needs.tools && !model.supports("function_calling") {
+        return Err(unsupported_parameter("tools", id));
+    }
+    if needs.json_schema && !model.supports("json_schema") {
+        return Err(unsupported_value("response_format", "'json_schema' is not", id));
+    }
+    if needs.json_mode && !model.supports("json_mode") && !model.supports("json_schema") {
+        return Err(unsupported_value("response_format", "'json_object' is not", id));
+    }
+    if needs.image && !model.supports("vision") && !model.accepts_input("image") {
+        return Err(unsupported_value("messages", "image content is not", id));
+    }
+    if needs.audio_input && !model.supports("audio") && !model.accepts_input("audio") {
+        return Err(unsupported_value("messages", "audio content is not", id));
+    }
+    if needs.audio_output && !openai_fields {
+        return Err(unsupported_value("modalities", "audio output is not", id));
+    }
+    match needs.openai_only {
+        Some(what) if !openai_fields => Err(unsupported_value(what, "this value is not", id)),
+        _ => Ok(()),
+    }
+}
+
+fn unsupported_model(id: &str, why: &str) -> Error {
+    Error::new(Kind::UnsupportedModel, format!("The model '{id}' {why}."))
+}
+
+fn unsupported_parameter(name: &str, id: &str) -> Error {
+    Error::new(
+        Kind::UnsupportedParameter,
+        format!("Unsupported parameter: '{name}' is not supported by the model '{id}'."),
+    )
+}
+
+fn unsupported_value(name: &str, what: &str, id: &str) -> Error {
+    Error::new(Kind::UnsupportedValue, format!("Invalid '{name}': {what} supported by the model '{id}'."))
+}

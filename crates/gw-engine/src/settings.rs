@@ -1,0 +1,110 @@
+//! What a person writes about models, aliases, routing and keys in gateway.toml.
+
+use std::collections::BTreeMap;
+
+use gw_providers::settings::TimeoutOverrides;
+use gw_wire::money::Price;
+use secrecy::SecretString;
+
+/// `[routing]`.
+#[derive(Clone, Copy, Debug)]
+pub struct RoutingSettings {
+    /// Canonical name of the strategy when a request names none.
+    pub strategy: &'static str,
+    /// Upstream calls of one request, retries included.
+    pub max_attempts: u32,
+    /// Retries on the same target, before its first byte.
+    pub retries: u32,
+    /// Any upstream error moves on to the next candidate.
+    pub fallback_on_4xx: bool,
+}
+
+impl Default for RoutingSettings {
+    fn default() -> Self {
+        Self { strategy: "default", max_attempts: 4, retries: 1, fallback_on_4xx: false }
+    }
+}
+
+/// `pricing` of a `[[models]]` entry: each None keeps the shipped catalogue's value.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the names are the contract's")]
+pub struct PricingSettings {
+    pub official_input_per_m: Option<Price>,
+    pub official_output_per_m: Option<Price>,
+    pub gateway_input_per_m: Option<Price>,
+    pub gateway_output_per_m: Option<Price>,
+    pub cached_input_per_m: Option<Price>,
+    pub cache_write_per_m: Option<Price>,
+    pub currency: Option<String>,
+    pub tiers: Option<Vec<TierSettings>>,
+}
+
+/// Prices above a number of prompt tokens.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the names are the contract's")]
+pub struct TierSettings {
+    pub above_input_tokens: u64,
+    pub official_input_per_m: Option<Price>,
+    pub official_output_per_m: Option<Price>,
+    pub gateway_input_per_m: Option<Price>,
+    pub gateway_output_per_m: Option<Price>,
+    pub cached_input_per_m: Option<Price>,
+    pub cache_write_per_m: Option<Price>,
+}
+
+/// One `[[models]]` entry: adds to, or overrides field by field, the shipped catalogue.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the names are the contract's")]
+pub struct ModelSettings {
+    pub id: String,
+    pub upstream_model: Option<String>,
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub category: Option<Vec<String>>,
+    pub context_length: Option<u64>,
+    pub max_output_tokens: Option<u64>,
+    pub modalities_input: Option<Vec<String>>,
+    pub modalities_output: Option<Vec<String>>,
+    pub features: Option<Vec<String>>,
+    pub license: Option<String>,
+    pub pricing: PricingSettings,
+    /// overall, code, math, reasoning.
+    pub quality_scores: [Option<f64>; 4],
+    pub latency_p50_ms: Option<f64>,
+    pub latency_p99_ms: Option<f64>,
+    pub availability: Option<f64>,
+    pub embedding_dimensions: Option<Vec<u32>>,
+    pub timeouts: TimeoutOverrides,
+}
+
+pub use gw_store::keys::Role;
+
+/// One `[[keys]]` entry of this version's features; limits and budgets are refused by `serve` before this is made.
+#[derive(Clone, Debug)]
+pub struct KeySettings {
+    /// For people.
+    pub name: String,
+    /// The key; only its hash is kept.
+    pub key: SecretString,
+    /// Inference unless said otherwise.
+    pub role: Role,
+    /// Allowed models (`acme/*` wildcards); None = all.
+    pub models: Option<Vec<String>>,
+    /// Requests per minute to the generation endpoints.
+    pub rpm: Option<u32>,
+    /// Unix seconds after which the key is refused.
+    pub expires_at: Option<i64>,
+}
+
+/// Everything the engine is built from.
+#[derive(Clone, Debug, Default)]
+pub struct EngineSettings {
+    /// `[routing]`.
+    pub routing: RoutingSettings,
+    /// `[[models]]` in file order.
+    pub models: Vec<ModelSettings>,
+    /// `[aliases]`.
+    pub aliases: BTreeMap<String, String>,
+    /// `[[keys]]`.
+    pub keys: Vec<KeySettings>,
+}

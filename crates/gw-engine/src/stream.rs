@@ -1,0 +1,252 @@
+//! The client's body of a streamed answer: pulls the upstream as the client reads, so back-pressure needs no buffer.
+//!
+//! One state machine, no task: waiting for a first token, live, and over. One timer serves all clocks.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::money::Money;
+use gw_wire::stream::{Closing, KEEPALIVE, write_error};
+use http_body::{Body, Frame};
+use tokio::time::Sleep;
+
+use crate::attempts::{Answer, Call};
+use crate::engine::Cut;
+use crate::error::{Error, Kind};
+use crate::live::{Live, Step};
+use crate::verdict;
+
+/// Looks for a first token; gives the call back with what it found.
+pub(crate) type Opening = Pin<Box<dyn Future<Output = (Box<Call>, Result<(usize, Answer), Error>)> + Send>>;
+
+enum State {
+    /// The head is out, no candidate has answered yet.
+    Waiting(Opening),
+    /// Content flows.
+    Live(Box<Call>, Box<Live>),
+    /// Nothing more will come.
+    Over,
+}
+
+/// The body of a streamed answer.
+pub struct EventStream {
+    state: State,
+    cut: Cut,
+    keepalive: Option<Duration>,
+    last_sent: Instant,
+    last_heard: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl std::fmt::Debug for EventStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = match self.state {
+            State::Waiting(_) => "waiting",
+            State::Live(..) => "live",
+            State::Over => "over",
+        };
+        f.debug_struct("EventStream").field("state", &state).finish_non_exhaustive()
+    }
+}
+
+impl EventStream {
+    pub(crate) fn waiting(opening: Opening, keepalive: Option<Duration>, cut: Cut) -> Self {
+        let mut stream = Self::new(State::Waiting(opening), keepalive, cut);
+        // The head goes out with a first keep-alive, so that proxies on the way see bytes.
+        stream.last_sent = Instant::now().checked_sub(Duration::from_secs(3600)).unwrap_or(stream.last_sent);
+        stream
+    }
+
+    pub(crate) fn live(call: Box<Call>, live: Box<Live>, cut: Cut) -> Self {
+        let keepalive = call.context.keepalive;
+        Self::new(State::Live(call, live), keepalive, cut)
+    }
+
+    fn new(state: State, keepalive: Option<Duration>, cut: Cut) -> Self {
+        let now = Instant::now();
+        Self { state, cut, keepalive, last_sent: now, last_heard: now, timer: None }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.last_sent = Instant::now();
+        Poll::Ready(Some(Ok(Frame::data(Bytes::copy_from_slice(bytes)))))
+    }
+
+    /// Ends the stream with the error event.
+    fn fail(&mut self, out: Vec<u8>, error: &Error, kind: Kind) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let mut out = out;
+        write_error(&mut out, &error.message, "upstream_error", kind.code());
+        self.state = State::Over;
+        self.send(&out)
+    }
+
+    fn poll_waiting(&mut self, cx: &mut TaskContext<'_>) -> Option<Poll<Option<Result<Frame<Bytes>, Infallible>>>> {
+        let State::Waiting(opening) = &mut self.state else { return None };
+        let (call, found) = match opening.as_mut().poll(cx) {
+            Poll::Ready(found) => found,
+            Poll::Pending => return self.poll_clocks(cx),
+        };
+        match found {
+            Ok((_, Answer::Stream(live))) => {
+                self.last_heard = Instant::now();
+                self.state = State::Live(call, live);
+                None
+            }
+            Ok((_, Answer::Full(_))) => {
+                let error = Error::new(Kind::InternalError, "The answer was not a stream.");
+                Some(self.fail(Vec::new(), &error, Kind::UpstreamStreamError))
+            }
+            Err(error) => {
+                let kind = match error.kind {
+                    Kind::UpstreamTimeout => Kind::UpstreamTimeout,
+                    _ => Kind::UpstreamStreamError,
+                };
+                Some(self.fail(Vec::new(), &error, kind))
+            }
+        }
+    }
+
+    fn poll_live(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        loop {
+            let State::Live(_, live) = &mut self.state else { return Poll::Ready(None) };
+            if !live.out.is_empty() && !live.normaliser.is_complete() && !live.normaliser.has_failed() {
+                let frame = Bytes::copy_from_slice(&live.out);
+                live.out.clear();
+                self.last_sent = self.last_heard;
+                return Poll::Ready(Some(Ok(Frame::data(frame))));
+            }
+            if live.normaliser.is_complete() || live.normaliser.has_failed() {
+                return self.conclude();
+            }
+            match live.poll_step(cx) {
+                Poll::Ready(Step::Over) => {}
+                Poll::Ready(Step::Progress) => {
+                    // Only content counts as a sign of life: an upstream may not buy time with comments.
+                    if !live.out.is_empty() {
+                        self.last_heard = Instant::now();
+                    }
+                }
+                Poll::Pending => return self.poll_clocks(cx).unwrap_or(Poll::Pending),
+            }
+        }
+    }
+
+    /// The upstream is done: closes the stream well, or with the error event.
+    fn conclude(&mut self) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let State::Live(mut call, mut live) = std::mem::replace(&mut self.state, State::Over) else {
+            return Poll::Ready(None);
+        };
+        let usage = live.normaliser.usage(call.ask.prompt_bytes());
+        let cost = live.candidate.model.cost(&usage);
+        let mut out = std::mem::take(&mut live.out);
+        if let Some(failure) = live.normaliser.take_failure() {
+            let kind = verdict::stream_kind(&failure);
+            call.account.cut(&live.candidate, &usage, cost, kind.code());
+            return self.fail(out, &Error::new(kind, stream_message(&failure)), kind);
+        }
+        call.record_ok(&live.candidate, live.started);
+        let gateway = call.meta(&live.candidate, cost.is_some());
+        let closing = Closing { usage, cost: cost.unwrap_or(Money::ZERO), gateway: &gateway };
+        live.normaliser.close(&closing, &mut out);
+        call.account.served(&live.candidate, &usage, cost);
+        self.send(&out)
+    }
+
+    /// Nothing came: keep-alive, idle limit, total limit, or the end of a drain. None = go on polling.
+    fn poll_clocks(&mut self, cx: &mut TaskContext<'_>) -> Option<Poll<Option<Result<Frame<Bytes>, Infallible>>>> {
+        loop {
+            if self.cut.is_cut() {
+                let kind = Kind::UpstreamStreamError;
+                let error = Error::new(kind, "The gateway is shutting down; the stream was cut.");
+                self.settle_cut(kind);
+                return Some(self.fail(Vec::new(), &error, kind));
+            }
+            let now = Instant::now();
+            if let Some(limit) = self.limit() {
+                if now >= limit {
+                    let failure =
+                        Failure::new(FailureKind::Timeout, "The upstream sent nothing for too long; the stream was cut.");
+                    self.settle_cut(Kind::UpstreamTimeout);
+                    let error = Error::new(Kind::UpstreamTimeout, failure.message);
+                    return Some(self.fail(Vec::new(), &error, Kind::UpstreamTimeout));
+                }
+            }
+            let keepalive = self.keepalive.map(|after| self.last_sent + after);
+            if keepalive.is_some_and(|due| now >= due) {
+                return Some(self.send(KEEPALIVE));
+            }
+            let due = [self.limit(), keepalive].into_iter().flatten().min();
+            let due = due.unwrap_or(now + Duration::from_secs(60));
+            let first = self.timer.is_none();
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due.into())));
+            // The timer is left alone while it fires no later than needed: no re-arming per chunk.
+            if timer.deadline().into_std() > due {
+                timer.as_mut().reset(due.into());
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                if first {
+                    self.cut.watch(cx);
+                }
+                return Some(Poll::Pending);
+            }
+            timer.as_mut().reset(due.into());
+            if timer.as_mut().poll(cx).is_pending() && !self.cut.is_cut() && Instant::now() < due {
+                return Some(Poll::Pending);
+            }
+        }
+    }
+
+    /// When the silence or the whole request has lasted too long. A waiting stream has its own clocks.
+    fn limit(&self) -> Option<Instant> {
+        let State::Live(call, live) = &self.state else { return None };
+        let clocks = live.candidate.model.timeouts.over(live.candidate.provider.timeouts());
+        Some((self.last_heard + clocks.idle).min(call.context.accepted + clocks.total))
+    }
+
+    fn settle_cut(&mut self, kind: Kind) {
+        match &mut self.state {
+            State::Live(call, live) => {
+                live.abandon();
+                let usage = live.normaliser.usage(call.ask.prompt_bytes());
+                let cost = live.candidate.model.cost(&usage);
+                call.account.cut(&live.candidate, &usage, cost, kind.code());
+            }
+            State::Waiting(_) | State::Over => {}
+        }
+    }
+}
+
+fn stream_message(failure: &Failure) -> String {
+    failure.message.clone()
+}
+
+impl Body for EventStream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut TaskContext<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(answer) = self.poll_waiting(cx) {
+            return answer;
+        }
+        self.poll_live(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+}
+
+impl Drop for EventStream {
+    fn drop(&mut self) {
+        // The client went away: what was used so far is noted, the upstream call is dropped with the state.
+        self.settle_cut(Kind::ClientClosedRequest);
+    }
+}

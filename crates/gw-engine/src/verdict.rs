@@ -1,0 +1,81 @@
+//! What a failed attempt means: for the plan (retry, next candidate, stop) and for the client (which error).
+
+use std::time::Duration;
+
+use gw_wire::failure::{Failure, FailureKind};
+
+use crate::error::{Error, Kind};
+
+/// What to do after a failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The same target may answer on a second try; so may another.
+    Retry,
+    /// Another candidate may answer.
+    Next,
+    /// The same request would fail anywhere.
+    Stop,
+}
+
+/// The one table of CONTRACT 1.8, "try next candidate on".
+pub(crate) fn verdict(failure: &Failure, fallback_on_4xx: bool) -> Verdict {
+    match failure.kind {
+        FailureKind::Unreachable | FailureKind::Server | FailureKind::StreamBroken => Verdict::Retry,
+        FailureKind::Timeout
+        | FailureKind::RateLimited
+        | FailureKind::Overloaded
+        | FailureKind::Auth
+        | FailureKind::Billing
+        | FailureKind::ModelMissing
+        | FailureKind::ContextLength
+        | FailureKind::InvalidResponse => Verdict::Next,
+        FailureKind::ContentFilter | FailureKind::BadRequest if fallback_on_4xx => Verdict::Next,
+        FailureKind::ContentFilter | FailureKind::BadRequest => Verdict::Stop,
+    }
+}
+
+/// The row of CONTRACT 1.3 that a failure becomes before anything was sent to the client.
+pub(crate) fn kind(failure: &Failure) -> Kind {
+    match failure.kind {
+        FailureKind::Unreachable => Kind::UpstreamUnreachable,
+        FailureKind::Timeout => Kind::UpstreamTimeout,
+        FailureKind::RateLimited => Kind::UpstreamRateLimited,
+        FailureKind::Overloaded => Kind::UpstreamOverloaded,
+        FailureKind::Server | FailureKind::StreamBroken => Kind::UpstreamError,
+        FailureKind::Auth => Kind::UpstreamAuthError,
+        FailureKind::Billing => Kind::UpstreamBillingError,
+        FailureKind::ModelMissing => Kind::UpstreamModelMissing,
+        FailureKind::ContextLength => Kind::ContextLengthExceeded,
+        FailureKind::ContentFilter => Kind::ContentFilter,
+        FailureKind::BadRequest => Kind::Invalid,
+        FailureKind::InvalidResponse => Kind::UpstreamInvalidResponse,
+    }
+}
+
+/// The kind a failure has once the stream is under way.
+pub(crate) fn stream_kind(failure: &Failure) -> Kind {
+    match failure.kind {
+        FailureKind::Timeout => Kind::UpstreamTimeout,
+        _ => Kind::UpstreamStreamError,
+    }
+}
+
+/// The default hint where an upstream gave none.
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The client's error for a call whose every attempt failed. `tried` are the models in order.
+pub(crate) fn error(failure: &Failure, tried: &[&str], retry_after: Option<Duration>) -> Error {
+    let kind = kind(failure);
+    let mut message = failure.message.clone();
+    if kind.row().0 >= 429 && !tried.is_empty() {
+        message = format!("{message} Models tried: {}.", tried.join(", "));
+    }
+    let mut error = Error::new(kind, message);
+    if kind == Kind::Invalid {
+        error.code = failure.code.clone().map(Into::into);
+    }
+    if matches!(kind, Kind::UpstreamRateLimited | Kind::UpstreamOverloaded) {
+        error.retry_after = Some(retry_after.or(failure.retry_after).unwrap_or(DEFAULT_RETRY_AFTER));
+    }
+    error
+}

@@ -1,0 +1,5 @@
+//! The dialects of the providers, one file each behind [`crate::adapter::Adapter`], and what several of them share.
+
+pub mod openai;
+mod redact;
+mod retry_after;

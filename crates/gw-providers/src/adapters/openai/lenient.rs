@@ -1,0 +1,267 @@
+//! JSON values as OpenAI-type upstreams really send them: strings that may be numbers, text that may be parts, text
+//! with broken escapes, members that come twice.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// A JSON string. A lone surrogate escape becomes U+FFFD instead of an error. Borrowed when it holds no escape.
+#[derive(Debug, Default)]
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+/// The text of a message: a string, or an array of parts whose texts are joined.
+#[derive(Debug, Default)]
+pub(super) struct Content<'a>(pub(super) Cow<'a, str>);
+
+/// A string, or the JSON text of anything else: ids that are numbers, arguments that are objects.
+#[derive(Debug, Default)]
+pub(super) struct Loose<'a>(pub(super) Cow<'a, str>);
+
+/// A small count; None when it is something else (negative, a fraction, a word).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number(pub(super) Option<u32>);
+
+struct TextVisitor;
+struct ContentVisitor;
+struct NumberVisitor;
+
+/// serde_json gives a lone surrogate as its three bytes of generalised UTF-8.
+fn repaired(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Err(fault) = std::str::from_utf8(rest) {
+        let (valid, broken) = rest.split_at(fault.valid_up_to());
+        out.push_str(&String::from_utf8_lossy(valid));
+        out.push(char::REPLACEMENT_CHARACTER);
+        let width = match broken {
+            [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..] => 3,
+            _ => fault.error_len().unwrap_or(broken.len()).max(1),
+        };
+        rest = broken.get(width..).unwrap_or_default();
+    }
+    out.push_str(&String::from_utf8_lossy(rest));
+    out
+}
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_bytes<E: Error>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
+        Ok(std::str::from_utf8(bytes).map_or_else(|_| Cow::Owned(repaired(bytes)), Cow::Borrowed))
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(std::str::from_utf8(bytes).map_or_else(|_| repaired(bytes), str::to_owned)))
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As bytes, because only then serde_json lets a lone surrogate pass.
+        deserializer.deserialize_bytes(TextVisitor).map(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for ContentVisitor {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or an array of parts")
+    }
+
+    fn visit_borrowed_bytes<E: Error>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
+        TextVisitor.visit_borrowed_bytes(bytes)
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+        TextVisitor.visit_bytes(bytes)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+        let mut joined = Cow::Borrowed("");
+        while let Some(part) = parts.next_element::<&RawValue>()? {
+            let text = part_text(part).ok_or_else(|| A::Error::custom("a content part that is none"))?;
+            if joined.is_empty() {
+                joined = text;
+            } else {
+                joined.to_mut().push_str(&text);
+            }
+        }
+        Ok(joined)
+    }
+}
+
+/// The text of one content part, empty for parts that are not text; None when it is no part at all.
+fn part_text(part: &RawValue) -> Option<Cow<'_, str>> {
+    match part.get().as_bytes().first() {
+        Some(b'"') => serde_json::from_str::<Text<'_>>(part.get()).ok().map(|text| text.0),
+        Some(b'{') => {
+            let part: Part<'_> = serde_json::from_str(part.get()).ok()?;
+            let is_text = part.kind.is_none_or(|kind| matches!(&*kind.0, "text" | "output_text"));
+            Some(part.text.filter(|_| is_text).unwrap_or_default().0)
+        }
+        _ => None,
+    }
+}
+
+impl<'de> Deserialize<'de> for Content<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(ContentVisitor).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Loose<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?.get();
+        if raw.starts_with('"') {
+            return serde_json::from_str(raw).map(|text: Text<'de>| Self(text.0)).map_err(D::Error::custom);
+        }
+        Ok(Self(Cow::Borrowed(raw)))
+    }
+}
+
+impl Visitor<'_> for NumberVisitor {
+    type Value = Number;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Number, E> {
+        Ok(Number(u32::try_from(value).ok()))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Number, E> {
+        Ok(Number(u32::try_from(value).ok()))
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Number, E> {
+        Ok(Number(None))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Number, E> {
+        Ok(Number(text.parse().ok()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NumberVisitor)
+    }
+}
+
+/// A struct of optional members of a JSON object: `null` is absent, unknown members are skipped (or kept, with
+/// `+ extras`), and of a member that comes twice the last one counts. serde's derive would refuse the last.
+macro_rules! members {
+    (@other $map:ident $key:ident $found:ident) => {
+        $map.next_value::<serde::de::IgnoredAny>()?
+    };
+    (@other $map:ident $key:ident $found:ident $extras:ident) => {
+        if let Some(value) = $map.next_value::<Option<&serde_json::value::RawValue>>()? {
+            $found.$extras.push(($key.0, value));
+        }
+    };
+    ($(#[$meta:meta])* $name:ident<$de:lifetime> $(+ $extras:ident)? { $($field:ident: $kind:ty = $member:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Default)]
+        pub(super) struct $name<$de> {
+            $(pub(super) $field: Option<$kind>,)+
+            $(pub(super) $extras: Vec<(std::borrow::Cow<$de, str>, &$de serde_json::value::RawValue)>,)?
+        }
+
+        impl<$de> serde::de::Deserialize<$de> for $name<$de> {
+            fn deserialize<D: serde::de::Deserializer<$de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Members;
+
+                impl<$de> serde::de::Visitor<$de> for Members {
+                    type Value = $name<$de>;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str("an object")
+                    }
+
+                    fn visit_map<A: serde::de::MapAccess<$de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                        let mut found = $name::default();
+                        while let Some(key) = map.next_key::<$crate::adapters::openai::lenient::Text<$de>>()? {
+                            match &*key.0 {
+                                $($member => {
+                                    if let Some(value) = map.next_value()? {
+                                        found.$field = Some(value);
+                                    }
+                                })+
+                                _ => { members!(@other map key found $($extras)?); }
+                            }
+                        }
+                        Ok(found)
+                    }
+                }
+
+                deserializer.deserialize_map(Members)
+            }
+        }
+    };
+}
+pub(super) use members;
+
+members! {
+    /// One part of an array content.
+    Part<'de> {
+        kind: Text<'de> = "type",
+        text: Text<'de> = "text",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Content, Loose, Number, Text};
+
+    #[test]
+    fn u25_a_lone_surrogate_escape_becomes_the_replacement_character() {
+        let text = |json: &str| serde_json::from_str::<Text<'_>>(json).unwrap().0.into_owned();
+        assert_eq!(text(r#""a\ud83db""#), "a\u{fffd}b");
+        assert_eq!(text(r#""\udc00\ud83d\ude00\ud800""#), "\u{fffd}\u{1f600}\u{fffd}");
+        assert_eq!(text(r#""\u0000\n\u2028""#), "\0\n\u{2028}");
+    }
+
+    #[test]
+    fn text_without_escapes_is_borrowed() {
+        let json = "\"漢字\"";
+        let text: Text<'_> = serde_json::from_str(json).unwrap();
+        assert!(matches!(text.0, std::borrow::Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn content_may_be_parts() {
+        let content = |json: &str| serde_json::from_str::<Content<'_>>(json).map(|content| content.0.into_owned());
+        assert_eq!(content(r#""a""#).unwrap(), "a");
+        assert_eq!(content("[]").unwrap(), "");
+        let parts = r#"[{"type":"text","text":"a"},{"type":"thinking","text":"no"},{"text":"b"},"c",{"type":"text"}]"#;
+        assert_eq!(content(parts).unwrap(), "abc");
+        assert!(content("5").is_err() && content("{}").is_err() && content("[5]").is_err());
+    }
+
+    #[test]
+    fn loose_values_keep_their_text() {
+        let loose = |json: &str| serde_json::from_str::<Loose<'_>>(json).unwrap().0.into_owned();
+        assert_eq!(loose(r#""a\"b""#), "a\"b");
+        assert_eq!(loose(r#"{"a": 1}"#), r#"{"a": 1}"#);
+        assert_eq!(loose("17"), "17");
+        for (json, number) in [("3", Some(3)), ("-1", None), ("\"4\"", Some(4)), ("1.5", None), ("99999999999", None)] {
+            assert_eq!(serde_json::from_str::<Number>(json).unwrap().0, number, "{json}");
+        }
+    }
+}

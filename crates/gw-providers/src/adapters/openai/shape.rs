@@ -1,0 +1,166 @@
+//! The one shape of everything an OpenAI-type upstream answers: whole replies and stream chunks, chat and text.
+
+use std::fmt;
+
+use gw_wire::reply::Finish;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::lenient::{Content, Loose, Number, Text, members};
+
+members! {
+    /// A reply or a stream chunk.
+    Envelope<'de> {
+        object: Text<'de> = "object",
+        model: Text<'de> = "model",
+        fingerprint: Text<'de> = "system_fingerprint",
+        choices: Choices<'de> = "choices",
+        usage: &'de RawValue = "usage",
+        error: &'de RawValue = "error",
+        groq: &'de RawValue = "x_groq",
+    }
+}
+
+members! {
+    /// One choice: a reply's has `message` (chat) or `text`, a chunk's has `delta` or `text`.
+    Choice<'de> {
+        index: Number = "index",
+        delta: Message<'de> = "delta",
+        message: Message<'de> = "message",
+        text: Text<'de> = "text",
+        logprobs: &'de RawValue = "logprobs",
+        finish_reason: Loose<'de> = "finish_reason",
+        usage: &'de RawValue = "usage",
+    }
+}
+
+members! {
+    /// A message or a piece of one.
+    Message<'de> + extras {
+        role: IgnoredAny = "role",
+        content: Content<'de> = "content",
+        reasoning_content: Loose<'de> = "reasoning_content",
+        reasoning: Loose<'de> = "reasoning",
+        refusal: Text<'de> = "refusal",
+        tool_calls: Vec<Call<'de>> = "tool_calls",
+        function_call: Function<'de> = "function_call",
+    }
+}
+
+members! {
+    /// A tool call or a piece of one.
+    Call<'de> {
+        index: Number = "index",
+        id: Loose<'de> = "id",
+        function: Function<'de> = "function",
+        custom: Function<'de> = "custom",
+    }
+}
+
+members! {
+    /// What is called. A custom tool has `input` instead of `arguments`.
+    Function<'de> {
+        name: Text<'de> = "name",
+        arguments: Loose<'de> = "arguments",
+        input: Loose<'de> = "input",
+    }
+}
+
+/// The choices. Nearly always there is one, which then needs no allocation.
+#[derive(Debug, Default)]
+pub(super) struct Choices<'de> {
+    first: Option<Choice<'de>>,
+    more: Vec<Choice<'de>>,
+}
+
+impl<'de> IntoIterator for Choices<'de> {
+    type Item = Choice<'de>;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<Choice<'de>>, std::vec::IntoIter<Choice<'de>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.more)
+    }
+}
+
+impl<'de> Deserialize<'de> for Choices<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Elements;
+
+        impl<'de> Visitor<'de> for Elements {
+            type Value = Choices<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of choices")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
+                let mut choices = Choices { first: elements.next_element()?, more: Vec::new() };
+                while let Some(choice) = elements.next_element()? {
+                    choices.more.push(choice);
+                }
+                Ok(choices)
+            }
+        }
+
+        deserializer.deserialize_seq(Elements)
+    }
+}
+
+impl<'de> Envelope<'de> {
+    /// The raw error, when this is one: an `error` member that says something, or the flat form of vLLM.
+    pub(super) fn is_error(&self) -> bool {
+        let flat = self.object.as_ref().is_some_and(|object| object.0 == "error");
+        flat || self.error.is_some_and(|error| !matches!(error.get(), "false" | "\"\""))
+    }
+
+    /// The usage, wherever this upstream puts it.
+    pub(super) fn usage_text(&self) -> Option<&'de RawValue> {
+        self.usage.or_else(|| {
+            let groq: GroqPart<'de> = serde_json::from_str(self.groq?.get()).ok()?;
+            groq.usage
+        })
+    }
+}
+
+members! {
+    /// Groq's own member of stream chunks.
+    GroqPart<'de> {
+        usage: &'de RawValue = "usage",
+    }
+}
+
+impl<'de> Message<'de> {
+    /// The reasoning text under either of its names (some upstreams send both, equal).
+    pub(super) fn take_reasoning(&mut self) -> Option<std::borrow::Cow<'de, str>> {
+        let (first, second) = (self.reasoning_content.take(), self.reasoning.take());
+        first.filter(|text| !text.0.is_empty()).or(second).map(|text| text.0).filter(|text| !text.is_empty())
+    }
+}
+
+/// What a finish reason says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// One of the five that clients know.
+    Known(Finish),
+    /// The upstream failed and calls it a finish.
+    Failed,
+    /// A word that we do not know.
+    Unknown,
+}
+
+impl Choice<'_> {
+    /// Why the choice ended; None while it goes on (absent, null or empty).
+    pub(super) fn ended(&self) -> Option<Ended> {
+        let reason = self.finish_reason.as_ref()?;
+        Some(match &*reason.0 {
+            "" => return None,
+            "stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn" => Ended::Known(Finish::Stop),
+            "length" | "max_tokens" | "model_length" => Ended::Known(Finish::Length),
+            "tool_calls" | "tool_use" => Ended::Known(Finish::ToolCalls),
+            "content_filter" => Ended::Known(Finish::ContentFilter),
+            "function_call" => Ended::Known(Finish::FunctionCall),
+            "error" | "insufficient_system_resource" => Ended::Failed,
+            _ => Ended::Unknown,
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! Token usage as OpenAI-type upstreams report it, under all the names they use, and never believed blindly.
+
+use gw_wire::usage::{MAX_BELIEVABLE, Usage};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// Reads a usage object. What is missing, negative, huge or no number is clamped, and the result marked as an
+/// estimate; None when nothing in it can be used. Odd usage never makes an answer fail.
+pub(super) fn read(raw: &RawValue) -> Option<Usage> {
+    let value: Value = serde_json::from_str(raw.get()).ok()?;
+    if !value.is_object() {
+        return None;
+    }
+    let mut odd = false;
+    let mut first = |names: &[&str]| names.iter().find_map(|name| count(value.pointer(name)?, &mut odd));
+    let prompt = first(&["/prompt_tokens", "/input_tokens"]);
+    let completion = first(&["/completion_tokens", "/output_tokens"]);
+    let total = first(&["/total_tokens"]);
+    let cached = first(&["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cached_tokens"]);
+    let cache_write = first(&["/prompt_tokens_details/cache_write_tokens", "/cache_creation_input_tokens"]);
+    let reasoning = first(&["/completion_tokens_details/reasoning_tokens", "/reasoning_tokens"]);
+    let (prompt, mut completion) = match (prompt, completion, total) {
+        (None, None, None) => return None,
+        (Some(prompt), Some(completion), _) => (prompt, completion),
+        (Some(prompt), None, Some(total)) => (prompt, total.saturating_sub(prompt)),
+        (None, Some(completion), Some(total)) => (total.saturating_sub(completion), completion),
+        // Embedding providers may report the total alone: all of it is prompt.
+        (None, None, Some(total)) => (total, 0),
+        (prompt, completion, None) => {
+            odd = true;
+            (prompt.unwrap_or(0), completion.unwrap_or(0))
+        }
+    };
+    // Some count reasoning beside the completion; their total then gives it away.
+    let apart = reasoning.filter(|reasoning| *reasoning > 0 && total == Some(prompt + completion + reasoning));
+    completion += apart.unwrap_or(0);
+    odd |= cached.unwrap_or(0).saturating_add(cache_write.unwrap_or(0)) > prompt || reasoning > Some(completion);
+    let cached = cached.map(|cached| cached.min(prompt));
+    Some(Usage {
+        prompt,
+        completion,
+        cached,
+        cache_write: cache_write.map(|written| written.min(prompt - cached.unwrap_or(0))),
+        reasoning: reasoning.map(|reasoning| reasoning.min(completion)),
+        estimated: odd,
+    })
+}
+
+/// A believable count. Null is absent; everything that is not a count sets `odd`.
+fn count(value: &Value, odd: &mut bool) -> Option<u64> {
+    let number = match value {
+        Value::Null => return None,
+        Value::Number(number) => number.as_u64().map(|exact| exact as f64).or_else(|| number.as_f64()),
+        Value::String(text) => {
+            *odd = true;
+            text.trim().parse().ok()
+        }
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    let Some(number) = number.filter(|number| !number.is_nan()) else {
+        *odd = true;
+        return None;
+    };
+    let believable = number.clamp(0.0, MAX_BELIEVABLE as f64);
+    *odd |= believable.to_bits() != number.to_bits() || believable.fract() > 0.0;
+    Some(believable as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use gw_wire::usage::{MAX_BELIEVABLE, Usage};
+    use serde_json::value::RawValue;
+
+    fn read(json: &str) -> Option<Usage> {
+        super::read(&RawValue::from_string(json.to_owned()).unwrap())
+    }
+
+    fn counts(json: &str) -> (u64, u64, bool) {
+        let usage = read(json).unwrap();
+        (usage.prompt, usage.completion, usage.estimated)
+    }
+
+    #[test]
+    fn reads_every_known_spelling() {
+        let openai = r#"{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,
+            "prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":2,"audio_tokens":0},
+            "completion_tokens_details":{"reasoning_tokens":3}}"#;
+        let full = Usage {
+            prompt: 10,
+            completion: 5,
+            cached: Some(4),
+            cache_write: Some(2),
+            reasoning: Some(3),
+            estimated: false,
+        };
+        assert_eq!(read(openai), Some(full));
+        let deepseek = r#"{"prompt_tokens":10,"completion_tokens":5,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":6}"#;
+        assert_eq!(read(deepseek).and_then(|usage| usage.cached), Some(4));
+        assert_eq!(counts(r#"{"input_tokens":1,"output_tokens":2}"#), (1, 2, false));
+        assert_eq!(counts(r#"{"total_tokens":7}"#), (7, 0, false));
+        assert_eq!(counts(r#"{"prompt_tokens":7,"total_tokens":7}"#), (7, 0, false));
+        let apart = r#"{"prompt_tokens":10,"completion_tokens":5,"total_tokens":35,"completion_tokens_details":{"reasoning_tokens":20}}"#;
+        assert_eq!(counts(apart), (10, 25, false));
+    }
+
+    #[test]
+    fn u24_impossible_numbers_are_clamped_and_flagged() {
+        for (number, read) in [
+            ("-5", 0),
+            ("9223372036854775808", MAX_BELIEVABLE),
+            ("18446744073709551616", MAX_BELIEVABLE),
+            ("1e300", MAX_BELIEVABLE),
+            ("\"12\"", 12),
+            ("\"-3\"", 0),
+            ("7.5", 7),
+        ] {
+            assert_eq!(counts(&format!(r#"{{"prompt_tokens":{number},"completion_tokens":2}}"#)), (read, 2, true));
+        }
+        for number in ["\"NaN\"", "true", "[]", "{}", "\"x\""] {
+            assert_eq!(counts(&format!(r#"{{"prompt_tokens":{number},"completion_tokens":2}}"#)), (0, 2, true));
+        }
+        assert_eq!(counts(r#"{"completion_tokens":2}"#), (0, 2, true));
+        assert_eq!(counts(r#"{"prompt_tokens":1,"prompt_tokens":3,"completion_tokens":2}"#), (3, 2, false));
+    }
+
+    #[test]
+    fn u24_parts_never_exceed_their_whole() {
+        let usage = read(r#"{"prompt_tokens":3,"completion_tokens":2,"cached_tokens":50,"reasoning_tokens":9}"#).unwrap();
+        assert_eq!((usage.cached, usage.reasoning, usage.estimated), (Some(3), Some(2), true));
+        for nothing in ["{}", "[]", "null", "5", "{\"prompt_tokens\":null}", "{\"prompt_tokens\":1e999}"] {
+            assert_eq!(read(nothing), None, "{nothing}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Makes an upstream's own words fit for a client: without addresses, without anything that may be a key, short.
+
+/// The longest message that is passed on, in characters.
+const LONGEST: usize = 500;
+
+/// How keys begin at the providers we know.
+const KEY_PREFIXES: [&str; 16] = [
+    "sk-", "sk_", "pk-", "rk_", "gsk_", "xai-", "hf_", "r8_", "pplx-", "nvapi-", "csk-", "tgp_", "pa-", "jina_", "AIza",
+    "eyJ",
+];
+
+/// An upstream's sentence with addresses and key-like words taken out, on one line, at most 500 characters.
+pub(crate) fn redact(message: &str) -> String {
+    let mut out = String::new();
+    let mut after_bearer = false;
+    for word in message.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        let bearer = word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).eq_ignore_ascii_case("bearer");
+        if word.contains("://") {
+            out.push_str("[address]");
+        } else if after_bearer && !bearer {
+            out.push_str("[redacted]");
+        } else {
+            push_word(&mut out, word);
+        }
+        after_bearer = bearer;
+        // Long enough whatever follows: the rest of a huge message is not looked at.
+        if out.len() > 8 * LONGEST {
+            break;
+        }
+    }
+    if out.chars().nth(LONGEST).is_some() {
+        out = out.chars().take(LONGEST - 1).collect();
+        out.push('…');
+    }
+    out
+}
+
+/// Copies a word; its runs of token characters that look like a key are replaced.
+fn push_word(out: &mut String, word: &str) {
+    let mut rest = word;
+    while !rest.is_empty() {
+        let run_end = rest.find(|c: char| !is_token_char(c)).unwrap_or(rest.len());
+        let (run, after) = rest.split_at(run_end);
+        out.push_str(if looks_like_a_key(run) { "[redacted]" } else { run });
+        let next = after.find(is_token_char).unwrap_or(after.len());
+        let (between, after) = after.split_at(next);
+        out.push_str(between);
+        rest = after;
+    }
+}
+
+fn is_token_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '=' | '*' | '~')
+}
+
+/// Model names and words of many parts stay; a long part that mixes letters and digits, as no word does, goes.
+fn looks_like_a_key(run: &str) -> bool {
+    let prefixed = run.len() >= 8 && KEY_PREFIXES.iter().any(|prefix| run.starts_with(prefix));
+    let starred = run.contains("**");
+    let dense = run.split(['-', '_']).any(|part| {
+        let digits = part.bytes().filter(u8::is_ascii_digit).count();
+        let letters = part.bytes().filter(u8::is_ascii_alphabetic).count();
+        part.len() >= 32 || part.len() >= 16 && digits > 0 && letters > 0
+    });
+    prefixed || starred || dense
+}
+
+#[cfg(test)]
+mod tests {
+    use super::redact;
+
+    #[test]
+    fn keys_and_addresses_are_taken_out() {
+        for (said, passed) in [
+            ("Incorrect key: sk-proj-AbC123xyz. See https://x.y/z?k=1", "Incorrect key: [redacted]. See [address]"),
+            ("Authorization: Bearer abc.def failed", "Authorization: Bearer [redacted] failed"),
+            ("key 'AIzaSyA-1234567890_abc' invalid", "key '[redacted]' invalid"),
+            ("got sk-ab***********yz", "got [redacted]"),
+            ("token 9f86d081884c7d659a2feaa0c55ad015 bad", "token [redacted] bad"),
+            ("key=AKIAIOSFODNN7EXAMPLE1", "[redacted]"),
+        ] {
+            assert_eq!(redact(said), passed, "{said}");
+        }
+    }
+
+    #[test]
+    fn plain_words_and_model_names_stay() {
+        for said in [
+            "This model's maximum context length is 128000 tokens.",
+            "claude-3-5-sonnet-20241022 and meta-llama/Llama-3.3-70B-Instruct-Turbo do not take 'max_completion_tokens'",
+            "messages[0].content[1].image_url: unsupported",
+            "上下文长度超过限制",
+        ] {
+            assert_eq!(redact(said), said);
+        }
+    }
+
+    #[test]
+    fn it_is_one_short_line() {
+        assert_eq!(redact("a\n\0b\r\n  c"), "a b c");
+        assert_eq!(redact(&"漢 ".repeat(10_000)).chars().count(), 500);
+        assert_eq!(redact(&"x".repeat(10_000)), "[redacted]");
+    }
+}

@@ -1,0 +1,209 @@
+//! The only network IO towards upstreams: one client per provider, bound to the provider's origin.
+
+mod address;
+mod body;
+mod clock;
+mod dial;
+mod failures;
+mod gunzip;
+mod http1;
+mod http2;
+mod inline;
+mod origin;
+mod pool;
+mod tls;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gw_wire::failure::Failure;
+use http::header::{CONTENT_ENCODING, HOST};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use crate::adapter::HttpCall;
+use crate::settings::Timeouts;
+
+pub use self::body::UpstreamBody;
+use self::dial::{Dialler, Link};
+use self::http1::{Http1, Lost};
+use self::http2::Http2;
+use self::origin::Origin;
+use self::pool::Pool;
+use self::tls::Tls;
+
+/// A response head and the body that follows it.
+#[derive(Debug)]
+pub struct UpstreamResponse {
+    /// The status: 200..=599, never an interim one.
+    pub status: u16,
+    /// Every header as the upstream sent it. None of them may reach a client but `retry-after`.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: UpstreamBody,
+}
+
+/// Connections to one origin.
+pub struct Client {
+    dialler: Dialler,
+    pool: Arc<Pool>,
+}
+
+impl Client {
+    /// A client of the origin and path in `base_url`. Opens nothing and reads no root certificates yet.
+    ///
+    /// # Errors
+    /// What is wrong with `base_url` or `ca_file`, without repeating the URL.
+    pub fn new(base_url: &str, allow_private_network: bool, ca_file: Option<&Path>) -> Result<Self, String> {
+        let origin = Origin::parse(base_url)?;
+        if origin.https {
+            origin.server_name()?;
+        }
+        let tls = Tls::new(ca_file)?;
+        Ok(Self { dialler: Dialler::new(origin, tls, allow_private_network), pool: Arc::default() })
+    }
+
+    /// Sends one request and waits for the response head; `call.headers` must be complete but for `host` and
+    /// `content-length`. Any status is a response; redirects are not followed.
+    ///
+    /// # Errors
+    /// `Unreachable`, `Timeout` (connect, or no head within `clocks.first_token`), `InvalidResponse`.
+    pub async fn send(&self, call: HttpCall, clocks: &Timeouts) -> Result<UpstreamResponse, Failure> {
+        let mut request = self.request(call)?;
+        match self.send_on_open(request, clocks).await? {
+            Sent::Response(response) => return Ok(response),
+            Sent::Nothing(unsent) => request = unsent,
+        }
+        let link = self.dialler.dial(clocks.connect).await?;
+        let outcome = match link {
+            Link::Http1(connection) => self.over_http1(connection, request, clocks).await,
+            Link::Http2(connection) => {
+                self.pool.share(&connection);
+                self.over_http2(connection, request, clocks).await
+            }
+        };
+        outcome.map_err(|lost| lost.failure)?
+    }
+
+    /// Tries a connection that is open already. One that turns out to be closed before anything was written leaves
+    /// the request to a fresh connection.
+    async fn send_on_open(&self, request: Request<Full<Bytes>>, clocks: &Timeouts) -> Result<Sent, Failure> {
+        let outcome = if let Some(shared) = self.shared() {
+            self.over_http2(shared, request, clocks).await
+        } else if let Some(idle) = self.pool.take() {
+            self.over_http1(idle, request, clocks).await
+        } else {
+            return Ok(Sent::Nothing(request));
+        };
+        match outcome {
+            Ok(response) => Ok(Sent::Response(response?)),
+            Err(Lost { unsent: Some(request), .. }) => Ok(Sent::Nothing(request)),
+            Err(Lost { unsent: None, failure }) => Err(failure),
+        }
+    }
+
+    fn shared(&self) -> Option<Http2> {
+        if self.dialler.origin.https { self.pool.shared() } else { None }
+    }
+
+    fn request(&self, call: HttpCall) -> Result<Request<Full<Bytes>>, Failure> {
+        let origin = &self.dialler.origin;
+        let uri = origin.path(&call.path).map_err(|error| failures::unreachable(format_args!("path: {error}")))?;
+        let mut request = Request::new(Full::new(call.body));
+        *request.method_mut() = call.method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = call.headers;
+        request.headers_mut().insert(HOST, origin.host_header.clone());
+        Ok(request)
+    }
+
+    async fn over_http1(
+        &self,
+        connection: Box<Http1>,
+        request: Request<Full<Bytes>>,
+        clocks: &Timeouts,
+    ) -> Result<Result<UpstreamResponse, Failure>, Lost> {
+        let (connection, response) = connection.exchange(request, Instant::now() + clocks.first_token).await?;
+        Ok(read_head(response, |incoming| UpstreamBody::http1(connection, incoming, &self.pool)))
+    }
+
+    async fn over_http2(
+        &self,
+        connection: Http2,
+        mut request: Request<Full<Bytes>>,
+        clocks: &Timeouts,
+    ) -> Result<Result<UpstreamResponse, Failure>, Lost> {
+        let path = request.uri().clone();
+        match self.dialler.origin.absolute(&path) {
+            Ok(uri) => *request.uri_mut() = uri,
+            Err(error) => {
+                return Err(Lost { unsent: None, failure: failures::unreachable(format_args!("path: {error}")) });
+            }
+        }
+        let host = request.headers_mut().remove(HOST);
+        let outcome = connection.exchange(request, Instant::now() + clocks.first_token).await;
+        let (stream, response) = outcome.map_err(|mut lost| {
+            if let Some(unsent) = &mut lost.unsent {
+                *unsent.uri_mut() = path;
+                unsent.headers_mut().extend(host.map(|host| (HOST, host)));
+            }
+            lost
+        })?;
+        Ok(read_head(response, |incoming| UpstreamBody::http2(incoming, stream)))
+    }
+}
+
+/// What came of trying an open connection.
+enum Sent {
+    Response(UpstreamResponse),
+    Nothing(Request<Full<Bytes>>),
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("origin", &self.dialler.origin).finish_non_exhaustive()
+    }
+}
+
+fn read_head(
+    response: Response<Incoming>,
+    wrap: impl FnOnce(Incoming) -> UpstreamBody,
+) -> Result<UpstreamResponse, Failure> {
+    let (head, incoming) = response.into_parts();
+    let status = head.status.as_u16();
+    if status < 200 || status > 599 {
+        return Err(failures::invalid(format_args!("status {status}")));
+    }
+    let mut body = wrap(incoming);
+    match coding(&head.headers) {
+        Coding::Identity => {}
+        Coding::Gzip => body.decode_gzip(),
+        Coding::Unknown if head.status.is_success() => {
+            return Err(failures::invalid("a content-encoding that was not asked for"));
+        }
+        // What the status says matters more than a body we cannot read.
+        Coding::Unknown => body = UpstreamBody::empty(),
+    }
+    Ok(UpstreamResponse { status, headers: head.headers, body })
+}
+
+enum Coding {
+    Identity,
+    Gzip,
+    Unknown,
+}
+
+fn coding(headers: &HeaderMap) -> Coding {
+    let mut values = headers.get_all(CONTENT_ENCODING).iter();
+    let is = |value: &HeaderValue, name: &str| value.as_bytes().trim_ascii().eq_ignore_ascii_case(name.as_bytes());
+    match (values.next(), values.next()) {
+        (None, _) => Coding::Identity,
+        (Some(value), None) if value.is_empty() || is(value, "identity") => Coding::Identity,
+        (Some(value), None) if is(value, "gzip") || is(value, "x-gzip") => Coding::Gzip,
+        _ => Coding::Unknown,
+    }
+}

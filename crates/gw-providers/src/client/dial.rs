@@ -1,0 +1,149 @@
+//! Opens connections: looks the name up, judges every address, connects, and does the TLS handshake.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use gw_wire::failure::Failure;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::address::permitted;
+use super::failures;
+use super::http1::Http1;
+use super::http2::Http2;
+use super::inline::Socket;
+use super::origin::{Host, Origin};
+use super::tls::Tls;
+
+/// A new connection, as the peer chose it.
+pub(crate) enum Link {
+    /// HTTP/1.1 (or 1.0).
+    Http1(Box<Http1>),
+    /// HTTP/2.
+    Http2(Http2),
+}
+
+type Lookup = Shared<BoxFuture<'static, Result<Arc<[IpAddr]>, String>>>;
+
+/// Opens connections to one origin, under its address policy.
+pub(crate) struct Dialler {
+    pub(crate) origin: Origin,
+    pub(crate) allow_private_network: bool,
+    tls: Tls,
+    names: Mutex<Names>,
+}
+
+#[derive(Default)]
+struct Names {
+    /// The lookup under way: all who dial wait for the same one, so a slow resolver is asked once at a time.
+    running: Option<Lookup>,
+    /// The address that last worked, for when the resolver does not.
+    last_good: Option<IpAddr>,
+}
+
+impl Dialler {
+    pub(crate) fn new(origin: Origin, tls: Tls, allow_private_network: bool) -> Self {
+        Self { origin, allow_private_network, tls, names: Mutex::default() }
+    }
+
+    /// A new connection within `limit`: lookup, TCP and TLS together.
+    ///
+    /// # Errors
+    /// `Timeout` or `Unreachable`.
+    pub(crate) async fn dial(&self, limit: Duration) -> Result<Link, Failure> {
+        let work = Box::pin(async {
+            let tcp = self.connect(Instant::now() + limit).await?;
+            self.secure(tcp).await
+        });
+        match tokio::time::timeout(limit, work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(failures::connect_timeout()),
+        }
+    }
+
+    async fn connect(&self, deadline: Instant) -> Result<TcpStream, Failure> {
+        let addresses = match &self.origin.host {
+            Host::Address(address) => Arc::from([*address]),
+            Host::Name(name) => self.look_up(name, deadline).await?,
+        };
+        let mut last = failures::unreachable("the name has no address that may be called");
+        let allowed: Vec<IpAddr> =
+            addresses.iter().copied().filter(|it| permitted(*it, self.allow_private_network)).collect();
+        for (tried, address) in allowed.iter().enumerate() {
+            // Each address gets its share of what is left, so that one black hole does not use up the others' time.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let share = left / u32::try_from(allowed.len() - tried).unwrap_or(1).max(1);
+            let place = SocketAddr::new(*address, self.origin.port);
+            match tokio::time::timeout(share, TcpStream::connect(place)).await {
+                Ok(Ok(tcp)) => {
+                    // Without it small requests wait for acknowledgements; a socket that refuses it still works.
+                    let _slower = tcp.set_nodelay(true);
+                    self.remember(*address);
+                    return Ok(tcp);
+                }
+                Ok(Err(error)) => last = failures::unreachable(format_args!("connect {place}: {error}")),
+                Err(_) => last = failures::connect_timeout(),
+            }
+        }
+        Err(last)
+    }
+
+    async fn look_up(&self, name: &str, deadline: Instant) -> Result<Arc<[IpAddr]>, Failure> {
+        let (lookup, last_good) = {
+            let mut names = self.names.lock();
+            let running = names.running.take().filter(|lookup| lookup.peek().is_none());
+            let lookup = running.unwrap_or_else(|| start_lookup(name.to_owned(), self.origin.port));
+            names.running = Some(lookup.clone());
+            (lookup, names.last_good)
+        };
+        let Some(last_good) = last_good else {
+            return lookup.await.map_err(failures::unreachable);
+        };
+        // With an address in hand the resolver gets half the time, and may fail.
+        let half = deadline.saturating_duration_since(Instant::now()) / 2;
+        match tokio::time::timeout(half, lookup).await {
+            Ok(Ok(addresses)) => Ok(addresses),
+            Ok(Err(_)) | Err(_) => Ok(Arc::from([last_good])),
+        }
+    }
+
+    fn remember(&self, address: IpAddr) {
+        if matches!(self.origin.host, Host::Name(_)) {
+            self.names.lock().last_good = Some(address);
+        }
+    }
+
+    async fn secure(&self, tcp: TcpStream) -> Result<Link, Failure> {
+        if !self.origin.https {
+            return Ok(Link::Http1(Http1::new(Socket::Plain(tcp)).await?));
+        }
+        let connector = self.tls.connector().await.map_err(failures::unreachable)?;
+        let name = self.origin.server_name().map_err(failures::unreachable)?;
+        let tls = connector
+            .connect(name, tcp)
+            .await
+            .map_err(|error| failures::unreachable(format_args!("tls: {error}")))?;
+        let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
+        let socket = Socket::Tls(Box::new(tls));
+        if is_http2 {
+            Ok(Link::Http2(Http2::new(socket).await?))
+        } else {
+            Ok(Link::Http1(Http1::new(socket).await?))
+        }
+    }
+}
+
+/// Starts a lookup on a task, so that it goes on (and is shared) when the one who asked gives up.
+fn start_lookup(name: String, port: u16) -> Lookup {
+    let task = tokio::spawn(async move {
+        let found = tokio::net::lookup_host((name.as_str(), port)).await;
+        let found = found.map_err(|error| format!("lookup: {error}"))?;
+        let addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+        if addresses.is_empty() { Err("lookup: no address".to_owned()) } else { Ok(Arc::from(addresses)) }
+    });
+    async move { task.await.map_err(|error| format!("lookup: {error}"))? }.boxed().shared()
+}

@@ -1,0 +1,209 @@
+//! One HTTP/1.1 connection, driven inline by whoever waits for its response.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use gw_wire::failure::Failure;
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::time::Instant;
+
+use super::clock::Clock;
+use super::failures;
+use super::inline::{Relay, Socket, Transport};
+use super::pool::Pool;
+
+/// Bounds a response head, and what is buffered per connection.
+const MAX_BUFFER: usize = 64 * 1024;
+
+static BUILDER: LazyLock<http1::Builder> = LazyLock::new(|| {
+    let mut builder = http1::Builder::new();
+    // hyper's own bound of 100 header fields stands: setting it explicitly would cost an allocation per response.
+    builder.max_buf_size(MAX_BUFFER);
+    builder
+});
+
+/// A request that did not get a response head.
+pub(crate) struct Lost {
+    /// The request, if not a byte of it was written: it may be sent again.
+    pub(crate) unsent: Option<Request<Full<Bytes>>>,
+    /// What happened.
+    pub(crate) failure: Failure,
+}
+
+/// An open connection.
+pub(crate) struct Http1 {
+    /// None once it is over.
+    connection: Option<http1::Connection<TokioIo<Transport>, Full<Bytes>>>,
+    sender: http1::SendRequest<Full<Bytes>>,
+    relay: Arc<Relay>,
+    waker: Waker,
+    pub(crate) clock: Clock,
+}
+
+impl Http1 {
+    /// Wraps a connected socket.
+    ///
+    /// # Errors
+    /// hyper's handshake, which sends nothing, failed.
+    pub(crate) async fn new(socket: Socket) -> Result<Box<Self>, Failure> {
+        let relay = Relay::new();
+        let io = TokioIo::new(Transport { socket, relay: Some(Arc::clone(&relay)) });
+        let (sender, connection) =
+            BUILDER.handshake(io).await.map_err(|error| failures::unreachable(failures::chain(&error)))?;
+        let waker = Waker::from(Arc::clone(&relay));
+        Ok(Box::new(Self { connection: Some(connection), sender, relay, waker, clock: Clock::default() }))
+    }
+
+    /// Sends a request and waits for the response head. On an error the connection is gone.
+    ///
+    /// # Errors
+    /// [`Lost`], with the request if it was never written.
+    #[expect(clippy::result_large_err, reason = "the request travels back by value once, on a rare path")]
+    pub(crate) async fn exchange(
+        mut self: Box<Self>,
+        request: Request<Full<Bytes>>,
+        deadline: Instant,
+    ) -> Result<(Box<Self>, Response<Incoming>), Lost> {
+        self.clock.arm(deadline);
+        let mut response = pin!(self.sender.try_send_request(request));
+        let outcome = std::future::poll_fn(|cx| {
+            let Self { connection, relay, waker, clock, .. } = &mut *self;
+            let polled = relay.drive(waker, cx, |cx| {
+                drive(connection, cx);
+                response.as_mut().poll(cx)
+            });
+            match polled {
+                Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+                Poll::Pending => clock.poll(cx).map(|()| None),
+            }
+        })
+        .await;
+        match outcome {
+            Some(Ok(response)) => Ok((self, response)),
+            Some(Err(mut error)) => {
+                Err(Lost { unsent: error.take_message(), failure: failures::before_head(error.error()) })
+            }
+            None => Err(Lost { unsent: None, failure: failures::head_timeout() }),
+        }
+    }
+
+    /// Whether the last exchange is over on both sides and another may begin.
+    fn is_reusable(&self) -> bool {
+        self.connection.is_some() && self.sender.is_ready()
+    }
+
+    /// Whether an idle connection still is: polls it once, which notices a peer that went away or spoke out of turn.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        let Self { connection, relay, waker, .. } = self;
+        let mut nobody = Context::from_waker(Waker::noop());
+        let _pending = relay.drive(waker, &mut nobody, |cx| {
+            drive(connection, cx);
+            Poll::<()>::Pending
+        });
+        self.is_reusable()
+    }
+}
+
+/// Polls the connection; drops it when it is over, which hands its error to the response or the body.
+fn drive(connection: &mut Option<http1::Connection<TokioIo<Transport>, Full<Bytes>>>, cx: &mut Context<'_>) {
+    if let Some(running) = connection
+        && Pin::new(running).poll(cx).is_ready()
+    {
+        *connection = None;
+    }
+}
+
+/// A response body together with the connection it arrives on.
+pub(crate) struct Exchange {
+    /// None once it went back to the pool or was closed.
+    connection: Option<Box<Http1>>,
+    incoming: Incoming,
+    pool: Arc<Pool>,
+}
+
+impl Exchange {
+    pub(crate) fn new(connection: Box<Http1>, incoming: Incoming, pool: Arc<Pool>) -> Self {
+        let mut exchange = Self { connection: Some(connection), incoming, pool };
+        exchange.release_if_over();
+        exchange
+    }
+
+    /// The next piece of the body.
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
+        let Self { connection, incoming, .. } = self;
+        let Some(open) = connection else { return Poll::Ready(None) };
+        let Http1 { connection: running, relay, waker, .. } = &mut **open;
+        let polled = relay.drive(waker, cx, |cx| {
+            // A chunk that came with the head waits in the channel already.
+            match poll_data(incoming, cx) {
+                Poll::Pending => {
+                    drive(running, cx);
+                    poll_data(incoming, cx)
+                }
+                ready => ready,
+            }
+        });
+        match &polled {
+            Poll::Ready(Some(Ok(_))) => self.release_if_over(),
+            Poll::Ready(None) => self.release(),
+            // The framing is lost with the error, and the connection with it.
+            Poll::Ready(Some(Err(_))) => self.connection = None,
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    /// The connection's timer, while there is a connection.
+    pub(crate) fn clock(&mut self) -> Option<&mut Clock> {
+        self.connection.as_mut().map(|connection| &mut connection.clock)
+    }
+
+    fn release_if_over(&mut self) {
+        if self.incoming.is_end_stream() {
+            self.release();
+        }
+    }
+
+    /// Back to the pool, unless something about the exchange is unfinished.
+    fn release(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && connection.is_reusable()
+        {
+            self.pool.put(connection);
+        }
+    }
+}
+
+impl Drop for Exchange {
+    /// A body whose end already lies in the buffer gives its connection back; any other closes it.
+    fn drop(&mut self) {
+        if self.connection.is_some() {
+            let _gives_back_at_the_end = self.poll_chunk(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+}
+
+/// The next data frame; trailers are dropped.
+pub(crate) fn poll_data(
+    incoming: &mut Incoming,
+    cx: &mut Context<'_>,
+) -> Poll<Option<hyper::Result<Bytes>>> {
+    loop {
+        match std::task::ready!(Pin::new(&mut *incoming).poll_frame(cx)) {
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
+                _ => {}
+            },
+            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            None => return Poll::Ready(None),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! HTTP/2 over TLS: one shared connection per provider, its driver on a task.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gw_wire::failure::Failure;
+use http::{HeaderMap, Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::time::Instant;
+
+use super::clock::Clock;
+use super::failures;
+use super::http1::Lost;
+use super::inline::{Socket, Transport};
+
+/// Requests in flight on one connection; the next opens another.
+const MAX_STREAMS: usize = 100;
+/// What an upstream may send ahead of its reader.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+/// Bounds of a response head, as on HTTP/1.1.
+const MAX_HEADER_BYTES: u32 = 64 * 1024;
+const MAX_HEADERS: usize = 100;
+/// A connection that does not answer a ping for this long while streams wait is dead.
+const PING: Duration = Duration::from_secs(20);
+
+/// A handle to a shared connection.
+#[derive(Clone)]
+pub(crate) struct Http2 {
+    sender: http2::SendRequest<Full<Bytes>>,
+    /// Counted by its clones: one is the pool's, each stream holds one.
+    streams: Arc<()>,
+}
+
+/// Keeps a stream counted while its body is read.
+pub(crate) struct Stream(#[expect(dead_code, reason = "held for its count")] Arc<()>);
+
+impl Http2 {
+    /// Wraps a connected socket on which `h2` was agreed and starts its driver.
+    ///
+    /// # Errors
+    /// The preface could not be sent.
+    pub(crate) async fn new(socket: Socket) -> Result<Self, Failure> {
+        let io = TokioIo::new(Transport { socket, relay: None });
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_header_list_size(MAX_HEADER_BYTES)
+            .keep_alive_interval(PING)
+            .keep_alive_timeout(PING)
+            .handshake(io)
+            .await
+            .map_err(|error| failures::unreachable(failures::chain(&error)))?;
+        tokio::spawn(async move {
+            // Each stream of a broken connection gets the error itself.
+            let _ended = connection.await;
+        });
+        Ok(Self { sender, streams: Arc::new(()) })
+    }
+
+    /// Whether another request may be sent on it.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.is_closed() && Arc::strong_count(&self.streams) <= MAX_STREAMS
+    }
+
+    /// Whether it is over, or going away.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Sends a request (its URI absolute) and waits for the response head.
+    ///
+    /// # Errors
+    /// [`Lost`], with the request if it was never written.
+    #[expect(clippy::result_large_err, reason = "the request travels back by value once, on a rare path")]
+    pub(crate) async fn exchange(
+        mut self,
+        request: Request<Full<Bytes>>,
+        deadline: Instant,
+    ) -> Result<(Stream, Response<Incoming>), Lost> {
+        let mut clock = Clock::default();
+        clock.arm(deadline);
+        let mut response = pin!(self.sender.try_send_request(request));
+        let outcome = std::future::poll_fn(|cx| match response.as_mut().poll(cx) {
+            std::task::Poll::Ready(outcome) => std::task::Poll::Ready(Some(outcome)),
+            std::task::Poll::Pending => clock.poll(cx).map(|()| None),
+        })
+        .await;
+        match outcome {
+            Some(Ok(response)) if is_over_limit(response.headers()) => {
+                Err(Lost { unsent: None, failure: failures::invalid("too many headers") })
+            }
+            Some(Ok(response)) => Ok((Stream(self.streams), response)),
+            Some(Err(mut error)) => {
+                Err(Lost { unsent: error.take_message(), failure: failures::before_head(error.error()) })
+            }
+            None => Err(Lost { unsent: None, failure: failures::head_timeout() }),
+        }
+    }
+}
+
+fn is_over_limit(headers: &HeaderMap) -> bool {
+    headers.len() > MAX_HEADERS
+}

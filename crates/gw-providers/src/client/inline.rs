@@ -1,0 +1,159 @@
+//! Drives a connection inside the task that waits for it: no task of its own, no wake-up between threads, and no
+//! wake-up of the very task that is running.
+//!
+//! hyper passes chunks through channels and wakes their other end. Both ends live in one task here, so those wakes
+//! would only schedule the running task once more per chunk. The connection therefore gets a waker of its own, which
+//! takes a note while the task is inside, and the socket below it is given the task's real waker.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+/// The task is polling the connection.
+const INSIDE: u8 = 1;
+/// Somebody woke the connection meanwhile.
+const WOKEN: u8 = 2;
+
+/// How often a connection that wakes itself is polled again before the task yields.
+const ROUNDS: usize = 8;
+
+/// The waker that stands between a connection and the task it is driven by.
+pub(crate) struct Relay {
+    state: AtomicU8,
+    task: Mutex<Waker>,
+}
+
+impl Wake for Relay {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.fetch_or(WOKEN, Ordering::AcqRel) & INSIDE == 0 {
+            self.task.lock().wake_by_ref();
+        }
+    }
+}
+
+impl Relay {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { state: AtomicU8::new(0), task: Mutex::new(Waker::noop().clone()) })
+    }
+
+    /// Polls `step` with `waker` (this relay's) until it is ready or nothing woke it while it ran.
+    pub(crate) fn drive<T>(
+        &self,
+        waker: &Waker,
+        cx: &mut Context<'_>,
+        mut step: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        {
+            let mut task = self.task.lock();
+            if !task.will_wake(cx.waker()) {
+                task.clone_from(cx.waker());
+            }
+        }
+        let mut inner = Context::from_waker(waker);
+        for _ in 0..ROUNDS {
+            self.state.store(INSIDE, Ordering::Release);
+            let polled = step(&mut inner);
+            if polled.is_ready() {
+                self.state.store(0, Ordering::Release);
+                return polled;
+            }
+            // One step: a wake from elsewhere is either noted before this or reaches the task after it.
+            if self.state.swap(0, Ordering::AcqRel) & WOKEN == 0 {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// A socket, encrypted or not.
+pub(crate) enum Socket {
+    /// Cleartext.
+    Plain(TcpStream),
+    /// TLS.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// The socket under a connection. With a relay, it registers the task's waker in place of the connection's.
+pub(crate) struct Transport {
+    pub(crate) socket: Socket,
+    pub(crate) relay: Option<Arc<Relay>>,
+}
+
+impl Transport {
+    fn with<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        work: impl FnOnce(Pin<&mut dyn Stream>, &mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        let socket: Pin<&mut dyn Stream> = match &mut self.socket {
+            Socket::Plain(tcp) => Pin::new(tcp),
+            Socket::Tls(tls) => Pin::new(tls.as_mut()),
+        };
+        match &self.relay {
+            Some(relay) => {
+                let task = relay.task.lock();
+                work(socket, &mut Context::from_waker(&task))
+            }
+            None => work(socket, cx),
+        }
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite {}
+impl<T: AsyncRead + AsyncWrite> Stream for T {}
+
+impl AsyncRead for Transport {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.with(cx, |socket, cx| socket.poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.with(cx, |socket, cx| socket.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.with(cx, |socket, cx| socket.poll_write_vectored(cx, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.socket {
+            Socket::Plain(tcp) => tcp.is_write_vectored(),
+            Socket::Tls(tls) => tls.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.socket {
+            // A TCP socket has nothing to flush; this is called once per chunk.
+            Socket::Plain(_) => Poll::Ready(Ok(())),
+            Socket::Tls(_) => self.with(cx, |socket, cx| socket.poll_flush(cx)),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with(cx, |socket, cx| socket.poll_shutdown(cx))
+    }
+}

@@ -1,0 +1,223 @@
+//! Where a provider is: its `base_url`, read once when the configuration is built.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderValue, Uri};
+use rustls_pki_types::ServerName;
+
+use super::address::{Reach, reach};
+
+/// A provider's origin and the path everything is appended to.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    /// TLS or not.
+    pub(crate) https: bool,
+    /// What is dialled.
+    pub(crate) host: Host,
+    /// What is dialled.
+    pub(crate) port: u16,
+    /// The path of `base_url` without its last slash.
+    base_path: String,
+    /// `Host`, with the port unless it is the scheme's own.
+    pub(crate) host_header: HeaderValue,
+    authority: Authority,
+}
+
+/// A literal address or a name to look up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    /// An address.
+    Address(IpAddr),
+    /// A name, lower case.
+    Name(String),
+}
+
+impl Origin {
+    /// Reads a `base_url`. The message names the fault, never the URL: it could hold a password.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(base_url: &str) -> Result<Self, String> {
+        let (https, rest) = if let Some(rest) = strip_scheme(base_url, "https://") {
+            (true, rest)
+        } else if let Some(rest) = strip_scheme(base_url, "http://") {
+            (false, rest)
+        } else {
+            return Err("base_url must begin with https:// or http://".to_owned());
+        };
+        if rest.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b'\\') {
+            return Err("base_url must not hold spaces, control characters or backslashes".to_owned());
+        }
+        if rest.contains(['?', '#']) {
+            return Err("base_url must not have a query or a fragment".to_owned());
+        }
+        let (place, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        if place.contains('@') {
+            return Err("base_url must not hold a user or a password: use api_key".to_owned());
+        }
+        let (host, port) = split_port(place, if https { 443 } else { 80 })?;
+        let host = Host::parse(host)?;
+        if let Host::Address(address) = host
+            && reach(address) == Reach::Forbidden
+        {
+            return Err("base_url is a link-local or metadata address: these are never called".to_owned());
+        }
+        let shown = match &host {
+            Host::Address(IpAddr::V6(v6)) => format!("[{v6}]"),
+            Host::Address(IpAddr::V4(v4)) => v4.to_string(),
+            Host::Name(name) => name.clone(),
+        };
+        let is_default_port = port == if https { 443 } else { 80 };
+        let place = if is_default_port { shown } else { format!("{shown}:{port}") };
+        let authority: Authority = place.parse().map_err(|_| "base_url has no valid host".to_owned())?;
+        let host_header =
+            HeaderValue::from_str(&place).map_err(|_| "base_url has no valid host".to_owned())?;
+        let base_path = path.trim_end_matches('/').to_owned();
+        let origin = Self { https, host, port, base_path, host_header, authority };
+        origin.path("/").map_err(|_| "base_url has no valid path".to_owned())?;
+        Ok(origin)
+    }
+
+    /// The path of a call, appended to the base path. It cannot leave the origin: only a path comes out.
+    ///
+    /// # Errors
+    /// The path is not one.
+    pub(crate) fn path(&self, path: &str) -> Result<Uri, http::Error> {
+        let mut whole = String::with_capacity(self.base_path.len() + path.len());
+        whole.push_str(&self.base_path);
+        if !path.starts_with('/') {
+            whole.push('/');
+        }
+        whole.push_str(path);
+        let path = PathAndQuery::from_maybe_shared(bytes::Bytes::from(whole))?;
+        Ok(Uri::from(path))
+    }
+
+    /// The same place as an absolute URI, which HTTP/2 wants.
+    pub(crate) fn absolute(&self, path: &Uri) -> Result<Uri, http::Error> {
+        let scheme = if self.https { Scheme::HTTPS } else { Scheme::HTTP };
+        let mut parts = http::uri::Parts::default();
+        parts.scheme = Some(scheme);
+        parts.authority = Some(self.authority.clone());
+        parts.path_and_query = path.path_and_query().cloned();
+        Ok(Uri::from_parts(parts)?)
+    }
+
+    /// The name the certificate must carry.
+    ///
+    /// # Errors
+    /// The host is no DNS name.
+    pub(crate) fn server_name(&self) -> Result<ServerName<'static>, String> {
+        match &self.host {
+            Host::Address(address) => Ok(ServerName::IpAddress((*address).into())),
+            Host::Name(name) => ServerName::try_from(name.clone())
+                .map_err(|_| "base_url's host is not a name a certificate can carry".to_owned()),
+        }
+    }
+}
+
+impl Host {
+    fn parse(text: &str) -> Result<Self, String> {
+        if let Some(inner) = text.strip_prefix('[') {
+            let inner = inner.strip_suffix(']').unwrap_or_default();
+            let address: Ipv6Addr =
+                inner.parse().map_err(|_| "base_url has no valid IPv6 address in its brackets".to_owned())?;
+            return Ok(Self::Address(IpAddr::V6(address)));
+        }
+        if let Ok(address) = text.parse::<std::net::Ipv4Addr>() {
+            return Ok(Self::Address(IpAddr::V4(address)));
+        }
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+        if text.is_empty() || text.len() > 253 || !text.bytes().all(plain) {
+            return Err("base_url has no valid host".to_owned());
+        }
+        Ok(Self::Name(text.to_ascii_lowercase()))
+    }
+}
+
+fn strip_scheme<'a>(url: &'a str, scheme: &str) -> Option<&'a str> {
+    let head = url.get(..scheme.len())?;
+    if head.eq_ignore_ascii_case(scheme) { url.get(scheme.len()..) } else { None }
+}
+
+fn split_port(place: &str, default: u16) -> Result<(&str, u16), String> {
+    let from = place.rfind(']').unwrap_or(0);
+    let Some(colon) = place.get(from..).and_then(|tail| tail.rfind(':')).map(|at| at + from) else {
+        return Ok((place, default));
+    };
+    let (host, port) = place.split_at(colon);
+    let port = port.trim_start_matches(':');
+    let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    match port.parse::<u16>() {
+        Ok(port) if digits && port != 0 => Ok((host, port)),
+        _ => Err("base_url has no valid port".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Host, Origin};
+
+    #[test]
+    fn a_trailing_slash_does_not_matter_and_the_default_port_is_not_sent() {
+        for url in ["https://api.example.com/v1", "https://api.example.com:443/v1/", "HTTPS://API.example.com/v1//"] {
+            let origin = Origin::parse(url).unwrap();
+            assert_eq!(origin.path("/chat/completions").unwrap(), "/v1/chat/completions", "{url}");
+            assert_eq!(origin.host_header, "api.example.com");
+            assert_eq!((origin.https, origin.port), (true, 443));
+        }
+        let origin = Origin::parse("http://[::1]:9000").unwrap();
+        assert_eq!(origin.host_header, "[::1]:9000");
+        assert_eq!(origin.host, Host::Address("::1".parse().unwrap()));
+        assert_eq!(origin.path("/x?y=1").unwrap(), "/x?y=1");
+        assert_eq!(origin.absolute(&origin.path("/x").unwrap()).unwrap(), "http://[::1]:9000/x");
+    }
+
+    #[test]
+    fn what_is_not_a_plain_http_origin_is_refused_without_echoing_it() {
+        for url in [
+            "ftp://example.com",
+            "example.com/v1",
+            "https://",
+            "https://:443",
+            "https://user:sekret@example.com",
+            "https://sekret@example.com",
+            "https://example.com/?key=sekret",
+            "https://example.com/#sekret",
+            "https://example.com:0",
+            "https://example.com:65536",
+            "https://example.com:+4",
+            "https://example.com:sekret",
+            "https://exa mple.com",
+            "https://example.com/a b",
+            "https://example.com\\@sekret",
+            "https://[::1",
+            "https://[fe80::1%25eth0]",
+            "https://exämple.com",
+            "https://a,b",
+            "http://169.254.169.254/latest",
+            "http://[fd00:ec2::254]",
+            "http://[::ffff:169.254.169.254]",
+        ] {
+            let message = Origin::parse(url).expect_err(url);
+            assert!(!message.contains("sekret"), "{url}: {message}");
+        }
+    }
+
+    #[test]
+    fn no_path_can_leave_the_origin() {
+        let origin = Origin::parse("https://example.com/v1").unwrap();
+        for path in ["//evil.test/x", "@evil.test", "https://evil.test/", "/..//evil.test", "/m%2F..%2F@evil.test"] {
+            if let Ok(uri) = origin.path(path) {
+                assert!(uri.authority().is_none() && uri.scheme().is_none(), "{path}");
+                assert_eq!(origin.absolute(&uri).unwrap().authority().unwrap(), "example.com", "{path}");
+            }
+        }
+        assert!(origin.path("/a\r\nhost: evil.test").is_err());
+        assert!(origin.path("/a b").is_err());
+    }
+}

@@ -1,0 +1,77 @@
+//! The one TLS client configuration: rustls with aws-lc-rs, the machine's roots, nothing that trusts blindly.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use tokio::sync::OnceCell;
+use tokio_rustls::TlsConnector;
+
+/// Shared by every provider without roots of its own, so that the roots are in memory once.
+static COMMON: OnceCell<Arc<ClientConfig>> = OnceCell::const_new();
+
+/// A provider's TLS: nothing is loaded before its first connection.
+#[derive(Default)]
+pub(crate) struct Tls {
+    extra_roots: Vec<CertificateDer<'static>>,
+    own: OnceCell<Arc<ClientConfig>>,
+}
+
+impl Tls {
+    /// TLS that also trusts the certificates in `ca_file` (PEM).
+    ///
+    /// # Errors
+    /// The file cannot be read or holds no certificate.
+    pub(crate) fn new(ca_file: Option<&Path>) -> Result<Self, String> {
+        let Some(path) = ca_file else { return Ok(Self::default()) };
+        let unreadable = |error: &dyn std::fmt::Display| format!("ca_file {}: {error}", path.display());
+        let pem = std::fs::read(path).map_err(|error| unreadable(&error))?;
+        let extra_roots: Vec<_> =
+            CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().map_err(|error| unreadable(&error))?;
+        if extra_roots.is_empty() {
+            return Err(unreadable(&"no certificate in it"));
+        }
+        Ok(Self { extra_roots, own: OnceCell::new() })
+    }
+
+    /// The connector; the first call reads the machine's roots on a blocking thread.
+    ///
+    /// # Errors
+    /// No usable configuration.
+    pub(crate) async fn connector(&self) -> Result<TlsConnector, String> {
+        let cell = if self.extra_roots.is_empty() { &COMMON } else { &self.own };
+        let config = cell
+            .get_or_try_init(|| {
+                let extra_roots = self.extra_roots.clone();
+                async move {
+                    tokio::task::spawn_blocking(move || load(extra_roots))
+                        .await
+                        .map_err(|error| error.to_string())?
+                }
+            })
+            .await?;
+        Ok(TlsConnector::from(Arc::clone(config)))
+    }
+}
+
+fn load(extra_roots: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    // A root of the machine that cannot be read is one fewer to trust, not a reason to stop.
+    let (native, _ignored) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if native == 0 {
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    }
+    for root in extra_roots {
+        roots.add(root).map_err(|error| format!("ca_file: {error}"))?;
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,9 @@
+//! The outside world: where each provider is, which dialect it speaks, how it fails.
+
+pub mod adapter;
+pub mod adapters;
+pub mod client;
+pub mod presets;
+pub mod provider;
+pub mod registry;
+pub mod settings;

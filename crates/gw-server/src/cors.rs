@@ -1,0 +1,127 @@
+//! CORS: which origins may read, what a preflight is told.
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN, VARY,
+};
+use http::{HeaderMap, HeaderValue};
+
+/// `*` in this list would not cover the names for every browser, so they are spelled.
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "x-request-id, retry-after, x-should-retry, openai-processing-ms, \
+     x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, \
+     x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, \
+     x-gateway-model, x-gateway-provider, x-gateway-cache",
+);
+const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, OPTIONS");
+const MAX_AGE: HeaderValue = HeaderValue::from_static("86400");
+const USUAL_HEADERS: HeaderValue = HeaderValue::from_static("authorization, content-type");
+
+/// The allowed origins.
+#[derive(Clone, Debug)]
+pub(crate) enum Cors {
+    /// `*`.
+    Any,
+    /// These, echoed.
+    Listed(Vec<HeaderValue>),
+}
+
+impl Cors {
+    /// From `cors_origins`; an entry that no browser could send is left out.
+    pub(crate) fn new(origins: &[String]) -> Self {
+        if origins.iter().any(|origin| origin == "*") {
+            return Self::Any;
+        }
+        let listed = origins.iter().map(|origin| origin.trim_end_matches('/'));
+        Self::Listed(listed.filter_map(|origin| HeaderValue::from_str(origin).ok()).collect())
+    }
+
+    /// What the `Origin` of a request makes of every answer to it.
+    pub(crate) fn allow(&self, request: &HeaderMap) -> Allowed {
+        match self {
+            Self::Any => Allowed { origin: Some(HeaderValue::from_static("*")), varies: false },
+            Self::Listed(origins) => {
+                let sent = request.get(ORIGIN);
+                let origin = sent.filter(|sent| origins.contains(sent)).cloned();
+                Allowed { origin, varies: true }
+            }
+        }
+    }
+}
+
+/// The outcome for one request.
+#[derive(Debug)]
+pub(crate) struct Allowed {
+    origin: Option<HeaderValue>,
+    varies: bool,
+}
+
+impl Allowed {
+    /// Headers of any answer.
+    pub(crate) fn apply(self, response: &mut HeaderMap) {
+        if self.varies {
+            response.append(VARY, HeaderValue::from_static("origin"));
+        }
+        if let Some(origin) = self.origin {
+            response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            response.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        }
+    }
+}
+
+/// Headers of the answer to OPTIONS, besides those of any answer.
+pub(crate) fn preflight(request: &HeaderMap, response: &mut HeaderMap) {
+    let asked = request.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    response.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    response.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.unwrap_or(USUAL_HEADERS));
+    response.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+    response.append(VARY, HeaderValue::from_static("access-control-request-headers"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(cors: &Cors, origin: Option<&'static str>) -> HeaderMap {
+        let mut request = HeaderMap::new();
+        if let Some(origin) = origin {
+            request.insert(ORIGIN, HeaderValue::from_static(origin));
+        }
+        let mut response = HeaderMap::new();
+        cors.allow(&request).apply(&mut response);
+        response
+    }
+
+    #[test]
+    fn a_star_allows_everyone_and_never_credentials() {
+        let cors = Cors::new(&["*".to_owned()]);
+        for origin in [None, Some("https://a.example")] {
+            let headers = answer(&cors, origin);
+            assert_eq!(headers[ACCESS_CONTROL_ALLOW_ORIGIN], "*");
+            assert!(!headers.contains_key("access-control-allow-credentials"));
+        }
+    }
+
+    #[test]
+    fn a_list_echoes_its_members_only() {
+        let cors = Cors::new(&["https://a.example/".to_owned()]);
+        assert_eq!(answer(&cors, Some("https://a.example"))[ACCESS_CONTROL_ALLOW_ORIGIN], "https://a.example");
+        for stranger in [None, Some("https://a.example.evil"), Some("null")] {
+            let headers = answer(&cors, stranger);
+            assert!(!headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN), "{stranger:?}");
+            assert_eq!(headers[VARY], "origin");
+        }
+    }
+
+    #[test]
+    fn a_preflight_mirrors_the_headers_it_asks_for() {
+        let mut request = HeaderMap::new();
+        let asked = "authorization,content-type,x-stainless-os";
+        request.insert(ACCESS_CONTROL_REQUEST_HEADERS, HeaderValue::from_static(asked));
+        let mut response = HeaderMap::new();
+        preflight(&request, &mut response);
+        assert_eq!(response[ACCESS_CONTROL_ALLOW_HEADERS], asked);
+        assert_eq!(response[ACCESS_CONTROL_ALLOW_METHODS], "GET, POST, OPTIONS");
+        assert_eq!(response[ACCESS_CONTROL_MAX_AGE], "86400");
+    }
+}

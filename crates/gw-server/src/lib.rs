@@ -1,0 +1,3 @@
+//! The HTTP edge: connections, URLs, headers, bodies, event streams out.
+
+pub mod settings;

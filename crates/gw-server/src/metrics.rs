@@ -1,0 +1,143 @@
+//! Counters of the edge. The handles of a route are looked up once, then kept.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::router::{NAMES, Name};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    route: &'static str,
+    method: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    route: &'static str,
+}
+
+/// The edge's metrics.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    routes: [RouteMetrics; NAMES],
+    pub(crate) in_flight: Gauge,
+    pub(crate) connections: Gauge,
+    pub(crate) panics: Counter,
+    pub(crate) accept_errors: Counter,
+}
+
+/// The kept handles of one route: its successes, and its histogram.
+#[derive(Debug, Default)]
+struct RouteMetrics {
+    ok: OnceLock<Counter>,
+    duration: OnceLock<Histogram>,
+}
+
+fn buckets() -> Histogram {
+    Histogram::new([0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0])
+}
+
+impl Metrics {
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(buckets as fn() -> Histogram),
+            routes: std::array::from_fn(|_| RouteMetrics::default()),
+            in_flight: Gauge::default(),
+            connections: Gauge::default(),
+            panics: Counter::default(),
+            accept_errors: Counter::default(),
+        };
+        registry.register(
+            "gateway_http_requests",
+            "Requests by route, method and status",
+            metrics.requests.clone(),
+        );
+        registry.register_with_unit(
+            "gateway_http_request_duration",
+            "From a request's acceptance to the end of its response",
+            Unit::Seconds,
+            metrics.durations.clone(),
+        );
+        registry.register("gateway_http_in_flight", "Requests being answered", metrics.in_flight.clone());
+        registry.register("gateway_http_connections", "Open client connections", metrics.connections.clone());
+        registry.register("gateway_panics", "Panics that were caught", metrics.panics.clone());
+        registry.register(
+            "gateway_accept_errors",
+            "Connections that the system could not hand over",
+            metrics.accept_errors.clone(),
+        );
+        metrics
+    }
+
+    /// A request is over.
+    pub(crate) fn finished(&self, route: Name, method: &Method, status: u16, duration: Duration) {
+        let labels = || RequestLabels { route: route.1, method: label(method), status };
+        let Some(kept) = self.routes.get(route.0) else { return };
+        let usual = *method == Method::POST || (*method == Method::GET && route.0 > 2);
+        if status == StatusCode::OK.as_u16() && usual {
+            kept.ok.get_or_init(|| self.requests.get_or_create(&labels()).clone()).inc();
+        } else {
+            self.requests.get_or_create(&labels()).inc();
+        }
+        let histogram =
+            kept.duration.get_or_init(|| self.durations.get_or_create(&RouteLabels { route: route.1 }).clone());
+        histogram.observe(duration.as_secs_f64());
+    }
+}
+
+/// Clients may send any word as a method; only known ones become labels.
+fn label(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::router::{Door, find};
+
+    #[test]
+    fn requests_are_counted_by_route_method_and_status() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::new(&mut registry);
+        let chat = find("/v1/chat/completions", Door::Whole).name();
+        let models = find("/v1/models", Door::Whole).name();
+        for _ in 0..2 {
+            metrics.finished(chat, &Method::POST, 200, Duration::from_millis(3));
+        }
+        metrics.finished(chat, &Method::POST, 429, Duration::from_millis(1));
+        metrics.finished(models, &Method::HEAD, 200, Duration::from_millis(1));
+        metrics.finished(models, &Method::from_bytes(b"BREW").unwrap(), 405, Duration::ZERO);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "gateway_http_requests_total{route=\"/v1/chat/completions\",method=\"POST\",status=\"200\"} 2",
+            "gateway_http_requests_total{route=\"/v1/chat/completions\",method=\"POST\",status=\"429\"} 1",
+            "gateway_http_requests_total{route=\"/v1/models\",method=\"HEAD\",status=\"200\"} 1",
+            "gateway_http_requests_total{route=\"/v1/models\",method=\"other\",status=\"405\"} 1",
+            "gateway_http_request_duration_seconds_count{route=\"/v1/chat/completions\"} 3",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The body of every response: nothing, bytes, or a stream of events; its end or its drop ends the request.
+
+use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use gw_engine::error::{Error, Kind};
+use http_body::{Body, Frame, SizeHint};
+
+use crate::response::Content;
+use crate::stall::{BodyPoll, note};
+
+/// Told what became of a response. Dropped after the body, so that whatever the body settles is settled by then.
+pub(crate) trait Witness {
+    /// So many bytes were handed to the client's connection.
+    fn sent(&mut self, bytes: usize);
+    /// The body came to its end.
+    fn completed(&mut self);
+    /// The stream panicked.
+    fn panicked(&mut self);
+}
+
+/// A response body with its witness.
+#[derive(Debug)]
+pub(crate) struct Outgoing<S, W> {
+    content: Content<S>,
+    witness: W,
+}
+
+impl<S, W: Witness> Outgoing<S, W> {
+    pub(crate) fn new(content: Content<S>, mut witness: W) -> Self {
+        if matches!(content, Content::Empty) {
+            witness.completed();
+        }
+        Self { content, witness }
+    }
+}
+
+impl<S, W> Body for Outgoing<S, W>
+where
+    S: Body<Data = Bytes, Error = Infallible> + Unpin,
+    W: Witness + Unpin,
+{
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = &mut *self;
+        let frame = match &mut this.content {
+            Content::Empty => None,
+            Content::Full(bytes) => Some(std::mem::take(bytes)),
+            // The one place where a stream of the engine is polled: a bug in it must end this stream alone.
+            Content::Stream(stream) => match catch_unwind(AssertUnwindSafe(|| Pin::new(stream).poll_frame(cx))) {
+                Ok(Poll::Pending) => {
+                    note(BodyPoll::Waits);
+                    return Poll::Pending;
+                }
+                Ok(Poll::Ready(Some(Ok(frame)))) => {
+                    note(BodyPoll::Gave);
+                    this.witness.sent(frame.data_ref().map_or(0, Bytes::len));
+                    return Poll::Ready(Some(Ok(frame)));
+                }
+                Ok(Poll::Ready(None)) => None,
+                Err(_) => {
+                    this.witness.panicked();
+                    Some(last_words())
+                }
+            },
+        };
+        let finished = std::mem::replace(&mut this.content, Content::Empty);
+        // A stream that panicked may panic again when it is dropped.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(finished)));
+        this.witness.sent(frame.as_ref().map_or(0, Bytes::len));
+        this.witness.completed();
+        note(if frame.is_some() { BodyPoll::Gave } else { BodyPoll::Waits });
+        Poll::Ready(frame.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.content, Content::Empty)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Empty => SizeHint::with_exact(0),
+            Content::Full(bytes) => SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(u64::MAX)),
+            Content::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// The terminal events of a stream that broke inside the gateway.
+fn last_words() -> Bytes {
+    let error = Error::new(Kind::InternalError, "The gateway failed while streaming this answer.").body();
+    [b"data: ".as_slice(), &error, b"\n\ndata: [DONE]\n\n"].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::{BodyExt, StreamBody};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[derive(Default)]
+    struct Seen {
+        bytes: AtomicUsize,
+        completed: AtomicUsize,
+        panicked: AtomicUsize,
+    }
+
+    impl Witness for Arc<Seen> {
+        fn sent(&mut self, bytes: usize) {
+            self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        }
+        fn completed(&mut self) {
+            self.completed.fetch_add(1, Ordering::AcqRel);
+        }
+        fn panicked(&mut self) {
+            self.panicked.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    type Frames = futures_util::stream::Empty<Result<Frame<Bytes>, Infallible>>;
+
+    #[tokio::test]
+    async fn a_full_body_is_complete_once_it_is_taken() {
+        let seen = Arc::new(Seen::default());
+        let content = Content::<StreamBody<Frames>>::Full(Bytes::from_static(b"{}"));
+        let mut body = Outgoing::new(content, Arc::clone(&seen));
+        assert_eq!(body.size_hint().exact(), Some(2));
+        assert_eq!(seen.completed.load(Ordering::Acquire), 0);
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "{}");
+        assert!(body.is_end_stream());
+        assert_eq!((seen.completed.load(Ordering::Acquire), seen.bytes.load(Ordering::Acquire)), (1, 2));
+    }
+
+    #[tokio::test]
+    async fn a_panic_inside_a_stream_becomes_its_error_event() {
+        let seen = Arc::new(Seen::default());
+        let mut polls = 0;
+        let stream = futures_util::stream::poll_fn(move |_| {
+            polls += 1;
+            assert!(polls < 2, "broken on purpose");
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"data: 1\n\n")))))
+        });
+        let body = Outgoing::new(Content::Stream(StreamBody::new(stream)), Arc::clone(&seen));
+        let text = body.collect().await.unwrap().to_bytes();
+        let text = std::str::from_utf8(&text).unwrap();
+        assert!(text.starts_with("data: 1\n\ndata: {\"error\":{"), "{text}");
+        assert!(text.contains("\"internal_error\"") && text.ends_with("\n\ndata: [DONE]\n\n"), "{text}");
+        assert_eq!(seen.panicked.load(Ordering::Acquire), 1);
+    }
+
+    #[test]
+    fn a_dropped_stream_is_never_complete() {
+        let seen = Arc::new(Seen::default());
+        let stream = StreamBody::new(futures_util::stream::pending());
+        let content: Content<StreamBody<futures_util::stream::Pending<Result<Frame<Bytes>, Infallible>>>> =
+            Content::Stream(stream);
+        drop(Outgoing::new(content, Arc::clone(&seen)));
+        assert_eq!(seen.completed.load(Ordering::Acquire), 0);
+    }
+}

@@ -1,0 +1,154 @@
+//! Answers: one body type, one place where an error becomes a response.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use gw_engine::error::{Error, Kind};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+/// Clients' SDKs refuse to wait longer than this.
+const LONGEST_RETRY_SECONDS: u64 = 120;
+
+/// What a handler answers; the edge adds the headers that every answer has.
+#[derive(Debug)]
+pub(crate) struct Answer<S> {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) content: Content<S>,
+    /// The error code, for the log.
+    pub(crate) code: Option<String>,
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(crate) enum Content<S> {
+    Empty,
+    Full(Bytes),
+    Stream(S),
+}
+
+impl<S> Answer<S> {
+    /// 204.
+    pub(crate) fn no_content() -> Self {
+        Self { status: StatusCode::NO_CONTENT, headers: HeaderMap::new(), content: Content::Empty, code: None }
+    }
+
+    /// A document.
+    pub(crate) fn full(status: StatusCode, media_type: HeaderValue, body: impl Into<Bytes>) -> Self {
+        let mut headers = HeaderMap::with_capacity(16);
+        headers.insert(CONTENT_TYPE, media_type);
+        Self { status, headers, content: Content::Full(body.into()), code: None }
+    }
+
+    /// 200 with JSON.
+    pub(crate) fn json(body: impl Into<Bytes>) -> Self {
+        Self::full(StatusCode::OK, JSON, body)
+    }
+
+    /// 200 with server-sent events. Intermediaries must neither cache, buffer nor guess the character set.
+    pub(crate) fn events(stream: S) -> Self {
+        let mut headers = HeaderMap::with_capacity(16);
+        headers.insert(CONTENT_TYPE, EVENTS);
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+        Self { status: StatusCode::OK, headers, content: Content::Stream(stream), code: None }
+    }
+
+    /// The error shape of CONTRACT 1.3.
+    pub(crate) fn error(error: &Error) -> Self {
+        let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut answer = Self::full(status, JSON, error.body());
+        if error.kind == Kind::InvalidApiKey {
+            answer.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if error.kind.forbids_retry() {
+            answer.headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        }
+        if let Some(seconds) = retry_seconds(error) {
+            answer.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        answer.code = Some(error.code().to_owned());
+        answer
+    }
+
+    /// 405, telling the right methods.
+    pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
+        let error = Error::new(Kind::MethodNotAllowed, format!("Method not allowed. Use one of: {allow}."));
+        let mut answer = Self::error(&error);
+        answer.headers.insert(ALLOW, HeaderValue::from_static(allow));
+        answer
+    }
+
+    /// The answer to HEAD: what GET would say, without its body.
+    pub(crate) fn without_body(mut self) -> Self {
+        if let Content::Full(body) = &self.content {
+            self.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        }
+        self.content = Content::Empty;
+        self
+    }
+}
+
+/// Whole seconds, rounded up. A 429 or 503 that a wait can cure always has a hint.
+fn retry_seconds(error: &Error) -> Option<u64> {
+    let hinted = error.retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0));
+    let curable = matches!(
+        error.kind,
+        Kind::RateLimitExceeded | Kind::UpstreamRateLimited | Kind::UpstreamOverloaded | Kind::NoAvailableProvider
+    );
+    hinted.or(curable.then_some(1)).map(|seconds| seconds.clamp(1, LONGEST_RETRY_SECONDS))
+}
+
+/// `1s`, `6m0s`, `1h0m5s`: how OpenAI writes the time until a limit is fresh again.
+pub(crate) fn spell_reset(reset: Duration) -> String {
+    let seconds = reset.as_secs() + u64::from(reset.subsec_nanos() > 0);
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{rest}s"),
+        (0, _) => format!("{minutes}m{rest}s"),
+        _ => format!("{hours}h{minutes}m{rest}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(error: &Error) -> HeaderMap {
+        Answer::<()>::error(error).headers
+    }
+
+    #[test]
+    fn retry_hints_are_whole_seconds_within_what_clients_accept() {
+        for (millis, seconds) in [(0, "1"), (1, "1"), (1500, "2"), (119_001, "120"), (9_000_000, "120")] {
+            let error = Error::new(Kind::UpstreamRateLimited, "x").retry_after(Duration::from_millis(millis));
+            assert_eq!(headers(&error)[RETRY_AFTER], seconds, "{millis}");
+        }
+        assert_eq!(headers(&Error::new(Kind::NoAvailableProvider, "x"))[RETRY_AFTER], "1");
+        assert!(!headers(&Error::new(Kind::InsufficientQuota, "x")).contains_key(RETRY_AFTER));
+        assert!(!headers(&Error::new(Kind::UpstreamError, "x")).contains_key(RETRY_AFTER));
+    }
+
+    #[test]
+    fn only_hopeless_errors_forbid_a_retry() {
+        for kind in Kind::ALL {
+            let headers = headers(&Error::new(kind, "x"));
+            assert_eq!(headers.contains_key(SHOULD_RETRY), kind.forbids_retry(), "{kind:?}");
+            assert_eq!(headers.contains_key(WWW_AUTHENTICATE), kind == Kind::InvalidApiKey);
+        }
+    }
+
+    #[test]
+    fn resets_are_spelled_like_openai() {
+        for (millis, text) in [(0, "0s"), (1, "1s"), (60_000, "1m0s"), (360_000, "6m0s"), (3_605_000, "1h0m5s")] {
+            assert_eq!(spell_reset(Duration::from_millis(millis)), text);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Opening the SQLite file: its pragmas, its migrations, and what is said when it cannot be used.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool,
+    SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Connection, Row, SqlSafeStr};
+
+/// Shorthand.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why the store cannot be used: one line for an operator, that names the file.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is damaged, cut short, or something else altogether.
+    #[error("{} is damaged or not a gateway store ({reason}); it was left as it is", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's words.
+        reason: String,
+    },
+    /// A later version of this program wrote it.
+    #[error(
+        "{} was written by a newer version of this program (schema {found}, this one knows {known}); it was left as it is",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// The file or its directory cannot be written.
+    #[error("{} cannot be written: {reason}", path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        reason: String,
+    },
+    /// Another program held it for too long.
+    #[error("{} is locked by another program", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Anything else that SQLite or the system says.
+    #[error("{}: {reason}", path.display())]
+    Failed {
+        /// The file.
+        path: PathBuf,
+        /// Its words.
+        reason: String,
+    },
+    /// SQLite below 3.51.3 can corrupt a file in WAL mode.
+    #[error("this program was built with SQLite {0}; 3.51.3 or later is needed")]
+    OldSqlite(String),
+    /// No randomness for a key.
+    #[error("the operating system gave no randomness for a key")]
+    Randomness,
+}
+
+/// Before 3.51.3 a reset of the write-ahead log could corrupt the file.
+const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
+
+/// How long a lock of another program is waited for.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// The embedded store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pool: SqlitePool,
+    path: PathBuf,
+}
+
+impl Store {
+    /// Opens the file, makes it if it is missing, and brings its schema up to date. A file that cannot be used is left
+    /// as it is.
+    ///
+    /// # Errors
+    /// The one line to show an operator.
+    pub async fn open(path: &Path) -> Result<Self> {
+        // The switch to WAL of another program's first start cannot be waited for inside SQLite.
+        let deadline = Instant::now() + BUSY;
+        loop {
+            match Self::open_once(path).await {
+                Err(Error::Busy { .. }) if Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn open_once(path: &Path) -> Result<Self> {
+        if create_private(path)? {
+            probe(path).await?;
+        }
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .auto_vacuum(SqliteAutoVacuum::Incremental)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Normal)
+            .foreign_keys(true)
+            .busy_timeout(BUSY)
+            .thread_name(|id| format!("store-{id}"))
+            .disable_statement_logging();
+        let pool = SqlitePoolOptions::new()
+            .max_connections(2)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .acquire_timeout(Duration::from_secs(10))
+            .connect_with(options)
+            .await
+            .map_err(|error| describe(path, &error))?;
+        let store = Self { pool, path: path.to_owned() };
+        store.prepare().await?;
+        Ok(store)
+    }
+
+    /// Whether the store still answers.
+    pub async fn ping(&self) -> Result<()> {
+        sqlx::query("SELECT 1").execute(&self.pool).await.map_err(|error| self.error(error))?;
+        Ok(())
+    }
+
+    /// Waits for running queries and writes the log back into the file.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    pub(crate) fn pool(&self) -> &SqlitePool {
+        &self.pool
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+    pub(crate) fn error(&self, error: sqlx::Error) -> Error {
+        describe(&self.path, &error)
+    }
+
+    /// One immediate transaction: it fails at once on a file that cannot be written, and of two programs that start
+    /// together the second finds the work done.
+    async fn prepare(&self) -> Result<()> {
+        let failed = |error: sqlx::Error| self.error(error);
+        let mut connection = self.pool.acquire().await.map_err(failed)?;
+        let version: String = sqlx::query("SELECT sqlite_version()")
+            .fetch_one(&mut *connection)
+            .await
+            .and_then(|row| row.try_get(0))
+            .map_err(failed)?;
+        if !is_new_enough(&version) {
+            return Err(Error::OldSqlite(version));
+        }
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
+        // Not `run`: its future is not Send for every lifetime, as its authors note.
+        migrator().run_direct(None, &mut *transaction, false).await.map_err(|error| match error {
+            MigrateError::VersionMissing(found) => newer(&self.path, found),
+            other => Error::Failed { path: self.path.clone(), reason: one_line(&other.to_string()) },
+        })?;
+        transaction.commit().await.map_err(failed)
+    }
+}
+
+/// Every schema change, oldest first. A file that was released is never edited: a change is a new file.
+fn migrator() -> Migrator {
+    Migrator::with_migrations(vec![Migration::new(
+        1,
+        "keys".into(),
+        MigrationType::Simple,
+        include_str!("../migrations/0001_keys.sql").into_sql_str(),
+        false,
+    )])
+}
+
+fn newer(path: &Path, found: i64) -> Error {
+    let known = migrator().iter().map(|migration| migration.version).max().unwrap_or_default();
+    Error::Newer { path: path.to_owned(), found, known }
+}
+
+/// Makes the file if it is missing, readable by its owner alone (SQLite gives its log the same mode). True when there
+/// is something in it already.
+fn create_private(path: &Path) -> Result<bool> {
+    let failed = |error: io::Error| {
+        let (path, reason) = (path.to_owned(), error.to_string());
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Error::ReadOnly { path, reason }
+            }
+            _ => Error::Failed { path, reason },
+        }
+    };
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::metadata(path).map(|found| found.len() > 0).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Looks at a file that was there before us through a connection that cannot write, so that one we must not use is
+/// left to the byte as it was found.
+async fn probe(path: &Path) -> Result<()> {
+    // SQLite takes a file shorter than one page for a new database and would write over it.
+    let mut header = [0; 512];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    if read.is_err() || !header.starts_with(b"SQLite format 3\0") {
+        return Err(Error::Damaged { path: path.to_owned(), reason: "no SQLite header".to_owned() });
+    }
+    let failed = |error: sqlx::Error| describe(path, &error);
+    let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
+    let mut connection = options.connect().await.map_err(failed)?;
+    let found = schema(&mut connection).await.map_err(failed)?;
+    connection.close().await.map_err(failed)?;
+    match found {
+        Schema::Empty => Ok(()),
+        Schema::Version(version) if migrator().version_exists(version) => Ok(()),
+        Schema::Version(version) => Err(newer(path, version)),
+        Schema::Foreign => {
+            Err(Error::Damaged { path: path.to_owned(), reason: "another program's tables".to_owned() })
+        }
+        Schema::Damaged(reason) => Err(Error::Damaged { path: path.to_owned(), reason: one_line(&reason) }),
+    }
+}
+
+/// What a file holds.
+enum Schema {
+    Empty,
+    Version(i64),
+    Foreign,
+    Damaged(String),
+}
+
+async fn schema(connection: &mut SqliteConnection) -> sqlx::Result<Schema> {
+    let tables: Vec<String> = sqlx::query("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        .fetch_all(&mut *connection)
+        .await?
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<sqlx::Result<_>>()?;
+    if !tables.iter().any(|table| table == "_sqlx_migrations") {
+        return Ok(if tables.is_empty() { Schema::Empty } else { Schema::Foreign });
+    }
+    let version: Option<i64> = sqlx::query("SELECT max(version) FROM _sqlx_migrations")
+        .fetch_one(&mut *connection)
+        .await?
+        .try_get(0)?;
+    // One small table: the whole file would take its time when the ledger has grown.
+    let verdict: String = sqlx::query("PRAGMA quick_check(keys)").fetch_one(connection).await?.try_get(0)?;
+    Ok(match version {
+        _ if verdict != "ok" => Schema::Damaged(verdict),
+        None => Schema::Empty,
+        Some(version) => Schema::Version(version),
+    })
+}
+
+fn is_new_enough(version: &str) -> bool {
+    let parts: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
+    parts.as_slice() >= OLDEST_SQLITE.as_slice()
+}
+
+/// SQLite's primary result codes that deserve words of their own.
+fn describe(path: &Path, error: &sqlx::Error) -> Error {
+    let path = path.to_owned();
+    let sqlx::Error::Database(database) = error else {
+        return Error::Failed { path, reason: one_line(&error.to_string()) };
+    };
+    let reason = one_line(database.message());
+    match database.code().and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
+        Some(11 | 26) => Error::Damaged { path, reason },
+        Some(5 | 6) => Error::Busy { path },
+        Some(8) => Error::ReadOnly { path, reason },
+        _ => Error::Failed { path, reason },
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

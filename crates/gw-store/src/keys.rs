@@ -1,0 +1,261 @@
+//! Gateway keys: how one is made, what is kept of it, and its rows in the store.
+//!
+//! A key is `sk-gw-`, 40 random base62 characters, and 6 base62 characters that check the 46 before them (the
+//! first eight bytes of their SHA-256, big endian, modulo 62^6): a mistyped key can be told from a wrong one without
+//! the store. Its id is its first 12 characters; the 34 others are 202 random bits, so a plain SHA-256 is enough.
+
+use std::fmt;
+
+use rand::TryRngCore;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use crate::db::{Error, Result, Store};
+
+/// What every generated key begins with.
+pub const PREFIX: &str = "sk-gw-";
+const RANDOM: usize = 40;
+const CHECK: usize = 6;
+const ID: usize = 12;
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// What a key may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// /v1.
+    Inference,
+    /// /v1, the management API and metrics.
+    Admin,
+}
+
+impl Role {
+    /// The spelling in the store, the configuration and the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Inference => "inference",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// The reverse of [`Role::as_str`].
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Inference, Self::Admin].into_iter().find(|role| role.as_str() == text)
+    }
+}
+
+/// A key as the store knows it. Times are unix seconds.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoredKey {
+    /// The first 12 characters of the key.
+    pub id: String,
+    /// For people.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// SHA-256 of the whole key.
+    pub hash: [u8; 32],
+    /// Allowed models (`acme/*` wildcards); None = all.
+    pub models: Option<Vec<String>>,
+    /// When it was made.
+    pub created_at: i64,
+    /// After which it is refused.
+    pub expires_at: Option<i64>,
+    /// Since when it is refused.
+    pub revoked_at: Option<i64>,
+}
+
+impl fmt::Debug for StoredKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredKey")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .field("role", &self.role)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A key that was just made: the only moment at which it is known whole. It cannot print itself.
+pub struct NewKey {
+    secret: SecretString,
+    id: String,
+}
+
+impl fmt::Debug for NewKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl NewKey {
+    /// A key from the operating system's randomness.
+    pub fn generate() -> Result<Self> {
+        Self::from_random(|bytes| rand::rngs::OsRng.try_fill_bytes(bytes)).map_err(|_| Error::Randomness)
+    }
+
+    fn from_random<E>(
+        mut fill: impl FnMut(&mut [u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Self, E> {
+        let mut text = String::with_capacity(PREFIX.len() + RANDOM + CHECK);
+        text.push_str(PREFIX);
+        let mut bytes = [0; 2 * RANDOM];
+        while text.len() < PREFIX.len() + RANDOM {
+            fill(&mut bytes)?;
+            let free = PREFIX.len() + RANDOM - text.len();
+            text.extend(bytes.iter().filter_map(|&byte| unbiased(byte)).take(free));
+        }
+        let check = check_of(&text);
+        text.push_str(&check);
+        Ok(Self { id: id_of(&text).to_owned(), secret: text.into() })
+    }
+
+    /// Names the key in logs, tables and the API.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The key itself, to be shown once.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.secret.expose_secret()
+    }
+
+    /// What is kept.
+    #[must_use]
+    pub fn stored(&self, name: &str, role: Role, created_at: i64) -> StoredKey {
+        StoredKey {
+            id: self.id.clone(),
+            name: name.to_owned(),
+            role,
+            hash: hash(self.expose()),
+            models: None,
+            created_at,
+            expires_at: None,
+            revoked_at: None,
+        }
+    }
+}
+
+/// The digest under which a key is known: SHA-256 of every byte of it.
+#[must_use]
+pub fn hash(key: &str) -> [u8; 32] {
+    Sha256::digest(key.as_bytes()).into()
+}
+
+/// Whether this has the form of a generated key and its check holds: false for a mistyped one.
+#[must_use]
+pub fn is_well_formed(key: &str) -> bool {
+    let Some((body, check)) = key.split_at_checked(PREFIX.len() + RANDOM) else {
+        return false;
+    };
+    body.strip_prefix(PREFIX).is_some_and(|random| random.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        && check_of(body) == check
+}
+
+fn id_of(key: &str) -> &str {
+    key.get(..ID).unwrap_or(key)
+}
+
+/// 248 of the 256 values of a byte stand for a character, each of the 62 for four; the other 8 are thrown away.
+fn unbiased(byte: u8) -> Option<char> {
+    (byte < 248).then(|| digit(u64::from(byte)))
+}
+
+fn digit(value: u64) -> char {
+    let at = usize::try_from(value % 62).unwrap_or_default();
+    ALPHABET.get(at).map_or('0', |&character| char::from(character))
+}
+
+fn check_of(body: &str) -> String {
+    let head = hash(body).iter().take(8).fold(0_u64, |value, &byte| (value << 8) | u64::from(byte));
+    let digits: Vec<char> =
+        std::iter::successors(Some(head), |rest| Some(rest / 62)).take(CHECK).map(digit).collect();
+    digits.into_iter().rev().collect()
+}
+
+impl Store {
+    /// Every key ever made, revoked ones too, oldest first.
+    pub async fn keys(&self) -> Result<Vec<StoredKey>> {
+        sqlx::query(
+            "SELECT id, name, role, hash, models, created_at, expires_at, revoked_at FROM keys ORDER BY created_at, rowid",
+        )
+        .fetch_all(self.pool())
+        .await
+        .map_err(|error| self.error(error))?
+        .iter()
+        .map(|row| read(row).map_err(|error| self.error(error)))
+        .collect()
+    }
+
+    /// Keeps a new key. Fails when its id or hash is already there.
+    pub async fn insert_key(&self, key: &StoredKey) -> Result<()> {
+        insert(key, self.pool()).await.map_err(|error| self.error(error))
+    }
+
+    /// Keeps these keys if the store has never had one; says whether it did. Atomic: of two programs that start at
+    /// once on one file, one makes the keys.
+    pub async fn insert_first_keys(&self, keys: &[StoredKey]) -> Result<bool> {
+        self.first_keys(keys).await.map_err(|error| self.error(error))
+    }
+
+    async fn first_keys(&self, keys: &[StoredKey]) -> sqlx::Result<bool> {
+        let mut transaction = self.pool().begin_with("BEGIN IMMEDIATE").await?;
+        let any: bool = sqlx::query("SELECT EXISTS (SELECT 1 FROM keys)")
+            .fetch_one(&mut *transaction)
+            .await?
+            .try_get(0)?;
+        if any {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        for key in keys {
+            insert(key, &mut *transaction).await?;
+        }
+        transaction.commit().await?;
+        Ok(true)
+    }
+}
+
+async fn insert(key: &StoredKey, on: impl sqlx::SqliteExecutor<'_>) -> sqlx::Result<()> {
+    let models = key.models.as_ref().map(|models| serde_json::Value::from(models.as_slice()).to_string());
+    sqlx::query(
+        "INSERT INTO keys (id, name, role, hash, models, created_at, expires_at, revoked_at)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(&key.id)
+    .bind(&key.name)
+    .bind(key.role.as_str())
+    .bind(key.hash.as_slice())
+    .bind(models)
+    .bind(key.created_at)
+    .bind(key.expires_at)
+    .bind(key.revoked_at)
+    .execute(on)
+    .await?;
+    Ok(())
+}
+
+fn read(row: &SqliteRow) -> sqlx::Result<StoredKey> {
+    let role: String = row.try_get("role")?;
+    let models: Option<String> = row.try_get("models")?;
+    let hash: Vec<u8> = row.try_get("hash")?;
+    let odd =
+        |column: &str| sqlx::Error::Decode(format!("keys.{column} is not what this program writes").into());
+    Ok(StoredKey {
+        id: row.try_get("id")?,
+        name: row.try_get("name")?,
+        role: Role::parse(&role).ok_or_else(|| odd("role"))?,
+        hash: hash.try_into().map_err(|_| odd("hash"))?,
+        models: models.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| odd("models"))?,
+        created_at: row.try_get("created_at")?,
+        expires_at: row.try_get("expires_at")?,
+        revoked_at: row.try_get("revoked_at")?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

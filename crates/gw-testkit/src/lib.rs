@@ -1,0 +1,22 @@
+//! What the tests are made of: a scripted upstream, a byte-exact HTTP client, and the real gateway as a child process.
+//!
+//! Nothing here knows the gateway's code: tests see what an outside program would see.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "this crate runs only inside tests, where a panic is how a failure is reported"
+)]
+
+pub mod client;
+pub mod gateway;
+pub mod sse;
+pub mod upstream;
+pub mod wait;
+pub mod wire;
+
+pub use client::{Client, Response};
+pub use gateway::{Gateway, Launch};
+pub use upstream::{Answer, FakeUpstream, Recorded, Signal};
+pub use wait::{eventually, within};

@@ -1,0 +1,191 @@
+//! The script of one answer: bytes, pauses that the test ends, and every rude way to stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Notify;
+
+/// Lets a test decide when a paused answer goes on.
+#[derive(Clone, Debug, Default)]
+pub struct Signal(pub(super) Arc<Notify>);
+
+impl Signal {
+    /// A signal that has not been given.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets one waiting answer go on (also one that will wait later).
+    pub fn fire(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// One step of an answer.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// These bytes, verbatim, on the wire.
+    Raw(Vec<u8>),
+    /// These bytes as one chunk of the chunked encoding.
+    Chunk(Vec<u8>),
+    /// The end of the chunked encoding.
+    EndChunks,
+    /// Nothing until the signal is given.
+    Wait(Signal),
+    /// Nothing for a time (only where the passing of time is what is tested).
+    Pause(Duration),
+    /// This chunk again and again until the peer goes away.
+    Endless(Vec<u8>, Duration),
+    /// Nothing more, connection left open, until the peer goes away.
+    Hang,
+    /// A RST.
+    Reset,
+    /// A FIN.
+    Close,
+}
+
+/// What the upstream does with one request.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    pub(super) steps: Vec<Step>,
+}
+
+impl Answer {
+    /// These steps.
+    #[must_use]
+    pub fn steps(steps: Vec<Step>) -> Self {
+        Self { steps }
+    }
+
+    /// These bytes and nothing else; the connection stays open.
+    #[must_use]
+    pub fn raw(bytes: impl AsRef<[u8]>) -> Self {
+        Self::steps(vec![Step::Raw(bytes.as_ref().to_vec())])
+    }
+
+    /// A whole answer with a content-length.
+    #[must_use]
+    pub fn full(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
+        let body = body.as_ref();
+        let mut bytes = head(status, headers);
+        bytes.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
+        bytes.extend_from_slice(body);
+        Self::raw(bytes)
+    }
+
+    /// A JSON answer.
+    #[must_use]
+    pub fn json(status: u16, body: &Value) -> Self {
+        Self::full(status, &[("content-type", "application/json")], body.to_string())
+    }
+
+    /// A JSON answer with more headers.
+    #[must_use]
+    pub fn json_with(status: u16, headers: &[(&str, &str)], body: &Value) -> Self {
+        let mut all = vec![("content-type", "application/json")];
+        all.extend_from_slice(headers);
+        Self::full(status, &all, body.to_string())
+    }
+
+    /// An error in OpenAI's shape.
+    #[must_use]
+    pub fn error(status: u16, code: &str, message: &str) -> Self {
+        let error = serde_json::json!({ "message": message, "type": "some_type", "param": null, "code": code });
+        Self::json(status, &serde_json::json!({ "error": error }))
+    }
+
+    /// The head of an event stream, chunked, and nothing yet.
+    #[must_use]
+    pub fn sse() -> Self {
+        let mut bytes = head(200, &[("content-type", "text/event-stream"), ("transfer-encoding", "chunked")]);
+        bytes.extend_from_slice(b"\r\n");
+        Self::raw(bytes)
+    }
+
+    /// The head of an event stream that ends where the connection does.
+    #[must_use]
+    pub fn sse_until_close() -> Self {
+        Self::raw("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+    }
+
+    /// Adds a step.
+    #[must_use]
+    pub fn then(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    /// Adds verbatim bytes.
+    #[must_use]
+    pub fn bytes(self, bytes: impl AsRef<[u8]>) -> Self {
+        self.then(Step::Raw(bytes.as_ref().to_vec()))
+    }
+
+    /// Adds a chunk of the chunked encoding.
+    #[must_use]
+    pub fn chunk(self, bytes: impl AsRef<[u8]>) -> Self {
+        self.then(Step::Chunk(bytes.as_ref().to_vec()))
+    }
+
+    /// Adds `data: <json>` as one chunk.
+    #[must_use]
+    pub fn data(self, value: &Value) -> Self {
+        self.chunk(format!("data: {value}\n\n"))
+    }
+
+    /// Adds several `data:` events.
+    #[must_use]
+    pub fn all(self, values: &[Value]) -> Self {
+        values.iter().fold(self, Self::data)
+    }
+
+    /// Adds `data: [DONE]` and the end of the body.
+    #[must_use]
+    pub fn done(self) -> Self {
+        self.chunk("data: [DONE]\n\n").then(Step::EndChunks)
+    }
+
+    /// Adds the end of the chunked body.
+    #[must_use]
+    pub fn end(self) -> Self {
+        self.then(Step::EndChunks)
+    }
+
+    /// Adds a pause that `signal` ends.
+    #[must_use]
+    pub fn wait(self, signal: &Signal) -> Self {
+        self.then(Step::Wait(signal.clone()))
+    }
+
+    /// Adds silence for ever.
+    #[must_use]
+    pub fn hang(self) -> Self {
+        self.then(Step::Hang)
+    }
+
+    /// Adds a RST.
+    #[must_use]
+    pub fn reset(self) -> Self {
+        self.then(Step::Reset)
+    }
+
+    /// Adds a FIN.
+    #[must_use]
+    pub fn close(self) -> Self {
+        self.then(Step::Close)
+    }
+}
+
+/// Status line and headers, without the blank line.
+fn head(status: u16, headers: &[(&str, &str)]) -> Vec<u8> {
+    let mut text = format!("HTTP/1.1 {status} Scripted\r\n");
+    for (name, value) in headers {
+        text.push_str(name);
+        text.push_str(": ");
+        text.push_str(value);
+        text.push_str("\r\n");
+    }
+    text.into_bytes()
+}

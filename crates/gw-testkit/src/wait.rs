@@ -1,0 +1,44 @@
+//! Waiting for something to become true, with a deadline and without guessed sleeps.
+
+use std::time::{Duration, Instant};
+
+/// How long anything in a test may take before it counts as hung.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Polls `probe` until it gives a value; panics with `what` after [`DEADLINE`].
+#[track_caller]
+pub fn eventually<T>(what: &str, probe: impl FnMut() -> Option<T>) -> impl Future<Output = T> {
+    eventually_within(DEADLINE, what, probe)
+}
+
+/// Polls `probe` until it gives a value; panics with `what` after `limit`.
+#[track_caller]
+pub fn eventually_within<T>(
+    limit: Duration,
+    what: &str,
+    mut probe: impl FnMut() -> Option<T>,
+) -> impl Future<Output = T> {
+    let (what, place) = (what.to_owned(), std::panic::Location::caller());
+    async move {
+        let start = Instant::now();
+        loop {
+            if let Some(value) = probe() {
+                return value;
+            }
+            assert!(start.elapsed() < limit, "not within {limit:?}: {what} (asked at {place})");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Awaits `future`; panics with `what` when it takes longer than [`DEADLINE`].
+#[track_caller]
+pub fn within<F: Future>(what: &str, future: F) -> impl Future<Output = F::Output> {
+    let (what, place) = (what.to_owned(), std::panic::Location::caller());
+    async move {
+        match tokio::time::timeout(DEADLINE, future).await {
+            Ok(value) => value,
+            Err(_) => panic!("hung for {DEADLINE:?}: {what} (asked at {place})"),
+        }
+    }
+}

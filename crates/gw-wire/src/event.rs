@@ -1,0 +1,95 @@
+//! The one internal event type that every provider's stream is turned into, and the normaliser consumes.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::failure::Failure;
+use crate::reply::Finish;
+use crate::usage::Usage;
+
+/// One thing that happened in an upstream stream. Borrowed from the upstream's frame: no copy per chunk.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The upstream introduced itself. May come several times; the first known value of each part counts.
+    Start {
+        /// The model name the upstream reports.
+        model: Option<Cow<'a, str>>,
+        /// The upstream's `system_fingerprint`.
+        fingerprint: Option<Cow<'a, str>>,
+    },
+    /// A piece of the answer's text.
+    Text {
+        /// Choice index.
+        choice: u32,
+        /// Decoded text, may be empty.
+        text: Cow<'a, str>,
+        /// The `logprobs` member as the upstream sent it (OpenAI dialects only).
+        logprobs: Option<&'a RawValue>,
+    },
+    /// A piece of the model's reasoning.
+    Reasoning {
+        /// Choice index.
+        choice: u32,
+        /// Decoded text.
+        text: Cow<'a, str>,
+    },
+    /// A piece of a refusal.
+    Refusal {
+        /// Choice index.
+        choice: u32,
+        /// Decoded text.
+        text: Cow<'a, str>,
+    },
+    /// A tool call begins.
+    ToolStart {
+        /// Choice index.
+        choice: u32,
+        /// The decoder's own handle of this call within the choice; the normaliser counts client indices itself.
+        call: u32,
+        /// The call's id, empty when the upstream gave none.
+        id: Cow<'a, str>,
+        /// The function's name.
+        name: Cow<'a, str>,
+    },
+    /// A fragment of a tool call's arguments.
+    ToolArgs {
+        /// Choice index.
+        choice: u32,
+        /// The handle given by `ToolStart`.
+        call: u32,
+        /// Decoded fragment of the JSON text.
+        fragment: Cow<'a, str>,
+    },
+    /// A fragment of a legacy `function_call`.
+    FunctionCall {
+        /// Choice index.
+        choice: u32,
+        /// The function's name, once.
+        name: Option<Cow<'a, str>>,
+        /// A fragment of the arguments.
+        arguments: Option<Cow<'a, str>>,
+    },
+    /// A delta member that has no event of its own (`audio`, `annotations`, …), passed on untouched.
+    Extra {
+        /// Choice index.
+        choice: u32,
+        /// Member name.
+        name: &'a str,
+        /// Member value.
+        value: &'a RawValue,
+    },
+    /// A choice is complete.
+    Finish {
+        /// Choice index.
+        choice: u32,
+        /// Why.
+        reason: Finish,
+    },
+    /// Token usage. Cumulative: a later one replaces an earlier one.
+    Usage(Usage),
+    /// The upstream reported a failure inside its stream.
+    Error(Failure),
+    /// The upstream said that the stream is over (`[DONE]`, `message_stop`, …).
+    End,
+}

@@ -1,0 +1,39 @@
+//! The `gateway` object: what was really done to answer a request.
+
+use std::sync::Arc;
+
+/// One upstream call, as reported in `gateway.attempts`.
+#[derive(Clone, Debug)]
+pub struct AttemptRecord {
+    /// Provider name.
+    pub provider: Arc<str>,
+    /// Catalogue id of the model.
+    pub model: Arc<str>,
+    /// `"ok"` or an error code of CONTRACT 1.3.
+    pub status: &'static str,
+    /// Milliseconds from the call's start to its answer or failure.
+    pub latency_ms: u64,
+}
+
+/// What the `gateway` object of an answer says.
+#[derive(Clone, Debug)]
+pub struct GatewayMeta {
+    /// `req_…`, equal to the `x-request-id` header.
+    pub request_id: Arc<str>,
+    /// Catalogue id of the model that served.
+    pub model_used: Arc<str>,
+    /// Its provider.
+    pub provider: Arc<str>,
+    /// True when the answer came from the response cache.
+    pub cache_hit: bool,
+    /// Canonical strategy name.
+    pub routing_strategy: &'static str,
+    /// True iff the serving model is not the requested one.
+    pub fallback_used: bool,
+    /// Request accepted to answer complete.
+    pub latency_ms: u64,
+    /// Every upstream call in order.
+    pub attempts: Vec<AttemptRecord>,
+    /// Things the caller should know (`price_unknown`, …).
+    pub warnings: Vec<&'static str>,
+}

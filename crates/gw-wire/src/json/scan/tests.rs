@@ -1,0 +1,148 @@
+//! Tests of the scanner; serde_json is the second opinion.
+
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+
+use super::{Fault, check, number_end};
+
+fn second_opinion(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text).is_ok()
+}
+
+#[test]
+fn json_is_told_from_what_only_looks_like_it() {
+    let yes = [
+        "0",
+        "-0",
+        "-0.0e-0",
+        "1E+9",
+        "1e999",
+        "\"\"",
+        "\"\\u0000\"",
+        "[]",
+        "{}",
+        " [ 1 , 2 ] ",
+        "{\"a\":{\"b\":[null]}}",
+        "true",
+        "false",
+        "null",
+        "\"\u{7f}\u{2028}\"",
+        "\t\r\n1\n",
+        "[[],{},[{}]]",
+        "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"",
+    ];
+    let no = [
+        "",
+        " ",
+        "01",
+        "-",
+        "+1",
+        "1.",
+        ".5",
+        "1e",
+        "1e+",
+        "--1",
+        "NaN",
+        "Infinity",
+        "tru",
+        "truee",
+        "nul",
+        "'a'",
+        "\"",
+        "\"\\\"",
+        "\"\\x\"",
+        "\"\\u12\"",
+        "\"\\u12g4\"",
+        "\"\n\"",
+        "\"\0\"",
+        "[",
+        "]",
+        "[1",
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "{",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":1,}",
+        "{a:1}",
+        "{1:1}",
+        "{,}",
+        "[}",
+        "{]",
+        "[1}",
+        "{\"a\":1]",
+        "1 2",
+        "{}{}",
+        "\u{feff}{}",
+        "\u{a0}1",
+        "[1]]",
+        "// c\n1",
+        "\x0c1",
+    ];
+    for text in yes {
+        assert!(check(text).is_ok() && second_opinion(text), "{text:?}");
+    }
+    for text in no {
+        assert!(check(text).is_err() && !second_opinion(text), "{text:?}");
+    }
+}
+
+#[test]
+fn exactly_128_levels_are_allowed() {
+    for (open, close) in [("[", "]"), ("{\"a\":", "}"), ("[{\"a\":", "}]")] {
+        let levels = if open.starts_with("[{") { 2 } else { 1 };
+        let nested = |depth: usize| open.repeat(depth / levels) + "1" + &close.repeat(depth / levels);
+        assert!(check(&nested(128)).is_ok());
+        assert!(matches!(check(&nested(128 + levels)), Err(Fault::TooDeep(_))));
+        assert!(matches!(check(&nested(1_000_000)), Err(Fault::TooDeep(_))));
+    }
+    assert!(check(&("[".repeat(128) + &"]".repeat(128))).is_ok());
+    assert!(check(&("[".repeat(129) + &"]".repeat(129))).is_err());
+    let wide = format!("[{}[]]", "[[[]]],".repeat(1000));
+    assert!(check(&wide).is_ok(), "depth is of the nesting, not of the number of brackets");
+}
+
+#[test]
+fn half_a_surrogate_pair_is_seen() {
+    let seen = |text: &str| check(text).unwrap().lone_surrogate;
+    assert_eq!(seen(r#""\ud83d\ude00""#), None);
+    assert_eq!(seen(r#""\uD83D\uDE00 \u00e9""#), None);
+    assert_eq!(seen(r#""a\ud83d""#), Some(2));
+    assert_eq!(seen(r#""\ude00""#), Some(1));
+    assert_eq!(seen(r#""\ud83d\ud83d\ude00""#), Some(1));
+    assert_eq!(seen(r#""\ud83dx\ude00""#), Some(1));
+    assert_eq!(seen(r#""\ud83d\n""#), Some(1));
+    assert_eq!(seen(r#"{"\udfff":1}"#), Some(2));
+    assert_eq!(seen(r#""\\ud83d""#), None, "an escaped backslash begins no escape");
+}
+
+#[test]
+fn numbers_end_where_json_says() {
+    for (text, end) in
+        [("12,", Some(2)), ("-1.5e3]", Some(6)), ("0123", Some(1)), ("-", None), ("x", None), ("", None)]
+    {
+        assert_eq!(number_end(text.as_bytes(), 0), end, "{text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn agrees_with_serde_json(text in "[\\[\\]{}\",:0-9eE.+\\-tfnrulase\\\\ \n\u{1}é]{0,24}") {
+        prop_assert_eq!(check(&text).is_ok(), second_opinion(&text));
+    }
+
+    #[test]
+    fn any_text_gets_an_answer(text in any::<String>()) {
+        prop_assert_eq!(check(&text).is_ok(), second_opinion(&text));
+    }
+
+    #[test]
+    fn a_string_decodes_exactly_when_no_half_pair_is_seen(inner in "(\\\\u[dD][89abAB cC][0-9a-f]{2}|\\\\n|x){0,6}") {
+        let text = format!("\"{inner}\"");
+        if let Ok(checked) = check(&text) {
+            prop_assert_eq!(checked.lone_surrogate.is_none(), serde_json::from_str::<String>(&text).is_ok());
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! A place in a JSON text: read where it stands, members and elements found by walking, nothing copied.
+//!
+//! Meant for text that `check` accepted. Any other text gives some answer, but never a panic or an endless walk.
+
+use std::borrow::Cow;
+
+/// One JSON value inside a checked text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View<'a> {
+    text: &'a str,
+}
+
+/// What a value is, as it is written: `1.0` and `1e2` are decimals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of JSON")]
+pub enum Kind {
+    Null,
+    Boolean,
+    Integer,
+    Decimal,
+    String,
+    Array,
+    Object,
+}
+
+impl<'a> View<'a> {
+    /// The value that this text is; blanks around it are cut.
+    #[must_use]
+    pub fn new(text: &'a str) -> Self {
+        Self { text: text.trim_matches([' ', '\n', '\r', '\t']) }
+    }
+
+    /// The value's JSON text.
+    #[must_use]
+    pub fn text(self) -> &'a str {
+        self.text
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self.text.as_bytes().first() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'"') => Kind::String,
+            Some(b't' | b'f') => Kind::Boolean,
+            Some(b'0'..=b'9' | b'-') if !self.text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E')) => {
+                Kind::Integer
+            }
+            Some(b'0'..=b'9' | b'-') => Kind::Decimal,
+            _ => Kind::Null,
+        }
+    }
+
+    /// The decoded string; `None` for another kind or a string that no Unicode text equals.
+    #[must_use]
+    pub fn string(self) -> Option<Cow<'a, str>> {
+        let inner = self.text.strip_prefix('"')?.strip_suffix('"')?;
+        if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+            return Some(Cow::Borrowed(inner));
+        }
+        serde_json::from_str(self.text).ok().map(Cow::Owned)
+    }
+
+    /// Bytes of the decoded string, without decoding it; 0 for another kind.
+    #[must_use]
+    pub fn string_len(self) -> usize {
+        if self.kind() != Kind::String {
+            return 0;
+        }
+        let mut rest = self.text.as_bytes();
+        let mut len = rest.len().saturating_sub(2);
+        while let Some(at) = memchr::memchr(b'\\', rest) {
+            let tail = rest.get(at..).unwrap_or_default();
+            let (written, decoded) = match tail.get(1) {
+                Some(b'u') => (6, escaped_width(tail)),
+                _ => (2, 1),
+            };
+            len = (len + decoded).saturating_sub(written);
+            rest = tail.get(written..).unwrap_or_default();
+        }
+        len
+    }
+
+    /// The members in order, name literal and value; none for another kind.
+    #[must_use]
+    pub fn members(self) -> Members<'a> {
+        Members { walk: Walk::into_container(self.text, b'{') }
+    }
+
+    /// The elements in order; none for another kind.
+    #[must_use]
+    pub fn elements(self) -> Elements<'a> {
+        Elements { walk: Walk::into_container(self.text, b'[') }
+    }
+
+    /// An array without elements.
+    #[must_use]
+    pub fn is_empty_array(self) -> bool {
+        self.kind() == Kind::Array && self.elements().next().is_none()
+    }
+}
+
+/// UTF-8 bytes of a `\uXXXX`; each half of a pair counts for half of the four.
+fn escaped_width(escape: &[u8]) -> usize {
+    let digits = escape.get(2..6).unwrap_or_default();
+    let unit = digits.iter().fold(0, |unit, digit| unit << 4 | char::from(*digit).to_digit(16).unwrap_or(0));
+    match unit {
+        0..=0x7f => 1,
+        0x80..=0x7ff | 0xd800..=0xdfff => 2,
+        _ => 3,
+    }
+}
+
+/// Walks over an object's members.
+#[derive(Clone, Debug)]
+pub struct Members<'a> {
+    walk: Walk<'a>,
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (View<'a>, View<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let name = self.walk.value()?;
+        let value = self.walk.value()?;
+        Some((name, value))
+    }
+}
+
+/// Walks over an array's elements.
+#[derive(Clone, Debug)]
+pub struct Elements<'a> {
+    walk: Walk<'a>,
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = View<'a>;
+
+    fn next(&mut self) -> Option<View<'a>> {
+        self.walk.value()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Walk<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn into_container(text: &'a str, open: u8) -> Self {
+        let at = if text.as_bytes().first() == Some(&open) { 1 } else { text.len() };
+        Self { text, at }
+    }
+
+    /// The next value; what separates values was checked before, so it is only stepped over.
+    fn value(&mut self) -> Option<View<'a>> {
+        let bytes = self.text.as_bytes();
+        while matches!(bytes.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t' | b',' | b':')) {
+            self.at += 1;
+        }
+        let start = self.at;
+        let end = value_end(bytes, start);
+        if end <= start {
+            self.at = bytes.len();
+            return None;
+        }
+        self.at = end;
+        self.text.get(start..end).map(|text| View { text })
+    }
+}
+
+/// Where the value at `at` ends; `at` itself when nothing begins there.
+fn value_end(bytes: &[u8], at: usize) -> usize {
+    match bytes.get(at) {
+        Some(b'"') => string_end(bytes, at),
+        Some(b'{' | b'[') => container_end(bytes, at),
+        _ => {
+            let rest = bytes.get(at..).unwrap_or_default();
+            let ends = |byte: &u8| matches!(byte, b',' | b':' | b']' | b'}' | b' ' | b'\n' | b'\r' | b'\t');
+            at + rest.iter().position(ends).unwrap_or(rest.len())
+        }
+    }
+}
+
+fn string_end(bytes: &[u8], at: usize) -> usize {
+    let mut at = at + 1;
+    loop {
+        let rest = bytes.get(at..).unwrap_or_default();
+        match memchr::memchr2(b'"', b'\\', rest) {
+            Some(found) if rest.get(found) == Some(&b'"') => return at + found + 1,
+            Some(found) => at += found + 2,
+            None => return bytes.len(),
+        }
+    }
+}
+
+fn container_end(bytes: &[u8], at: usize) -> usize {
+    let mut at = at;
+    let mut depth = 0_usize;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                at = string_end(bytes, at);
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests;

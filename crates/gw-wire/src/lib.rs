@@ -1,0 +1,18 @@
+//! The languages: pure types and pure conversions between the shapes that clients and providers speak.
+//!
+//! No IO, no clock, no runtime lives here: a value goes in, a value comes out.
+
+pub mod embeddings;
+pub mod error_body;
+pub mod event;
+pub mod failure;
+pub mod gateway;
+pub mod json;
+pub mod model_rules;
+pub mod money;
+pub mod render;
+pub mod reply;
+pub mod request;
+pub mod sse;
+pub mod stream;
+pub mod usage;

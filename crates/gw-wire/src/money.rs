@@ -1,0 +1,235 @@
+//! Money: exact decimal arithmetic on integers, never binary floating point.
+//!
+//! A price is nano-USD per million tokens, an amount is femto-USD (1e-15): tokens × price is then exact.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign};
+
+/// Digits after the point of a price per million tokens.
+const PRICE_DIGITS: usize = 9;
+/// Digits after the point of an amount.
+const AMOUNT_DIGITS: usize = 15;
+
+/// A price per million tokens, in nano-units of its currency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Price(u64);
+
+/// An amount in femto-USD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Money(i128);
+
+/// Why a text is not a price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PriceError {
+    /// Not a decimal number.
+    #[error("not a decimal number")]
+    Malformed,
+    /// Below zero.
+    #[error("a price cannot be negative")]
+    Negative,
+    /// Too large or too finely divided to be a price.
+    #[error("a price has at most 9 digits before and 9 after the point")]
+    OutOfRange,
+}
+
+impl Price {
+    /// Zero.
+    pub const ZERO: Self = Self(0);
+
+    /// From nano-units per million tokens.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nano-units per million tokens.
+    #[must_use]
+    pub const fn nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Parses a plain or exponent decimal (`0.15`, `3`, `1e-2`).
+    ///
+    /// # Errors
+    /// When the text is not a number, negative, above 10^9 or finer than 10^-9.
+    pub fn parse(text: &str) -> Result<Self, PriceError> {
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((m, e)) => (m, e.parse::<i32>().map_err(|_| PriceError::Malformed)?),
+            None => (text, 0),
+        };
+        if let Some(rest) = mantissa.strip_prefix('-') {
+            let zero = !rest.is_empty() && rest.bytes().all(|b| b == b'0' || b == b'.');
+            return if zero { Ok(Self::ZERO) } else { Err(PriceError::Negative) };
+        }
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = format!("{whole}{fraction}");
+        if whole.is_empty() || digits.len() > 30 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(PriceError::Malformed);
+        }
+        let value: u128 = digits.parse().map_err(|_| PriceError::Malformed)?;
+        let shift = i32::try_from(PRICE_DIGITS).unwrap_or(9)
+            - i32::try_from(fraction.len()).map_err(|_| PriceError::OutOfRange)?
+            + exponent;
+        if value == 0 {
+            return Ok(Self::ZERO);
+        }
+        let power = 10u128.checked_pow(shift.unsigned_abs()).ok_or(PriceError::OutOfRange)?;
+        let nanos = if shift >= 0 {
+            value.checked_mul(power).ok_or(PriceError::OutOfRange)?
+        } else if value % power == 0 {
+            value / power
+        } else {
+            return Err(PriceError::OutOfRange);
+        };
+        if nanos > 1_000_000_000_000_000_000 {
+            return Err(PriceError::OutOfRange);
+        }
+        u64::try_from(nanos).map(Self).map_err(|_| PriceError::OutOfRange)
+    }
+
+    /// A price written in a configuration or catalogue as a binary float, read by its shortest decimal spelling.
+    ///
+    /// # Errors
+    /// As [`Price::parse`].
+    pub fn from_f64(value: f64) -> Result<Self, PriceError> {
+        Self::parse(&value.to_string())
+    }
+
+    /// This price × a multiplier given as a price-like decimal (1.0 = 10^9 nanos), rounded half up to a nano.
+    #[must_use]
+    pub fn times(self, multiplier: Self) -> Self {
+        let product = u128::from(self.0) * u128::from(multiplier.0);
+        Self(u64::try_from((product + 500_000_000) / 1_000_000_000).unwrap_or(u64::MAX))
+    }
+
+    /// The cost of this many tokens.
+    #[must_use]
+    pub fn cost(self, tokens: u64) -> Money {
+        Money(i128::from(self.0) * i128::from(tokens))
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal(f, u128::from(self.0), PRICE_DIGITS)
+    }
+}
+
+impl Money {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// Femto-USD.
+    #[must_use]
+    pub const fn femtos(self) -> i128 {
+        self.0
+    }
+
+    /// As a float of USD, for metrics only.
+    #[must_use]
+    pub fn approx_usd(self) -> f64 {
+        self.to_string().parse().unwrap_or(0.0)
+    }
+}
+
+impl Add for Money {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Money {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for Money {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < 0 {
+            f.write_str("-")?;
+        }
+        write_decimal(f, self.0.unsigned_abs(), AMOUNT_DIGITS)
+    }
+}
+
+/// Writes `value / 10^digits` without trailing zeros and without an exponent, as a JSON number.
+fn write_decimal(f: &mut fmt::Formatter<'_>, value: u128, digits: usize) -> fmt::Result {
+    let scale = 10u128.pow(u32::try_from(digits).unwrap_or(0));
+    write!(f, "{}", value / scale)?;
+    let fraction = value % scale;
+    if fraction == 0 {
+        return Ok(());
+    }
+    let text = format!("{fraction:0digits$}");
+    write!(f, ".{}", text.trim_end_matches('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn spelled_prices() {
+        for (text, shown) in [
+            ("0.15", "0.15"),
+            ("3", "3"),
+            ("1e-2", "0.01"),
+            ("0", "0"),
+            ("-0.0", "0"),
+            ("2.50", "2.5"),
+            ("1.5e1", "15"),
+        ] {
+            assert_eq!(Price::parse(text).map(|p| p.to_string()), Ok(shown.to_owned()), "{text}");
+        }
+        assert_eq!(Price::parse("-1"), Err(PriceError::Negative));
+        for bad in ["", ".", "NaN", "inf", "1,5", "0x1", "1e999999999999"] {
+            assert_eq!(Price::parse(bad), Err(PriceError::Malformed), "{bad}");
+        }
+        for far in ["1e300", "0.0000000001", "1e-300"] {
+            assert_eq!(Price::parse(far), Err(PriceError::OutOfRange), "{far}");
+        }
+    }
+
+    #[test]
+    fn a_cost_is_exact() {
+        let price = Price::parse("0.075").unwrap();
+        assert_eq!(price.cost(1).to_string(), "0.000000075");
+        assert_eq!(price.cost(1_000_000).to_string(), "0.075");
+        assert_eq!((price.cost(10) + Price::parse("0.6").unwrap().cost(5)).to_string(), "0.00000375");
+    }
+
+    #[test]
+    fn a_multiplier_rounds_half_up() {
+        let third = Price::parse("0.333333333").unwrap();
+        assert_eq!(Price::parse("1.5").unwrap().times(third).to_string(), "0.5");
+    }
+
+    proptest! {
+        #[test]
+        fn a_shown_price_reads_back(nanos in 0u64..1_000_000_000_000_000_000) {
+            let price = Price::from_nanos(nanos);
+            prop_assert_eq!(Price::parse(&price.to_string()), Ok(price));
+        }
+
+        #[test]
+        fn cost_adds_up(nanos in 0u64..1_000_000_000_000, a in 0u64..1_000_000, b in 0u64..1_000_000) {
+            let price = Price::from_nanos(nanos);
+            prop_assert_eq!(price.cost(a) + price.cost(b), price.cost(a + b));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC{0,40}") {
+            let _ = Price::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Writing complete answers in the client's shape, and the parts (usage, `gateway`) that streams share with them.
+
+use serde_json::value::RawValue;
+
+use crate::gateway::GatewayMeta;
+use crate::json::write_str;
+use crate::money::Money;
+use crate::reply::{ChatChoice, ChatReply, Finish, TextReply, ToolCall};
+use crate::usage::Usage;
+
+/// What the gateway itself says about an answer.
+#[derive(Debug)]
+pub struct Envelope<'a> {
+    /// `chatcmpl-…` or `cmpl-…`, ours.
+    pub id: &'a str,
+    /// Unix seconds.
+    pub created: u64,
+    /// The model name when the upstream reports none.
+    pub model: &'a str,
+    /// The fingerprint when the upstream reports none (chat only).
+    pub fingerprint: &'a str,
+    /// Usage, reported or estimated.
+    pub usage: Usage,
+    /// What it cost.
+    pub cost: Money,
+    /// The `gateway` object.
+    pub gateway: &'a GatewayMeta,
+}
+
+/// Appends text that needs no escaping.
+pub(crate) fn put(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Appends an integer.
+pub(crate) fn put_int(out: &mut Vec<u8>, value: u64) {
+    put(out, itoa::Buffer::new().format(value));
+}
+
+/// Writes a chat completion.
+#[must_use]
+pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    head(&mut out, "chat.completion", envelope, reply.model.as_deref());
+    let mut order: Vec<&ChatChoice<'_>> = reply.choices.iter().collect();
+    order.sort_by_key(|choice| choice.index);
+    for (position, choice) in order.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        chat_choice(&mut out, choice, envelope.id);
+    }
+    if order.is_empty() {
+        put(
+            &mut out,
+            r#"{"index":0,"message":{"role":"assistant","content":""},"logprobs":null,"finish_reason":"content_filter"}"#,
+        );
+    }
+    put(&mut out, "],\"usage\":");
+    usage(&mut out, &envelope.usage, Some(envelope.cost));
+    put(&mut out, ",\"system_fingerprint\":");
+    write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(envelope.fingerprint));
+    put(&mut out, ",\"gateway\":");
+    gateway(&mut out, envelope.gateway);
+    out.push(b'}');
+    out
+}
+
+/// Writes a text completion.
+#[must_use]
+pub fn text(reply: &TextReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    head(&mut out, "text_completion", envelope, reply.model.as_deref());
+    let mut order: Vec<_> = reply.choices.iter().collect();
+    order.sort_by_key(|choice| choice.index);
+    for (position, choice) in order.iter().enumerate() {
+        put(&mut out, if position > 0 { ",{\"index\":" } else { "{\"index\":" });
+        put_int(&mut out, u64::from(choice.index));
+        put(&mut out, ",\"text\":");
+        write_str(&mut out, &choice.text);
+        put(&mut out, ",\"logprobs\":");
+        put(&mut out, choice.logprobs.map_or("null", RawValue::get));
+        put(&mut out, ",\"finish_reason\":\"");
+        put(&mut out, text_finish(choice.finish.unwrap_or(Finish::Stop)).as_str());
+        put(&mut out, "\"}");
+    }
+    if order.is_empty() {
+        put(&mut out, r#"{"index":0,"text":"","logprobs":null,"finish_reason":"content_filter"}"#);
+    }
+    put(&mut out, "],\"usage\":");
+    usage(&mut out, &envelope.usage, Some(envelope.cost));
+    put(&mut out, ",\"gateway\":");
+    gateway(&mut out, envelope.gateway);
+    out.push(b'}');
+    out
+}
+
+/// Text completions know only stop, length and content_filter.
+pub(crate) fn text_finish(reason: Finish) -> Finish {
+    match reason {
+        Finish::Length | Finish::ContentFilter => reason,
+        Finish::Stop | Finish::ToolCalls | Finish::FunctionCall => Finish::Stop,
+    }
+}
+
+fn head(out: &mut Vec<u8>, object: &str, envelope: &Envelope<'_>, model: Option<&str>) {
+    put(out, "{\"id\":");
+    write_str(out, envelope.id);
+    put(out, ",\"object\":\"");
+    put(out, object);
+    put(out, "\",\"created\":");
+    put_int(out, envelope.created);
+    put(out, ",\"model\":");
+    write_str(out, model.filter(|name| !name.is_empty()).unwrap_or(envelope.model));
+    put(out, ",\"choices\":[");
+}
+
+fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
+    put(out, "{\"index\":");
+    put_int(out, u64::from(choice.index));
+    put(out, ",\"message\":{\"role\":\"assistant\",\"content\":");
+    write_str(out, choice.content.as_deref().unwrap_or(""));
+    if let Some(reasoning) = choice.reasoning.as_deref().filter(|text| !text.is_empty()) {
+        put(out, ",\"reasoning_content\":");
+        write_str(out, reasoning);
+    }
+    if let Some(refusal) = choice.refusal.as_deref() {
+        put(out, ",\"refusal\":");
+        write_str(out, refusal);
+    }
+    for (position, call) in choice.tool_calls.iter().enumerate() {
+        put(out, if position == 0 { ",\"tool_calls\":[" } else { "," });
+        tool_call(out, call, id, choice.index, position);
+    }
+    if !choice.tool_calls.is_empty() {
+        out.push(b']');
+    }
+    if let Some((name, arguments)) = &choice.function_call {
+        put(out, ",\"function_call\":{\"name\":");
+        write_str(out, name);
+        put(out, ",\"arguments\":");
+        write_str(out, arguments);
+        out.push(b'}');
+    }
+    for (name, value) in &choice.extras {
+        out.push(b',');
+        write_str(out, name);
+        out.push(b':');
+        raw(out, value);
+    }
+    put(out, "},\"logprobs\":");
+    match choice.logprobs {
+        Some(value) => raw(out, value),
+        None => put(out, "null"),
+    }
+    put(out, ",\"finish_reason\":\"");
+    let made = if choice.tool_calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
+    put(out, choice.finish.unwrap_or(made).as_str());
+    put(out, "\"}");
+}
+
+fn tool_call(out: &mut Vec<u8>, call: &ToolCall<'_>, id: &str, choice: u32, position: usize) {
+    put(out, "{\"id\":");
+    if call.id.is_empty() {
+        write_str(out, &made_tool_id(id, choice, position));
+    } else {
+        write_str(out, &call.id);
+    }
+    put(out, ",\"type\":\"function\",\"function\":{\"name\":");
+    write_str(out, &call.name);
+    put(out, ",\"arguments\":");
+    write_str(out, if call.arguments.is_empty() { "{}" } else { &call.arguments });
+    put(out, "}}");
+}
+
+/// An id for a tool call whose provider gave none: unique within the answer, and across answers.
+pub(crate) fn made_tool_id(answer_id: &str, choice: u32, position: usize) -> String {
+    let unique: String = answer_id.chars().filter(char::is_ascii_alphanumeric).rev().take(16).collect();
+    format!("call_{unique}{choice}{position}")
+}
+
+/// Passes an upstream's JSON value on, kept on one line (a raw value may be pretty-printed or hold U+2028).
+pub(crate) fn raw(out: &mut Vec<u8>, value: &RawValue) {
+    let text = value.get();
+    if text.is_ascii() && !text.bytes().any(|byte| byte == b'\n' || byte == b'\r') {
+        return put(out, text);
+    }
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' => {}
+            '\u{85}' => put(out, "\\u0085"),
+            '\u{2028}' => put(out, "\\u2028"),
+            '\u{2029}' => put(out, "\\u2029"),
+            _ => put(out, c.encode_utf8(&mut [0; 4])),
+        }
+    }
+}
+
+/// Writes the usage object; `cost` only where SPEC.md has it.
+pub(crate) fn usage(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {
+    put(out, "{\"prompt_tokens\":");
+    put_int(out, usage.prompt);
+    put(out, ",\"completion_tokens\":");
+    put_int(out, usage.completion);
+    put(out, ",\"total_tokens\":");
+    put_int(out, usage.total());
+    if usage.cached.is_some() || usage.cache_write.is_some() {
+        put(out, ",\"prompt_tokens_details\":{");
+        let parts = [("cached_tokens", usage.cached), ("cache_write_tokens", usage.cache_write)];
+        let known = parts.iter().filter_map(|(name, count)| count.map(|count| (*name, count)));
+        for (position, (name, count)) in known.enumerate() {
+            put(out, if position > 0 { ",\"" } else { "\"" });
+            put(out, name);
+            put(out, "\":");
+            put_int(out, count);
+        }
+        out.push(b'}');
+    }
+    if let Some(reasoning) = usage.reasoning {
+        put(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":");
+        put_int(out, reasoning);
+        out.push(b'}');
+    }
+    if let Some(cost) = cost {
+        put(out, ",\"cost_usd\":");
+        put(out, &cost.to_string());
+    }
+    out.push(b'}');
+}
+
+/// Writes the `gateway` object.
+pub(crate) fn gateway(out: &mut Vec<u8>, meta: &GatewayMeta) {
+    put(out, "{\"request_id\":");
+    write_str(out, &meta.request_id);
+    put(out, ",\"model_used\":");
+    write_str(out, &meta.model_used);
+    put(out, ",\"provider\":");
+    write_str(out, &meta.provider);
+    put(out, if meta.cache_hit { ",\"cache_hit\":true" } else { ",\"cache_hit\":false" });
+    put(out, ",\"routing_strategy\":");
+    write_str(out, meta.routing_strategy);
+    put(out, if meta.fallback_used { ",\"fallback_used\":true" } else { ",\"fallback_used\":false" });
+    put(out, ",\"latency_ms\":");
+    put_int(out, meta.latency_ms);
+    put(out, ",\"attempts\":[");
+    for (position, attempt) in meta.attempts.iter().enumerate() {
+        put(out, if position > 0 { ",{\"provider\":" } else { "{\"provider\":" });
+        write_str(out, &attempt.provider);
+        put(out, ",\"model\":");
+        write_str(out, &attempt.model);
+        put(out, ",\"status\":");
+        write_str(out, attempt.status);
+        put(out, ",\"latency_ms\":");
+        put_int(out, attempt.latency_ms);
+        out.push(b'}');
+    }
+    put(out, "],\"warnings\":[");
+    for (position, warning) in meta.warnings.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        write_str(out, warning);
+    }
+    put(out, "]}");
+}

@@ -1,0 +1,132 @@
+//! A complete upstream answer, as every adapter returns it, before it is written in the client's shape.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::usage::Usage;
+
+/// Why a choice ended. The closed set that strict clients accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// Natural end or stop sequence.
+    Stop,
+    /// Token limit.
+    Length,
+    /// The model called tools.
+    ToolCalls,
+    /// A filter cut the answer.
+    ContentFilter,
+    /// Legacy function call.
+    FunctionCall,
+}
+
+impl Finish {
+    /// The wire spelling.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::ToolCalls => "tool_calls",
+            Self::ContentFilter => "content_filter",
+            Self::FunctionCall => "function_call",
+        }
+    }
+}
+
+/// A complete tool call.
+#[derive(Clone, Debug)]
+pub struct ToolCall<'a> {
+    /// The id, empty when the upstream gave none (the writer makes one).
+    pub id: Cow<'a, str>,
+    /// The function's name.
+    pub name: Cow<'a, str>,
+    /// JSON text of the arguments; "" is written as "{}".
+    pub arguments: Cow<'a, str>,
+}
+
+/// One choice of a chat answer.
+#[derive(Clone, Debug, Default)]
+pub struct ChatChoice<'a> {
+    /// Position.
+    pub index: u32,
+    /// The text; None and "" are the same to the client.
+    pub content: Option<Cow<'a, str>>,
+    /// Reasoning text.
+    pub reasoning: Option<Cow<'a, str>>,
+    /// Refusal text.
+    pub refusal: Option<Cow<'a, str>>,
+    /// Tool calls in order.
+    pub tool_calls: Vec<ToolCall<'a>>,
+    /// Legacy function call (name, arguments).
+    pub function_call: Option<(Cow<'a, str>, Cow<'a, str>)>,
+    /// Message members without a field above (`annotations`, `audio`, …), passed on untouched.
+    pub extras: Vec<(Cow<'a, str>, &'a RawValue)>,
+    /// `logprobs` as the upstream sent it.
+    pub logprobs: Option<&'a RawValue>,
+    /// Finish reason, None if the upstream gave none or one we do not know.
+    pub finish: Option<Finish>,
+}
+
+/// A complete chat answer.
+#[derive(Clone, Debug, Default)]
+pub struct ChatReply<'a> {
+    /// The model name the upstream reports.
+    pub model: Option<Cow<'a, str>>,
+    /// The upstream's fingerprint.
+    pub fingerprint: Option<Cow<'a, str>>,
+    /// The choices; the writer makes one when there is none.
+    pub choices: Vec<ChatChoice<'a>>,
+    /// Usage, if reported.
+    pub usage: Option<Usage>,
+}
+
+/// One choice of a text completion.
+#[derive(Clone, Debug, Default)]
+pub struct TextChoice<'a> {
+    /// Position: prompt × n + choice.
+    pub index: u32,
+    /// The text.
+    pub text: Cow<'a, str>,
+    /// `logprobs` as the upstream sent it.
+    pub logprobs: Option<&'a RawValue>,
+    /// Finish reason.
+    pub finish: Option<Finish>,
+}
+
+/// A complete text completion.
+#[derive(Clone, Debug, Default)]
+pub struct TextReply<'a> {
+    /// The model name the upstream reports.
+    pub model: Option<Cow<'a, str>>,
+    /// The choices.
+    pub choices: Vec<TextChoice<'a>>,
+    /// Usage, if reported.
+    pub usage: Option<Usage>,
+}
+
+/// One embedding vector as it came.
+#[derive(Clone, Debug)]
+pub enum Vector<'a> {
+    /// A JSON array of numbers, checked, as text.
+    Json {
+        /// The array's JSON text.
+        text: &'a str,
+        /// How many numbers it holds.
+        len: usize,
+    },
+    /// Decoded numbers.
+    Floats(Vec<f32>),
+}
+
+/// A complete embeddings answer, sorted by index, one vector per input.
+#[derive(Clone, Debug, Default)]
+pub struct EmbeddingsReply<'a> {
+    /// The model name the upstream reports.
+    pub model: Option<Cow<'a, str>>,
+    /// Vectors in input order.
+    pub vectors: Vec<Vector<'a>>,
+    /// Prompt tokens, if reported.
+    pub usage: Option<Usage>,
+}

@@ -1,0 +1,217 @@
+//! A client's generation request: read once, validated once, kept as the bytes that came plus what we understood.
+//!
+//! `parse_*` in the submodules are the only constructors, so holding one of these types means that it is valid.
+
+mod body;
+pub mod chat;
+pub mod completion;
+pub mod embeddings;
+pub mod encode;
+mod fields;
+mod messages;
+mod options;
+mod tools;
+
+use std::ops::Range;
+
+pub use chat::parse_chat;
+pub use completion::parse_completion;
+pub use embeddings::parse_embeddings;
+
+use bytes::Bytes;
+
+/// A request that breaks the contract: always answered 400 `invalid_request_error`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Invalid {
+    /// Code of CONTRACT 1.3 (`invalid_type`, `missing_required_parameter`, …).
+    pub code: &'static str,
+    /// Begins with the field: `Invalid 'temperature': …`.
+    pub message: String,
+}
+
+/// The top-level members of a request body, as ranges into the bytes that came. Names are unescaped and unique.
+#[derive(Clone, Debug)]
+pub struct Body {
+    pub(crate) bytes: Bytes,
+    pub(crate) members: Vec<(Box<str>, Range<usize>)>,
+}
+
+/// `routing` of a request, validated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routing {
+    /// Canonical strategy name when the client named one.
+    pub strategy: Option<&'static str>,
+    /// Fallback models as the client wrote them, deduplicated, the requested model removed.
+    pub fallback: Vec<String>,
+    /// Permission to be served by a better model.
+    pub allow_upgrade: bool,
+}
+
+/// `cache` of a chat request, validated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheAsk {
+    /// Whether a cached answer will do.
+    pub enabled: bool,
+    /// Seconds, 1..=2592000.
+    pub ttl: u32,
+}
+
+/// What a request needs of a model, checked against the catalogue entry's features and modalities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of independent capabilities, not a state")]
+pub struct Needs {
+    /// Tools or functions are offered.
+    pub tools: bool,
+    /// An image is in the messages.
+    pub image: bool,
+    /// Audio is in the messages.
+    pub audio_input: bool,
+    /// `modalities` asks for audio.
+    pub audio_output: bool,
+    /// `response_format` is `json_object`.
+    pub json_mode: bool,
+    /// `response_format` is `json_schema`.
+    pub json_schema: bool,
+    /// Something only OpenAI-type providers understand, named for a sentence: one of the constants below.
+    pub openai_only: Option<&'static str>,
+}
+
+impl Needs {
+    /// Tools, tool calls or a tool choice of another type than `function`: elsewhere `unsupported_value`.
+    pub const OTHER_TOOLS: &'static str = "tools of another type than 'function'";
+    /// Content parts of a type that we do not know: elsewhere `invalid_value`.
+    pub const OTHER_PARTS: &'static str = "content parts of an unknown type";
+}
+
+/// A validated chat completion request.
+#[derive(Clone, Debug)]
+pub struct ChatRequest {
+    /// The body as it came.
+    pub body: Body,
+    /// As the client wrote it.
+    pub model: String,
+    /// Server-sent events wanted.
+    pub stream: bool,
+    /// `stream_options.include_usage`.
+    pub include_usage: bool,
+    /// Number of choices, 1..=128.
+    pub n: u32,
+    /// `max_completion_tokens`, else `max_tokens`.
+    pub max_tokens: Option<u64>,
+    /// Routing wishes.
+    pub routing: Routing,
+    /// Cache wishes.
+    pub cache: Option<CacheAsk>,
+    /// Needed capabilities.
+    pub needs: Needs,
+    /// Bytes of all text in messages and tools: the base of token estimates.
+    pub prompt_bytes: u64,
+}
+
+/// One prompt of a text completion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prompt {
+    /// Text.
+    Text(String),
+    /// Token ids.
+    Tokens(Vec<u32>),
+}
+
+/// A validated text completion request.
+#[derive(Clone, Debug)]
+pub struct CompletionRequest {
+    /// The body as it came.
+    pub body: Body,
+    /// As the client wrote it.
+    pub model: String,
+    /// One or more prompts.
+    pub prompts: Vec<Prompt>,
+    /// Server-sent events wanted.
+    pub stream: bool,
+    /// `stream_options.include_usage`.
+    pub include_usage: bool,
+    /// Choices per prompt, 1..=128.
+    pub n: u32,
+    /// `max_tokens`.
+    pub max_tokens: Option<u64>,
+    /// Prefix the answer with the prompt.
+    pub echo: bool,
+    /// A suffix was given.
+    pub suffix: bool,
+    /// Routing wishes.
+    pub routing: Routing,
+    /// Bytes of all prompts (4 per token id).
+    pub prompt_bytes: u64,
+}
+
+/// How the client wants its vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncodingFormat {
+    /// JSON numbers.
+    Float,
+    /// Base64 of little-endian f32.
+    Base64,
+}
+
+/// The inputs of an embeddings request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inputs {
+    /// Texts, as raw JSON string literals in ranges of the body (no copy).
+    Texts(Vec<Range<usize>>),
+    /// Token arrays.
+    Tokens(Vec<Vec<u32>>),
+}
+
+/// A validated embeddings request.
+#[derive(Clone, Debug)]
+pub struct EmbeddingsRequest {
+    /// The body as it came.
+    pub body: Body,
+    /// As the client wrote it.
+    pub model: String,
+    /// 1..=2048 inputs.
+    pub inputs: Inputs,
+    /// Wanted encoding.
+    pub encoding: EncodingFormat,
+    /// Wanted dimensions.
+    pub dimensions: Option<u32>,
+    /// Bytes of all inputs (4 per token id).
+    pub prompt_bytes: u64,
+}
+
+impl Inputs {
+    /// Number of inputs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Texts(texts) => texts.len(),
+            Self::Tokens(tokens) => tokens.len(),
+        }
+    }
+
+    /// Never true for a validated request.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Body {
+    /// The JSON text of a top-level member. `null` members are not here: null is absent.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.members.iter().find(|(known, _)| &**known == name).map(|(_, range)| self.text(range))
+    }
+
+    /// All non-null members in the order they came.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.members.iter().map(|(name, range)| (&**name, self.text(range)))
+    }
+
+    /// The text at a range of the body.
+    #[must_use]
+    pub fn text(&self, range: &Range<usize>) -> &str {
+        self.bytes.get(range.clone()).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or("null")
+    }
+}

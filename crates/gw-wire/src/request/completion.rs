@@ -1,0 +1,121 @@
+//! `POST /v1/completions`: the request read and checked.
+
+use bytes::Bytes;
+
+use super::body::Members;
+use super::fields::{Path, array, empty_array, integer, missing, string, wrong_type};
+use super::options::Fields;
+use super::{Body, CompletionRequest, Invalid, Prompt};
+use crate::json::{Kind, View};
+
+/// Prompts of one request, inputs of an embeddings request.
+pub(super) const MAX_INPUTS: usize = 2048;
+
+/// Reads and checks a text completion request. The first fault is reported: the body as JSON, `model`, `prompt`, then
+/// the parameters in the order of CONTRACT 1.4.
+///
+/// # Errors
+/// The fault, with its code of CONTRACT 1.3.
+pub fn parse_completion(bytes: Bytes) -> Result<CompletionRequest, Invalid> {
+    let members = Members::read(&bytes)?;
+    let fields = Fields { members: &members };
+    let model = fields.model()?;
+    let (prompts, prompt_bytes) = prompts(fields.get("prompt"))?;
+    fields.sampling()?;
+    let n = fields.choices()?;
+    fields.integer("best_of", &(0..=20))?;
+    let max_tokens = fields.tokens("max_tokens")?;
+    fields.stop()?;
+    let stream = fields.boolean("stream")?;
+    let include_usage = fields.include_usage()?;
+    fields.integer("seed", &(i64::MIN..=i64::MAX))?;
+    fields.integer("logprobs", &(0..=5))?;
+    let echo = fields.boolean("echo")?;
+    fields.kinds(&[("suffix", Kind::String), ("user", Kind::String)])?;
+    // An empty suffix asks for nothing.
+    let suffix = fields.get("suffix").is_some_and(|suffix| suffix.string_len() > 0);
+    let routing = fields.routing(&model)?;
+    let members = members.members;
+    Ok(CompletionRequest {
+        body: Body { bytes, members },
+        model,
+        prompts,
+        stream,
+        include_usage,
+        n,
+        max_tokens,
+        echo,
+        suffix,
+        routing,
+        prompt_bytes,
+    })
+}
+
+fn prompts(value: Option<View<'_>>) -> Result<(Vec<Prompt>, u64), Invalid> {
+    let path = Path::Top("prompt");
+    let value = value.ok_or_else(|| missing(&path))?;
+    let prompts = match form(&path, value)? {
+        Form::Text => vec![Prompt::Text(string(&path, value)?.into_owned())],
+        Form::Tokens => vec![Prompt::Tokens(tokens(&path, value)?)],
+        Form::Texts => {
+            let texts = array(&path, value, MAX_INPUTS, EXPECTED)?.enumerate();
+            texts
+                .map(|(at, text)| Ok(Prompt::Text(string(&path.item(at), text)?.into_owned())))
+                .collect::<Result<_, _>>()?
+        }
+        Form::TokenArrays => token_arrays(&path, value)?.into_iter().map(Prompt::Tokens).collect(),
+    };
+    let bytes = prompts.iter().map(|prompt| match prompt {
+        Prompt::Text(text) => text.len(),
+        Prompt::Tokens(tokens) => tokens.len().saturating_mul(4),
+    });
+    let bytes = bytes.sum::<usize>() as u64;
+    Ok((prompts, bytes))
+}
+
+const EXPECTED: &str =
+    "one of a string, an array of strings, an array of integers or an array of arrays of integers";
+
+/// The four forms of `prompt` and of an embeddings `input`; the first element tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Texts,
+    Tokens,
+    TokenArrays,
+}
+
+pub(super) fn form(path: &Path<'_>, value: View<'_>) -> Result<Form, Invalid> {
+    if value.kind() == Kind::String {
+        return Ok(Form::Text);
+    }
+    let first = array(path, value, usize::MAX, EXPECTED)?.next().ok_or_else(|| empty_array(path))?;
+    match first.kind() {
+        Kind::String => Ok(Form::Texts),
+        Kind::Integer => Ok(Form::Tokens),
+        Kind::Array => Ok(Form::TokenArrays),
+        Kind::Null | Kind::Boolean | Kind::Decimal | Kind::Object => {
+            Err(wrong_type(&path.item(0), "one of a string, an integer or an array of integers", first))
+        }
+    }
+}
+
+/// Token ids of one input.
+pub(super) fn tokens(path: &Path<'_>, value: View<'_>) -> Result<Vec<u32>, Invalid> {
+    let ids = array(path, value, usize::MAX, "an array of integers")?.enumerate();
+    let id = |(at, id)| {
+        let id = integer(&path.item(at), id, &(0..=i64::from(u32::MAX)))?;
+        Ok(u32::try_from(id).unwrap_or_default())
+    };
+    let ids = ids.map(id).collect::<Result<Vec<_>, Invalid>>()?;
+    if ids.is_empty() { Err(empty_array(path)) } else { Ok(ids) }
+}
+
+/// Several inputs as token ids.
+pub(super) fn token_arrays(path: &Path<'_>, value: View<'_>) -> Result<Vec<Vec<u32>>, Invalid> {
+    let inputs = array(path, value, MAX_INPUTS, EXPECTED)?.enumerate();
+    inputs.map(|(at, input)| tokens(&path.item(at), input)).collect()
+}
+
+#[cfg(test)]
+mod tests;

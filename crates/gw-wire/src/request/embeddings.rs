@@ -1,0 +1,79 @@
+//! `POST /v1/embeddings`: the request read and checked.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::body::{Members, offset};
+use super::completion::{Form, MAX_INPUTS, form, token_arrays, tokens};
+use super::fields::{Path, array, empty_string, missing, not_one_of, optional, string};
+use super::options::Fields;
+use super::{Body, EmbeddingsRequest, EncodingFormat, Inputs, Invalid};
+use crate::json::{Kind, View};
+
+/// Reads and checks an embeddings request. The first fault is reported: the body as JSON, `model`, `input`,
+/// `encoding_format`, `dimensions`, `user`.
+///
+/// # Errors
+/// The fault, with its code of CONTRACT 1.3.
+pub fn parse_embeddings(bytes: Bytes) -> Result<EmbeddingsRequest, Invalid> {
+    let members = Members::read(&bytes)?;
+    let fields = Fields { members: &members };
+    let model = fields.model()?;
+    let (inputs, prompt_bytes) = inputs(fields.get("input"), members.text)?;
+    let encoding = encoding(fields.get("encoding_format"))?;
+    let dimensions = fields.integer("dimensions", &(1..=i64::from(u32::MAX)))?;
+    let dimensions = dimensions.and_then(|dimensions| u32::try_from(dimensions).ok());
+    fields.kinds(&[("user", Kind::String)])?;
+    let members = members.members;
+    Ok(EmbeddingsRequest { body: Body { bytes, members }, model, inputs, encoding, dimensions, prompt_bytes })
+}
+
+fn inputs(value: Option<View<'_>>, body: &str) -> Result<(Inputs, u64), Invalid> {
+    let path = Path::Top("input");
+    let value = value.ok_or_else(|| missing(&path))?;
+    let tokens = match form(&path, value)? {
+        Form::Text => {
+            let (range, len) = text(&path, value, body)?;
+            return Ok((Inputs::Texts(vec![range]), len));
+        }
+        Form::Texts => {
+            let mut bytes = 0;
+            let mut ranges = Vec::new();
+            for (at, value) in array(&path, value, MAX_INPUTS, "an array of strings")?.enumerate() {
+                let (range, len) = text(&path.item(at), value, body)?;
+                ranges.push(range);
+                bytes += len;
+            }
+            return Ok((Inputs::Texts(ranges), bytes));
+        }
+        Form::Tokens => vec![tokens(&path, value)?],
+        Form::TokenArrays => token_arrays(&path, value)?,
+    };
+    let count = tokens.iter().map(|input| input.len() as u64).sum::<u64>();
+    Ok((Inputs::Tokens(tokens), count.saturating_mul(4)))
+}
+
+/// Where the string's literal stands in the body, and the bytes of its text.
+fn text(path: &Path<'_>, value: View<'_>, body: &str) -> Result<(Range<usize>, u64), Invalid> {
+    optional(path, Some(value), Kind::String)?;
+    let len = value.string_len();
+    if len == 0 {
+        return Err(empty_string(path));
+    }
+    let start = offset(body, value.text());
+    Ok((start..start + value.text().len(), len as u64))
+}
+
+fn encoding(value: Option<View<'_>>) -> Result<EncodingFormat, Invalid> {
+    let path = Path::Top("encoding_format");
+    let Some(value) = value else { return Ok(EncodingFormat::Float) };
+    match &*string(&path, value)? {
+        "float" => Ok(EncodingFormat::Float),
+        "base64" => Ok(EncodingFormat::Base64),
+        other => Err(not_one_of(&path, &["float", "base64"], other)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! The body for an OpenAI-type upstream: what the client sent, spliced. What the gateway does not own stays byte for byte.
+
+use std::ops::Range;
+
+use super::{Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs};
+use crate::json::write_str;
+use crate::model_rules::wants_max_completion_tokens;
+
+/// What the provider calls the limit of generated tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MaxTokensName {
+    /// `max_tokens`.
+    MaxTokens,
+    /// `max_completion_tokens`.
+    MaxCompletionTokens,
+}
+
+impl MaxTokensName {
+    /// The name that OpenAI takes for this model.
+    #[must_use]
+    pub fn for_model(upstream_model: &str) -> Self {
+        if wants_max_completion_tokens(upstream_model) { Self::MaxCompletionTokens } else { Self::MaxTokens }
+    }
+
+    /// The wire spelling.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MaxTokens => "max_tokens",
+            Self::MaxCompletionTokens => "max_completion_tokens",
+        }
+    }
+}
+
+/// What the upstream needs otherwise than the client sent it.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodeOptions<'a> {
+    /// The provider's name of the model.
+    pub upstream_model: &'a str,
+    /// Upper bound of the client's token limit; a request without a limit gets none.
+    pub clamp_max_tokens: Option<u64>,
+    /// How the limit is called (chat only; text completions know `max_tokens` alone).
+    pub max_tokens_name: MaxTokensName,
+    /// Streams ask for usage (`stream_options.include_usage`).
+    pub ask_stream_usage: bool,
+}
+
+/// The upstream body of a chat request.
+///
+/// An empty array of tools goes, and with it the members that upstreams refuse without tools; the legacy functions go
+/// when there are tools.
+#[must_use]
+pub fn encode_chat(request: &ChatRequest, options: &EncodeOptions<'_>) -> Vec<u8> {
+    let empty = |name: &str| request.body.range(name).map(|range| is_empty_array(request.body.raw(range)));
+    let (no_tools, no_functions) = (empty("tools"), empty("functions"));
+    let mut splice = Splice::new(&request.body, options, request.max_tokens, options.max_tokens_name);
+    for (name, range) in &request.body.members {
+        match &**name {
+            "max_tokens" | "max_completion_tokens" => splice.max_tokens(),
+            "tools" | "tool_choice" | "parallel_tool_calls" if no_tools == Some(true) => {}
+            "functions" | "function_call" if no_functions == Some(true) || no_tools == Some(false) => {}
+            name => splice.common(name, range, request.stream),
+        }
+    }
+    splice.finish(request.stream)
+}
+
+/// The upstream body of a text completion request.
+#[must_use]
+pub fn encode_completion(request: &CompletionRequest, options: &EncodeOptions<'_>) -> Vec<u8> {
+    let mut splice = Splice::new(&request.body, options, request.max_tokens, MaxTokensName::MaxTokens);
+    for (name, range) in &request.body.members {
+        match &**name {
+            "max_tokens" => splice.max_tokens(),
+            name => splice.common(name, range, request.stream),
+        }
+    }
+    splice.finish(request.stream)
+}
+
+/// The upstream body for these inputs of an embeddings request. Numbers are always asked for as JSON: base64 is made by
+/// the gateway, because many upstreams ignore the wish for it.
+#[must_use]
+pub fn encode_embeddings(request: &EmbeddingsRequest, inputs: Range<usize>, upstream_model: &str) -> Vec<u8> {
+    let whole = inputs == (0..request.inputs.len());
+    let mut out = Object::new(request.body.bytes.len());
+    for (name, range) in &request.body.members {
+        match &**name {
+            "model" => write_str(out.member("model"), upstream_model),
+            "input" if whole => out.raw("input", request.body.raw(range)),
+            "input" => write_inputs(out.member("input"), request, inputs.clone()),
+            "encoding_format" | "routing" | "cache" => {}
+            name => out.raw(name, request.body.raw(range)),
+        }
+    }
+    out.raw("encoding_format", b"\"float\"");
+    out.close()
+}
+
+fn write_inputs(out: &mut Vec<u8>, request: &EmbeddingsRequest, inputs: Range<usize>) {
+    match &request.inputs {
+        Inputs::Texts(texts) => {
+            let texts = texts.get(inputs).unwrap_or_default();
+            write_array(out, texts, |out, range| out.extend_from_slice(request.body.raw(range)));
+        }
+        Inputs::Tokens(tokens) => {
+            let tokens = tokens.get(inputs).unwrap_or_default();
+            write_array(out, tokens, |out, ids| {
+                write_array(out, ids, |out, id| write_number(out, u64::from(*id)))
+            });
+        }
+    }
+}
+
+fn write_array<T>(out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut Vec<u8>, &T)) {
+    out.push(b'[');
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+    out.push(b']');
+}
+
+fn write_number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+fn is_empty_array(value: &[u8]) -> bool {
+    value.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii_start() == b"]")
+}
+
+/// An object being written.
+struct Object {
+    out: Vec<u8>,
+}
+
+impl Object {
+    fn new(about: usize) -> Self {
+        // Room for a longer model name and for what is added.
+        let mut out = Vec::with_capacity(about + 128);
+        out.push(b'{');
+        Self { out }
+    }
+
+    /// Begins a member; the caller writes its value.
+    fn member(&mut self, name: &str) -> &mut Vec<u8> {
+        if self.out.len() > 1 {
+            self.out.push(b',');
+        }
+        write_str(&mut self.out, name);
+        self.out.push(b':');
+        &mut self.out
+    }
+
+    fn raw(&mut self, name: &str, value: &[u8]) {
+        self.member(name).extend_from_slice(value);
+    }
+
+    fn close(mut self) -> Vec<u8> {
+        self.out.push(b'}');
+        self.out
+    }
+}
+
+/// What chat and text completions have in common.
+struct Splice<'a> {
+    out: Object,
+    body: &'a Body,
+    options: &'a EncodeOptions<'a>,
+    /// The limit still to be written, with its name.
+    max_tokens: Option<(MaxTokensName, u64)>,
+}
+
+impl<'a> Splice<'a> {
+    fn new(
+        body: &'a Body,
+        options: &'a EncodeOptions<'a>,
+        max_tokens: Option<u64>,
+        name: MaxTokensName,
+    ) -> Self {
+        let clamp = options.clamp_max_tokens.unwrap_or(u64::MAX);
+        let max_tokens = max_tokens.map(|tokens| (name, tokens.min(clamp)));
+        Self { out: Object::new(body.bytes.len()), body, options, max_tokens }
+    }
+
+    /// Writes the one limit where the client's first one stood.
+    fn max_tokens(&mut self) {
+        if let Some((name, tokens)) = self.max_tokens.take() {
+            write_number(self.out.member(name.as_str()), tokens);
+        }
+    }
+
+    fn common(&mut self, name: &str, range: &Range<usize>, stream: bool) {
+        match name {
+            "model" => write_str(self.out.member("model"), self.options.upstream_model),
+            "routing" | "cache" | "stream_options" => {}
+            "stream" if stream => {}
+            "stop" if is_empty_array(self.body.raw(range)) => {}
+            name => self.out.raw(name, self.body.raw(range)),
+        }
+    }
+
+    fn finish(mut self, stream: bool) -> Vec<u8> {
+        if stream {
+            self.out.raw("stream", b"true");
+            if self.options.ask_stream_usage {
+                self.out.raw("stream_options", b"{\"include_usage\":true}");
+            }
+        }
+        self.out.close()
+    }
+}
+
+#[cfg(test)]
+mod tests;

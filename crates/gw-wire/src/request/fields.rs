@@ -1,0 +1,282 @@
+//! Reading single values of a request: type and range, with errors in OpenAI's manner.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use super::Invalid;
+use crate::json::{Elements, Kind, View};
+
+/// Where in the request a value stands; written out only when something is wrong with it.
+#[derive(Clone, Copy)]
+pub(super) enum Path<'p> {
+    /// A top-level member.
+    Top(&'p str),
+    /// A member of an object.
+    Member(&'p Path<'p>, &'p str),
+    /// An element of an array.
+    Item(&'p Path<'p>, usize),
+}
+
+impl Path<'_> {
+    pub(super) fn member<'p>(&'p self, name: &'p str) -> Path<'p> {
+        Path::Member(self, name)
+    }
+
+    pub(super) fn item(&self, at: usize) -> Path<'_> {
+        Path::Item(self, at)
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Top(name) => f.write_str(&clip(name)),
+            Self::Member(parent, name) => write!(f, "{parent}.{}", clip(name)),
+            Self::Item(parent, at) => write!(f, "{parent}[{at}]"),
+        }
+    }
+}
+
+/// A client's text, short enough to be shown in a message.
+pub(super) fn clip(text: &str) -> Cow<'_, str> {
+    const SHOWN: usize = 64;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(text),
+    }
+}
+
+pub(super) fn missing(path: &Path<'_>) -> Invalid {
+    Invalid { code: "missing_required_parameter", message: format!("Missing required parameter: '{path}'.") }
+}
+
+pub(super) fn wrong_type(path: &Path<'_>, expected: &str, got: View<'_>) -> Invalid {
+    let got = match got.kind() {
+        Kind::Null => "null",
+        Kind::Boolean => "a boolean",
+        Kind::Integer => "an integer",
+        Kind::Decimal => "a decimal number",
+        Kind::String => "a string",
+        Kind::Array => "an array",
+        Kind::Object => "an object",
+    };
+    let message = format!("Invalid type for '{path}': expected {expected}, but got {got} instead.");
+    Invalid { code: "invalid_type", message }
+}
+
+/// A value outside a closed set.
+pub(super) fn not_one_of(path: &Path<'_>, allowed: &[&str], got: &str) -> Invalid {
+    let list = allowed.iter().map(|value| format!("'{value}'")).collect::<Vec<_>>().join(", ");
+    invalid_value(path, &format!("expected one of {list}, but got '{}' instead.", clip(got)))
+}
+
+pub(super) fn invalid_value(path: &Path<'_>, what: &str) -> Invalid {
+    Invalid { code: "invalid_value", message: format!("Invalid '{path}': {what}") }
+}
+
+pub(super) fn empty_string(path: &Path<'_>) -> Invalid {
+    let message = format!(
+        "Invalid '{path}': empty string. Expected a string with minimum length 1, but got an empty string instead."
+    );
+    Invalid { code: "empty_string", message }
+}
+
+pub(super) fn empty_array(path: &Path<'_>) -> Invalid {
+    let message = format!(
+        "Invalid '{path}': empty array. Expected an array with minimum length 1, but got an empty array instead."
+    );
+    Invalid { code: "empty_array", message }
+}
+
+pub(super) fn array_too_long(path: &Path<'_>, max: usize, got: usize) -> Invalid {
+    let message = format!(
+        "Invalid '{path}': array too long. Expected an array with maximum length {max}, but got an array with length \
+         {got} instead."
+    );
+    Invalid { code: "array_above_max_length", message }
+}
+
+/// Any string.
+pub(super) fn string<'a>(path: &Path<'_>, value: View<'a>) -> Result<Cow<'a, str>, Invalid> {
+    value.string().ok_or_else(|| wrong_type(path, "a string", value))
+}
+
+/// A string that must be there.
+pub(super) fn required_string<'a>(path: &Path<'_>, value: Option<View<'a>>) -> Result<Cow<'a, str>, Invalid> {
+    string(path, value.ok_or_else(|| missing(path))?)
+}
+
+/// A string that must be there and not be empty.
+pub(super) fn required_name<'a>(path: &Path<'_>, value: Option<View<'a>>) -> Result<Cow<'a, str>, Invalid> {
+    let name = required_string(path, value)?;
+    if name.is_empty() { Err(empty_string(path)) } else { Ok(name) }
+}
+
+/// Checks that an optional value is of this kind.
+pub(super) fn optional(path: &Path<'_>, value: Option<View<'_>>, kind: Kind) -> Result<(), Invalid> {
+    let Some(value) = value else { return Ok(()) };
+    if value.kind() == kind {
+        return Ok(());
+    }
+    let expected = match kind {
+        Kind::Null => "null",
+        Kind::Boolean => "a boolean",
+        Kind::Integer => "an integer",
+        Kind::Decimal => "a number",
+        Kind::String => "a string",
+        Kind::Array => "an array",
+        Kind::Object => "an object",
+    };
+    Err(wrong_type(path, expected, value))
+}
+
+/// An optional boolean; absent is false.
+pub(super) fn boolean(path: &Path<'_>, value: Option<View<'_>>) -> Result<bool, Invalid> {
+    optional(path, value, Kind::Boolean)?;
+    Ok(value.is_some_and(|value| value.text() == "true"))
+}
+
+/// A whole number, written as one.
+pub(super) fn integer(path: &Path<'_>, value: View<'_>, range: &RangeInclusive<i64>) -> Result<i64, Invalid> {
+    if value.kind() != Kind::Integer {
+        return Err(wrong_type(path, "an integer", value));
+    }
+    let text = value.text();
+    // Grammar leaves overflow as the only reason to fail, and the sign tells in which direction.
+    let number = text.parse::<i128>().unwrap_or(if text.starts_with('-') { i128::MIN } else { i128::MAX });
+    let (min, max) = (*range.start(), *range.end());
+    match i64::try_from(number) {
+        Ok(number) if range.contains(&number) => Ok(number),
+        _ if number < i128::from(min) => Err(out_of_range(path, "integer", true, min, text)),
+        _ => Err(out_of_range(path, "integer", false, max, text)),
+    }
+}
+
+/// Any number; too large for a float is infinite and so out of every range.
+pub(super) fn number(path: &Path<'_>, value: View<'_>, range: &RangeInclusive<f64>) -> Result<f64, Invalid> {
+    let parsed = match value.kind() {
+        Kind::Integer | Kind::Decimal => value.text().parse::<f64>().ok(),
+        _ => None,
+    };
+    let number = parsed.ok_or_else(|| wrong_type(path, "a decimal", value))?;
+    if number < *range.start() {
+        return Err(out_of_range(path, "decimal", true, *range.start(), value.text()));
+    }
+    if number > *range.end() {
+        return Err(out_of_range(path, "decimal", false, *range.end(), value.text()));
+    }
+    Ok(number)
+}
+
+fn out_of_range(path: &Path<'_>, sort: &str, below: bool, limit: impl fmt::Display, got: &str) -> Invalid {
+    let code = match (sort, below) {
+        ("integer", true) => "integer_below_min_value",
+        ("integer", false) => "integer_above_max_value",
+        (_, true) => "decimal_below_min_value",
+        (_, false) => "decimal_above_max_value",
+    };
+    let (side, sign) = if below { ("below minimum", ">=") } else { ("above maximum", "<=") };
+    let message = format!(
+        "Invalid '{path}': {sort} {side} value. Expected a value {sign} {limit}, but got {} instead.",
+        clip(got)
+    );
+    Invalid { code, message }
+}
+
+/// The elements of an array of at most `max`; `expected` names the types that the field takes.
+pub(super) fn array<'a>(
+    path: &Path<'_>,
+    value: View<'a>,
+    max: usize,
+    expected: &str,
+) -> Result<Elements<'a>, Invalid> {
+    if value.kind() != Kind::Array {
+        return Err(wrong_type(path, expected, value));
+    }
+    if max < usize::MAX {
+        let count = value.elements().count();
+        if count > max {
+            return Err(array_too_long(path, max, count));
+        }
+    }
+    Ok(value.elements())
+}
+
+/// The members of these names in an object, `null` counted as absent. A name that comes twice is refused: two readers
+/// would not agree on which one counts.
+pub(super) fn object<'a, const N: usize>(
+    path: &Path<'_>,
+    value: View<'a>,
+    names: [&str; N],
+) -> Result<[Option<View<'a>>; N], Invalid> {
+    if value.kind() != Kind::Object {
+        return Err(wrong_type(path, "an object", value));
+    }
+    let mut slots = [None; N];
+    let mut others = Names::default();
+    for (literal, value) in value.members() {
+        let name = literal.string().unwrap_or(Cow::Borrowed(literal.text()));
+        let slot = names.iter().zip(&mut slots).find(|(known, _)| *name == ***known);
+        let first = match slot {
+            Some((_, slot)) => slot.replace(value).is_none(),
+            None => others.insert(name.clone()),
+        };
+        if !first {
+            return Err(twice(&path.member(&name)));
+        }
+    }
+    Ok(slots.map(|slot| slot.filter(|value| value.kind() != Kind::Null)))
+}
+
+/// The members of an object that is a map, by name; a name that comes twice is refused here too.
+pub(super) fn map<'a>(
+    path: &Path<'_>,
+    value: View<'a>,
+    mut each: impl FnMut(&str, View<'a>) -> Result<(), Invalid>,
+) -> Result<(), Invalid> {
+    if value.kind() != Kind::Object {
+        return Err(wrong_type(path, "an object", value));
+    }
+    let mut seen = Names::default();
+    for (literal, value) in value.members() {
+        let name = literal.string().unwrap_or(Cow::Borrowed(literal.text()));
+        if !seen.insert(name.clone()) {
+            return Err(twice(&path.member(&name)));
+        }
+        each(&name, value)?;
+    }
+    Ok(())
+}
+
+fn twice(path: &Path<'_>) -> Invalid {
+    let message = format!("Invalid '{path}': the member is given more than once.");
+    Invalid { code: "invalid_json", message }
+}
+
+/// A set of names that allocates nothing while it is empty and hashes only when it is large.
+#[derive(Default)]
+struct Names<'a> {
+    few: Vec<Cow<'a, str>>,
+    many: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> Names<'a> {
+    /// False if the name was there.
+    fn insert(&mut self, name: Cow<'a, str>) -> bool {
+        const FEW: usize = 16;
+        if self.few.len() < FEW {
+            let new = !self.few.contains(&name);
+            self.few.push(name);
+            return new;
+        }
+        if self.many.is_empty() {
+            self.many.extend(self.few.iter().cloned());
+        }
+        self.many.insert(name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

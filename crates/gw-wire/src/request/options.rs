@@ -1,0 +1,211 @@
+//! The parameters that chat and text completions share, and those of chat that are plain values: CONTRACT 1.4, 1.8, 1.9.
+
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+
+use super::body::Members;
+use super::fields::{
+    Path, array, boolean, empty_string, integer, invalid_value, map, not_one_of, number, object, optional,
+    required_name, required_string, string, wrong_type,
+};
+use super::{CacheAsk, Invalid, Needs, Routing};
+use crate::json::{Kind, View};
+
+/// Largest token count that a request may name; it fits every upstream's integers that are worth the name.
+const TOKENS: RangeInclusive<i64> = 0..=i64::MAX;
+
+/// `n` of chat and completions.
+pub(super) const CHOICES: RangeInclusive<i64> = 1..=128;
+
+/// Seconds that an answer may be kept when the request does not say.
+const DEFAULT_TTL: u32 = 3600;
+
+/// Strategy names of CONTRACT 0.4, the canonical one first in its row.
+const STRATEGIES: [&[&str]; 9] = [
+    &["default"],
+    &["cheapest", "cost", "price", "lowest_cost"],
+    &["fastest", "latency", "lowest_latency"],
+    &["throughput"],
+    &["best_quality", "quality"],
+    &["balanced"],
+    &["availability"],
+    &["least_busy"],
+    &["round_robin", "weighted"],
+];
+
+/// Reads top-level members by name.
+#[derive(Clone, Copy)]
+pub(super) struct Fields<'a, 'm> {
+    pub(super) members: &'m Members<'a>,
+}
+
+impl<'a> Fields<'a, '_> {
+    pub(super) fn get(&self, name: &str) -> Option<View<'a>> {
+        self.members.get(name)
+    }
+
+    /// `model`: required, not empty.
+    pub(super) fn model(&self) -> Result<String, Invalid> {
+        Ok(required_name(&Path::Top("model"), self.get("model"))?.into_owned())
+    }
+
+    pub(super) fn boolean(&self, name: &str) -> Result<bool, Invalid> {
+        boolean(&Path::Top(name), self.get(name))
+    }
+
+    pub(super) fn integer(&self, name: &str, range: &RangeInclusive<i64>) -> Result<Option<i64>, Invalid> {
+        self.get(name).map(|value| integer(&Path::Top(name), value, range)).transpose()
+    }
+
+    pub(super) fn tokens(&self, name: &str) -> Result<Option<u64>, Invalid> {
+        Ok(self.integer(name, &TOKENS)?.and_then(|tokens| u64::try_from(tokens).ok()))
+    }
+
+    pub(super) fn choices(&self) -> Result<u32, Invalid> {
+        Ok(self.integer("n", &CHOICES)?.and_then(|n| u32::try_from(n).ok()).unwrap_or(1))
+    }
+
+    /// The members that only have to be of a kind.
+    pub(super) fn kinds(&self, kinds: &[(&str, Kind)]) -> Result<(), Invalid> {
+        kinds.iter().try_for_each(|(name, kind)| optional(&Path::Top(name), self.get(name), *kind))
+    }
+
+    /// `temperature`, `top_p`, the penalties and `logit_bias`.
+    pub(super) fn sampling(&self) -> Result<(), Invalid> {
+        let ranges = [
+            ("temperature", 0.0..=2.0),
+            ("top_p", 0.0..=1.0),
+            ("frequency_penalty", -2.0..=2.0),
+            ("presence_penalty", -2.0..=2.0),
+        ];
+        for (name, range) in ranges {
+            if let Some(value) = self.get(name) {
+                number(&Path::Top(name), value, &range)?;
+            }
+        }
+        let Some(bias) = self.get("logit_bias") else { return Ok(()) };
+        let path = Path::Top("logit_bias");
+        map(&path, bias, |token, value| number(&path.member(token), value, &(-100.0..=100.0)).map(drop))
+    }
+
+    /// `stop`: a string or up to four.
+    pub(super) fn stop(&self) -> Result<(), Invalid> {
+        const EXPECTED: &str = "one of a string or an array of strings";
+        let Some(stop) = self.get("stop") else { return Ok(()) };
+        if stop.kind() == Kind::String {
+            return Ok(());
+        }
+        let path = Path::Top("stop");
+        for (at, stop) in array(&path, stop, 4, EXPECTED)?.enumerate() {
+            string(&path.item(at), stop)?;
+        }
+        Ok(())
+    }
+
+    /// `stream_options.include_usage`.
+    pub(super) fn include_usage(&self) -> Result<bool, Invalid> {
+        let Some(options) = self.get("stream_options") else { return Ok(false) };
+        let path = Path::Top("stream_options");
+        let [include_usage] = object(&path, options, ["include_usage"])?;
+        boolean(&path.member("include_usage"), include_usage)
+    }
+
+    /// `routing`; `model` is what the fallbacks stand in for.
+    pub(super) fn routing(&self, model: &str) -> Result<Routing, Invalid> {
+        let Some(routing) = self.get("routing") else { return Ok(Routing::default()) };
+        let path = Path::Top("routing");
+        let [strategy, fallback, allow_upgrade] =
+            object(&path, routing, ["strategy", "fallback", "allow_upgrade"])?;
+        let strategy =
+            strategy.map(|value| canonical_strategy(&path.member("strategy"), value)).transpose()?;
+        let fallback = fallback.map(|value| fallbacks(&path.member("fallback"), value, model)).transpose()?;
+        let allow_upgrade = boolean(&path.member("allow_upgrade"), allow_upgrade)?;
+        Ok(Routing { strategy, fallback: fallback.unwrap_or_default(), allow_upgrade })
+    }
+
+    /// `cache`: checked whether or not it is on.
+    pub(super) fn cache(&self) -> Result<Option<CacheAsk>, Invalid> {
+        let Some(cache) = self.get("cache") else { return Ok(None) };
+        let path = Path::Top("cache");
+        let [enabled, ttl] = object(&path, cache, ["enabled", "ttl"])?;
+        let enabled = boolean(&path.member("enabled"), enabled)?;
+        let ttl = ttl.map(|value| integer(&path.member("ttl"), value, &(1..=2_592_000))).transpose()?;
+        let ttl = ttl.and_then(|ttl| u32::try_from(ttl).ok()).unwrap_or(DEFAULT_TTL);
+        Ok(Some(CacheAsk { enabled, ttl }))
+    }
+
+    /// `response_format`.
+    pub(super) fn response_format(&self, needs: &mut Needs) -> Result<(), Invalid> {
+        let Some(format) = self.get("response_format") else { return Ok(()) };
+        let path = Path::Top("response_format");
+        let [kind, schema] = object(&path, format, ["type", "json_schema"])?;
+        let kind_path = path.member("type");
+        match &*required_string(&kind_path, kind)? {
+            "text" => {}
+            "json_object" => needs.json_mode = true,
+            "json_schema" => {
+                let path = path.member("json_schema");
+                let schema = schema.ok_or_else(|| super::fields::missing(&path))?;
+                let [name, schema, strict, description] =
+                    object(&path, schema, ["name", "schema", "strict", "description"])?;
+                required_name(&path.member("name"), name)?;
+                optional(&path.member("schema"), schema, Kind::Object)?;
+                optional(&path.member("strict"), strict, Kind::Boolean)?;
+                optional(&path.member("description"), description, Kind::String)?;
+                needs.json_schema = true;
+            }
+            other => return Err(not_one_of(&kind_path, &["text", "json_object", "json_schema"], other)),
+        }
+        Ok(())
+    }
+
+    /// `modalities`: texts; `audio` among them is a need.
+    pub(super) fn modalities(&self, needs: &mut Needs) -> Result<(), Invalid> {
+        let Some(modalities) = self.get("modalities") else { return Ok(()) };
+        let path = Path::Top("modalities");
+        for (at, modality) in array(&path, modalities, usize::MAX, "an array of strings")?.enumerate() {
+            needs.audio_output |= string(&path.item(at), modality)? == "audio";
+        }
+        Ok(())
+    }
+}
+
+fn canonical_strategy(path: &Path<'_>, value: View<'_>) -> Result<&'static str, Invalid> {
+    let asked = string(path, value)?;
+    let row = STRATEGIES.iter().find(|row| row.contains(&&*asked));
+    row.and_then(|row| row.first().copied()).ok_or_else(|| not_one_of(path, &STRATEGIES.concat(), &asked))
+}
+
+fn fallbacks(path: &Path<'_>, value: View<'_>, model: &str) -> Result<Vec<String>, Invalid> {
+    let mut models: Vec<String> = Vec::new();
+    for (at, value) in array(path, value, 10, "an array of strings")?.enumerate() {
+        let path = path.item(at);
+        let name = string(&path, value)?;
+        if name.is_empty() {
+            return Err(empty_string(&path));
+        }
+        if *name != *model && !models.iter().any(|known| **known == *name) {
+            models.push(name.into_owned());
+        }
+    }
+    Ok(models)
+}
+
+/// A choice written as a string out of a set, or as an object: `Err` of the inner result is the object.
+pub(super) fn string_or_object<'a>(
+    path: &Path<'_>,
+    value: View<'a>,
+) -> Result<Result<Cow<'a, str>, View<'a>>, Invalid> {
+    match value.kind() {
+        Kind::String => string(path, value).map(Ok),
+        Kind::Object => Ok(Err(value)),
+        Kind::Null | Kind::Boolean | Kind::Integer | Kind::Decimal | Kind::Array => {
+            Err(wrong_type(path, "one of a string or an object", value))
+        }
+    }
+}
+
+/// Refuses a choice that points at tools which are not there.
+pub(super) fn without_tools(path: &Path<'_>) -> Invalid {
+    invalid_value(path, "a tool can only be required when 'tools' are given.")
+}

@@ -1,0 +1,120 @@
+//! `tools`, `tool_choice` and their legacy forms `functions`, `function_call`.
+
+use super::fields::{
+    Path, array, invalid_value, missing, not_one_of, object, optional, required_name, required_string,
+};
+use super::options::{Fields, string_or_object, without_tools};
+use super::{Invalid, Needs};
+use crate::json::{Kind, View};
+
+/// Tools or functions of one request.
+const MAX_TOOLS: usize = 128;
+
+impl Fields<'_, '_> {
+    /// Checks all four members, notes what they need and gives the bytes of the definitions.
+    pub(super) fn tools(&self, needs: &mut Needs) -> Result<u64, Invalid> {
+        let path = Path::Top("tools");
+        let tools = self.get("tools");
+        if let Some(tools) = tools {
+            for (at, value) in array(&path, tools, MAX_TOOLS, "an array of objects")?.enumerate() {
+                tool(&path.item(at), value, needs)?;
+            }
+        }
+        // An empty array is the same as none.
+        let tools = tools.filter(|tools| !tools.is_empty_array());
+        if let Some(choice) = self.get("tool_choice") {
+            tool_choice(choice, tools, needs)?;
+        }
+        self.kinds(&[("parallel_tool_calls", Kind::Boolean)])?;
+        let offered = match tools {
+            // With tools, the legacy members are ignored.
+            Some(tools) => Some(tools),
+            None => self.functions()?,
+        };
+        needs.tools = offered.is_some();
+        Ok(offered.map_or(0, |offered| offered.text().len() as u64))
+    }
+
+    fn functions(&self) -> Result<Option<View<'_>>, Invalid> {
+        let path = Path::Top("functions");
+        let functions = self.get("functions");
+        if let Some(functions) = functions {
+            for (at, value) in array(&path, functions, MAX_TOOLS, "an array of objects")?.enumerate() {
+                function(&path.item(at), value)?;
+            }
+        }
+        if let Some(call) = self.get("function_call") {
+            let path = Path::Top("function_call");
+            match string_or_object(&path, call)? {
+                Ok(word) if *word == *"none" || *word == *"auto" => {}
+                Ok(word) => return Err(not_one_of(&path, &["none", "auto"], &word)),
+                Err(named) => {
+                    let [name] = object(&path, named, ["name"])?;
+                    required_name(&path.member("name"), name)?;
+                }
+            }
+        }
+        Ok(functions.filter(|functions| !functions.is_empty_array()))
+    }
+}
+
+fn tool(path: &Path<'_>, value: View<'_>, needs: &mut Needs) -> Result<(), Invalid> {
+    let [kind, definition] = object(path, value, ["type", "function"])?;
+    if required_name(&path.member("type"), kind)? != "function" {
+        needs.openai_only.get_or_insert(Needs::OTHER_TOOLS);
+        return Ok(());
+    }
+    let path = path.member("function");
+    function(&path, definition.ok_or_else(|| missing(&path))?)
+}
+
+fn function(path: &Path<'_>, value: View<'_>) -> Result<(), Invalid> {
+    let [name, description, parameters, strict] =
+        object(path, value, ["name", "description", "parameters", "strict"])?;
+    required_name(&path.member("name"), name)?;
+    optional(&path.member("description"), description, Kind::String)?;
+    optional(&path.member("parameters"), parameters, Kind::Object)?;
+    optional(&path.member("strict"), strict, Kind::Boolean)
+}
+
+fn tool_choice(choice: View<'_>, tools: Option<View<'_>>, needs: &mut Needs) -> Result<(), Invalid> {
+    let path = Path::Top("tool_choice");
+    let object_choice = match string_or_object(&path, choice)? {
+        Ok(word) => {
+            return match &*word {
+                "none" | "auto" => Ok(()),
+                "required" if tools.is_some() => Ok(()),
+                "required" => Err(without_tools(&path)),
+                other => Err(not_one_of(&path, &["none", "auto", "required"], other)),
+            };
+        }
+        Err(choice) => choice,
+    };
+    let [kind, function] = object(&path, object_choice, ["type", "function"])?;
+    let kind_path = path.member("type");
+    let kind = required_string(&kind_path, kind)?;
+    match &*kind {
+        "function" => {
+            let function_path = path.member("function");
+            let [name] = object(&function_path, function.ok_or_else(|| missing(&function_path))?, ["name"])?;
+            let name = required_name(&function_path.member("name"), name)?;
+            let tools = tools.ok_or_else(|| without_tools(&path))?;
+            if !tools.elements().any(|tool| named(tool).is_some_and(|known| known == name)) {
+                return Err(invalid_value(&path, "the named function is not among the 'tools'."));
+            }
+        }
+        "custom" | "allowed_tools" if tools.is_none() => return Err(without_tools(&path)),
+        "custom" | "allowed_tools" => {
+            needs.openai_only.get_or_insert(Needs::OTHER_TOOLS);
+        }
+        other => return Err(not_one_of(&kind_path, &["function", "allowed_tools", "custom"], other)),
+    }
+    Ok(())
+}
+
+/// The function's name of a tool that was checked.
+fn named(tool: View<'_>) -> Option<std::borrow::Cow<'_, str>> {
+    let [function] = object(&Path::Top("tools"), tool, ["function"]).ok()?;
+    let [name] = object(&Path::Top("tools"), function?, ["name"]).ok()?;
+    name?.string()
+}

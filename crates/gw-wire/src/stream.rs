@@ -1,0 +1,438 @@
+//! The normaliser: events of any provider in, the client's event stream out, under every rule of CONTRACT 1.7.
+//!
+//! It holds the finish reasons back until the stream is closed, because the last data chunk carries what is only
+//! known then: usage, cost and the `gateway` object.
+
+use crate::event::Event;
+use crate::failure::{Failure, FailureKind};
+use crate::gateway::GatewayMeta;
+use crate::json::write_str;
+use crate::money::Money;
+use crate::render::{gateway, made_tool_id, put, put_int, raw, text_finish, usage};
+use crate::reply::Finish;
+use crate::usage::Usage;
+
+/// Which object a stream's chunks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// `chat.completion.chunk`.
+    Chat,
+    /// `text_completion`.
+    Text,
+}
+
+/// What is known of a stream before its first event.
+#[derive(Debug)]
+pub struct Opening {
+    /// Object kind.
+    pub shape: Shape,
+    /// Our id, shared by all chunks.
+    pub id: String,
+    /// Unix seconds.
+    pub created: u64,
+    /// The model name when the upstream reports none.
+    pub model: String,
+    /// How many choices may appear.
+    pub choices: u32,
+    /// The client asked for the usage chunk.
+    pub include_usage: bool,
+}
+
+/// What is known when a stream is over.
+#[derive(Debug)]
+pub struct Closing<'a> {
+    /// Usage, reported or estimated.
+    pub usage: Usage,
+    /// What it cost.
+    pub cost: Money,
+    /// The `gateway` object.
+    pub gateway: &'a GatewayMeta,
+}
+
+#[derive(Debug, Default)]
+struct Choice {
+    finish: Option<Finish>,
+    tools: Vec<Tool>,
+}
+
+#[derive(Debug)]
+struct Tool {
+    handle: u32,
+    has_arguments: bool,
+}
+
+/// Turns events into the client's chunks. One per stream.
+#[derive(Debug)]
+pub struct Normaliser {
+    opening: Opening,
+    /// `data: {…"choices":[{"index":`, made at the first chunk.
+    head: Vec<u8>,
+    /// What follows the choice: `]}` or `],"usage":null}`, and the frame's end.
+    tail: &'static [u8],
+    choices: Vec<Choice>,
+    usage: Option<Usage>,
+    answer_bytes: u64,
+    has_content: bool,
+    ended: bool,
+    failure: Option<Failure>,
+}
+
+/// The frame that ends every stream.
+pub const DONE: &[u8] = b"data: [DONE]\n\n";
+
+/// The comment sent while an upstream is silent.
+pub const KEEPALIVE: &[u8] = b": keepalive\n\n";
+
+/// Writes the error event and the end of the stream.
+pub fn write_error(out: &mut Vec<u8>, message: &str, kind: &str, code: &str) {
+    put(out, "data: ");
+    out.extend_from_slice(&crate::error_body::error_body(message, kind, code));
+    put(out, "\n\n");
+    out.extend_from_slice(DONE);
+}
+
+impl Normaliser {
+    /// For one stream.
+    #[must_use]
+    pub fn new(opening: Opening) -> Self {
+        let tail: &[u8] = if opening.include_usage { b"}],\"usage\":null}\n\n" } else { b"}]}\n\n" };
+        Self {
+            opening,
+            head: Vec::new(),
+            tail,
+            choices: Vec::new(),
+            usage: None,
+            answer_bytes: 0,
+            has_content: false,
+            ended: false,
+            failure: None,
+        }
+    }
+
+    /// Takes one event and appends what the client is to see of it.
+    pub fn accept(&mut self, event: Event<'_>, out: &mut Vec<u8>) {
+        if self.failure.is_some() || self.ended {
+            return;
+        }
+        match event {
+            Event::Start { model, .. } => {
+                if let Some(model) = model.filter(|name| !name.is_empty() && self.head.is_empty()) {
+                    self.opening.model = model.into_owned();
+                }
+            }
+            Event::Text { choice, text, logprobs } => {
+                if text.is_empty() && logprobs.is_none() || !self.open(choice, out) {
+                    return;
+                }
+                self.answer_bytes += text.len() as u64;
+                self.text(choice, &text, logprobs, out);
+            }
+            Event::Reasoning { choice, text } => self.delta(choice, "reasoning_content", &text, out),
+            Event::Refusal { choice, text } => self.delta(choice, "refusal", &text, out),
+            Event::ToolStart { choice, call, id, name } => self.tool_start(choice, call, &id, &name, out),
+            Event::ToolArgs { choice, call, fragment } => self.tool_arguments(choice, call, &fragment, out),
+            Event::FunctionCall { choice, name, arguments } => {
+                self.function_call(choice, name.as_deref(), arguments.as_deref(), out);
+            }
+            Event::Extra { choice, name, value } => {
+                if self.opening.shape == Shape::Chat && self.open(choice, out) {
+                    self.begin(choice, out);
+                    write_str(out, name);
+                    out.push(b':');
+                    raw(out, value);
+                    self.end(out);
+                }
+            }
+            Event::Finish { choice, reason } => {
+                if self.open(choice, out) {
+                    if let Some(state) = self.choices.get_mut(choice as usize) {
+                        state.finish = Some(reason);
+                    }
+                }
+            }
+            Event::Usage(usage) => self.usage = Some(usage),
+            Event::Error(failure) => self.failure = Some(failure),
+            Event::End => self.end_of_stream(),
+        }
+    }
+
+    /// The upstream's body ended: without an end marker, every asked-for choice must have finished.
+    pub fn eof(&mut self) {
+        if self.ended || self.failure.is_some() {
+            return;
+        }
+        let finished = self.choices.iter().filter(|choice| choice.finish.is_some()).count();
+        if finished == self.opening.choices as usize {
+            self.ended = true;
+        } else {
+            self.failure = Some(Failure::new(
+                FailureKind::StreamBroken,
+                "The upstream's stream ended before the answer was complete.",
+            ));
+        }
+    }
+
+    fn end_of_stream(&mut self) {
+        if !self.choices.is_empty() && self.choices.iter().all(|choice| choice.finish.is_some()) {
+            self.ended = true;
+        } else {
+            self.failure = Some(Failure::new(
+                FailureKind::StreamBroken,
+                "The upstream ended its stream without a finish reason.",
+            ));
+        }
+    }
+
+    /// True once something that the client sees has come: the commit point.
+    #[must_use]
+    pub fn has_content(&self) -> bool {
+        self.has_content
+    }
+
+    /// True once the answer is complete.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.ended
+    }
+
+    /// The failure that ended the stream, if one did.
+    pub fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    /// True when the stream has failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// The upstream's usage, else an estimate from what was seen so far.
+    #[must_use]
+    pub fn usage(&self, prompt_bytes: u64) -> Usage {
+        self.usage.unwrap_or_else(|| Usage::estimate(prompt_bytes, self.answer_bytes))
+    }
+
+    /// Writes the finish chunks, the usage chunk if asked for, and the end.
+    pub fn close(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) {
+        self.complete_tools(out);
+        let last = self.choices.len().saturating_sub(1);
+        for index in 0..self.choices.len() {
+            let reason = self.choices.get(index).and_then(|choice| choice.finish).unwrap_or(Finish::Stop);
+            out.extend_from_slice(&self.head);
+            put_int(out, index as u64);
+            let reason = match self.opening.shape {
+                Shape::Chat => {
+                    put(out, ",\"delta\":{},\"finish_reason\":\"");
+                    reason
+                }
+                Shape::Text => {
+                    put(out, ",\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"");
+                    text_finish(reason)
+                }
+            };
+            put(out, reason.as_str());
+            out.push(b'"');
+            if index == last && !self.opening.include_usage {
+                put(out, "}],\"gateway\":");
+                gateway(out, closing.gateway);
+                put(out, "}\n\n");
+            } else {
+                out.extend_from_slice(self.tail);
+            }
+        }
+        if self.opening.include_usage {
+            let shared = self.head.len().saturating_sub(CHOICE_OPEN.len());
+            out.extend_from_slice(self.head.get(..shared).unwrap_or_default());
+            put(out, "\"choices\":[],\"usage\":");
+            usage(out, &closing.usage, Some(closing.cost));
+            put(out, ",\"gateway\":");
+            gateway(out, closing.gateway);
+            put(out, "}\n\n");
+        }
+        out.extend_from_slice(DONE);
+    }
+
+    /// Makes the chunk head and the role chunks of every choice up to this one, in index order.
+    fn open(&mut self, choice: u32, out: &mut Vec<u8>) -> bool {
+        if (choice as usize) < self.choices.len() {
+            return true;
+        }
+        if choice >= self.opening.choices {
+            self.failure = Some(Failure::new(
+                FailureKind::InvalidResponse,
+                "The upstream sent a choice that was not asked for.",
+            ));
+            return false;
+        }
+        if self.head.is_empty() {
+            self.make_head();
+        }
+        self.has_content = true;
+        while self.choices.len() <= choice as usize {
+            if self.opening.shape == Shape::Chat {
+                out.extend_from_slice(&self.head);
+                put_int(out, self.choices.len() as u64);
+                put(out, ",\"delta\":{\"role\":\"assistant\"},\"finish_reason\":null");
+                out.extend_from_slice(self.tail);
+            }
+            self.choices.push(Choice::default());
+        }
+        true
+    }
+
+    fn make_head(&mut self) {
+        let head = &mut self.head;
+        put(head, "data: {\"id\":");
+        write_str(head, &self.opening.id);
+        put(head, ",\"object\":");
+        put(
+            head,
+            if self.opening.shape == Shape::Chat {
+                "\"chat.completion.chunk\""
+            } else {
+                "\"text_completion\""
+            },
+        );
+        put(head, ",\"created\":");
+        put_int(head, self.opening.created);
+        put(head, ",\"model\":");
+        write_str(head, &self.opening.model);
+        put(head, ",");
+        put(head, CHOICE_OPEN);
+    }
+
+    fn text(
+        &self,
+        choice: u32,
+        text: &str,
+        logprobs: Option<&serde_json::value::RawValue>,
+        out: &mut Vec<u8>,
+    ) {
+        out.extend_from_slice(&self.head);
+        put_int(out, u64::from(choice));
+        let is_chat = self.opening.shape == Shape::Chat;
+        put(out, if is_chat { ",\"delta\":{\"content\":" } else { ",\"text\":" });
+        write_str(out, text);
+        if is_chat {
+            out.push(b'}');
+        }
+        match logprobs {
+            Some(value) => {
+                put(out, ",\"logprobs\":");
+                raw(out, value);
+            }
+            None if is_chat => {}
+            None => put(out, ",\"logprobs\":null"),
+        }
+        put(out, ",\"finish_reason\":null");
+        out.extend_from_slice(self.tail);
+    }
+
+    fn begin(&self, choice: u32, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        put_int(out, u64::from(choice));
+        put(out, ",\"delta\":{");
+    }
+
+    fn end(&self, out: &mut Vec<u8>) {
+        put(out, "},\"finish_reason\":null");
+        out.extend_from_slice(self.tail);
+    }
+
+    fn delta(&mut self, choice: u32, name: &str, text: &str, out: &mut Vec<u8>) {
+        if text.is_empty() || self.opening.shape == Shape::Text || !self.open(choice, out) {
+            return;
+        }
+        self.answer_bytes += text.len() as u64;
+        self.begin(choice, out);
+        out.push(b'"');
+        put(out, name);
+        put(out, "\":");
+        write_str(out, text);
+        self.end(out);
+    }
+
+    fn tool_start(&mut self, choice: u32, call: u32, id: &str, name: &str, out: &mut Vec<u8>) {
+        if self.opening.shape == Shape::Text || !self.open(choice, out) {
+            return;
+        }
+        let Some(state) = self.choices.get_mut(choice as usize) else { return };
+        if state.tools.iter().any(|tool| tool.handle == call) {
+            return;
+        }
+        let position = state.tools.len();
+        state.tools.push(Tool { handle: call, has_arguments: false });
+        self.begin(choice, out);
+        put(out, "\"tool_calls\":[{\"index\":");
+        put_int(out, position as u64);
+        put(out, ",\"id\":");
+        if id.is_empty() {
+            write_str(out, &made_tool_id(&self.opening.id, choice, position));
+        } else {
+            write_str(out, id);
+        }
+        put(out, ",\"type\":\"function\",\"function\":{\"name\":");
+        write_str(out, name);
+        put(out, ",\"arguments\":\"\"}}]");
+        self.end(out);
+    }
+
+    fn tool_arguments(&mut self, choice: u32, call: u32, fragment: &str, out: &mut Vec<u8>) {
+        let Some(state) = self.choices.get_mut(choice as usize) else { return };
+        let Some(position) = state.tools.iter().position(|tool| tool.handle == call) else { return };
+        if fragment.is_empty() {
+            return;
+        }
+        if let Some(tool) = state.tools.get_mut(position) {
+            tool.has_arguments = true;
+        }
+        self.answer_bytes += fragment.len() as u64;
+        self.arguments(choice, position, fragment, out);
+    }
+
+    fn arguments(&self, choice: u32, position: usize, fragment: &str, out: &mut Vec<u8>) {
+        self.begin(choice, out);
+        put(out, "\"tool_calls\":[{\"index\":");
+        put_int(out, position as u64);
+        put(out, ",\"function\":{\"arguments\":");
+        write_str(out, fragment);
+        put(out, "}}]");
+        self.end(out);
+    }
+
+    /// A call without any argument fragment gets `{}`: an empty string is not JSON.
+    fn complete_tools(&self, out: &mut Vec<u8>) {
+        for (index, choice) in self.choices.iter().enumerate() {
+            for (position, tool) in choice.tools.iter().enumerate() {
+                if !tool.has_arguments {
+                    self.arguments(u32::try_from(index).unwrap_or(0), position, "{}", out);
+                }
+            }
+        }
+    }
+
+    fn function_call(&mut self, choice: u32, name: Option<&str>, arguments: Option<&str>, out: &mut Vec<u8>) {
+        if self.opening.shape == Shape::Text || !self.open(choice, out) {
+            return;
+        }
+        self.begin(choice, out);
+        put(out, "\"function_call\":{");
+        if let Some(name) = name {
+            put(out, "\"name\":");
+            write_str(out, name);
+        }
+        if let Some(arguments) = arguments {
+            put(out, if name.is_some() { ",\"arguments\":" } else { "\"arguments\":" });
+            write_str(out, arguments);
+            self.answer_bytes += arguments.len() as u64;
+        }
+        out.push(b'}');
+        self.end(out);
+    }
+}
+
+/// The last part of every chunk head.
+const CHOICE_OPEN: &str = "\"choices\":[{\"index\":";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! The stream rules of CONTRACT 1.7, one by one, on the normaliser alone.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::*;
+
+fn opening(shape: Shape, choices: u32, include_usage: bool) -> Opening {
+    Opening { shape, id: "chatcmpl-1".into(), created: 7, model: "m".into(), choices, include_usage }
+}
+
+fn meta() -> GatewayMeta {
+    GatewayMeta {
+        request_id: Arc::from("req_1"),
+        model_used: Arc::from("acme/m"),
+        provider: Arc::from("acme"),
+        cache_hit: false,
+        routing_strategy: "default",
+        fallback_used: false,
+        latency_ms: 5,
+        attempts: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+fn text(choice: u32, text: &str) -> Event<'_> {
+    Event::Text { choice, text: Cow::Borrowed(text), logprobs: None }
+}
+
+fn finish(choice: u32, reason: Finish) -> Event<'static> {
+    Event::Finish { choice, reason }
+}
+
+/// Runs the events through and gives the frames as JSON, `[DONE]` as a string.
+fn run(opening: Opening, events: Vec<Event<'_>>) -> Vec<Value> {
+    let mut normaliser = Normaliser::new(opening);
+    let mut out = Vec::new();
+    for event in events {
+        normaliser.accept(event, &mut out);
+    }
+    normaliser.accept(Event::End, &mut out);
+    assert!(normaliser.is_complete(), "{:?}", normaliser.take_failure());
+    let usage = normaliser.usage(8);
+    normaliser.close(&Closing { usage, cost: Money::ZERO, gateway: &meta() }, &mut out);
+    frames(&out)
+}
+
+fn frames(out: &[u8]) -> Vec<Value> {
+    let text = std::str::from_utf8(out).unwrap();
+    assert!(text.ends_with("\n\n"));
+    text.split_terminator("\n\n")
+        .map(|frame| {
+            let data = frame.strip_prefix("data: ").unwrap();
+            assert!(!data.contains('\n'));
+            serde_json::from_str(data).unwrap_or_else(|_| Value::String(data.to_owned()))
+        })
+        .collect()
+}
+
+#[test]
+fn a_plain_stream_has_role_text_finish_and_done() {
+    let got = run(
+        opening(Shape::Chat, 1, false),
+        vec![
+            Event::Start { model: Some("m-1".into()), fingerprint: None },
+            text(0, ""),
+            text(0, "Hé\u{2028}"),
+            finish(0, Finish::Stop),
+        ],
+    );
+    assert_eq!(got.len(), 4);
+    assert_eq!(got[0]["choices"][0]["delta"], serde_json::json!({"role": "assistant"}));
+    assert_eq!(got[0]["model"], "m-1");
+    assert_eq!(got[1]["choices"][0]["delta"], serde_json::json!({"content": "Hé\u{2028}"}));
+    assert!(got[1]["choices"][0]["finish_reason"].is_null());
+    assert_eq!(got[2]["choices"][0]["delta"], serde_json::json!({}));
+    assert_eq!(got[2]["choices"][0]["finish_reason"], "stop");
+    assert_eq!(got[2]["gateway"]["request_id"], "req_1");
+    assert!(got.iter().all(|frame| frame.get("usage").is_none()));
+    assert_eq!(got[3], "[DONE]");
+}
+
+#[test]
+fn a_usage_chunk_comes_last_and_only_on_request() {
+    let usage = Usage { prompt: 3, completion: 2, cached: Some(1), ..Usage::default() };
+    let got = run(
+        opening(Shape::Chat, 1, true),
+        vec![text(0, "a"), finish(0, Finish::Length), Event::Usage(usage)],
+    );
+    assert!(got[..3].iter().all(|frame| frame["usage"].is_null() && frame.get("gateway").is_none()));
+    assert_eq!(got[3]["choices"], serde_json::json!([]));
+    assert_eq!(got[3]["usage"]["total_tokens"], 5);
+    assert_eq!(got[3]["usage"]["prompt_tokens_details"]["cached_tokens"], 1);
+    assert_eq!(got[3]["gateway"]["provider"], "acme");
+    assert_eq!(got[4], "[DONE]");
+}
+
+#[test]
+fn tool_calls_are_counted_from_zero_and_named_once() {
+    let start = |call, id: &'static str, name: &'static str| Event::ToolStart {
+        choice: 0,
+        call,
+        id: id.into(),
+        name: name.into(),
+    };
+    let got = run(
+        opening(Shape::Chat, 1, false),
+        vec![
+            start(4, "a", "f"),
+            Event::ToolArgs { choice: 0, call: 4, fragment: "{\"x\":".into() },
+            start(4, "a", "f"),
+            Event::ToolArgs { choice: 0, call: 4, fragment: "1}".into() },
+            start(9, "", "g"),
+            finish(0, Finish::ToolCalls),
+        ],
+    );
+    let deltas: Vec<&Value> = got.iter().filter_map(|f| f.pointer("/choices/0/delta/tool_calls/0")).collect();
+    assert_eq!(deltas.len(), 5);
+    assert_eq!(deltas[0]["index"], 0);
+    assert_eq!(deltas[0]["function"], serde_json::json!({"name": "f", "arguments": ""}));
+    assert_eq!(*deltas[1], serde_json::json!({"index": 0, "function": {"arguments": "{\"x\":"}}));
+    assert_eq!(deltas[3]["index"], 1);
+    assert!(!deltas[3]["id"].as_str().unwrap().is_empty());
+    assert_eq!(*deltas[4], serde_json::json!({"index": 1, "function": {"arguments": "{}"}}));
+}
+
+#[test]
+fn roles_go_out_in_index_order() {
+    let got = run(
+        opening(Shape::Chat, 3, false),
+        vec![
+            text(2, "c"),
+            text(0, "a"),
+            text(1, "b"),
+            finish(1, Finish::Stop),
+            finish(0, Finish::Stop),
+            finish(2, Finish::Stop),
+        ],
+    );
+    let roles: Vec<_> = got
+        .iter()
+        .filter(|f| f.pointer("/choices/0/delta/role").is_some())
+        .map(|f| &f["choices"][0]["index"])
+        .collect();
+    assert_eq!(roles, [0, 1, 2]);
+    let gateways = got.iter().filter(|f| f.get("gateway").is_some()).count();
+    assert_eq!(gateways, 1);
+}
+
+#[test]
+fn text_completions_have_no_role_chunk() {
+    let got = run(opening(Shape::Text, 1, false), vec![text(0, "x"), finish(0, Finish::ToolCalls)]);
+    assert_eq!(got[0]["object"], "text_completion");
+    assert_eq!(
+        got[0]["choices"][0],
+        serde_json::json!({"index":0,"text":"x","logprobs":null,"finish_reason":null})
+    );
+    assert_eq!(got[1]["choices"][0]["finish_reason"], "stop");
+}
+
+#[test]
+fn an_end_without_a_finish_reason_is_a_failure() {
+    for by_eof in [true, false] {
+        let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false));
+        let mut out = Vec::new();
+        normaliser.accept(text(0, "half"), &mut out);
+        if by_eof {
+            normaliser.eof()
+        } else {
+            normaliser.accept(Event::End, &mut out)
+        }
+        assert!(!normaliser.is_complete());
+        assert_eq!(normaliser.take_failure().unwrap().kind, FailureKind::StreamBroken);
+    }
+}
+
+#[test]
+fn a_finished_answer_without_an_end_marker_is_complete() {
+    let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false));
+    let mut out = Vec::new();
+    normaliser.accept(finish(0, Finish::Stop), &mut out);
+    normaliser.eof();
+    assert!(normaliser.is_complete());
+}
+
+#[test]
+fn a_choice_nobody_asked_for_is_refused() {
+    let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false));
+    normaliser.accept(text(4_000_000_000, "x"), &mut Vec::new());
+    assert_eq!(normaliser.take_failure().unwrap().kind, FailureKind::InvalidResponse);
+}

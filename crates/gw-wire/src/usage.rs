@@ -1,0 +1,43 @@
+//! Token usage, normalised: `prompt` includes cached and cache-write tokens, `completion` includes reasoning.
+
+/// Tokens of one call. `total` is always `prompt + completion`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Prompt tokens, cached and cache-write tokens included.
+    pub prompt: u64,
+    /// Generated tokens, reasoning included.
+    pub completion: u64,
+    /// Prompt tokens read from the provider's cache, when known. Never above `prompt`.
+    pub cached: Option<u64>,
+    /// Prompt tokens written to the provider's cache, when known.
+    pub cache_write: Option<u64>,
+    /// Reasoning tokens, when known.
+    pub reasoning: Option<u64>,
+    /// True when we counted, because the upstream did not say or what it said was impossible.
+    pub estimated: bool,
+}
+
+/// Bytes of text that we take for one token when an upstream reports no usage.
+pub const BYTES_PER_TOKEN: u64 = 4;
+
+/// The largest token count believed from an upstream; above it the number is a fault and is clamped.
+pub const MAX_BELIEVABLE: u64 = 1 << 32;
+
+impl Usage {
+    /// Prompt plus completion.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.prompt.saturating_add(self.completion)
+    }
+
+    /// An estimate from byte counts.
+    #[must_use]
+    pub fn estimate(prompt_bytes: u64, completion_bytes: u64) -> Self {
+        Self {
+            prompt: prompt_bytes.div_ceil(BYTES_PER_TOKEN),
+            completion: completion_bytes.div_ceil(BYTES_PER_TOKEN),
+            estimated: true,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! gateway.toml: reads it, checks all of it at once, and composes the settings of the other crates.
+//!
+//! A later source overrides an earlier one: defaults, the file, the environment (`MODEL_GATEWAY_<SECTION>__<KEY>`).
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use gw_engine::settings::EngineSettings;
+use gw_providers::settings::{ProviderSettings, Timeouts};
+use gw_server::settings::ServerSettings;
+use toml::de::{DeTable, Error};
+
+use place::{At, Report};
+use walk::Walker;
+
+mod build;
+mod formats;
+mod interpolate;
+mod nearest;
+mod overlay;
+mod place;
+mod scalar;
+mod schema;
+mod secret;
+mod tables;
+mod tree;
+mod walk;
+
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
+
+pub use place::{Later, Place, Problem};
+
+/// No configuration is longer.
+const LARGEST_FILE: u64 = 16 * 1024 * 1024;
+
+/// Where the configuration is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In this file, which must be there.
+    File(PathBuf),
+    /// There is none: defaults and environment only.
+    Nothing,
+}
+
+impl Source {
+    /// `--config` (which clap also takes from `$MODEL_GATEWAY_CONFIG`), else `./gateway.toml` where it exists.
+    #[must_use]
+    pub fn find(named: Option<&Path>) -> Self {
+        let named = named.map(Path::to_owned).or_else(|| std::env::var_os("MODEL_GATEWAY_CONFIG").map(PathBuf::from));
+        match named {
+            Some(path) => Self::File(path),
+            None if Path::new("gateway.toml").exists() => Self::File(PathBuf::from("gateway.toml")),
+            None => Self::Nothing,
+        }
+    }
+}
+
+/// A configuration without problems.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What it says.
+    pub config: Config,
+    /// The file it was read from.
+    pub path: Option<PathBuf>,
+}
+
+/// Everything that gateway.toml and the environment say.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// `[server]`.
+    pub server: ServerSettings,
+    /// `[timeouts]`.
+    pub timeouts: Timeouts,
+    /// `[[providers]]` in file order.
+    pub providers: Vec<ProviderSettings>,
+    /// `[routing]`, `[[models]]`, `[aliases]` and `[[keys]]`.
+    pub engine: EngineSettings,
+    /// `[store]`.
+    pub store: StoreSettings,
+    /// `server.data_dir`, relative to the file.
+    pub data_dir: Option<PathBuf>,
+    /// What is right but not built: `check` mentions it, `serve` refuses it.
+    pub later: Vec<Later>,
+}
+
+/// `[store]`.
+#[derive(Clone, Default)]
+pub struct StoreSettings {
+    /// `sqlite:…`; None = `gateway.db` in the data directory. A `postgres:` URL is kept too, and noted in `later`.
+    pub url: Option<String>,
+}
+
+impl fmt::Debug for StoreSettings {
+    /// The URL may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreSettings").field("url", &self.url.as_ref().map(|_| "[REDACTED]")).finish()
+    }
+}
+
+/// Reads the configuration with this process's environment.
+///
+/// # Errors
+/// Everything that is wrong, in the order of the file.
+pub fn load(source: Source) -> Result<Loaded, Vec<Problem>> {
+    let lookup = |name: &str| std::env::var(name).ok();
+    let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    match source {
+        Source::File(path) => {
+            let text = read(&path).map_err(|problem| vec![problem])?;
+            let config = check(&text, &path, &lookup, &names)?;
+            Ok(Loaded { config, path: Some(path) })
+        }
+        Source::Nothing => {
+            let config = check("", Path::new("gateway.toml"), &lookup, &names)?;
+            Ok(Loaded { config, path: None })
+        }
+    }
+}
+
+/// Checks a text as [`load`] does; `path` is what problems call it, and where relative paths begin.
+///
+/// # Errors
+/// Everything that is wrong, in the order of the text.
+pub fn parse(text: &str, path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Vec<Problem>> {
+    check(text, path, env, &[])
+}
+
+/// `names`: what is set in the environment, so that a misspelled variable is seen.
+fn check(
+    text: &str,
+    path: &Path,
+    env: &dyn Fn(&str) -> Option<String>,
+    names: &[String],
+) -> Result<Config, Vec<Problem>> {
+    let source = path.display().to_string();
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let mut walker = Walker { env: Some(env), directory, report: Report::default() };
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let mut root = walker.table(&tables::ROOT, document.get_ref(), At::Whole, "");
+    if let Some(first) = errors.iter().map(offset).min() {
+        // After a syntax error, what was read is a guess: only what stands on the lines before it is certain.
+        let line = text.get(..first).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
+        walker.report.keep_before(line);
+        syntax(errors, &mut walker.report);
+        return Err(walker.report.finish(text, &source).0);
+    }
+    overlay::apply(&mut walker, env, names, &mut root);
+    let mut report = walker.report;
+    let config = build::config(&root, &mut report);
+    let (problems, later) = report.finish(text, &source);
+    if problems.is_empty() { Ok(Config { later, ..config }) } else { Err(problems) }
+}
+
+/// Notes what is not TOML: one problem per line, and nothing after an open bracket, from which the rest follows.
+fn syntax(mut errors: Vec<Error>, report: &mut Report) {
+    errors.sort_by_key(offset);
+    let mut last = None;
+    for error in errors {
+        let at = offset(&error);
+        if last.is_some_and(|last| at <= last + 1) {
+            continue;
+        }
+        last = Some(at);
+        report.fault(&At::Offset(at), "", error.message());
+        if ["array", "table", "unclosed"].iter().any(|word| error.message().contains(word)) {
+            break;
+        }
+    }
+}
+
+fn offset(error: &Error) -> usize {
+    error.span().map_or(0, |span| span.start)
+}
+
+/// The text of the file.
+fn read(path: &Path) -> Result<String, Problem> {
+    let refuse = |message: String| Problem {
+        place: Place { source: path.display().to_string(), line: 0, column: 0 },
+        path: String::new(),
+        message,
+        hint: None,
+    };
+    let size = std::fs::metadata(path).map_err(|error| refuse(format!("cannot be read: {error}")))?.len();
+    if size > LARGEST_FILE {
+        return Err(refuse("is larger than 16 MiB".to_owned()));
+    }
+    let bytes = std::fs::read(path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let line = error.as_bytes().iter().take(good).filter(|byte| **byte == b'\n').count() + 1;
+        let mut problem = refuse("is not UTF-8 text".to_owned());
+        problem.place.line = line;
+        problem.place.column = 1;
+        problem
+    })
+}

@@ -1,0 +1,116 @@
+//! From checked tables to the settings of the crates, with the rules that look at more than one key.
+
+use gw_engine::settings::{EngineSettings, RoutingSettings};
+use gw_providers::settings::{TimeoutOverrides, Timeouts};
+use gw_server::settings::ServerSettings;
+use secrecy::ExposeSecret;
+
+use super::place::Report;
+use super::tree::Table;
+use super::{Config, StoreSettings};
+
+mod keys;
+mod models;
+mod providers;
+
+/// Composes everything; what is wrong goes to the report, and then the result is of no use.
+pub(super) fn config(root: &Table, report: &mut Report) -> Config {
+    redis(root, report);
+    cache(root, report);
+    let names = providers::names(root);
+    Config {
+        server: root.table("server").map(|table| server(table, report)).unwrap_or_default(),
+        timeouts: root.table("timeouts").map(timeouts).unwrap_or_default().over(Timeouts::default()),
+        providers: providers::providers(root, report),
+        engine: EngineSettings {
+            routing: root.table("routing").map(routing).unwrap_or_default(),
+            models: models::models(root, &names, report),
+            aliases: models::aliases(root, report),
+            keys: keys::keys(root, report),
+        },
+        store: root.table("store").map(|table| store(table, report)).unwrap_or_default(),
+        data_dir: root.table("server").and_then(|table| table.file("data_dir")),
+        later: Vec::new(),
+    }
+}
+
+/// Sets a field that is written.
+fn set<T>(field: &mut T, written: Option<T>) {
+    if let Some(written) = written {
+        *field = written;
+    }
+}
+
+fn server(table: &Table, report: &mut Report) -> ServerSettings {
+    let mut settings = ServerSettings::default();
+    set(&mut settings.listen, table.text("listen"));
+    settings.admin_listen = table.text("admin_listen");
+    set(&mut settings.body_limit, table.int::<usize>("body_limit_mib").map(|mib| mib << 20));
+    set(&mut settings.max_connections, table.int("max_connections"));
+    set(&mut settings.max_in_flight, table.int("max_in_flight"));
+    set(&mut settings.keepalive, table.seconds("keepalive_seconds").map(|every| Some(every).filter(|e| !e.is_zero())));
+    set(&mut settings.head_timeout, table.millis("head_timeout_ms"));
+    set(&mut settings.body_timeout, table.millis("body_timeout_ms"));
+    set(&mut settings.drain, table.seconds("drain_seconds"));
+    set(&mut settings.cors_origins, table.texts("cors_origins"));
+    if let Some(tls) = table.table("tls") {
+        for key in ["cert", "key"] {
+            if tls.file(key).is_some_and(|file| std::fs::File::open(file).is_err()) {
+                report.fault(tls.place(key), &tls.path(key), "the file cannot be read");
+            }
+        }
+        settings.tls = tls.file("cert").zip(tls.file("key"));
+    }
+    let any_port = settings.listen.ends_with(":0");
+    if settings.admin_listen.as_ref() == Some(&settings.listen) && !any_port {
+        let (at, path) = (table.place("admin_listen"), table.path("admin_listen"));
+        report.fault(at, &path, "is the address of 'listen'; it needs one of its own");
+    }
+    settings
+}
+
+/// The clocks of a provider, of a model, or of all.
+fn timeouts(table: &Table) -> TimeoutOverrides {
+    TimeoutOverrides {
+        connect: table.millis("connect_ms"),
+        first_token: table.millis("first_token_ms"),
+        idle: table.millis("idle_ms"),
+        total: table.millis("total_ms"),
+    }
+}
+
+fn routing(table: &Table) -> RoutingSettings {
+    let mut settings = RoutingSettings::default();
+    set(&mut settings.strategy, table.choice("strategy"));
+    set(&mut settings.max_attempts, table.int("max_attempts"));
+    set(&mut settings.retries, table.int("retries"));
+    set(&mut settings.fallback_on_4xx, table.bool("fallback_on_4xx"));
+    settings
+}
+
+fn store(table: &Table, report: &mut Report) -> StoreSettings {
+    let url = table.secret("url").map(|url| url.expose_secret().to_owned());
+    if url.as_ref().is_some_and(|url| url.starts_with("postgres")) {
+        report.later(table.place("url"), &table.path("url"), "PostgreSQL is not in this version");
+    }
+    StoreSettings { url }
+}
+
+/// A section that says nothing would silently share nothing.
+fn redis(root: &Table, report: &mut Report) {
+    if let Some(redis) = root.table("redis").filter(|redis| !redis.has("url")) {
+        report.fault(root.place("redis"), &redis.path("url"), "is missing");
+    }
+}
+
+/// The cache is off until it is built, so only switching it off is the truth.
+fn cache(root: &Table, report: &mut Report) {
+    let Some(cache) = root.table("cache").filter(|cache| !cache.written.is_empty()) else { return };
+    if cache.bool("enabled") != Some(false) {
+        let sentence = "the response cache is not in this version; 'enabled = false' says so";
+        report.later(root.place("cache"), "cache", sentence);
+    }
+    if cache.choice("backend") == Some("redis") && !root.has("redis") {
+        report.fault(cache.place("backend"), &cache.path("backend"), "needs the section [redis]");
+    }
+}

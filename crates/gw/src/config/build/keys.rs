@@ -1,0 +1,37 @@
+//! `[[keys]]`.
+
+use std::collections::BTreeMap;
+
+use gw_engine::settings::{KeySettings, Role};
+use secrecy::ExposeSecret;
+
+use super::super::place::Report;
+use super::super::tree::Table;
+
+/// Reads every entry; no two may share a name or a key, or a request could be charged to either.
+pub(super) fn keys(root: &Table, report: &mut Report) -> Vec<KeySettings> {
+    let mut names: BTreeMap<String, &str> = BTreeMap::new();
+    let mut secrets: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut keys = Vec::new();
+    for (index, table) in root.tables("keys").enumerate() {
+        let name = table.text("name").unwrap_or_else(|| format!("key-{}", index + 1));
+        if let Some(first) = names.get(&name) {
+            report.fault(table.place("name"), &table.path("name"), format!("is already the name of {first}"));
+        }
+        names.entry(name.clone()).or_insert(&table.path);
+        let Some(key) = table.secret("key") else { continue };
+        if let Some(first) = secrets.get(key.expose_secret()) {
+            report.fault(table.place("key"), &table.path("key"), format!("is the same key as that of {first}"));
+        }
+        secrets.entry(key.expose_secret()).or_insert(&table.path);
+        keys.push(KeySettings {
+            name,
+            key: key.clone(),
+            role: if table.choice("role") == Some("admin") { Role::Admin } else { Role::Inference },
+            models: table.texts("models"),
+            rpm: table.int("rpm"),
+            expires_at: table.time("expires_at"),
+        });
+    }
+    keys
+}

@@ -1,0 +1,111 @@
+//! `[[models]]` and `[aliases]`.
+
+use std::collections::BTreeMap;
+
+use gw_engine::settings::{ModelSettings, PricingSettings, TierSettings};
+
+use super::super::nearest::did_you_mean;
+use super::super::place::Report;
+use super::super::tables::APIS;
+use super::super::tree::Table;
+use super::providers::is_known;
+use super::timeouts;
+
+/// Reads every entry; `providers` are the names of those that are configured.
+pub(super) fn models(root: &Table, providers: &[String], report: &mut Report) -> Vec<ModelSettings> {
+    let mut taken: BTreeMap<String, String> = BTreeMap::new();
+    let mut models = Vec::new();
+    for table in root.tables("models") {
+        let Some(id) = table.text("id") else { continue };
+        let (at, path) = (table.place("id"), table.path("id"));
+        if let Some(first) = taken.get(&id) {
+            report.fault(at, &path, format!("is already the id of {first}"));
+        }
+        taken.entry(id.clone()).or_insert_with(|| table.path.clone());
+        let provider = id.split_once('/').map_or("", |(provider, _)| provider);
+        let api = APIS.iter().any(|(api, _)| *api == provider);
+        if !providers.iter().any(|name| name == provider) && !api && !is_known(provider) {
+            let hint = did_you_mean(provider, providers.iter().map(String::as_str));
+            report.fault_with_hint(at, &path, "begins with the name of no provider", hint);
+        }
+        models.push(model(id, table, report));
+    }
+    models
+}
+
+fn model(id: String, table: &Table, report: &mut Report) -> ModelSettings {
+    let modalities = table.table("modalities");
+    let performance = table.table("performance");
+    let scores = table.table("quality_scores");
+    let score = |name: &str| scores.and_then(|scores| scores.number(name));
+    ModelSettings {
+        id,
+        upstream_model: table.text("upstream_model"),
+        name: table.text("name"),
+        description: table.text("description"),
+        category: table.texts("category"),
+        context_length: table.int("context_length"),
+        max_output_tokens: table.int("max_output_tokens"),
+        modalities_input: modalities.and_then(|table| table.texts("input")),
+        modalities_output: modalities.and_then(|table| table.texts("output")),
+        features: table.texts("features"),
+        license: table.text("license"),
+        pricing: table.table("pricing").map(|table| pricing(table, report)).unwrap_or_default(),
+        quality_scores: ["overall", "code", "math", "reasoning"].map(score),
+        latency_p50_ms: performance.and_then(|table| table.number("latency_p50_ms")),
+        latency_p99_ms: performance.and_then(|table| table.number("latency_p99_ms")),
+        availability: performance.and_then(|table| table.number("availability")),
+        embedding_dimensions: table
+            .list("embedding_dimensions")
+            .map(|list| list.iter().filter_map(|node| node.value.int()).collect()),
+        timeouts: table.table("timeouts").map(timeouts).unwrap_or_default(),
+    }
+}
+
+fn pricing(table: &Table, report: &mut Report) -> PricingSettings {
+    PricingSettings {
+        official_input_per_m: table.price("official_input_per_m"),
+        official_output_per_m: table.price("official_output_per_m"),
+        gateway_input_per_m: table.price("gateway_input_per_m"),
+        gateway_output_per_m: table.price("gateway_output_per_m"),
+        cached_input_per_m: table.price("cached_input_per_m"),
+        cache_write_per_m: table.price("cache_write_per_m"),
+        currency: table.text("currency"),
+        tiers: table.has("tiers").then(|| tiers(table, report)),
+    }
+}
+
+/// Tiers rise, so that each prompt length has one price.
+fn tiers(pricing: &Table, report: &mut Report) -> Vec<TierSettings> {
+    let mut tiers: Vec<TierSettings> = Vec::new();
+    for table in pricing.tables("tiers") {
+        let above = table.int("above_input_tokens").unwrap_or(0);
+        if tiers.last().is_some_and(|last| above > 0 && last.above_input_tokens >= above) {
+            let (at, path) = (table.place("above_input_tokens"), table.path("above_input_tokens"));
+            report.fault(at, &path, "is not more than that of the tier before");
+        }
+        tiers.push(TierSettings {
+            above_input_tokens: above,
+            official_input_per_m: table.price("official_input_per_m"),
+            official_output_per_m: table.price("official_output_per_m"),
+            gateway_input_per_m: table.price("gateway_input_per_m"),
+            gateway_output_per_m: table.price("gateway_output_per_m"),
+            cached_input_per_m: table.price("cached_input_per_m"),
+            cache_write_per_m: table.price("cache_write_per_m"),
+        });
+    }
+    tiers
+}
+
+/// Whether an alias leads to a model is the catalogue's to say; that it does not lead to itself is known here.
+pub(super) fn aliases(root: &Table, report: &mut Report) -> BTreeMap<String, String> {
+    let mut aliases = BTreeMap::new();
+    for (name, node) in root.map("aliases").unwrap_or_default() {
+        let Some(target) = node.value.text() else { continue };
+        if target == name {
+            report.fault(&node.at, &node.path, "stands for itself");
+        }
+        aliases.insert(name.clone(), target.to_owned());
+    }
+    aliases
+}

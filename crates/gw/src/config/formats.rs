@@ -1,0 +1,304 @@
+//! The shapes of strings. Each answer is a constant sentence: what was written is never repeated.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::schema::Format;
+
+/// What a check says.
+type Checked = Result<(), &'static str>;
+
+pub(super) static ANY: Format = Format { shape: "any text", check: any };
+pub(super) static LISTEN: Format = Format { shape: "host:port", check: listen };
+pub(super) static ORIGIN: Format = Format { shape: "\"*\" or scheme://host[:port]", check: origin };
+pub(super) static STORE_URL: Format = Format { shape: "sqlite:// or postgres:// URL", check: store_url };
+pub(super) static REDIS_URL: Format = Format { shape: "redis:// or rediss:// URL", check: redis_url };
+pub(super) static PROVIDER: Format = Format { shape: "letters a-z, digits, '_' and '-'", check: provider_name };
+pub(super) static BASE_URL: Format = Format { shape: "http:// or https:// URL", check: base_url };
+pub(super) static CREDENTIAL: Format = Format { shape: "a key", check: credential };
+pub(super) static HEADER: Format = Format { shape: "a header's name", check: header_name };
+pub(super) static HEADER_VALUE: Format = Format { shape: "a header's value", check: header_value };
+pub(super) static MODEL_ID: Format = Format { shape: "provider/model", check: model_id };
+pub(super) static WORD: Format = Format { shape: "a word without blanks", check: word };
+pub(super) static ALIAS: Format = Format { shape: "a bare model name", check: alias };
+pub(super) static PATTERN: Format =
+    Format { shape: "a model's id or name, or a beginning and '*'", check: pattern };
+pub(super) static LABEL: Format = Format { shape: "1 to 128 characters", check: label };
+pub(super) static CURRENCY: Format = Format { shape: "three capital letters", check: currency };
+
+/// Headers that belong to the connection or to the message's framing.
+const FRAMING: [&str; 11] = [
+    "host",
+    "content-length",
+    "content-encoding",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+];
+
+fn need(holds: bool, otherwise: &'static str) -> Checked {
+    if holds { Ok(()) } else { Err(otherwise) }
+}
+
+fn any(text: &str) -> Checked {
+    need(!text.chars().any(|c| c == '\0'), "contains a NUL character")
+}
+
+fn has_control(text: &str) -> bool {
+    text.chars().any(char::is_control)
+}
+
+fn listen(text: &str) -> Checked {
+    let (host, port) = text.rsplit_once(':').ok_or("is not host:port, as 127.0.0.1:4000")?;
+    port_number(port)?;
+    if let Some(inner) = host.strip_prefix('[') {
+        let inner = inner.strip_suffix(']').ok_or("has '[' without ']'")?;
+        return need(inner.parse::<Ipv6Addr>().is_ok(), "is not an IPv6 address between the brackets");
+    }
+    need(!host.is_empty(), "has no host; 0.0.0.0 stands for every address")?;
+    need(!host.contains(':'), "is an IPv6 address without brackets; write [::1]:4000")?;
+    host_name(host)
+}
+
+fn port_number(port: &str) -> Checked {
+    let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    need(digits && port.parse::<u16>().is_ok(), "has no port from 0 to 65535 at its end")
+}
+
+fn host_name(host: &str) -> Checked {
+    let known = host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
+    need(!host.is_empty() && host.len() <= 253 && known, "has a host that is neither a name nor an address")
+}
+
+/// Host, with or without a port.
+fn authority(text: &str) -> Result<Option<IpAddr>, &'static str> {
+    if let Some(rest) = text.strip_prefix('[') {
+        let (inner, port) = rest.split_once(']').ok_or("has '[' without ']'")?;
+        if !port.is_empty() {
+            port_number(port.strip_prefix(':').ok_or("has text between ']' and the path")?)?;
+        }
+        let address = inner.parse::<Ipv6Addr>().map_err(|_| "is not an IPv6 address between the brackets")?;
+        return Ok(Some(address.to_canonical()));
+    }
+    let host = match text.split_once(':') {
+        Some((host, port)) => {
+            port_number(port)?;
+            host
+        }
+        None => text,
+    };
+    host_name(host)?;
+    Ok(host.parse::<IpAddr>().ok())
+}
+
+fn origin(text: &str) -> Checked {
+    if text == "*" || text == "null" {
+        return Ok(());
+    }
+    let (scheme, rest) = text.split_once("://").ok_or("is not an origin; write scheme://host or \"*\"")?;
+    let named = scheme.starts_with(|c: char| c.is_ascii_lowercase())
+        && scheme.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'));
+    need(named, "has a scheme that is none, or not in small letters")?;
+    need(!rest.contains('/'), "has a path; an origin ends with its host or port")?;
+    authority(rest).map(drop)
+}
+
+fn store_url(text: &str) -> Checked {
+    let known = ["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
+    need(known, "is neither a sqlite:// nor a postgres:// URL")?;
+    need(!has_control(text), "contains a control character")
+}
+
+fn redis_url(text: &str) -> Checked {
+    let known = ["redis://", "rediss://", "redis+unix://", "unix://"].iter().any(|scheme| text.starts_with(scheme));
+    need(known, "is neither a redis:// nor a rediss:// URL")?;
+    need(!has_control(text), "contains a control character")
+}
+
+fn provider_name(text: &str) -> Checked {
+    let known = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'));
+    need(!text.is_empty() && text.len() <= 64 && known, "is not 1 to 64 of a-z, 0-9, '_' and '-'")
+}
+
+fn base_url(text: &str) -> Checked {
+    base_url_host(text).map(drop)
+}
+
+/// The host of a base URL when it is written as an address.
+pub(super) fn base_url_host(text: &str) -> Result<Option<IpAddr>, &'static str> {
+    let rest = ["http://", "https://"].iter().find_map(|scheme| {
+        text.get(..scheme.len()).filter(|start| start.eq_ignore_ascii_case(scheme))?;
+        text.get(scheme.len()..)
+    });
+    let rest = rest.ok_or("does not begin with http:// or https://")?;
+    need(rest.bytes().all(|b| b.is_ascii_graphic() && b != b'\\'), "holds a blank or a character no URL has")?;
+    need(!rest.contains('@'), "holds a user or password; write the key into api_key")?;
+    need(!rest.contains('?'), "holds a query")?;
+    need(!rest.contains('#'), "holds a fragment")?;
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    need(!path.split('/').any(|segment| matches!(segment, "." | "..")), "has '.' or '..' in its path")?;
+    let address = authority(host)?;
+    need(!address.is_some_and(is_link_local), "is a link-local address, where clouds keep their credentials")?;
+    Ok(address)
+}
+
+/// Where no provider may be. The connector checks the resolved address again; this only says it early.
+fn is_link_local(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    }
+}
+
+/// Whether only machines near this one can reach the address.
+pub(super) fn is_private(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.is_private() || v4.is_loopback() || v4.is_unspecified(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unspecified() || v6.is_unique_local(),
+    }
+}
+
+/// A key is sent in a header, whose ends are trimmed on the way.
+fn credential(text: &str) -> Checked {
+    need(!has_control(text), "contains a control character")?;
+    need(text.trim() == text, "begins or ends with a blank, which HTTP takes away")
+}
+
+fn header_name(text: &str) -> Checked {
+    let token = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+    need(!text.is_empty() && token, "is not the name of an HTTP header")?;
+    let framing = FRAMING.iter().any(|name| text.eq_ignore_ascii_case(name));
+    need(!framing, "is a header that the connection sets by itself")
+}
+
+fn header_value(text: &str) -> Checked {
+    need(!has_control(text), "contains a control character")
+}
+
+fn model_id(text: &str) -> Checked {
+    let (provider, name) = text.split_once('/').ok_or("has no '/'; an id is provider/model")?;
+    provider_name(provider).map_err(|_| "has no provider's name before its first '/'")?;
+    need(name.split('/').all(|segment| !segment.is_empty()), "has an empty part between slashes")?;
+    word(name)?;
+    let reserved = name.ends_with(":floor") || name.ends_with(":nitro");
+    need(!reserved, "ends in ':floor' or ':nitro', which choose a routing strategy")
+}
+
+fn word(text: &str) -> Checked {
+    let plain = !text.chars().any(|c| c.is_control() || c.is_whitespace());
+    need(!text.is_empty() && text.len() <= 256 && plain, "is not 1 to 256 characters without blanks")
+}
+
+fn alias(text: &str) -> Checked {
+    word(text)?;
+    need(!text.contains('/'), "has a '/'; an alias is a bare name")
+}
+
+fn pattern(text: &str) -> Checked {
+    word(text)?;
+    let stars = text.bytes().filter(|b| *b == b'*').count();
+    need(stars == 0 || (stars == 1 && text.ends_with('*')), "has a '*' that is not its last character")
+}
+
+fn label(text: &str) -> Checked {
+    need(!text.trim().is_empty(), "is blank")?;
+    need(text.chars().count() <= 128, "is longer than 128 characters")?;
+    need(!has_control(text), "contains a control character")
+}
+
+fn currency(text: &str) -> Checked {
+    let capitals = text.len() == 3 && text.bytes().all(|b| b.is_ascii_uppercase());
+    need(capitals, "is not a currency's code of three capital letters, as USD")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(format: &Format, good: &[&str], bad: &[&str]) {
+        for text in good {
+            assert_eq!((format.check)(text), Ok(()), "{text} should be {}", format.shape);
+        }
+        for text in bad {
+            assert!((format.check)(text).is_err(), "{text:?} should not be {}", format.shape);
+        }
+    }
+
+    #[test]
+    fn a_listener_is_a_host_and_a_port() {
+        let good = ["127.0.0.1:4000", "0.0.0.0:0", "[::]:80", "[::1]:65535", "localhost:1", "a.b-c:9"];
+        let bad = ["", "4000", ":4000", "a:", "a:65536", "a:-1", "a:+1", "::1:80", "[::1:80", "[x]:1", "a b:1", "http://a:1"];
+        check(&LISTEN, &good, &bad);
+    }
+
+    #[test]
+    fn a_base_url_is_plain() {
+        let good = [
+            "https://api.openai.com/v1",
+            "http://127.0.0.1:9000/v1/",
+            "HTTPS://x",
+            "http://[::1]:8080",
+            "http://vllm_1.svc:80/a/b",
+            "https://[fd00::1]/v1",
+        ];
+        let bad = [
+            "",
+            "api.openai.com",
+            "ftp://x",
+            "https://",
+            "https:///v1",
+            "https://u@x",
+            "https://u:p@x/v1",
+            "https://x/v1?a=b",
+            "https://x/#f",
+            "https://x:0x50/",
+            "https://x:99999",
+            "https://x/a b",
+            "https://x/a/../b",
+            "https://x\\@y",
+            "http://169.254.169.254/latest",
+            "http://[fe80::1]/",
+            "http://[::ffff:169.254.169.254]/",
+            "https://exämple.org",
+            "https://[::1",
+            "https://[::1]x/",
+        ];
+        check(&BASE_URL, &good, &bad);
+    }
+
+    #[test]
+    fn names_and_ids() {
+        check(&PROVIDER, &["acme", "a-b_c9", "0"], &["", "Acme", "a/b", "a.b", "é", &"a".repeat(65)]);
+        let bad = ["", "x", "/x", "x/", "a//b", "A/b", "a/b c", "a/b/", "a/b:floor", "a/b:nitro", "a/b\n"];
+        check(&MODEL_ID, &["a/b", "together/meta-llama/x", "ollama/llama3:8b", "a/é"], &bad);
+        check(&ALIAS, &["gpt-4o", "llama3:8b"], &["", "a/b", "a b"]);
+        check(&PATTERN, &["acme/*", "*", "acme/fast", "gpt-4o", "acme/f*"], &["", "*/x", "a*b", "**"]);
+        check(&CURRENCY, &["USD", "EUR"], &["", "usd", "US", "USDT", "€"]);
+        check(&LABEL, &["ci", "My key"], &["", " ", "a\nb", &"x".repeat(129)]);
+    }
+
+    #[test]
+    fn headers_origins_and_urls() {
+        check(&HEADER, &["x-team", "Authorization", "X_1"], &["", "a b", "a:", "Host", "content-length", "é"]);
+        check(&HEADER_VALUE, &["search", "Bearer x"], &["a\r\nb: c", "\0"]);
+        let bad = ["", "example.org", "https://a/", "https://a/b", "https://", "HTTPS://a", "https://a:x"];
+        check(&ORIGIN, &["*", "null", "https://a.b", "http://localhost:3000", "tauri://localhost"], &bad);
+        check(&STORE_URL, &["sqlite:///a.db", "sqlite::memory:", "postgres://u:p@h/d"], &["", "mysql://x", "/a.db"]);
+        check(&REDIS_URL, &["redis://h:1/0", "rediss://h"], &["", "h:6379", "http://h"]);
+        check(&CREDENTIAL, &["My API Key", "sk-1", "ü"], &[" x", "x ", "a\nb"]);
+    }
+
+    #[test]
+    fn private_addresses_are_told_from_public_ones() {
+        for private in ["127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fd00::1", "0.0.0.0", "::ffff:10.0.0.1"] {
+            assert!(is_private(private.parse().unwrap()), "{private}");
+        }
+        for public in ["8.8.8.8", "2001:4860:4860::8888"] {
+            assert!(!is_private(public.parse().unwrap()), "{public}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `MODEL_GATEWAY_<SECTION>__<KEY>`: single values from the environment, over those of the file.
+
+use std::borrow::Cow;
+
+use toml::de::DeValue;
+
+use super::nearest::did_you_mean;
+use super::place::At;
+use super::schema::{Key, Kind, Section};
+use super::tables::{FROM_ENVIRONMENT, ROOT};
+use super::tree::{Checked, Node, Table};
+use super::walk::{Lookup, Walker, join};
+
+/// What all names of ours begin with.
+const PREFIX: &str = "MODEL_GATEWAY_";
+
+/// Sets what the environment sets; `names` are all variables that are set.
+pub(super) fn apply(walker: &mut Walker<'_>, env: Lookup<'_>, names: &[String], root: &mut Table) {
+    // What the environment holds is the value: it is not looked through for references.
+    let references = walker.env.take();
+    for (parent, section, key) in overlays() {
+        let name = variable(parent.name, key.name);
+        if let Some(text) = env(&name) {
+            set(walker, root, parent, section, key, &text, name);
+        }
+    }
+    walker.env = references;
+    let known: Vec<String> = overlays().map(|(parent, _, key)| variable(parent.name, key.name)).collect();
+    for name in names.iter().filter(|name| is_overlay(name) && !known.contains(name)) {
+        let hint = did_you_mean(name, known.iter().map(String::as_str));
+        let at = At::Variable(name.clone());
+        walker.report.fault_with_hint(&at, "", "sets no key that the environment can set", hint);
+    }
+}
+
+/// Every section, with its schema, and every key of it that a variable can hold.
+pub(super) fn overlays() -> impl Iterator<Item = (&'static Key, &'static Section, &'static Key)> {
+    FROM_ENVIRONMENT.iter().filter_map(|name| ROOT.key(name)).flat_map(|parent| {
+        let section = match parent.kind {
+            Kind::Table(section) => Some(section),
+            _ => None,
+        };
+        section.into_iter().flat_map(move |section| {
+            let scalars = section.keys.iter().filter(|key| key.kind.is_scalar());
+            scalars.map(move |key| (parent, section, key))
+        })
+    })
+}
+
+/// The variable of a key.
+pub(super) fn variable(section: &str, key: &str) -> String {
+    format!("{PREFIX}{}__{}", section.to_ascii_uppercase(), key.to_ascii_uppercase())
+}
+
+/// Whether a variable is meant for a section of the file.
+fn is_overlay(name: &str) -> bool {
+    name.strip_prefix(PREFIX).is_some_and(|rest| rest.contains("__"))
+}
+
+fn set(
+    walker: &mut Walker<'_>,
+    root: &mut Table,
+    parent: &'static Key,
+    section: &'static Section,
+    key: &'static Key,
+    text: &str,
+    name: String,
+) {
+    let at = At::Variable(name);
+    let node = walker.key(key, &value(&key.kind, text), at.clone(), join(parent.name, key.name));
+    if !root.written.contains(&parent.name) {
+        root.written.push(parent.name);
+    }
+    let table = root.nodes.entry(parent.name).or_insert_with(|| Node {
+        at,
+        path: parent.name.to_owned(),
+        value: Checked::Table(Table::empty(section, parent.name)),
+    });
+    if let Checked::Table(table) = &mut table.value {
+        table.written.push(key.name);
+        if let Some(node) = node {
+            table.nodes.insert(key.name, node);
+        }
+    }
+}
+
+/// A variable's text as TOML would hold it: bare for numbers and switches, quoted for the rest.
+fn value<'a>(kind: &Kind, text: &'a str) -> DeValue<'a> {
+    let bare = matches!(kind, Kind::Bool | Kind::Int { .. } | Kind::Number { .. } | Kind::Price);
+    match DeValue::parse(text.trim()) {
+        Ok(value) if bare && !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_)) => value.into_inner(),
+        _ => DeValue::String(Cow::Borrowed(text)),
+    }
+}

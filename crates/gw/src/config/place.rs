@@ -1,0 +1,154 @@
+//! Where in the configuration something is said, and the two things said about it: problems and later features.
+
+use std::fmt;
+
+/// A setting that cannot be used as it is written. Never carries a value, so never a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub place: Place,
+    /// The key, as in `providers[0].base_url`; empty when the text is not TOML.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub hint: Option<String>,
+}
+
+/// A setting that is right, of a feature that this version does not have: `serve` refuses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Later {
+    /// Where.
+    pub place: Place,
+    /// The key.
+    pub path: String,
+    /// What is missing, in a sentence.
+    pub sentence: String,
+}
+
+/// A spot in the file, or an environment variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file as it was named, or the variable's name.
+    pub source: String,
+    /// From 1; 0 when the source as a whole is meant.
+    pub line: usize,
+    /// From 1, in characters; 0 when the source as a whole is meant.
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)?;
+        if self.line > 0 {
+            write!(f, ":{}:{}", self.line, self.column)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.place)?;
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Later {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.place, self.path, self.sentence)
+    }
+}
+
+/// The place of something that was read, before it is turned into a line and a column.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum At {
+    /// The source as a whole.
+    Whole,
+    /// Bytes from the start of the text.
+    Offset(usize),
+    /// An environment variable.
+    Variable(String),
+}
+
+/// Collects what is found, in any order.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    faults: Vec<(At, Problem)>,
+    later: Vec<(At, Later)>,
+}
+
+impl Report {
+    /// Notes a problem.
+    pub(super) fn fault(&mut self, at: &At, path: &str, message: impl Into<String>) {
+        self.fault_with_hint(at, path, message, None);
+    }
+
+    /// Notes a problem and, where there is one, its remedy.
+    pub(super) fn fault_with_hint(
+        &mut self,
+        at: &At,
+        path: &str,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) {
+        let problem = Problem { place: nowhere(), path: path.to_owned(), message: message.into(), hint };
+        self.faults.push((at.clone(), problem));
+    }
+
+    /// Notes a feature of a later version.
+    pub(super) fn later(&mut self, at: &At, path: &str, sentence: impl Into<String>) {
+        let later = Later { place: nowhere(), path: path.to_owned(), sentence: sentence.into() };
+        self.later.push((at.clone(), later));
+    }
+
+    /// Drops the problems that are not wholly before this spot.
+    pub(super) fn keep_before(&mut self, offset: usize) {
+        self.faults.retain(|(at, _)| *at < At::Offset(offset));
+    }
+
+    /// Everything by position, with lines and columns; what the environment says comes last.
+    pub(super) fn finish(self, text: &str, source: &str) -> (Vec<Problem>, Vec<Later>) {
+        let Self { mut faults, mut later } = self;
+        faults.sort_by(|a, b| a.0.cmp(&b.0));
+        later.sort_by(|a, b| a.0.cmp(&b.0));
+        let faults =
+            faults.into_iter().map(|(at, p)| Problem { place: locate(&at, text, source), ..p }).collect();
+        let later = later.into_iter().map(|(at, l)| Later { place: locate(&at, text, source), ..l }).collect();
+        (faults, later)
+    }
+}
+
+/// Stands in until [`Report::finish`] knows the text.
+fn nowhere() -> Place {
+    Place { source: String::new(), line: 0, column: 0 }
+}
+
+/// Lines are counted by line feeds, columns by characters, both from 1.
+fn locate(at: &At, text: &str, source: &str) -> Place {
+    let offset = match at {
+        At::Whole => return Place { source: source.to_owned(), line: 0, column: 0 },
+        At::Variable(name) => return Place { source: name.clone(), line: 0, column: 0 },
+        At::Offset(offset) => *offset,
+    };
+    let mut line = 1;
+    let mut column = 1;
+    for (index, character) in text.char_indices() {
+        if index >= offset {
+            break;
+        }
+        match character {
+            '\n' => (line, column) = (line + 1, 1),
+            '\u{feff}' if index == 0 => {}
+            _ => column += 1,
+        }
+    }
+    Place { source: source.to_owned(), line, column }
+}

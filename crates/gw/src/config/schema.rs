@@ -1,0 +1,143 @@
+//! What a key of gateway.toml may hold: the types of which [`super::tables`] is written.
+
+/// A table of gateway.toml.
+#[derive(Debug)]
+pub(super) struct Section {
+    /// One or two sentences for the reference.
+    pub(super) doc: &'static str,
+    /// Its keys in the order of the reference.
+    pub(super) keys: &'static [Key],
+}
+
+/// One key.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) required: bool,
+    /// As TOML, or in words; empty = nothing.
+    pub(super) default: &'static str,
+    pub(super) doc: &'static str,
+    pub(super) stage: Stage,
+}
+
+/// What a value may be.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Bool,
+    Int { min: i64, max: i64 },
+    Number { min: f64, max: f64 },
+    /// An exact decimal, not negative.
+    Price,
+    Text(&'static Format),
+    /// A string or `{ file = "path" }`; never shown.
+    Secret(&'static Format),
+    /// A path, relative to the file it stands in.
+    Path,
+    /// One of some words; each with its other spellings.
+    Choice(&'static [(&'static str, &'static [&'static str])]),
+    /// A date and time with an offset.
+    Time,
+    /// A list without or with a least length.
+    List { of: &'static Kind, min: usize },
+    /// Free keys.
+    Map { key: &'static Format, of: &'static Kind },
+    Table(&'static Section),
+    /// `[[name]]`
+    Tables(&'static Section),
+    Either(&'static Kind, &'static Kind),
+}
+
+/// The shape of a string.
+#[derive(Debug)]
+pub(super) struct Format {
+    /// In words, after "a string: ".
+    pub(super) shape: &'static str,
+    /// What is wrong with a text. The answer is a constant, so that it cannot hold what was written.
+    pub(super) check: fn(&str) -> Result<(), &'static str>,
+}
+
+/// Whether this version does what the key says.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stage {
+    Built,
+    /// Not yet; the sentence says what is missing.
+    Later(&'static str),
+    /// Not yet, but for this value.
+    LaterUnless(&'static str, &'static str),
+}
+
+/// An optional key.
+pub(super) const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
+    Key { name, kind, required: false, default, doc, stage: Stage::Built }
+}
+
+/// A key without which its table means nothing.
+pub(super) const fn required(name: &'static str, kind: Kind, doc: &'static str) -> Key {
+    Key { name, kind, required: true, default: "", doc, stage: Stage::Built }
+}
+
+impl Key {
+    /// The same key, of a feature that is not built.
+    pub(super) const fn later(self, sentence: &'static str) -> Self {
+        Self { stage: Stage::Later(sentence), ..self }
+    }
+
+    /// The same key, built for one value only.
+    pub(super) const fn later_unless(self, built: &'static str, sentence: &'static str) -> Self {
+        Self { stage: Stage::LaterUnless(built, sentence), ..self }
+    }
+}
+
+impl Section {
+    /// The key of this name.
+    pub(super) fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+
+    /// All names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.keys.iter().map(|key| key.name)
+    }
+}
+
+impl Kind {
+    /// Whether an environment variable can hold it.
+    pub(super) fn is_scalar(&self) -> bool {
+        match self {
+            Self::Bool
+            | Self::Int { .. }
+            | Self::Number { .. }
+            | Self::Price
+            | Self::Text(_)
+            | Self::Secret(_)
+            | Self::Path
+            | Self::Choice(_)
+            | Self::Time => true,
+            Self::List { .. } | Self::Map { .. } | Self::Table(_) | Self::Tables(_) | Self::Either(..) => false,
+        }
+    }
+
+    /// In words: what is expected.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Bool => "true or false".to_owned(),
+            Self::Int { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Number { min, max } => format!("a number from {min} to {max}"),
+            Self::Price => "a decimal number, not negative".to_owned(),
+            Self::Text(format) => format!("a string: {}", format.shape),
+            Self::Secret(format) => format!("a string ({}) or {{ file = \"path\" }}", format.shape),
+            Self::Path => "a string: a path, relative to the configuration file".to_owned(),
+            Self::Choice(words) => {
+                let words: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+                format!("one of {}", words.join(", "))
+            }
+            Self::Time => "a date and time with an offset, as 2027-01-01T00:00:00Z".to_owned(),
+            Self::List { of, .. } => format!("a list, each {}", of.describe()),
+            Self::Map { key, of } => format!("a table of {} = {}", key.shape, of.describe()),
+            Self::Table(_) => "a table".to_owned(),
+            Self::Tables(_) => "a list of tables".to_owned(),
+            Self::Either(one, other) => format!("{}, or {}", one.describe(), other.describe()),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The configuration after [`super::walk`]: every value has its type, its place and its path.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gw_wire::money::Price;
+use secrecy::SecretString;
+
+use super::place::At;
+use super::schema::Section;
+
+/// A value that passed its checks.
+#[derive(Debug)]
+pub(super) enum Checked {
+    Bool(bool),
+    Int(i64),
+    Number(f64),
+    Price(Price),
+    Text(String),
+    Secret(SecretString),
+    Path(PathBuf),
+    Choice(&'static str),
+    /// Unix seconds.
+    Time(i64),
+    List(Vec<Node>),
+    Map(Vec<(String, Node)>),
+    Table(Table),
+}
+
+/// A value and where it is written.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) at: At,
+    pub(super) path: String,
+    pub(super) value: Checked,
+}
+
+/// A table without the values that had a problem.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) at: At,
+    pub(super) path: String,
+    pub(super) section: &'static Section,
+    pub(super) nodes: BTreeMap<&'static str, Node>,
+    /// Keys that are written, whether their value is right or not.
+    pub(super) written: Vec<&'static str>,
+}
+
+impl Table {
+    /// A table in which nothing is set.
+    pub(super) fn empty(section: &'static Section, path: &str) -> Self {
+        Self { at: At::Whole, path: path.to_owned(), section, nodes: BTreeMap::new(), written: Vec::new() }
+    }
+
+    /// The value of a key, when it is set and right.
+    pub(super) fn node(&self, key: &str) -> Option<&Node> {
+        debug_assert!(self.section.key(key).is_some(), "{}.{key} is in no table of the schema", self.path);
+        self.nodes.get(key)
+    }
+
+    /// Whether the key is written, right or wrong.
+    pub(super) fn has(&self, key: &str) -> bool {
+        debug_assert!(self.section.key(key).is_some(), "{}.{key} is in no table of the schema", self.path);
+        self.written.contains(&key)
+    }
+
+    /// Where a key is written, or else the table.
+    pub(super) fn place(&self, key: &str) -> &At {
+        self.node(key).map_or(&self.at, |node| &node.at)
+    }
+
+    /// The path of a key.
+    pub(super) fn path(&self, key: &str) -> String {
+        super::walk::join(&self.path, key)
+    }
+
+    pub(super) fn bool(&self, key: &str) -> Option<bool> {
+        match self.node(key)?.value {
+            Checked::Bool(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// An integer of whatever size the reader wants; the schema's bounds keep it in range.
+    pub(super) fn int<T: TryFrom<i64>>(&self, key: &str) -> Option<T> {
+        self.node(key)?.value.int()
+    }
+
+    pub(super) fn millis(&self, key: &str) -> Option<Duration> {
+        self.int(key).map(Duration::from_millis)
+    }
+
+    pub(super) fn seconds(&self, key: &str) -> Option<Duration> {
+        self.int(key).map(Duration::from_secs)
+    }
+
+    pub(super) fn number(&self, key: &str) -> Option<f64> {
+        match self.node(key)?.value {
+            Checked::Number(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn price(&self, key: &str) -> Option<Price> {
+        match self.node(key)?.value {
+            Checked::Price(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn text(&self, key: &str) -> Option<String> {
+        self.node(key)?.value.text().map(str::to_owned)
+    }
+
+    pub(super) fn secret(&self, key: &str) -> Option<&SecretString> {
+        match &self.node(key)?.value {
+            Checked::Secret(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn file(&self, key: &str) -> Option<PathBuf> {
+        match &self.node(key)?.value {
+            Checked::Path(value) => Some(value.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn choice(&self, key: &str) -> Option<&'static str> {
+        match self.node(key)?.value {
+            Checked::Choice(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn time(&self, key: &str) -> Option<i64> {
+        match self.node(key)?.value {
+            Checked::Time(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn list(&self, key: &str) -> Option<&[Node]> {
+        match &self.node(key)?.value {
+            Checked::List(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// A list of words.
+    pub(super) fn texts(&self, key: &str) -> Option<Vec<String>> {
+        Some(self.list(key)?.iter().filter_map(|node| node.value.text().map(str::to_owned)).collect())
+    }
+
+    /// The tables of `[[key]]`.
+    pub(super) fn tables(&self, key: &str) -> impl Iterator<Item = &Self> {
+        self.list(key).unwrap_or_default().iter().filter_map(|node| match &node.value {
+            Checked::Table(table) => Some(table),
+            _ => None,
+        })
+    }
+
+    pub(super) fn table(&self, key: &str) -> Option<&Self> {
+        match &self.node(key)?.value {
+            Checked::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    pub(super) fn map(&self, key: &str) -> Option<&[(String, Node)]> {
+        match &self.node(key)?.value {
+            Checked::Map(entries) => Some(entries),
+            _ => None,
+        }
+    }
+}
+
+impl Checked {
+    pub(super) fn int<T: TryFrom<i64>>(&self) -> Option<T> {
+        match self {
+            Self::Int(value) => T::try_from(*value).ok(),
+            _ => None,
+        }
+    }
+
+    /// A text or a word of a choice.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(value) => Some(value),
+            Self::Choice(value) => Some(value),
+            _ => None,
+        }
+    }
+}

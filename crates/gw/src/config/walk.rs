@@ -1,0 +1,265 @@
+//! Checks a parsed file against the schema, key by key, and collects everything that is wrong with it.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::interpolate::interpolate;
+use super::nearest::did_you_mean;
+use super::place::{At, Report};
+use super::scalar::{self, Wrong};
+use super::schema::{Format, Key, Kind, Section, Stage};
+use super::secret;
+use super::tables::ROOT;
+use super::tree::{Checked, Node, Table};
+
+/// Reads the environment.
+pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// One pass over a file.
+pub(super) struct Walker<'a> {
+    /// For `${NAME}`; None = a `$` is a `$`.
+    pub(super) env: Option<Lookup<'a>>,
+    /// Relative paths begin here.
+    pub(super) directory: &'a Path,
+    /// What was found.
+    pub(super) report: Report,
+}
+
+impl Walker<'_> {
+    /// Checks a table and all below it.
+    pub(super) fn table(
+        &mut self,
+        section: &'static Section,
+        written: &DeTable<'_>,
+        at: At,
+        path: &str,
+    ) -> Table {
+        let mut table = Table { at, ..Table::empty(section, path) };
+        for (name, value) in written {
+            let path = join(path, name.get_ref());
+            let Some(key) = section.key(name.get_ref()) else {
+                self.unknown(section, name.get_ref(), &At::Offset(name.span().start), &path);
+                continue;
+            };
+            table.written.push(key.name);
+            // A section begins at its name; any other value begins where it stands.
+            let start = match value.get_ref() {
+                DeValue::Table(_) => name.span().start,
+                _ => value.span().start,
+            };
+            if let Some(node) = self.key(key, value.get_ref(), At::Offset(start), path) {
+                table.nodes.insert(key.name, node);
+            }
+        }
+        for key in section.keys.iter().filter(|key| key.required && !table.written.contains(&key.name)) {
+            self.report.fault(&table.at, &join(path, key.name), "is missing");
+        }
+        table
+    }
+
+    /// Checks the value of a known key, and notes it when its feature is not built.
+    pub(super) fn key(
+        &mut self,
+        key: &'static Key,
+        value: &DeValue<'_>,
+        at: At,
+        path: String,
+    ) -> Option<Node> {
+        let value = self.value(&key.kind, value, &at, &path)?;
+        match key.stage {
+            Stage::Built => {}
+            Stage::Later(sentence) => self.report.later(&at, &path, sentence),
+            Stage::LaterUnless(built, sentence) => {
+                let same = match &value {
+                    Checked::Bool(value) => value.to_string() == built,
+                    other => other.text() == Some(built),
+                };
+                if !same {
+                    self.report.later(&at, &path, sentence);
+                }
+            }
+        }
+        Some(Node { at, path, value })
+    }
+
+    /// Checks one value; None when it has a problem, which is then noted.
+    fn value(
+        &mut self,
+        kind: &'static Kind,
+        value: &DeValue<'_>,
+        at: &At,
+        path: &str,
+    ) -> Option<Checked> {
+        let checked = match (kind, value) {
+            (Kind::Table(section), DeValue::Table(table)) => {
+                Ok(Checked::Table(self.table(section, table, at.clone(), path)))
+            }
+            (Kind::Tables(section), DeValue::Array(tables)) => {
+                Ok(Checked::List(self.tables(section, tables, path)))
+            }
+            (Kind::List { of, min }, DeValue::Array(values)) => return self.list(of, *min, values, at, path),
+            (Kind::Map { key, of }, DeValue::Table(entries)) => {
+                Ok(Checked::Map(self.map(key, of, entries, path)))
+            }
+            (Kind::Either(one, other), _) => {
+                match [one, other].into_iter().find(|kind| fits(kind, value)) {
+                    Some(kind) => return self.value(kind, value, at, path),
+                    None => Err(scalar::mistyped(kind, value)),
+                }
+            }
+            (Kind::Secret(format), DeValue::String(text)) => {
+                let text = self.resolved(text, at, path)?;
+                secret::checked(&text, format).map(Checked::Secret)
+            }
+            (Kind::Secret(format), DeValue::Table(file)) => return self.secret_file(format, file, at, path),
+            (Kind::Text(_) | Kind::Choice(_) | Kind::Path | Kind::Time, DeValue::String(text)) => {
+                let text = self.resolved(text, at, path)?;
+                scalar::from_text(kind, &text, self.directory)
+            }
+            (kind, value) => scalar::from_value(kind, value),
+        };
+        match checked {
+            Ok(checked) => Some(checked),
+            Err(Wrong { message, hint }) => {
+                self.report.fault_with_hint(at, path, message, hint);
+                None
+            }
+        }
+    }
+
+    /// `[[path]]`
+    fn tables(&mut self, section: &'static Section, tables: &DeArray<'_>, path: &str) -> Vec<Node> {
+        let mut nodes = Vec::new();
+        for (index, table) in tables.iter().enumerate() {
+            let at = At::Offset(table.span().start);
+            let path = format!("{path}[{index}]");
+            match table.get_ref() {
+                DeValue::Table(table) => {
+                    let value = Checked::Table(self.table(section, table, at.clone(), &path));
+                    nodes.push(Node { at, path, value });
+                }
+                _ => self.report.fault(&at, &path, "expected a table"),
+            }
+        }
+        nodes
+    }
+
+    fn list(
+        &mut self,
+        of: &'static Kind,
+        min: usize,
+        values: &DeArray<'_>,
+        at: &At,
+        path: &str,
+    ) -> Option<Checked> {
+        if values.len() < min {
+            self.report.fault_with_hint(at, path, "is empty", Some("leave the key out instead".to_owned()));
+            return None;
+        }
+        let mut nodes = Vec::new();
+        for (index, value) in values.iter().enumerate() {
+            let at = At::Offset(value.span().start);
+            let path = format!("{path}[{index}]");
+            if let Some(value) = self.value(of, value.get_ref(), &at, &path) {
+                nodes.push(Node { at, path, value });
+            }
+        }
+        Some(Checked::List(nodes))
+    }
+
+    /// Keys of the writer's choice.
+    fn map(
+        &mut self,
+        names: &Format,
+        of: &'static Kind,
+        entries: &DeTable<'_>,
+        path: &str,
+    ) -> Vec<(String, Node)> {
+        let mut nodes = Vec::new();
+        for (name, value) in entries {
+            let path = join(path, name.get_ref());
+            if let Err(message) = (names.check)(name.get_ref()) {
+                self.report.fault(&At::Offset(name.span().start), &path, message);
+                continue;
+            }
+            let at = At::Offset(value.span().start);
+            if let Some(value) = self.value(of, value.get_ref(), &at, &path) {
+                nodes.push((name.get_ref().to_string(), Node { at, path, value }));
+            }
+        }
+        nodes
+    }
+
+    /// `{ file = "path" }`
+    fn secret_file(
+        &mut self,
+        format: &Format,
+        file: &DeTable<'_>,
+        at: &At,
+        path: &str,
+    ) -> Option<Checked> {
+        let table = self.table(&secret::FILE, file, at.clone(), path);
+        let file = table.file("file")?;
+        match secret::read(&file).and_then(|text| secret::checked(&text, format)) {
+            Ok(secret) => Some(Checked::Secret(secret)),
+            Err(Wrong { message, hint }) => {
+                self.report.fault_with_hint(table.place("file"), &table.path("file"), message, hint);
+                None
+            }
+        }
+    }
+
+    /// A string with its references replaced.
+    fn resolved<'t>(&mut self, text: &'t str, at: &At, path: &str) -> Option<Cow<'t, str>> {
+        let Some(env) = self.env else { return Some(Cow::Borrowed(text)) };
+        match interpolate(text, env) {
+            Ok(text) => Some(text),
+            Err(problems) => {
+                for problem in problems {
+                    self.report.fault_with_hint(at, path, problem.message, Some(problem.hint.to_owned()));
+                }
+                None
+            }
+        }
+    }
+
+    fn unknown(&mut self, section: &'static Section, name: &str, at: &At, path: &str) {
+        let hint = did_you_mean(name, section.names()).or_else(|| belongs_elsewhere(name)).unwrap_or_else(|| {
+            let known: Vec<&str> = section.names().collect();
+            format!("known here: {}", known.join(", "))
+        });
+        self.report.fault_with_hint(at, path, "unknown key", Some(hint));
+    }
+}
+
+/// Whether a value has the type of this kind, so that [`Kind::Either`] can choose.
+fn fits(kind: &Kind, value: &DeValue<'_>) -> bool {
+    match (kind, value) {
+        (Kind::Secret(_), DeValue::Table(table)) => table.contains_key("file"),
+        (Kind::Secret(_) | Kind::Choice(_) | Kind::Text(_), DeValue::String(_))
+        | (Kind::Int { .. }, DeValue::Integer(_))
+        | (Kind::Table(_), DeValue::Table(_)) => true,
+        _ => false,
+    }
+}
+
+/// The section in which a misplaced key would be right.
+fn belongs_elsewhere(name: &str) -> Option<String> {
+    ROOT.keys.iter().find_map(|parent| {
+        let (section, shown) = match parent.kind {
+            Kind::Table(section) => (section, format!("[{}]", parent.name)),
+            Kind::Tables(section) => (section, format!("[[{}]]", parent.name)),
+            _ => return None,
+        };
+        section.key(name).map(|_| format!("'{name}' belongs in {shown}"))
+    })
+}
+
+/// `path.key`, quoted where TOML would quote it.
+pub(super) fn join(path: &str, key: &str) -> String {
+    let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    let key = if bare { Cow::Borrowed(key) } else { Cow::Owned(format!("\"{}\"", key.escape_debug())) };
+    if path.is_empty() { key.into_owned() } else { format!("{path}.{key}") }
+}

@@ -1,0 +1,116 @@
+//! The keys of the first start: made once, shown once.
+
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gw_store::{NewKey, Role, Store, StoredKey};
+
+/// Keys that were just made.
+#[derive(Debug)]
+pub struct FirstKeys {
+    admin: NewKey,
+    inference: NewKey,
+}
+
+/// Makes an admin and an inference key when neither the configuration nor the store has ever had one. Of several
+/// programs that start at once on one store, one makes them.
+///
+/// # Errors
+/// When the store cannot keep them.
+pub async fn make_keys(store: &Store, configured: bool, now: i64) -> gw_store::Result<Option<FirstKeys>> {
+    if configured {
+        return Ok(None);
+    }
+    let keys = FirstKeys { admin: NewKey::generate()?, inference: NewKey::generate()? };
+    let stored = [
+        keys.admin.stored("admin", Role::Admin, now),
+        keys.inference.stored("inference", Role::Inference, now),
+    ];
+    Ok(store.insert_first_keys(&stored).await?.then_some(keys))
+}
+
+/// Whether one of these keys would be let in.
+#[must_use]
+pub fn any_usable(keys: &[StoredKey], now: i64) -> bool {
+    keys.iter().any(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|at| at > now))
+}
+
+/// Unix seconds.
+#[must_use]
+pub fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+impl FirstKeys {
+    /// What is printed, once: the keys, and a command to paste.
+    #[must_use]
+    pub fn welcome(&self, address: SocketAddr, model: Option<&str>) -> String {
+        let mut text = format!(
+            "\nFirst start: two keys were made. They are shown now and never again; only their hashes are kept.\n\n  \
+             admin      {}\n  inference  {}\n",
+            self.admin.expose(),
+            self.inference.expose()
+        );
+        let Some(model) = model else { return text };
+        // A model's name comes from a file: quotes in it must not end the shell's or the JSON's.
+        let body = serde_json::json!({"model": model, "messages": [{"role": "user", "content": "Hello"}]});
+        let body = body.to_string().replace('\'', "'\\''");
+        text += &format!(
+            "\nTry it:\n\n  curl http://{address}/v1/chat/completions \\\n    \
+             -H 'Authorization: Bearer {}' \\\n    -H 'Content-Type: application/json' \\\n    -d '{body}'\n\n",
+            self.inference.expose()
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn store(directory: &tempfile::TempDir) -> Store {
+        Store::open(&directory.path().join("gateway.db")).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_second_start_makes_no_other_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = make_keys(&store(&directory).await, false, 1).await.unwrap().unwrap();
+        assert!(make_keys(&store(&directory).await, false, 2).await.unwrap().is_none());
+        let kept = store(&directory).await.keys().await.unwrap();
+        let ids: Vec<_> = kept.iter().map(|key| (key.id.as_str(), key.role)).collect();
+        assert_eq!(ids, [(first.admin.id(), Role::Admin), (first.inference.id(), Role::Inference)]);
+        assert_eq!(kept[1].hash, gw_store::keys::hash(first.inference.expose()));
+    }
+
+    #[tokio::test]
+    async fn configured_keys_are_enough() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = store(&directory).await;
+        assert!(make_keys(&store, true, 1).await.unwrap().is_none());
+        assert!(store.keys().await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_welcome_shows_both_keys_and_a_command_to_paste() {
+        let directory = tempfile::tempdir().unwrap();
+        let keys = make_keys(&store(&directory).await, false, 1).await.unwrap().unwrap();
+        let text = keys.welcome("127.0.0.1:4321".parse().unwrap(), Some("odd/it's"));
+        assert!(text.contains(keys.admin.expose()) && text.contains(keys.inference.expose()));
+        assert!(text.contains("curl http://127.0.0.1:4321/v1/chat/completions"), "{text}");
+        assert!(text.contains(r#""model":"odd/it'\''s""#), "{text}");
+        assert!(!keys.welcome("127.0.0.1:1".parse().unwrap(), None).contains("curl"));
+        assert!(!format!("{keys:?}").contains(&keys.admin.expose()[12..]));
+    }
+
+    #[test]
+    fn revoked_and_expired_keys_are_not_usable() {
+        let key = NewKey::generate().unwrap().stored("k", Role::Inference, 1);
+        assert!(any_usable(std::slice::from_ref(&key), 10));
+        assert!(any_usable(&[StoredKey { expires_at: Some(11), ..key.clone() }], 10));
+        assert!(!any_usable(&[StoredKey { expires_at: Some(10), ..key.clone() }], 10));
+        assert!(!any_usable(&[StoredKey { revoked_at: Some(1), ..key }], 10));
+        assert!(!any_usable(&[], 10));
+    }
+}

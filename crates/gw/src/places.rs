@@ -1,0 +1,127 @@
+//! Where things are: the configuration file and the data directory. The only reader of the environment besides the
+//! command line and the configuration's `${NAME}`.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::path::{Path, PathBuf};
+
+/// The file that is taken when none is named.
+const HERE: &str = "gateway.toml";
+
+/// The configuration file: the one named, else the one in the current directory, else none.
+#[must_use]
+pub fn config_file(named: Option<&Path>) -> Option<PathBuf> {
+    // An empty variable is an unset one, as in most programs.
+    named
+        .filter(|path| !path.as_os_str().is_empty())
+        .map(Path::to_owned)
+        .or_else(|| Path::new(HERE).exists().then(|| PathBuf::from(HERE)))
+}
+
+/// The data directory, made if it is missing and then readable by its owner alone.
+///
+/// # Errors
+/// One line that says what to set, or why the directory cannot be made.
+pub fn data_dir(configured: Option<&Path>) -> Result<PathBuf, String> {
+    let found = choose(configured, |name| env::var_os(name), Path::new("/data"))
+        .ok_or("there is no place for data: set server.data_dir or MODEL_GATEWAY_DATA_DIR")?;
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(&found).map_err(|error| format!("data directory {}: {error}", found.display()))?;
+    Ok(found)
+}
+
+fn choose(
+    configured: Option<&Path>,
+    variable: impl Fn(&str) -> Option<OsString>,
+    volume: &Path,
+) -> Option<PathBuf> {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    // The base directory specification: a relative path there is to be ignored.
+    let absolute = |name: &str| set(name).filter(|path| path.is_absolute());
+    configured
+        .map(Path::to_owned)
+        .or_else(|| set("MODEL_GATEWAY_DATA_DIR"))
+        .or_else(|| is_writable_mount(volume).then(|| volume.to_owned()))
+        .or_else(|| absolute("XDG_DATA_HOME").map(|path| path.join("model-gateway")))
+        .or_else(|| absolute("HOME").map(|path| path.join(".local/share/model-gateway")))
+}
+
+/// Whether this is a directory on a file system of its own (a container's volume) in which files can be made.
+fn is_writable_mount(path: &Path) -> bool {
+    #[cfg(unix)]
+    fn device(path: &Path) -> Option<u64> {
+        fs::metadata(path).ok().filter(fs::Metadata::is_dir).map(|found| std::os::unix::fs::MetadataExt::dev(&found))
+    }
+    #[cfg(not(unix))]
+    fn device(_: &Path) -> Option<u64> {
+        None
+    }
+    let (Some(here), Some(root)) = (device(path), device(Path::new("/"))) else { return false };
+    let attempt = path.join(format!(".model-gateway-{}", std::process::id()));
+    here != root && fs::File::create_new(&attempt).is_ok() && fs::remove_file(&attempt).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(configured: Option<&str>, variables: &[(&str, &str)]) -> Option<PathBuf> {
+        let variable = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
+        choose(configured.map(Path::new), variable, Path::new("/nowhere"))
+    }
+
+    #[test]
+    fn the_data_directory_is_the_first_that_is_said() {
+        let all = [("MODEL_GATEWAY_DATA_DIR", "mine"), ("XDG_DATA_HOME", "/share"), ("HOME", "/home/me")];
+        let cases = [
+            (Some("/configured"), &all[..], Some("/configured")),
+            (None, &all[..], Some("mine")),
+            (None, &all[1..], Some("/share/model-gateway")),
+            (None, &all[2..], Some("/home/me/.local/share/model-gateway")),
+            (None, &[("XDG_DATA_HOME", "relative"), ("HOME", "/h")][..], Some("/h/.local/share/model-gateway")),
+            (None, &[("MODEL_GATEWAY_DATA_DIR", ""), ("HOME", "/h")][..], Some("/h/.local/share/model-gateway")),
+            (None, &[][..], None),
+        ];
+        for (configured, variables, wanted) in cases {
+            assert_eq!(chosen(configured, variables), wanted.map(PathBuf::from), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_of_the_root_file_system_is_no_volume() {
+        let directory = tempfile::tempdir_in("/var").unwrap();
+        assert_eq!(choose(None, |_| None, directory.path()), None);
+        assert_eq!(choose(None, |_| None, Path::new("/proc")), None);
+    }
+
+    #[test]
+    fn a_mounted_volume_is_taken() {
+        // /dev/shm is a file system of its own on every Linux.
+        let volume = Path::new("/dev/shm");
+        if is_writable_mount(volume) {
+            assert_eq!(choose(None, |_| None, volume), Some(volume.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_new_data_directory_is_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let wanted = directory.path().join("a/b");
+        assert_eq!(data_dir(Some(&wanted)).unwrap(), wanted);
+        assert_eq!(fs::metadata(&wanted).unwrap().permissions().mode() & 0o777, 0o700);
+        fs::write(directory.path().join("file"), "").unwrap();
+        let error = data_dir(Some(&directory.path().join("file"))).unwrap_err();
+        assert!(error.contains("data directory"), "{error}");
+    }
+
+    #[test]
+    fn the_named_configuration_file_comes_first() {
+        assert_eq!(config_file(Some(Path::new("x.toml"))), Some("x.toml".into()));
+        assert_eq!(config_file(Some(Path::new(""))), config_file(None));
+    }
+}

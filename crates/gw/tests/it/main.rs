@@ -1,0 +1,20 @@
+//! The gateway seen from outside: the real program, real sockets, and only the upstream is made up.
+
+mod chat;
+mod completions;
+mod config_cli;
+mod cost;
+mod embeddings;
+mod errors;
+mod first_run;
+mod guarantees_client;
+mod guarantees_docs;
+mod guarantees_splits;
+mod guarantees_upstream;
+mod harness;
+mod http;
+mod models;
+mod process;
+mod routing;
+mod stream;
+mod tidy;
