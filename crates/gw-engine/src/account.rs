@@ -52,7 +52,13 @@ impl Account {
     }
 
     /// A stream was cut short after some tokens, by the upstream, a clock or the client.
-    pub(crate) fn cut(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>, code: &'static str) {
+    pub(crate) fn cut(
+        &mut self,
+        candidate: &Candidate,
+        usage: &Usage,
+        cost: Option<Money>,
+        code: &'static str,
+    ) {
         if self.close(code) {
             self.metrics.failed(&candidate.metrics, code);
             self.metrics.used(&candidate.metrics, usage, cost);

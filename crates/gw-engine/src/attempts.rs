@@ -183,7 +183,9 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
                 Verdict::Stop => break 'plan,
                 Verdict::Retry if retries_left > 0 => {
                     retries_left -= 1;
-                    tokio::time::sleep(Duration::from_millis(rand::rng().random_range(20..80))).await;
+                    // A little jitter, so that clients that failed together do not come back together.
+                    let pause = Duration::from_millis(rand::rng().random_range(20..80));
+                    tokio::time::sleep(pause).await;
                 }
                 Verdict::Retry | Verdict::Next => break,
             }
@@ -197,7 +199,11 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
 /// The last attempt's error, except that 429 wins if every attempt was 429, with the smallest hint.
 fn overall(call: &Call, failures: &[Failure]) -> Error {
     let Some(last) = failures.last() else {
-        return verdict::error(&Failure::new(FailureKind::Timeout, "The request's time was used up."), &[], None);
+        return verdict::error(
+            &Failure::new(FailureKind::Timeout, "The request's time was used up."),
+            &[],
+            None,
+        );
     };
     let mut tried: Vec<&str> = Vec::new();
     for record in &call.records {
@@ -225,7 +231,11 @@ async fn attempt(call: &mut Call, candidate: &Candidate, started: Instant) -> Re
 }
 
 /// Sends the request and gives the response once its head says success.
-pub(crate) async fn send(call: &Call, candidate: &Candidate, clocks: &Timeouts) -> Result<UpstreamResponse, Failure> {
+pub(crate) async fn send(
+    call: &Call,
+    candidate: &Candidate,
+    clocks: &Timeouts,
+) -> Result<UpstreamResponse, Failure> {
     let response = candidate.provider.send(call.ask.encode(candidate)?, clocks).await?;
     successful(call, candidate, response, clocks).await
 }
@@ -241,7 +251,8 @@ async fn successful(
         return Ok(response);
     }
     let (status, headers) = (response.status, response.headers);
-    let body = response.body.collect(MAX_ERROR_BYTES, clocks.idle, deadline(call, clocks)).await.unwrap_or_default();
+    let body =
+        response.body.collect(MAX_ERROR_BYTES, clocks.idle, deadline(call, clocks)).await.unwrap_or_default();
     Err(candidate.provider.adapter().classify(status, &headers, &body))
 }
 
@@ -257,12 +268,17 @@ pub(crate) async fn whole(
 }
 
 /// When the call's time is up.
-pub(crate) fn deadline(call: &Call, clocks: &Timeouts) -> Instant {
-    call.context.accepted + clocks.total
+pub(crate) fn deadline(call: &Call, clocks: &Timeouts) -> tokio::time::Instant {
+    (call.context.accepted + clocks.total).into()
 }
 
 /// Reads a complete chat or text answer and writes it in the client's shape.
-fn complete(call: &mut Call, candidate: &Candidate, started: Instant, body: &[u8]) -> Result<Vec<u8>, Failure> {
+fn complete(
+    call: &mut Call,
+    candidate: &Candidate,
+    started: Instant,
+    body: &[u8],
+) -> Result<Vec<u8>, Failure> {
     let adapter = candidate.provider.adapter();
     let prompt_bytes = call.ask.prompt_bytes();
     if matches!(call.ask, Ask::Chat(_)) {

@@ -234,9 +234,13 @@ mod tests {
     fn a_model_list_takes_wildcards() {
         let caller = identify(&ring(None), &[b"Bearer My API key"]).unwrap();
         assert!(caller.may_use("acme/fast") && !caller.may_use("acmes/fast") && !caller.may_use("x/acme/"));
-        for (pattern, id, expected) in
-            [("*", "a/b", true), ("a/*-mini", "a/x-mini", true), ("a/*-mini", "a/x-mini2", false), ("a/b", "a/b", true), ("a/*b*", "a/xbx", true)]
-        {
+        for (pattern, id, expected) in [
+            ("*", "a/b", true),
+            ("a/*-mini", "a/x-mini", true),
+            ("a/*-mini", "a/x-mini2", false),
+            ("a/b", "a/b", true),
+            ("a/*b*", "a/xbx", true),
+        ] {
             assert_eq!(matches(pattern, id), expected, "{pattern} {id}");
         }
     }

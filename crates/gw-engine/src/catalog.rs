@@ -11,6 +11,7 @@ pub mod model;
 mod names;
 pub mod prices;
 mod pricing;
+mod providers;
 mod query;
 mod shipped;
 #[cfg(test)]
@@ -22,12 +23,12 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-pub use self::build::ProviderFacts;
+use self::build::Builder;
 pub use self::list::{Visible, not_found};
 pub use self::model::Model;
-pub use self::names::Resolved;
-use self::build::Builder;
 use self::names::Index;
+pub use self::names::Resolved;
+pub use self::providers::{Discovered, ProviderFacts};
 use crate::error::Result;
 use crate::settings::ModelSettings;
 
@@ -45,7 +46,7 @@ pub struct Catalog {
 
 impl Catalog {
     /// Puts it together. Order: the `shipped` files' own, then `overrides` that add a model in file order, then
-    /// `discovered` models (provider, names) in the providers' order. Only configured providers' models are kept.
+    /// `discovered` models in the providers' order. Only configured providers' models are kept.
     ///
     /// # Errors
     /// Everything that is wrong, each a sentence for the operator.
@@ -54,14 +55,14 @@ impl Catalog {
         overrides: &[ModelSettings],
         aliases: &BTreeMap<String, String>,
         providers: &[ProviderFacts<'_>],
-        discovered: &[(String, Vec<String>)],
+        discovered: &[Discovered],
     ) -> std::result::Result<Self, Vec<String>> {
         let mut unreadable = Vec::new();
         let entries = build::parse(shipped, &mut unreadable);
         let mut builder = Builder::new(providers);
         builder.shipped(&entries);
         builder.overrides(overrides);
-        builder.discovered(discovered);
+        builder.discovered(providers, discovered);
         let mut index = Index::new(builder.finish());
         let mut problems = unreadable;
         problems.append(&mut builder.problems);

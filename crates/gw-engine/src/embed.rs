@@ -17,13 +17,18 @@ use crate::plan::Candidate;
 const PARALLEL_BATCHES: usize = 4;
 
 /// Calls the candidate for every batch and writes the whole answer.
-pub(crate) async fn attempt(call: &mut Call, candidate: &Candidate, started: Instant) -> Result<Vec<u8>, Failure> {
+pub(crate) async fn attempt(
+    call: &mut Call,
+    candidate: &Candidate,
+    started: Instant,
+) -> Result<Vec<u8>, Failure> {
     let Ask::Embeddings(request) = call.ask.clone() else {
         return Err(Failure::new(FailureKind::BadRequest, "Not an embeddings request."));
     };
     let count = request.inputs.len();
     let batch = candidate.provider.embedding_batch().max(1);
-    let ranges: Vec<Range<usize>> = (0..count).step_by(batch).map(|from| from..count.min(from + batch)).collect();
+    let ranges: Vec<Range<usize>> =
+        (0..count).step_by(batch).map(|from| from..count.min(from + batch)).collect();
     let bodies: Vec<(Bytes, usize)> = if let [only] = ranges.as_slice() {
         vec![one(call, candidate, &request, only.clone()).await?]
     } else {
@@ -49,8 +54,7 @@ pub(crate) async fn attempt(call: &mut Call, candidate: &Candidate, started: Ins
     let usage = usage.unwrap_or_else(|| Usage::estimate(request.prompt_bytes, 0));
     let cost = candidate.model.cost(&usage);
     let model = merged.model.as_deref().filter(|name| !name.is_empty()).unwrap_or(&request.model).to_owned();
-    let out = gw_wire::embeddings::write_embeddings(&merged, request.encoding, &model, &usage)
-        .map_err(|why| Failure::new(FailureKind::InvalidResponse, why.to_string()))?;
+    let out = gw_wire::embeddings::write_embeddings(&merged, request.encoding, &model, &usage);
     call.record_ok(candidate, started);
     call.account.served(candidate, &usage, cost);
     Ok(out)
@@ -79,7 +83,9 @@ fn check_lengths(reply: &EmbeddingsReply<'_>, wanted: Option<u32>) -> Result<(),
     let expected = wanted.map_or(first, |wanted| wanted as usize);
     if reply.vectors.iter().any(|vector| length(vector) != expected) {
         let message = match wanted {
-            Some(wanted) => format!("The upstream returned vectors that do not have the {wanted} dimensions asked for."),
+            Some(wanted) => {
+                format!("The upstream returned vectors that do not have the {wanted} dimensions asked for.")
+            }
             None => "The upstream returned vectors of different lengths.".to_owned(),
         };
         return Err(Failure::new(FailureKind::InvalidResponse, message));

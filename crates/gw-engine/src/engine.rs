@@ -91,7 +91,8 @@ impl Engine {
         registry: &mut Registry,
     ) -> std::result::Result<Arc<Self>, Vec<String>> {
         let catalog = Catalog::build(&shipped, &settings.models, &settings.aliases, &facts(&deployed), &[])?;
-        let named = |deployed: &Deployed| (Arc::clone(deployed.provider.name()), Arc::clone(&deployed.provider));
+        let named =
+            |deployed: &Deployed| (Arc::clone(deployed.provider.name()), Arc::clone(&deployed.provider));
         let providers: HashMap<_, _> = deployed.iter().map(named).collect();
         let snapshot = Snapshot { catalog, providers, routing: settings.routing };
         Ok(Arc::new(Self {
@@ -116,8 +117,13 @@ impl Engine {
         discovered.retain(|(known, _)| known != provider);
         discovered.push((provider.to_owned(), names));
         let facts = facts(&self.deployed);
-        let catalog =
-            Catalog::build(&self.shipped, &self.settings.models, &self.settings.aliases, &facts, &discovered)?;
+        let catalog = Catalog::build(
+            &self.shipped,
+            &self.settings.models,
+            &self.settings.aliases,
+            &facts,
+            &discovered,
+        )?;
         let now = self.snapshot.load();
         let next = Snapshot { catalog, providers: now.providers.clone(), routing: now.routing };
         self.snapshot.store(Arc::new(next));
@@ -222,10 +228,13 @@ fn visible<'a>(caller: &Caller, allowed: &'a dyn Fn(&Model) -> bool) -> Visible<
 }
 
 fn facts(deployed: &[Deployed]) -> Vec<ProviderFacts<'_>> {
-    let fact = |deployed: &'_ Deployed| ProviderFacts {
-        name: deployed.provider.name(),
-        price_multiplier: deployed.price_multiplier,
-        discovers: deployed.discovers,
-    };
-    deployed.iter().map(fact).collect()
+    let mut facts = Vec::with_capacity(deployed.len());
+    for Deployed { provider, price_multiplier, discovers } in deployed {
+        facts.push(ProviderFacts {
+            name: provider.name(),
+            price_multiplier: *price_multiplier,
+            discovers: *discovers,
+        });
+    }
+    facts
 }

@@ -183,6 +183,11 @@ impl Error {
 
 impl From<gw_wire::request::Invalid> for Error {
     fn from(invalid: gw_wire::request::Invalid) -> Self {
-        Self { kind: Kind::Invalid, code: Some(invalid.code.into()), message: invalid.message.into(), retry_after: None }
+        Self {
+            kind: Kind::Invalid,
+            code: Some(invalid.code.into()),
+            message: invalid.message.into(),
+            retry_after: None,
+        }
     }
 }

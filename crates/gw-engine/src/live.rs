@@ -121,7 +121,10 @@ async fn read_to_first_content(live: &mut Live, by: Instant) -> Result<(), Failu
         }
         let step = std::future::poll_fn(|cx| live.poll_step(cx));
         if tokio::time::timeout_at(by.into(), step).await.is_err() {
-            return Err(Failure::new(FailureKind::Timeout, "The upstream did not send a first token in time."));
+            return Err(Failure::new(
+                FailureKind::Timeout,
+                "The upstream did not send a first token in time.",
+            ));
         }
     }
 }

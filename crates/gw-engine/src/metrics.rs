@@ -100,7 +100,11 @@ impl Metrics {
             Unit::Seconds,
             metrics.first_token.clone(),
         );
-        registry.register("gateway_calls", "Generation calls by operation and outcome", metrics.outcomes.clone());
+        registry.register(
+            "gateway_calls",
+            "Generation calls by operation and outcome",
+            metrics.outcomes.clone(),
+        );
         metrics
     }
 

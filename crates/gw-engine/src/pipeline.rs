@@ -40,7 +40,12 @@ impl Operation {
 }
 
 /// Runs a request to its answer.
-pub(crate) async fn run(engine: &Engine, operation: Operation, context: Context, body: Bytes) -> Result<Reply> {
+pub(crate) async fn run(
+    engine: &Engine,
+    operation: Operation,
+    context: Context,
+    body: Bytes,
+) -> Result<Reply> {
     let mut account = Account::open(Arc::clone(&context.log), engine.metrics(), operation.as_str());
     let planned = prepare(engine, operation, &context, body);
     let (ask, plan) = match planned {

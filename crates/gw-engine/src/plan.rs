@@ -56,7 +56,9 @@ pub(crate) fn plan(
 ) -> Result<Plan> {
     let mut strategy = routing.strategy;
     let mut named = Vec::with_capacity(1 + routing.fallback.len());
-    for (position, name) in std::iter::once(model).chain(routing.fallback.iter().map(String::as_str)).enumerate() {
+    for (position, name) in
+        std::iter::once(model).chain(routing.fallback.iter().map(String::as_str)).enumerate()
+    {
         let resolved = snapshot.catalog.resolve(name).ok_or_else(|| unknown_model(name))?;
         if position == 0 {
             strategy = strategy.or(resolved.strategy);
@@ -159,7 +161,9 @@ fn capable(model: &Model, provider: &Provider, wanted: Wanted<'_>) -> Result<()>
             if tokens && !can.token_prompts {
                 return Err(Error::new(
                     Kind::UnsupportedValue,
-                    format!("Invalid 'input': token arrays are not supported by the model '{id}', because its tokens are not OpenAI's. Send text; with LangChain set check_embedding_ctx_length=False."),
+                    format!(
+                        "Invalid 'input': token arrays are not supported by the model '{id}', because its tokens are not OpenAI's. Send text; with LangChain set check_embedding_ctx_length=False."
+                    ),
                 ));
             }
             Ok(())
@@ -188,6 +192,15 @@ fn chat_needs(model: &Model, openai_fields: bool, needs: &Needs) -> Result<()> {
         return Err(unsupported_value("modalities", "audio output is not", id));
     }
     match needs.openai_only {
+        Some(Needs::OTHER_PARTS) if !openai_fields => Err(Error {
+            kind: Kind::Invalid,
+            code: Some("invalid_value".into()),
+            message: format!(
+                "Invalid 'messages': a content part's type is not supported by the model '{id}'."
+            )
+            .into(),
+            retry_after: None,
+        }),
         Some(what) if !openai_fields => Err(unsupported_value(what, "this value is not", id)),
         _ => Ok(()),
     }

@@ -32,7 +32,12 @@ const MINUTE: u64 = 60_000_000_000;
 impl RequestRate {
     pub(crate) fn new(per_minute: u32) -> Self {
         let per_minute = per_minute.max(1);
-        Self { per_minute, interval: MINUTE / u64::from(per_minute), epoch: Instant::now(), next: AtomicU64::new(0) }
+        Self {
+            per_minute,
+            interval: MINUTE / u64::from(per_minute),
+            epoch: Instant::now(),
+            next: AtomicU64::new(0),
+        }
     }
 
     /// Counts a request at this moment, or refuses it.

@@ -78,14 +78,22 @@ impl EventStream {
     }
 
     /// Ends the stream with the error event.
-    fn fail(&mut self, out: Vec<u8>, error: &Error, kind: Kind) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn fail(
+        &mut self,
+        out: Vec<u8>,
+        error: &Error,
+        kind: Kind,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let mut out = out;
         write_error(&mut out, &error.message, "upstream_error", kind.code());
         self.state = State::Over;
         self.send(&out)
     }
 
-    fn poll_waiting(&mut self, cx: &mut TaskContext<'_>) -> Option<Poll<Option<Result<Frame<Bytes>, Infallible>>>> {
+    fn poll_waiting(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+    ) -> Option<Poll<Option<Result<Frame<Bytes>, Infallible>>>> {
         let State::Waiting(opening) = &mut self.state else { return None };
         let (call, found) = match opening.as_mut().poll(cx) {
             Poll::Ready(found) => found,
@@ -158,7 +166,10 @@ impl EventStream {
     }
 
     /// Nothing came: keep-alive, idle limit, total limit, or the end of a drain. None = go on polling.
-    fn poll_clocks(&mut self, cx: &mut TaskContext<'_>) -> Option<Poll<Option<Result<Frame<Bytes>, Infallible>>>> {
+    fn poll_clocks(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+    ) -> Option<Poll<Option<Result<Frame<Bytes>, Infallible>>>> {
         loop {
             if self.cut.is_cut() {
                 let kind = Kind::UpstreamStreamError;
@@ -169,8 +180,10 @@ impl EventStream {
             let now = Instant::now();
             if let Some(limit) = self.limit() {
                 if now >= limit {
-                    let failure =
-                        Failure::new(FailureKind::Timeout, "The upstream sent nothing for too long; the stream was cut.");
+                    let failure = Failure::new(
+                        FailureKind::Timeout,
+                        "The upstream sent nothing for too long; the stream was cut.",
+                    );
                     self.settle_cut(Kind::UpstreamTimeout);
                     let error = Error::new(Kind::UpstreamTimeout, failure.message);
                     return Some(self.fail(Vec::new(), &error, Kind::UpstreamTimeout));

@@ -28,8 +28,9 @@ use tokio::time::Instant;
 use crate::adapter::HttpCall;
 use crate::settings::Timeouts;
 
-pub use self::body::UpstreamBody;
+pub use self::body::{Chunk, UpstreamBody};
 use self::dial::{Dialler, Link};
+pub(crate) use self::failures::head_timeout;
 use self::http1::{Http1, Lost};
 use self::http2::Http2;
 use self::origin::Origin;
@@ -112,7 +113,8 @@ impl Client {
 
     fn request(&self, call: HttpCall) -> Result<Request<Full<Bytes>>, Failure> {
         let origin = &self.dialler.origin;
-        let uri = origin.path(&call.path).map_err(|error| failures::unreachable(format_args!("path: {error}")))?;
+        let uri =
+            origin.path(&call.path).map_err(|error| failures::unreachable(format_args!("path: {error}")))?;
         let mut request = Request::new(Full::new(call.body));
         *request.method_mut() = call.method;
         *request.uri_mut() = uri;
@@ -127,7 +129,8 @@ impl Client {
         request: Request<Full<Bytes>>,
         clocks: &Timeouts,
     ) -> Result<Result<UpstreamResponse, Failure>, Lost> {
-        let (connection, response) = connection.exchange(request, Instant::now() + clocks.first_token).await?;
+        let (connection, response) =
+            connection.exchange(request, Instant::now() + clocks.first_token).await?;
         Ok(read_head(response, |incoming| UpstreamBody::http1(connection, incoming, &self.pool)))
     }
 
@@ -141,7 +144,10 @@ impl Client {
         match self.dialler.origin.absolute(&path) {
             Ok(uri) => *request.uri_mut() = uri,
             Err(error) => {
-                return Err(Lost { unsent: None, failure: failures::unreachable(format_args!("path: {error}")) });
+                return Err(Lost {
+                    unsent: None,
+                    failure: failures::unreachable(format_args!("path: {error}")),
+                });
             }
         }
         let host = request.headers_mut().remove(HOST);
@@ -175,7 +181,7 @@ fn read_head(
 ) -> Result<UpstreamResponse, Failure> {
     let (head, incoming) = response.into_parts();
     let status = head.status.as_u16();
-    if status < 200 || status > 599 {
+    if !(200..=599).contains(&status) {
         return Err(failures::invalid(format_args!("status {status}")));
     }
     let mut body = wrap(incoming);
@@ -199,7 +205,8 @@ enum Coding {
 
 fn coding(headers: &HeaderMap) -> Coding {
     let mut values = headers.get_all(CONTENT_ENCODING).iter();
-    let is = |value: &HeaderValue, name: &str| value.as_bytes().trim_ascii().eq_ignore_ascii_case(name.as_bytes());
+    let is =
+        |value: &HeaderValue, name: &str| value.as_bytes().trim_ascii().eq_ignore_ascii_case(name.as_bytes());
     match (values.next(), values.next()) {
         (None, _) => Coding::Identity,
         (Some(value), None) if value.is_empty() || is(value, "identity") => Coding::Identity,

@@ -3,6 +3,7 @@
 pub mod adapter;
 pub mod adapters;
 pub mod client;
+pub mod demo;
 pub mod presets;
 pub mod provider;
 pub mod registry;

@@ -13,8 +13,10 @@ use secrecy::ExposeSecret;
 
 use self::credentials::Credentials;
 use crate::adapter::{Adapter, HttpCall};
-use crate::client::{Client, UpstreamResponse};
-use crate::settings::{ProviderSettings, Timeouts};
+use crate::client::{Client, UpstreamBody, UpstreamResponse, head_timeout};
+use crate::demo::Demo;
+use crate::settings::{Api, ProviderSettings, Timeouts};
+use crate::{presets, registry};
 
 /// Headers that belong to the transport: a configured one would break the framing or the origin.
 const RESERVED: [&str; 10] = [
@@ -32,3 +34,149 @@ const RESERVED: [&str; 10] = [
 
 const USER_AGENT_VALUE: HeaderValue =
     HeaderValue::from_static(concat!("model-gateway/", env!("CARGO_PKG_VERSION")));
+
+type Header = (HeaderName, HeaderValue);
+
+/// A provider that is ready to be called.
+pub struct Provider {
+    name: Arc<str>,
+    adapter: Box<dyn Adapter>,
+    transport: Transport,
+    credentials: Credentials,
+    /// What every request carries besides the dialect's headers and the credentials.
+    headers: Vec<Header>,
+    timeouts: Timeouts,
+    embedding_batch: usize,
+}
+
+/// How calls leave: over the network, or to the built-in demo.
+enum Transport {
+    Http(Box<Client>),
+    Demo(Demo),
+}
+
+impl Provider {
+    /// Checks the settings and makes the provider. Opens no connection and reads no root certificates yet.
+    ///
+    /// # Errors
+    /// What is wrong, without any secret.
+    pub fn build(settings: &ProviderSettings, defaults: Timeouts) -> Result<Self, String> {
+        let in_provider = |message: String| format!("provider `{}`: {message}", settings.name);
+        let transport = transport(settings).map_err(in_provider)?;
+        let adapter = registry::adapter(settings.api, settings)
+            .ok_or_else(|| in_provider(format!("the api `{}` is not built yet", settings.api.as_str())))?;
+        Ok(Self {
+            name: settings.name.as_str().into(),
+            adapter,
+            transport,
+            credentials: Credentials::bearer(&settings.api_keys).map_err(in_provider)?,
+            headers: configured_headers(settings).map_err(in_provider)?,
+            timeouts: settings.timeouts.over(defaults),
+            embedding_batch: settings
+                .embedding_batch
+                .unwrap_or_else(|| presets::embedding_batch(settings))
+                .max(1),
+        })
+    }
+
+    /// The `<provider>` of its model ids.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Its dialect.
+    #[must_use]
+    pub fn adapter(&self) -> &dyn Adapter {
+        &*self.adapter
+    }
+
+    /// Its clocks: the defaults with its own set over them.
+    #[must_use]
+    pub fn timeouts(&self) -> Timeouts {
+        self.timeouts
+    }
+
+    /// How many inputs one embeddings call may carry.
+    #[must_use]
+    pub fn embedding_batch(&self) -> usize {
+        self.embedding_batch
+    }
+
+    /// Sends a call with this provider's credentials and waits for the response head, at most `clocks.first_token`
+    /// once connected. Any status is a response.
+    ///
+    /// # Errors
+    /// `Unreachable`, `Timeout` or `InvalidResponse`: there is no head to read.
+    pub async fn send(&self, mut call: HttpCall, clocks: &Timeouts) -> Result<UpstreamResponse, Failure> {
+        match &self.transport {
+            Transport::Http(client) => {
+                self.complete(&mut call.headers);
+                client.send(call, clocks).await
+            }
+            Transport::Demo(demo) => {
+                let Ok(answer) = tokio::time::timeout(clocks.first_token, demo.send(call)).await else {
+                    return Err(head_timeout());
+                };
+                let body = UpstreamBody::demo(answer.body);
+                Ok(UpstreamResponse { status: answer.status, headers: answer.headers, body })
+            }
+        }
+    }
+
+    /// Adds what a call carries besides its dialect's own headers.
+    fn complete(&self, headers: &mut HeaderMap) {
+        headers.reserve(4 + self.headers.len());
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(USER_AGENT, USER_AGENT_VALUE);
+        if !headers.contains_key(ACCEPT) {
+            headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        }
+        if let Some(credentials) = self.credentials.next() {
+            headers.insert(AUTHORIZATION, credentials.clone());
+        }
+        for (name, value) in &self.headers {
+            headers.insert(name, value.clone());
+        }
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("name", &self.name)
+            .field("credentials", &self.credentials)
+            .finish_non_exhaustive()
+    }
+}
+
+fn transport(settings: &ProviderSettings) -> Result<Transport, String> {
+    if settings.api == Api::Demo {
+        return Ok(Transport::Demo(Demo::new()));
+    }
+    let base_url = settings.base_url.as_deref().or_else(|| presets::base_url(settings));
+    let base_url =
+        base_url.ok_or_else(|| "base_url is missing and there is no preset of that name".to_owned())?;
+    let ca_file = match settings.options.get("ca_file") {
+        None => None,
+        Some(toml::Value::String(path)) => Some(PathBuf::from(path)),
+        Some(_) => return Err("ca_file must be a path".to_owned()),
+    };
+    let client = Client::new(base_url, settings.allow_private_network, ca_file.as_deref())?;
+    Ok(Transport::Http(Box::new(client)))
+}
+
+fn configured_headers(settings: &ProviderSettings) -> Result<Vec<Header>, String> {
+    let mut headers = Vec::with_capacity(settings.headers.len());
+    for (name, value) in &settings.headers {
+        let parsed: HeaderName = name.parse().map_err(|_| format!("`{name}` is not a header name"))?;
+        if RESERVED.contains(&parsed.as_str()) {
+            return Err(format!("the header `{name}` is not configurable"));
+        }
+        let mut value = HeaderValue::from_str(value.expose_secret())
+            .map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
+        value.set_sensitive(true);
+        headers.push((parsed, value));
+    }
+    Ok(headers)
+}

@@ -114,11 +114,27 @@ impl Store {
             .busy_timeout(BUSY)
             .thread_name(|id| format!("store-{id}"))
             .disable_statement_logging();
+        Self::with(options, 2, path).await
+    }
+
+    /// A store that ends with the program.
+    ///
+    /// # Errors
+    /// None that an operator could do something about.
+    pub async fn in_memory() -> Result<Self> {
+        let options =
+            SqliteConnectOptions::new().in_memory(true).foreign_keys(true).disable_statement_logging();
+        // One connection: each has a database of its own.
+        Self::with(options, 1, Path::new(":memory:")).await
+    }
+
+    async fn with(options: SqliteConnectOptions, connections: u32, path: &Path) -> Result<Self> {
         let pool = SqlitePoolOptions::new()
-            .max_connections(2)
+            .max_connections(connections)
+            .min_connections(1)
             .idle_timeout(None)
             .max_lifetime(None)
-            .acquire_timeout(Duration::from_secs(10))
+            .acquire_timeout(2 * BUSY)
             .connect_with(options)
             .await
             .map_err(|error| describe(path, &error))?;

@@ -77,7 +77,7 @@ impl Price {
         let power = 10u128.checked_pow(shift.unsigned_abs()).ok_or(PriceError::OutOfRange)?;
         let nanos = if shift >= 0 {
             value.checked_mul(power).ok_or(PriceError::OutOfRange)?
-        } else if value % power == 0 {
+        } else if value.is_multiple_of(power) {
             value / power
         } else {
             return Err(PriceError::OutOfRange);

@@ -30,11 +30,14 @@ pub struct Invalid {
     pub message: String,
 }
 
+/// A name and where its value stands in the body.
+type Member = (Box<str>, Range<usize>);
+
 /// The top-level members of a request body, as ranges into the bytes that came. Names are unescaped and unique.
 #[derive(Clone, Debug)]
 pub struct Body {
     pub(crate) bytes: Bytes,
-    pub(crate) members: Vec<(Box<str>, Range<usize>)>,
+    pub(crate) members: Vec<Member>,
 }
 
 /// `routing` of a request, validated.
@@ -73,15 +76,15 @@ pub struct Needs {
     pub json_mode: bool,
     /// `response_format` is `json_schema`.
     pub json_schema: bool,
-    /// Something only OpenAI-type providers understand, named for a sentence: one of the constants below.
+    /// The member that holds something only OpenAI-type providers understand: one of the constants below.
     pub openai_only: Option<&'static str>,
 }
 
 impl Needs {
     /// Tools, tool calls or a tool choice of another type than `function`: elsewhere `unsupported_value`.
-    pub const OTHER_TOOLS: &'static str = "tools of another type than 'function'";
+    pub const OTHER_TOOLS: &'static str = "tools";
     /// Content parts of a type that we do not know: elsewhere `invalid_value`.
-    pub const OTHER_PARTS: &'static str = "content parts of an unknown type";
+    pub const OTHER_PARTS: &'static str = "messages";
 }
 
 /// A validated chat completion request.

@@ -144,10 +144,10 @@ impl Normaliser {
                 }
             }
             Event::Finish { choice, reason } => {
-                if self.open(choice, out) {
-                    if let Some(state) = self.choices.get_mut(choice as usize) {
-                        state.finish = Some(reason);
-                    }
+                if self.open(choice, out)
+                    && let Some(state) = self.choices.get_mut(choice as usize)
+                {
+                    state.finish = Some(reason);
                 }
             }
             Event::Usage(usage) => self.usage = Some(usage),

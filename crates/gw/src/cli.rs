@@ -26,11 +26,18 @@ struct Cli {
 /// What every command takes.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// Configuration file [default: ./gateway.toml where there is one]
-    #[arg(long, value_name = "FILE", env = "MODEL_GATEWAY_CONFIG", global = true, hide_env_values = true)]
+    /// Configuration file [default: $MODEL_GATEWAY_CONFIG, else ./gateway.toml, else none]
+    #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
     /// What is logged: error, warn, info, debug, trace, or a filter such as gw_engine=debug,warn
-    #[arg(long, value_name = "LEVEL", env = "RUST_LOG", global = true, default_value = "info", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "RUST_LOG",
+        global = true,
+        default_value = "info",
+        hide_env_values = true
+    )]
     pub log_level: String,
 }
 
@@ -116,7 +123,7 @@ fn run(cli: Cli) -> Result<(), Stop> {
         Some(_) if given => Err(Stop::Usage("--listen and --no-discover belong to serve".to_owned())),
         Some(Command::Check) => check::run(&common),
         Some(Command::Models(args)) => models::run(&common, &args),
-        Some(Command::Openapi) => print(gw_server::OPENAPI),
+        Some(Command::Openapi) => print(gw_server::OPENAPI_JSON),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "model-gateway", &mut script);
@@ -169,7 +176,9 @@ mod tests {
         assert_eq!(cli.serve.listen.as_deref(), Some("127.0.0.1:0"));
         let cli = parse(&["serve", "--config", "f.toml", "--listen", "[::1]:80"]).unwrap();
         assert_eq!(cli.common.config, Some("f.toml".into()));
-        assert!(matches!(cli.command, Some(Command::Serve(args)) if args.listen.as_deref() == Some("[::1]:80")));
+        assert!(
+            matches!(cli.command, Some(Command::Serve(args)) if args.listen.as_deref() == Some("[::1]:80"))
+        );
     }
 
     #[test]
@@ -186,7 +195,10 @@ mod tests {
     fn options_of_serve_do_not_slip_into_other_commands() {
         let stop = run(parse(&["--listen", "127.0.0.1:1", "check"]).unwrap()).unwrap_err();
         assert!(matches!(stop, Stop::Usage(_)));
-        assert_eq!(parse(&["check", "--listen", "127.0.0.1:1"]).unwrap_err().kind(), ErrorKind::UnknownArgument);
+        assert_eq!(
+            parse(&["check", "--listen", "127.0.0.1:1"]).unwrap_err().kind(),
+            ErrorKind::UnknownArgument
+        );
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod interpolate;
 mod nearest;
 mod overlay;
 mod place;
+mod reference;
 mod scalar;
 mod schema;
 mod secret;
@@ -27,14 +28,16 @@ mod tree;
 mod walk;
 
 #[cfg(test)]
-mod reference;
-#[cfg(test)]
 mod tests;
 
 pub use place::{Later, Place, Problem};
+pub use reference::reference;
 
 /// No configuration is longer.
 const LARGEST_FILE: u64 = 16 * 1024 * 1024;
+
+/// Reads an environment.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Where the configuration is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,19 +46,6 @@ pub enum Source {
     File(PathBuf),
     /// There is none: defaults and environment only.
     Nothing,
-}
-
-impl Source {
-    /// `--config` (which clap also takes from `$MODEL_GATEWAY_CONFIG`), else `./gateway.toml` where it exists.
-    #[must_use]
-    pub fn find(named: Option<&Path>) -> Self {
-        let named = named.map(Path::to_owned).or_else(|| std::env::var_os("MODEL_GATEWAY_CONFIG").map(PathBuf::from));
-        match named {
-            Some(path) => Self::File(path),
-            None if Path::new("gateway.toml").exists() => Self::File(PathBuf::from("gateway.toml")),
-            None => Self::Nothing,
-        }
-    }
 }
 
 /// A configuration without problems.
@@ -124,17 +114,12 @@ pub fn load(source: Source) -> Result<Loaded, Vec<Problem>> {
 ///
 /// # Errors
 /// Everything that is wrong, in the order of the text.
-pub fn parse(text: &str, path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Vec<Problem>> {
+pub fn parse(text: &str, path: &Path, env: Lookup<'_>) -> Result<Config, Vec<Problem>> {
     check(text, path, env, &[])
 }
 
 /// `names`: what is set in the environment, so that a misspelled variable is seen.
-fn check(
-    text: &str,
-    path: &Path,
-    env: &dyn Fn(&str) -> Option<String>,
-    names: &[String],
-) -> Result<Config, Vec<Problem>> {
+fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<Config, Vec<Problem>> {
     let source = path.display().to_string();
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut walker = Walker { env: Some(env), directory, report: Report::default() };
@@ -144,7 +129,7 @@ fn check(
         // After a syntax error, what was read is a guess: only what stands on the lines before it is certain.
         let line = text.get(..first).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
         walker.report.keep_before(line);
-        syntax(errors, &mut walker.report);
+        syntax(errors, text, &mut walker.report);
         return Err(walker.report.finish(text, &source).0);
     }
     overlay::apply(&mut walker, env, names, &mut root);
@@ -155,17 +140,18 @@ fn check(
 }
 
 /// Notes what is not TOML: one problem per line, and nothing after an open bracket, from which the rest follows.
-fn syntax(mut errors: Vec<Error>, report: &mut Report) {
-    errors.sort_by_key(offset);
+fn syntax(mut errors: Vec<Error>, text: &str, report: &mut Report) {
+    let line = |error: &Error| text.bytes().take(offset(error)).filter(|byte| *byte == b'\n').count();
+    let structural =
+        |error: &Error| ["array", "table", "unclosed"].iter().any(|word| error.message().contains(word));
+    errors.sort_by_cached_key(|error| (line(error), !structural(error), offset(error)));
     let mut last = None;
-    for error in errors {
-        let at = offset(&error);
-        if last.is_some_and(|last| at <= last + 1) {
+    for error in &errors {
+        if last.replace(line(error)) == Some(line(error)) {
             continue;
         }
-        last = Some(at);
-        report.fault(&At::Offset(at), "", error.message());
-        if ["array", "table", "unclosed"].iter().any(|word| error.message().contains(word)) {
+        report.fault(&At::Offset(offset(error)), "", error.message());
+        if structural(error) {
             break;
         }
     }

@@ -1,1 +1,20 @@
-//! placeholder
+//! The program: reads the configuration, wires the crates together, starts and stops. Nothing about a call is decided here.
+
+pub mod automatic;
+pub mod check;
+pub mod cli;
+pub mod config;
+pub mod discover;
+pub mod first_start;
+pub mod lines;
+pub mod local;
+pub mod models;
+pub mod places;
+pub mod readiness;
+pub mod serve;
+pub mod setup;
+pub mod signals;
+pub mod telemetry;
+
+#[cfg(test)]
+mod openapi;

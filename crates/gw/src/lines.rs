@@ -40,7 +40,11 @@ pub struct Flusher {
 
 impl Lines {
     /// Starts the thread that writes to `out`. It gathers lines for `delay`; zero writes them as they come.
-    pub fn start(name: &str, out: impl Write + Send + 'static, delay: Duration) -> io::Result<(Self, Flusher)> {
+    pub fn start(
+        name: &str,
+        out: impl Write + Send + 'static,
+        delay: Duration,
+    ) -> io::Result<(Self, Flusher)> {
         let lines = Self(Arc::new(Shared { state: Mutex::default(), wake: Condvar::new() }));
         let (done_sender, done) = mpsc::sync_channel(1);
         let writer = lines.clone();
@@ -93,8 +97,7 @@ impl Lines {
     fn gather(&self, batch: &mut Vec<u8>, delay: Duration) -> (u64, bool) {
         let idle = |state: &mut State| state.waiting.is_empty() && !state.closed;
         let few = |state: &mut State| state.waiting.len() < BATCH && !state.closed;
-        let mut state =
-            self.0.wake.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.wake.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
         if !delay.is_zero() {
             let waited = self.0.wake.wait_timeout_while(state, delay, few);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;

@@ -6,17 +6,29 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::path::{Path, PathBuf};
 
+use crate::config::Source;
+
 /// The file that is taken when none is named.
 const HERE: &str = "gateway.toml";
 
-/// The configuration file: the one named, else the one in the current directory, else none.
+/// The configuration: `--config`, else `$MODEL_GATEWAY_CONFIG`, else the file in the current directory, else none.
 #[must_use]
-pub fn config_file(named: Option<&Path>) -> Option<PathBuf> {
-    // An empty variable is an unset one, as in most programs.
+pub fn config_source(named: Option<&Path>) -> Source {
     named
-        .filter(|path| !path.as_os_str().is_empty())
         .map(Path::to_owned)
+        .or_else(|| set(env::var_os("MODEL_GATEWAY_CONFIG")))
         .or_else(|| Path::new(HERE).exists().then(|| PathBuf::from(HERE)))
+        .map_or(Source::Nothing, Source::File)
+}
+
+/// A variable of the environment as text; an empty one is an unset one, as in most programs.
+#[must_use]
+pub fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+fn set(value: Option<OsString>) -> Option<PathBuf> {
+    value.filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// The data directory, made if it is missing and then readable by its owner alone.
@@ -39,12 +51,11 @@ fn choose(
     variable: impl Fn(&str) -> Option<OsString>,
     volume: &Path,
 ) -> Option<PathBuf> {
-    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // The base directory specification: a relative path there is to be ignored.
-    let absolute = |name: &str| set(name).filter(|path| path.is_absolute());
+    let absolute = |name: &str| set(variable(name)).filter(|path| path.is_absolute());
     configured
         .map(Path::to_owned)
-        .or_else(|| set("MODEL_GATEWAY_DATA_DIR"))
+        .or_else(|| set(variable("MODEL_GATEWAY_DATA_DIR")))
         .or_else(|| is_writable_mount(volume).then(|| volume.to_owned()))
         .or_else(|| absolute("XDG_DATA_HOME").map(|path| path.join("model-gateway")))
         .or_else(|| absolute("HOME").map(|path| path.join(".local/share/model-gateway")))
@@ -54,7 +65,10 @@ fn choose(
 fn is_writable_mount(path: &Path) -> bool {
     #[cfg(unix)]
     fn device(path: &Path) -> Option<u64> {
-        fs::metadata(path).ok().filter(fs::Metadata::is_dir).map(|found| std::os::unix::fs::MetadataExt::dev(&found))
+        fs::metadata(path)
+            .ok()
+            .filter(fs::Metadata::is_dir)
+            .map(|found| std::os::unix::fs::MetadataExt::dev(&found))
     }
     #[cfg(not(unix))]
     fn device(_: &Path) -> Option<u64> {
@@ -70,7 +84,8 @@ mod tests {
     use super::*;
 
     fn chosen(configured: Option<&str>, variables: &[(&str, &str)]) -> Option<PathBuf> {
-        let variable = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
+        let variable =
+            |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
         choose(configured.map(Path::new), variable, Path::new("/nowhere"))
     }
 
@@ -82,8 +97,16 @@ mod tests {
             (None, &all[..], Some("mine")),
             (None, &all[1..], Some("/share/model-gateway")),
             (None, &all[2..], Some("/home/me/.local/share/model-gateway")),
-            (None, &[("XDG_DATA_HOME", "relative"), ("HOME", "/h")][..], Some("/h/.local/share/model-gateway")),
-            (None, &[("MODEL_GATEWAY_DATA_DIR", ""), ("HOME", "/h")][..], Some("/h/.local/share/model-gateway")),
+            (
+                None,
+                &[("XDG_DATA_HOME", "relative"), ("HOME", "/h")][..],
+                Some("/h/.local/share/model-gateway"),
+            ),
+            (
+                None,
+                &[("MODEL_GATEWAY_DATA_DIR", ""), ("HOME", "/h")][..],
+                Some("/h/.local/share/model-gateway"),
+            ),
             (None, &[][..], None),
         ];
         for (configured, variables, wanted) in cases {
@@ -121,7 +144,6 @@ mod tests {
 
     #[test]
     fn the_named_configuration_file_comes_first() {
-        assert_eq!(config_file(Some(Path::new("x.toml"))), Some("x.toml".into()));
-        assert_eq!(config_file(Some(Path::new(""))), config_file(None));
+        assert_eq!(config_source(Some(Path::new("x.toml"))), Source::File("x.toml".into()));
     }
 }

@@ -15,12 +15,16 @@ use crate::lines::{Flusher, Lines};
 /// One line, when the level cannot be read or a thread cannot be started.
 pub fn start(level: &str) -> Result<Flusher, String> {
     let filter = EnvFilter::try_new(level).map_err(|error| format!("--log-level: {error}"))?;
-    let (lines, flusher) = Lines::start("log", io::stderr(), Duration::ZERO).map_err(|error| error.to_string())?;
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_span_events(FmtSpan::NONE).with_writer(lines);
+    let (lines, flusher) =
+        Lines::start("log", io::stderr(), Duration::ZERO).map_err(|error| error.to_string())?;
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_span_events(FmtSpan::NONE).with_writer(lines);
     let started = if io::stderr().is_terminal() {
         tracing::subscriber::set_global_default(subscriber.with_target(false).finish())
     } else {
-        tracing::subscriber::set_global_default(subscriber.with_ansi(false).json().flatten_event(true).finish())
+        tracing::subscriber::set_global_default(
+            subscriber.with_ansi(false).json().flatten_event(true).finish(),
+        )
     };
     started.map_err(|error| error.to_string())?;
     panic::set_hook(Box::new(|panic| {

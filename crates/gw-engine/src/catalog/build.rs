@@ -1,6 +1,6 @@
 //! Putting the catalogue together: shipped facts, overrides field by field, discovered models; all faults at once.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,19 +11,9 @@ use super::entry::{Provenance, render};
 use super::model::{Dimensions, Modalities, Model, Performance, Scores};
 use super::names::split_id;
 use super::pricing;
+use super::providers::{Discovered, ProviderFacts};
 use super::shipped;
 use crate::settings::{ModelSettings, PricingSettings};
-
-/// What the catalogue needs to know of a configured provider.
-#[derive(Clone, Copy, Debug)]
-pub struct ProviderFacts<'a> {
-    /// The first segment of its model ids.
-    pub name: &'a str,
-    /// Gateway price = official price × this.
-    pub price_multiplier: Price,
-    /// Its model list is asked for, so that a model we do not know yet may still turn up.
-    pub discovers: bool,
-}
 
 /// An entry before its prices are final.
 struct Draft<'a> {
@@ -48,7 +38,10 @@ impl<'a> Builder<'a> {
     /// Nothing yet.
     pub(super) fn new(providers: &[ProviderFacts<'a>]) -> Self {
         Self {
-            multipliers: providers.iter().map(|provider| (provider.name, provider.price_multiplier)).collect(),
+            multipliers: providers
+                .iter()
+                .map(|provider| (provider.name, provider.price_multiplier))
+                .collect(),
             drafts: Vec::new(),
             places: HashMap::new(),
             unlisted: Vec::new(),
@@ -92,9 +85,7 @@ impl<'a> Builder<'a> {
                 continue;
             };
             if !self.places.contains_key(&*set.id) {
-                let model = blank(&set.id, provider, name);
-                let (pricing, provenance) = (pricing::Draft::default(), Provenance::default());
-                self.add(Draft { model, pricing, multiplier, provenance });
+                self.add(bare(&set.id, provider, name, multiplier));
             }
             let place = self.places.get(&*set.id).copied();
             if let Some(draft) = place.and_then(|at| self.drafts.get_mut(at)) {
@@ -103,23 +94,23 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds models that a provider lists and nobody described. What a provider lists is never our fault: names
-    /// that cannot be ids are left out, as are those that an entry already covers.
-    pub(super) fn discovered(&mut self, discovered: &[(String, Vec<String>)]) {
-        for (provider, names) in discovered {
-            let Some(&multiplier) = self.multipliers.get(&**provider) else { continue };
-            let of_provider = self.drafts.iter().filter(|draft| *draft.model.provider == **provider);
+    /// Adds models that a provider lists and nobody described, in the order of the configured providers. What a
+    /// provider lists is never our fault: names that cannot be ids are left out, as are those that an entry
+    /// already covers.
+    pub(super) fn discovered(&mut self, providers: &[ProviderFacts<'_>], discovered: &[Discovered]) {
+        for facts in providers {
+            let provider = facts.name;
+            let of_provider = self.drafts.iter().filter(|draft| *draft.model.provider == *provider);
             let covered: HashSet<Arc<str>> =
                 of_provider.map(|draft| Arc::clone(&draft.model.upstream_model)).collect();
-            for name in names {
+            let lists = discovered.iter().filter(|(of, _)| of == provider);
+            for name in lists.flat_map(|(_, names)| names) {
                 let id = format!("{provider}/{name}");
                 let taken = self.places.contains_key(&*id) || covered.contains(&**name);
                 if taken || name.len() > LONGEST_DISCOVERED || split_id(&id).is_err() {
                     continue;
                 }
-                let model = blank(&id, provider, name);
-                let (pricing, provenance) = (pricing::Draft::default(), Provenance::default());
-                self.add(Draft { model, pricing, multiplier, provenance });
+                self.add(bare(&id, provider, name, facts.price_multiplier));
             }
         }
     }
@@ -210,6 +201,12 @@ fn replace<T>(place: &mut T, with: Option<T>) {
     }
 }
 
+/// An entry of which only the name is known.
+fn bare<'a>(id: &str, provider: &str, name: &str, multiplier: Price) -> Draft<'a> {
+    let (pricing, provenance) = (pricing::Draft::default(), Provenance::default());
+    Draft { model: blank(id, provider, name), pricing, multiplier, provenance }
+}
+
 fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
     Model {
         id: id.into(),
@@ -256,12 +253,8 @@ fn fill(model: &mut Model, entry: &shipped::Entry<'_>) {
         latency_p99_ms: prior.latency_p99_ms,
     };
     let scores = &entry.quality_scores;
-    model.scores = Scores {
-        overall: scores.overall,
-        code: scores.code,
-        math: scores.math,
-        reasoning: scores.reasoning,
-    };
+    model.scores =
+        Scores { overall: scores.overall, code: scores.code, math: scores.math, reasoning: scores.reasoning };
     model.dimensions = match &entry.embedding_dimensions {
         None => None,
         Some(shipped::Dimensions::Native(size)) => Some(Dimensions::Native(*size)),
@@ -323,6 +316,3 @@ pub(super) fn parse<'a>(texts: &[&'a str], problems: &mut Vec<String>) -> Vec<sh
     }
     entries
 }
-
-/// The aliases as the configuration has them.
-pub(super) type Aliases = BTreeMap<String, String>;

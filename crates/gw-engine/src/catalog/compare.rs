@@ -36,7 +36,7 @@ fn asked<'i>(index: &'i Index, query: &Query, visible: Visible<'_>) -> Result<Ve
         let message = "Missing required parameter: 'models'. Name two to four models, separated by commas.";
         return Err(invalid("missing_required_parameter", message));
     }
-    let mut found: Vec<(&str, Option<&Arc<Model>>)> = Vec::new();
+    let mut found: Vec<(&str, Option<_>)> = Vec::new();
     for name in names {
         let resolved = index.resolve(name).map(|resolved| resolved.models);
         let model = resolved.and_then(|models| models.iter().find(|model| sees(visible, model)));
@@ -50,7 +50,8 @@ fn asked<'i>(index: &'i Index, query: &Query, visible: Visible<'_>) -> Result<Ve
     }
     if !(FEWEST..=MOST).contains(&found.len()) {
         let got = if found.len() > MOST { "more" } else { "one" };
-        let message = format!("Invalid 'models': expected {FEWEST} to {MOST} different models, but got {got}.");
+        let message =
+            format!("Invalid 'models': expected {FEWEST} to {MOST} different models, but got {got}.");
         return Err(invalid("invalid_value", message));
     }
     found.into_iter().map(|(name, model)| model.ok_or_else(|| not_found(name))).collect()
@@ -76,20 +77,15 @@ fn write_side(side: &mut Object<'_>, model: &Model) {
 }
 
 fn write_highlights(highlights: &mut Object<'_>, models: &[&Arc<Model>]) {
-    let prices = |model: &Model| model.prices.as_ref().and_then(|prices| Some((prices.sum()?, &*prices.currency)));
-    let mut currencies = models.iter().filter_map(|model| prices(model.as_ref())).map(|(_, currency)| currency);
+    let mut currencies = models.iter().filter_map(|model| price(model)).map(|(_, currency)| currency);
     let first = currencies.next();
     // Sums in different currencies say nothing about each other.
     let comparable = currencies.all(|currency| Some(currency) == first);
-    let most = |figure: fn(&Model) -> Option<f64>| {
-        best(models, figure, |new: &f64, old: &f64| new.total_cmp(old).is_gt())
-    };
-    let cheapest = best(
-        models,
-        |model| prices(model).filter(|_| comparable).map(|(sum, _)| sum),
-        |new, old| new < old,
-    );
-    let fastest = best(models, |model| model.performance.latency_p50_ms, |new, old| new.total_cmp(old).is_lt());
+    let most = |figure: Figure| best(models, figure, |new: &f64, old: &f64| new.total_cmp(old).is_gt());
+    let cheapest =
+        best(models, |model| price(model).filter(|_| comparable).map(|(sum, _)| sum), |new, old| new < old);
+    let fastest =
+        best(models, |model| model.performance.latency_p50_ms, |new, old| new.total_cmp(old).is_lt());
     highlights.text("cheapest", cheapest);
     highlights.text("fastest", fastest);
     highlights.text("best_quality", most(|model| model.scores.overall));
@@ -98,23 +94,34 @@ fn write_highlights(highlights: &mut Object<'_>, models: &[&Arc<Model>]) {
     highlights.text("longest_context", longest);
 }
 
+/// A number that is known of some models.
+type Figure = fn(&Model) -> Option<f64>;
+
+/// How dear a model is, and in which currency.
+fn price(model: &Model) -> Option<(u128, &str)> {
+    let prices = model.prices.as_ref()?;
+    Some((prices.sum()?, &prices.currency))
+}
+
 /// The id of the model with the best figure: a missing one is worst, of equals the earliest wins.
 fn best<'m, T>(
     models: &[&'m Arc<Model>],
     figure: impl Fn(&'m Model) -> Option<T>,
     beats: impl Fn(&T, &T) -> bool,
 ) -> &'m str {
-    let mut winner: Option<(&'m str, Option<T>)> = None;
-    for model in models {
+    let mut winner: Option<&'m Model> = None;
+    let mut record: Option<T> = None;
+    for &model in models {
+        let model: &'m Model = model;
         let new = figure(model);
-        let wins = match (&winner, &new) {
-            (None, _) | (Some((_, None)), Some(_)) => true,
-            (Some((_, Some(old))), Some(new)) => beats(new, old),
-            (Some(_), None) => false,
+        let wins = match (&record, &new) {
+            (Some(old), Some(new)) => beats(new, old),
+            (None, Some(_)) => true,
+            (_, None) => winner.is_none(),
         };
         if wins {
-            winner = Some((&model.id, new));
+            (winner, record) = (Some(model), new);
         }
     }
-    winner.map_or("", |(id, _)| id)
+    winner.map_or("", |model| &model.id)
 }

@@ -41,7 +41,9 @@ mod tests {
 
     #[test]
     fn what_is_no_date_is_unknown() {
-        for date in ["", "soon", "2026", "2026-13", "2026-00-01", "-5-01", "99999-01", "2026-01-01T00", "2026-1-99"] {
+        for date in
+            ["", "soon", "2026", "2026-13", "2026-00-01", "-5-01", "99999-01", "2026-01-01T00", "2026-1-99"]
+        {
             assert_eq!(created(Some(date)), UNKNOWN_CREATED, "{date}");
         }
         assert_eq!(created(None), UNKNOWN_CREATED);

@@ -77,12 +77,9 @@ impl<'q> Ask<'q> {
     }
 
     fn matches(&self, model: &Model) -> bool {
-        let any = |wanted: &[&str], has: &dyn Fn(&str) -> bool| {
-            wanted.is_empty() || wanted.iter().any(|wanted| has(wanted))
-        };
         let modalities = model.modalities.as_ref();
-        any(&self.providers, &|wanted| &*model.provider == wanted)
-            && any(&self.categories, &|wanted| lists(model.category.as_deref(), wanted))
+        any(&self.providers, |wanted| &*model.provider == wanted)
+            && any(&self.categories, |wanted| lists(model.category.as_deref(), wanted))
             && self.features.iter().all(|wanted| lists(model.features.as_deref(), wanted))
             && self.modalities.iter().all(|wanted| {
                 lists(modalities.map(|known| &*known.input), wanted)
@@ -95,6 +92,11 @@ impl<'q> Ask<'q> {
         let texts: [&str; 3] = [&model.id, &model.name, &model.description];
         self.search.is_empty() || texts.iter().any(|text| text.to_lowercase().contains(&self.search))
     }
+}
+
+/// A filter that is not set lets everything through.
+fn any(wanted: &[&str], has: impl Fn(&str) -> bool) -> bool {
+    wanted.is_empty() || wanted.iter().any(|wanted| has(wanted))
 }
 
 /// Unlike a capability question: a filter finds what is known, an unknown list has no items.

@@ -1,10 +1,10 @@
 //! From a name in a request to models: ids, aliases, bare names, strategy suffixes; hash lookups, no scans.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::build::{Aliases, ProviderFacts};
 use super::model::Model;
+use super::providers::ProviderFacts;
 
 /// What a requested name stands for.
 #[derive(Clone, Copy, Debug)]
@@ -32,18 +32,24 @@ pub(super) fn split_id(id: &str) -> Result<(&str, &str), &'static str> {
     Ok((provider, name))
 }
 
+/// The aliases as the configuration has them.
+type Aliases = BTreeMap<String, String>;
+
+/// Models in catalogue order.
+type Models = Vec<Arc<Model>>;
+
 /// The models in catalogue order and every way to name them.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    pub(super) models: Vec<Arc<Model>>,
+    pub(super) models: Models,
     by_id: HashMap<Arc<str>, usize>,
-    by_name: HashMap<Box<str>, Vec<Arc<Model>>>,
-    aliases: HashMap<Box<str>, Vec<Arc<Model>>>,
+    by_name: HashMap<Box<str>, Models>,
+    aliases: HashMap<Box<str>, Models>,
 }
 
 impl Index {
     /// Of models in catalogue order, with unique ids.
-    pub(super) fn new(models: Vec<Arc<Model>>) -> Self {
+    pub(super) fn new(models: Models) -> Self {
         let mut index = Self::default();
         for (at, model) in models.iter().enumerate() {
             index.by_id.insert(Arc::clone(&model.id), at);
@@ -54,7 +60,12 @@ impl Index {
     }
 
     /// Adds the aliases; what is wrong with them goes to `problems`.
-    pub(super) fn alias(&mut self, all: &Aliases, providers: &[ProviderFacts<'_>], problems: &mut Vec<String>) {
+    pub(super) fn alias(
+        &mut self,
+        all: &Aliases,
+        providers: &[ProviderFacts<'_>],
+        problems: &mut Vec<String>,
+    ) {
         let mut resolved = HashMap::with_capacity(all.len());
         for (alias, target) in all {
             if alias.trim().is_empty() || alias.chars().any(char::is_control) {
@@ -64,7 +75,8 @@ impl Index {
             } else if let Some(models) = self.alias_target(alias, target, all) {
                 resolved.insert(Box::from(alias.as_str()), models.to_vec());
             } else if !may_turn_up(target, providers) {
-                problems.push(format!("alias '{alias}' stands for '{target}', which no configured provider has"));
+                problems
+                    .push(format!("alias '{alias}' stands for '{target}', which no configured provider has"));
             }
         }
         self.aliases = resolved;
@@ -94,7 +106,8 @@ impl Index {
     }
 
     fn lookup(&self, name: &str) -> Option<&[Arc<Model>]> {
-        self.exact(name).or_else(|| self.aliases.get(name).or_else(|| self.by_name.get(name)).map(Vec::as_slice))
+        self.exact(name)
+            .or_else(|| self.aliases.get(name).or_else(|| self.by_name.get(name)).map(Vec::as_slice))
     }
 
     /// Exact id, alias, bare name; when none of these, the same without a strategy suffix.

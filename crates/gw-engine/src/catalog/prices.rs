@@ -131,13 +131,7 @@ mod tests {
     }
 
     fn usage(prompt: u64, cached: u64, cache_write: u64, completion: u64) -> Usage {
-        Usage {
-            prompt,
-            completion,
-            cached: Some(cached),
-            cache_write: Some(cache_write),
-            ..Usage::default()
-        }
+        Usage { prompt, completion, cached: Some(cached), cache_write: Some(cache_write), ..Usage::default() }
     }
 
     fn sample() -> Prices {
@@ -147,8 +141,12 @@ mod tests {
             cached_input: price("0.1"),
             cache_write: price("2.5"),
         };
-        let above =
-            Rates { input: price("4"), output: price("15"), cached_input: price("0.2"), cache_write: price("5") };
+        let above = Rates {
+            input: price("4"),
+            output: price("15"),
+            cached_input: price("0.2"),
+            cache_write: price("5"),
+        };
         Prices {
             official: gateway,
             gateway,

@@ -73,7 +73,8 @@ impl Draft {
         let mut tiers = Vec::with_capacity(self.tiers.len());
         for tier in &self.tiers {
             // What a tier does not state stays as it is below the bound.
-            below = (tier.official.or(below.0), tier.outright.or(tier.official.times(multiplier)).or(below.1));
+            below =
+                (tier.official.or(below.0), tier.outright.or(tier.official.times(multiplier)).or(below.1));
             tiers.push(Tier { above_input_tokens: tier.above, official: below.0, gateway: below.1 });
         }
         if gateway.is_empty() && tiers.is_empty() {

@@ -31,7 +31,11 @@ impl Query {
 
     /// The comma-separated items of a parameter and its repetitions, trimmed, empty ones left out.
     pub(super) fn items<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
-        self.values(name).flat_map(|value| value.split(',')).map(str::trim).filter(|item| !item.is_empty()).collect()
+        self.values(name)
+            .flat_map(|value| value.split(','))
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .collect()
     }
 
     /// A whole number of at least `least`; above the range of the machine it is the largest there is.

@@ -56,7 +56,7 @@ impl<'a> Object<'a> {
 
     /// A list of strings.
     pub(super) fn texts<'s>(&mut self, key: &str, values: impl IntoIterator<Item = &'s str>) {
-        list(self.key(key), values, |out, value| write_str(out, value));
+        list(self.key(key), values, write_str);
     }
 
     /// A list of anything.

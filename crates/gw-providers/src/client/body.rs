@@ -17,11 +17,15 @@ use super::gunzip::Gunzip;
 use super::http1::{Exchange, Http1, poll_data};
 use super::http2::Stream;
 use super::pool::Pool;
+use crate::demo::DemoBody;
 
 /// What may still come after the end of an answer that [`UpstreamBody::finish`] waits for.
 const FINISH_BYTES: usize = 64 * 1024;
 /// How long it waits.
 const FINISH_TIME: Duration = Duration::from_secs(2);
+
+/// The next piece of a body; None = it ended as its framing says.
+pub type Chunk = Option<Result<Bytes, Failure>>;
 
 /// A response body. It owns its connection: dropping it before the end closes the upstream request at once (HTTP/1.1:
 /// the socket; HTTP/2: `RST_STREAM`).
@@ -34,7 +38,12 @@ enum Source {
     /// Over, or never there.
     Empty,
     Http1(Exchange),
-    Http2 { incoming: Incoming, clock: Clock, _stream: Stream },
+    Http2 {
+        incoming: Incoming,
+        clock: Clock,
+        _stream: Stream,
+    },
+    Demo(DemoBody),
 }
 
 impl UpstreamBody {
@@ -51,13 +60,17 @@ impl UpstreamBody {
         Self { source, gunzip: None }
     }
 
+    pub(crate) fn demo(body: DemoBody) -> Self {
+        Self { source: Source::Demo(body), gunzip: None }
+    }
+
     /// The body is gzip.
     pub(crate) fn decode_gzip(&mut self) {
         self.gunzip = Some(Box::new(Gunzip::new()));
     }
 
     /// The next piece, never empty; None = the body ended as its framing says.
-    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
         if self.gunzip.is_some() {
             return self.poll_decoded(cx);
         }
@@ -65,7 +78,7 @@ impl UpstreamBody {
     }
 
     /// [`UpstreamBody::poll_chunk`] as a future.
-    pub async fn chunk(&mut self) -> Option<Result<Bytes, Failure>> {
+    pub async fn chunk(&mut self) -> Chunk {
         poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
@@ -135,18 +148,17 @@ impl UpstreamBody {
         }
     }
 
-    fn poll_raw(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+    fn poll_raw(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
         let polled = match &mut self.source {
             Source::Empty => return Poll::Ready(None),
             Source::Http1(exchange) => exchange.poll_chunk(cx),
             Source::Http2 { incoming, .. } => poll_data(incoming, cx),
+            Source::Demo(body) => return body.poll_chunk(cx),
         };
-        polled.map(|item| {
-            item.map(|chunk| chunk.map_err(|error| failures::broken(failures::chain(&error))))
-        })
+        polled.map(|item| item.map(|chunk| chunk.map_err(|error| failures::broken(failures::chain(&error)))))
     }
 
-    fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+    fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
         loop {
             let Some(gunzip) = &mut self.gunzip else { return Poll::Ready(None) };
             match gunzip.next() {
@@ -182,7 +194,7 @@ impl UpstreamBody {
 
     fn clock(&mut self) -> Option<&mut Clock> {
         match &mut self.source {
-            Source::Empty => None,
+            Source::Empty | Source::Demo(_) => None,
             Source::Http1(exchange) => exchange.clock(),
             Source::Http2 { clock, .. } => Some(clock),
         }

@@ -30,6 +30,9 @@ static BUILDER: LazyLock<http1::Builder> = LazyLock::new(|| {
     builder
 });
 
+/// hyper's side of a connection.
+type Running = http1::Connection<TokioIo<Transport>, Full<Bytes>>;
+
 /// A request that did not get a response head.
 pub(crate) struct Lost {
     /// The request, if not a byte of it was written: it may be sent again.
@@ -41,7 +44,7 @@ pub(crate) struct Lost {
 /// An open connection.
 pub(crate) struct Http1 {
     /// None once it is over.
-    connection: Option<http1::Connection<TokioIo<Transport>, Full<Bytes>>>,
+    connection: Option<Running>,
     sender: http1::SendRequest<Full<Bytes>>,
     relay: Arc<Relay>,
     waker: Waker,
@@ -66,7 +69,6 @@ impl Http1 {
     ///
     /// # Errors
     /// [`Lost`], with the request if it was never written.
-    #[expect(clippy::result_large_err, reason = "the request travels back by value once, on a rare path")]
     pub(crate) async fn exchange(
         mut self: Box<Self>,
         request: Request<Full<Bytes>>,
@@ -113,7 +115,7 @@ impl Http1 {
 }
 
 /// Polls the connection; drops it when it is over, which hands its error to the response or the body.
-fn drive(connection: &mut Option<http1::Connection<TokioIo<Transport>, Full<Bytes>>>, cx: &mut Context<'_>) {
+fn drive(connection: &mut Option<Running>, cx: &mut Context<'_>) {
     if let Some(running) = connection
         && Pin::new(running).poll(cx).is_ready()
     {
@@ -148,7 +150,7 @@ impl Exchange {
                     drive(running, cx);
                     poll_data(incoming, cx)
                 }
-                ready => ready,
+                chunk @ Poll::Ready(_) => chunk,
             }
         });
         match &polled {
@@ -192,10 +194,7 @@ impl Drop for Exchange {
 }
 
 /// The next data frame; trailers are dropped.
-pub(crate) fn poll_data(
-    incoming: &mut Incoming,
-    cx: &mut Context<'_>,
-) -> Poll<Option<hyper::Result<Bytes>>> {
+pub(crate) fn poll_data(incoming: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
     loop {
         match std::task::ready!(Pin::new(&mut *incoming).poll_frame(cx)) {
             Some(Ok(frame)) => match frame.into_data() {

@@ -78,7 +78,6 @@ impl Http2 {
     ///
     /// # Errors
     /// [`Lost`], with the request if it was never written.
-    #[expect(clippy::result_large_err, reason = "the request travels back by value once, on a rare path")]
     pub(crate) async fn exchange(
         mut self,
         request: Request<Full<Bytes>>,

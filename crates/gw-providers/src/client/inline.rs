@@ -96,12 +96,9 @@ impl Transport {
     fn with<T>(
         &mut self,
         cx: &mut Context<'_>,
-        work: impl FnOnce(Pin<&mut dyn Stream>, &mut Context<'_>) -> Poll<T>,
+        work: impl FnOnce(Pin<&mut Socket>, &mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        let socket: Pin<&mut dyn Stream> = match &mut self.socket {
-            Socket::Plain(tcp) => Pin::new(tcp),
-            Socket::Tls(tls) => Pin::new(tls.as_mut()),
-        };
+        let socket = Pin::new(&mut self.socket);
         match &self.relay {
             Some(relay) => {
                 let task = relay.task.lock();
@@ -112,8 +109,51 @@ impl Transport {
     }
 }
 
-trait Stream: AsyncRead + AsyncWrite {}
-impl<T: AsyncRead + AsyncWrite> Stream for T {}
+impl Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
+            Self::Tls(tls) => Pin::new(tls).poll_read(cx, buffer),
+        }
+    }
+
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
+            Self::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(tcp) => Pin::new(tcp).poll_write_vectored(cx, slices),
+            Self::Tls(tls) => Pin::new(tls).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            // A TCP socket has nothing to flush; this is called once per chunk.
+            Self::Plain(_) => Poll::Ready(Ok(())),
+            Self::Tls(tls) => Pin::new(tls).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
+            Self::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
+        }
+    }
+}
 
 impl AsyncRead for Transport {
     fn poll_read(
@@ -146,11 +186,7 @@ impl AsyncWrite for Transport {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.socket {
-            // A TCP socket has nothing to flush; this is called once per chunk.
-            Socket::Plain(_) => Poll::Ready(Ok(())),
-            Socket::Tls(_) => self.with(cx, |socket, cx| socket.poll_flush(cx)),
-        }
+        self.with(cx, |socket, cx| socket.poll_flush(cx))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -164,7 +164,9 @@ mod tests {
 
     #[test]
     fn a_trailing_slash_does_not_matter_and_the_default_port_is_not_sent() {
-        for url in ["https://api.example.com/v1", "https://api.example.com:443/v1/", "HTTPS://API.example.com/v1//"] {
+        for url in
+            ["https://api.example.com/v1", "https://api.example.com:443/v1/", "HTTPS://API.example.com/v1//"]
+        {
             let origin = Origin::parse(url).unwrap();
             assert_eq!(origin.path("/chat/completions").unwrap(), "/v1/chat/completions", "{url}");
             assert_eq!(origin.host_header, "api.example.com");
@@ -211,7 +213,9 @@ mod tests {
     #[test]
     fn no_path_can_leave_the_origin() {
         let origin = Origin::parse("https://example.com/v1").unwrap();
-        for path in ["//evil.test/x", "@evil.test", "https://evil.test/", "/..//evil.test", "/m%2F..%2F@evil.test"] {
+        for path in
+            ["//evil.test/x", "@evil.test", "https://evil.test/", "/..//evil.test", "/m%2F..%2F@evil.test"]
+        {
             if let Ok(uri) = origin.path(path) {
                 assert!(uri.authority().is_none() && uri.scheme().is_none(), "{path}");
                 assert_eq!(origin.absolute(&uri).unwrap().authority().unwrap(), "example.com", "{path}");

@@ -24,10 +24,13 @@ pub(crate) struct Pool {
     shared: Mutex<Vec<Http2>>,
 }
 
+/// An idle connection and since when it is.
+type Rested = (Instant, Box<Http1>);
+
 #[derive(Default)]
 struct Idle {
     /// The most recently used is last.
-    stack: VecDeque<(Instant, Box<Http1>)>,
+    stack: VecDeque<Rested>,
     is_swept: bool,
 }
 

@@ -28,8 +28,9 @@ impl Tls {
         let Some(path) = ca_file else { return Ok(Self::default()) };
         let unreadable = |error: &dyn std::fmt::Display| format!("ca_file {}: {error}", path.display());
         let pem = std::fs::read(path).map_err(|error| unreadable(&error))?;
-        let extra_roots: Vec<_> =
-            CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().map_err(|error| unreadable(&error))?;
+        let extra_roots: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+            .collect::<Result<_, _>>()
+            .map_err(|error| unreadable(&error))?;
         if extra_roots.is_empty() {
             return Err(unreadable(&"no certificate in it"));
         }

@@ -93,8 +93,11 @@ mod tests {
     use super::{Credentials, spread};
 
     fn keys(weights: &[u32]) -> Credentials {
-        let keys: Vec<_> =
-            weights.iter().enumerate().map(|(n, weight)| (SecretString::from(format!("sekret{n}")), *weight)).collect();
+        let keys: Vec<_> = weights
+            .iter()
+            .enumerate()
+            .map(|(n, weight)| (SecretString::from(format!("sekret{n}")), *weight))
+            .collect();
         Credentials::bearer(&keys).unwrap()
     }
 

@@ -187,6 +187,16 @@ fn value_end(bytes: &[u8], at: usize) -> usize {
 fn string_end(bytes: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     loop {
+        // Names and words are short and escapes come in crowds: only what lies far ahead is worth a vector search.
+        let near = at + 16;
+        while at < near {
+            match bytes.get(at) {
+                Some(b'"') => return at + 1,
+                Some(b'\\') => at += 2,
+                Some(_) => at += 1,
+                None => return bytes.len(),
+            }
+        }
         let rest = bytes.get(at..).unwrap_or_default();
         match memchr::memchr2(b'"', b'\\', rest) {
             Some(found) if rest.get(found) == Some(&b'"') => return at + found + 1,

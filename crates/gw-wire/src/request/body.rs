@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::fields::clip;
-use super::{Body, Invalid};
+use super::{Body, Invalid, Member};
 use crate::json::{Fault, Kind, MAX_DEPTH, View, check};
 
 /// Every member the gateway gives a meaning to, on any endpoint. Sorted.
@@ -93,7 +93,7 @@ impl Body {
 /// The members of a body while its text is at hand, to look them up without checking the text's UTF-8 again.
 pub(super) struct Members<'a> {
     pub(super) text: &'a str,
-    pub(super) members: Vec<(Box<str>, Range<usize>)>,
+    pub(super) members: Vec<Member>,
 }
 
 impl<'a> Members<'a> {
@@ -121,7 +121,7 @@ fn text_of(bytes: &Bytes) -> Result<&str, Invalid> {
     })
 }
 
-fn split(text: &str) -> Result<Vec<(Box<str>, Range<usize>)>, Invalid> {
+fn split(text: &str) -> Result<Vec<Member>, Invalid> {
     if text.starts_with('\u{feff}') {
         return Err(invalid(
             "The request body begins with a byte order mark, which JSON does not have.".to_owned(),
@@ -171,7 +171,7 @@ pub(super) fn offset(text: &str, part: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
 }
 
-fn first_duplicate(members: &[(Box<str>, Range<usize>)]) -> Option<&str> {
+fn first_duplicate(members: &[Member]) -> Option<&str> {
     const FEW: usize = 24;
     if members.len() <= FEW {
         let names = members.iter().map(|(name, _)| &**name);

@@ -9,7 +9,7 @@ use super::{Body, ChatRequest, Invalid};
 use crate::json::Kind;
 
 /// Members that only have to be of a kind: what they mean is between the client and the provider.
-const LIGHT: [(&str, Kind); 14] = [
+const LIGHT: [(&str, Kind); 13] = [
     ("user", Kind::String),
     ("audio", Kind::Object),
     ("prediction", Kind::Object),
@@ -23,7 +23,6 @@ const LIGHT: [(&str, Kind); 14] = [
     ("prompt_cache_options", Kind::Object),
     ("prompt_cache_retention", Kind::String),
     ("safety_identifier", Kind::String),
-    ("logprobs", Kind::Boolean),
 ];
 
 /// Reads and checks a chat request. The first fault is reported: the body as JSON, `model`, `messages`, then the
@@ -44,6 +43,7 @@ pub fn parse_chat(bytes: Bytes) -> Result<ChatRequest, Invalid> {
     let stream = fields.boolean("stream")?;
     let include_usage = fields.include_usage()?;
     fields.integer("seed", &(i64::MIN..=i64::MAX))?;
+    fields.boolean("logprobs")?;
     fields.integer("top_logprobs", &(0..=20))?;
     let tool_bytes = fields.tools(&mut survey.needs)?;
     fields.response_format(&mut survey.needs)?;

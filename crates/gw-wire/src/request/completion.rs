@@ -20,7 +20,7 @@ pub fn parse_completion(bytes: Bytes) -> Result<CompletionRequest, Invalid> {
     let members = Members::read(&bytes)?;
     let fields = Fields { members: &members };
     let model = fields.model()?;
-    let (prompts, prompt_bytes) = prompts(fields.get("prompt"))?;
+    let prompts = prompts(fields.get("prompt"))?;
     fields.sampling()?;
     let n = fields.choices()?;
     fields.integer("best_of", &(0..=20))?;
@@ -35,7 +35,7 @@ pub fn parse_completion(bytes: Bytes) -> Result<CompletionRequest, Invalid> {
     // An empty suffix asks for nothing.
     let suffix = fields.get("suffix").is_some_and(|suffix| suffix.string_len() > 0);
     let routing = fields.routing(&model)?;
-    let members = members.members;
+    let (members, prompt_bytes) = (members.members, prompt_bytes(&prompts));
     Ok(CompletionRequest {
         body: Body { bytes, members },
         model,
@@ -51,10 +51,10 @@ pub fn parse_completion(bytes: Bytes) -> Result<CompletionRequest, Invalid> {
     })
 }
 
-fn prompts(value: Option<View<'_>>) -> Result<(Vec<Prompt>, u64), Invalid> {
+fn prompts(value: Option<View<'_>>) -> Result<Vec<Prompt>, Invalid> {
     let path = Path::Top("prompt");
     let value = value.ok_or_else(|| missing(&path))?;
-    let prompts = match form(&path, value)? {
+    Ok(match form(&path, value)? {
         Form::Text => vec![Prompt::Text(string(&path, value)?.into_owned())],
         Form::Tokens => vec![Prompt::Tokens(tokens(&path, value)?)],
         Form::Texts => {
@@ -64,13 +64,15 @@ fn prompts(value: Option<View<'_>>) -> Result<(Vec<Prompt>, u64), Invalid> {
                 .collect::<Result<_, _>>()?
         }
         Form::TokenArrays => token_arrays(&path, value)?.into_iter().map(Prompt::Tokens).collect(),
-    };
+    })
+}
+
+fn prompt_bytes(prompts: &[Prompt]) -> u64 {
     let bytes = prompts.iter().map(|prompt| match prompt {
         Prompt::Text(text) => text.len(),
         Prompt::Tokens(tokens) => tokens.len().saturating_mul(4),
     });
-    let bytes = bytes.sum::<usize>() as u64;
-    Ok((prompts, bytes))
+    bytes.sum::<usize>() as u64
 }
 
 const EXPECTED: &str =

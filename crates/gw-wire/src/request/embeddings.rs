@@ -34,16 +34,15 @@ fn inputs(value: Option<View<'_>>, body: &str) -> Result<(Inputs, u64), Invalid>
     let value = value.ok_or_else(|| missing(&path))?;
     let tokens = match form(&path, value)? {
         Form::Text => {
-            let (range, len) = text(&path, value, body)?;
-            return Ok((Inputs::Texts(vec![range]), len));
+            let text = text(&path, value, body)?;
+            return Ok((Inputs::Texts(vec![text]), value.string_len() as u64));
         }
         Form::Texts => {
             let mut bytes = 0;
             let mut ranges = Vec::new();
             for (at, value) in array(&path, value, MAX_INPUTS, "an array of strings")?.enumerate() {
-                let (range, len) = text(&path.item(at), value, body)?;
-                ranges.push(range);
-                bytes += len;
+                ranges.push(text(&path.item(at), value, body)?);
+                bytes += value.string_len() as u64;
             }
             return Ok((Inputs::Texts(ranges), bytes));
         }
@@ -54,15 +53,14 @@ fn inputs(value: Option<View<'_>>, body: &str) -> Result<(Inputs, u64), Invalid>
     Ok((Inputs::Tokens(tokens), count.saturating_mul(4)))
 }
 
-/// Where the string's literal stands in the body, and the bytes of its text.
-fn text(path: &Path<'_>, value: View<'_>, body: &str) -> Result<(Range<usize>, u64), Invalid> {
+/// Where the string's literal stands in the body.
+fn text(path: &Path<'_>, value: View<'_>, body: &str) -> Result<Range<usize>, Invalid> {
     optional(path, Some(value), Kind::String)?;
-    let len = value.string_len();
-    if len == 0 {
+    if value.text() == "\"\"" {
         return Err(empty_string(path));
     }
     let start = offset(body, value.text());
-    Ok((start..start + value.text().len(), len as u64))
+    Ok(start..start + value.text().len())
 }
 
 fn encoding(value: Option<View<'_>>) -> Result<EncodingFormat, Invalid> {

@@ -191,14 +191,17 @@ fn fallbacks(path: &Path<'_>, value: View<'_>, model: &str) -> Result<Vec<String
     Ok(models)
 }
 
-/// A choice written as a string out of a set, or as an object: `Err` of the inner result is the object.
-pub(super) fn string_or_object<'a>(
-    path: &Path<'_>,
-    value: View<'a>,
-) -> Result<Result<Cow<'a, str>, View<'a>>, Invalid> {
+/// A choice: a word out of a set, or an object that says more.
+pub(super) enum Choice<'a> {
+    Word(Cow<'a, str>),
+    Object(View<'a>),
+}
+
+/// Reads a choice.
+pub(super) fn choice<'a>(path: &Path<'_>, value: View<'a>) -> Result<Choice<'a>, Invalid> {
     match value.kind() {
-        Kind::String => string(path, value).map(Ok),
-        Kind::Object => Ok(Err(value)),
+        Kind::String => string(path, value).map(Choice::Word),
+        Kind::Object => Ok(Choice::Object(value)),
         Kind::Null | Kind::Boolean | Kind::Integer | Kind::Decimal | Kind::Array => {
             Err(wrong_type(path, "one of a string or an object", value))
         }

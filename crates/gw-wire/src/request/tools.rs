@@ -3,7 +3,7 @@
 use super::fields::{
     Path, array, invalid_value, missing, not_one_of, object, optional, required_name, required_string,
 };
-use super::options::{Fields, string_or_object, without_tools};
+use super::options::{Choice, Fields, choice, without_tools};
 use super::{Invalid, Needs};
 use crate::json::{Kind, View};
 
@@ -45,10 +45,10 @@ impl Fields<'_, '_> {
         }
         if let Some(call) = self.get("function_call") {
             let path = Path::Top("function_call");
-            match string_or_object(&path, call)? {
-                Ok(word) if *word == *"none" || *word == *"auto" => {}
-                Ok(word) => return Err(not_one_of(&path, &["none", "auto"], &word)),
-                Err(named) => {
+            match choice(&path, call)? {
+                Choice::Word(word) if *word == *"none" || *word == *"auto" => {}
+                Choice::Word(word) => return Err(not_one_of(&path, &["none", "auto"], &word)),
+                Choice::Object(named) => {
                     let [name] = object(&path, named, ["name"])?;
                     required_name(&path.member("name"), name)?;
                 }
@@ -77,10 +77,10 @@ fn function(path: &Path<'_>, value: View<'_>) -> Result<(), Invalid> {
     optional(&path.member("strict"), strict, Kind::Boolean)
 }
 
-fn tool_choice(choice: View<'_>, tools: Option<View<'_>>, needs: &mut Needs) -> Result<(), Invalid> {
+fn tool_choice(value: View<'_>, tools: Option<View<'_>>, needs: &mut Needs) -> Result<(), Invalid> {
     let path = Path::Top("tool_choice");
-    let object_choice = match string_or_object(&path, choice)? {
-        Ok(word) => {
+    let object_choice = match choice(&path, value)? {
+        Choice::Word(word) => {
             return match &*word {
                 "none" | "auto" => Ok(()),
                 "required" if tools.is_some() => Ok(()),
@@ -88,7 +88,7 @@ fn tool_choice(choice: View<'_>, tools: Option<View<'_>>, needs: &mut Needs) -> 
                 other => Err(not_one_of(&path, &["none", "auto", "required"], other)),
             };
         }
-        Err(choice) => choice,
+        Choice::Object(choice) => choice,
     };
     let [kind, function] = object(&path, object_choice, ["type", "function"])?;
     let kind_path = path.member("type");

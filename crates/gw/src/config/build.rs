@@ -48,7 +48,10 @@ fn server(table: &Table, report: &mut Report) -> ServerSettings {
     set(&mut settings.body_limit, table.int::<usize>("body_limit_mib").map(|mib| mib << 20));
     set(&mut settings.max_connections, table.int("max_connections"));
     set(&mut settings.max_in_flight, table.int("max_in_flight"));
-    set(&mut settings.keepalive, table.seconds("keepalive_seconds").map(|every| Some(every).filter(|e| !e.is_zero())));
+    set(
+        &mut settings.keepalive,
+        table.seconds("keepalive_seconds").map(|every| Some(every).filter(|e| !e.is_zero())),
+    );
     set(&mut settings.head_timeout, table.millis("head_timeout_ms"));
     set(&mut settings.body_timeout, table.millis("body_timeout_ms"));
     set(&mut settings.drain, table.seconds("drain_seconds"));

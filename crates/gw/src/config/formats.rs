@@ -12,7 +12,8 @@ pub(super) static LISTEN: Format = Format { shape: "host:port", check: listen };
 pub(super) static ORIGIN: Format = Format { shape: "\"*\" or scheme://host[:port]", check: origin };
 pub(super) static STORE_URL: Format = Format { shape: "sqlite:// or postgres:// URL", check: store_url };
 pub(super) static REDIS_URL: Format = Format { shape: "redis:// or rediss:// URL", check: redis_url };
-pub(super) static PROVIDER: Format = Format { shape: "letters a-z, digits, '_' and '-'", check: provider_name };
+pub(super) static PROVIDER: Format =
+    Format { shape: "letters a-z, digits, '_' and '-'", check: provider_name };
 pub(super) static BASE_URL: Format = Format { shape: "http:// or https:// URL", check: base_url };
 pub(super) static CREDENTIAL: Format = Format { shape: "a key", check: credential };
 pub(super) static HEADER: Format = Format { shape: "a header's name", check: header_name };
@@ -101,7 +102,9 @@ fn origin(text: &str) -> Checked {
     }
     let (scheme, rest) = text.split_once("://").ok_or("is not an origin; write scheme://host or \"*\"")?;
     let named = scheme.starts_with(|c: char| c.is_ascii_lowercase())
-        && scheme.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'));
+        && scheme
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'));
     need(named, "has a scheme that is none, or not in small letters")?;
     need(!rest.contains('/'), "has a path; an origin ends with its host or port")?;
     authority(rest).map(drop)
@@ -114,13 +117,15 @@ fn store_url(text: &str) -> Checked {
 }
 
 fn redis_url(text: &str) -> Checked {
-    let known = ["redis://", "rediss://", "redis+unix://", "unix://"].iter().any(|scheme| text.starts_with(scheme));
+    let known =
+        ["redis://", "rediss://", "redis+unix://", "unix://"].iter().any(|scheme| text.starts_with(scheme));
     need(known, "is neither a redis:// nor a rediss:// URL")?;
     need(!has_control(text), "contains a control character")
 }
 
 fn provider_name(text: &str) -> Checked {
-    let known = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'));
+    let known =
+        text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'));
     need(!text.is_empty() && text.len() <= 64 && known, "is not 1 to 64 of a-z, 0-9, '_' and '-'")
 }
 
@@ -135,14 +140,20 @@ pub(super) fn base_url_host(text: &str) -> Result<Option<IpAddr>, &'static str> 
         text.get(scheme.len()..)
     });
     let rest = rest.ok_or("does not begin with http:// or https://")?;
-    need(rest.bytes().all(|b| b.is_ascii_graphic() && b != b'\\'), "holds a blank or a character no URL has")?;
+    need(
+        rest.bytes().all(|b| b.is_ascii_graphic() && b != b'\\'),
+        "holds a blank or a character no URL has",
+    )?;
     need(!rest.contains('@'), "holds a user or password; write the key into api_key")?;
     need(!rest.contains('?'), "holds a query")?;
     need(!rest.contains('#'), "holds a fragment")?;
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     need(!path.split('/').any(|segment| matches!(segment, "." | "..")), "has '.' or '..' in its path")?;
     let address = authority(host)?;
-    need(!address.is_some_and(is_link_local), "is a link-local address, where clouds keep their credentials")?;
+    need(
+        !address.is_some_and(is_link_local),
+        "is a link-local address, where clouds keep their credentials",
+    )?;
     Ok(address)
 }
 
@@ -231,7 +242,20 @@ mod tests {
     #[test]
     fn a_listener_is_a_host_and_a_port() {
         let good = ["127.0.0.1:4000", "0.0.0.0:0", "[::]:80", "[::1]:65535", "localhost:1", "a.b-c:9"];
-        let bad = ["", "4000", ":4000", "a:", "a:65536", "a:-1", "a:+1", "::1:80", "[::1:80", "[x]:1", "a b:1", "http://a:1"];
+        let bad = [
+            "",
+            "4000",
+            ":4000",
+            "a:",
+            "a:65536",
+            "a:-1",
+            "a:+1",
+            "::1:80",
+            "[::1:80",
+            "[x]:1",
+            "a b:1",
+            "http://a:1",
+        ];
         check(&LISTEN, &good, &bad);
     }
 
@@ -283,18 +307,28 @@ mod tests {
 
     #[test]
     fn headers_origins_and_urls() {
-        check(&HEADER, &["x-team", "Authorization", "X_1"], &["", "a b", "a:", "Host", "content-length", "é"]);
+        check(
+            &HEADER,
+            &["x-team", "Authorization", "X_1"],
+            &["", "a b", "a:", "Host", "content-length", "é"],
+        );
         check(&HEADER_VALUE, &["search", "Bearer x"], &["a\r\nb: c", "\0"]);
         let bad = ["", "example.org", "https://a/", "https://a/b", "https://", "HTTPS://a", "https://a:x"];
         check(&ORIGIN, &["*", "null", "https://a.b", "http://localhost:3000", "tauri://localhost"], &bad);
-        check(&STORE_URL, &["sqlite:///a.db", "sqlite::memory:", "postgres://u:p@h/d"], &["", "mysql://x", "/a.db"]);
+        check(
+            &STORE_URL,
+            &["sqlite:///a.db", "sqlite::memory:", "postgres://u:p@h/d"],
+            &["", "mysql://x", "/a.db"],
+        );
         check(&REDIS_URL, &["redis://h:1/0", "rediss://h"], &["", "h:6379", "http://h"]);
         check(&CREDENTIAL, &["My API Key", "sk-1", "ü"], &[" x", "x ", "a\nb"]);
     }
 
     #[test]
     fn private_addresses_are_told_from_public_ones() {
-        for private in ["127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fd00::1", "0.0.0.0", "::ffff:10.0.0.1"] {
+        for private in
+            ["127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fd00::1", "0.0.0.0", "::ffff:10.0.0.1"]
+        {
             assert!(is_private(private.parse().unwrap()), "{private}");
         }
         for public in ["8.8.8.8", "2001:4860:4860::8888"] {

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::Lookup;
+
 /// Why a reference has no value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unresolved {
@@ -13,10 +15,7 @@ pub(super) struct Unresolved {
 
 /// Replaces every reference. As in a shell, the default stands in for a variable that is unset or empty;
 /// `$${` is a literal `${`. What a variable holds is not looked at again.
-pub(super) fn interpolate<'a>(
-    text: &'a str,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Cow<'a, str>, Vec<Unresolved>> {
+pub(super) fn interpolate<'a>(text: &'a str, env: Lookup<'_>) -> Result<Cow<'a, str>, Vec<Unresolved>> {
     if !text.contains("${") {
         return Ok(Cow::Borrowed(text));
     }
@@ -52,7 +51,7 @@ pub(super) fn interpolate<'a>(
 }
 
 /// The value of what stands between the braces.
-fn lookup(inside: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, Unresolved> {
+fn lookup(inside: &str, env: Lookup<'_>) -> Result<String, Unresolved> {
     let (name, default) = match inside.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inside, None),

@@ -44,7 +44,8 @@ fn distance(a: &[char], b: &[char]) -> usize {
         row.push(i + 1);
         for (j, y) in b.iter().enumerate() {
             let get = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX / 2);
-            let mut cost = (get(&last, j) + usize::from(x != y)).min(get(&last, j + 1) + 1).min(get(&row, j) + 1);
+            let mut cost =
+                (get(&last, j) + usize::from(x != y)).min(get(&last, j + 1) + 1).min(get(&row, j) + 1);
             let swapped = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
             if swapped {
                 cost = cost.min(get(&before_last, j - 1) + 1);
@@ -66,9 +67,14 @@ mod tests {
 
     #[test]
     fn distances_are_those_of_the_textbook() {
-        for (a, b, expected) in
-            [("", "", 0), ("", "ab", 2), ("kitten", "sitting", 3), ("ab", "ba", 1), ("url", "urls", 1), ("a", "b", 1)]
-        {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("", "ab", 2),
+            ("kitten", "sitting", 3),
+            ("ab", "ba", 1),
+            ("url", "urls", 1),
+            ("a", "b", 1),
+        ] {
             assert_eq!(between(a, b), expected, "{a} {b}");
             assert_eq!(between(b, a), expected, "{b} {a}");
         }

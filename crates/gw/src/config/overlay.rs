@@ -4,12 +4,13 @@ use std::borrow::Cow;
 
 use toml::de::DeValue;
 
+use super::Lookup;
 use super::nearest::did_you_mean;
 use super::place::At;
 use super::schema::{Key, Kind, Section};
 use super::tables::{FROM_ENVIRONMENT, ROOT};
 use super::tree::{Checked, Node, Table};
-use super::walk::{Lookup, Walker, join};
+use super::walk::{Walker, join};
 
 /// What all names of ours begin with.
 const PREFIX: &str = "MODEL_GATEWAY_";
@@ -27,7 +28,7 @@ pub(super) fn apply(walker: &mut Walker<'_>, env: Lookup<'_>, names: &[String], 
     walker.env = references;
     let known: Vec<String> = overlays().map(|(parent, _, key)| variable(parent.name, key.name)).collect();
     for name in names.iter().filter(|name| is_overlay(name) && !known.contains(name)) {
-        let hint = did_you_mean(name, known.iter().map(String::as_str));
+        let hint = hint(name);
         let at = At::Variable(name.clone());
         walker.report.fault_with_hint(&at, "", "sets no key that the environment can set", hint);
     }
@@ -50,6 +51,24 @@ pub(super) fn overlays() -> impl Iterator<Item = (&'static Key, &'static Section
 /// The variable of a key.
 pub(super) fn variable(section: &str, key: &str) -> String {
     format!("{PREFIX}{}__{}", section.to_ascii_uppercase(), key.to_ascii_uppercase())
+}
+
+/// The variable that was probably meant, or why this one cannot be.
+fn hint(name: &str) -> Option<String> {
+    let (section, key) = name.strip_prefix(PREFIX)?.split_once("__")?;
+    let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
+    if ROOT.key(&section).is_none() {
+        return did_you_mean(&section, FROM_ENVIRONMENT);
+    }
+    if !FROM_ENVIRONMENT.contains(&section.as_str()) {
+        return Some("its section can only be written in the file".to_owned());
+    }
+    let of_section = || overlays().filter(|(parent, ..)| parent.name == section);
+    if of_section().any(|(_, section, _)| section.key(&key).is_some()) {
+        return Some("a list or a table can only be written in the file".to_owned());
+    }
+    let names: Vec<String> = of_section().map(|(_, _, key)| key.name.to_ascii_uppercase()).collect();
+    did_you_mean(&key, names.iter().map(String::as_str))
 }
 
 /// Whether a variable is meant for a section of the file.
@@ -88,7 +107,9 @@ fn set(
 fn value<'a>(kind: &Kind, text: &'a str) -> DeValue<'a> {
     let bare = matches!(kind, Kind::Bool | Kind::Int { .. } | Kind::Number { .. } | Kind::Price);
     match DeValue::parse(text.trim()) {
-        Ok(value) if bare && !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_)) => value.into_inner(),
+        Ok(value) if bare && !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_)) => {
+            value.into_inner()
+        }
         _ => DeValue::String(Cow::Borrowed(text)),
     }
 }

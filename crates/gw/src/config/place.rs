@@ -121,7 +121,8 @@ impl Report {
         later.sort_by(|a, b| a.0.cmp(&b.0));
         let faults =
             faults.into_iter().map(|(at, p)| Problem { place: locate(&at, text, source), ..p }).collect();
-        let later = later.into_iter().map(|(at, l)| Later { place: locate(&at, text, source), ..l }).collect();
+        let later =
+            later.into_iter().map(|(at, l)| Later { place: locate(&at, text, source), ..l }).collect();
         (faults, later)
     }
 }

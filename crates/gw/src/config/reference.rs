@@ -1,0 +1,95 @@
+//! docs/config.md, written from the same tables that the loader checks against.
+
+use std::fmt::Write as _;
+
+use toml::de::DeValue;
+
+use super::schema::{Key, Kind, Section, Stage};
+use super::tables::{FROM_ENVIRONMENT, ROOT};
+
+/// The whole page.
+#[must_use]
+pub fn reference() -> String {
+    let mut page = Page { text: include_str!("reference.md").to_owned(), done: Vec::new() };
+    for key in ROOT.keys {
+        match &key.kind {
+            Kind::Table(section) => page.section(key, section, key.name, &format!("[{}]", key.name)),
+            Kind::Tables(section) => page.section(key, section, key.name, &format!("[[{}]]", key.name)),
+            free => {
+                let _ =
+                    write!(page.text, "\n## `[{}]`\n\n{} Holds {}.\n", key.name, key.doc, free.describe());
+            }
+        }
+    }
+    page.text
+}
+
+struct Page {
+    text: String,
+    /// Sections that have been written: some are used in several places.
+    done: Vec<&'static str>,
+}
+
+impl Page {
+    /// A heading, a table of keys, and then the sections below it.
+    fn section(&mut self, parent: &Key, section: &'static Section, path: &str, title: &str) {
+        self.done.push(section.doc);
+        let level = if path.contains('.') { "###" } else { "##" };
+        let _ = write!(self.text, "\n{level} `{title}`\n\n{}{}\n\n", section.doc, stage(parent));
+        self.text.push_str("| key | value | default | meaning |\n|---|---|---|---|\n");
+        for key in section.keys {
+            let (value, doc) = (cell(&key.kind.describe()), cell(key.doc));
+            let _ =
+                writeln!(self.text, "| `{}` | {value} | {} | {doc}{} |", key.name, default(key), stage(key));
+        }
+        if FROM_ENVIRONMENT.contains(&path) {
+            let name = path.to_ascii_uppercase();
+            let _ = write!(self.text, "\nIn the environment: `MODEL_GATEWAY_{name}__<KEY>`.\n");
+        }
+        for key in section.keys {
+            let Some(below) = below(&key.kind).filter(|below| !self.done.contains(&below.doc)) else {
+                continue;
+            };
+            let path = format!("{path}.{}", key.name);
+            // A header can name a table below a table, but not one below an entry of a list in the same way.
+            let title = if title.starts_with("[[") || !title.starts_with('[') {
+                path.clone()
+            } else {
+                format!("[{path}]")
+            };
+            self.section(key, below, &path, &title);
+        }
+    }
+}
+
+/// The section that describes a value, when it is or holds tables.
+fn below(kind: &'static Kind) -> Option<&'static Section> {
+    match kind {
+        Kind::Table(section) | Kind::Tables(section) => Some(section),
+        Kind::List { of, .. } => below(of),
+        Kind::Either(one, other) => below(one).or_else(|| below(other)),
+        _ => None,
+    }
+}
+
+fn default(key: &Key) -> String {
+    match key.default {
+        _ if key.required => "**required**".to_owned(),
+        "" => String::new(),
+        words if DeValue::parse(words).is_ok() => format!("`{words}`"),
+        words => words.to_owned(),
+    }
+}
+
+fn stage(key: &Key) -> String {
+    match key.stage {
+        Stage::Built => String::new(),
+        Stage::Later(_) => " *Later.*".to_owned(),
+        Stage::LaterUnless(built, _) => format!(" *Later, but for `{built}`.*"),
+    }
+}
+
+/// A cell of a table ends at a bar.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}

@@ -129,7 +129,9 @@ fn integer(value: &DeInteger<'_>) -> Option<i64> {
 /// A number's decimal digits.
 fn decimal(value: &DeValue<'_>) -> Option<String> {
     match value {
-        DeValue::Integer(value) if value.radix() == 10 => Some(value.as_str().trim_start_matches('+').to_owned()),
+        DeValue::Integer(value) if value.radix() == 10 => {
+            Some(value.as_str().trim_start_matches('+').to_owned())
+        }
         DeValue::Integer(value) => integer(value).map(|value| value.to_string()),
         DeValue::Float(value) => Some(value.as_str().trim_start_matches('+').to_owned()),
         _ => None,
@@ -157,8 +159,10 @@ fn unix_seconds(time: &Datetime) -> Option<i64> {
     // Days are counted in years that begin with March, so that the leap day is the last.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + day - 719_469;
-    let seconds = i64::from(clock.hour) * 3600 + i64::from(clock.minute) * 60 + i64::from(clock.second.unwrap_or(0));
+    let days =
+        era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + day - 719_469;
+    let seconds =
+        i64::from(clock.hour) * 3600 + i64::from(clock.minute) * 60 + i64::from(clock.second.unwrap_or(0));
     Some(days * 86_400 + seconds - offset * 60)
 }
 

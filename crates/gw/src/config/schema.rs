@@ -25,8 +25,14 @@ pub(super) struct Key {
 #[derive(Debug)]
 pub(super) enum Kind {
     Bool,
-    Int { min: i64, max: i64 },
-    Number { min: f64, max: f64 },
+    Int {
+        min: i64,
+        max: i64,
+    },
+    Number {
+        min: f64,
+        max: f64,
+    },
     /// An exact decimal, not negative.
     Price,
     Text(&'static Format),
@@ -35,18 +41,27 @@ pub(super) enum Kind {
     /// A path, relative to the file it stands in.
     Path,
     /// One of some words; each with its other spellings.
-    Choice(&'static [(&'static str, &'static [&'static str])]),
+    Choice(&'static [Word]),
     /// A date and time with an offset.
     Time,
     /// A list without or with a least length.
-    List { of: &'static Kind, min: usize },
+    List {
+        of: &'static Kind,
+        min: usize,
+    },
     /// Free keys.
-    Map { key: &'static Format, of: &'static Kind },
+    Map {
+        key: &'static Format,
+        of: &'static Kind,
+    },
     Table(&'static Section),
     /// `[[name]]`
     Tables(&'static Section),
     Either(&'static Kind, &'static Kind),
 }
+
+/// A word and its other spellings.
+pub(super) type Word = (&'static str, &'static [&'static str]);
 
 /// The shape of a string.
 #[derive(Debug)]
@@ -54,8 +69,11 @@ pub(super) struct Format {
     /// In words, after "a string: ".
     pub(super) shape: &'static str,
     /// What is wrong with a text. The answer is a constant, so that it cannot hold what was written.
-    pub(super) check: fn(&str) -> Result<(), &'static str>,
+    pub(super) check: Check,
 }
+
+/// Refuses a text with a constant sentence.
+pub(super) type Check = fn(&str) -> Result<(), &'static str>;
 
 /// Whether this version does what the key says.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +132,9 @@ impl Kind {
             | Self::Path
             | Self::Choice(_)
             | Self::Time => true,
-            Self::List { .. } | Self::Map { .. } | Self::Table(_) | Self::Tables(_) | Self::Either(..) => false,
+            Self::List { .. } | Self::Map { .. } | Self::Table(_) | Self::Tables(_) | Self::Either(..) => {
+                false
+            }
         }
     }
 

@@ -43,7 +43,9 @@ pub(super) fn read(path: &Path) -> Result<String, Wrong> {
     let mut text = String::new();
     let read = File::open(path).map_err(trouble)?.take(LIMIT + 1).read_to_string(&mut text);
     match read {
-        Ok(length) if length as u64 > LIMIT => Err("the file is larger than 64 KiB, too large for a secret".into()),
+        Ok(length) if length as u64 > LIMIT => {
+            Err("the file is larger than 64 KiB, too large for a secret".into())
+        }
         Ok(_) if text.is_empty() => Err("the file is empty".into()),
         Ok(_) => Ok(text.trim_end_matches(['\n', '\r']).to_owned()),
         Err(error) if error.kind() == ErrorKind::InvalidData => Err("the file is not UTF-8 text".into()),

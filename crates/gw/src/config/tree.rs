@@ -168,11 +168,13 @@ impl Table {
         }
     }
 
-    pub(super) fn map(&self, key: &str) -> Option<&[(String, Node)]> {
-        match &self.node(key)?.value {
-            Checked::Map(entries) => Some(entries),
-            _ => None,
-        }
+    /// Free keys and their values; none when the key is not set.
+    pub(super) fn map(&self, key: &str) -> impl Iterator<Item = &(String, Node)> {
+        let entries = match self.node(key).map(|node| &node.value) {
+            Some(Checked::Map(entries)) => entries.as_slice(),
+            _ => &[],
+        };
+        entries.iter()
     }
 }
 

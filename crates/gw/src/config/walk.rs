@@ -5,6 +5,7 @@ use std::path::Path;
 
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::Lookup;
 use super::interpolate::interpolate;
 use super::nearest::did_you_mean;
 use super::place::{At, Report};
@@ -13,9 +14,6 @@ use super::schema::{Format, Key, Kind, Section, Stage};
 use super::secret;
 use super::tables::ROOT;
 use super::tree::{Checked, Node, Table};
-
-/// Reads the environment.
-pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// One pass over a file.
 pub(super) struct Walker<'a> {
@@ -85,13 +83,7 @@ impl Walker<'_> {
     }
 
     /// Checks one value; None when it has a problem, which is then noted.
-    fn value(
-        &mut self,
-        kind: &'static Kind,
-        value: &DeValue<'_>,
-        at: &At,
-        path: &str,
-    ) -> Option<Checked> {
+    fn value(&mut self, kind: &'static Kind, value: &DeValue<'_>, at: &At, path: &str) -> Option<Checked> {
         let checked = match (kind, value) {
             (Kind::Table(section), DeValue::Table(table)) => {
                 Ok(Checked::Table(self.table(section, table, at.clone(), path)))
@@ -103,12 +95,10 @@ impl Walker<'_> {
             (Kind::Map { key, of }, DeValue::Table(entries)) => {
                 Ok(Checked::Map(self.map(key, of, entries, path)))
             }
-            (Kind::Either(one, other), _) => {
-                match [one, other].into_iter().find(|kind| fits(kind, value)) {
-                    Some(kind) => return self.value(kind, value, at, path),
-                    None => Err(scalar::mistyped(kind, value)),
-                }
-            }
+            (Kind::Either(one, other), _) => match [one, other].into_iter().find(|kind| fits(kind, value)) {
+                Some(kind) => return self.value(kind, value, at, path),
+                None => Err(scalar::mistyped(kind, value)),
+            },
             (Kind::Secret(format), DeValue::String(text)) => {
                 let text = self.resolved(text, at, path)?;
                 secret::checked(&text, format).map(Checked::Secret)
@@ -193,13 +183,7 @@ impl Walker<'_> {
     }
 
     /// `{ file = "path" }`
-    fn secret_file(
-        &mut self,
-        format: &Format,
-        file: &DeTable<'_>,
-        at: &At,
-        path: &str,
-    ) -> Option<Checked> {
+    fn secret_file(&mut self, format: &Format, file: &DeTable<'_>, at: &At, path: &str) -> Option<Checked> {
         let table = self.table(&secret::FILE, file, at.clone(), path);
         let file = table.file("file")?;
         match secret::read(&file).and_then(|text| secret::checked(&text, format)) {
@@ -226,10 +210,11 @@ impl Walker<'_> {
     }
 
     fn unknown(&mut self, section: &'static Section, name: &str, at: &At, path: &str) {
-        let hint = did_you_mean(name, section.names()).or_else(|| belongs_elsewhere(name)).unwrap_or_else(|| {
-            let known: Vec<&str> = section.names().collect();
-            format!("known here: {}", known.join(", "))
-        });
+        let hint =
+            did_you_mean(name, section.names()).or_else(|| belongs_elsewhere(name)).unwrap_or_else(|| {
+                let known: Vec<&str> = section.names().collect();
+                format!("known here: {}", known.join(", "))
+            });
         self.report.fault_with_hint(at, path, "unknown key", Some(hint));
     }
 }

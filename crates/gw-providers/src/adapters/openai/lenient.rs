@@ -175,11 +175,11 @@ macro_rules! members {
             $found.$extras.push(($key.0, value));
         }
     };
-    ($(#[$meta:meta])* $name:ident<$de:lifetime> $(+ $extras:ident)? { $($field:ident: $kind:ty = $member:literal,)+ }) => {
+    ($(#[$meta:meta])* $name:ident<$de:lifetime> $(+ $extras:ident)? { $($(#[$about:meta])* $field:ident: $kind:ty = $member:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Default)]
         pub(super) struct $name<$de> {
-            $(pub(super) $field: Option<$kind>,)+
+            $($(#[$about])* pub(super) $field: Option<$kind>,)+
             $(pub(super) $extras: Vec<(std::borrow::Cow<$de, str>, &$de serde_json::value::RawValue)>,)?
         }
 

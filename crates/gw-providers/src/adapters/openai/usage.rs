@@ -46,6 +46,15 @@ pub(super) fn read(raw: &RawValue) -> Option<Usage> {
     })
 }
 
+/// Usage of an embeddings answer, which has no completion.
+pub(super) fn read_prompt(raw: &RawValue) -> Option<Usage> {
+    let value: Value = serde_json::from_str(raw.get()).ok()?;
+    let mut odd = false;
+    let names = ["prompt_tokens", "input_tokens", "total_tokens"];
+    let prompt = names.iter().find_map(|name| count(value.get(name)?, &mut odd))?;
+    Some(Usage { prompt, estimated: odd, ..Usage::default() })
+}
+
 /// A believable count. Null is absent; everything that is not a count sets `odd`.
 fn count(value: &Value, odd: &mut bool) -> Option<u64> {
     let number = match value {

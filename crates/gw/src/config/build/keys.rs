@@ -21,7 +21,11 @@ pub(super) fn keys(root: &Table, report: &mut Report) -> Vec<KeySettings> {
         names.entry(name.clone()).or_insert(&table.path);
         let Some(key) = table.secret("key") else { continue };
         if let Some(first) = secrets.get(key.expose_secret()) {
-            report.fault(table.place("key"), &table.path("key"), format!("is the same key as that of {first}"));
+            report.fault(
+                table.place("key"),
+                &table.path("key"),
+                format!("is the same key as that of {first}"),
+            );
         }
         secrets.entry(key.expose_secret()).or_insert(&table.path);
         keys.push(KeySettings {

@@ -6,7 +6,6 @@ use gw_engine::settings::{ModelSettings, PricingSettings, TierSettings};
 
 use super::super::nearest::did_you_mean;
 use super::super::place::Report;
-use super::super::tables::APIS;
 use super::super::tree::Table;
 use super::providers::is_known;
 use super::timeouts;
@@ -23,8 +22,7 @@ pub(super) fn models(root: &Table, providers: &[String], report: &mut Report) ->
         }
         taken.entry(id.clone()).or_insert_with(|| table.path.clone());
         let provider = id.split_once('/').map_or("", |(provider, _)| provider);
-        let api = APIS.iter().any(|(api, _)| *api == provider);
-        if !providers.iter().any(|name| name == provider) && !api && !is_known(provider) {
+        if !providers.iter().any(|name| name == provider) && !is_known(provider) {
             let hint = did_you_mean(provider, providers.iter().map(String::as_str));
             report.fault_with_hint(at, &path, "begins with the name of no provider", hint);
         }
@@ -100,7 +98,7 @@ fn tiers(pricing: &Table, report: &mut Report) -> Vec<TierSettings> {
 /// Whether an alias leads to a model is the catalogue's to say; that it does not lead to itself is known here.
 pub(super) fn aliases(root: &Table, report: &mut Report) -> BTreeMap<String, String> {
     let mut aliases = BTreeMap::new();
-    for (name, node) in root.map("aliases").unwrap_or_default() {
+    for (name, node) in root.map("aliases") {
         let Some(target) = node.value.text() else { continue };
         if target == name {
             report.fault(&node.at, &node.path, "stands for itself");

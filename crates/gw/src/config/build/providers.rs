@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gw_providers::presets;
 use gw_providers::settings::{Api, ProviderSettings};
 use gw_wire::money::Price;
 use secrecy::SecretString;
@@ -11,8 +12,11 @@ use super::super::place::Report;
 use super::super::tree::{Checked, Node, Table};
 use super::timeouts;
 
+/// The dialects that know an option.
+type Speakers = &'static [Api];
+
 /// Keys that only some dialects know.
-const OPTIONS: [(&str, &[Api]); 5] = [
+const OPTIONS: [(&str, Speakers); 5] = [
     ("num_ctx_max", &[Api::Ollama]),
     ("region", &[Api::Bedrock, Api::Vertex]),
     ("project", &[Api::Vertex]),
@@ -32,7 +36,11 @@ pub(super) fn providers(root: &Table, report: &mut Report) -> Vec<ProviderSettin
     for table in root.tables("providers") {
         if let Some(name) = table.text("name") {
             if let Some(first) = taken.get(&name) {
-                report.fault(table.place("name"), &table.path("name"), format!("is already the name of {first}"));
+                report.fault(
+                    table.place("name"),
+                    &table.path("name"),
+                    format!("is already the name of {first}"),
+                );
             }
             taken.entry(name).or_insert_with(|| table.path.clone());
         }
@@ -52,8 +60,8 @@ fn provider(table: &Table, report: &mut Report) -> Option<ProviderSettings> {
         let sentence = format!("calling providers over the '{}' API is not in this version", api.as_str());
         report.later(table.place("api"), &table.path("api"), sentence);
     }
-    if api == Api::OpenAi && !table.has("base_url") && !is_known(&name) {
-        let message = "is missing: no provider of this name is known";
+    if api == Api::OpenAi && !table.has("base_url") && !has_address(&name) {
+        let message = "is missing: where a provider of this name is, is not known";
         report.fault(table.place("name"), &table.path("base_url"), message);
     }
     Some(ProviderSettings {
@@ -71,9 +79,14 @@ fn provider(table: &Table, report: &mut Report) -> Option<ProviderSettings> {
     })
 }
 
-/// Whether the program knows where a provider of this name is.
+/// Whether there is a provider of this name in the world, configured or not.
 pub(super) fn is_known(name: &str) -> bool {
-    gw_providers::presets::find(name).is_some()
+    presets::find(name).is_some() || Api::ALL.iter().any(|api| api.as_str() == name)
+}
+
+/// Whether an OpenAI-like provider of this name needs no address.
+fn has_address(name: &str) -> bool {
+    presets::find(name).is_some_and(|preset| preset.api == Api::OpenAi && preset.base_url.is_some())
 }
 
 /// An address that the entry itself forbids.
@@ -108,7 +121,7 @@ fn weighted(node: &Node) -> Option<(SecretString, u32)> {
 /// Names of headers do not differ by case.
 fn headers(table: &Table, report: &mut Report) -> Vec<(String, SecretString)> {
     let mut headers: Vec<(String, SecretString)> = Vec::new();
-    for (name, node) in table.map("headers").unwrap_or_default() {
+    for (name, node) in table.map("headers") {
         if headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
             report.fault(&node.at, &node.path, "is the same header as another one in different letters");
         }
@@ -139,7 +152,8 @@ fn as_toml(value: &Checked) -> Option<toml::Value> {
     Some(match value {
         Checked::Int(value) => toml::Value::Integer(*value),
         Checked::Map(entries) => {
-            let entries = entries.iter().filter_map(|(name, node)| Some((name.clone(), as_toml(&node.value)?)));
+            let entries =
+                entries.iter().filter_map(|(name, node)| Some((name.clone(), as_toml(&node.value)?)));
             toml::Value::Table(entries.collect())
         }
         other => toml::Value::String(other.text()?.to_owned()),

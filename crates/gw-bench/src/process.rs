@@ -1,0 +1,172 @@
+//! Starting the measured processes, and reading their CPU time and memory from /proc.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A measured process and its children; killed on drop.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    /// Where it listens.
+    pub(crate) port: u16,
+    /// From exec to the first accepted connection.
+    pub(crate) ready_after: Duration,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        for pid in self.pids() {
+            let _ = Command::new("kill").arg(pid.to_string()).status();
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    /// Starts the gateway with this configuration.
+    pub(crate) fn gateway(binary: &Path, dir: &Path, upstream: u16, key: &str) -> Result<Self, String> {
+        let port = free_port()?;
+        let config = dir.join("gateway.toml");
+        write(&config, &gateway_config(port, upstream, key, dir))?;
+        let mut command = Command::new(binary);
+        command.arg("serve").arg("--config").arg(&config);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Self::start(command, port)
+    }
+
+    /// Starts nginx as a plain reverse proxy.
+    pub(crate) fn nginx(dir: &Path, upstream: u16) -> Result<Self, String> {
+        let port = free_port()?;
+        let config = dir.join("nginx.conf");
+        write(&config, &nginx_config(port, upstream, dir))?;
+        let mut command = Command::new("nginx");
+        command.arg("-c").arg(&config).arg("-p").arg(dir).arg("-e").arg(dir.join("error.log"));
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Self::start(command, port)
+    }
+
+    fn start(mut command: Command, port: u16) -> Result<Self, String> {
+        let started = Instant::now();
+        let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        let mut process = Self { child, port, ready_after: Duration::ZERO };
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if let Ok(Some(status)) = process.child.try_wait() {
+                return Err(format!("{command:?} ended at once: {status}"));
+            }
+            if started.elapsed() > Duration::from_secs(10) {
+                return Err(format!("{command:?} did not listen within 10 s"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        process.ready_after = started.elapsed();
+        Ok(process)
+    }
+
+    /// This process and its direct children (nginx's workers).
+    fn pids(&self) -> Vec<u32> {
+        let own = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
+        std::iter::once(own).chain(children.split_whitespace().filter_map(|pid| pid.parse().ok())).collect()
+    }
+
+    /// CPU time used so far, user and system, to the nanosecond of the scheduler's own account.
+    pub(crate) fn cpu(&self) -> Duration {
+        let tasks = self.pids().into_iter().flat_map(|pid| {
+            let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path().join("schedstat")).collect::<Vec<PathBuf>>()
+        });
+        let nanos = tasks.filter_map(|path| {
+            let text = fs::read_to_string(path).ok()?;
+            text.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        Duration::from_nanos(nanos.sum())
+    }
+
+    /// Resident memory in MiB.
+    pub(crate) fn rss_mib(&self) -> f64 {
+        let kib = self.pids().into_iter().filter_map(|pid| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+            line.split_whitespace().nth(1)?.parse::<f64>().ok()
+        });
+        kib.sum::<f64>() / 1024.0
+    }
+}
+
+fn free_port() -> Result<u16, String> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?;
+    listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let mut file = fs::File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    file.write_all(text.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn gateway_config(port: u16, upstream: u16, key: &str, dir: &Path) -> String {
+    format!(
+        r#"[server]
+listen = "127.0.0.1:{port}"
+data_dir = "{}"
+
+[[providers]]
+name = "bench"
+api = "openai"
+base_url = "http://127.0.0.1:{upstream}/v1"
+api_key = "sk-upstream"
+
+[[models]]
+id = "bench/chat"
+category = ["chat"]
+context_length = 128000
+max_output_tokens = 16384
+features = ["streaming", "function_calling", "json_mode"]
+pricing = {{ official_input_per_m = 0.15, official_output_per_m = 0.60, cached_input_per_m = 0.075, currency = "USD" }}
+
+[[models]]
+id = "bench/embed"
+category = ["embedding"]
+pricing = {{ official_input_per_m = 0.02, official_output_per_m = 0.0, currency = "USD" }}
+
+[[keys]]
+name = "bench"
+key = "{key}"
+models = ["bench/*"]
+"#,
+        dir.display()
+    )
+}
+
+fn nginx_config(port: u16, upstream: u16, dir: &Path) -> String {
+    format!(
+        r#"daemon off;
+worker_processes 2;
+pid {dir}/nginx.pid;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off;
+  client_body_temp_path {dir}/body;
+  proxy_temp_path {dir}/proxy;
+  fastcgi_temp_path {dir}/fastcgi;
+  uwsgi_temp_path {dir}/uwsgi;
+  scgi_temp_path {dir}/scgi;
+  keepalive_requests 100000000;
+  upstream canned {{ server 127.0.0.1:{upstream}; keepalive 512; keepalive_requests 100000000; }}
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{
+      proxy_pass http://canned;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_buffering off;
+    }}
+  }}
+}}
+"#,
+        dir = dir.display()
+    )
+}

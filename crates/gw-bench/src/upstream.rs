@@ -1,0 +1,167 @@
+//! The canned upstream: a minimal HTTP/1.1 server that answers every request the same way, as cheaply as it can.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Events of one stream, the first (role) and the last (finish) not counted.
+pub(crate) const EVENTS: usize = 100;
+/// Pause between two events, so that each travels alone, as tokens do.
+const PACE: Duration = Duration::from_millis(4);
+/// Numbers of one embedding.
+const DIMENSIONS: usize = 1536;
+
+/// Everything the upstream ever says.
+struct Canned {
+    chat: Vec<u8>,
+    embedding: Vec<u8>,
+    stream_head: Vec<u8>,
+    events: Vec<Vec<u8>>,
+}
+
+/// Starts it on a free port.
+pub(crate) async fn start() -> std::io::Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let port = listener.local_addr()?.port();
+    let canned = Arc::new(Canned::new());
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let canned = Arc::clone(&canned);
+            tokio::spawn(async move {
+                let _ = serve(socket, &canned).await;
+            });
+        }
+    });
+    Ok(port)
+}
+
+async fn serve(mut socket: TcpStream, canned: &Canned) -> std::io::Result<()> {
+    socket.set_nodelay(true)?;
+    let mut buffer = Vec::with_capacity(16 << 10);
+    loop {
+        let Some((head, length)) = read_head(&mut socket, &mut buffer).await? else { return Ok(()) };
+        while buffer.len() < head + length {
+            if socket.read_buf(&mut buffer).await? == 0 {
+                return Ok(());
+            }
+        }
+        let request = buffer.get(..head + length).unwrap_or_default();
+        let is_embedding = contains(request.get(..head).unwrap_or_default(), b"/embeddings");
+        let is_stream = contains(request.get(head..).unwrap_or_default(), b"\"stream\":true");
+        buffer.drain(..head + length);
+        if is_stream {
+            stream(&mut socket, canned).await?;
+        } else {
+            socket.write_all(if is_embedding { &canned.embedding } else { &canned.chat }).await?;
+        }
+    }
+}
+
+async fn stream(socket: &mut TcpStream, canned: &Canned) -> std::io::Result<()> {
+    socket.write_all(&canned.stream_head).await?;
+    let mut tick = tokio::time::interval(PACE);
+    for event in &canned.events {
+        tick.tick().await;
+        socket.write_all(event).await?;
+    }
+    Ok(())
+}
+
+/// Length of the head and of the body that it announces; None at the connection's end.
+async fn read_head(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<Option<(usize, usize)>> {
+    loop {
+        if let Some(end) = find(buffer, b"\r\n\r\n") {
+            let head = buffer.get(..end).unwrap_or_default().to_ascii_lowercase();
+            let length = find(&head, b"content-length:").and_then(|at| {
+                let rest = head.get(at + 15..)?;
+                let line = rest.split(|byte| *byte == b'\r').next()?;
+                std::str::from_utf8(line).ok()?.trim().parse().ok()
+            });
+            return Ok(Some((end + 4, length.unwrap_or(0))));
+        }
+        if socket.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    find(haystack, needle).is_some()
+}
+
+impl Canned {
+    fn new() -> Self {
+        let words =
+            "The quick brown fox jumps over the lazy dog and keeps running through the field. ".repeat(6);
+        let chat = serde_json::json!({
+            "id": "chatcmpl-canned", "object": "chat.completion", "created": 1_700_000_000, "model": "canned-1",
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": words, "refusal": null},
+                "logprobs": null, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 120, "completion_tokens": 100, "total_tokens": 220,
+                "prompt_tokens_details": {"cached_tokens": 0}, "completion_tokens_details": {"reasoning_tokens": 0}},
+            "system_fingerprint": "fp_canned"
+        });
+        let numbers: Vec<f64> =
+            (0..DIMENSIONS).map(|n| ((n * 7919 % 20_011) as f64 / 20_011.0 - 0.5) / 10.0).collect();
+        let embedding = serde_json::json!({
+            "object": "list", "model": "canned-embed", "usage": {"prompt_tokens": 8, "total_tokens": 8},
+            "data": [{"object": "embedding", "index": 0, "embedding": numbers}]
+        });
+        let mut events = vec![chunk(&serde_json::json!({"role": "assistant", "content": ""}), None)];
+        for n in 0..EVENTS {
+            events.push(chunk(&serde_json::json!({ "content": format!(" token{n}") }), None));
+        }
+        events.push(chunk(&serde_json::json!({}), Some("stop")));
+        events.push(framed(
+            br#"data: {"id":"chatcmpl-canned","object":"chat.completion.chunk","created":1700000000,"model":"canned-1","choices":[],"usage":{"prompt_tokens":120,"completion_tokens":100,"total_tokens":220}}
+
+data: [DONE]
+
+"#,
+        ));
+        if let Some(last) = events.last_mut() {
+            last.extend_from_slice(b"0\r\n\r\n");
+        }
+        Self {
+            chat: answer(chat.to_string().as_bytes()),
+            embedding: answer(embedding.to_string().as_bytes()),
+            stream_head:
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+                    .to_vec(),
+            events,
+        }
+    }
+}
+
+fn answer(body: &[u8]) -> Vec<u8> {
+    let mut out = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    out.extend_from_slice(body);
+    out
+}
+
+fn chunk(delta: &serde_json::Value, finish: Option<&str>) -> Vec<u8> {
+    let event = serde_json::json!({
+        "id": "chatcmpl-canned", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "canned-1",
+        "system_fingerprint": "fp_canned",
+        "choices": [{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]
+    });
+    framed(format!("data: {event}\n\n").as_bytes())
+}
+
+/// One chunk of the chunked encoding.
+fn framed(bytes: &[u8]) -> Vec<u8> {
+    let mut out = format!("{:x}\r\n", bytes.len()).into_bytes();
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+    out
+}

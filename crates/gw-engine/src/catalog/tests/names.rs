@@ -1,0 +1,80 @@
+//! What a name stands for, and names that stand for nothing.
+
+use super::*;
+
+#[test]
+fn an_alias_waits_for_a_model_that_may_still_be_discovered() {
+    let late = ProviderFacts { discovers: true, ..provider("acme") };
+    let catalog =
+        Catalog::build(&[], &[], &aliases(&[("a", "acme/later"), ("b", "later")]), &[late], &[]).unwrap();
+    assert!(catalog.resolve("a").is_none());
+    assert!(Catalog::build(&[], &[], &aliases(&[("a", "beta/later")]), &[late], &[]).is_err());
+}
+
+#[test]
+fn names_find_their_models() {
+    let catalog = small();
+    for (name, expected, strategy) in [
+        ("acme/fast", &["acme/fast"][..], None),
+        ("fast", &["acme/fast", "beta/fast"], None),
+        ("fast:floor", &["acme/fast", "beta/fast"], Some("cheapest")),
+        ("acme/fast:nitro", &["acme/fast"], Some("throughput")),
+        ("gpt", &["acme/fast"], None),
+        ("gpt:floor", &["acme/fast"], Some("cheapest")),
+        ("g", &["acme/fast"], None),
+        ("beta-lab", &["beta/lab/deep:1"], None),
+        ("lab/deep:1", &["beta/lab/deep:1"], None),
+        ("beta/lab/deep:1:floor", &["beta/lab/deep:1"], Some("cheapest")),
+        ("deep:1", &[], None),
+        ("Fast", &[], None),
+        ("gone/x", &[], None),
+        ("fast:floor:nitro", &[], None),
+        (":floor", &[], None),
+        ("", &[], None),
+    ] {
+        let found = catalog.resolve(name);
+        let found_ids: Vec<&str> =
+            found.iter().flat_map(|found| found.models).map(|model| &*model.id).collect();
+        assert_eq!(found_ids, expected, "{name}");
+        assert_eq!(found.and_then(|found| found.strategy), strategy, "{name}");
+    }
+}
+
+#[test]
+fn an_exact_id_beats_a_suffix_and_an_alias_beats_a_bare_name() {
+    let catalog = build(&[entry("acme/fast:floor")], &[("fast", "acme/embed")]).unwrap();
+    let exact = catalog.resolve("acme/fast:floor").unwrap();
+    assert_eq!((&*exact.models[0].id, exact.strategy), ("acme/fast:floor", None));
+    let aliased = catalog.resolve("fast").unwrap();
+    assert_eq!((aliased.models.len(), &*aliased.models[0].id), (1, "acme/embed"));
+    let own = build(&[], &[("fast", "fast")]).unwrap();
+    assert_eq!(own.resolve("fast").unwrap().models.len(), 2);
+}
+
+#[test]
+fn strange_ids_are_just_unknown() {
+    let catalog = small();
+    let long = "x/".repeat(5000);
+    for id in [
+        "../",
+        "%2e%2e%2f",
+        "//",
+        "%00",
+        "\0",
+        ";",
+        "?",
+        "#",
+        "a/../../v1/files",
+        "@evil",
+        "acme%2Ffast",
+        " ",
+        &long,
+    ] {
+        let error = catalog.retrieve(id, None).unwrap_err();
+        assert_eq!((error.status(), error.code()), (404, "model_not_found"), "{id}");
+        assert!(error.message.len() < 600);
+    }
+    let error = catalog.retrieve("x/y", None).unwrap_err();
+    assert_eq!(error.message, "The model 'x/y' does not exist or you do not have access to it.");
+    assert_eq!(read(catalog.retrieve("beta/fast/", None))["id"], "beta/fast");
+}

@@ -1,0 +1,172 @@
+//! Embeddings of an OpenAI-type upstream: vectors in input order, each checked, numbers kept as the text they came in.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::reply::{EmbeddingsReply, Vector};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::failure::{invalid, invalid_json, reported};
+use super::lenient::{Number, Text, members};
+use super::{reply, usage};
+
+members! {
+    /// The whole answer.
+    Answer<'de> {
+        object: Text<'de> = "object",
+        model: Text<'de> = "model",
+        data: Vec<Entry<'de>> = "data",
+        usage: &'de RawValue = "usage",
+        error: &'de RawValue = "error",
+    }
+}
+
+members! {
+    /// One vector with its place.
+    Entry<'de> {
+        index: Number = "index",
+        embedding: &'de RawValue = "embedding",
+    }
+}
+
+/// Sorted by index, exactly `expected` vectors, all of one length.
+pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
+    let text = reply::text(body)?;
+    let answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    if answer.error.is_some() || answer.object.is_some_and(|object| object.0 == "error") {
+        let error = serde_json::from_str(text).unwrap_or(Value::Null);
+        return Err(reported(&error, FailureKind::Server));
+    }
+    let entries = answer.data.ok_or_else(|| invalid("the body has no data"))?;
+    let count = entries.len();
+    if count != expected {
+        return Err(invalid(format_args!("{count} vectors for {expected} inputs")));
+    }
+    let mut places: Vec<Option<Vector<'_>>> = Vec::new();
+    places.resize_with(expected, || None);
+    for (position, entry) in entries.into_iter().enumerate() {
+        let index = entry.index.and_then(|index| index.0).map_or(position, |index| index as usize);
+        let place = places.get_mut(index).ok_or_else(|| invalid("a vector's index is out of range"))?;
+        let raw = entry.embedding.ok_or_else(|| invalid("an entry has no embedding"))?;
+        if place.replace(vector(raw)?).is_some() {
+            return Err(invalid("two vectors have one index"));
+        }
+    }
+    let vectors: Vec<Vector<'_>> = places.into_iter().flatten().collect();
+    let mut lengths = vectors.iter().map(length);
+    let first = lengths.next();
+    if lengths.any(|length| Some(length) != first) {
+        return Err(invalid("vectors of different lengths"));
+    }
+    let model = answer.model.map(|text| text.0).filter(|text| !text.is_empty());
+    Ok(EmbeddingsReply { model, vectors, usage: answer.usage.and_then(usage::read_prompt) })
+}
+
+fn length(vector: &Vector<'_>) -> usize {
+    match vector {
+        Vector::Json { len, .. } => *len,
+        Vector::Floats(floats) => floats.len(),
+    }
+}
+
+/// An array of numbers, or base64 of little-endian floats from upstreams that prefer it.
+fn vector(raw: &RawValue) -> Result<Vector<'_>, Failure> {
+    let text = raw.get();
+    if let Some(base64) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        let bytes = STANDARD.decode(base64).map_err(|_| invalid("an embedding is a string but not base64"))?;
+        let (floats, rest) = bytes.as_chunks::<4>();
+        let floats: Vec<f32> = floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        if floats.is_empty() || !rest.is_empty() || floats.iter().any(|float| !float.is_finite()) {
+            return Err(invalid("an embedding's base64 holds no floats"));
+        }
+        return Ok(Vector::Floats(floats));
+    }
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let len = inner.and_then(numbers).ok_or_else(|| invalid("an embedding is not an array of numbers"))?;
+    Ok(Vector::Json { text, len })
+}
+
+/// How many numbers there are between the brackets of a JSON array; None unless all of them are finite numbers. The
+/// text is known to be JSON, so that it suffices to look at how each element begins.
+fn numbers(inner: &str) -> Option<usize> {
+    let mut count = 0;
+    for element in inner.split(',') {
+        let element = element.trim_ascii();
+        let first = *element.as_bytes().first()?;
+        let number = first == b'-' || first.is_ascii_digit();
+        // Only a long number or one with an exponent can be beyond a float's range.
+        let long = element.len() > 30 || element.bytes().any(|byte| matches!(byte, b'e' | b'E'));
+        if !number || long && !element.parse::<f32>().is_ok_and(f32::is_finite) {
+            return None;
+        }
+        count += 1;
+    }
+    Some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use gw_wire::failure::FailureKind;
+    use gw_wire::reply::Vector;
+
+    use super::decode;
+
+    fn kind(body: &str, expected: usize) -> FailureKind {
+        decode(body.as_bytes(), expected).unwrap_err().kind
+    }
+
+    #[test]
+    fn vectors_come_in_input_order_as_the_text_they_were() {
+        let body = r#"{"object":"list","data":[
+            {"object":"embedding","index":1,"embedding":[ 0.25, -1e-7 ]},
+            {"object":"embedding","index":0,"embedding":[1,2]}],
+            "model":"m","usage":{"prompt_tokens":4,"total_tokens":4}}"#;
+        let reply = decode(body.as_bytes(), 2).unwrap();
+        let texts: Vec<_> = reply
+            .vectors
+            .iter()
+            .map(|vector| match vector {
+                Vector::Json { text, len } => (*text, *len),
+                Vector::Floats(_) => panic!("text is kept"),
+            })
+            .collect();
+        assert_eq!(texts, [("[1,2]", 2), ("[ 0.25, -1e-7 ]", 2)]);
+        assert_eq!(reply.model.as_deref(), Some("m"));
+        assert_eq!(reply.usage.map(|usage| (usage.prompt, usage.completion, usage.estimated)), Some((4, 0, false)));
+    }
+
+    #[test]
+    fn positions_stand_in_for_missing_indices_and_base64_is_read() {
+        let body = r#"{"data":[{"embedding":"AACAPwAAAEA="},{"embedding":"AAAAAAAAgL8="}]}"#;
+        let reply = decode(body.as_bytes(), 2).unwrap();
+        assert!(matches!(&reply.vectors[..], [Vector::Floats(a), Vector::Floats(b)] if a == &[1.0, 2.0] && b == &[0.0, -1.0]));
+    }
+
+    #[test]
+    fn what_is_not_the_right_vectors_is_an_invalid_response() {
+        for body in [
+            r#"{"data":[{"index":0,"embedding":[1]}]}"#,
+            r#"{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[1]}]}"#,
+            r#"{"data":[{"index":0,"embedding":[1]},{"index":2,"embedding":[1]}]}"#,
+            r#"{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1,2]}]}"#,
+            r#"{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[]}]}"#,
+            r#"{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[null]}]}"#,
+            r#"{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":["1"]}]}"#,
+            r#"{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[[1]]}]}"#,
+            r#"{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1e999]}]}"#,
+            r#"{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":"AAA"}]}"#,
+            r#"{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":"AADAfw=="}]}"#,
+            r#"{"data":[{"index":0,"embedding":[1]},{"index":1}]}"#,
+            r#"{"data":{}}"#,
+            "{}",
+            "[]",
+            "null",
+            "",
+            "<html>",
+        ] {
+            assert_eq!(kind(body, 2), FailureKind::InvalidResponse, "{body}");
+        }
+        assert_eq!(kind(r#"{"error":{"message":"x","code":429}}"#, 1), FailureKind::RateLimited);
+    }
+}

@@ -1,0 +1,258 @@
+//! What an error of an OpenAI-type upstream means: the status first, then the words it uses.
+
+use std::time::SystemTime;
+
+use gw_wire::failure::{Failure, FailureKind};
+use http::HeaderMap;
+use serde_json::Value;
+
+use crate::adapters::redact::redact;
+use crate::adapters::retry_after::retry_after;
+
+/// An error body larger than this is not read: no error says so much.
+const LARGEST_BODY: usize = 256 << 10;
+
+/// What an error object says, in whichever of the usual forms.
+#[derive(Debug, Default)]
+struct Said {
+    message: Option<String>,
+    code: Option<String>,
+    /// `type` or, in Google's form, `status`.
+    class: Option<String>,
+}
+
+/// A non-2xx answer (or an odd 2xx).
+pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+    let said = (body.len() <= LARGEST_BODY)
+        .then(|| serde_json::from_slice::<Value>(body).ok())
+        .flatten()
+        .map(|value| Said::read(&value))
+        .unwrap_or_default();
+    let kind = by_status(status, &said);
+    let mut failure = said.into_failure(kind, Some(status)).with_status(status);
+    failure.retry_after = retry_after(headers, SystemTime::now());
+    failure
+}
+
+/// An error object inside a 200: a whole body, or an event of a stream. `otherwise` is the kind of an error that does
+/// not say what it is.
+pub(super) fn reported(error: &Value, otherwise: FailureKind) -> Failure {
+    let said = Said::read(error);
+    let status = said.code.as_deref().and_then(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
+    let kind = match status {
+        Some(status) => by_status(status, &said),
+        None => by_words(&said).or_else(|| by_class(&said)).unwrap_or(otherwise),
+    };
+    said.into_failure(kind, status)
+}
+
+/// A 2xx that cannot be understood.
+pub(super) fn invalid(detail: impl std::fmt::Display) -> Failure {
+    Failure::new(FailureKind::InvalidResponse, "The upstream provider's answer cannot be understood.").with_detail(detail)
+}
+
+/// JSON that does not parse or has other types. Only the place is told: serde's words would quote the answer.
+pub(super) fn invalid_json(fault: &serde_json::Error) -> Failure {
+    invalid(format_args!("{:?} fault at line {} column {}", fault.classify(), fault.line(), fault.column()))
+}
+
+/// A stream that broke.
+pub(super) fn broken(message: &'static str) -> Failure {
+    Failure::new(FailureKind::StreamBroken, message)
+}
+
+impl Said {
+    fn read(value: &Value) -> Self {
+        let outer = value.as_array().and_then(|list| list.first()).unwrap_or(value);
+        let inner = outer.get("error").filter(|error| !error.is_null()).unwrap_or(outer);
+        let part = |names: &[&str]| {
+            let found = |object: &Value| names.iter().find_map(|name| words(object.get(name)?));
+            found(inner).or_else(|| found(outer))
+        };
+        Self {
+            message: inner.as_str().map(str::to_owned).or_else(|| part(&["message", "detail", "msg"])),
+            code: part(&["code"]),
+            class: part(&["type", "status"]),
+        }
+    }
+
+    fn into_failure(self, kind: FailureKind, status: Option<u16>) -> Failure {
+        let own = own_words(kind, status);
+        let upstream = self.message.as_deref().map(redact).filter(|words| !words.is_empty());
+        let shown = matches!(kind, FailureKind::BadRequest | FailureKind::ContextLength | FailureKind::ContentFilter);
+        let mut failure = Failure::new(kind, own);
+        match upstream {
+            Some(words) if shown => failure.message = words,
+            Some(words) => failure = failure.with_detail(words),
+            None => {}
+        }
+        if kind == FailureKind::BadRequest {
+            failure.code = self.code.filter(|code| is_plain(code));
+        }
+        failure
+    }
+
+    /// Whether the code or the type is one of these (lower case).
+    fn is(&self, names: &[&str]) -> bool {
+        [&self.code, &self.class]
+            .into_iter()
+            .flatten()
+            .any(|word| names.iter().any(|name| word.eq_ignore_ascii_case(name)))
+    }
+
+    /// Whether the message contains one of these (lower case).
+    fn says(&self, phrases: &[&str]) -> bool {
+        let message = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
+        phrases.iter().any(|phrase| message.contains(phrase))
+    }
+}
+
+/// A string, a number as a string, or the messages of a list (`detail: [{msg}]`).
+fn words(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Array(list) => {
+            let messages: Vec<&str> = list.iter().filter_map(|item| item.get("msg")?.as_str()).collect();
+            (!messages.is_empty()).then(|| messages.join("; "))
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) | Value::Object(_) => None,
+    }
+}
+
+fn is_plain(code: &str) -> bool {
+    code.len() <= 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+}
+
+fn by_status(status: u16, said: &Said) -> FailureKind {
+    match status {
+        400 | 413 | 422 => by_words(said).unwrap_or(FailureKind::BadRequest),
+        // A prompt that a filter refuses, or a model that the key may not use, is no fault of the key.
+        401 | 403 => match by_words(said) {
+            Some(kind @ (FailureKind::ContentFilter | FailureKind::ModelMissing | FailureKind::Billing)) => kind,
+            _ => FailureKind::Auth,
+        },
+        402 => FailureKind::Billing,
+        // A wrong method or a withdrawn address: what we call is not there, whatever its name.
+        404 | 405 | 410 => FailureKind::ModelMissing,
+        408 | 409 | 424 | 425 => FailureKind::Server,
+        429 => match by_words(said) {
+            Some(FailureKind::Billing) => FailureKind::Billing,
+            _ => FailureKind::RateLimited,
+        },
+        503 | 529 | 498 => FailureKind::Overloaded,
+        504 | 524 => FailureKind::Timeout,
+        500..=599 => match by_words(said) {
+            // llama.cpp and some proxies say so with a 500.
+            Some(FailureKind::ContextLength) => FailureKind::ContextLength,
+            _ => FailureKind::Server,
+        },
+        411..=499 | 406 | 407 => FailureKind::BadRequest,
+        _ => FailureKind::InvalidResponse,
+    }
+}
+
+/// What the words tell for sure.
+fn by_words(said: &Said) -> Option<FailureKind> {
+    let context = ["context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"];
+    let too_long = [
+        "maximum context length",
+        "context length",
+        "context window",
+        "prompt is too long",
+        "input is too long",
+        "exceeds the available context size",
+        "maximum prompt length",
+        "input token count",
+    ];
+    let filter = ["content_filter", "content_policy_violation", "responsibleaipolicyviolation", "data_inspection_failed"];
+    let quota = [
+        "insufficient_quota",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "exceeded_current_quota_error",
+        "insufficient_balance",
+        "billing_error",
+        // Z.ai's number for an empty account.
+        "1113",
+    ];
+    let key = ["api key not valid", "incorrect api key", "invalid api key"];
+    if said.is(&context) {
+        Some(FailureKind::ContextLength)
+    } else if said.is(&filter) || said.says(&["content management policy", "requires moderation"]) {
+        Some(FailureKind::ContentFilter)
+    } else if said.is(&quota) || said.says(&["insufficient balance"]) {
+        Some(FailureKind::Billing)
+    } else if said.is(&["invalid_api_key", "api_key_invalid"]) || said.says(&key) {
+        Some(FailureKind::Auth)
+    } else if said.is(&["model_not_found", "deploymentnotfound"]) {
+        Some(FailureKind::ModelMissing)
+    } else if said.says(&too_long) {
+        Some(FailureKind::ContextLength)
+    } else {
+        None
+    }
+}
+
+/// What the error's type tells when there is no status.
+fn by_class(said: &Said) -> Option<FailureKind> {
+    [&said.code, &said.class].into_iter().flatten().find_map(|word| {
+        let word = word.to_ascii_lowercase();
+        let has = |part: &str| word.contains(part);
+        if has("rate_limit") || has("resource_exhausted") || has("too_many_requests") {
+            Some(FailureKind::RateLimited)
+        } else if has("overloaded") || has("unavailable") {
+            Some(FailureKind::Overloaded)
+        } else if has("timeout") || has("deadline") {
+            Some(FailureKind::Timeout)
+        } else if has("authentication") || has("permission") {
+            Some(FailureKind::Auth)
+        } else if has("not_found") {
+            Some(FailureKind::ModelMissing)
+        } else if has("invalid_request") || has("badrequest") {
+            Some(FailureKind::BadRequest)
+        } else if has("server_error") || has("internal") || has("api_error") {
+            Some(FailureKind::Server)
+        } else {
+            None
+        }
+    })
+}
+
+/// Our own sentence, for the kinds whose upstream words are not for clients and for silent upstreams.
+fn own_words(kind: FailureKind, status: Option<u16>) -> String {
+    match (kind, status) {
+        (FailureKind::InvalidResponse, Some(status @ 300..=399)) => {
+            format!("The upstream provider answered with a redirect ({status}); redirects are not followed.")
+        }
+        (FailureKind::InvalidResponse, Some(status)) => {
+            format!("The upstream provider answered with an unexpected status ({status}).")
+        }
+        (FailureKind::Server, Some(status)) => format!("The upstream provider failed with status {status}."),
+        (FailureKind::BadRequest, Some(status)) => {
+            format!("The upstream provider refused the request with status {status}.")
+        }
+        (kind, _) => generic(kind).to_owned(),
+    }
+}
+
+fn generic(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Unreachable => "The upstream provider cannot be reached.",
+        FailureKind::Timeout => "The upstream provider timed out.",
+        FailureKind::RateLimited => "The upstream provider is limiting the rate of requests.",
+        FailureKind::Overloaded => "The upstream provider is overloaded.",
+        FailureKind::Server => "The upstream provider failed.",
+        FailureKind::Auth => "The upstream provider refused the gateway's credentials.",
+        FailureKind::Billing => "The gateway's account at the upstream provider has no quota left.",
+        FailureKind::ModelMissing => "The upstream provider does not offer this model.",
+        FailureKind::ContextLength => "The prompt is longer than the model's context.",
+        FailureKind::ContentFilter => "The prompt was refused by the upstream provider's content filter.",
+        FailureKind::BadRequest => "The upstream provider refused the request.",
+        FailureKind::InvalidResponse => "The upstream provider's answer cannot be understood.",
+        FailureKind::StreamBroken => "The upstream provider reported an error in its stream.",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! Whole answers of an OpenAI-type upstream, chat and text, read without copying what they carry.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::reply::{ChatChoice, ChatReply, TextChoice, TextReply, ToolCall};
+use serde_json::Value;
+
+use super::failure::{invalid, invalid_json, reported};
+use super::shape::{Call, Choice, Choices, Ended, Envelope, Function};
+use super::{repair, usage};
+
+/// Reads a chat answer.
+pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+    let text = text(body)?;
+    match serde_json::from_str::<Envelope<'_>>(text) {
+        Ok(envelope) => chat_reply(envelope, text),
+        Err(fault) => {
+            let repaired = repair::without_bare_words(text).ok_or_else(|| invalid_json(&fault))?;
+            let envelope = serde_json::from_str(&repaired).map_err(|fault| invalid_json(&fault))?;
+            chat_reply(envelope, &repaired).map(own_chat)
+        }
+    }
+}
+
+/// Reads a text completion.
+pub(super) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
+    let text = text(body)?;
+    match serde_json::from_str::<Envelope<'_>>(text) {
+        Ok(envelope) => text_reply(envelope, text),
+        Err(fault) => {
+            let repaired = repair::without_bare_words(text).ok_or_else(|| invalid_json(&fault))?;
+            let envelope = serde_json::from_str(&repaired).map_err(|fault| invalid_json(&fault))?;
+            text_reply(envelope, &repaired).map(own_text)
+        }
+    }
+}
+
+/// The body as text, without a byte order mark.
+pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
+    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// The choices, once it is sure that this is an answer and no error.
+fn choices<'a>(envelope: &mut Envelope<'a>, text: &str) -> Result<Choices<'a>, Failure> {
+    if envelope.is_error() {
+        let error = serde_json::from_str(text).unwrap_or(Value::Null);
+        return Err(reported(&error, FailureKind::Server));
+    }
+    envelope.choices.take().ok_or_else(|| invalid("the body has no choices"))
+}
+
+fn chat_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<ChatReply<'a>, Failure> {
+    let choices = choices(&mut envelope, text)?;
+    let mut used = envelope.usage_text();
+    let mut indices = Indices::default();
+    let mut read = Vec::new();
+    for choice in choices {
+        used = used.or(choice.usage);
+        let finish = finish(&choice)?;
+        read.push(ChatChoice { finish, ..chat_choice(indices.next(&choice), choice) });
+    }
+    Ok(ChatReply {
+        model: envelope.model.map(|text| text.0).filter(|text| !text.is_empty()),
+        fingerprint: envelope.fingerprint.map(|text| text.0).filter(|text| !text.is_empty()),
+        choices: read,
+        usage: used.and_then(usage::read),
+    })
+}
+
+fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
+    let mut message = choice.message.or(choice.delta).unwrap_or_default();
+    let reasoning = message.take_reasoning();
+    ChatChoice {
+        index,
+        content: message.content.map(|content| content.0).or_else(|| choice.text.map(|text| text.0)),
+        reasoning,
+        refusal: message.refusal.map(|text| text.0).filter(|text| !text.is_empty()),
+        tool_calls: message.tool_calls.unwrap_or_default().into_iter().filter_map(tool_call).collect(),
+        function_call: message.function_call.map(name_and_arguments).filter(|(name, _)| !name.is_empty()),
+        extras: message.extras,
+        logprobs: choice.logprobs,
+        finish: None,
+    }
+}
+
+/// A call without a function is none. A custom tool's input takes the place of arguments.
+fn tool_call(call: Call<'_>) -> Option<ToolCall<'_>> {
+    let (name, arguments) = name_and_arguments(call.function.or(call.custom)?);
+    Some(ToolCall { id: call.id.unwrap_or_default().0, name, arguments })
+}
+
+fn name_and_arguments(called: Function<'_>) -> (Cow<'_, str>, Cow<'_, str>) {
+    (called.name.unwrap_or_default().0, called.arguments.or(called.input).unwrap_or_default().0)
+}
+
+fn text_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<TextReply<'a>, Failure> {
+    let choices = choices(&mut envelope, text)?;
+    let mut used = envelope.usage_text();
+    let mut indices = Indices::default();
+    let mut read = Vec::new();
+    for choice in choices {
+        used = used.or(choice.usage);
+        let (index, finish) = (indices.next(&choice), finish(&choice)?);
+        let content = || choice.message?.content.map(|content| content.0);
+        let text = choice.text.map(|text| text.0).or_else(content).unwrap_or_default();
+        read.push(TextChoice { index, text, logprobs: choice.logprobs, finish });
+    }
+    Ok(TextReply {
+        model: envelope.model.map(|text| text.0).filter(|text| !text.is_empty()),
+        choices: read,
+        usage: used.and_then(usage::read),
+    })
+}
+
+fn finish(choice: &Choice<'_>) -> Result<Option<gw_wire::reply::Finish>, Failure> {
+    match choice.ended() {
+        Some(Ended::Known(finish)) => Ok(Some(finish)),
+        Some(Ended::Unknown) | None => Ok(None),
+        Some(Ended::Failed) => {
+            Err(Failure::new(FailureKind::Server, "The upstream provider gave up its answer with an error."))
+        }
+    }
+}
+
+/// Choice indices: the upstream's own, or the position where it is missing or given twice.
+#[derive(Default)]
+struct Indices {
+    seen: HashSet<u32>,
+    position: u32,
+}
+
+impl Indices {
+    fn next(&mut self, choice: &Choice<'_>) -> u32 {
+        let position = self.position;
+        self.position += 1;
+        let own = choice.index.and_then(|index| index.0).filter(|index| !self.seen.contains(index));
+        let index = own.unwrap_or(position);
+        self.seen.insert(index);
+        index
+    }
+}
+
+/// The same reply without borrows. Raw members cannot be owned; they are dropped, which only concerns replies that had
+/// to be repaired.
+fn own_chat(reply: ChatReply<'_>) -> ChatReply<'static> {
+    let choices = reply.choices.into_iter().map(|choice| ChatChoice {
+        index: choice.index,
+        content: choice.content.map(own),
+        reasoning: choice.reasoning.map(own),
+        refusal: choice.refusal.map(own),
+        tool_calls: choice
+            .tool_calls
+            .into_iter()
+            .map(|call| ToolCall { id: own(call.id), name: own(call.name), arguments: own(call.arguments) })
+            .collect(),
+        function_call: choice.function_call.map(|(name, arguments)| (own(name), own(arguments))),
+        extras: Vec::new(),
+        logprobs: None,
+        finish: choice.finish,
+    });
+    ChatReply {
+        model: reply.model.map(own),
+        fingerprint: reply.fingerprint.map(own),
+        choices: choices.collect(),
+        usage: reply.usage,
+    }
+}
+
+/// As [`own_chat`].
+fn own_text(reply: TextReply<'_>) -> TextReply<'static> {
+    let choices = reply.choices.into_iter().map(|choice| TextChoice {
+        index: choice.index,
+        text: own(choice.text),
+        logprobs: None,
+        finish: choice.finish,
+    });
+    TextReply { model: reply.model.map(own), choices: choices.collect(), usage: reply.usage }
+}
+
+fn own(text: Cow<'_, str>) -> Cow<'static, str> {
+    Cow::Owned(text.into_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Streams of real upstreams, event by event, and the ways in which they go wrong.
+
+use gw_wire::event::Event;
+use gw_wire::failure::FailureKind;
+
+use super::Stream;
+use crate::adapter::StreamDecoder;
+
+/// The events of a stream that arrives in chunks of this size, one per line.
+fn decode(stream: &[u8], step: usize) -> Vec<String> {
+    let mut decoder = Stream::default();
+    let mut lines = Vec::new();
+    let mut sink = |event: Event<'_>| lines.push(format!("{event:?}"));
+    stream.chunks(step).for_each(|chunk| decoder.feed(chunk, &mut sink));
+    decoder.eof(&mut sink);
+    lines
+}
+
+fn whole(stream: &str) -> Vec<String> {
+    decode(stream.as_bytes(), usize::MAX)
+}
+
+/// The kinds of the failures that a stream reports, and whether anything else came.
+fn failures(stream: &str) -> (Vec<FailureKind>, usize) {
+    let mut decoder = Stream::default();
+    let (mut kinds, mut others) = (Vec::new(), 0);
+    let mut sink = |event: Event<'_>| match event {
+        Event::Error(failure) => kinds.push(failure.kind),
+        _ => others += 1,
+    };
+    decoder.feed(stream.as_bytes(), &mut sink);
+    decoder.eof(&mut sink);
+    (kinds, others)
+}
+
+macro_rules! golden {
+    ($($name:ident,)+) => {
+        const STREAMS: &[&str] = &[$(include_str!(concat!("../../../../fixtures/openai/streams/", stringify!($name), ".sse")),)+];
+
+        $(#[test]
+        fn $name() {
+            let stream = include_str!(concat!("../../../../fixtures/openai/streams/", stringify!($name), ".sse"));
+            insta::assert_snapshot!(stringify!($name), whole(stream).join("\n"));
+        })+
+    };
+}
+
+golden! {
+    openai, azure, tools, tools_all_numbered_zero, tools_without_numbers, reasoning, odds_and_ends, text, error_mid,
+}
+
+#[test]
+fn u11_the_events_do_not_depend_on_the_cuts() {
+    for stream in STREAMS {
+        let uncut = whole(stream);
+        for step in [1, 2, 3, 7, 64] {
+            assert_eq!(decode(stream.as_bytes(), step), uncut, "step {step}");
+        }
+        let windows = stream.replace('\n', "\r\n");
+        assert_eq!(whole(&windows), uncut);
+    }
+}
+
+#[test]
+fn u08_a_stream_that_just_ends_has_no_end_event() {
+    let cut = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
+    assert_eq!(whole(cut).len(), 1);
+}
+
+#[test]
+fn u10_a_body_that_is_no_event_stream_is_an_invalid_response() {
+    for body in ["", "<html>\n<body>no</body>\n", "null", "[]", "{}", "{\"a\":", "not json\n\n", ": only\n\n: comments\n\n"] {
+        assert_eq!(failures(body), (vec![FailureKind::InvalidResponse], 0), "{body}");
+    }
+    for event in ["<html>", "1e999", "[1]", "\"x\"", "{\"choices\":5}", "{\"choices\":[{\"delta\":{\"content\":5}}]}"] {
+        assert_eq!(failures(&format!("data: {event}\n\n")), (vec![FailureKind::InvalidResponse], 0), "{event}");
+    }
+    let latin1 = b"data: {\"choices\":[{\"delta\":{\"content\":\"\xe4\"}}]}\n\n";
+    assert!(decode(latin1, 1000)[0].contains("InvalidResponse"));
+}
+
+#[test]
+fn a_whole_document_instead_of_a_stream_is_taken() {
+    let document = r#"{"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"all"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
+    let events = whole(document).join("\n");
+    assert!(events.contains("Text { choice: 0, text: \"all\"") && events.contains("Finish") && events.ends_with("End"));
+    assert_eq!(failures("{\"error\":{\"message\":\"x\",\"code\":503}}"), (vec![FailureKind::Overloaded], 0));
+}
+
+#[test]
+fn u15_an_error_as_first_event_is_the_only_event() {
+    for (event, kind) in [
+        (r#"{"error":{"message":"busy","type":"overloaded_error"}}"#, FailureKind::Overloaded),
+        (r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, FailureKind::Overloaded),
+        (r#"{"error":{"message":"slow down","code":429},"choices":[{"delta":{"content":"x"}}]}"#, FailureKind::RateLimited),
+        (r#"{"error":{"code":"insufficient_quota","message":"x"}}"#, FailureKind::Billing),
+        (r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#, FailureKind::ContextLength),
+        (r#"{"error":{"type":"invalid_request_error","message":"x"}}"#, FailureKind::BadRequest),
+        (r#"{"error":"something"}"#, FailureKind::StreamBroken),
+        (r#"{"error":{}}"#, FailureKind::StreamBroken),
+        (r#"{"object":"error","message":"boom","type":"InternalServerError","code":500}"#, FailureKind::Server),
+        (r#"{"choices":[{"delta":{},"finish_reason":"error"}]}"#, FailureKind::StreamBroken),
+    ] {
+        let stream = format!("data: {event}\n\ndata: {{\"choices\":[]}}\n\ndata: [DONE]\n\n");
+        assert_eq!(failures(&stream), (vec![kind], 0), "{event}");
+    }
+    let named = "event: error\ndata: {\"message\":\"gone\",\"code\":\"502\"}\n\n";
+    assert_eq!(failures(named), (vec![FailureKind::Server], 0));
+    assert_eq!(failures("data: {\"error\":null,\"choices\":[]}\n\ndata: [DONE]\n\n"), (vec![], 1));
+}
+
+#[test]
+fn an_event_cut_off_by_the_end_is_a_broken_stream() {
+    let cut = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"choices\":[{\"ind";
+    assert_eq!(failures(cut), (vec![FailureKind::StreamBroken], 1));
+}
+
+#[test]
+fn u13_an_endless_event_is_an_error() {
+    let mut decoder = Stream::default();
+    let mut events = Vec::new();
+    let chunk = vec![b'x'; 1 << 16];
+    for _ in 0..64 {
+        decoder.feed(&chunk, &mut |event| events.push(format!("{event:?}")));
+    }
+    assert!(matches!(&events[..], [only] if only.contains("InvalidResponse")));
+}
+
+#[test]
+fn u24_odd_usage_never_breaks_a_stream() {
+    for odd in ["-1", "NaN", "-Infinity", "9223372036854775808", "\"7\"", "null", "[]", "1e999"] {
+        for usage in [odd.to_owned(), format!("{{\"prompt_tokens\":{odd},\"completion_tokens\":1}}")] {
+            let stream = format!(
+                "data: {{\"choices\":[{{\"delta\":{{\"content\":\"a\"}},\"finish_reason\":\"stop\"}}],\"usage\":{usage},\"usage\":{usage}}}\n\ndata: [DONE]\n\n"
+            );
+            let (kinds, others) = failures(&stream);
+            assert!(kinds.is_empty() && others >= 3, "{usage}: {kinds:?}");
+        }
+    }
+}
+
+#[test]
+fn u25_and_c16_odd_characters_stay_inside_their_event() {
+    let stream = r#"data: {"id":"a\u0000\n","model":"m\u2028\ud800","choices":[{"delta":{"content":"\n\ndata: [DONE]\n\n\u0000\u2028"}}]}"#;
+    let expected = [
+        format!("{:?}", Event::Start { model: Some("m\u{2028}\u{fffd}".into()), fingerprint: None }),
+        format!("{:?}", Event::Text { choice: 0, text: "\n\ndata: [DONE]\n\n\0\u{2028}".into(), logprobs: None }),
+    ];
+    assert_eq!(whole(stream), expected);
+}
+
+#[test]
+fn the_common_chunk_borrows_its_text() {
+    let chunk = b"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hello\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n";
+    let inside = chunk.as_ptr_range();
+    let mut decoder = Stream::default();
+    let mut texts = 0;
+    decoder.feed(chunk, &mut |event| {
+        if let Event::Text { text, .. } = event {
+            texts += usize::from(inside.contains(&text.as_ptr()));
+        }
+    });
+    assert_eq!(texts, 1);
+}

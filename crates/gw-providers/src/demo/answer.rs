@@ -1,0 +1,178 @@
+//! What the model `chat` answers: a polite echo, a tool call, or JSON of the wanted shape.
+
+use serde_json::{Value, json};
+
+use super::DemoResponse;
+use super::body::{DemoBody, Step};
+use super::example::{self, Fill};
+use super::tools::{self, Called};
+use super::write::{self, Endpoint};
+
+/// One choice.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) called: Vec<Called>,
+    /// The tools were offered as legacy functions.
+    pub(super) legacy: bool,
+    /// The token limit cut the text.
+    pub(super) cut: bool,
+}
+
+impl Answer {
+    /// Words, with those of the arguments.
+    pub(super) fn tokens(&self) -> u64 {
+        words(&self.text) + self.called.iter().map(|called| words(&called.arguments) + 1).sum::<u64>()
+    }
+
+    pub(super) fn finish(&self) -> &'static str {
+        match (self.called.is_empty(), self.legacy, self.cut) {
+            (false, false, _) => "tool_calls",
+            (false, true, _) => "function_call",
+            (true, _, true) => "length",
+            (true, _, false) => "stop",
+        }
+    }
+}
+
+/// The demo's tokens are words.
+pub(super) fn words(text: &str) -> u64 {
+    text.split_whitespace().count() as u64
+}
+
+type Answers = Result<Vec<Answer>, Box<DemoResponse>>;
+
+pub(super) fn chat(request: &Value) -> DemoResponse {
+    respond(Endpoint::Chat, request, chat_answers(request))
+}
+
+pub(super) fn completion(request: &Value) -> DemoResponse {
+    respond(Endpoint::Text, request, text_answers(request))
+}
+
+fn respond(endpoint: Endpoint, request: &Value, answers: Answers) -> DemoResponse {
+    let answers = match answers {
+        Ok(answers) => answers,
+        Err(response) => return *response,
+    };
+    if request.get("stream").and_then(Value::as_bool) != Some(true) {
+        return DemoResponse::json(200, &write::whole(endpoint, "chat", request, &answers));
+    }
+    let events = write::events(endpoint, "chat", request, &answers);
+    DemoResponse::events(DemoBody::script(events.into_iter().map(Step::Chunk)))
+}
+
+fn bad(message: &str) -> Box<DemoResponse> {
+    Box::new(DemoResponse::error(400, "invalid_request_error", None, message))
+}
+
+/// The choices of a chat.
+pub(super) fn chat_answers(request: &Value) -> Answers {
+    let messages = request.get("messages").and_then(Value::as_array).ok_or_else(|| bad("'messages' is missing."))?;
+    let last_role = messages.last().and_then(|message| message.get("role")?.as_str()).unwrap_or_default();
+    let said = messages.iter().rev().find(|message| message.get("role").and_then(Value::as_str) == Some("user"));
+    let said = said.map(text_of).unwrap_or_default();
+    let after_tool = matches!(last_role, "tool" | "function");
+    let (called, legacy) = if after_tool { (Vec::new(), false) } else { tools::choose(request, &said) };
+    let result = messages.last().filter(|_| after_tool).map(text_of);
+    Ok((0..choices(request))
+        .map(|index| {
+            if !called.is_empty() {
+                return Answer { called: called.clone(), legacy, ..Answer::default() };
+            }
+            let text = match &result {
+                Some(result) => format!("Demo answer from the tool's result: {result}"),
+                None => echo(index, &said),
+            };
+            Answer::limited(shaped(request, &text).unwrap_or(text), request)
+        })
+        .collect())
+}
+
+/// The choices of a text completion: prompt × n.
+pub(super) fn text_answers(request: &Value) -> Answers {
+    let prompts = match request.get("prompt") {
+        Some(Value::String(prompt)) => vec![prompt.clone()],
+        Some(Value::Array(list)) if list.iter().all(Value::is_string) && !list.is_empty() => {
+            list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
+        Some(Value::Array(list)) if list.iter().all(Value::is_array) && !list.is_empty() => {
+            list.iter().map(tokens_named).collect()
+        }
+        Some(tokens @ Value::Array(list)) if !list.is_empty() => vec![tokens_named(tokens)],
+        _ => return Err(bad("'prompt' is missing.")),
+    };
+    let echoed = request.get("echo").and_then(Value::as_bool) == Some(true);
+    let answers = prompts.iter().flat_map(|prompt| {
+        (0..choices(request)).map(move |index| {
+            let mut answer = Answer::limited(echo(index, prompt), request);
+            if echoed {
+                answer.text.insert_str(0, prompt);
+            }
+            answer
+        })
+    });
+    Ok(answers.collect())
+}
+
+fn tokens_named(tokens: &Value) -> String {
+    format!("{} tokens", tokens.as_array().map_or(0, Vec::len))
+}
+
+fn echo(index: u64, said: &str) -> String {
+    match index {
+        0 => format!("Demo answer to: {said}"),
+        index => format!("Demo answer {} to: {said}", index + 1),
+    }
+}
+
+fn choices(request: &Value) -> u64 {
+    request.get("n").and_then(Value::as_u64).unwrap_or(1).clamp(1, 128)
+}
+
+impl Answer {
+    /// A text cut at the first stop sequence and at the token limit.
+    fn limited(mut text: String, request: &Value) -> Self {
+        let stops = match request.get("stop") {
+            Some(Value::String(stop)) => vec![stop.as_str()],
+            Some(Value::Array(stops)) => stops.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        let stop = stops.iter().filter(|stop| !stop.is_empty()).filter_map(|stop| text.find(stop)).min();
+        if let Some(at) = stop {
+            text.truncate(at);
+        }
+        let limit = ["max_completion_tokens", "max_tokens"].iter().find_map(|name| request.get(name)?.as_u64());
+        let cut = limit.is_some_and(|limit| words(&text) > limit);
+        if let Some(limit) = limit.filter(|_| cut) {
+            let kept: Vec<&str> = text.split_inclusive(' ').take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
+            text = kept.concat().trim_end().to_owned();
+        }
+        Self { text, cut, ..Self::default() }
+    }
+}
+
+/// The answer as JSON, when the request asks for JSON.
+fn shaped(request: &Value, text: &str) -> Option<String> {
+    let format = request.get("response_format")?;
+    match format.get("type")?.as_str()? {
+        "json_object" => Some(json!({ "answer": text }).to_string()),
+        "json_schema" => {
+            let schema = format.pointer("/json_schema/schema").cloned().unwrap_or_else(|| json!({"type": "object"}));
+            Some(example::of(&schema, Fill::All, text).to_string())
+        }
+        _ => None,
+    }
+}
+
+/// The text of a message: its string or its text parts.
+pub(super) fn text_of(message: &Value) -> String {
+    match message.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            let texts: Vec<&str> = parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
+            texts.join(" ")
+        }
+        _ => String::new(),
+    }
+}

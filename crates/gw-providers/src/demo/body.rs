@@ -1,0 +1,74 @@
+//! A response body that follows a script: pieces, pauses, a break, silence.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use gw_wire::failure::{Failure, FailureKind};
+use tokio::time::Sleep;
+
+/// What comes next in a body.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Bytes.
+    Chunk(Bytes),
+    /// Nothing for a while.
+    Pause(Duration),
+    /// The connection breaks.
+    Break,
+    /// Nothing, for ever.
+    Silence,
+}
+
+/// The body of a demo response.
+#[derive(Default)]
+pub struct DemoBody {
+    steps: VecDeque<Step>,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl DemoBody {
+    pub(super) fn whole(bytes: Bytes) -> Self {
+        Self::script([Step::Chunk(bytes)])
+    }
+
+    pub(super) fn script(steps: impl IntoIterator<Item = Step>) -> Self {
+        Self { steps: steps.into_iter().collect(), pause: None }
+    }
+
+    /// The next piece; None at the clean end.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                if pause.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                self.pause = None;
+            }
+            match self.steps.pop_front() {
+                None => return Poll::Ready(None),
+                Some(Step::Chunk(bytes)) => return Poll::Ready(Some(Ok(bytes))),
+                Some(Step::Pause(time)) => self.pause = Some(Box::pin(tokio::time::sleep(time))),
+                Some(Step::Break) => {
+                    self.steps.clear();
+                    let message = "The connection to the upstream provider broke.";
+                    return Poll::Ready(Some(Err(Failure::new(FailureKind::StreamBroken, message))));
+                }
+                Some(Step::Silence) => {
+                    // Stays for the next poll. Nobody wakes us: whoever waits has a clock.
+                    self.steps.push_front(Step::Silence);
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for DemoBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DemoBody").field("steps", &self.steps.len()).finish_non_exhaustive()
+    }
+}

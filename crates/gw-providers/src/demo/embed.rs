@@ -1,0 +1,64 @@
+//! The model `embed`: unit vectors of any size that depend on nothing but the text.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::DemoResponse;
+use super::answer::words;
+
+const USUAL_DIMENSIONS: u64 = 256;
+const MOST_DIMENSIONS: u64 = 16_384;
+
+pub(super) fn answer(request: &Value) -> DemoResponse {
+    let refuse = |message| DemoResponse::error(400, "invalid_request_error", None, message);
+    let dimensions = request.get("dimensions").and_then(Value::as_u64).unwrap_or(USUAL_DIMENSIONS);
+    if !(1..=MOST_DIMENSIONS).contains(&dimensions) {
+        return refuse("'dimensions' must be between 1 and 16384.");
+    }
+    let inputs = match request.get("input") {
+        Some(text @ Value::String(_)) => vec![text],
+        Some(tokens @ Value::Array(list)) if list.first().is_some_and(Value::is_u64) => vec![tokens],
+        Some(Value::Array(list)) if !list.is_empty() => list.iter().collect(),
+        _ => return refuse("'input' is missing."),
+    };
+    let base64 = request.get("encoding_format").and_then(Value::as_str) == Some("base64");
+    let entry = |(index, input): (usize, &&Value)| {
+        let vector = vector(&input.to_string(), dimensions);
+        let embedding = if base64 {
+            let bytes: Vec<u8> = vector.iter().flat_map(|float| float.to_le_bytes()).collect();
+            json!(STANDARD.encode(bytes))
+        } else {
+            json!(vector)
+        };
+        json!({"object": "embedding", "index": index, "embedding": embedding})
+    };
+    let data: Vec<Value> = inputs.iter().enumerate().map(entry).collect();
+    let tokens: u64 = inputs.iter().map(|input| input.as_str().map_or_else(|| length(input), words)).sum();
+    let usage = json!({"prompt_tokens": tokens, "total_tokens": tokens});
+    DemoResponse::json(200, &json!({"object": "list", "data": data, "model": "embed", "usage": usage}))
+}
+
+fn length(tokens: &Value) -> u64 {
+    tokens.as_array().map_or(0, Vec::len) as u64
+}
+
+/// Numbers from a hash of the text (FNV-1a, then splitmix), scaled to length 1.
+fn vector(text: &str, dimensions: u64) -> Vec<f32> {
+    let mut state = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let numbers: Vec<f64> = (0..dimensions)
+        .map(|_| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = state;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^= mixed >> 31;
+            // The top 53 bits as a number in -1..1; never exactly 0 in all places.
+            ((mixed >> 11) as f64 + 0.5) / (1_u64 << 52) as f64 - 1.0
+        })
+        .collect();
+    let norm = numbers.iter().map(|number| number * number).sum::<f64>().sqrt();
+    numbers.into_iter().map(|number| (number / norm) as f32).collect()
+}

@@ -1,0 +1,58 @@
+//! When the demo calls a tool: when it must, and when the user's last words name one.
+
+use serde_json::{Value, json};
+
+use super::example::{self, Fill};
+
+/// A tool call.
+#[derive(Clone, Debug)]
+pub(super) struct Called {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: String,
+}
+
+/// The calls, and whether the tools were offered as legacy functions.
+pub(super) fn choose(request: &Value, said: &str) -> (Vec<Called>, bool) {
+    let list = |name: &str| request.get(name).and_then(Value::as_array).filter(|list| !list.is_empty());
+    let (offered, legacy): (Vec<&Value>, bool) = match (list("tools"), list("functions")) {
+        (Some(tools), _) => (tools.iter().filter_map(|tool| tool.get("function")).collect(), false),
+        (None, Some(functions)) => (functions.iter().collect(), true),
+        (None, None) => return (Vec::new(), false),
+    };
+    let choice = request.get(if legacy { "function_call" } else { "tool_choice" });
+    let named = choice.and_then(|choice| {
+        let name = choice.pointer("/function/name").or_else(|| choice.get("name"))?;
+        offered.iter().find(|tool| tool.get("name") == Some(name))
+    });
+    let mode = choice.and_then(|choice| choice.as_str().or_else(|| choice.pointer("/allowed_tools/mode")?.as_str()));
+    let mut wanted: Vec<&Value> = match (named, mode) {
+        (Some(tool), _) => vec![tool],
+        (None, Some("none")) => Vec::new(),
+        (None, _) => offered.iter().copied().filter(|tool| mentions(said, tool)).collect(),
+    };
+    if wanted.is_empty() && mode == Some("required") {
+        wanted.extend(offered.first());
+    }
+    if legacy || request.get("parallel_tool_calls").and_then(Value::as_bool) == Some(false) {
+        wanted.truncate(1);
+    }
+    (wanted.into_iter().enumerate().map(|(at, tool)| call(at, tool, said)).collect(), legacy)
+}
+
+fn mentions(said: &str, tool: &Value) -> bool {
+    let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+    let spaced = name.replace(['_', '-'], " ").to_lowercase();
+    let said = said.to_lowercase();
+    !name.is_empty() && (said.contains(&name.to_lowercase()) || said.contains(&spaced))
+}
+
+fn call(at: usize, tool: &Value, said: &str) -> Called {
+    let schema = tool.get("parameters").cloned().unwrap_or_else(|| json!({}));
+    let arguments = match example::of(&schema, Fill::Required, said) {
+        arguments @ Value::Object(_) => arguments,
+        _ => json!({}),
+    };
+    let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+    Called { id: format!("call_demo_{}", at + 1), name: name.to_owned(), arguments: arguments.to_string() }
+}

@@ -1,0 +1,66 @@
+//! Where connections may go.
+
+use gw_providers::client::Client;
+use gw_wire::failure::FailureKind;
+
+use crate::upstream::{Upstream, exchange, send};
+
+const SMALL: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+
+#[tokio::test]
+async fn x1_private_places_are_not_dialled_without_the_operators_word() {
+    let upstream = Upstream::saying(SMALL).await;
+    let port = upstream.address.port();
+    for host in [
+        "127.0.0.1",
+        "localhost",
+        "127.1",
+        "0x7f000001",
+        "2130706433",
+        "0177.0.0.1",
+        "0.0.0.0",
+        "[::ffff:127.0.0.1]",
+    ] {
+        let base_url = format!("http://{host}:{port}/v1");
+        let client = Client::new(&base_url, false, None).unwrap();
+        let failure = send(&client).await.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Unreachable, "{host}");
+        assert_eq!(upstream.connections(), 0, "{host}");
+    }
+    let client = Client::new(&format!("http://localhost:{port}/v1"), true, None).unwrap();
+    assert_eq!(exchange(&client).await.unwrap().1, "{}");
+}
+
+#[tokio::test]
+async fn i4_link_local_places_are_never_dialled_even_when_spelled_as_a_name() {
+    for host in ["2852039166", "0xa9fea9fe", "0251.0376.0251.0376"] {
+        let client = Client::new(&format!("http://{host}/latest/meta-data"), true, None).unwrap();
+        let failure = send(&client).await.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Unreachable, "{host}");
+        assert!(failure.detail.unwrap().contains("no address that may be called"), "{host}");
+    }
+    for host in ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "100.100.100.200"] {
+        assert!(Client::new(&format!("http://{host}/"), true, None).is_err(), "{host}");
+    }
+}
+
+#[tokio::test]
+async fn the_request_line_and_host_are_the_origins() {
+    let (seen, mut requests) = tokio::sync::mpsc::channel(1);
+    let upstream = Upstream::start(move |_, mut peer| {
+        let seen = seen.clone();
+        async move {
+            while let Some(request) = peer.request().await {
+                seen.send(request).await.unwrap();
+                peer.say(SMALL).await;
+            }
+        }
+    })
+    .await;
+    exchange(&upstream.client()).await.unwrap();
+    let expected = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\ncontent-length: 13\r\n\r\n{{\"model\":\"m\"}}",
+        upstream.address
+    );
+    assert_eq!(requests.recv().await.unwrap(), expected);
+}

@@ -1,0 +1,12 @@
+//! Providers against real sockets.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "the helpers of tests are tests"
+)]
+
+mod client;
+mod provider;
+mod upstream;

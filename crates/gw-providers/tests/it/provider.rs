@@ -1,0 +1,146 @@
+//! A configured provider: what it sends, and what it never shows.
+
+use gw_providers::provider::Provider;
+use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides, Timeouts};
+use gw_wire::money::Price;
+use secrecy::SecretString;
+
+use crate::upstream::{Upstream, call, clocks, collect};
+
+const SMALL: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+
+fn settings(base_url: impl Into<String>) -> ProviderSettings {
+    ProviderSettings {
+        name: "acme".to_owned(),
+        api: Api::OpenAi,
+        base_url: Some(base_url.into()),
+        api_keys: Vec::new(),
+        headers: Vec::new(),
+        price_multiplier: Price::default(),
+        discover: false,
+        timeouts: TimeoutOverrides::default(),
+        embedding_batch: None,
+        allow_private_network: true,
+        options: toml::Table::new(),
+    }
+}
+
+fn build(settings: &ProviderSettings) -> Result<Provider, String> {
+    Provider::build(settings, Timeouts::default())
+}
+
+fn secret(text: &str) -> SecretString {
+    SecretString::from(text)
+}
+
+#[tokio::test]
+async fn a_call_carries_the_providers_headers_and_credentials_and_nothing_else() {
+    let (seen, mut requests) = tokio::sync::mpsc::channel(8);
+    let upstream = Upstream::start(move |_, mut peer| {
+        let seen = seen.clone();
+        async move {
+            while let Some(request) = peer.request().await {
+                seen.send(request).await.unwrap();
+                peer.say(SMALL).await;
+            }
+        }
+    })
+    .await;
+    let mut settings = settings(format!("http://{}/v1/", upstream.address));
+    settings.api_keys = vec![(secret("sekret-a"), 2), (secret("sekret-b"), 1)];
+    settings.headers = vec![("x-team".to_owned(), secret("search"))];
+    let provider = build(&settings).unwrap();
+    let mut sent = Vec::new();
+    for _ in 0..3 {
+        let mut call = call();
+        call.headers.insert("content-type", "application/json".parse().unwrap());
+        let response = provider.send(call, &clocks()).await.unwrap();
+        assert_eq!(collect(response).await.unwrap(), "{}");
+        sent.push(requests.recv().await.unwrap());
+    }
+    let mut lines: Vec<&str> = sent[0].split("\r\n").collect();
+    lines.sort_unstable();
+    let mut expected = [
+        "",
+        "{\"model\":\"m\"}",
+        "POST /v1/chat/completions HTTP/1.1",
+        "accept: application/json",
+        "accept-encoding: identity",
+        "authorization: Bearer sekret-a",
+        "content-length: 13",
+        "content-type: application/json",
+        &format!("host: {}", upstream.address),
+        concat!("user-agent: model-gateway/", env!("CARGO_PKG_VERSION")),
+        "x-team: search",
+    ];
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+    assert!(sent[1].contains("Bearer sekret-b") && sent[2].contains("Bearer sekret-a"));
+}
+
+#[tokio::test]
+async fn a_provider_without_keys_sends_no_authorization() {
+    let (seen, mut requests) = tokio::sync::mpsc::channel(1);
+    let upstream = Upstream::start(move |_, mut peer| {
+        let seen = seen.clone();
+        async move {
+            seen.send(peer.request().await.unwrap()).await.unwrap();
+            peer.say(SMALL).await;
+        }
+    })
+    .await;
+    let provider = build(&settings(format!("http://{}", upstream.address))).unwrap();
+    provider.send(call(), &clocks()).await.unwrap();
+    assert!(!requests.recv().await.unwrap().contains("authorization"));
+}
+
+fn refusal(change: impl FnOnce(&mut ProviderSettings)) -> String {
+    let mut settings = settings("https://example.com/v1");
+    change(&mut settings);
+    build(&settings).map(|_| ()).unwrap_err()
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused_without_showing_a_secret() {
+    let header = |name: &'static str, value: &'static str| {
+        move |settings: &mut ProviderSettings| settings.headers = vec![(name.to_owned(), secret(value))]
+    };
+    let messages = [
+        refusal(|it| it.base_url = None),
+        refusal(|it| it.base_url = Some("https://sekret@example.com".to_owned())),
+        refusal(|it| it.api = Api::Anthropic),
+        refusal(|it| it.api_keys = vec![(secret("sekret\n"), 1)]),
+        refusal(header("host", "sekret.example")),
+        refusal(header("content-length", "5")),
+        refusal(header("transfer-encoding", "chunked")),
+        refusal(header("bad name", "sekret")),
+        refusal(header("x-a", "sekret\r\nx-b: 1")),
+        refusal(|it| drop(it.options.insert("ca_file".to_owned(), toml::Value::Integer(1)))),
+        refusal(|it| drop(it.options.insert("ca_file".to_owned(), "/no/such/file.pem".into()))),
+    ];
+    for message in messages {
+        assert!(message.contains("acme") && !message.contains("sekret"), "{message}");
+    }
+}
+
+#[test]
+fn a_provider_never_shows_its_keys() {
+    let mut settings = settings("https://example.com/v1");
+    settings.api_keys = vec![(secret("sekret"), 1)];
+    settings.headers = vec![("x-key".to_owned(), secret("sekret"))];
+    let shown = format!("{:?}", build(&settings).unwrap());
+    assert!(!shown.contains("sekret"), "{shown}");
+}
+
+#[test]
+fn a_preset_knows_the_address_and_the_batch() {
+    let mut settings = settings("");
+    settings.base_url = None;
+    settings.name = "openai".to_owned();
+    settings.timeouts.connect = Some(std::time::Duration::from_millis(7));
+    let provider = build(&settings).unwrap();
+    assert_eq!(&**provider.name(), "openai");
+    assert!(provider.embedding_batch() > 1);
+    assert_eq!(provider.timeouts().connect.as_millis(), 7);
+    assert_eq!(provider.timeouts().total, Timeouts::default().total);
+}

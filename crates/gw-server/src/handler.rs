@@ -1,0 +1,302 @@
+//! The life of a request at the edge: the checks of CONTRACT 1.0 in their order, then the engine, then the headers.
+
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use gw_engine::auth::RateState;
+use gw_engine::error::{Error, Kind, Result};
+use gw_engine::{CallLog, Caller, Context, EventStream, ReplyBody};
+use http::header::{AUTHORIZATION, CONNECTION, EXPECT, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
+use http_body::Body;
+use http_body_util::BodyExt;
+
+use crate::access_log::sanitise;
+use crate::cors;
+use crate::edge::Edge;
+use crate::guarded::Activity;
+use crate::ops;
+use crate::outgoing::Outgoing;
+use crate::request_id;
+use crate::response::{Answer, Content, spell_reset};
+use crate::router::{self, Door, Guard, Target};
+use crate::ticket::Ticket;
+use crate::upload::{self, overloaded};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-client-request-id");
+const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
+
+/// An unread body up to this size is read before the answer, so that the connection can be kept.
+const SMALL_BODY: usize = 64 << 10;
+/// How long such a body may take.
+const SMALL_BODY_PATIENCE: Duration = Duration::from_millis(100);
+
+type Reply = Answer<Box<EventStream>>;
+
+/// The connection that a request came on.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) edge: Arc<Edge>,
+    pub(crate) door: Door,
+    pub(crate) client: SocketAddr,
+    pub(crate) activity: Arc<Activity>,
+}
+
+/// Answers one request, whatever happens.
+pub(crate) async fn respond<B>(origin: Origin, request: Request<B>) -> Response<Outgoing<Box<EventStream>, Ticket>>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let busy = origin.activity.begin();
+    let accepted = Instant::now();
+    let (parts, mut body) = request.into_parts();
+    let target = router::find(parts.uri.path(), origin.door);
+    let mut ticket = Ticket {
+        edge: Arc::clone(&origin.edge),
+        accepted,
+        request_id: request_id::generate(),
+        client_request_id: parts.headers.get(CLIENT_REQUEST_ID).and_then(|value| sanitise(value.as_bytes())),
+        method: parts.method.clone(),
+        uri: parts.uri.clone(),
+        route: target.name(),
+        client: origin.client,
+        key: None,
+        call: None,
+        status: None,
+        code: None,
+        bytes_out: 0,
+        is_complete: false,
+        place: None,
+        share: None,
+        _busy: busy,
+    };
+    let mut extra = HeaderMap::new();
+    let answering = answer(&parts, &target, &mut body, &mut ticket, &mut extra);
+    let mut reply = match AssertUnwindSafe(answering).catch_unwind().await {
+        Ok(Ok(reply)) => reply,
+        Ok(Err(error)) => Answer::error(&error),
+        Err(_) => {
+            origin.edge.metrics.panics.inc();
+            tracing::error!(request_id = %ticket.request_id, route = ticket.route.1, "a request's handler panicked");
+            Answer::error(&Error::new(Kind::InternalError, "The gateway failed while answering this request."))
+        }
+    };
+    reply.headers.extend(extra);
+    let is_http1 = parts.version <= Version::HTTP_11;
+    if is_http1 && !settle_body(&parts.headers, &mut body).await {
+        // The rest of the body must never be read as a request, and the client must be able to read the answer.
+        origin.activity.leave_unread();
+        reply.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    } else if is_http1 && origin.edge.is_leaving() {
+        reply.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    finish(reply, &parts, ticket)
+}
+
+/// The headers of every response.
+fn finish(mut reply: Reply, parts: &Parts, mut ticket: Ticket) -> Response<Outgoing<Box<EventStream>, Ticket>> {
+    if let Ok(id) = HeaderValue::from_str(&ticket.request_id) {
+        reply.headers.insert(REQUEST_ID, id);
+    }
+    if !matches!(reply.content, Content::Stream(_)) {
+        let millis = u64::try_from(ticket.accepted.elapsed().as_millis()).unwrap_or(u64::MAX);
+        reply.headers.insert(PROCESSING_MS, HeaderValue::from(millis));
+    }
+    reply.headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if !ticket.route.1.starts_with("/v1") {
+        ops::harden(&mut reply.headers);
+    }
+    ticket.edge.cors.allow(&parts.headers).apply(&mut reply.headers);
+    if parts.method == Method::HEAD {
+        reply = reply.without_body();
+    }
+    ticket.status = Some(reply.status);
+    ticket.code = reply.code;
+    let mut response = Response::new(Outgoing::new(reply.content, ticket));
+    *response.status_mut() = reply.status;
+    *response.headers_mut() = reply.headers;
+    response
+}
+
+/// The checks in their order; the first failure wins.
+async fn answer<B>(
+    parts: &Parts,
+    target: &Target<'_>,
+    body: &mut B,
+    ticket: &mut Ticket,
+    extra: &mut HeaderMap,
+) -> Result<Reply>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if parts.method == Method::OPTIONS {
+        cors::preflight(&parts.headers, extra);
+        return Ok(Answer::no_content());
+    }
+    let edge = Arc::clone(&ticket.edge);
+    let caller = match target.guard() {
+        Guard::Open => None,
+        Guard::Key | Guard::AdminKey => {
+            let values = parts.headers.get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
+            let caller = edge.engine.identify(values)?;
+            ticket.key = Some(Arc::clone(caller.key_name()));
+            Some(caller)
+        }
+    };
+    if target.guard() == Guard::AdminKey && !caller.as_ref().is_some_and(Caller::is_admin) {
+        return Err(Error::new(Kind::AdminRequired, "This needs an API key of role admin."));
+    }
+    if let Some(allow) = target.refuses(&parts.method) {
+        return Ok(Answer::method_not_allowed(allow));
+    }
+    let query = parts.uri.query().unwrap_or("");
+    let Some(caller) = caller else { return open(&edge, target, parts) };
+    match target {
+        Target::Metrics => return ops::metrics(&edge),
+        Target::Admin | Target::UnknownApi => return Err(unknown_url(parts)),
+        _ => ticket.place = Some(edge.enter()?),
+    }
+    match target {
+        Target::Models => edge.engine.list_models(&caller, query).map(Answer::json),
+        Target::Compare => edge.engine.compare(&caller, query).map(Answer::json),
+        Target::Model(Some(id)) => edge.engine.model(&caller, id).map(Answer::json),
+        Target::Model(None) => {
+            Err(Error::new(Kind::ModelNotFound, "The model does not exist: its id is not valid percent-encoded UTF-8."))
+        }
+        _ => generate(parts, target, body, ticket, caller, extra).await,
+    }
+}
+
+/// What needs no key.
+fn open(edge: &Edge, target: &Target<'_>, parts: &Parts) -> Result<Reply> {
+    match target {
+        Target::Healthz => Ok(ops::healthz()),
+        Target::Readyz => Ok(ops::readyz(edge)),
+        Target::OpenApi => Ok(ops::openapi()),
+        Target::Docs => Ok(ops::docs()),
+        _ => Err(unknown_url(parts)),
+    }
+}
+
+fn unknown_url(parts: &Parts) -> Error {
+    let path: String = parts.uri.path().chars().take(200).collect();
+    Error::new(Kind::UnknownUrl, format!("Unknown request URL: {} {path}.", parts.method))
+}
+
+/// The three endpoints that call upstreams: steps 3 to 6, then the engine.
+async fn generate<B>(
+    parts: &Parts,
+    target: &Target<'_>,
+    body: &mut B,
+    ticket: &mut Ticket,
+    caller: Caller,
+    extra: &mut HeaderMap,
+) -> Result<Reply>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let edge = Arc::clone(&ticket.edge);
+    if edge.is_draining() {
+        return Err(overloaded("The gateway is shutting down."));
+    }
+    match caller.admit() {
+        Ok(None) => {}
+        Ok(Some(state)) => tell_rate(&state, extra),
+        Err((state, error)) => {
+            tell_rate(&state, extra);
+            return Err(error);
+        }
+    }
+    let encoding = upload::check_media(&parts.headers)?;
+    let (bytes, share) = upload::read(&parts.headers, encoding, body, &edge.uploads).await?;
+    ticket.share = Some(share);
+    let log = Arc::new(CallLog::default());
+    ticket.call = Some(Arc::clone(&log));
+    let context = Context {
+        request_id: Arc::clone(&ticket.request_id),
+        caller,
+        accepted: ticket.accepted,
+        log,
+        keepalive: edge.settings.keepalive,
+    };
+    let reply = match target {
+        Target::ChatCompletions => edge.engine.chat(context, bytes).await?,
+        Target::Completions => edge.engine.completion(context, bytes).await?,
+        _ => edge.engine.embeddings(context, bytes).await?,
+    };
+    extra.extend(reply.headers);
+    Ok(match reply.body {
+        ReplyBody::Full(body) => Answer::json(body),
+        ReplyBody::Stream(stream) => Answer::events(stream),
+    })
+}
+
+fn tell_rate(state: &RateState, headers: &mut HeaderMap) {
+    headers.insert(LIMIT, HeaderValue::from(state.limit));
+    headers.insert(REMAINING, HeaderValue::from(state.remaining));
+    if let Ok(reset) = HeaderValue::from_str(&spell_reset(state.reset)) {
+        headers.insert(RESET, reset);
+    }
+}
+
+/// Reads what is left of a small body, so that the next request can follow it. False: the rest is still to come.
+async fn settle_body<B>(headers: &HeaderMap, body: &mut B) -> bool
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if body.is_end_stream() {
+        return true;
+    }
+    let small = u64::try_from(SMALL_BODY).unwrap_or(0);
+    if headers.contains_key(EXPECT) || upload::content_length(headers).is_some_and(|length| length > small) {
+        return false;
+    }
+    let discard = async {
+        let mut total = 0;
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return false };
+            total += frame.data_ref().map_or(0, Bytes::len);
+            if total > SMALL_BODY {
+                return false;
+            }
+        }
+        true
+    };
+    tokio::time::timeout(SMALL_BODY_PATIENCE, discard).await.unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream;
+    use http_body::Frame;
+    use http_body_util::{Full, StreamBody};
+
+    async fn settles(headers: &[(&'static str, &'static str)], size: usize) -> bool {
+        let headers: HeaderMap = headers
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect();
+        settle_body(&headers, &mut Full::new(Bytes::from(vec![b'x'; size]))).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_small_bodies_are_read_for_the_sake_of_the_connection() {
+        assert!(settles(&[], 0).await);
+        assert!(settles(&[], SMALL_BODY).await);
+        assert!(!settles(&[], SMALL_BODY + 1).await);
+        assert!(!settles(&[("content-length", "70000")], 1).await);
+        assert!(!settles(&[("expect", "100-continue")], 1).await);
+        let mut never = StreamBody::new(stream::pending::<std::result::Result<Frame<Bytes>, std::io::Error>>());
+        assert!(!settle_body(&HeaderMap::new(), &mut never).await);
+    }
+}

@@ -1,0 +1,145 @@
+//! What operators and their tools ask for, outside /v1: probes, metrics, the interface's description.
+
+use std::fmt::Write;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use gw_engine::EventStream;
+use gw_engine::error::{Error, Kind, Result};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, REFERRER_POLICY,
+};
+use http::{HeaderValue, StatusCode};
+
+use crate::OPENAPI_JSON;
+use crate::edge::Edge;
+use crate::response::Answer;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const OPENMETRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
+     form-action 'self'",
+);
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+type Reply = Answer<Box<EventStream>>;
+
+/// What browsers are told of everything that is not the API itself.
+pub(crate) fn harden(headers: &mut HeaderMap) {
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+}
+
+/// The process is up.
+pub(crate) fn healthz() -> Reply {
+    fresh(Answer::json("{\"status\":\"ok\"}"))
+}
+
+/// Whether traffic should come here.
+pub(crate) fn readyz(edge: &Edge) -> Reply {
+    fresh(match edge.ready() {
+        Ok(()) => Answer::json("{\"status\":\"ready\"}"),
+        Err(reason) => {
+            let mut body = b"{\"status\":\"unavailable\",\"reason\":".to_vec();
+            gw_wire::json::write_str(&mut body, &reason);
+            body.push(b'}');
+            Answer::full(StatusCode::SERVICE_UNAVAILABLE, JSON, body)
+        }
+    })
+}
+
+fn fresh(mut reply: Reply) -> Reply {
+    reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
+}
+
+/// The counters.
+pub(crate) fn metrics(edge: &Edge) -> Result<Reply> {
+    match edge.render_metrics() {
+        Ok(text) => Ok(fresh(Answer::full(StatusCode::OK, OPENMETRICS, text))),
+        Err(_) => Err(Error::new(Kind::InternalError, "The metrics could not be rendered.")),
+    }
+}
+
+/// The description for programs.
+pub(crate) fn openapi() -> Reply {
+    Answer::json(OPENAPI_JSON)
+}
+
+/// The description for people: a page without scripts, rendered once.
+pub(crate) fn docs() -> Reply {
+    static PAGE: OnceLock<Bytes> = OnceLock::new();
+    let page = PAGE.get_or_init(|| render_docs(OPENAPI_JSON).into()).clone();
+    Answer::full(StatusCode::OK, HTML, page)
+}
+
+fn render_docs(document: &str) -> String {
+    let document: serde_json::Value = serde_json::from_str(document).unwrap_or_default();
+    let text = |value: Option<&serde_json::Value>| escape(value.and_then(|v| v.as_str()).unwrap_or(""));
+    let title = text(document.pointer("/info/title"));
+    let mut page = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">\
+         <title>{title}</title></head><body><main><h1>{title}</h1><p>{}</p>\
+         <p>For programs: <a href=\"/openapi.json\">/openapi.json</a></p>",
+        text(document.pointer("/info/description"))
+    );
+    let paths = document.get("paths").and_then(|paths| paths.as_object());
+    for (path, item) in paths.into_iter().flatten() {
+        for (method, operation) in item.as_object().into_iter().flatten() {
+            if !operation.is_object() || method == "parameters" {
+                continue;
+            }
+            let _ = write!(
+                page,
+                "<section><h2><code>{} {}</code></h2><p><strong>{}</strong></p><p>{}</p>",
+                escape(&method.to_uppercase()),
+                escape(path),
+                text(operation.get("summary")),
+                text(operation.get("description"))
+            );
+            page.push_str("<ul>");
+            let answers = operation.get("responses").and_then(|answers| answers.as_object());
+            for (status, answer) in answers.into_iter().flatten() {
+                let _ = write!(page, "<li><code>{}</code> {}</li>", escape(status), text(answer.get("description")));
+            }
+            page.push_str("</ul></section>");
+        }
+    }
+    page.push_str("</main></body></html>");
+    page
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_lists_every_operation_and_escapes_it() {
+        let page = render_docs(
+            r#"{"info":{"title":"A & <B>"},"paths":{"/v1/models/{id}":{"parameters":[],
+            "get":{"summary":"One model","responses":{"200":{"description":"The entry"}}}}}}"#,
+        );
+        for part in ["A &amp; &lt;B&gt;", "GET /v1/models/{id}", "One model", "<code>200</code> The entry"] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("script") && !page.contains("style"));
+        assert!(render_docs("not json").ends_with("</html>"));
+    }
+
+    #[test]
+    fn the_shipped_document_is_json() {
+        let document: serde_json::Value = serde_json::from_str(OPENAPI_JSON).unwrap();
+        assert!(document["openapi"].is_string());
+    }
+}

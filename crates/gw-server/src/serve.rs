@@ -1,0 +1,199 @@
+//! Listening, accepting, and the shutdown: not ready, no new connections, the rest in peace, then the cut.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use hyper::service::service_fn;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::connection::{self, Terms};
+use crate::edge::{Edge, Place};
+use crate::guarded::{Activity, Limits};
+use crate::handler::{self, Origin};
+use crate::router::Door;
+
+/// Kernel memory of what a client does not read.
+const SEND_BUFFER: usize = 256 << 10;
+/// Of which so much may be unsent.
+const UNSENT: u32 = 64 << 10;
+/// The pause after the system could not hand over a connection for want of descriptors or memory.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(75);
+/// Between the cut of the streams and the end of their connections.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// The bound sockets; the program binds them, so that it can say which port it got.
+#[derive(Debug)]
+pub struct Listeners {
+    /// `listen`.
+    pub public: TcpListener,
+    /// `admin_listen`.
+    pub admin: Option<TcpListener>,
+}
+
+/// The two signals of a shutdown.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown {
+    drain: CancellationToken,
+    now: CancellationToken,
+}
+
+impl Shutdown {
+    /// Nothing signalled yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The first signal: finish what runs.
+    pub fn begin(&self) {
+        self.drain.cancel();
+    }
+
+    /// The second: end at once.
+    pub fn now(&self) {
+        self.drain.cancel();
+        self.now.cancel();
+    }
+}
+
+/// Serves until the shutdown is over.
+///
+/// # Errors
+/// When a listener's options cannot be set.
+pub async fn serve(edge: Arc<Edge>, listeners: Listeners, shutdown: Shutdown) -> io::Result<()> {
+    let house = House::new(&edge, &shutdown);
+    let public_door = if listeners.admin.is_some() { Door::Public } else { Door::Whole };
+    let doors = [(Some(listeners.public), public_door), (listeners.admin, Door::Admin)];
+    let acceptors = TaskTracker::new();
+    for (listener, door) in doors {
+        let Some(listener) = listener else { continue };
+        bound_kernel_memory(&listener);
+        acceptors.spawn(accept(listener, door, house.clone()));
+    }
+    acceptors.close();
+    shutdown.drain.cancelled().await;
+    edge.leave();
+    tokio::select! {
+        () = tokio::time::sleep(edge.settings.drain_delay) => {}
+        () = shutdown.now.cancelled() => {}
+    }
+    edge.drain();
+    house.closed.cancel();
+    acceptors.wait().await;
+    house.finish(&edge, &shutdown).await;
+    Ok(())
+}
+
+/// What the acceptors and the shutdown share.
+#[derive(Clone)]
+struct House {
+    edge: Arc<Edge>,
+    terms: Terms,
+    places: Arc<Semaphore>,
+    /// No new connections; kept ones end after their request.
+    closed: CancellationToken,
+    /// Connections are dropped.
+    dropped: CancellationToken,
+    tracker: TaskTracker,
+}
+
+impl House {
+    fn new(edge: &Arc<Edge>, shutdown: &Shutdown) -> Self {
+        let settings = &edge.settings;
+        let tracker = TaskTracker::new();
+        let closed = CancellationToken::new();
+        let limits =
+            Limits { head: settings.head_timeout, idle: settings.idle_timeout, write_stall: settings.write_stall };
+        Self {
+            terms: Terms { limits, tls: edge.tls.clone(), drain: closed.clone(), tracker: tracker.clone() },
+            places: Arc::new(Semaphore::new(settings.max_connections.clamp(1, Semaphore::MAX_PERMITS))),
+            edge: Arc::clone(edge),
+            closed,
+            dropped: shutdown.now.child_token(),
+            tracker,
+        }
+    }
+
+    /// Waits for what runs, within the grace; then cuts the streams, then drops the connections.
+    async fn finish(&self, edge: &Edge, shutdown: &Shutdown) {
+        self.tracker.close();
+        tokio::select! {
+            finished = timeout(edge.settings.drain, self.tracker.wait()) => if finished.is_ok() { return },
+            () = shutdown.now.cancelled() => {}
+        }
+        edge.engine.cut_streams();
+        let open = self.tracker.len();
+        tracing::warn!(open, "the grace of the shutdown is over: ending what is left");
+        if timeout(LAST_WORDS, self.tracker.wait()).await.is_err() {
+            self.dropped.cancel();
+            let _ = timeout(LAST_WORDS, self.tracker.wait()).await;
+        }
+    }
+
+    fn welcome(&self, socket: TcpStream, client: SocketAddr, door: Door, permit: tokio::sync::OwnedSemaphorePermit) {
+        let house = self.clone();
+        self.tracker.spawn(async move {
+            let _permit = permit;
+            let _place = Place::take(&house.edge.metrics.connections);
+            // Small writes must leave at once: every event of a stream is one.
+            let _ = socket.set_nodelay(true);
+            let activity = Arc::new(Activity::default());
+            let origin = Origin { edge: house.edge, door, client, activity: Arc::clone(&activity) };
+            let service = service_fn(move |request| {
+                handler::respond(origin.clone(), request).map(Ok::<_, Infallible>).boxed()
+            });
+            tokio::select! {
+                () = connection::run(socket, house.terms, activity, service) => {}
+                () = house.dropped.cancelled() => {}
+            }
+        });
+    }
+}
+
+/// Accepted sockets inherit these. A client that reads nothing then costs little, and its stream waits.
+fn bound_kernel_memory(listener: &TcpListener) {
+    let socket = socket2::SockRef::from(listener);
+    let bounded = socket.set_send_buffer_size(SEND_BUFFER);
+    #[cfg(target_os = "linux")]
+    let bounded = bounded.and_then(|()| socket.set_tcp_notsent_lowat(UNSENT));
+    if let Err(error) = bounded {
+        tracing::warn!(%error, "the send buffers of client connections could not be bounded");
+    }
+}
+
+async fn accept(listener: TcpListener, door: Door, house: House) {
+    loop {
+        let permit = tokio::select! {
+            permit = Arc::clone(&house.places).acquire_owned() => permit,
+            () = house.closed.cancelled() => return,
+        };
+        let Ok(permit) = permit else { return };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = house.closed.cancelled() => return,
+        };
+        match accepted {
+            Ok((socket, client)) => house.welcome(socket, client, door, permit),
+            Err(error) if is_of_the_client(&error) => {}
+            Err(error) => {
+                house.edge.metrics.accept_errors.inc();
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(EXHAUSTED_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The client left before it was accepted; anything else would come back at once, and the loop would spin.
+fn is_of_the_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}

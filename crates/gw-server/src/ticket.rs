@@ -1,0 +1,107 @@
+//! A request's ticket: what the log line and the metrics will say of it, written when it drops.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use gw_engine::CallLog;
+use gw_engine::error::Kind;
+use http::{Method, StatusCode, Uri};
+
+use crate::access_log::{CallLine, LogLine, rfc3339};
+use crate::edge::{Edge, Place};
+use crate::guarded::Busy;
+use crate::outgoing::Witness;
+use crate::router::Name;
+use crate::upload::Share;
+
+const CLOSED: u16 = 499;
+
+/// Everything that is known of a request, from its head to the end of its response.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub(crate) edge: Arc<Edge>,
+    pub(crate) accepted: Instant,
+    pub(crate) request_id: Arc<str>,
+    pub(crate) client_request_id: Option<String>,
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) route: Name,
+    pub(crate) client: SocketAddr,
+    pub(crate) key: Option<Arc<str>>,
+    pub(crate) call: Option<Arc<CallLog>>,
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) code: Option<String>,
+    pub(crate) bytes_out: u64,
+    pub(crate) is_complete: bool,
+    pub(crate) place: Option<Place>,
+    pub(crate) share: Option<Share>,
+    /// Held for its drop: the connection is idle again.
+    pub(crate) _busy: Busy,
+}
+
+impl Witness for Ticket {
+    fn sent(&mut self, bytes: usize) {
+        self.bytes_out += u64::try_from(bytes).unwrap_or(0);
+    }
+
+    fn completed(&mut self) {
+        self.is_complete = true;
+    }
+
+    fn panicked(&mut self) {
+        self.edge.metrics.panics.inc();
+        self.code = Some(Kind::InternalError.code().to_owned());
+        tracing::error!(request_id = %self.request_id, "a response stream panicked");
+    }
+}
+
+impl Ticket {
+    fn write(&self) {
+        let duration = self.accepted.elapsed();
+        let record = self.call.as_ref().map(|call| call.record());
+        let sent = self.status.map_or(CLOSED, |status| status.as_u16());
+        let status = if self.is_complete { sent } else { CLOSED };
+        let outcome = record.as_ref().and_then(|record| record.status).filter(|outcome| *outcome != "ok");
+        let code = match (&self.code, outcome) {
+            _ if status == CLOSED => Kind::ClientClosedRequest.code(),
+            (Some(code), _) => code,
+            (None, Some(outcome)) => outcome,
+            (None, None) => "ok",
+        };
+        self.edge.metrics.finished(self.route, &self.method, status, duration);
+        let accepted_at = SystemTime::now().checked_sub(duration).unwrap_or(SystemTime::UNIX_EPOCH);
+        self.edge.log.write(&LogLine {
+            ts: rfc3339(accepted_at),
+            request_id: &self.request_id,
+            client_request_id: self.client_request_id.as_deref(),
+            method: self.method.as_str(),
+            path: self.uri.path(),
+            route: self.route.1,
+            status,
+            code,
+            duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+            ttft_ms: record.as_ref().and_then(|record| record.ttft_ms),
+            bytes_out: self.bytes_out,
+            key: self.key.as_deref(),
+            client: self.client,
+            call: record.map(|record| CallLine {
+                model: record.model,
+                provider: record.provider,
+                prompt_tokens: record.prompt_tokens,
+                completion_tokens: record.completion_tokens,
+                estimated: record.estimated,
+                cost_usd: record.cost,
+                attempts: record.attempts,
+                stream: record.stream,
+                fallback: record.fallback,
+            }),
+        });
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.write();
+    }
+}

@@ -1,0 +1,349 @@
+//! One case per rule: the text, and exactly what is said about it.
+
+use gw_engine::settings::Role;
+use gw_providers::settings::Api;
+
+use super::{good, mentioned, wrong};
+
+/// A provider that is right, for the texts below.
+const ACME: &str = "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"http://a/v1\"\n";
+
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    assert_eq!(wrong(text), expected, "{text}");
+}
+
+#[test]
+fn an_empty_file_is_all_defaults() {
+    let config = good("");
+    assert_eq!(config.server.listen, "127.0.0.1:4000");
+    assert_eq!(config.engine.routing.strategy, "default");
+    assert!(config.providers.is_empty() && config.engine.keys.is_empty() && config.later.is_empty());
+    assert!(config.store.url.is_none() && config.data_dir.is_none());
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest() {
+    check(
+        "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbas_url = \"http://a\"\nbase_url = \"http://a\"",
+        &["4:1: providers[0].bas_url: unknown key; did you mean 'base_url'?"],
+    );
+    check("[servr]\nlisten = \"a:1\"", &["1:2: servr: unknown key; did you mean 'server'?"]);
+    check("[server]\nLISTEN = \"a:1\"", &["2:1: server.LISTEN: unknown key; did you mean 'listen'?"]);
+    check("rpm = 5", &["1:1: rpm: unknown key; 'rpm' belongs in [[keys]]"]);
+    check("[store]\nwhatever = 5", &["2:1: store.whatever: unknown key; known here: url"]);
+    check("[store]\n\"a\\n\" = 5", &["2:1: store.\"a\\n\": unknown key; known here: url"]);
+    check(
+        "[server]\ntls = { cret = 'a' }",
+        &[
+            "2:1: server.tls.cert: is missing",
+            "2:1: server.tls.key: is missing",
+            "2:9: server.tls.cret: unknown key; did you mean 'cert'?",
+        ],
+    );
+}
+
+#[test]
+fn everything_is_said_at_once_and_in_order() {
+    check(
+        "[timeouts]\nidle_ms = 0\n[server]\nlisten = 4000\nlistn = 1\n[[providers]]\napi = \"opnai\"\n",
+        &[
+            "2:11: timeouts.idle_ms: out of range; expected a whole number from 1 to 86400000",
+            "4:10: server.listen: expected a string: host:port, found an integer; put it in quotes",
+            "5:1: server.listn: unknown key; did you mean 'listen'?",
+            "6:1: providers[0].name: is missing",
+            "7:7: providers[0].api: unknown word; expected one of \"openai\", \"azure\", \"anthropic\", \"gemini\", \"vertex\", \
+         \"bedrock\", \"cohere\", \"mistral\", \"ollama\", \"demo\"; did you mean 'openai'?",
+        ],
+    );
+}
+
+#[test]
+fn syntax_errors_have_a_place() {
+    check("[server]\nlisten = \n", &["2:10: string values must be quoted, expected literal string"]);
+    check("[server]\nlisten = acme\n", &["2:10: string values must be quoted, expected literal string"]);
+    check("[server]\nlisten = \"a:1\"\nlisten = \"a:2\"\n", &["3:1: duplicate key"]);
+    // What stands before the error is certain, what comes after it is not.
+    let said = wrong("[server]\nlistn = 1\ncors_origins = [\nretries = 1\n[nowhere]\n");
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert_eq!(said[0], "2:1: server.listn: unknown key; did you mean 'listen'?");
+    assert!(said[1].starts_with("4:9: "), "{said:?}");
+}
+
+#[test]
+fn columns_count_characters() {
+    check(
+        "\u{feff}[server]\r\ntls = { \"é\" = 1, cert = 'Cargo.toml', key = 'Cargo.toml' }\r\n",
+        &["2:9: server.tls.é: unknown key; known here: cert, key"]
+            .map(|line| Box::leak(line.replace(".é:", ".\"é\":").into_boxed_str()) as &str),
+    );
+}
+
+#[test]
+fn types_and_their_slips() {
+    check("server = 5", &["1:10: server: expected a table, found an integer"]);
+    check(
+        "[[server]]",
+        &["1:1: server: expected a table, found a list; write […] with one bracket on each side"],
+    );
+    check(
+        "[providers]\nname = \"a\"",
+        &[
+            "1:2: providers: expected a list of tables, found a table; write [[…]] with two brackets on each side",
+        ],
+    );
+    check("providers = [5]", &["1:14: providers[0]: expected a table"]);
+    check(
+        "[routing]\nretries = \"1\"",
+        &[
+            "2:11: routing.retries: expected a whole number from 0 to 10, found a string; write it without quotes",
+        ],
+    );
+    check(
+        "[routing]\nretries = 1.0\nfallback_on_4xx = 1",
+        &[
+            "2:11: routing.retries: expected a whole number from 0 to 10, found a number with a point",
+            "3:19: routing.fallback_on_4xx: expected true or false, found an integer",
+        ],
+    );
+    check(
+        "[server]\nmax_in_flight = 99999999999999999999999",
+        &["2:17: server.max_in_flight: out of range; expected a whole number from 1 to 1000000"],
+    );
+    check(
+        "[server]\ncors_origins = \"*\"",
+        &[
+            "2:16: server.cors_origins: expected a list, each a string: \"*\" or scheme://host[:port], found a string; \
+         put it in brackets",
+        ],
+    );
+    check(
+        "[routing]\nstrategy = \"cheapst\"",
+        &[
+            "2:12: routing.strategy: unknown word; expected one of \"default\", \"cheapest\", \"fastest\", \"throughput\", \
+         \"best_quality\", \"balanced\", \"availability\", \"least_busy\", \"round_robin\"; did you mean 'cheapest'?",
+        ],
+    );
+    check(
+        "[routing.hedge]\nafter = 1.5",
+        &[
+            "2:9: routing.hedge.after: expected a whole number from 1 to 86400000, or one of \"p50\", \"p75\", \"p90\", \
+         \"p95\", \"p99\", found a number with a point",
+        ],
+    );
+    assert_eq!(good("[server]\nmax_in_flight = 0x1_0").server.max_in_flight, 16);
+}
+
+#[test]
+fn listeners_are_checked() {
+    check("[server]\nlisten = \"4000\"", &["2:10: server.listen: is not host:port, as 127.0.0.1:4000"]);
+    check(
+        "[server]\nlisten = \"a:1\"\nadmin_listen = \"a:1\"",
+        &["3:16: server.admin_listen: is the address of 'listen'; it needs one of its own"],
+    );
+    good("[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"");
+    check(
+        "[server]\ntls = { cert = \"no-such-file\", key = \"neither\" }",
+        &["2:16: server.tls.cert: the file cannot be read", "2:38: server.tls.key: the file cannot be read"],
+    );
+    assert!(good("[server]\nkeepalive_seconds = 0").server.keepalive.is_none());
+}
+
+#[test]
+fn providers_are_checked() {
+    check("[[providers]]", &["1:1: providers[0].name: is missing", "1:1: providers[0].api: is missing"]);
+    check(&format!("{ACME}{ACME}"), &["6:8: providers[1].name: is already the name of providers[0]"]);
+    check(
+        "[[providers]]\nname = \"Acme/x\"\napi = \"demo\"",
+        &["2:8: providers[0].name: is not 1 to 64 of a-z, 0-9, '_' and '-'"],
+    );
+    check(
+        "[[providers]]\nname = \"acme\"\napi = \"openai\"",
+        &["2:8: providers[0].base_url: is missing: where a provider of this name is, is not known"],
+    );
+    good("[[providers]]\nname = \"openai\"\napi = \"openai\"");
+    check(
+        "[[providers]]\nname = \"a\"\napi = \"openai\"\nbase_url = \"https://u:p@a/v1\"",
+        &["4:12: providers[0].base_url: holds a user or password; write the key into api_key"],
+    );
+    check(
+        "[[providers]]\nname = \"a\"\napi = \"openai\"\nbase_url = \"http://169.254.169.254\"",
+        &["4:12: providers[0].base_url: is a link-local address, where clouds keep their credentials"],
+    );
+    check(
+        &format!("{}allow_private_network = false", ACME.replace("//a/", "//10.0.0.1/")),
+        &["4:12: providers[0].base_url: is a private address, and allow_private_network is false"],
+    );
+    check(
+        &format!("{ACME}api_key = \"a\"\napi_keys = [\"b\"]\n"),
+        &["6:12: providers[0].api_keys: stands beside 'api_key'; write all keys here, or one there"],
+    );
+    check(
+        &format!("{ACME}api_keys = []\n"),
+        &["5:12: providers[0].api_keys: is empty; leave the key out instead"],
+    );
+    check(
+        &format!("{ACME}api_keys = [{{ weight = 0 }}]\n"),
+        &[
+            "5:13: providers[0].api_keys[0].key: is missing",
+            "5:24: providers[0].api_keys[0].weight: out of range; expected a whole number from 1 to 1000",
+        ],
+    );
+    check(
+        &format!("{ACME}headers = {{ Host = \"x\", x-a = \"1\", X-A = \"2\" }}\n"),
+        &[
+            "5:13: providers[0].headers.Host: is a header that the connection sets by itself",
+            "5:31: providers[0].headers.x-a: is the same header as another one in different letters",
+        ],
+    );
+    check(
+        &format!("{ACME}region = \"eu\"\nprice_multiplier = -1"),
+        &[
+            "5:10: providers[0].region: is an option of bedrock and vertex, not of this provider's api",
+            "6:20: providers[0].price_multiplier: a price cannot be negative",
+        ],
+    );
+}
+
+#[test]
+fn models_are_checked() {
+    let model = |rest: &str| format!("{ACME}[[models]]\nid = \"acme/a\"\n{rest}");
+    check("[[models]]", &["1:1: models[0].id: is missing"]);
+    check("[[models]]\nid = \"fast\"", &["2:6: models[0].id: has no '/'; an id is provider/model"]);
+    check(
+        &format!("{ACME}[[models]]\nid = \"acmee/a\""),
+        &["6:6: models[0].id: begins with the name of no provider; did you mean 'acme'?"],
+    );
+    check(&model("[[models]]\nid = \"acme/a\""), &["8:6: models[1].id: is already the id of models[0]"]);
+    check(
+        &model("features = [\"visoin\"]\nmodalities = { input = [\"txt\"] }"),
+        &[
+            "7:13: models[0].features[0]: unknown word; expected one of \"streaming\", \"function_calling\", \
+         \"parallel_function_calling\", \"json_mode\", \"json_schema\", \"vision\", \"reasoning\", \"prompt_caching\", \
+         \"audio\", \"pdf\", \"web_search\"; did you mean 'vision'?",
+            "8:25: models[0].modalities.input[0]: unknown word; expected one of \"text\", \"image\", \"audio\", \"video\", \
+         \"pdf\", \"embedding\"; did you mean 'text'?",
+        ],
+    );
+    check(
+        &model("pricing = { official_input_per_m = -0.1, gateway_input_per_m = 1e-10, currency = \"usd\" }"),
+        &[
+            "7:36: models[0].pricing.official_input_per_m: a price cannot be negative",
+            "7:64: models[0].pricing.gateway_input_per_m: a price has at most 9 digits before and 9 after the point",
+            "7:82: models[0].pricing.currency: is not a currency's code of three capital letters, as USD",
+        ],
+    );
+    check(
+        &model("pricing = { tiers = [{ above_input_tokens = 9 }, { above_input_tokens = 9 }, {}] }"),
+        &[
+            "7:73: models[0].pricing.tiers[1].above_input_tokens: is not more than that of the tier before",
+            "7:78: models[0].pricing.tiers[2].above_input_tokens: is missing",
+        ],
+    );
+    check(
+        &model("quality_scores = { math = 101, code = nan }\ncontext_length = 0"),
+        &[
+            "7:27: models[0].quality_scores.math: out of range; expected a number from 0 to 100",
+            "7:39: models[0].quality_scores.code: out of range; expected a number from 0 to 100",
+            "8:18: models[0].context_length: out of range; expected a whole number from 1 to 1000000000",
+        ],
+    );
+    check(
+        "[aliases]\n\"a/b\" = \"c\"\nx = \"x\"\ny = \"\"",
+        &[
+            "2:1: aliases.\"a/b\": has a '/'; an alias is a bare name",
+            "3:5: aliases.x: stands for itself",
+            "4:5: aliases.y: is not 1 to 256 characters without blanks",
+        ],
+    );
+}
+
+#[test]
+fn prices_are_exact() {
+    let text =
+        "[[models]]\nid = \"openai/a\"\npricing = { official_input_per_m = 0.1, official_output_per_m = 3 }";
+    let pricing = &good(text).engine.models[0].pricing;
+    assert_eq!(pricing.official_input_per_m.unwrap().to_string(), "0.1");
+    assert_eq!(pricing.official_output_per_m.unwrap().to_string(), "3");
+}
+
+#[test]
+fn keys_are_checked() {
+    check("[[keys]]", &["1:1: keys[0].key: is missing"]);
+    check(
+        "[[keys]]\nname = \"a\"\nkey = \"x\"\n[[keys]]\nname = \"a\"\nkey = \"x\"",
+        &[
+            "5:8: keys[1].name: is already the name of keys[0]",
+            "6:7: keys[1].key: is the same key as that of keys[0]",
+        ],
+    );
+    check("[[keys]]\nkey = \"  \"", &["2:7: keys[0].key: is blank; a secret cannot be"]);
+    check(
+        "[[keys]]\nkey = \" x\"",
+        &["2:7: keys[0].key: begins or ends with a blank, which HTTP takes away"],
+    );
+    check(
+        "[[keys]]\nkey = \"x\"\nmodels = []\nrole = \"amdin\"\nexpires_at = 2027-01-01",
+        &[
+            "3:10: keys[0].models: is empty; leave the key out instead",
+            "4:8: keys[0].role: unknown word; expected one of \"inference\", \"admin\"; did you mean 'admin'?",
+            "5:14: keys[0].expires_at: expected a date and time with an offset, as 2027-01-01T00:00:00Z, found a date or \
+         time without one",
+        ],
+    );
+    check(
+        "[[keys]]\nkey = \"x\"\nexpires_at = \"tomorrow\"\nmodels = [\"a*b\"]",
+        &[
+            "3:14: keys[0].expires_at: expected a date and time with an offset, as 2027-01-01T00:00:00Z, found another string",
+            "4:11: keys[0].models[0]: has a '*' that is not its last character",
+        ],
+    );
+    let text =
+        "[[keys]]\nkey = \"My API Key\"\nrole = \"admin\"\nexpires_at = \"2027-01-01T00:00:00Z\"\nrpm = 5";
+    let key = &good(text).engine.keys[0];
+    assert_eq!((key.name.as_str(), key.role, key.rpm), ("key-1", Role::Admin, Some(5)));
+    assert_eq!(key.expires_at, Some(1_798_761_600));
+}
+
+#[test]
+fn what_is_not_built_is_mentioned_and_not_refused() {
+    for (text, paths) in [
+        ("[redis]\nurl = \"redis://h\"", &["redis"] as &[&str]),
+        ("[cache]\nmax_mib = 5", &["cache"]),
+        ("[cache]\nenabled = true", &["cache"]),
+        ("[cache]\nenabled = false\nmax_mib = 5", &[]),
+        ("[cache]", &[]),
+        (
+            "[routing]\nstrategy = \"lowest_cost\"\nmid_stream = \"continue\"",
+            &["routing.strategy", "routing.mid_stream"],
+        ),
+        ("[routing]\nstrategy = \"default\"\nmid_stream = \"fail\"", &[]),
+        ("[routing.breaker]\nfailures = 5\n[routing.hedge]", &["routing.breaker", "routing.hedge"]),
+        ("[store]\nurl = \"postgres://u:p@h/d\"", &["store.url"]),
+        ("[store]\nurl = \"sqlite:///a.db\"", &[]),
+        ("[server]\nfetch_images = true", &["server.fetch_images"]),
+        ("[server]\nfetch_images = false", &[]),
+        ("[[keys]]\nkey = \"x\"\ntpm = 1\nbudget_usd = 0.5", &["keys[0].tpm", "keys[0].budget_usd"]),
+        (
+            "[[keys]]\nkey = \"x\"\nmax_in_flight = 1\nbudget_period = \"day\"",
+            &["keys[0].max_in_flight", "keys[0].budget_period"],
+        ),
+    ] {
+        assert_eq!(mentioned(&good(text).later), paths, "{text}");
+    }
+    for api in Api::ALL {
+        let text =
+            format!("[[providers]]\nname = \"x\"\napi = \"{}\"\nbase_url = \"http://a\"", api.as_str());
+        assert_eq!(good(&text).later.is_empty(), api.is_built(), "{text}");
+    }
+    let later = &good("\n[routing]\n strategy = \"cost\"").later[0];
+    let expected = "gateway.toml:3:13: routing.strategy: this version routes by the 'default' strategy only";
+    assert_eq!(later.to_string(), expected);
+    assert_eq!(good("[routing]\nstrategy = \"cost\"").engine.routing.strategy, "cheapest");
+}
+
+#[test]
+fn sections_that_need_each_other() {
+    check("[redis]", &["1:2: redis.url: is missing"]);
+    check("[cache]\nbackend = \"redis\"", &["2:11: cache.backend: needs the section [redis]"]);
+}

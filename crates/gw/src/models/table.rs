@@ -1,0 +1,143 @@
+//! Catalogue answers as text for people.
+
+use serde_json::Value;
+
+/// Numbers stand at the right end of their column.
+enum Align {
+    Left,
+    Right,
+}
+
+/// `GET /v1/models` as a table.
+pub(super) fn list(answer: &Value) -> String {
+    let header =
+        ["MODEL", "CONTEXT", "MAX OUTPUT", "INPUT/M", "OUTPUT/M", "FEATURES"].map(str::to_owned).to_vec();
+    let mut rows = vec![header];
+    for model in answer.get("data").and_then(Value::as_array).into_iter().flatten() {
+        rows.push(vec![
+            text(model, "/id"),
+            text(model, "/context_length"),
+            text(model, "/max_output_tokens"),
+            price(model, "/pricing/gateway_input_per_m"),
+            price(model, "/pricing/gateway_output_per_m"),
+            text(model, "/features"),
+        ]);
+    }
+    use Align::{Left, Right};
+    let table = columns(&rows, &[Left, Right, Right, Right, Right, Left]);
+    let count = rows.len() - 1;
+    format!("{table}\n{count} model{}\n", if count == 1 { "" } else { "s" })
+}
+
+/// One entry: every member on a line, members of members under a dotted name.
+pub(super) fn one(model: &Value) -> String {
+    let mut rows = Vec::new();
+    flatten("", model, &mut rows);
+    columns(&rows, &[Align::Left, Align::Left])
+}
+
+/// `GET /v1/models/compare`: one column per model, then who is best at what.
+pub(super) fn comparison(answer: &Value) -> String {
+    const LINES: [(&str, &str); 10] = [
+        ("name", "/name"),
+        ("provider", "/provider"),
+        ("context", "/context_length"),
+        ("input/M", "/pricing/gateway_input_per_m"),
+        ("output/M", "/pricing/gateway_output_per_m"),
+        ("latency p50 ms", "/performance/latency_p50_ms"),
+        ("availability %", "/performance/availability"),
+        ("quality", "/quality_scores/overall"),
+        ("code", "/quality_scores/code"),
+        ("math", "/quality_scores/math"),
+    ];
+    let ids: Vec<String> = strings(answer.get("models"));
+    let models: Vec<&Value> =
+        ids.iter().filter_map(|id| answer.get("comparison").and_then(|map| map.get(id))).collect();
+    let mut rows = vec![std::iter::once(String::new()).chain(ids.iter().cloned()).collect::<Vec<_>>()];
+    for (label, pointer) in LINES {
+        let cells = models.iter().map(|model| text(model, pointer));
+        rows.push(std::iter::once(label.to_owned()).chain(cells).collect());
+    }
+    let aligns: Vec<Align> = (0..=ids.len()).map(|_| Align::Left).collect();
+    let mut best = Vec::new();
+    flatten("", answer.get("highlights").unwrap_or(&Value::Null), &mut best);
+    for row in &mut best {
+        if let Some(label) = row.first_mut() {
+            *label = label.replace('_', " ");
+        }
+    }
+    format!("{}\n{}", columns(&rows, &aligns), columns(&best, &[Align::Left, Align::Left]))
+}
+
+fn flatten(prefix: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
+    let Value::Object(members) = value else { return };
+    for (name, member) in members {
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        match member {
+            Value::Object(_) => flatten(&path, member, rows),
+            _ => rows.push(vec![path, show(member)]),
+        }
+    }
+}
+
+fn text(model: &Value, pointer: &str) -> String {
+    model.pointer(pointer).map_or_else(|| "-".to_owned(), show)
+}
+
+fn price(model: &Value, pointer: &str) -> String {
+    let amount = text(model, pointer);
+    match model.pointer("/pricing/currency").and_then(Value::as_str) {
+        Some(currency) if currency != "USD" && amount != "-" => format!("{amount} {currency}"),
+        _ => amount,
+    }
+}
+
+fn show(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => clean(text),
+        Value::Array(items) if items.iter().all(|item| !item.is_object()) => {
+            let items: Vec<_> = items.iter().map(show).collect();
+            if items.is_empty() { "-".to_owned() } else { items.join(" ") }
+        }
+        other => clean(&other.to_string()),
+    }
+}
+
+/// A name from a file or a provider must not move the cursor.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn strings(value: Option<&Value>) -> Vec<String> {
+    value
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Rows with every column as wide as its widest cell, two blanks apart, none at the end of a line.
+fn columns(rows: &[Vec<String>], aligns: &[Align]) -> String {
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..aligns.len()).map(width).collect();
+    let mut table = String::new();
+    for row in rows {
+        let cells = row.iter().zip(aligns).zip(&widths).map(|((cell, align), &width)| match align {
+            Align::Left => format!("{cell:<width$}"),
+            Align::Right => format!("{cell:>width$}"),
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        table += line.trim_end();
+        table.push('\n');
+    }
+    table
+}

@@ -1,0 +1,66 @@
+//! The catalogue as text.
+
+use gw_engine::catalog::ProviderFacts;
+use gw_wire::money::Price;
+
+use super::*;
+
+const SHIPPED: &str = r#"[
+  {"id": "acme/fast", "name": "Acme\u001b[31m Fast", "provider": "acme", "category": ["chat"], "context_length": 128000,
+   "max_output_tokens": 4096, "features": ["streaming", "vision"],
+   "pricing": {"official_input_per_m": 0.15, "official_output_per_m": 0.6, "currency": "USD"}},
+  {"id": "acme/bare", "name": "Bare", "provider": "acme", "pricing": {"currency": "USD"}}
+]"#;
+
+fn catalog() -> Catalog {
+    let facts = [ProviderFacts {
+        name: "acme",
+        price_multiplier: Price::from_nanos(1_000_000_000),
+        discovers: false,
+    }];
+    Catalog::build(&[SHIPPED], &[], &std::collections::BTreeMap::new(), &facts, &[]).unwrap()
+}
+
+fn value(what: &What) -> Value {
+    answer(&catalog(), Some(what)).unwrap().0
+}
+
+#[test]
+fn a_list_is_a_table() {
+    let (all, empty) = answer(&catalog(), None).unwrap();
+    let text = table::list(&all);
+    let lines: Vec<_> = text.lines().collect();
+    assert!(!empty);
+    assert_eq!(lines[0], "MODEL      CONTEXT  MAX OUTPUT  INPUT/M  OUTPUT/M  FEATURES");
+    assert_eq!(lines[1], "acme/fast   128000        4096     0.15       0.6  streaming vision");
+    assert!(lines[2].starts_with("acme/bare        -"), "{text}");
+    assert_eq!(lines.last(), Some(&"2 models"));
+}
+
+#[test]
+fn filters_reach_the_catalogue_whatever_is_in_them() {
+    let list = |search: &str| What::List { provider: None, feature: None, search: Some(search.to_owned()) };
+    assert_eq!(value(&list("FAST"))["total"], 1);
+    assert_eq!(value(&list("a&search=zzz%"))["total"], 0);
+    assert!(answer(&catalog(), Some(&list("nothing"))).unwrap().1);
+    let some =
+        What::List { provider: Some("acme".to_owned()), feature: Some("vision".to_owned()), search: None };
+    assert_eq!(value(&some)["total"], 1);
+}
+
+#[test]
+fn one_model_is_shown_whole_and_harmless() {
+    let text = table::one(&value(&What::Show { id: "fast".to_owned() }));
+    assert!(text.contains("pricing.gateway_input_per_m"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    let unknown = answer(&catalog(), Some(&What::Show { id: "nobody".to_owned() })).unwrap_err();
+    assert!(unknown.contains("nobody"), "{unknown}");
+}
+
+#[test]
+fn models_stand_side_by_side() {
+    let ids = vec!["acme/fast".to_owned(), "acme/bare".to_owned()];
+    let text = table::comparison(&value(&What::Compare { ids }));
+    assert!(text.lines().next().unwrap().contains("acme/fast"), "{text}");
+    assert!(text.contains("longest context"), "{text}");
+}

@@ -1,0 +1,113 @@
+//! The OpenAPI document says what the gateway does.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+fn document() -> Value {
+    serde_json::from_str(gw_server::OPENAPI_JSON).expect("the document is JSON")
+}
+
+/// Every URL of gw-server/src/router.rs that a person may call.
+const ROUTES: [(&str, &str); 11] = [
+    ("post", "/v1/completions"),
+    ("post", "/v1/chat/completions"),
+    ("post", "/v1/embeddings"),
+    ("get", "/v1/models"),
+    ("get", "/v1/models/{model_id}"),
+    ("get", "/v1/models/compare"),
+    ("get", "/healthz"),
+    ("get", "/readyz"),
+    ("get", "/metrics"),
+    ("get", "/openapi.json"),
+    ("get", "/docs"),
+];
+
+#[test]
+fn every_route_is_documented_and_no_other() {
+    let document = document();
+    let paths = document["paths"].as_object().unwrap();
+    let documented: BTreeSet<(&str, &str)> = paths
+        .iter()
+        .flat_map(|(path, item)| {
+            item.as_object().unwrap().keys().map(|method| (method.as_str(), path.as_str()))
+        })
+        .collect();
+    assert_eq!(documented, BTreeSet::from(ROUTES));
+}
+
+#[test]
+fn the_version_is_the_programs() {
+    assert_eq!(document()["openapi"], "3.1.0");
+    assert_eq!(document()["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn every_reference_leads_somewhere_and_every_component_is_used() {
+    fn references<'d>(value: &'d Value, found: &mut BTreeSet<&'d str>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str));
+                members.values().for_each(|member| references(member, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+    let document = document();
+    let mut used = BTreeSet::new();
+    references(&document, &mut used);
+    let kinds = ["schemas", "responses", "headers"];
+    let defined: BTreeSet<String> = kinds
+        .into_iter()
+        .flat_map(|kind| {
+            let names = document["components"][kind].as_object().unwrap().keys();
+            names.map(move |name| format!("#/components/{kind}/{name}")).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(used, defined.iter().map(String::as_str).collect());
+}
+
+#[test]
+fn every_operation_is_named_once_and_says_what_it_needs() {
+    let document = document();
+    let mut names = BTreeSet::new();
+    for (method, path) in ROUTES {
+        let operation = &document["paths"][path][method];
+        assert!(names.insert(operation["operationId"].as_str().unwrap().to_owned()), "{path}");
+        let open = operation["security"].as_array().is_some_and(Vec::is_empty);
+        let needs_key = path.starts_with("/v1/") || path == "/metrics";
+        assert_eq!(open, !needs_key, "{path}");
+        assert_eq!(operation["responses"]["401"].is_object(), needs_key, "{path}");
+    }
+}
+
+#[test]
+fn the_ranges_are_those_of_the_contract() {
+    let document = document();
+    let field =
+        |schema: &str, name: &str| document["components"]["schemas"][schema]["properties"][name].clone();
+    for schema in ["ChatCompletionRequest", "CompletionRequest"] {
+        for (name, low, high) in [
+            ("temperature", 0, 2),
+            ("top_p", 0, 1),
+            ("n", 1, 128),
+            ("frequency_penalty", -2, 2),
+            ("presence_penalty", -2, 2),
+        ] {
+            let field = field(schema, name);
+            assert_eq!(
+                (field["minimum"].as_i64(), field["maximum"].as_i64()),
+                (Some(low), Some(high)),
+                "{name}"
+            );
+        }
+    }
+    assert_eq!(field("ChatCompletionRequest", "top_logprobs")["maximum"], 20);
+    assert_eq!(field("CompletionRequest", "logprobs")["maximum"], 5);
+    assert_eq!(field("CompletionRequest", "best_of")["maximum"], 20);
+    assert_eq!(field("ChatCompletionRequest", "tools")["maxItems"], 128);
+    assert_eq!(field("Routing", "fallback")["maxItems"], 10);
+    assert_eq!(field("Cache", "ttl")["maximum"], 2_592_000);
+    assert_eq!(field("EmbeddingsRequest", "dimensions")["minimum"], 1);
+}

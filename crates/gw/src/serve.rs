@@ -1,0 +1,259 @@
+//! `model-gateway serve`: puts the parts together in their order, and takes them apart again.
+
+use std::io::{self, IsTerminal};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gw_engine::Engine;
+use gw_engine::engine::Deployed;
+use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
+use gw_store::{Store, StoredKey};
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+
+use crate::cli::{Common, ServeArgs, Stop, print};
+use crate::first_start::{self, FirstKeys};
+use crate::lines::Lines;
+use crate::setup::{self, Setup};
+use crate::signals::{self, Ends};
+use crate::{discover, local, places, readiness, telemetry};
+
+/// Lines of the access log are gathered for so long.
+const LOG_DELAY: Duration = Duration::from_millis(100);
+/// Threads for what blocks (name resolution, files).
+const BLOCKING_THREADS: usize = 16;
+/// How long the end of the program waits for such threads.
+const LAST_WAIT: Duration = Duration::from_millis(500);
+/// A start waits so long for the lists of model servers that were found on this machine.
+const LOCAL_LISTS: Duration = Duration::from_millis(300);
+
+/// Runs the gateway until it is told to stop.
+///
+/// # Errors
+/// Exit code 2 for a configuration that cannot be used, 1 for everything else.
+pub fn run(common: &Common, args: &ServeArgs) -> Result<(), Stop> {
+    let setup = setup::load(common)?;
+    refuse_later(&setup)?;
+    let _log = telemetry::start(&common.log_level).map_err(Stop::Usage)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("worker")
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()
+        .map_err(|error| Stop::Runtime(format!("the runtime cannot be started: {error}")))?;
+    let ended = runtime.block_on(Box::pin(gateway(setup, args)));
+    runtime.shutdown_timeout(LAST_WAIT);
+    ended
+}
+
+/// A feature that is configured but not built is refused, never ignored.
+fn refuse_later(setup: &Setup) -> Result<(), Stop> {
+    if setup.config.later.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<_> = setup.config.later.iter().map(|later| format!("\n  {later}")).collect();
+    Err(Stop::Usage(format!("the configuration asks for what this version cannot do{}", lines.concat())))
+}
+
+async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
+    // From the first moment on: a signal during the start must not kill a half-made store.
+    let ends = Ends::listen().map_err(|error| Stop::Runtime(format!("signals: {error}")))?;
+    signals::keep_on_hangup().map_err(|error| Stop::Runtime(format!("signals: {error}")))?;
+    if let Some(listen) = &args.listen {
+        setup.config.server.listen.clone_from(listen);
+    }
+    let store = open_store(&setup).await?;
+    let stored = store.keys().await.map_err(runtime)?;
+    let configured = !setup.config.engine.keys.is_empty();
+    let open_to_others =
+        !addresses(&setup.config.server.listen).await?.iter().all(|at| at.ip().is_loopback());
+    if open_to_others && !configured && !first_start::any_usable(&stored, first_start::now()) {
+        return Err(Stop::Usage(format!(
+            "listening on {}, which others can reach, needs a key: add [[keys]] to the configuration, or start once on \
+             127.0.0.1 to get one",
+            setup.config.server.listen
+        )));
+    }
+    let listeners = bind(&setup).await?;
+    let address = listeners.public.local_addr().map_err(runtime)?;
+    let found = complete_providers(&mut setup, args, address).await;
+    let deployed = setup.deploy().map_err(|problems| Stop::Usage(problems.join("\n")))?;
+    // Not before the address is ours: keys that were made for a start that failed would never have been shown.
+    let made = first_start::make_keys(&store, configured, first_start::now()).await.map_err(runtime)?;
+    let stored = if made.is_some() { store.keys().await.map_err(runtime)? } else { stored };
+    let mut registry = Registry::default();
+    let engine = engine(&setup, deployed.clone(), stored, &mut registry)?;
+    if found {
+        let _ = tokio::time::timeout(LOCAL_LISTS, first_lists(&engine, &deployed)).await;
+    }
+    say(&setup, made.as_ref(), address)?;
+    serve(Running { setup, store, engine, deployed, registry }, listeners, ends).await
+}
+
+/// What is put together when the gateway begins to serve.
+struct Running {
+    setup: Setup,
+    store: Store,
+    engine: Arc<Engine>,
+    deployed: Vec<Deployed>,
+    registry: Registry,
+}
+
+async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(), Stop> {
+    let Running { setup, store, engine, deployed, registry } = running;
+    let (lines, _access_log) = Lines::start("access-log", io::stdout(), LOG_DELAY)
+        .map_err(|error| Stop::Runtime(error.to_string()))?;
+    for Deployed { provider, .. } in deployed.into_iter().filter(|deployed| deployed.discovers) {
+        tokio::spawn(discover::keep_up_to_date(Arc::clone(&engine), provider));
+    }
+    let readiness = readiness::of(store.clone());
+    let edge = Edge::new(setup.config.server, engine, Arc::new(Log(lines)), readiness, registry)
+        .map_err(|problem| Stop::Usage(format!("server.tls: {problem}")))?;
+    let shutdown = Shutdown::new();
+    tokio::spawn(stop_on_signals(ends, shutdown.clone()));
+    ready(&listeners);
+    gw_server::serve(edge, listeners, shutdown).await.map_err(runtime)?;
+    store.close().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The first signal lets running requests finish, the second ends them.
+async fn stop_on_signals(mut ends: Ends, shutdown: Shutdown) {
+    let name = ends.next().await;
+    tracing::info!("{name}: no new requests; waiting for those that run");
+    shutdown.begin();
+    let name = ends.next().await;
+    tracing::warn!("{name} again: stopping at once");
+    shutdown.now();
+}
+
+/// The line that scripts wait for.
+fn ready(listeners: &Listeners) {
+    if let Ok(address) = listeners.public.local_addr() {
+        tracing::info!("listening on http://{address}");
+    }
+    if let Some(Ok(address)) = listeners.admin.as_ref().map(TcpListener::local_addr) {
+        tracing::info!("metrics and management on http://{address}");
+    }
+}
+
+async fn open_store(setup: &Setup) -> Result<Store, Stop> {
+    let url = setup.config.store.url.as_deref();
+    let path = match url.map(sqlite_path) {
+        Some(None) => return Store::in_memory().await.map_err(runtime),
+        Some(Some(path)) => path,
+        None => places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?.join("gateway.db"),
+    };
+    Store::open(&path).await.map_err(runtime)
+}
+
+/// The file of a `sqlite:` URL; None = in memory. The configuration has let through no other.
+fn sqlite_path(url: &str) -> Option<PathBuf> {
+    let rest = url.strip_prefix("sqlite:").unwrap_or(url);
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    (path != ":memory:").then(|| PathBuf::from(path))
+}
+
+async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, Stop> {
+    let found = tokio::net::lookup_host(listen).await;
+    Ok(found.map_err(|error| Stop::Usage(format!("cannot listen on {listen}: {error}")))?.collect())
+}
+
+async fn bind(setup: &Setup) -> Result<Listeners, Stop> {
+    async fn one(listen: &str) -> Result<TcpListener, Stop> {
+        let bound = TcpListener::bind(listen).await;
+        bound.map_err(|error| Stop::Runtime(format!("cannot listen on {listen}: {error}")))
+    }
+    let server = &setup.config.server;
+    let admin = match &server.admin_listen {
+        Some(listen) => Some(one(listen).await?),
+        None => None,
+    };
+    Ok(Listeners { public: one(&server.listen).await?, admin })
+}
+
+/// Adds what is on by itself; says whether model servers were found on this machine.
+async fn complete_providers(setup: &mut Setup, args: &ServeArgs, own: SocketAddr) -> bool {
+    let interactive = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let mut found = false;
+    if setup.path.is_none() && interactive && !args.no_discover {
+        for server in local::find(Some(own.port())).await {
+            let providers = &mut setup.config.providers;
+            if providers.iter().all(|provider| provider.name != server.name) {
+                providers.push(server);
+                found = true;
+            }
+        }
+    }
+    setup.demo_if_alone();
+    found
+}
+
+fn engine(
+    setup: &Setup,
+    deployed: Vec<Deployed>,
+    keys: Vec<StoredKey>,
+    registry: &mut Registry,
+) -> Result<Arc<Engine>, Stop> {
+    Engine::new(setup.config.engine.clone(), deployed, setup::shipped(), keys, registry)
+        .map_err(|problems| Stop::Usage(problems.join("\n")))
+}
+
+/// Asks every provider that lists its own models, all at once.
+async fn first_lists(engine: &Arc<Engine>, deployed: &[Deployed]) {
+    let mut asking = tokio::task::JoinSet::new();
+    for Deployed { provider, .. } in deployed.iter().filter(|deployed| deployed.discovers) {
+        let (engine, provider) = (Arc::clone(engine), Arc::clone(provider));
+        asking.spawn(async move { discover::once(&engine, &provider).await });
+    }
+    asking.join_all().await;
+}
+
+/// What whoever starts the program should know.
+fn say(setup: &Setup, made: Option<&FirstKeys>, address: SocketAddr) -> Result<(), Stop> {
+    let catalog = setup.catalog(false).map_err(|problems| Stop::Usage(problems.join("\n")))?;
+    for note in setup.notes.iter().cloned().chain(setup::unlisted(&catalog)) {
+        tracing::warn!("{note}");
+    }
+    let names: Vec<_> = setup.config.providers.iter().map(|provider| provider.name.as_str()).collect();
+    tracing::info!(providers = names.join(" "), models = catalog.models().len(), "starting");
+    match made {
+        Some(keys) => print(&keys.welcome(address, setup::model_to_try(&catalog).as_deref())),
+        None => Ok(()),
+    }
+}
+
+fn runtime(error: impl std::fmt::Display) -> Stop {
+    Stop::Runtime(error.to_string())
+}
+
+/// The access log on standard output.
+struct Log(Lines);
+
+impl AccessLog for Log {
+    fn write(&self, line: &LogLine<'_>) {
+        let mut text = line.to_json();
+        text.push('\n');
+        self.0.push(text.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_url_names_a_file() {
+        for (url, path) in [
+            ("sqlite:///var/lib/gateway.db", Some("/var/lib/gateway.db")),
+            ("sqlite://gateway.db", Some("gateway.db")),
+            ("sqlite:gateway.db", Some("gateway.db")),
+            ("sqlite::memory:", None),
+        ] {
+            assert_eq!(sqlite_path(url), path.map(PathBuf::from), "{url}");
+        }
+    }
+}

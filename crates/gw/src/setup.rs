@@ -1,0 +1,163 @@
+//! What is going to run: the configuration, completed by what is on by itself, and the parts that are built from it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gw_engine::catalog::{Catalog, Model, ProviderFacts, SHIPPED};
+use gw_engine::engine::Deployed;
+use gw_providers::provider::Provider;
+use gw_wire::money::Price;
+
+use crate::cli::{Common, Stop};
+use crate::config::{self, Config, Loaded};
+use crate::{automatic, places};
+
+/// A configuration without problems, completed.
+#[derive(Debug)]
+pub struct Setup {
+    /// What it says.
+    pub config: Config,
+    /// The file it was read from.
+    pub path: Option<PathBuf>,
+    /// What is worth a line to whoever starts the program.
+    pub notes: Vec<String>,
+}
+
+/// Reads the configuration.
+///
+/// # Errors
+/// Exit code 2 with every problem.
+pub fn load(common: &Common) -> Result<Setup, Stop> {
+    config::load(places::config_source(common.config.as_deref())).map(complete).map_err(|problems| {
+        let lines: Vec<_> = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+        Stop::Usage(format!("the configuration cannot be used{}", lines.concat()))
+    })
+}
+
+/// Builds everything that can be built without calling anybody, and says what is wrong with it.
+#[must_use]
+pub fn offline(loaded: Loaded) -> (Setup, Vec<String>) {
+    let mut setup = complete(loaded);
+    setup.demo_if_alone();
+    let mut problems = setup.deploy().err().unwrap_or_default();
+    match setup.catalog(false) {
+        Ok(catalog) => setup.notes.extend(unlisted(&catalog)),
+        Err(found) => problems.extend(found),
+    }
+    (setup, problems)
+}
+
+/// A line about each model whose provider is not configured.
+pub fn unlisted(catalog: &Catalog) -> impl Iterator<Item = String> {
+    catalog
+        .unlisted()
+        .iter()
+        .map(|id| format!("models: '{id}' is not listed: its provider is not configured"))
+}
+
+fn complete(loaded: Loaded) -> Setup {
+    let Loaded { config, path } = loaded;
+    let mut setup = Setup { config, path, notes: Vec::new() };
+    if setup.path.is_none() && setup.config.providers.is_empty() {
+        let known = shipped_providers();
+        let (mut providers, notes) = automatic::providers(&places::variable);
+        for provider in &mut providers {
+            // Of these the shipped facts say nothing: without their own list they would be of no use.
+            provider.discover |= !known.iter().any(|name| *name == provider.name);
+        }
+        setup.config.providers = providers;
+        setup.notes = notes;
+    }
+    setup
+}
+
+impl Setup {
+    /// The demo provider is on when there is no other.
+    pub fn demo_if_alone(&mut self) {
+        if self.config.providers.is_empty() {
+            self.config.providers.push(automatic::demo());
+        }
+    }
+
+    /// The providers, ready to be called. Opens no connection.
+    ///
+    /// # Errors
+    /// What is wrong with each.
+    pub fn deploy(&self) -> Result<Vec<Deployed>, Vec<String>> {
+        let (mut deployed, mut problems) = (Vec::new(), Vec::new());
+        // Those whose API comes later were noted with their place; `serve` has refused them before it comes here.
+        for settings in self.config.providers.iter().filter(|provider| provider.api.is_built()) {
+            match Provider::build(settings, self.config.timeouts) {
+                Ok(provider) => deployed.push(Deployed {
+                    provider: Arc::new(provider),
+                    price_multiplier: settings.price_multiplier,
+                    discovers: settings.discover,
+                }),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if problems.is_empty() { Ok(deployed) } else { Err(problems) }
+    }
+
+    /// The catalogue as the gateway begins with it; with `all`, of every provider that is known.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn catalog(&self, all: bool) -> Result<Catalog, Vec<String>> {
+        let configured = self.config.providers.iter().map(|provider| ProviderFacts {
+            name: &provider.name,
+            price_multiplier: provider.price_multiplier,
+            discovers: provider.discover,
+        });
+        let mut facts: Vec<_> = configured.collect();
+        let known = if all { shipped_providers() } else { Vec::new() };
+        for name in &known {
+            if !facts.iter().any(|fact| fact.name == name) {
+                facts.push(ProviderFacts {
+                    name,
+                    price_multiplier: Price::from_nanos(1_000_000_000),
+                    discovers: false,
+                });
+            }
+        }
+        let engine = &self.config.engine;
+        Catalog::build(&shipped(), &engine.models, &engine.aliases, &facts, &[])
+    }
+}
+
+/// The catalogue documents that are part of the program.
+#[must_use]
+pub fn shipped() -> Vec<&'static str> {
+    vec![SHIPPED, gw_providers::demo::demo_catalogue()]
+}
+
+/// A model for the first command to paste: the cheapest that chats, or the first of unknown price.
+#[must_use]
+pub fn model_to_try(catalog: &Catalog) -> Option<String> {
+    let chats = |model: &&Arc<Model>| {
+        model.category.as_ref().is_none_or(|kinds| kinds.iter().any(|kind| &**kind == "chat"))
+    };
+    let price = |model: &&Arc<Model>| model.price_sum().unwrap_or(u128::MAX);
+    catalog.models().iter().filter(chats).min_by_key(price).map(|model| model.id.to_string())
+}
+
+/// The providers of which the shipped catalogue knows models, each once.
+fn shipped_providers() -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Entry {
+        id: String,
+    }
+    let mut names = BTreeMap::new();
+    for document in shipped() {
+        for entry in serde_json::from_str::<Vec<Entry>>(document).unwrap_or_default() {
+            if let Some((provider, _)) = entry.id.split_once('/') {
+                let next = names.len();
+                names.entry(provider.to_owned()).or_insert(next);
+            }
+        }
+    }
+    let mut names: Vec<_> = names.into_iter().collect();
+    names.sort_by_key(|(_, place)| *place);
+    names.into_iter().map(|(name, _)| name).collect()
+}

@@ -1,0 +1,109 @@
+//! Rules about the code itself: sizes, names of files, first lines, and what may import what.
+
+use std::path::Path;
+
+use crate::guarantees_docs::rust_files;
+
+/// Files that may be longer than the limit, each with its reason.
+const LONG: [(&str, &str); 0] = [];
+
+fn is_test_file(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    text.ends_with("/tests.rs") || text.ends_with("_tests.rs") || text.contains("/tests/") || text.contains("/gw-testkit/")
+}
+
+#[test]
+fn files_are_short_enough_to_read() {
+    let mut long = Vec::new();
+    for path in rust_files().into_iter().filter(|path| !is_test_file(path)) {
+        let source = std::fs::read_to_string(&path).expect("a readable file");
+        let lines = source.lines().take_while(|line| *line != "#[cfg(test)]").count();
+        if lines > 500 && !LONG.iter().any(|(name, _)| path.ends_with(name)) {
+            long.push(format!("{}: {lines} lines", path.display()));
+        }
+    }
+    assert!(long.is_empty(), "longer than 500 lines:\n{}", long.join("\n"));
+}
+
+#[test]
+fn every_file_says_first_what_lives_in_it() {
+    let mut silent = Vec::new();
+    for path in rust_files() {
+        let source = std::fs::read_to_string(&path).expect("a readable file");
+        let first = source.lines().next().unwrap_or_default();
+        if !first.starts_with("//! ") || first.contains("placeholder") {
+            silent.push(format!("{}: {first:?}", path.display()));
+        }
+    }
+    assert!(silent.is_empty(), "a file begins with a `//!` sentence:\n{}", silent.join("\n"));
+}
+
+#[test]
+fn modules_are_named_after_themselves() {
+    let wrong: Vec<_> = rust_files().into_iter().filter(|path| path.ends_with("mod.rs")).collect();
+    assert!(wrong.is_empty(), "foo.rs and foo/, never mod.rs: {wrong:?}");
+    for vague in ["utils.rs", "util.rs", "helpers.rs", "common.rs", "misc.rs", "manager.rs"] {
+        let wrong: Vec<_> = rust_files().into_iter().filter(|path| path.ends_with(vague)).collect();
+        assert!(wrong.is_empty(), "a name that says nothing: {wrong:?}");
+    }
+}
+
+/// The names in a section of a Cargo.toml.
+fn dependencies(manifest: &str, section: &str) -> Vec<String> {
+    let lines = manifest.lines().map(str::trim).skip_while(|line| *line != format!("[{section}]")).skip(1);
+    let names = lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    names.filter_map(|line| line.split(['.', ' ', '=']).next()).map(str::to_owned).collect()
+}
+
+/// A crate, the crates of this workspace it may import, and what it must never import.
+const FLOORS: [(&str, &[&str], &[&str]); 7] = [
+    ("gw-wire", &[], &["tokio", "hyper", "hyper-util", "http", "axum", "sqlx", "rustls", "jiff"]),
+    ("gw-store", &["gw-wire"], &["hyper", "http", "axum", "rustls"]),
+    ("gw-providers", &["gw-wire"], &["sqlx", "axum"]),
+    ("gw-engine", &["gw-wire", "gw-providers", "gw-store"], &["axum", "hyper", "hyper-util", "sqlx", "rustls"]),
+    ("gw-server", &["gw-engine", "gw-store", "gw-wire"], &["sqlx"]),
+    ("gw-testkit", &["gw-wire"], &["hyper", "axum", "sqlx"]),
+    ("gw", &["gw-wire", "gw-store", "gw-providers", "gw-engine", "gw-server"], &["axum", "hyper", "sqlx"]),
+];
+
+#[test]
+fn crates_import_only_what_their_floor_allows() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (name, allowed, never) in FLOORS {
+        let manifest = std::fs::read_to_string(crates.join(name).join("Cargo.toml")).expect("a manifest");
+        for dependency in dependencies(&manifest, "dependencies") {
+            if dependency.starts_with("gw-") {
+                assert!(allowed.contains(&dependency.as_str()), "{name} must not import {dependency}");
+            }
+            assert!(!never.contains(&dependency.as_str()), "{name} must never import {dependency}");
+        }
+    }
+}
+
+#[test]
+fn what_is_named_internal_is_not_reached_around_the_manifest() {
+    // A `use` of a crate that the manifest does not name cannot compile; a glob of a whole crate can hide an arrow.
+    for path in rust_files().into_iter().filter(|path| !is_test_file(path)) {
+        let source = std::fs::read_to_string(&path).expect("a readable file");
+        for crate_name in ["gw_wire", "gw_store", "gw_providers", "gw_engine", "gw_server"] {
+            assert!(!source.contains(&format!("use {crate_name}::*")), "{}: name what is imported", path.display());
+        }
+    }
+}
+
+#[test]
+fn nothing_is_ignored_and_nothing_is_left_to_do() {
+    for path in rust_files() {
+        if path.ends_with("tidy.rs") {
+            continue;
+        }
+        let source = std::fs::read_to_string(&path).expect("a readable file");
+        for (number, line) in source.lines().enumerate() {
+            let place = format!("{}:{}", path.display(), number + 1);
+            assert!(!line.trim_start().starts_with("#[ignore"), "{place}: an ignored test shows nothing");
+            assert!(!line.trim_start().starts_with("#[allow("), "{place}: expect, with a reason");
+            let unfinished = line.contains("TODO") && !line.contains('#');
+            assert!(!unfinished, "{place}: a TODO names its issue");
+        }
+    }
+}

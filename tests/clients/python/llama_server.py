@@ -1,0 +1,31 @@
+"""Runs llama.cpp's own HTTP server (from the xllamacpp wheel) on one model and prints where it listens."""
+
+import sys
+import time
+from pathlib import Path
+
+import models
+import xllamacpp
+
+
+def main() -> None:
+    kind, folder = sys.argv[1], Path(sys.argv[2])
+    params = xllamacpp.CommonParams()
+    path = folder / f"{kind}.gguf"
+    params.model.path = str(models.tiny_llama(path) if kind == "tiny" else models.minilm(path))
+    params.n_ctx = 512
+    params.n_parallel = 1
+    params.warmup = False
+    params.cpuparams.n_threads = 1
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.endpoint_metrics = False
+    if kind == "minilm":
+        params.embedding = True
+    server = xllamacpp.Server(params)
+    print(f"listening on {server.listening_address}", flush=True)
+    while True:
+        time.sleep(3600)
+
+
+main()

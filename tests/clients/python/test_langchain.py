@@ -1,0 +1,58 @@
+"""LangChain's OpenAI package: always sends arrays, nulls and fields of its own."""
+
+import pytest
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI, OpenAI, OpenAIEmbeddings
+from pydantic import BaseModel
+
+
+class City(BaseModel):
+    """A city."""
+
+    name: str
+    people: int
+
+
+@tool
+def get_weather(city: str) -> str:
+    """The weather of a city."""
+    return "sunny in " + city
+
+
+@pytest.fixture(scope="module")
+def chat(base_url, key):
+    return ChatOpenAI(base_url=base_url, api_key=key, model="demo/chat", max_retries=0)
+
+
+def test_chat_and_stream(chat):
+    whole = chat.invoke("Hello there")
+    assert whole.content and whole.usage_metadata["total_tokens"] > 0
+    assert "".join(chunk.content for chunk in chat.stream("Hello there")) == whole.content
+
+
+def test_tools_and_structured_output(chat):
+    message = chat.bind_tools([get_weather], tool_choice="get_weather").invoke("Weather in Paris?")
+    assert message.tool_calls[0]["name"] == "get_weather" and "city" in message.tool_calls[0]["args"]
+    assert isinstance(chat.with_structured_output(City, method="json_schema").invoke("A city"), City)
+    assert isinstance(chat.with_structured_output(City, method="function_calling").invoke("A city"), City)
+
+
+def test_text_completion(base_url, key):
+    model = OpenAI(base_url=base_url, api_key=key, model="demo/chat", max_retries=0)
+    assert model.invoke("Once upon a time")
+    assert "".join(model.stream("Once upon a time"))
+
+
+def test_embeddings(base_url, key):
+    model = OpenAIEmbeddings(
+        base_url=base_url, api_key=key, model="minilm/embed", check_embedding_ctx_length=False, max_retries=0
+    )
+    vectors = model.embed_documents(["one", "two", "three"])
+    assert [len(vector) for vector in vectors] == [384] * 3
+    assert len(model.embed_query("one")) == 384
+
+
+def test_a_broken_stream_raises(base_url, key):
+    broken = ChatOpenAI(base_url=base_url, api_key=key, model="demo/cut", max_retries=0)
+    with pytest.raises(Exception):
+        list(broken.stream("Hello"))
