@@ -113,7 +113,8 @@ impl Engine {
     /// # Errors
     /// Every problem of the new catalogue; the old one stays.
     pub fn set_discovered(&self, provider: &str, names: Vec<String>) -> std::result::Result<(), Vec<String>> {
-        let mut discovered = self.discovered.lock();
+        let mut kept = self.discovered.lock();
+        let mut discovered = kept.clone();
         discovered.retain(|(known, _)| known != provider);
         discovered.push((provider.to_owned(), names));
         let facts = facts(&self.deployed);
@@ -127,6 +128,7 @@ impl Engine {
         let now = self.snapshot.load();
         let next = Snapshot { catalog, providers: now.providers.clone(), routing: now.routing };
         self.snapshot.store(Arc::new(next));
+        *kept = discovered;
         Ok(())
     }
 

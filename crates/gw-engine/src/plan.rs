@@ -7,7 +7,7 @@ use gw_providers::provider::Provider;
 use gw_wire::request::{Needs, Routing};
 
 use crate::auth::Caller;
-use crate::catalog::{Catalog, Model};
+use crate::catalog::{Catalog, Model, not_found};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::{Metrics, ModelMetrics};
 use crate::settings::RoutingSettings;
@@ -59,7 +59,7 @@ pub(crate) fn plan(
     for (position, name) in
         std::iter::once(model).chain(routing.fallback.iter().map(String::as_str)).enumerate()
     {
-        let resolved = snapshot.catalog.resolve(name).ok_or_else(|| unknown_model(name))?;
+        let resolved = snapshot.catalog.resolve(name).ok_or_else(|| not_found(name))?;
         if position == 0 {
             strategy = strategy.or(resolved.strategy);
         }
@@ -92,7 +92,7 @@ pub(crate) fn plan(
         }
     }
     if candidates.is_empty() {
-        return Err(refused.unwrap_or_else(|| unknown_model(model)));
+        return Err(refused.unwrap_or_else(|| not_found(model)));
     }
     Ok(Plan { candidates, strategy })
 }
@@ -112,15 +112,6 @@ fn refuse_later_features(strategy: &str, routing: &Routing) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// 404, in the words that OpenAI's clients know.
-pub(crate) fn unknown_model(name: &str) -> Error {
-    let shown: String = name.chars().take(200).collect();
-    Error::new(
-        Kind::ModelNotFound,
-        format!("The model '{shown}' does not exist or you do not have access to it."),
-    )
 }
 
 fn not_allowed(name: &str) -> Error {

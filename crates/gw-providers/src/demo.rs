@@ -85,7 +85,10 @@ impl DemoResponse {
     }
 
     fn error(status: u16, class: &str, code: Option<&str>, message: &str) -> Self {
-        Self::json(status, &json!({"error": {"message": message, "type": class, "param": null, "code": code}}))
+        Self::json(
+            status,
+            &json!({"error": {"message": message, "type": class, "param": null, "code": code}}),
+        )
     }
 
     fn new(status: u16, content_type: &'static str, body: DemoBody) -> Self {

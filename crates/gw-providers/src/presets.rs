@@ -72,7 +72,12 @@ const fn local(name: &'static str, base_url: &'static str) -> Preset {
 }
 
 /// A provider with an API of its own.
-const fn native(name: &'static str, api: Api, base_url: Option<&'static str>, key_variable: &'static str) -> Preset {
+const fn native(
+    name: &'static str,
+    api: Api,
+    base_url: Option<&'static str>,
+    key_variable: &'static str,
+) -> Preset {
     let row = hosted(name, "", key_variable);
     Preset { api, base_url, embedding_batch: 96, ..row }
 }
@@ -205,7 +210,9 @@ mod tests {
 
     #[test]
     fn every_provider_of_the_contract_is_known() {
-        for name in ["openai", "anthropic", "google", "mistral", "groq", "deepseek", "ollama", "vllm", "llamacpp"] {
+        for name in
+            ["openai", "anthropic", "google", "mistral", "groq", "deepseek", "ollama", "vllm", "llamacpp"]
+        {
             assert!(find(name).is_some(), "{name}");
         }
         assert_eq!(find("google").map(|preset| preset.api), Some(Api::Gemini));

@@ -104,7 +104,8 @@ impl LogLine<'_> {
 
 /// What of a client's own request id is repeated in the log.
 pub(crate) fn sanitise(value: &[u8]) -> Option<String> {
-    let kept: String = value.iter().filter(|byte| byte.is_ascii_graphic()).take(128).map(|b| char::from(*b)).collect();
+    let kept: String =
+        value.iter().filter(|byte| byte.is_ascii_graphic()).take(128).map(|b| char::from(*b)).collect();
     (!kept.is_empty()).then_some(kept)
 }
 

@@ -66,7 +66,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Clocked for TlsStream<G
 pub(crate) async fn run<T, S, B>(socket: T, terms: Terms, activity: Arc<Activity>, service: S)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible> + Unpin + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible>
+        + Unpin
+        + Send
+        + 'static,
     S::Future: Unpin + Send + 'static,
     B: Body<Data = Bytes, Error = std::convert::Infallible> + Unpin + Send + 'static,
 {
@@ -89,7 +92,10 @@ where
 async fn plain<T, S, B>(mut io: T, deadline: Instant, terms: Terms, activity: &Activity, service: S)
 where
     T: Clocked,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible> + Unpin + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible>
+        + Unpin
+        + Send
+        + 'static,
     S::Future: Unpin + Send + 'static,
     B: Body<Data = Bytes, Error = std::convert::Infallible> + Unpin + Send + 'static,
 {
@@ -120,7 +126,8 @@ async fn detect<T: AsyncRead + Unpin>(io: &mut T) -> io::Result<Option<(Protocol
     let mut seen = BytesMut::with_capacity(PREFACE.len());
     loop {
         let room = PREFACE.len() - seen.len();
-        let count = AsyncReadExt::take(&mut *io, u64::try_from(room).unwrap_or(0)).read_buf(&mut seen).await?;
+        let count =
+            AsyncReadExt::take(&mut *io, u64::try_from(room).unwrap_or(0)).read_buf(&mut seen).await?;
         if count == 0 {
             return Ok(None);
         }

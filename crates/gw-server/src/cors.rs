@@ -105,7 +105,10 @@ mod tests {
     #[test]
     fn a_list_echoes_its_members_only() {
         let cors = Cors::new(&["https://a.example/".to_owned()]);
-        assert_eq!(answer(&cors, Some("https://a.example"))[ACCESS_CONTROL_ALLOW_ORIGIN], "https://a.example");
+        assert_eq!(
+            answer(&cors, Some("https://a.example"))[ACCESS_CONTROL_ALLOW_ORIGIN],
+            "https://a.example"
+        );
         for stranger in [None, Some("https://a.example.evil"), Some("null")] {
             let headers = answer(&cors, stranger);
             assert!(!headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN), "{stranger:?}");

@@ -168,7 +168,11 @@ impl<T> Guarded<T> {
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let before = buf.filled().len();
         let read = Pin::new(&mut this.inner).poll_read(cx, buf);

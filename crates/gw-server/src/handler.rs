@@ -52,7 +52,10 @@ pub(crate) struct Origin {
 }
 
 /// Answers one request, whatever happens.
-pub(crate) async fn respond<B>(origin: Origin, request: Request<B>) -> Response<Outgoing<Box<EventStream>, Ticket>>
+pub(crate) async fn respond<B>(
+    origin: Origin,
+    request: Request<B>,
+) -> Response<Outgoing<Box<EventStream>, Ticket>>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -87,7 +90,10 @@ where
         Err(_) => {
             origin.edge.metrics.panics.inc();
             tracing::error!(request_id = %ticket.request_id, route = ticket.route.1, "a request's handler panicked");
-            Answer::error(&Error::new(Kind::InternalError, "The gateway failed while answering this request."))
+            Answer::error(&Error::new(
+                Kind::InternalError,
+                "The gateway failed while answering this request.",
+            ))
         }
     };
     reply.headers.extend(extra);
@@ -103,7 +109,11 @@ where
 }
 
 /// The headers of every response.
-fn finish(mut reply: Reply, parts: &Parts, mut ticket: Ticket) -> Response<Outgoing<Box<EventStream>, Ticket>> {
+fn finish(
+    mut reply: Reply,
+    parts: &Parts,
+    mut ticket: Ticket,
+) -> Response<Outgoing<Box<EventStream>, Ticket>> {
     if let Ok(id) = HeaderValue::from_str(&ticket.request_id) {
         reply.headers.insert(REQUEST_ID, id);
     }
@@ -169,9 +179,10 @@ where
         Target::Models => edge.engine.list_models(&caller, query).map(Answer::json),
         Target::Compare => edge.engine.compare(&caller, query).map(Answer::json),
         Target::Model(Some(id)) => edge.engine.model(&caller, id).map(Answer::json),
-        Target::Model(None) => {
-            Err(Error::new(Kind::ModelNotFound, "The model does not exist: its id is not valid percent-encoded UTF-8."))
-        }
+        Target::Model(None) => Err(Error::new(
+            Kind::ModelNotFound,
+            "The model does not exist: its id is not valid percent-encoded UTF-8.",
+        )),
         _ => generate(parts, target, body, ticket, caller, extra).await,
     }
 }
@@ -296,7 +307,8 @@ mod tests {
         assert!(!settles(&[], SMALL_BODY + 1).await);
         assert!(!settles(&[("content-length", "70000")], 1).await);
         assert!(!settles(&[("expect", "100-continue")], 1).await);
-        let mut never = StreamBody::new(stream::pending::<std::result::Result<Frame<Bytes>, std::io::Error>>());
+        let mut never =
+            StreamBody::new(stream::pending::<std::result::Result<Frame<Bytes>, std::io::Error>>());
         assert!(!settle_body(&HeaderMap::new(), &mut never).await);
     }
 }

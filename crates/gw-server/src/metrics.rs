@@ -45,7 +45,9 @@ struct RouteMetrics {
 }
 
 fn buckets() -> Histogram {
-    Histogram::new([0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0])
+    Histogram::new([
+        0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
+    ])
 }
 
 impl Metrics {
@@ -91,8 +93,9 @@ impl Metrics {
         } else {
             self.requests.get_or_create(&labels()).inc();
         }
-        let histogram =
-            kept.duration.get_or_init(|| self.durations.get_or_create(&RouteLabels { route: route.1 }).clone());
+        let histogram = kept
+            .duration
+            .get_or_init(|| self.durations.get_or_create(&RouteLabels { route: route.1 }).clone());
         histogram.observe(duration.as_secs_f64());
     }
 }

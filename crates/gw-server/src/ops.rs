@@ -6,9 +6,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind, Result};
-use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, REFERRER_POLICY,
-};
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, REFERRER_POLICY};
 use http::{HeaderValue, StatusCode};
 
 use crate::OPENAPI_JSON;
@@ -107,7 +105,12 @@ fn render_docs(document: &str) -> String {
             page.push_str("<ul>");
             let answers = operation.get("responses").and_then(|answers| answers.as_object());
             for (status, answer) in answers.into_iter().flatten() {
-                let _ = write!(page, "<li><code>{}</code> {}</li>", escape(status), text(answer.get("description")));
+                let _ = write!(
+                    page,
+                    "<li><code>{}</code> {}</li>",
+                    escape(status),
+                    text(answer.get("description"))
+                );
             }
             page.push_str("</ul></section>");
         }

@@ -46,28 +46,33 @@ where
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
         let frame = match &mut this.content {
             Content::Empty => None,
             Content::Full(bytes) => Some(std::mem::take(bytes)),
             // The one place where a stream of the engine is polled: a bug in it must end this stream alone.
-            Content::Stream(stream) => match catch_unwind(AssertUnwindSafe(|| Pin::new(stream).poll_frame(cx))) {
-                Ok(Poll::Pending) => {
-                    note(BodyPoll::Waits);
-                    return Poll::Pending;
+            Content::Stream(stream) => {
+                match catch_unwind(AssertUnwindSafe(|| Pin::new(stream).poll_frame(cx))) {
+                    Ok(Poll::Pending) => {
+                        note(BodyPoll::Waits);
+                        return Poll::Pending;
+                    }
+                    Ok(Poll::Ready(Some(Ok(frame)))) => {
+                        note(BodyPoll::Gave);
+                        this.witness.sent(frame.data_ref().map_or(0, Bytes::len));
+                        return Poll::Ready(Some(Ok(frame)));
+                    }
+                    Ok(Poll::Ready(None)) => None,
+                    Err(_) => {
+                        this.witness.panicked();
+                        Some(last_words())
+                    }
                 }
-                Ok(Poll::Ready(Some(Ok(frame)))) => {
-                    note(BodyPoll::Gave);
-                    this.witness.sent(frame.data_ref().map_or(0, Bytes::len));
-                    return Poll::Ready(Some(Ok(frame)));
-                }
-                Ok(Poll::Ready(None)) => None,
-                Err(_) => {
-                    this.witness.panicked();
-                    Some(last_words())
-                }
-            },
+            }
         };
         let finished = std::mem::replace(&mut this.content, Content::Empty);
         // A stream that panicked may panic again when it is dropped.

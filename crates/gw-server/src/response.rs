@@ -37,7 +37,12 @@ pub(crate) enum Content<S> {
 impl<S> Answer<S> {
     /// 204.
     pub(crate) fn no_content() -> Self {
-        Self { status: StatusCode::NO_CONTENT, headers: HeaderMap::new(), content: Content::Empty, code: None }
+        Self {
+            status: StatusCode::NO_CONTENT,
+            headers: HeaderMap::new(),
+            content: Content::Empty,
+            code: None,
+        }
     }
 
     /// A document.
@@ -101,7 +106,10 @@ fn retry_seconds(error: &Error) -> Option<u64> {
     let hinted = error.retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0));
     let curable = matches!(
         error.kind,
-        Kind::RateLimitExceeded | Kind::UpstreamRateLimited | Kind::UpstreamOverloaded | Kind::NoAvailableProvider
+        Kind::RateLimitExceeded
+            | Kind::UpstreamRateLimited
+            | Kind::UpstreamOverloaded
+            | Kind::NoAvailableProvider
     );
     hinted.or(curable.then_some(1)).map(|seconds| seconds.clamp(1, LONGEST_RETRY_SECONDS))
 }
@@ -147,7 +155,9 @@ mod tests {
 
     #[test]
     fn resets_are_spelled_like_openai() {
-        for (millis, text) in [(0, "0s"), (1, "1s"), (60_000, "1m0s"), (360_000, "6m0s"), (3_605_000, "1h0m5s")] {
+        for (millis, text) in
+            [(0, "0s"), (1, "1s"), (60_000, "1m0s"), (360_000, "6m0s"), (3_605_000, "1h0m5s")]
+        {
             assert_eq!(spell_reset(Duration::from_millis(millis)), text);
         }
     }

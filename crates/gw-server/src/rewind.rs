@@ -21,7 +21,11 @@ impl<T> Rewind<T> {
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Rewind<T> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if self.prefix.is_empty() {
             return Pin::new(&mut self.inner).poll_read(cx, buf);
         }

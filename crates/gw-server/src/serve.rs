@@ -110,8 +110,11 @@ impl House {
         let settings = &edge.settings;
         let tracker = TaskTracker::new();
         let closed = CancellationToken::new();
-        let limits =
-            Limits { head: settings.head_timeout, idle: settings.idle_timeout, write_stall: settings.write_stall };
+        let limits = Limits {
+            head: settings.head_timeout,
+            idle: settings.idle_timeout,
+            write_stall: settings.write_stall,
+        };
         Self {
             terms: Terms { limits, tls: edge.tls.clone(), drain: closed.clone(), tracker: tracker.clone() },
             places: Arc::new(Semaphore::new(settings.max_connections.clamp(1, Semaphore::MAX_PERMITS))),
@@ -138,7 +141,13 @@ impl House {
         }
     }
 
-    fn welcome(&self, socket: TcpStream, client: SocketAddr, door: Door, permit: tokio::sync::OwnedSemaphorePermit) {
+    fn welcome(
+        &self,
+        socket: TcpStream,
+        client: SocketAddr,
+        door: Door,
+        permit: tokio::sync::OwnedSemaphorePermit,
+    ) {
         let house = self.clone();
         self.tracker.spawn(async move {
             let _permit = permit;

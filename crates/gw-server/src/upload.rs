@@ -100,7 +100,9 @@ pub(crate) fn check_media(headers: &HeaderMap) -> Result<Encoding> {
     let encoding = match encodings.next().map(|value| value.as_bytes().trim_ascii()) {
         None | Some(b"") => Encoding::Identity,
         Some(value) if value.eq_ignore_ascii_case(b"identity") => Encoding::Identity,
-        Some(value) if value.eq_ignore_ascii_case(b"gzip") || value.eq_ignore_ascii_case(b"x-gzip") => Encoding::Gzip,
+        Some(value) if value.eq_ignore_ascii_case(b"gzip") || value.eq_ignore_ascii_case(b"x-gzip") => {
+            Encoding::Gzip
+        }
         Some(_) => return unsupported("The only Content-Encoding that is accepted is gzip."),
     };
     if encodings.next().is_some() {
@@ -147,7 +149,12 @@ pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-async fn collect<B>(body: &mut B, claimed: Option<u64>, limits: &UploadLimits, share: &mut Share) -> Result<Bytes>
+async fn collect<B>(
+    body: &mut B,
+    claimed: Option<u64>,
+    limits: &UploadLimits,
+    share: &mut Share,
+) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
 {

@@ -59,7 +59,6 @@ impl Response {
     }
 
     /// Fails with the whole answer unless it is a 200.
-    #[must_use]
     #[track_caller]
     pub fn ok(self) -> Self {
         assert_eq!(self.status, 200, "{}", String::from_utf8_lossy(&self.body));

@@ -40,15 +40,14 @@ impl Draft {
 
     /// Lays a `[[models]]` entry over it, field by field. `tiers` are one field.
     pub(super) fn apply(&mut self, set: &PricingSettings) {
-        let official = official(set.official_input_per_m, set.official_output_per_m);
-        self.official = official.or(self.official);
-        let outright = Rates {
-            input: set.gateway_input_per_m,
-            output: set.gateway_output_per_m,
+        let official = Rates {
+            input: set.official_input_per_m,
+            output: set.official_output_per_m,
             cached_input: set.cached_input_per_m,
             cache_write: set.cache_write_per_m,
         };
-        self.outright = outright.or(self.outright);
+        self.official = official.or(self.official);
+        self.outright = outright(set.gateway_input_per_m, set.gateway_output_per_m).or(self.outright);
         if let Some(tiers) = &set.tiers {
             self.tiers = tiers.iter().map(TierDraft::from).collect();
         }
@@ -86,18 +85,20 @@ impl Draft {
 
 impl From<&TierSettings> for TierDraft {
     fn from(set: &TierSettings) -> Self {
-        let outright = Rates {
-            input: set.gateway_input_per_m,
-            output: set.gateway_output_per_m,
+        let official = Rates {
+            input: set.official_input_per_m,
+            output: set.official_output_per_m,
             cached_input: set.cached_input_per_m,
             cache_write: set.cache_write_per_m,
         };
-        let official = official(set.official_input_per_m, set.official_output_per_m);
+        let outright = outright(set.gateway_input_per_m, set.gateway_output_per_m);
         Self { above: set.above_input_tokens, official, outright }
     }
 }
 
-fn official(input: Option<Price>, output: Option<Price>) -> Rates {
+/// Only these two can be written down as the gateway's own; `cached_input_per_m` is the provider's, as in the
+/// shipped catalogue, whose fields a `[[models]]` entry overrides one by one.
+fn outright(input: Option<Price>, output: Option<Price>) -> Rates {
     Rates { input, output, ..Rates::default() }
 }
 
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!((prices.official.input, prices.official.output), (price("2"), price("20")));
         let gateway = prices.gateway;
         assert_eq!((gateway.input, gateway.output), (price("1.25"), price("30")));
-        assert_eq!((gateway.cached_input, gateway.cache_write), (price("0.15"), price("3")));
+        assert_eq!((gateway.cached_input, gateway.cache_write), (price("0.15"), price("4.5")));
         assert_eq!(&*prices.currency, "USD");
     }
 

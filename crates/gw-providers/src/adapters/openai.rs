@@ -44,7 +44,10 @@ impl OpenAi {
         EncodeOptions {
             upstream_model: target.upstream_model,
             clamp_max_tokens: target.clamp_max_tokens,
-            max_tokens_name: self.quirks.max_tokens.unwrap_or_else(|| MaxTokensName::for_model(target.upstream_model)),
+            max_tokens_name: self
+                .quirks
+                .max_tokens
+                .unwrap_or_else(|| MaxTokensName::for_model(target.upstream_model)),
             ask_stream_usage: self.quirks.stream_usage,
         }
     }
@@ -131,12 +134,18 @@ impl Adapter for OpenAi {
     fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
         let value: Value = serde_json::from_slice(body).map_err(|fault| failure::invalid_json(&fault))?;
         // Together answers with the bare list.
-        let list = [Some(&value), value.get("data"), value.get("models")].into_iter().flatten().find_map(Value::as_array);
+        let list = [Some(&value), value.get("data"), value.get("models")]
+            .into_iter()
+            .flatten()
+            .find_map(Value::as_array);
         let list = list.ok_or_else(|| failure::invalid("no list of models"))?;
         let mut names: Vec<String> = Vec::with_capacity(list.len());
         for model in list {
-            let name = model.as_str().or_else(|| model.get("id")?.as_str()).or_else(|| model.get("name")?.as_str());
-            if let Some(name) = name.filter(|name| !name.is_empty() && !names.iter().any(|known| known == name)) {
+            let name =
+                model.as_str().or_else(|| model.get("id")?.as_str()).or_else(|| model.get("name")?.as_str());
+            if let Some(name) =
+                name.filter(|name| !name.is_empty() && !names.iter().any(|known| known == name))
+            {
                 names.push(name.to_owned());
             }
         }

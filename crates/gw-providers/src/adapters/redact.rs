@@ -5,8 +5,8 @@ const LONGEST: usize = 500;
 
 /// How keys begin at the providers we know.
 const KEY_PREFIXES: [&str; 16] = [
-    "sk-", "sk_", "pk-", "rk_", "gsk_", "xai-", "hf_", "r8_", "pplx-", "nvapi-", "csk-", "tgp_", "pa-", "jina_", "AIza",
-    "eyJ",
+    "sk-", "sk_", "pk-", "rk_", "gsk_", "xai-", "hf_", "r8_", "pplx-", "nvapi-", "csk-", "tgp_", "pa-",
+    "jina_", "AIza", "eyJ",
 ];
 
 /// An upstream's sentence with addresses and key-like words taken out, on one line, at most 500 characters.
@@ -75,7 +75,10 @@ mod tests {
     #[test]
     fn keys_and_addresses_are_taken_out() {
         for (said, passed) in [
-            ("Incorrect key: sk-proj-AbC123xyz. See https://x.y/z?k=1", "Incorrect key: [redacted]. See [address]"),
+            (
+                "Incorrect key: sk-proj-AbC123xyz. See https://x.y/z?k=1",
+                "Incorrect key: [redacted]. See [address]",
+            ),
             ("Authorization: Bearer abc.def failed", "Authorization: Bearer [redacted] failed"),
             ("key 'AIzaSyA-1234567890_abc' invalid", "key '[redacted]' invalid"),
             ("got sk-ab***********yz", "got [redacted]"),

@@ -18,7 +18,8 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
         let value = text(RETRY_AFTER.as_str())?;
         seconds(value).or_else(|| {
             let until = httpdate::parse_http_date(value).ok()?;
-            let from = text(DATE.as_str()).and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or(now);
+            let from =
+                text(DATE.as_str()).and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or(now);
             Some(until.duration_since(from).map_or(0.0, |wait| wait.as_secs_f64()))
         })
     })?;
@@ -68,9 +69,13 @@ mod tests {
 
     #[test]
     fn u16_milliseconds_win_and_dates_count_from_the_answers_own_clock() {
-        assert_eq!(wait(&[("retry-after-ms", "1500"), ("retry-after", "9")]), Some(Duration::from_millis(1500)));
+        assert_eq!(
+            wait(&[("retry-after-ms", "1500"), ("retry-after", "9")]),
+            Some(Duration::from_millis(1500))
+        );
         assert_eq!(wait(&[("retry-after-ms", "junk"), ("retry-after", "9")]), Some(Duration::from_secs(9)));
-        let own = [("date", "Sat, 01 Jan 2000 00:00:00 GMT"), ("retry-after", "Sat, 01 Jan 2000 00:00:07 GMT")];
+        let own =
+            [("date", "Sat, 01 Jan 2000 00:00:00 GMT"), ("retry-after", "Sat, 01 Jan 2000 00:00:07 GMT")];
         assert_eq!(wait(&own), Some(Duration::from_secs(7)));
         assert_eq!(wait(&[]), None);
     }

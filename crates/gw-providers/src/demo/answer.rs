@@ -68,9 +68,11 @@ fn bad(message: &str) -> Box<DemoResponse> {
 
 /// The choices of a chat.
 pub(super) fn chat_answers(request: &Value) -> Answers {
-    let messages = request.get("messages").and_then(Value::as_array).ok_or_else(|| bad("'messages' is missing."))?;
+    let messages =
+        request.get("messages").and_then(Value::as_array).ok_or_else(|| bad("'messages' is missing."))?;
     let last_role = messages.last().and_then(|message| message.get("role")?.as_str()).unwrap_or_default();
-    let said = messages.iter().rev().find(|message| message.get("role").and_then(Value::as_str) == Some("user"));
+    let said =
+        messages.iter().rev().find(|message| message.get("role").and_then(Value::as_str) == Some("user"));
     let said = said.map(text_of).unwrap_or_default();
     let after_tool = matches!(last_role, "tool" | "function");
     let (called, legacy) = if after_tool { (Vec::new(), false) } else { tools::choose(request, &said) };
@@ -142,10 +144,12 @@ impl Answer {
         if let Some(at) = stop {
             text.truncate(at);
         }
-        let limit = ["max_completion_tokens", "max_tokens"].iter().find_map(|name| request.get(name)?.as_u64());
+        let limit =
+            ["max_completion_tokens", "max_tokens"].iter().find_map(|name| request.get(name)?.as_u64());
         let cut = limit.is_some_and(|limit| words(&text) > limit);
         if let Some(limit) = limit.filter(|_| cut) {
-            let kept: Vec<&str> = text.split_inclusive(' ').take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
+            let kept: Vec<&str> =
+                text.split_inclusive(' ').take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
             text = kept.concat().trim_end().to_owned();
         }
         Self { text, cut, ..Self::default() }
@@ -158,7 +162,8 @@ fn shaped(request: &Value, text: &str) -> Option<String> {
     match format.get("type")?.as_str()? {
         "json_object" => Some(json!({ "answer": text }).to_string()),
         "json_schema" => {
-            let schema = format.pointer("/json_schema/schema").cloned().unwrap_or_else(|| json!({"type": "object"}));
+            let schema =
+                format.pointer("/json_schema/schema").cloned().unwrap_or_else(|| json!({"type": "object"}));
             Some(example::of(&schema, Fill::All, text).to_string())
         }
         _ => None,

@@ -39,6 +39,12 @@ impl DemoBody {
         Self { steps: steps.into_iter().collect(), pause: None }
     }
 
+    /// Nothing will come any more, without an end.
+    #[cfg(test)]
+    pub(super) fn is_silent(&self) -> bool {
+        matches!(self.steps.front(), Some(Step::Silence))
+    }
+
     /// The next piece; None at the clean end.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         loop {

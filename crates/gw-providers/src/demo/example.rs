@@ -17,7 +17,8 @@ const DEEPEST: usize = 16;
 /// A value that fits. Free strings are the first words of `text`.
 pub(super) fn of(schema: &Value, fill: Fill, text: &str) -> Value {
     let word: Vec<&str> = text.split_whitespace().take(12).collect();
-    Maker { root: schema, fill, text: if word.is_empty() { "demo".to_owned() } else { word.join(" ") } }.value(schema, 0)
+    Maker { root: schema, fill, text: if word.is_empty() { "demo".to_owned() } else { word.join(" ") } }
+        .value(schema, 0)
 }
 
 struct Maker<'a> {
@@ -31,7 +32,9 @@ impl Maker<'_> {
         if depth > DEEPEST {
             return Value::Null;
         }
-        if let Some(target) = schema.get("$ref").and_then(Value::as_str).and_then(|place| place.strip_prefix('#')) {
+        if let Some(target) =
+            schema.get("$ref").and_then(Value::as_str).and_then(|place| place.strip_prefix('#'))
+        {
             return self.root.pointer(target).map_or(Value::Null, |schema| self.value(schema, depth + 1));
         }
         let fixed = ["const", "default"].iter().find_map(|name| schema.get(name));
@@ -81,7 +84,9 @@ impl Maker<'_> {
             _ => None,
         };
         let mut text = known.map_or_else(|| self.text.clone(), str::to_owned);
-        let bound = |name: &str| schema.get(name).and_then(Value::as_u64).and_then(|bound| usize::try_from(bound).ok());
+        let bound = |name: &str| {
+            schema.get(name).and_then(Value::as_u64).and_then(|bound| usize::try_from(bound).ok())
+        };
         if let Some(longest) = bound("maxLength") {
             text = text.chars().take(longest).collect();
         }

@@ -7,10 +7,10 @@ use http::HeaderValue;
 use http::header::RETRY_AFTER;
 use serde_json::{Value, json};
 
+use super::DemoResponse;
 use super::answer::{self, Answer};
 use super::body::{DemoBody, Step};
 use super::write::{self, Endpoint};
-use super::DemoResponse;
 
 /// Time between two tokens of the model `slow`.
 const SLOW: Duration = Duration::from_millis(50);
@@ -43,14 +43,19 @@ fn refusal(model: &str) -> Option<DemoResponse> {
     let error = DemoResponse::error;
     Some(match model {
         "error-429" => {
-            let mut response = error(429, "rate_limit_error", Some("rate_limit_exceeded"), "The demo is busy.");
+            let mut response =
+                error(429, "rate_limit_error", Some("rate_limit_exceeded"), "The demo is busy.");
             response.headers.insert(RETRY_AFTER, HeaderValue::from_static("2"));
             response
         }
         "error-500" => error(500, "server_error", None, "The demo failed, as asked."),
         "error-503" => error(503, "server_error", Some("overloaded"), "The demo is overloaded, as asked."),
-        "error-401" => error(401, "authentication_error", Some("invalid_api_key"), "The demo refuses this key."),
-        "error-400" => error(400, "invalid_request_error", Some("demo_refused"), "The demo refuses this request."),
+        "error-401" => {
+            error(401, "authentication_error", Some("invalid_api_key"), "The demo refuses this key.")
+        }
+        "error-400" => {
+            error(400, "invalid_request_error", Some("demo_refused"), "The demo refuses this request.")
+        }
         "context" => {
             let message = "This model's maximum context length is 8 tokens; the prompt is longer.";
             error(400, "invalid_request_error", Some("context_length_exceeded"), message)
@@ -60,7 +65,8 @@ fn refusal(model: &str) -> Option<DemoResponse> {
             error(400, "invalid_request_error", Some("content_filter"), message)
         }
         "garbage" => {
-            let page = Bytes::from_static(b"<!doctype html>\n<title>Welcome</title>\n<p>This is no API.</p>\n");
+            let page =
+                Bytes::from_static(b"<!doctype html>\n<title>Welcome</title>\n<p>This is no API.</p>\n");
             DemoResponse::new(200, "text/html", DemoBody::whole(page))
         }
         _ => return None,
@@ -107,7 +113,9 @@ fn stream(model: &str, endpoint: Endpoint, request: &Value, answers: &[Answer]) 
     let error = Step::Chunk(write::event(&error_object()));
     let begun = |count: usize| events.iter().take(count).cloned().map(Step::Chunk).collect::<Vec<_>>();
     let mut steps = match model {
-        "slow" => return events.into_iter().flat_map(|event| [Step::Pause(SLOW), Step::Chunk(event)]).collect(),
+        "slow" => {
+            return events.into_iter().flat_map(|event| [Step::Pause(SLOW), Step::Chunk(event)]).collect();
+        }
         "stall" => begun(head),
         "error-first" => Vec::new(),
         _ => begun(head + 2),

@@ -25,7 +25,8 @@ pub(super) fn choose(request: &Value, said: &str) -> (Vec<Called>, bool) {
         let name = choice.pointer("/function/name").or_else(|| choice.get("name"))?;
         offered.iter().find(|tool| tool.get("name") == Some(name))
     });
-    let mode = choice.and_then(|choice| choice.as_str().or_else(|| choice.pointer("/allowed_tools/mode")?.as_str()));
+    let mode =
+        choice.and_then(|choice| choice.as_str().or_else(|| choice.pointer("/allowed_tools/mode")?.as_str()));
     let mut wanted: Vec<&Value> = match (named, mode) {
         (Some(tool), _) => vec![tool],
         (None, Some("none")) => Vec::new(),

@@ -21,7 +21,9 @@ pub(super) fn whole(endpoint: Endpoint, model: &str, request: &Value, answers: &
             Endpoint::Chat => {
                 json!({"index": index, "message": message(answer), "logprobs": null, "finish_reason": finish})
             }
-            Endpoint::Text => json!({"index": index, "text": answer.text, "logprobs": null, "finish_reason": finish}),
+            Endpoint::Text => {
+                json!({"index": index, "text": answer.text, "logprobs": null, "finish_reason": finish})
+            }
         }
     };
     let choices: Vec<Value> = answers.iter().enumerate().map(choice).collect();
@@ -35,7 +37,9 @@ pub(super) fn whole(endpoint: Endpoint, model: &str, request: &Value, answers: &
 fn message(answer: &Answer) -> Value {
     match (&answer.called[..], answer.legacy) {
         ([], _) => json!({"role": "assistant", "content": answer.text, "refusal": null}),
-        ([called, ..], true) => json!({"role": "assistant", "content": null, "function_call": function(called)}),
+        ([called, ..], true) => {
+            json!({"role": "assistant", "content": null, "function_call": function(called)})
+        }
         (called, false) => {
             let calls: Vec<Value> = called
                 .iter()
@@ -68,8 +72,12 @@ pub(super) fn events(endpoint: Endpoint, model: &str, request: &Value, answers: 
     for (index, answer) in answers.iter().enumerate() {
         let mut push = |piece: Value, finish: Value| {
             let choice = match endpoint {
-                Endpoint::Chat => json!({"index": index, "delta": piece, "logprobs": null, "finish_reason": finish}),
-                Endpoint::Text => json!({"index": index, "text": piece, "logprobs": null, "finish_reason": finish}),
+                Endpoint::Chat => {
+                    json!({"index": index, "delta": piece, "logprobs": null, "finish_reason": finish})
+                }
+                Endpoint::Text => {
+                    json!({"index": index, "text": piece, "logprobs": null, "finish_reason": finish})
+                }
             };
             events.push(chunk(json!([choice]), None));
         };
@@ -97,7 +105,10 @@ fn call_deltas(at: usize, called: &Called, legacy: bool) -> Vec<Value> {
     let begin = json!({"name": called.name, "arguments": ""});
     let fragments = pieces(&called.arguments).map(|piece| json!({"arguments": piece}));
     if legacy {
-        return std::iter::once(begin).chain(fragments).map(|function| json!({"function_call": function})).collect();
+        return std::iter::once(begin)
+            .chain(fragments)
+            .map(|function| json!({"function_call": function}))
+            .collect();
     }
     let first = json!({"index": at, "id": called.id, "type": "function", "function": begin});
     let later = fragments.map(|function| json!({"index": at, "function": function}));

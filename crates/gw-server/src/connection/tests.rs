@@ -41,7 +41,9 @@ impl Server {
                 if path == "/refuse" {
                     activity.leave_unread();
                     *response.status_mut() = http::StatusCode::PAYLOAD_TOO_LARGE;
-                    response.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
+                    response
+                        .headers_mut()
+                        .insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
                 } else if path == "/big" {
                     *response.body_mut() = Full::new(Bytes::from(vec![b'x'; 64 << 20]));
                 } else {
@@ -127,7 +129,9 @@ async fn both_lengths_at_once_close_the_connection_after_one_answer() {
 
 #[tokio::test]
 async fn what_follows_a_refused_body_is_never_a_request() {
-    for framing in ["content-length: 1000000", "transfer-encoding: chunked", "content-length: 9\r\nexpect: 100-continue"] {
+    for framing in
+        ["content-length: 1000000", "transfer-encoding: chunked", "content-length: 9\r\nexpect: 100-continue"]
+    {
         let mut server = Server::with(QUICK).await;
         server.say(&format!("POST /refuse HTTP/1.1\r\nhost: x\r\n{framing}\r\n\r\n")).await;
         server.say("GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -184,10 +188,12 @@ async fn junk_and_oversized_heads_are_refused() {
 #[tokio::test]
 async fn http2_is_recognised_by_its_preface() {
     let server = Server::with(QUICK).await;
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), TokioIo::new(server.client))
-            .await
-            .unwrap();
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(
+        hyper_util::rt::TokioExecutor::new(),
+        TokioIo::new(server.client),
+    )
+    .await
+    .unwrap();
     let driver = tokio::spawn(connection);
     let request = Request::post("http://x/two").body(Full::new(Bytes::from_static(b"hello"))).unwrap();
     let response = sender.send_request(request).await.unwrap();

@@ -73,14 +73,16 @@ fn gzip_alone_is_an_encoding() {
 #[tokio::test]
 async fn one_frame_is_passed_on_without_a_copy() {
     let sent = Bytes::from(vec![b'x'; 1000]);
-    let (got, _) =
-        read(&HeaderMap::new(), Encoding::Identity, &mut Full::new(sent.clone()), &limits(1000)).await.unwrap();
+    let (got, _) = read(&HeaderMap::new(), Encoding::Identity, &mut Full::new(sent.clone()), &limits(1000))
+        .await
+        .unwrap();
     assert_eq!(got.as_ptr(), sent.as_ptr());
 }
 
 #[tokio::test]
 async fn frames_are_joined_and_counted() {
-    let pieces = vec![Bytes::from_static(b"ab"), Bytes::new(), Bytes::from_static(b"cd"), Bytes::from_static(b"e")];
+    let pieces =
+        vec![Bytes::from_static(b"ab"), Bytes::new(), Bytes::from_static(b"cd"), Bytes::from_static(b"e")];
     let headers = HeaderMap::new();
     let (got, _) = read(&headers, Encoding::Identity, &mut parts(pieces.clone()), &limits(5)).await.unwrap();
     assert_eq!(got, "abcde");
@@ -139,7 +141,11 @@ async fn gzip_is_decoded_within_the_limit_and_the_ratio() {
     assert_eq!(read_gzip(gzip(&text), 1 << 20).await.unwrap(), text);
     assert_eq!(read_gzip(gzip(&text), 199_999).await, Err(413));
     assert_eq!(read_gzip(gzip(&vec![0; 8 << 20]), 32 << 20).await, Err(400), "a bomb");
-    assert_eq!(read_gzip(gzip(&[b' '; 4000]), 1 << 20).await.unwrap().len(), 4000, "small and repetitive is fine");
+    assert_eq!(
+        read_gzip(gzip(&[b' '; 4000]), 1 << 20).await.unwrap().len(),
+        4000,
+        "small and repetitive is fine"
+    );
     assert_eq!(read_gzip(Bytes::from_static(b"{}"), 1 << 20).await, Err(400), "not gzip");
     let mut cut = gzip(&text).to_vec();
     cut.truncate(cut.len() / 2);

@@ -59,7 +59,11 @@ async fn every_answer_has_its_id_and_can_be_read_by_browsers() {
         ("HEAD /v1/models", &[KEY], 200),
         ("GET /v1/models/", &[KEY], 200),
         ("GET /v1/models", &[], 401),
-        ("OPTIONS /v1/chat/completions", &["access-control-request-headers: authorization,x-stainless-os"], 204),
+        (
+            "OPTIONS /v1/chat/completions",
+            &["access-control-request-headers: authorization,x-stainless-os"],
+            204,
+        ),
         ("OPTIONS /anything/at/all", &[], 204),
         ("OPTIONS *", &[], 204),
         ("GET /healthz", &[], 200),
@@ -76,16 +80,28 @@ async fn every_answer_has_its_id_and_can_be_read_by_browsers() {
         assert!(!ids.contains(&id), "twice");
         ids.push(id);
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{request}");
-        assert!(answer.header("access-control-expose-headers").is_some_and(|names| names.contains("x-request-id")));
+        assert!(
+            answer
+                .header("access-control-expose-headers")
+                .is_some_and(|names| names.contains("x-request-id"))
+        );
         assert!(answer.header("access-control-allow-credentials").is_none());
         assert!(answer.header("openai-processing-ms").is_some_and(|millis| millis.parse::<u64>().is_ok()));
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(answer.header("server"), None);
-        assert_eq!(answer.header("content-security-policy").is_some(), !request.contains(" /v1"), "{request}");
+        assert_eq!(
+            answer.header("content-security-policy").is_some(),
+            !request.contains(" /v1"),
+            "{request}"
+        );
         if request.starts_with("OPTIONS") {
             assert_eq!(answer.header("access-control-allow-methods"), Some("GET, POST, OPTIONS"));
             assert_eq!(answer.header("access-control-max-age"), Some("86400"));
-            assert!(answer.header("access-control-allow-headers").is_some_and(|names| names.contains("authorization")));
+            assert!(
+                answer
+                    .header("access-control-allow-headers")
+                    .is_some_and(|names| names.contains("authorization"))
+            );
         }
     }
 }
@@ -110,8 +126,16 @@ async fn a_keys_rate_is_told_and_kept() {
     assert_eq!(first.header("x-ratelimit-limit-requests"), Some("1"));
     assert_eq!(first.header("x-ratelimit-remaining-requests"), Some("0"));
     let second = gateway.ask(CHAT, &[RATED, "content-type: text/plain"], "{").await;
-    assert_eq!((second.status, second.code().as_str()), (429, "rate_limit_exceeded"), "before the media type");
-    assert!(second.header("retry-after").is_some_and(|seconds| (1..=61).contains(&seconds.parse::<u64>().unwrap())));
+    assert_eq!(
+        (second.status, second.code().as_str()),
+        (429, "rate_limit_exceeded"),
+        "before the media type"
+    );
+    assert!(
+        second
+            .header("retry-after")
+            .is_some_and(|seconds| (1..=61).contains(&seconds.parse::<u64>().unwrap()))
+    );
     assert!(second.header("x-ratelimit-reset-requests").is_some_and(|reset| reset.ends_with('s')));
     assert_eq!(gateway.ask("GET /v1/models", &[RATED], "").await.status, 200, "only generation is counted");
 }

@@ -80,8 +80,10 @@ impl Gateway {
             Some(address) => Some(TcpListener::bind(address).await.unwrap()),
             None => None,
         };
-        let addresses = (public.local_addr().unwrap(), admin.as_ref().map(|admin| admin.local_addr().unwrap()));
-        let edge = Edge::new(settings, engine, Arc::new(Lines(sender)), Box::new(|| Ok(())), registry).unwrap();
+        let addresses =
+            (public.local_addr().unwrap(), admin.as_ref().map(|admin| admin.local_addr().unwrap()));
+        let edge =
+            Edge::new(settings, engine, Arc::new(Lines(sender)), Box::new(|| Ok(())), registry).unwrap();
         let shutdown = Shutdown::new();
         let serving = tokio::spawn(gw_server::serve(edge, Listeners { public, admin }, shutdown.clone()));
         Self { public: addresses.0, admin: addresses.1, shutdown, lines, serving }
@@ -160,7 +162,11 @@ impl Client {
                 if let Some(at) = self.heard.windows(4).position(|four| four == b"\r\n\r\n") {
                     break at + 4;
                 }
-                assert!(self.more().await > 0, "closed before an answer: {:?}", String::from_utf8_lossy(&self.heard));
+                assert!(
+                    self.more().await > 0,
+                    "closed before an answer: {:?}",
+                    String::from_utf8_lossy(&self.heard)
+                );
             };
             let head: Vec<u8> = self.heard.drain(..end).collect();
             let head = String::from_utf8(head).unwrap();

@@ -12,7 +12,8 @@ async fn a_refused_small_body_leaves_the_connection_usable() {
     let gateway = Gateway::start().await;
     let mut client = Client::connect(gateway.public).await;
     for _ in 0..3 {
-        let answer = client.ask(CHAT, &["content-type: application/json"], "GET /healthz HTTP/1.1\r\n\r\n").await;
+        let answer =
+            client.ask(CHAT, &["content-type: application/json"], "GET /healthz HTTP/1.1\r\n\r\n").await;
         assert_eq!((answer.status, answer.header("connection")), (401, None));
     }
     assert_eq!(client.ask("GET /healthz", &[], "").await.status, 200);
@@ -31,7 +32,8 @@ async fn a_body_that_was_not_read_closes_the_connection() {
         client.say(&format!("{HEAD}{framing}\r\n")).await;
         let answer = client.answer(false).await;
         assert_eq!((answer.status, answer.header("connection")), (status, Some("close")), "{framing}");
-        let _ = tokio::io::AsyncWriteExt::write_all(&mut client.stream, b"GET /healthz HTTP/1.1\r\n\r\n").await;
+        let _ =
+            tokio::io::AsyncWriteExt::write_all(&mut client.stream, b"GET /healthz HTTP/1.1\r\n\r\n").await;
         assert!(client.is_closed().await, "{framing}");
     }
 }
@@ -90,7 +92,10 @@ async fn every_request_is_one_line_without_secrets() {
     let line = gateway.line().await;
     assert_eq!(line["request_id"].as_str(), answer.header("x-request-id"));
     assert_eq!(line["client_request_id"], "mine-1");
-    assert_eq!((line["method"].as_str(), line["path"].as_str()), (Some("POST"), Some("/v1/chat/completions")));
+    assert_eq!(
+        (line["method"].as_str(), line["path"].as_str()),
+        (Some("POST"), Some("/v1/chat/completions"))
+    );
     assert_eq!((line["status"].as_u64(), line["code"].as_str()), (Some(400), Some("invalid_json")));
     assert_eq!(line["key"], "user");
     assert_eq!(line["bytes_out"].as_u64(), Some(answer.body.len() as u64));
@@ -121,7 +126,9 @@ async fn requests_and_connections_are_counted() {
     gateway.ask("GET /v1/models", &[KEY], "").await;
     gateway.ask("GET /v1/models", &[], "").await;
     let metrics = gateway.ask("GET /metrics", &[ADMIN], "").await;
-    assert!(metrics.header("content-type").is_some_and(|media| media.starts_with("application/openmetrics-text")));
+    assert!(
+        metrics.header("content-type").is_some_and(|media| media.starts_with("application/openmetrics-text"))
+    );
     for part in [
         "gateway_http_requests_total{route=\"/v1/models\",method=\"GET\",status=\"200\"} 1\n",
         "gateway_http_requests_total{route=\"/v1/models\",method=\"GET\",status=\"401\"} 1\n",

@@ -42,7 +42,11 @@ async fn a_drain_closes_what_is_idle_and_finishes_what_runs() {
     running.say("{}").await;
     let answer = running.answer(false).await;
     assert_eq!((answer.status, answer.header("connection")), (400, Some("close")));
-    timeout(Duration::from_secs(3), gateway.serving).await.expect("nothing is left to wait for").unwrap().unwrap();
+    timeout(Duration::from_secs(3), gateway.serving)
+        .await
+        .expect("nothing is left to wait for")
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use gw_testkit::sse::{chunks, text_of};
 use serde_json::{Value, json};
 
-use crate::harness::{World, assert_invalid, with, world};
+use crate::harness::{Setup, World, assert_invalid, with, world};
 
 const PATH: &str = "/v1/completions";
 
@@ -42,16 +42,38 @@ async fn several_prompts_and_choices_are_in_prompt_order() {
 }
 
 #[tokio::test]
-async fn token_prompts_and_suffixes_go_to_providers_that_take_them() {
+async fn prompts_of_every_kind_and_suffixes_go_up_as_they_came() {
     let world = world().await;
-    for prompt in [json!([1, 2, 3]), json!([[1, 2], [3]]), json!("text"), json!(["text"]), json!("")] {
+    for prompt in [json!("text"), json!(["text"]), json!(["one", "two"]), json!("")] {
         ok(&world, &text(json!({ "prompt": prompt, "suffix": "the end", "echo": false, "logprobs": 2 }))).await;
         let sent = world.upstream.last().json();
         assert_eq!(sent["prompt"], prompt);
         assert_eq!(sent["suffix"], "the end");
     }
-    let answer = world.client.post_json(PATH, &json!({ "model": "demo/chat", "prompt": [1, 2] })).await;
-    assert_invalid("tokens for demo", &answer, "unsupported_value");
+}
+
+#[tokio::test]
+async fn token_prompts_go_only_to_providers_that_share_openais_tokens() {
+    let extra = r#"
+[[providers]]
+name = "openai"
+api = "openai"
+base_url = "ACME_URL"
+api_key = "sk-x"
+
+[[models]]
+id = "openai/test-model"
+category = ["chat"]
+"#;
+    let world = Setup { extra: extra.to_owned(), ..Setup::default() }.start().await;
+    for prompt in [json!([1, 2, 3]), json!([[1, 2], [3]])] {
+        ok(&world, &json!({ "model": "openai/test-model", "prompt": prompt })).await;
+        assert_eq!(world.upstream.last().json()["prompt"], prompt);
+    }
+    for model in ["acme/fast", "demo/chat"] {
+        let answer = world.client.post_json(PATH, &json!({ "model": model, "prompt": [1, 2] })).await;
+        assert_invalid(model, &answer, "unsupported_value");
+    }
 }
 
 #[tokio::test]

@@ -105,7 +105,7 @@ async fn wrong_vectors_are_an_invalid_upstream_response() {
 }
 
 #[tokio::test]
-async fn mixed_inputs_are_refused_and_token_inputs_pass() {
+async fn mixed_inputs_are_refused_and_foreign_members_ignored() {
     let world = world().await;
     for input in [json!(["a", 1]), json!([null]), json!([[]]), json!([[1], "a"])] {
         let answer = world.client.post_json(PATH, &embed(json!({ "input": input }))).await;
@@ -115,6 +115,16 @@ async fn mixed_inputs_are_refused_and_token_inputs_pass() {
     // Routing and cache mean nothing here and are ignored.
     ok(&world, &embed(json!({ "routing": { "strategy": "cheapest" }, "cache": { "enabled": true }, "user": "u" }))).await;
     assert!(world.upstream.last().json().get("routing").is_none());
+}
+
+#[tokio::test]
+async fn token_inputs_for_models_with_other_tokens_name_the_way_out() {
+    let world = world().await;
+    for input in [json!([1, 2, 3]), json!([[1, 2], [3]])] {
+        let answer = world.client.post_json(PATH, &embed(json!({ "input": input }))).await;
+        crate::harness::assert_invalid("tokens", &answer, "unsupported_value");
+        assert!(answer.message().contains("check_embedding_ctx_length"), "{}", answer.message());
+    }
 }
 
 #[tokio::test]

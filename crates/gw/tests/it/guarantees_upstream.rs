@@ -9,7 +9,7 @@ use gw_testkit::upstream::{Step, chat_body, chat_transcript, sse_data};
 use gw_testkit::{Answer, Signal};
 use serde_json::{Value, json};
 
-use crate::harness::{Setup, World, assert_error, chat, chat_with, world};
+use crate::harness::{Setup, World, assert_error, chat, chat_with};
 use crate::stream::assert_broken_off;
 
 const CHAT: &str = "/v1/chat/completions";

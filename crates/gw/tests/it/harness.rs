@@ -57,7 +57,8 @@ impl Setup {
     pub(crate) async fn start(self) -> World {
         let (upstream, second) = (FakeUpstream::start().await, FakeUpstream::start().await);
         let acme_url = self.acme_url.clone().unwrap_or_else(|| upstream.base_url());
-        let config = self.config(&acme_url, &second.base_url());
+        // A provider in `extra` can use the same scripted upstream.
+        let config = self.config(&acme_url, &second.base_url()).replace("ACME_URL", &acme_url);
         let gateway = serve(&config).await;
         let client = gateway.client().with_key(KEY);
         World { upstream, second, gateway, client }

@@ -37,7 +37,13 @@ impl Calls {
     }
 
     /// `position` is given when a chunk has several pieces: it tells apart what has neither number nor id nor name.
-    fn piece(&mut self, choice: u32, piece: Call<'_>, position: Option<usize>, sink: &mut dyn FnMut(Event<'_>)) {
+    fn piece(
+        &mut self,
+        choice: u32,
+        piece: Call<'_>,
+        position: Option<usize>,
+        sink: &mut dyn FnMut(Event<'_>),
+    ) {
         let index = piece.index.and_then(|index| index.0);
         let id = piece.id.unwrap_or_default().0;
         let called = piece.function.or(piece.custom).unwrap_or_default();
@@ -62,7 +68,14 @@ impl Calls {
     }
 
     /// The call that a piece continues; None when it begins one.
-    fn find(&self, choice: u32, index: Option<u32>, id: &str, named: bool, position: Option<usize>) -> Option<usize> {
+    fn find(
+        &self,
+        choice: u32,
+        index: Option<u32>,
+        id: &str,
+        named: bool,
+        position: Option<usize>,
+    ) -> Option<usize> {
         let mine = || self.known.iter().enumerate().filter(|(_, known)| known.choice == choice);
         if index.is_some() {
             let (handle, known) = mine().rev().find(|(_, known)| known.index == index)?;
@@ -71,7 +84,9 @@ impl Calls {
             if !other {
                 return Some(handle);
             }
-            return mine().find(|(_, known)| known.index == index && known.id == id).map(|(handle, _)| handle);
+            return mine()
+                .find(|(_, known)| known.index == index && known.id == id)
+                .map(|(handle, _)| handle);
         }
         if !id.is_empty() {
             let same = mine().find(|(_, known)| known.id == id);

@@ -74,7 +74,8 @@ fn length(vector: &Vector<'_>) -> usize {
 fn vector(raw: &RawValue) -> Result<Vector<'_>, Failure> {
     let text = raw.get();
     if let Some(base64) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
-        let bytes = STANDARD.decode(base64).map_err(|_| invalid("an embedding is a string but not base64"))?;
+        let bytes =
+            STANDARD.decode(base64).map_err(|_| invalid("an embedding is a string but not base64"))?;
         let (floats, rest) = bytes.as_chunks::<4>();
         let floats: Vec<f32> = floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         if floats.is_empty() || !rest.is_empty() || floats.iter().any(|float| !float.is_finite()) {
@@ -133,14 +134,19 @@ mod tests {
             .collect();
         assert_eq!(texts, [("[1,2]", 2), ("[ 0.25, -1e-7 ]", 2)]);
         assert_eq!(reply.model.as_deref(), Some("m"));
-        assert_eq!(reply.usage.map(|usage| (usage.prompt, usage.completion, usage.estimated)), Some((4, 0, false)));
+        assert_eq!(
+            reply.usage.map(|usage| (usage.prompt, usage.completion, usage.estimated)),
+            Some((4, 0, false))
+        );
     }
 
     #[test]
     fn positions_stand_in_for_missing_indices_and_base64_is_read() {
         let body = r#"{"data":[{"embedding":"AACAPwAAAEA="},{"embedding":"AAAAAAAAgL8="}]}"#;
         let reply = decode(body.as_bytes(), 2).unwrap();
-        assert!(matches!(&reply.vectors[..], [Vector::Floats(a), Vector::Floats(b)] if a == &[1.0, 2.0] && b == &[0.0, -1.0]));
+        assert!(
+            matches!(&reply.vectors[..], [Vector::Floats(a), Vector::Floats(b)] if a == &[1.0, 2.0] && b == &[0.0, -1.0])
+        );
     }
 
     #[test]

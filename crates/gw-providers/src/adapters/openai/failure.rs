@@ -38,7 +38,8 @@ pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure
 /// not say what it is.
 pub(super) fn reported(error: &Value, otherwise: FailureKind) -> Failure {
     let said = Said::read(error);
-    let status = said.code.as_deref().and_then(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
+    let status =
+        said.code.as_deref().and_then(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
     let kind = match status {
         Some(status) => by_status(status, &said),
         None => by_words(&said).or_else(|| by_class(&said)).unwrap_or(otherwise),
@@ -48,7 +49,8 @@ pub(super) fn reported(error: &Value, otherwise: FailureKind) -> Failure {
 
 /// A 2xx that cannot be understood.
 pub(super) fn invalid(detail: impl std::fmt::Display) -> Failure {
-    Failure::new(FailureKind::InvalidResponse, "The upstream provider's answer cannot be understood.").with_detail(detail)
+    Failure::new(FailureKind::InvalidResponse, "The upstream provider's answer cannot be understood.")
+        .with_detail(detail)
 }
 
 /// JSON that does not parse or has other types. Only the place is told: serde's words would quote the answer.
@@ -79,7 +81,8 @@ impl Said {
     fn into_failure(self, kind: FailureKind, status: Option<u16>) -> Failure {
         let own = own_words(kind, status);
         let upstream = self.message.as_deref().map(redact).filter(|words| !words.is_empty());
-        let shown = matches!(kind, FailureKind::BadRequest | FailureKind::ContextLength | FailureKind::ContentFilter);
+        let shown =
+            matches!(kind, FailureKind::BadRequest | FailureKind::ContextLength | FailureKind::ContentFilter);
         let mut failure = Failure::new(kind, own);
         match upstream {
             Some(words) if shown => failure.message = words,
@@ -121,7 +124,8 @@ fn words(value: &Value) -> Option<String> {
 }
 
 fn is_plain(code: &str) -> bool {
-    code.len() <= 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+    code.len() <= 64
+        && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
 fn by_status(status: u16, said: &Said) -> FailureKind {
@@ -129,7 +133,9 @@ fn by_status(status: u16, said: &Said) -> FailureKind {
         400 | 413 | 422 => by_words(said).unwrap_or(FailureKind::BadRequest),
         // A prompt that a filter refuses, or a model that the key may not use, is no fault of the key.
         401 | 403 => match by_words(said) {
-            Some(kind @ (FailureKind::ContentFilter | FailureKind::ModelMissing | FailureKind::Billing)) => kind,
+            Some(kind @ (FailureKind::ContentFilter | FailureKind::ModelMissing | FailureKind::Billing)) => {
+                kind
+            }
             _ => FailureKind::Auth,
         },
         402 => FailureKind::Billing,
@@ -165,7 +171,12 @@ fn by_words(said: &Said) -> Option<FailureKind> {
         "maximum prompt length",
         "input token count",
     ];
-    let filter = ["content_filter", "content_policy_violation", "responsibleaipolicyviolation", "data_inspection_failed"];
+    let filter = [
+        "content_filter",
+        "content_policy_violation",
+        "responsibleaipolicyviolation",
+        "data_inspection_failed",
+    ];
     let quota = [
         "insufficient_quota",
         "billing_hard_limit_reached",

@@ -246,7 +246,8 @@ mod tests {
 
     #[test]
     fn content_may_be_parts() {
-        let content = |json: &str| serde_json::from_str::<Content<'_>>(json).map(|content| content.0.into_owned());
+        let content =
+            |json: &str| serde_json::from_str::<Content<'_>>(json).map(|content| content.0.into_owned());
         assert_eq!(content(r#""a""#).unwrap(), "a");
         assert_eq!(content("[]").unwrap(), "");
         let parts = r#"[{"type":"text","text":"a"},{"type":"thinking","text":"no"},{"text":"b"},"c",{"type":"text"}]"#;
@@ -260,7 +261,9 @@ mod tests {
         assert_eq!(loose(r#""a\"b""#), "a\"b");
         assert_eq!(loose(r#"{"a": 1}"#), r#"{"a": 1}"#);
         assert_eq!(loose("17"), "17");
-        for (json, number) in [("3", Some(3)), ("-1", None), ("\"4\"", Some(4)), ("1.5", None), ("99999999999", None)] {
+        for (json, number) in
+            [("3", Some(3)), ("-1", None), ("\"4\"", Some(4)), ("1.5", None), ("99999999999", None)]
+        {
             assert_eq!(serde_json::from_str::<Number>(json).unwrap().0, number, "{json}");
         }
     }

@@ -11,7 +11,8 @@ pub(super) fn without_bare_words(text: &str) -> Option<String> {
     while let Some(at) = rest.find(['"', '\\', 'N', 'I', '-']) {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
-        let bare = ["NaN", "Infinity", "-Infinity"].iter().find(|word| !in_string && from.starts_with(**word));
+        let bare =
+            ["NaN", "Infinity", "-Infinity"].iter().find(|word| !in_string && from.starts_with(**word));
         let width = match (bare, from.as_bytes().first()) {
             (Some(word), _) => {
                 out.push_str("null");

@@ -37,7 +37,7 @@ members! {
 members! {
     /// A message or a piece of one.
     Message<'de> + extras {
-        #[expect(dead_code, reason = "named so that it is no extra; it is always the assistant")]
+        // Never read: named so that it is no extra.
         role: IgnoredAny = "role",
         content: Content<'de> = "content",
         reasoning_content: Loose<'de> = "reasoning_content",

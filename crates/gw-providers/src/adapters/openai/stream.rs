@@ -126,7 +126,9 @@ impl State {
             match envelope {
                 Ok(envelope) if !self.over => self.envelope(envelope, text, sink),
                 Ok(_) => return,
-                Err(_) if last => return self.fail(broken("The upstream's stream ended in the middle of an event."), sink),
+                Err(_) if last => {
+                    return self.fail(broken("The upstream's stream ended in the middle of an event."), sink);
+                }
                 Err(fault) => return self.fail(not_json(&fault), sink),
             }
         }
@@ -176,7 +178,10 @@ impl State {
         if model.is_some() || fingerprint.is_some() {
             self.model_known |= model.is_some();
             self.fingerprint_known |= fingerprint.is_some();
-            sink(Event::Start { model: model.map(|text| text.0), fingerprint: fingerprint.map(|text| text.0) });
+            sink(Event::Start {
+                model: model.map(|text| text.0),
+                fingerprint: fingerprint.map(|text| text.0),
+            });
         }
     }
 
@@ -197,7 +202,9 @@ impl State {
         self.message(index, message, sink);
         match ended {
             None => {}
-            Some(Ended::Failed) => self.fail(broken("The upstream provider gave up its answer with an error."), sink),
+            Some(Ended::Failed) => {
+                self.fail(broken("The upstream provider gave up its answer with an error."), sink)
+            }
             Some(Ended::Known(reason)) => sink(Event::Finish { choice: index, reason }),
             Some(Ended::Unknown) => {
                 let reason = if self.calls.any(index) { Finish::ToolCalls } else { Finish::Stop };
@@ -229,7 +236,8 @@ impl State {
 
 fn not_json(fault: &serde_json::Error) -> Failure {
     let mut failure = invalid_json(fault);
-    "The upstream provider sent an event that is not JSON of the expected kind.".clone_into(&mut failure.message);
+    "The upstream provider sent an event that is not JSON of the expected kind."
+        .clone_into(&mut failure.message);
     failure
 }
 

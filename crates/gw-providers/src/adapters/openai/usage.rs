@@ -16,7 +16,8 @@ pub(super) fn read(raw: &RawValue) -> Option<Usage> {
     let prompt = first(&["/prompt_tokens", "/input_tokens"]);
     let completion = first(&["/completion_tokens", "/output_tokens"]);
     let total = first(&["/total_tokens"]);
-    let cached = first(&["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cached_tokens"]);
+    let cached =
+        first(&["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cached_tokens"]);
     let cache_write = first(&["/prompt_tokens_details/cache_write_tokens", "/cache_creation_input_tokens"]);
     let reasoning = first(&["/completion_tokens_details/reasoning_tokens", "/reasoning_tokens"]);
     let (prompt, mut completion) = match (prompt, completion, total) {
@@ -32,9 +33,11 @@ pub(super) fn read(raw: &RawValue) -> Option<Usage> {
         }
     };
     // Some count reasoning beside the completion; their total then gives it away.
-    let apart = reasoning.filter(|reasoning| *reasoning > 0 && total == Some(prompt + completion + reasoning));
+    let apart =
+        reasoning.filter(|reasoning| *reasoning > 0 && total == Some(prompt + completion + reasoning));
     completion += apart.unwrap_or(0);
-    odd |= cached.unwrap_or(0).saturating_add(cache_write.unwrap_or(0)) > prompt || reasoning > Some(completion);
+    odd |=
+        cached.unwrap_or(0).saturating_add(cache_write.unwrap_or(0)) > prompt || reasoning > Some(completion);
     let cached = cached.map(|cached| cached.min(prompt));
     Some(Usage {
         prompt,
@@ -123,10 +126,16 @@ mod tests {
             ("\"-3\"", 0),
             ("7.5", 7),
         ] {
-            assert_eq!(counts(&format!(r#"{{"prompt_tokens":{number},"completion_tokens":2}}"#)), (read, 2, true));
+            assert_eq!(
+                counts(&format!(r#"{{"prompt_tokens":{number},"completion_tokens":2}}"#)),
+                (read, 2, true)
+            );
         }
         for number in ["\"NaN\"", "true", "[]", "{}", "\"x\""] {
-            assert_eq!(counts(&format!(r#"{{"prompt_tokens":{number},"completion_tokens":2}}"#)), (0, 2, true));
+            assert_eq!(
+                counts(&format!(r#"{{"prompt_tokens":{number},"completion_tokens":2}}"#)),
+                (0, 2, true)
+            );
         }
         assert_eq!(counts(r#"{"completion_tokens":2}"#), (0, 2, true));
         assert_eq!(counts(r#"{"prompt_tokens":1,"prompt_tokens":3,"completion_tokens":2}"#), (3, 2, false));
@@ -134,7 +143,9 @@ mod tests {
 
     #[test]
     fn u24_parts_never_exceed_their_whole() {
-        let usage = read(r#"{"prompt_tokens":3,"completion_tokens":2,"cached_tokens":50,"reasoning_tokens":9}"#).unwrap();
+        let usage =
+            read(r#"{"prompt_tokens":3,"completion_tokens":2,"cached_tokens":50,"reasoning_tokens":9}"#)
+                .unwrap();
         assert_eq!((usage.cached, usage.reasoning, usage.estimated), (Some(3), Some(2), true));
         for nothing in ["{}", "[]", "null", "5", "{\"prompt_tokens\":null}", "{\"prompt_tokens\":1e999}"] {
             assert_eq!(read(nothing), None, "{nothing}");

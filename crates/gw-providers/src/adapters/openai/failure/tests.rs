@@ -12,13 +12,40 @@ fn kind(status: u16, body: &str) -> FailureKind {
 #[test]
 fn every_status_has_its_kind() {
     for (status, expected) in [
-        (100, InvalidResponse), (101, InvalidResponse), (103, InvalidResponse), (204, InvalidResponse),
-        (206, InvalidResponse), (301, InvalidResponse), (304, InvalidResponse), (307, InvalidResponse),
-        (400, BadRequest), (401, Auth), (402, Billing), (403, Auth), (404, ModelMissing), (405, ModelMissing),
-        (408, Server), (409, Server), (410, ModelMissing), (413, BadRequest), (415, BadRequest), (422, BadRequest),
-        (424, Server), (429, RateLimited), (498, Overloaded), (499, BadRequest), (500, Server), (502, Server),
-        (503, Overloaded), (504, Timeout), (520, Server), (524, Timeout), (529, Overloaded), (599, Server),
-        (600, InvalidResponse), (999, InvalidResponse),
+        (100, InvalidResponse),
+        (101, InvalidResponse),
+        (103, InvalidResponse),
+        (204, InvalidResponse),
+        (206, InvalidResponse),
+        (301, InvalidResponse),
+        (304, InvalidResponse),
+        (307, InvalidResponse),
+        (400, BadRequest),
+        (401, Auth),
+        (402, Billing),
+        (403, Auth),
+        (404, ModelMissing),
+        (405, ModelMissing),
+        (408, Server),
+        (409, Server),
+        (410, ModelMissing),
+        (413, BadRequest),
+        (415, BadRequest),
+        (422, BadRequest),
+        (424, Server),
+        (429, RateLimited),
+        (498, Overloaded),
+        (499, BadRequest),
+        (500, Server),
+        (502, Server),
+        (503, Overloaded),
+        (504, Timeout),
+        (520, Server),
+        (524, Timeout),
+        (529, Overloaded),
+        (599, Server),
+        (600, InvalidResponse),
+        (999, InvalidResponse),
     ] {
         for body in ["", "<html>", "{}", "[]", "null", "{\"error\":{\"message\":\"x\"}}"] {
             assert_eq!(kind(status, body), expected, "{status} {body}");
@@ -30,15 +57,39 @@ fn every_status_has_its_kind() {
 fn words_make_the_kind_exact() {
     for (status, body, expected) in [
         (400, r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#, ContextLength),
-        (400, r#"{"error":{"message":"This model's maximum context length is 8192 tokens."}}"#, ContextLength),
-        (400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}"#, ContextLength),
-        (400, r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#, ContextLength),
+        (
+            400,
+            r#"{"error":{"message":"This model's maximum context length is 8192 tokens."}}"#,
+            ContextLength,
+        ),
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}"#,
+            ContextLength,
+        ),
+        (
+            400,
+            r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#,
+            ContextLength,
+        ),
         (413, r#"{"object":"error","message":"maximum context length is 5","code":413}"#, ContextLength),
         (422, r#"{"detail":[{"msg":"input is too long"}]}"#, ContextLength),
-        (500, r#"{"error":{"message":"context window exceeded","code":"context_length_exceeded"}}"#, ContextLength),
+        (
+            500,
+            r#"{"error":{"message":"context window exceeded","code":"context_length_exceeded"}}"#,
+            ContextLength,
+        ),
         (400, r#"{"error":{"code":"content_filter","message":"x"}}"#, ContentFilter),
-        (403, r#"{"error":{"code":403,"message":"Your chosen model requires moderation and your input was flagged"}}"#, ContentFilter),
-        (400, r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]"#, Auth),
+        (
+            403,
+            r#"{"error":{"code":403,"message":"Your chosen model requires moderation and your input was flagged"}}"#,
+            ContentFilter,
+        ),
+        (
+            400,
+            r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]"#,
+            Auth,
+        ),
         (400, r#"{"code":"Client error","error":"Incorrect API key provided: xa***Zz"}"#, Auth),
         (429, r#"{"error":{"code":"insufficient_quota","message":"x"}}"#, Billing),
         (429, r#"{"error":{"type":"exceeded_current_quota_error","message":"x"}}"#, Billing),
@@ -53,7 +104,8 @@ fn words_make_the_kind_exact() {
 
 #[test]
 fn only_faults_of_the_request_are_quoted_and_redacted() {
-    let body = r#"{"error":{"message":"Bad key sk-live-0123456789abcdef in https://x.y/z","type":"t","code":17}}"#;
+    let body =
+        r#"{"error":{"message":"Bad key sk-live-0123456789abcdef in https://x.y/z","type":"t","code":17}}"#;
     let bad = super::classify(400, &HeaderMap::new(), body.as_bytes());
     assert_eq!((bad.message.as_str(), bad.code.as_deref()), ("Bad key [redacted] in [address]", Some("17")));
     for status in [401, 402, 404, 429, 500, 503] {

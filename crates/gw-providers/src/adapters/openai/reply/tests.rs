@@ -17,9 +17,24 @@ fn a_full_reply_is_read_with_all_its_parts() {
 #[test]
 fn u10_what_is_no_answer_is_an_invalid_response() {
     for body in [
-        "", " ", "<html></html>", "null", "[]", "{}", "5", "\"x\"", "1e999", "{\"choices\":null}", "{\"choices\":{}}",
-        "{\"choices\":[5]}", "{\"choices\":[{\"message\":5}]}", "{\"choices\":[{\"message\":{\"content\":1e999}}]}",
-        "{\"choices\":[{\"message\":{\"content\":{}}}]}", "{\"choices\":[]", "{\"choices\":[]}{}", "{\"choices\":[1e999]}",
+        "",
+        " ",
+        "<html></html>",
+        "null",
+        "[]",
+        "{}",
+        "5",
+        "\"x\"",
+        "1e999",
+        "{\"choices\":null}",
+        "{\"choices\":{}}",
+        "{\"choices\":[5]}",
+        "{\"choices\":[{\"message\":5}]}",
+        "{\"choices\":[{\"message\":{\"content\":1e999}}]}",
+        "{\"choices\":[{\"message\":{\"content\":{}}}]}",
+        "{\"choices\":[]",
+        "{\"choices\":[]}{}",
+        "{\"choices\":[1e999]}",
     ] {
         assert_eq!(chat(body.as_bytes()).unwrap_err().kind, FailureKind::InvalidResponse, "{body}");
         assert_eq!(completion(body.as_bytes()).unwrap_err().kind, FailureKind::InvalidResponse, "{body}");
@@ -60,9 +75,11 @@ fn empty_choices_and_sparse_choices_are_answers() {
 
 #[test]
 fn u24_odd_usage_never_costs_the_answer() {
-    for odd in ["-1", "NaN", "Infinity", "9223372036854775808", "\"7\"", "null", "[]", "1e999", "{\"a\":NaN}"] {
+    for odd in ["-1", "NaN", "Infinity", "9223372036854775808", "\"7\"", "null", "[]", "1e999", "{\"a\":NaN}"]
+    {
         for usage in [odd.to_owned(), format!("{{\"prompt_tokens\":{odd},\"completion_tokens\":1}}")] {
-            let body = format!(r#"{{"choices":[{{"message":{{"content":"a"}}}}],"usage":{usage},"usage":{usage}}}"#);
+            let body =
+                format!(r#"{{"choices":[{{"message":{{"content":"a"}}}}],"usage":{usage},"usage":{usage}}}"#);
             let reply = chat(body.as_bytes()).unwrap();
             assert!(reply.usage.is_none_or(|usage| usage.estimated && usage.prompt <= 1 << 32), "{usage}");
             assert_eq!(content(&body), "a");
@@ -72,7 +89,10 @@ fn u24_odd_usage_never_costs_the_answer() {
 
 #[test]
 fn u25_odd_characters_are_kept_or_replaced() {
-    assert_eq!(content(r#"{"id":"\ud800","choices":[{"message":{"content":"\u0000\n\u2028\udfff"}}]}"#), "\0\n\u{2028}\u{fffd}");
+    assert_eq!(
+        content(r#"{"id":"\ud800","choices":[{"message":{"content":"\u0000\n\u2028\udfff"}}]}"#),
+        "\0\n\u{2028}\u{fffd}"
+    );
 }
 
 #[test]
@@ -81,7 +101,8 @@ fn text_completions_are_read() {
         {"text":"a","index":1,"logprobs":{"tokens":[]},"finish_reason":"length"},{"text":null,"index":0,"finish_reason":"stop"}],
         "usage":{"prompt_tokens":1,"completion_tokens":2}}"#;
     let reply = completion(body.as_bytes()).unwrap();
-    let seen: Vec<_> = reply.choices.iter().map(|choice| (choice.index, &*choice.text, choice.logprobs.is_some())).collect();
+    let seen: Vec<_> =
+        reply.choices.iter().map(|choice| (choice.index, &*choice.text, choice.logprobs.is_some())).collect();
     assert_eq!(seen, [(1, "a", true), (0, "", false)]);
     assert_eq!(reply.model.as_deref(), Some("m"));
 }

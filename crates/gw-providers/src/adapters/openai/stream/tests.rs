@@ -69,11 +69,26 @@ fn u08_a_stream_that_just_ends_has_no_end_event() {
 
 #[test]
 fn u10_a_body_that_is_no_event_stream_is_an_invalid_response() {
-    for body in ["", "<html>\n<body>no</body>\n", "null", "[]", "{}", "{\"a\":", "not json\n\n", ": only\n\n: comments\n\n"] {
+    for body in [
+        "",
+        "<html>\n<body>no</body>\n",
+        "null",
+        "[]",
+        "{}",
+        "{\"a\":",
+        "not json\n\n",
+        ": only\n\n: comments\n\n",
+    ] {
         assert_eq!(failures(body), (vec![FailureKind::InvalidResponse], 0), "{body}");
     }
-    for event in ["<html>", "1e999", "[1]", "\"x\"", "{\"choices\":5}", "{\"choices\":[{\"delta\":{\"content\":5}}]}"] {
-        assert_eq!(failures(&format!("data: {event}\n\n")), (vec![FailureKind::InvalidResponse], 0), "{event}");
+    for event in
+        ["<html>", "1e999", "[1]", "\"x\"", "{\"choices\":5}", "{\"choices\":[{\"delta\":{\"content\":5}}]}"]
+    {
+        assert_eq!(
+            failures(&format!("data: {event}\n\n")),
+            (vec![FailureKind::InvalidResponse], 0),
+            "{event}"
+        );
     }
     let latin1 = b"data: {\"choices\":[{\"delta\":{\"content\":\"\xe4\"}}]}\n\n";
     assert!(decode(latin1, 1000)[0].contains("InvalidResponse"));
@@ -83,7 +98,11 @@ fn u10_a_body_that_is_no_event_stream_is_an_invalid_response() {
 fn a_whole_document_instead_of_a_stream_is_taken() {
     let document = r#"{"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"all"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
     let events = whole(document).join("\n");
-    assert!(events.contains("Text { choice: 0, text: \"all\"") && events.contains("Finish") && events.ends_with("End"));
+    assert!(
+        events.contains("Text { choice: 0, text: \"all\"")
+            && events.contains("Finish")
+            && events.ends_with("End")
+    );
     assert_eq!(failures("{\"error\":{\"message\":\"x\",\"code\":503}}"), (vec![FailureKind::Overloaded], 0));
 }
 
@@ -91,14 +110,23 @@ fn a_whole_document_instead_of_a_stream_is_taken() {
 fn u15_an_error_as_first_event_is_the_only_event() {
     for (event, kind) in [
         (r#"{"error":{"message":"busy","type":"overloaded_error"}}"#, FailureKind::Overloaded),
-        (r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, FailureKind::Overloaded),
-        (r#"{"error":{"message":"slow down","code":429},"choices":[{"delta":{"content":"x"}}]}"#, FailureKind::RateLimited),
+        (
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            FailureKind::Overloaded,
+        ),
+        (
+            r#"{"error":{"message":"slow down","code":429},"choices":[{"delta":{"content":"x"}}]}"#,
+            FailureKind::RateLimited,
+        ),
         (r#"{"error":{"code":"insufficient_quota","message":"x"}}"#, FailureKind::Billing),
         (r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#, FailureKind::ContextLength),
         (r#"{"error":{"type":"invalid_request_error","message":"x"}}"#, FailureKind::BadRequest),
         (r#"{"error":"something"}"#, FailureKind::StreamBroken),
         (r#"{"error":{}}"#, FailureKind::StreamBroken),
-        (r#"{"object":"error","message":"boom","type":"InternalServerError","code":500}"#, FailureKind::Server),
+        (
+            r#"{"object":"error","message":"boom","type":"InternalServerError","code":500}"#,
+            FailureKind::Server,
+        ),
         (r#"{"choices":[{"delta":{},"finish_reason":"error"}]}"#, FailureKind::StreamBroken),
     ] {
         let stream = format!("data: {event}\n\ndata: {{\"choices\":[]}}\n\ndata: [DONE]\n\n");
@@ -111,7 +139,8 @@ fn u15_an_error_as_first_event_is_the_only_event() {
 
 #[test]
 fn an_event_cut_off_by_the_end_is_a_broken_stream() {
-    let cut = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"choices\":[{\"ind";
+    let cut =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"choices\":[{\"ind";
     assert_eq!(failures(cut), (vec![FailureKind::StreamBroken], 1));
 }
 
@@ -144,7 +173,10 @@ fn u25_and_c16_odd_characters_stay_inside_their_event() {
     let stream = r#"data: {"id":"a\u0000\n","model":"m\u2028\ud800","choices":[{"delta":{"content":"\n\ndata: [DONE]\n\n\u0000\u2028"}}]}"#;
     let expected = [
         format!("{:?}", Event::Start { model: Some("m\u{2028}\u{fffd}".into()), fingerprint: None }),
-        format!("{:?}", Event::Text { choice: 0, text: "\n\ndata: [DONE]\n\n\0\u{2028}".into(), logprobs: None }),
+        format!(
+            "{:?}",
+            Event::Text { choice: 0, text: "\n\ndata: [DONE]\n\n\0\u{2028}".into(), logprobs: None }
+        ),
     ];
     assert_eq!(whole(stream), expected);
 }

@@ -1,0 +1,81 @@
+//! Requests as they leave, and the model list as it comes.
+
+use bytes::Bytes;
+use gw_wire::request::chat::parse_chat;
+use gw_wire::request::completion::parse_completion;
+use gw_wire::request::embeddings::parse_embeddings;
+use serde_json::{Value, json};
+
+use super::OpenAi;
+use crate::adapter::{Adapter, HttpCall, Target};
+use crate::presets;
+
+fn provider(name: &str) -> OpenAi {
+    OpenAi::new(presets::find(name).unwrap().quirks)
+}
+
+fn target(upstream_model: &str) -> Target<'_> {
+    Target { upstream_model, id: "x/y", clamp_max_tokens: None }
+}
+
+fn bytes(value: &Value) -> Bytes {
+    Bytes::from(value.to_string())
+}
+
+fn body(call: &HttpCall) -> Value {
+    serde_json::from_slice(&call.body).unwrap()
+}
+
+#[test]
+fn a_chat_goes_to_its_path_with_the_upstreams_names() {
+    let request = json!({"model": "a/b", "messages": [{"role": "user", "content": "hi"}], "stream": true, "max_tokens": 5, "routing": {}});
+    let request = parse_chat(bytes(&request)).unwrap();
+    let call = provider("groq").chat(&request, &target("up")).unwrap();
+    assert_eq!((call.method.as_str(), call.path.as_str()), ("POST", "/chat/completions"));
+    assert_eq!(call.headers["accept"], "text/event-stream");
+    assert_eq!(call.headers["content-type"], "application/json");
+    let sent = body(&call);
+    assert_eq!(
+        (&sent["model"], &sent["max_tokens"], &sent["routing"]),
+        (&json!("up"), &json!(5), &Value::Null)
+    );
+    assert_eq!(sent["stream_options"]["include_usage"], json!(true));
+    let sent = body(&provider("openai").chat(&request, &target("gpt-5")).unwrap());
+    assert_eq!(sent["max_completion_tokens"], json!(5));
+    let sent = body(&provider("perplexity").chat(&request, &target("sonar")).unwrap());
+    assert_eq!(sent["stream_options"]["include_usage"], Value::Null);
+}
+
+#[test]
+fn completions_and_embeddings_have_their_own_paths() {
+    let request = parse_completion(bytes(&json!({"model": "a/b", "prompt": "hi"}))).unwrap();
+    let call = provider("openai").completion(&request, &target("up")).unwrap();
+    assert_eq!(
+        (call.path.as_str(), &call.headers["accept"]),
+        ("/completions", &"application/json".parse().unwrap())
+    );
+    let request = parse_embeddings(bytes(
+        &json!({"model": "a/b", "input": ["a", "b", "c"], "encoding_format": "base64"}),
+    ))
+    .unwrap();
+    let call = provider("openai").embeddings(&request, 1..3, &target("up")).unwrap();
+    assert_eq!(call.path, "/embeddings");
+    assert_eq!(body(&call), json!({"model": "up", "input": ["b", "c"], "encoding_format": "float"}));
+    let call = provider("voyage").embeddings(&request, 0..3, &target("up")).unwrap();
+    assert_eq!(body(&call), json!({"model": "up", "input": ["a", "b", "c"]}));
+}
+
+#[test]
+fn model_lists_are_read_in_every_shape() {
+    let read = |value: Value| provider("openai").decode_models(value.to_string().as_bytes());
+    let expected = ["a", "b"];
+    assert_eq!(
+        read(json!({"object": "list", "data": [{"id": "a"}, {"id": "b"}, {"id": "a"}, {"id": ""}, {}]}))
+            .unwrap(),
+        expected
+    );
+    assert_eq!(read(json!([{"id": "a"}, {"id": "b"}])).unwrap(), expected);
+    assert_eq!(read(json!({"models": [{"name": "a"}, "b"]})).unwrap(), expected);
+    assert!(read(json!({"data": 5})).is_err() && read(json!(null)).is_err());
+    assert_eq!(provider("openai").list_models().unwrap().path, "/models");
+}
