@@ -168,16 +168,20 @@ where
             }
         }
     };
-    if ended.is_ok() {
-        close(connection.into_parts().io.into_inner(), activity).await;
-    }
+    let junk = match &ended {
+        Ok(()) => false,
+        Err(error) if error.is_parse() => true,
+        // The socket failed, or one of its clocks ran out.
+        Err(_) => return,
+    };
+    close(connection.into_parts().io.into_inner(), junk || activity.is_unread()).await;
 }
 
 /// Says goodbye. A client that is still sending gets the time to read its answer: closing at once would reset the
 /// connection, and the answer could be lost with it.
-async fn close<T: AsyncRead + AsyncWrite + Unpin>(mut io: T, activity: &Activity) {
+async fn close<T: AsyncRead + AsyncWrite + Unpin>(mut io: T, is_unread: bool) {
     let goodbye = async {
-        if io.shutdown().await.is_err() || !activity.is_unread() {
+        if io.shutdown().await.is_err() || !is_unread {
             return;
         }
         let mut rest = AsyncReadExt::take(&mut io, LINGER_BYTES);

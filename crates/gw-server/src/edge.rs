@@ -32,6 +32,8 @@ enum Phase {
     Leaving = 1,
     /// Finishing what runs.
     Draining = 2,
+    /// Ending what is left.
+    Cut = 3,
 }
 
 /// What all connections and requests share.
@@ -92,10 +94,16 @@ impl Edge {
         self.phase.store(Phase::Leaving as u8, Ordering::Release);
     }
 
-    /// From now on generation requests are refused.
+    /// From now on new generation requests are refused; those that were accepted before are finished.
     pub(crate) fn drain(&self) {
         self.phase.store(Phase::Draining as u8, Ordering::Release);
+    }
+
+    /// The grace is over: live streams end with their error event, and nothing new reaches an upstream.
+    pub(crate) fn cut(&self) {
+        self.phase.store(Phase::Cut as u8, Ordering::Release);
         self.engine.start_draining();
+        self.engine.cut_streams();
     }
 
     /// Kept connections should not be kept any longer.
@@ -106,6 +114,11 @@ impl Edge {
     /// Generation requests are refused.
     pub(crate) fn is_draining(&self) -> bool {
         self.phase.load(Ordering::Acquire) >= Phase::Draining as u8
+    }
+
+    /// Whatever has not been answered is refused.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.phase.load(Ordering::Acquire) >= Phase::Cut as u8
     }
 
     /// Whether `/readyz` says yes, and why not.

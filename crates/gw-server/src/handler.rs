@@ -1,8 +1,10 @@
 //! The life of a request at the edge: the checks of CONTRACT 1.0 in their order, then the engine, then the headers.
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -84,7 +86,7 @@ where
     };
     let mut extra = HeaderMap::new();
     let answering = answer(&parts, &target, &mut body, &mut ticket, &mut extra);
-    let mut reply = match AssertUnwindSafe(answering).catch_unwind().await {
+    let mut reply = match AssertUnwindSafe(until_cut(&origin.edge, answering)).catch_unwind().await {
         Ok(Ok(reply)) => reply,
         Ok(Err(error)) => Answer::error(&error),
         Err(_) => {
@@ -106,6 +108,16 @@ where
         reply.headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     finish(reply, &parts, ticket)
+}
+
+/// At the end of a shutdown's grace the connection polls its request once more, and gets an answer instead of silence.
+async fn until_cut(edge: &Edge, answering: impl Future<Output = Result<Reply>>) -> Result<Reply> {
+    let mut answering = std::pin::pin!(answering);
+    std::future::poll_fn(|cx| match answering.as_mut().poll(cx) {
+        Poll::Pending if edge.is_cut() => Poll::Ready(Err(overloaded("The gateway is shutting down."))),
+        polled => polled,
+    })
+    .await
 }
 
 /// The headers of every response.

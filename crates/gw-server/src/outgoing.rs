@@ -162,10 +162,8 @@ mod tests {
     #[test]
     fn a_dropped_stream_is_never_complete() {
         let seen = Arc::new(Seen::default());
-        let stream = StreamBody::new(futures_util::stream::pending());
-        let content: Content<StreamBody<futures_util::stream::Pending<Result<Frame<Bytes>, Infallible>>>> =
-            Content::Stream(stream);
-        drop(Outgoing::new(content, Arc::clone(&seen)));
+        let stream = StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>());
+        drop(Outgoing::new(Content::Stream(stream), Arc::clone(&seen)));
         assert_eq!(seen.completed.load(Ordering::Acquire), 0);
     }
 }

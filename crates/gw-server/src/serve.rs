@@ -27,7 +27,9 @@ const UNSENT: u32 = 64 << 10;
 /// The pause after the system could not hand over a connection for want of descriptors or memory.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(75);
 /// Between the cut of the streams and the end of their connections.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const LAST_WORDS: Duration = Duration::from_millis(1500);
+/// What dropped connections take to be gone.
+const LAST_STEPS: Duration = Duration::from_millis(300);
 
 /// The bound sockets; the program binds them, so that it can say which port it got.
 #[derive(Debug)]
@@ -69,7 +71,7 @@ impl Shutdown {
 /// # Errors
 /// When a listener's options cannot be set.
 pub async fn serve(edge: Arc<Edge>, listeners: Listeners, shutdown: Shutdown) -> io::Result<()> {
-    let house = House::new(&edge, &shutdown);
+    let house = House::new(&edge);
     let public_door = if listeners.admin.is_some() { Door::Public } else { Door::Whole };
     let doors = [(Some(listeners.public), public_door), (listeners.admin, Door::Admin)];
     let acceptors = TaskTracker::new();
@@ -100,13 +102,15 @@ struct House {
     places: Arc<Semaphore>,
     /// No new connections; kept ones end after their request.
     closed: CancellationToken,
+    /// Whatever still runs says its last words.
+    cut: CancellationToken,
     /// Connections are dropped.
     dropped: CancellationToken,
     tracker: TaskTracker,
 }
 
 impl House {
-    fn new(edge: &Arc<Edge>, shutdown: &Shutdown) -> Self {
+    fn new(edge: &Arc<Edge>) -> Self {
         let settings = &edge.settings;
         let tracker = TaskTracker::new();
         let closed = CancellationToken::new();
@@ -120,7 +124,8 @@ impl House {
             places: Arc::new(Semaphore::new(settings.max_connections.clamp(1, Semaphore::MAX_PERMITS))),
             edge: Arc::clone(edge),
             closed,
-            dropped: shutdown.now.child_token(),
+            cut: CancellationToken::new(),
+            dropped: CancellationToken::new(),
             tracker,
         }
     }
@@ -132,12 +137,13 @@ impl House {
             finished = timeout(edge.settings.drain, self.tracker.wait()) => if finished.is_ok() { return },
             () = shutdown.now.cancelled() => {}
         }
-        edge.engine.cut_streams();
+        edge.cut();
+        self.cut.cancel();
         let open = self.tracker.len();
         tracing::warn!(open, "the grace of the shutdown is over: ending what is left");
         if timeout(LAST_WORDS, self.tracker.wait()).await.is_err() {
             self.dropped.cancel();
-            let _ = timeout(LAST_WORDS, self.tracker.wait()).await;
+            let _ = timeout(LAST_STEPS, self.tracker.wait()).await;
         }
     }
 
@@ -159,9 +165,15 @@ impl House {
             let service = service_fn(move |request| {
                 handler::respond(origin.clone(), request).map(Ok::<_, Infallible>).boxed()
             });
-            tokio::select! {
-                () = connection::run(socket, house.terms, activity, service) => {}
-                () = house.dropped.cancelled() => {}
+            let mut connection = std::pin::pin!(connection::run(socket, house.terms, activity, service));
+            let mut woken = false;
+            loop {
+                tokio::select! {
+                    () = &mut connection => return,
+                    () = house.dropped.cancelled() => return,
+                    // Only so that the handler is polled again and sees the cut.
+                    () = house.cut.cancelled(), if !woken => woken = true,
+                }
             }
         });
     }

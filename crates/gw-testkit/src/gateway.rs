@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::wait::eventually;
+use crate::wait::{DEADLINE, eventually};
 
 /// How to start the program.
 #[derive(Debug)]
@@ -66,10 +66,22 @@ impl Launch {
         command
     }
 
-    /// Runs it to its end (for `check`, `models`, …).
+    /// Runs it to its end (for `check`, `models`, …). One that does not end is killed after [`DEADLINE`].
     #[must_use]
     pub fn run(&self) -> Output {
-        self.command().output().expect("the program can be executed")
+        let mut command = self.command();
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be executed");
+        let pid = child.id().to_string();
+        let (ended, end) = std::sync::mpsc::channel::<()>();
+        let watch = std::thread::spawn(move || {
+            if end.recv_timeout(DEADLINE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                let _ = Command::new("kill").args(["-KILL", &pid]).status();
+            }
+        });
+        let output = child.wait_with_output().expect("its output can be read");
+        drop(ended);
+        let _ = watch.join();
+        output
     }
 
     /// Starts it and waits until it says where it listens.

@@ -54,8 +54,9 @@ impl FirstKeys {
         );
         let Some(model) = model else { return text };
         // A model's name comes from a file: quotes in it must not end the shell's or the JSON's.
-        let body = serde_json::json!({"model": model, "messages": [{"role": "user", "content": "Hello"}]});
-        let body = body.to_string().replace('\'', "'\\''");
+        let model = serde_json::Value::from(model).to_string().replace('\'', "'\\''");
+        let body =
+            format!("{{\"model\":{model},\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}");
         text += &format!(
             "\nTry it:\n\n  curl http://{address}/v1/chat/completions \\\n    \
              -H 'Authorization: Bearer {}' \\\n    -H 'Content-Type: application/json' \\\n    -d '{body}'\n\n",

@@ -55,7 +55,8 @@ enum What {
 /// # Errors
 /// Exit code 2 when the configuration or a name cannot be used.
 pub fn run(common: &Common, args: &ModelsArgs) -> Result<(), Stop> {
-    let setup = setup::load(common)?;
+    let mut setup = setup::load(common)?;
+    setup.demo_if_alone();
     let catalog = setup.catalog(args.all).map_err(|problems| Stop::Usage(problems.join("\n")))?;
     let (value, is_empty_hint) = answer(&catalog, args.what.as_ref()).map_err(Stop::Usage)?;
     if args.json {

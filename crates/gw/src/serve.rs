@@ -67,14 +67,8 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     let store = open_store(&setup).await?;
     let stored = store.keys().await.map_err(runtime)?;
     let configured = !setup.config.engine.keys.is_empty();
-    let open_to_others =
-        !addresses(&setup.config.server.listen).await?.iter().all(|at| at.ip().is_loopback());
-    if open_to_others && !configured && !first_start::any_usable(&stored, first_start::now()) {
-        return Err(Stop::Usage(format!(
-            "listening on {}, which others can reach, needs a key: add [[keys]] to the configuration, or start once on \
-             127.0.0.1 to get one",
-            setup.config.server.listen
-        )));
+    if !configured && !first_start::any_usable(&stored, first_start::now()) {
+        only_loopback(&setup).await?;
     }
     let listeners = bind(&setup).await?;
     let address = listeners.public.local_addr().map_err(runtime)?;
@@ -162,7 +156,22 @@ async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, Stop> {
     Ok(found.map_err(|error| Stop::Usage(format!("cannot listen on {listen}: {error}")))?.collect())
 }
 
+/// Without any key, whoever reaches the gateway could try to be the first to have one.
+async fn only_loopback(setup: &Setup) -> Result<(), Stop> {
+    let server = &setup.config.server;
+    for listen in std::iter::once(&server.listen).chain(&server.admin_listen) {
+        if !addresses(listen).await?.iter().all(|address| address.ip().is_loopback()) {
+            return Err(Stop::Usage(format!(
+                "listening on {listen}, which others can reach, needs a key: add [[keys]] to the configuration, or start \
+                 once on 127.0.0.1 to get one"
+            )));
+        }
+    }
+    Ok(())
+}
+
 async fn bind(setup: &Setup) -> Result<Listeners, Stop> {
+    /// tokio sets SO_REUSEADDR, so that a restart finds its port free.
     async fn one(listen: &str) -> Result<TcpListener, Stop> {
         let bound = TcpListener::bind(listen).await;
         bound.map_err(|error| Stop::Runtime(format!("cannot listen on {listen}: {error}")))

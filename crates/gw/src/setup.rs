@@ -64,7 +64,7 @@ fn complete(loaded: Loaded) -> Setup {
         let (mut providers, notes) = automatic::providers(&places::variable);
         for provider in &mut providers {
             // Of these the shipped facts say nothing: without their own list they would be of no use.
-            provider.discover |= !known.iter().any(|name| *name == provider.name);
+            provider.discover |= !known.contains(&provider.name);
         }
         setup.config.providers = providers;
         setup.notes = notes;

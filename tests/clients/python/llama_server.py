@@ -13,8 +13,8 @@ def main() -> None:
     params = xllamacpp.CommonParams()
     path = folder / f"{kind}.gguf"
     params.model.path = str(models.tiny_llama(path) if kind == "tiny" else models.minilm(path))
-    params.n_ctx = 512
-    params.n_parallel = 1
+    params.n_ctx = 1024  # for both slots together
+    params.n_parallel = 2
     params.warmup = False
     params.cpuparams.n_threads = 1
     params.hostnames = ["127.0.0.1"]

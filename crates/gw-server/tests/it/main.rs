@@ -1,5 +1,10 @@
 //! The edge over real sockets: an engine with keys and without providers behind it.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests stop at the first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
 
 mod checks;
 mod harness;

@@ -51,7 +51,7 @@ async fn a_drain_closes_what_is_idle_and_finishes_what_runs() {
 
 #[tokio::test]
 async fn the_grace_has_an_end_and_a_second_signal_does_not_wait_for_it() {
-    for (drain, second, most) in [(1, false, 6), (600, true, 5)] {
+    for (drain, second, most) in [(1, false, 3), (600, true, 3)] {
         let gateway = Gateway::with(|settings| {
             settings.body_timeout = Duration::from_secs(600);
             settings.drain = Duration::from_secs(drain);
@@ -66,6 +66,8 @@ async fn the_grace_has_an_end_and_a_second_signal_does_not_wait_for_it() {
         if second {
             gateway.shutdown.now();
         }
+        let answer = stuck.answer(false).await;
+        assert_eq!((answer.status, answer.code().as_str()), (503, "no_available_provider"));
         timeout(Duration::from_secs(most), gateway.serving).await.expect("it ends").unwrap().unwrap();
         assert!(start.elapsed() >= Duration::from_secs(if second { 0 } else { drain }));
         assert!(stuck.is_closed().await);

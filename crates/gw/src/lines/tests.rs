@@ -4,22 +4,28 @@ use super::*;
 
 /// A reader that takes nothing until it is told to.
 #[derive(Clone, Default)]
-struct Slow(Arc<(Mutex<(bool, Vec<u8>)>, Condvar)>);
+struct Slow(Arc<Gate>);
+
+#[derive(Default)]
+struct Gate {
+    state: Mutex<(bool, Vec<u8>)>,
+    opened: Condvar,
+}
 
 impl Slow {
     fn open(&self) {
-        self.0.0.lock().unwrap().0 = true;
-        self.0.1.notify_all();
+        self.0.state.lock().unwrap().0 = true;
+        self.0.opened.notify_all();
     }
 
     fn text(&self) -> String {
-        String::from_utf8(self.0.0.lock().unwrap().1.clone()).unwrap()
+        String::from_utf8(self.0.state.lock().unwrap().1.clone()).unwrap()
     }
 }
 
 impl Write for Slow {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut state = self.0.1.wait_while(self.0.0.lock().unwrap(), |state| !state.0).unwrap();
+        let mut state = self.0.opened.wait_while(self.0.state.lock().unwrap(), |state| !state.0).unwrap();
         state.1.extend_from_slice(bytes);
         Ok(bytes.len())
     }

@@ -13,7 +13,10 @@ async fn answers_with_every_field_of_the_specification() {
     let body = answer.json();
     assert!(body["id"].as_str().is_some_and(|id| id.starts_with("chatcmpl-") && id != "chatcmpl-upstream"));
     assert_eq!(body["object"], "chat.completion");
-    assert!(body["created"].as_u64().is_some_and(|created| created > 1_750_000_000), "our clock, not the upstream's");
+    assert!(
+        body["created"].as_u64().is_some_and(|created| created > 1_750_000_000),
+        "our clock, not the upstream's"
+    );
     assert_eq!(body["model"], "fast-2026-01");
     assert_eq!(body["system_fingerprint"], "fp_upstream");
     let choice = &body["choices"][0];
@@ -36,14 +39,18 @@ async fn answers_with_every_field_of_the_specification() {
     assert_eq!(gateway["fallback_used"], false);
     assert!(gateway["latency_ms"].is_u64());
     let attempt = &gateway["attempts"][0];
-    assert_eq!((&attempt["provider"], &attempt["model"], &attempt["status"]), (&json!("acme"), &json!("acme/fast"), &json!("ok")));
+    assert_eq!(
+        (&attempt["provider"], &attempt["model"], &attempt["status"]),
+        (&json!("acme"), &json!("acme/fast"), &json!("ok"))
+    );
     assert!(attempt["latency_ms"].is_u64());
 }
 
 #[tokio::test]
 async fn the_answer_has_its_headers_and_none_of_the_upstreams() {
     let world = world().await;
-    let headers = [("set-cookie", "a=b"), ("server", "upstream"), ("x-request-id", "theirs"), ("x-secret", "1")];
+    let headers =
+        [("set-cookie", "a=b"), ("server", "upstream"), ("x-request-id", "theirs"), ("x-secret", "1")];
     world.upstream.enqueue(Answer::json_with(200, &headers, &chat_body("m", "x")));
     let answer = world.chat(&chat("acme/fast")).await.ok();
     assert_eq!(answer.header("content-type"), Some("application/json"));
@@ -138,8 +145,14 @@ async fn messages_are_checked_by_role() {
         (json!({ "role": "user", "content": [] }), "empty_array"),
         (json!({ "role": "user", "content": [{ "type": "text" }] }), "missing_required_parameter"),
         (json!({ "role": "user", "content": [{ "type": "text", "text": 5 }] }), "invalid_type"),
-        (json!({ "role": "system", "content": [{ "type": "image_url", "image_url": { "url": "https://x.example/i.png" } }] }), "invalid_value"),
-        (json!({ "role": "assistant", "tool_calls": [{ "id": "a", "type": "function", "function": { "name": "f" } }] }), "missing_required_parameter"),
+        (
+            json!({ "role": "system", "content": [{ "type": "image_url", "image_url": { "url": "https://x.example/i.png" } }] }),
+            "invalid_value",
+        ),
+        (
+            json!({ "role": "assistant", "tool_calls": [{ "id": "a", "type": "function", "function": { "name": "f" } }] }),
+            "missing_required_parameter",
+        ),
     ];
     for (message, code) in cases {
         let answer = world.chat(&chat_with("acme/fast", json!({ "messages": [message] }))).await;
@@ -159,7 +172,8 @@ async fn tool_calls_come_through_and_empty_arguments_become_an_object() {
     world.upstream.enqueue(Answer::json(200, &upstream));
     let tool = json!({ "type": "function", "function": { "name": "f", "description": "d",
         "parameters": { "type": "object", "properties": { "a": { "type": "integer" } } } } });
-    let body = world.chat_ok(&chat_with("acme/fast", json!({ "tools": [tool], "tool_choice": "auto" }))).await;
+    let body =
+        world.chat_ok(&chat_with("acme/fast", json!({ "tools": [tool], "tool_choice": "auto" }))).await;
     let message = &body["choices"][0]["message"];
     assert_eq!(message["content"], "", "always a string");
     assert_eq!(message["tool_calls"][0], call(json!("call_1"), json!("{\"a\":1}")));
@@ -174,8 +188,16 @@ async fn odd_upstream_answers_are_brought_into_shape() {
     let cases = [
         (json!({ "choices": [] }), "", "stop"),
         (json!({ "choices": [{ "message": { "content": "x" }, "finish_reason": "weird" }] }), "x", "stop"),
-        (json!({ "choices": [{ "index": 0, "message": { "role": "assistant", "content": null }, "finish_reason": "content_filter" }] }), "", "content_filter"),
-        (json!({ "choices": [{ "index": 0, "message": { "role": "assistant", "content": "cut" }, "finish_reason": "length" }] }), "cut", "length"),
+        (
+            json!({ "choices": [{ "index": 0, "message": { "role": "assistant", "content": null }, "finish_reason": "content_filter" }] }),
+            "",
+            "content_filter",
+        ),
+        (
+            json!({ "choices": [{ "index": 0, "message": { "role": "assistant", "content": "cut" }, "finish_reason": "length" }] }),
+            "cut",
+            "length",
+        ),
     ];
     for (upstream, content, finish) in cases {
         world.upstream.enqueue(Answer::json(200, &upstream));
@@ -186,8 +208,14 @@ async fn odd_upstream_answers_are_brought_into_shape() {
         if !upstream["choices"].as_array().is_some_and(Vec::is_empty) {
             assert_eq!(choice["finish_reason"], finish, "{upstream}");
         }
-        assert!(body["system_fingerprint"].as_str().is_some_and(|print| print.starts_with("fp_")), "{upstream}");
-        assert!(body["usage"]["prompt_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "estimated: {body}");
+        assert!(
+            body["system_fingerprint"].as_str().is_some_and(|print| print.starts_with("fp_")),
+            "{upstream}"
+        );
+        assert!(
+            body["usage"]["prompt_tokens"].as_u64().is_some_and(|tokens| tokens > 0),
+            "estimated: {body}"
+        );
         assert_eq!(body["model"], "fast-2026-01", "the upstream's model name when it reports none");
     }
 }
@@ -196,7 +224,8 @@ async fn odd_upstream_answers_are_brought_into_shape() {
 async fn several_choices_keep_their_order() {
     let world = world().await;
     let body = world.chat_ok(&chat_with("acme/fast", json!({ "n": 3 }))).await;
-    let indices: Vec<_> = body["choices"].as_array().expect("choices").iter().map(|choice| choice["index"].clone()).collect();
+    let indices: Vec<_> =
+        body["choices"].as_array().expect("choices").iter().map(|choice| choice["index"].clone()).collect();
     assert_eq!(indices, [json!(0), json!(1), json!(2)]);
     assert_eq!(world.upstream.last().json()["n"], 3);
 }
@@ -220,13 +249,19 @@ async fn the_demo_provider_answers_offline_and_the_same_each_time() {
     assert_eq!(first["choices"], second["choices"]);
     assert_eq!(first["gateway"]["provider"], "demo");
     assert!(!first["choices"][0]["message"]["content"].as_str().unwrap_or_default().is_empty());
-    let tool = json!({ "type": "function", "function": { "name": "look_up", "parameters": { "type": "object" } } });
-    let body = world.chat_ok(&chat_with("demo/chat", json!({ "tools": [tool], "tool_choice": "required" }))).await;
+    let tool =
+        json!({ "type": "function", "function": { "name": "look_up", "parameters": { "type": "object" } } });
+    let body =
+        world.chat_ok(&chat_with("demo/chat", json!({ "tools": [tool], "tool_choice": "required" }))).await;
     assert_eq!(body["choices"][0]["finish_reason"], "tool_calls");
     assert_eq!(body["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "look_up");
-    let body = world.chat_ok(&chat_with("demo/chat", json!({ "response_format": { "type": "json_object" } }))).await;
+    let body =
+        world.chat_ok(&chat_with("demo/chat", json!({ "response_format": { "type": "json_object" } }))).await;
     let content = body["choices"][0]["message"]["content"].as_str().unwrap_or_default();
     assert!(serde_json::from_str::<Value>(content).is_ok_and(|value| value.is_object()), "{content}");
-    assert_eq!(world.chat_ok(&chat_with("demo/chat", json!({ "n": 2 }))).await["choices"].as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        world.chat_ok(&chat_with("demo/chat", json!({ "n": 2 }))).await["choices"].as_array().map(Vec::len),
+        Some(2)
+    );
     assert_eq!(world.upstream.hits(), 0);
 }

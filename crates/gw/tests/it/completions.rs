@@ -23,7 +23,10 @@ async fn answers_with_every_field_of_the_specification() {
     assert_eq!(body["object"], "text_completion");
     assert!(body["created"].is_u64());
     assert_eq!(body["model"], "fast-2026-01");
-    assert_eq!(body["choices"], json!([{ "index": 0, "text": "text 0", "logprobs": null, "finish_reason": "stop" }]));
+    assert_eq!(
+        body["choices"],
+        json!([{ "index": 0, "text": "text 0", "logprobs": null, "finish_reason": "stop" }])
+    );
     assert_eq!(body["usage"]["total_tokens"], 15);
     assert!(body["usage"]["cost_usd"].is_number());
     assert_eq!(body["gateway"]["model_used"], "acme/fast");
@@ -34,7 +37,8 @@ async fn answers_with_every_field_of_the_specification() {
 async fn several_prompts_and_choices_are_in_prompt_order() {
     let world = world().await;
     let body = ok(&world, &text(json!({ "prompt": ["a", "b", "c"], "n": 2, "best_of": 2 }))).await;
-    let texts: Vec<_> = body["choices"].as_array().expect("choices").iter().map(|c| c["text"].clone()).collect();
+    let texts: Vec<_> =
+        body["choices"].as_array().expect("choices").iter().map(|c| c["text"].clone()).collect();
     assert_eq!(texts, ["text 0", "text 1", "text 2", "text 3", "text 4", "text 5"]);
     for (place, choice) in body["choices"].as_array().expect("choices").iter().enumerate() {
         assert_eq!(choice["index"], json!(place));
@@ -45,7 +49,8 @@ async fn several_prompts_and_choices_are_in_prompt_order() {
 async fn prompts_of_every_kind_and_suffixes_go_up_as_they_came() {
     let world = world().await;
     for prompt in [json!("text"), json!(["text"]), json!(["one", "two"]), json!("")] {
-        ok(&world, &text(json!({ "prompt": prompt, "suffix": "the end", "echo": false, "logprobs": 2 }))).await;
+        ok(&world, &text(json!({ "prompt": prompt, "suffix": "the end", "echo": false, "logprobs": 2 })))
+            .await;
         let sent = world.upstream.last().json();
         assert_eq!(sent["prompt"], prompt);
         assert_eq!(sent["suffix"], "the end");
@@ -79,7 +84,9 @@ category = ["chat"]
 #[tokio::test]
 async fn mixed_or_empty_prompts_are_refused() {
     let world = world().await;
-    for prompt in [json!(["a", 1]), json!([1, "a"]), json!([[1], "a"]), json!([null]), json!([[]]), json!([1.5])] {
+    for prompt in
+        [json!(["a", 1]), json!([1, "a"]), json!([[1], "a"]), json!([null]), json!([[]]), json!([1.5])]
+    {
         let answer = world.client.post_json(PATH, &text(json!({ "prompt": prompt }))).await;
         assert_eq!(answer.status, 400, "{prompt}: {}", answer.text());
     }
@@ -96,7 +103,10 @@ async fn streams_text_chunks_without_a_role() {
     assert!(all.iter().all(|chunk| chunk["object"] == "text_completion" && chunk["id"] == all[0]["id"]));
     assert_eq!(text_of(&frames, 0), "Once upon");
     let last = all.last().expect("chunks");
-    assert_eq!(last["choices"], json!([{ "index": 0, "text": "", "logprobs": null, "finish_reason": "stop" }]));
+    assert_eq!(
+        last["choices"],
+        json!([{ "index": 0, "text": "", "logprobs": null, "finish_reason": "stop" }])
+    );
     assert_eq!(last["gateway"]["model_used"], "acme/fast");
     assert!(all.iter().rev().skip(1).all(|chunk| chunk["choices"][0]["finish_reason"].is_null()));
     assert!(all.iter().all(|chunk| chunk.get("usage").is_none()), "usage only on request");

@@ -16,7 +16,8 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-const BASE: &str = "[[providers]]\nname = \"demo\"\napi = \"demo\"\n\n[[keys]]\nname = \"k\"\nkey = \"sk-x\"\n";
+const BASE: &str =
+    "[[providers]]\nname = \"demo\"\napi = \"demo\"\n\n[[keys]]\nname = \"k\"\nkey = \"sk-x\"\n";
 
 #[test]
 fn check_accepts_the_configuration_of_these_tests() {
@@ -33,8 +34,13 @@ fn check_tells_every_fault_with_its_line_and_column() {
     let output = run(config, &["check"]);
     assert_eq!(output.status.code(), Some(2));
     let text = text(&output);
-    for (place, word) in [("gateway.toml:3:1", "body_limit_mib"), ("gateway.toml:6:11", "timeouts.idle_ms"), ("gateway.toml:10:7", "openai")] {
-        let line = text.lines().find(|line| line.contains(place)).unwrap_or_else(|| panic!("{place} in {text}"));
+    for (place, word) in [
+        ("gateway.toml:3:1", "body_limit_mib"),
+        ("gateway.toml:6:11", "timeouts.idle_ms"),
+        ("gateway.toml:10:7", "openai"),
+    ] {
+        let line =
+            text.lines().find(|line| line.contains(place)).unwrap_or_else(|| panic!("{place} in {text}"));
         assert!(line.contains(word), "{word} in {line}");
     }
     let output = run("[server\n", &["check"]);
@@ -50,12 +56,14 @@ fn the_environment_fills_in_and_a_missing_variable_is_a_fault_without_its_value(
     let output = run(config, &["check"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("ACME_KEY"), "{}", text(&output));
-    let launch = Launch::new(BINARY).file("gateway.toml", config).env("ACME_KEY", "sk-hidden-canary").arg("check");
+    let launch =
+        Launch::new(BINARY).file("gateway.toml", config).env("ACME_KEY", "sk-hidden-canary").arg("check");
     let output = launch.run();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(!text(&output).contains("sk-hidden-canary"));
     let from_file = config.replace("\"${ACME_KEY}\"", "{ file = \"key.txt\" }");
-    let launch = Launch::new(BINARY).file("gateway.toml", &from_file).file("key.txt", "sk-from-file\n").arg("check");
+    let launch =
+        Launch::new(BINARY).file("gateway.toml", &from_file).file("key.txt", "sk-from-file\n").arg("check");
     assert_eq!(launch.run().status.code(), Some(0));
 }
 
@@ -84,7 +92,13 @@ fn later_features_pass_check_and_are_refused_by_serve() {
 
 #[test]
 fn usage_faults_have_exit_code_2() {
-    for args in [&["nonsense"][..], &["--listen", "nowhere"], &["serve", "--unknown"], &["models", "show"], &["models", "compare", "one"]] {
+    for args in [
+        &["nonsense"][..],
+        &["--listen", "nowhere"],
+        &["serve", "--unknown"],
+        &["models", "show"],
+        &["models", "compare", "one"],
+    ] {
         assert_eq!(run(BASE, args).status.code(), Some(2), "{args:?}");
     }
     assert_eq!(run(BASE, &["--version"]).status.code(), Some(0));
@@ -116,11 +130,15 @@ fn the_catalogue_is_shown_as_table_and_as_json() {
     let json = |args: &[&str]| -> Value {
         let output = run(&config, args);
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output));
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {}", text(&output)))
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{args:?}: {error}: {}", text(&output)))
     };
     assert_eq!(json(&["models", "list", "--json"])["object"], "list");
     assert_eq!(json(&["models", "show", "smart", "--json"])["id"], "acme/fast");
-    assert_eq!(json(&["models", "compare", "acme/fast", "acme/plain", "--json"])["highlights"]["cheapest"], "acme/fast");
+    assert_eq!(
+        json(&["models", "compare", "acme/fast", "acme/plain", "--json"])["highlights"]["cheapest"],
+        "acme/fast"
+    );
     assert_eq!(run(&config, &["models", "show", "no/such"]).status.code(), Some(2));
 }
 

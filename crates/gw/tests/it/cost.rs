@@ -59,9 +59,10 @@ id = "acme/set"
 category = ["chat"]
 pricing = { official_input_per_m = 2.0, official_output_per_m = 10.0, gateway_input_per_m = 7.0, gateway_output_per_m = 9.0, currency = "USD" }
 "#;
-    let world = Setup { acme: "price_multiplier = 1.1".to_owned(), extra: extra.to_owned(), ..Setup::default() }
-        .start()
-        .await;
+    let world =
+        Setup { acme: "price_multiplier = 1.1".to_owned(), extra: extra.to_owned(), ..Setup::default() }
+            .start()
+            .await;
     assert_decimal(&cost(&world, "acme/tiered", tokens(1000, 100, 0)).await, "0.0033");
     assert_decimal(&cost(&world, "acme/tiered", tokens(1001, 100, 0)).await, "0.0060544");
     assert_decimal(&cost(&world, "acme/set", tokens(1000, 100, 0)).await, "0.0079");

@@ -52,13 +52,17 @@ async fn base64_is_made_by_the_gateway() {
 #[tokio::test]
 async fn a_batch_keeps_its_order_even_when_the_upstream_does_not() {
     let world = world().await;
-    let item = |index: u64, first: f64| json!({ "object": "embedding", "index": index, "embedding": [first, 1.0] });
+    let item =
+        |index: u64, first: f64| json!({ "object": "embedding", "index": index, "embedding": [first, 1.0] });
     world.upstream.enqueue(Answer::json(200, &json!({ "object": "list", "model": "m",
         "data": [item(2, 22.0), item(0, 20.0), item(1, 21.0)], "usage": { "prompt_tokens": 3, "total_tokens": 3 } })));
     let body = ok(&world, &embed(json!({ "input": ["a", "b", "c"] }))).await;
     for (place, item) in body["data"].as_array().expect("data").iter().enumerate() {
         assert_eq!(item["index"], json!(place));
-        assert_eq!(item["embedding"][0].as_f64(), Some(20.0 + f64::from(u32::try_from(place).expect("small"))));
+        assert_eq!(
+            item["embedding"][0].as_f64(),
+            Some(20.0 + f64::from(u32::try_from(place).expect("small")))
+        );
     }
 }
 
@@ -68,11 +72,18 @@ async fn a_batch_over_the_providers_limit_is_split_and_joined() {
     let inputs: Vec<_> = (0..10).map(|place| format!("text {place}")).collect();
     let body = ok(&world, &embed(json!({ "input": inputs }))).await;
     assert_eq!(world.upstream.hits(), 3);
-    let mut sizes: Vec<_> = world.upstream.requests().iter().map(|sent| sent.json()["input"].as_array().map_or(0, Vec::len)).collect();
+    let mut sizes: Vec<_> = world
+        .upstream
+        .requests()
+        .iter()
+        .map(|sent| sent.json()["input"].as_array().map_or(0, Vec::len))
+        .collect();
     sizes.sort_unstable();
     assert_eq!(sizes, [2, 4, 4]);
-    let firsts: Vec<_> = body["data"].as_array().expect("data").iter().map(|item| item["embedding"][0].as_f64()).collect();
-    let expected: Vec<_> = [0, 1, 2, 3, 0, 1, 2, 3, 0, 1].iter().map(|&place| Some(f64::from(place))).collect();
+    let firsts: Vec<_> =
+        body["data"].as_array().expect("data").iter().map(|item| item["embedding"][0].as_f64()).collect();
+    let expected: Vec<_> =
+        [0, 1, 2, 3, 0, 1, 2, 3, 0, 1].iter().map(|&place| Some(f64::from(place))).collect();
     assert_eq!(firsts, expected);
     assert_eq!(body["usage"]["prompt_tokens"], 24);
 }
@@ -88,11 +99,18 @@ async fn dimensions_go_up_when_the_model_has_them() {
 #[tokio::test]
 async fn wrong_vectors_are_an_invalid_upstream_response() {
     let world = Setup { routing: "retries = 0", ..Setup::default() }.start().await;
-    let vector = |index: u64, numbers: Value| json!({ "object": "embedding", "index": index, "embedding": numbers });
+    let vector =
+        |index: u64, numbers: Value| json!({ "object": "embedding", "index": index, "embedding": numbers });
     let answers = [
         (json!({ "data": [vector(0, json!([1.0]))] }), json!({ "input": ["a", "b"] })),
-        (json!({ "data": [vector(0, json!([1.0])), vector(0, json!([1.0]))] }), json!({ "input": ["a", "b"] })),
-        (json!({ "data": [vector(0, json!([1.0])), vector(1, json!([1.0, 2.0]))] }), json!({ "input": ["a", "b"] })),
+        (
+            json!({ "data": [vector(0, json!([1.0])), vector(0, json!([1.0]))] }),
+            json!({ "input": ["a", "b"] }),
+        ),
+        (
+            json!({ "data": [vector(0, json!([1.0])), vector(1, json!([1.0, 2.0]))] }),
+            json!({ "input": ["a", "b"] }),
+        ),
         (json!({ "data": [] }), json!({})),
         (json!({ "data": [vector(0, json!(["x"]))] }), json!({})),
         (json!({ "data": [vector(0, json!([1.0, 2.0, 3.0]))] }), json!({ "dimensions": 8 })),
@@ -113,7 +131,11 @@ async fn mixed_inputs_are_refused_and_foreign_members_ignored() {
     }
     assert_eq!(world.upstream.hits(), 0);
     // Routing and cache mean nothing here and are ignored.
-    ok(&world, &embed(json!({ "routing": { "strategy": "cheapest" }, "cache": { "enabled": true }, "user": "u" }))).await;
+    ok(
+        &world,
+        &embed(json!({ "routing": { "strategy": "cheapest" }, "cache": { "enabled": true }, "user": "u" })),
+    )
+    .await;
     assert!(world.upstream.last().json().get("routing").is_none());
 }
 
@@ -140,7 +162,8 @@ async fn missing_usage_is_estimated() {
 async fn the_demo_provider_embeds_in_any_dimension() {
     let world = world().await;
     let ask = |input: &str| json!({ "model": "demo/embed", "input": input, "dimensions": 64 });
-    let (first, again, other) = (ok(&world, &ask("one")).await, ok(&world, &ask("one")).await, ok(&world, &ask("two")).await);
+    let (first, again, other) =
+        (ok(&world, &ask("one")).await, ok(&world, &ask("one")).await, ok(&world, &ask("two")).await);
     assert_eq!(first["data"], again["data"]);
     assert_ne!(first["data"], other["data"]);
     assert_eq!(first["data"][0]["embedding"].as_array().map(Vec::len), Some(64));

@@ -7,8 +7,8 @@ use gw_testkit::{Answer, Response, Signal};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    EXPIRED, LIMITED, METERED, Setup, UPSTREAM_KEY, World, assert_error, assert_invalid, chat, chat_with, with,
-    world,
+    EXPIRED, LIMITED, METERED, Setup, UPSTREAM_KEY, World, assert_error, assert_invalid, chat, chat_with,
+    with, world,
 };
 
 const CHAT: &str = "/v1/chat/completions";
@@ -34,14 +34,27 @@ async fn refuses(world: &World, code: &str, requests: &[(&str, Value)]) {
         let shown: String = body.to_string().chars().take(160).collect();
         assert_invalid(&format!("{path} {shown}"), &answer, code);
     }
-    assert_eq!(world.upstream.hits() + world.second.hits(), 0, "nothing goes upstream before the checks are over");
+    assert_eq!(
+        world.upstream.hits() + world.second.hits(),
+        0,
+        "nothing goes upstream before the checks are over"
+    );
 }
 
 #[tokio::test]
 async fn a_body_that_is_no_json_object_is_invalid_json() {
     let world = world().await;
-    let bodies: [&[u8]; 9] =
-        [b"", b"{", b"[]", b"\"text\"", b"null", b"17", b"{\"model\":}", b"{} {}", b"{\"model\":\"\xff\xfe\"}"];
+    let bodies: [&[u8]; 9] = [
+        b"",
+        b"{",
+        b"[]",
+        b"\"text\"",
+        b"null",
+        b"17",
+        b"{\"model\":}",
+        b"{} {}",
+        b"{\"model\":\"\xff\xfe\"}",
+    ];
     for path in [CHAT, TEXT, EMBED] {
         for body in bodies {
             let answer = world.client.post_bytes(path, body).await;
@@ -311,7 +324,9 @@ async fn keys_that_do_not_open_are_401_with_one_code() {
 async fn a_model_outside_the_keys_list_is_403_and_unknown_to_its_catalogue() {
     let world = world().await;
     let limited = world.client.with_key(LIMITED);
-    for body in [chat("acme/fast"), chat_with("acme/plain", json!({ "routing": { "fallback": ["beta/spare"] } }))] {
+    for body in
+        [chat("acme/fast"), chat_with("acme/plain", json!({ "routing": { "fallback": ["beta/spare"] } }))]
+    {
         let answer = limited.post_json(CHAT, &body).await;
         assert_error("limited", &answer, 403, "permission_error", "model_not_allowed");
     }
@@ -323,8 +338,9 @@ async fn a_model_outside_the_keys_list_is_403_and_unknown_to_its_catalogue() {
 #[tokio::test]
 async fn an_unknown_model_is_404_wherever_it_is_named() {
     let world = world().await;
-    let not_found =
-        |label: &str, answer: &Response| assert_error(label, answer, 404, "invalid_request_error", "model_not_found");
+    let not_found = |label: &str, answer: &Response| {
+        assert_error(label, answer, 404, "invalid_request_error", "model_not_found")
+    };
     for model in ["acme/none", "none", "ACME/fast", "nobody/fast"] {
         not_found(model, &world.chat(&chat(model)).await);
         not_found(model, &world.client.post_json(TEXT, &text(json!({ "model": model }))).await);
@@ -357,7 +373,13 @@ async fn unknown_urls_are_404_and_wrong_methods_405() {
     ];
     for (method, path, allowed) in wrong {
         let answer = world.client.send(method, path, None, None).await;
-        assert_error(&format!("{method} {path}"), &answer, 405, "invalid_request_error", "method_not_allowed");
+        assert_error(
+            &format!("{method} {path}"),
+            &answer,
+            405,
+            "invalid_request_error",
+            "method_not_allowed",
+        );
         assert!(answer.header("allow").is_some_and(|allow| allow.contains(allowed)), "{method} {path}");
     }
 }
@@ -380,7 +402,8 @@ async fn a_body_over_the_limit_is_413_and_another_media_type_415() {
     let big = format!("{{\"model\":\"acme/fast\",\"x\":\"{}\"}}", "y".repeat(1 << 20));
     let answer = world.client.post_bytes(CHAT, big.as_bytes()).await;
     assert_error("too large", &answer, 413, "invalid_request_error", "request_too_large");
-    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "json"] {
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "json"]
+    {
         let body = chat("acme/fast").to_string();
         let answer = world.client.send("POST", CHAT, Some(kind), Some(body.as_bytes())).await;
         assert_error(kind, &answer, 415, "invalid_request_error", "unsupported_media_type");
@@ -414,7 +437,8 @@ async fn when_every_upstream_says_429_so_do_we() {
     };
     world.upstream.enqueue(limited("30"));
     world.second.enqueue(limited("7"));
-    let answer = world.chat(&chat_with("acme/fast", json!({ "routing": { "fallback": ["beta/spare"] } }))).await;
+    let answer =
+        world.chat(&chat_with("acme/fast", json!({ "routing": { "fallback": ["beta/spare"] } }))).await;
     assert_error("both 429", &answer, 429, "rate_limit_error", "upstream_rate_limited");
     assert_eq!(answer.header("retry-after"), Some("7"), "the smallest wait");
 }
@@ -467,7 +491,8 @@ async fn upstream_failures_are_502_with_a_code_that_says_whose_fault_it_is() {
 #[tokio::test]
 async fn an_upstream_that_cannot_be_reached_is_502() {
     let gone = refused_address().await;
-    let setup = Setup { routing: "retries = 0", acme_url: Some(format!("http://{gone}/v1")), ..Setup::default() };
+    let setup =
+        Setup { routing: "retries = 0", acme_url: Some(format!("http://{gone}/v1")), ..Setup::default() };
     let world = setup.start().await;
     let answer = world.chat(&chat("acme/fast")).await;
     assert_error("refused", &answer, 502, "upstream_error", "upstream_unreachable");
@@ -485,7 +510,8 @@ async fn an_upstream_that_cannot_be_reached_is_502() {
 async fn an_overloaded_upstream_is_503_with_its_wait() {
     let world = single_attempt().await;
     for status in [503, 529] {
-        let overloaded = Answer::json_with(status, &[("retry-after", "9")], &json!({ "error": { "message": "busy" } }));
+        let overloaded =
+            Answer::json_with(status, &[("retry-after", "9")], &json!({ "error": { "message": "busy" } }));
         let answer = answered_by(&world, overloaded).await;
         assert_error(&status.to_string(), &answer, 503, "upstream_error", "upstream_overloaded");
         assert_eq!(answer.header("retry-after"), Some("9"));
@@ -499,7 +525,10 @@ async fn beyond_max_in_flight_it_is_503_at_once() {
     let world = Setup { server: "max_in_flight = 1", ..Setup::default() }.start().await;
     let release = Signal::new();
     let body = gw_testkit::upstream::chat_body("fast-2026-01", "late");
-    let whole = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.to_string().len());
+    let whole = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.to_string().len()
+    );
     world.upstream.enqueue(Answer::default().wait(&release).bytes(whole));
     let bytes = chat("acme/fast").to_string();
     let mut first = world.client.open("POST", CHAT, Some("application/json"), Some(bytes.as_bytes())).await;

@@ -31,7 +31,10 @@ async fn keys_are_made_once_and_only_their_hashes_kept() {
     let with_data = || launch().env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy());
     let gateway = with_data().start().await;
     let said = [gateway.stderr(), gateway.stdout()].concat().join("\n");
-    let keys: Vec<&str> = said.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).filter(|word| word.starts_with("sk-gw-")).collect();
+    let keys: Vec<&str> = said
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
+        .filter(|word| word.starts_with("sk-gw-"))
+        .collect();
     let (admin, inference) = (keys[0].to_owned(), keys[1].to_owned());
     for key in [&admin, &inference] {
         assert_eq!(key.len(), "sk-gw-".len() + 46, "{key}");
@@ -58,15 +61,24 @@ async fn keys_are_made_once_and_only_their_hashes_kept() {
 async fn demo_is_on_when_there_is_nothing_else() {
     let gateway = launch().start().await;
     let welcome = [gateway.stderr(), gateway.stdout()].concat().join("\n");
-    let key = welcome.split_whitespace().filter(|word| word.starts_with("sk-gw-")).nth(1).expect("a key").to_owned();
+    let key = welcome
+        .split_whitespace()
+        .filter(|word| word.starts_with("sk-gw-"))
+        .nth(1)
+        .expect("a key")
+        .to_owned();
     let client = gateway.client().with_key(&key);
     let models = client.get("/v1/models").await.ok().json();
     assert!(models["data"].as_array().is_some_and(|all| all.iter().all(|model| model["provider"] == "demo")));
-    let body = json!({ "model": "demo/chat", "messages": [{ "role": "user", "content": "x" }], "stream": true });
+    let body =
+        json!({ "model": "demo/chat", "messages": [{ "role": "user", "content": "x" }], "stream": true });
     let frames = client.stream("/v1/chat/completions", &body).await.rest().await;
     assert_eq!(frames.last().map(String::as_str), Some("data: [DONE]\n\n"));
     let body = json!({ "model": "demo/embed", "input": ["a", "b"] });
-    assert_eq!(client.post_json("/v1/embeddings", &body).await.ok().json()["data"].as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        client.post_json("/v1/embeddings", &body).await.ok().json()["data"].as_array().map(Vec::len),
+        Some(2)
+    );
 }
 
 #[tokio::test]
@@ -74,10 +86,15 @@ async fn a_key_variable_switches_its_provider_on_and_demo_off() {
     let gateway = launch().env("OPENAI_API_KEY", "sk-real-canary").start().await;
     let said = [gateway.stderr(), gateway.stdout()].concat().join("\n");
     assert!(!said.contains("sk-real-canary"));
-    let key = said.split_whitespace().filter(|word| word.starts_with("sk-gw-")).nth(1).expect("a key").to_owned();
+    let key =
+        said.split_whitespace().filter(|word| word.starts_with("sk-gw-")).nth(1).expect("a key").to_owned();
     let models = gateway.client().with_key(&key).get("/v1/models").await.ok().json();
-    let providers: Vec<_> = models["data"].as_array().expect("data").iter().map(|model| model["provider"].clone()).collect();
-    assert!(!providers.is_empty() && providers.iter().all(|provider| *provider == json!("openai")), "{providers:?}");
+    let providers: Vec<_> =
+        models["data"].as_array().expect("data").iter().map(|model| model["provider"].clone()).collect();
+    assert!(
+        !providers.is_empty() && providers.iter().all(|provider| *provider == json!("openai")),
+        "{providers:?}"
+    );
 }
 
 #[tokio::test]
@@ -87,10 +104,12 @@ async fn discover_takes_the_models_from_the_providers_own_list() {
         "[[providers]]\nname = \"local\"\napi = \"openai\"\nbase_url = \"{}\"\ndiscover = true\n\n[[keys]]\nname = \"k\"\nkey = \"sk-k\"\n",
         upstream.base_url()
     );
-    let gateway = Launch::new(BINARY).file("gateway.toml", config).arg("--listen").arg("127.0.0.1:0").start().await;
+    let gateway =
+        Launch::new(BINARY).file("gateway.toml", config).arg("--listen").arg("127.0.0.1:0").start().await;
     let client = gateway.client().with_key("sk-k");
     let list = client.get("/v1/models").await.ok().json();
-    let ids: Vec<_> = list["data"].as_array().expect("data").iter().map(|model| model["id"].clone()).collect();
+    let ids: Vec<_> =
+        list["data"].as_array().expect("data").iter().map(|model| model["id"].clone()).collect();
     assert_eq!(ids, ["local/found-one", "local/found-two"]);
     client.post_json("/v1/chat/completions", &chat("found-two")).await.ok();
     assert_eq!(upstream.last().json()["model"], "found-two");

@@ -9,9 +9,7 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Response, Signal};
 use serde_json::{Value, json};
 
-use crate::harness::{
-    KEY, Setup, World, assert_error, assert_invalid, chat, chat_with, world,
-};
+use crate::harness::{KEY, Setup, World, assert_error, assert_invalid, chat, chat_with, world};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -23,8 +21,9 @@ fn written(members: &str) -> String {
 #[tokio::test]
 async fn c05_body_over_the_limit() {
     let world = Setup { server: "body_limit_mib = 1", ..Setup::default() }.start().await;
-    let too_large =
-        |label: &str, answer: &Response| assert_error(label, answer, 413, "invalid_request_error", "request_too_large");
+    let too_large = |label: &str, answer: &Response| {
+        assert_error(label, answer, 413, "invalid_request_error", "request_too_large")
+    };
 
     // A length that lies: refused from the head alone, and the connection is closed.
     let mut wire = RawClient::connect(world.gateway.addr).await;
@@ -202,29 +201,63 @@ async fn c11_lone_surrogates() {
 async fn c12_numbers_of_every_kind() {
     let world = world().await;
     let refused = [
-        ("n", "-1"), ("n", "18446744073709551616"), ("n", "1e999"), ("n", "\"1\""), ("n", "0"), ("n", "1.5"),
-        ("max_tokens", "-1"), ("max_tokens", "\"5\""), ("max_tokens", "99999999999999999999999"), ("max_tokens", "0.5"),
-        ("temperature", "2.0000001"), ("temperature", "-0.0000001"), ("temperature", "NaN"), ("temperature", "1e999"),
-        ("temperature", "Infinity"), ("temperature", "\"1\""), ("temperature", "[]"),
-        ("top_p", "1.0000001"), ("top_p", "-1e-9"), ("top_p", "true"),
-        ("presence_penalty", "2.0000001"), ("presence_penalty", "-2.0000001"),
-        ("frequency_penalty", "2.0000001"), ("frequency_penalty", "{}"),
-        ("seed", "1.5"), ("seed", "\"1\""), ("seed", "9223372036854775808"),
-        ("top_logprobs", "21"), ("top_logprobs", "-1"),
-        ("n", "01"), ("n", "+1"), ("n", ".5"), ("n", "1."), ("n", "0x1"),
+        ("n", "-1"),
+        ("n", "18446744073709551616"),
+        ("n", "1e999"),
+        ("n", "\"1\""),
+        ("n", "0"),
+        ("n", "1.5"),
+        ("max_tokens", "-1"),
+        ("max_tokens", "\"5\""),
+        ("max_tokens", "99999999999999999999999"),
+        ("max_tokens", "0.5"),
+        ("temperature", "2.0000001"),
+        ("temperature", "-0.0000001"),
+        ("temperature", "NaN"),
+        ("temperature", "1e999"),
+        ("temperature", "Infinity"),
+        ("temperature", "\"1\""),
+        ("temperature", "[]"),
+        ("top_p", "1.0000001"),
+        ("top_p", "-1e-9"),
+        ("top_p", "true"),
+        ("presence_penalty", "2.0000001"),
+        ("presence_penalty", "-2.0000001"),
+        ("frequency_penalty", "2.0000001"),
+        ("frequency_penalty", "{}"),
+        ("seed", "1.5"),
+        ("seed", "\"1\""),
+        ("seed", "9223372036854775808"),
+        ("top_logprobs", "21"),
+        ("top_logprobs", "-1"),
+        ("n", "01"),
+        ("n", "+1"),
+        ("n", ".5"),
+        ("n", "1."),
+        ("n", "0x1"),
     ];
     for (field, value) in refused {
-        let answer = world.client.post_bytes(CHAT, written(&format!(",\"{field}\":{value}")).as_bytes()).await;
+        let answer =
+            world.client.post_bytes(CHAT, written(&format!(",\"{field}\":{value}")).as_bytes()).await;
         assert_eq!(answer.status, 400, "{field} = {value}: {}", answer.text());
         assert_error(value, &answer, 400, "invalid_request_error", &answer.code());
     }
     assert_eq!(world.upstream.hits(), 0);
     let accepted = [
-        ("temperature", "2"), ("temperature", "2.0"), ("temperature", "0"), ("temperature", "-0.0"), ("temperature", "1e0"),
-        ("seed", "9223372036854775807"), ("seed", "-9223372036854775808"), ("n", "1"), ("top_p", "1E-5"), ("max_tokens", "0"),
+        ("temperature", "2"),
+        ("temperature", "2.0"),
+        ("temperature", "0"),
+        ("temperature", "-0.0"),
+        ("temperature", "1e0"),
+        ("seed", "9223372036854775807"),
+        ("seed", "-9223372036854775808"),
+        ("n", "1"),
+        ("top_p", "1E-5"),
+        ("max_tokens", "0"),
     ];
     for (field, value) in accepted {
-        let answer = world.client.post_bytes(CHAT, written(&format!(",\"{field}\":{value}")).as_bytes()).await;
+        let answer =
+            world.client.post_bytes(CHAT, written(&format!(",\"{field}\":{value}")).as_bytes()).await;
         assert_eq!(answer.status, 200, "{field} = {value}: {}", answer.text());
     }
     // Text completions and embeddings read their numbers with the same rules.
@@ -240,7 +273,8 @@ async fn c12_numbers_of_every_kind() {
 
 /// Compressed by the system's own program, so that the test does not trust the gateway's library.
 fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut child = Command::new("gzip").arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("gzip");
+    let mut child =
+        Command::new("gzip").arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("gzip");
     let mut stdin = child.stdin.take().expect("piped");
     let input = bytes.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&input));
@@ -285,7 +319,12 @@ async fn c14_line_breaks_in_names_reach_no_header_and_no_log_line() {
     let world = world().await;
     let nasty = "x\r\nx-injected: 1\r\n\r\nGET /evil HTTP/1.1\u{0}";
     let tool = json!([{ "type": "function", "function": { "name": nasty } }]);
-    for more in [json!({ "user": nasty }), json!({ "metadata": { "k": nasty } }), json!({ "tools": tool }), json!({ "model": nasty })] {
+    for more in [
+        json!({ "user": nasty }),
+        json!({ "metadata": { "k": nasty } }),
+        json!({ "tools": tool }),
+        json!({ "model": nasty }),
+    ] {
         let answer = world.chat(&chat_with("acme/fast", more)).await;
         assert!(answer.header("x-injected").is_none());
         assert!(answer.status < 500, "{}", answer.text());
@@ -307,20 +346,43 @@ async fn c15_model_ids_that_look_like_paths() {
     let world = world().await;
     let long = format!("acme/{}", "x".repeat(10_000));
     let ids = [
-        "../", "acme/../fast", "%2e%2e%2f", "acme/%2e%2e%2ffast", "//", "acme//fast", "%00", "acme/fast%00",
-        "acme/fast;x", "acme/fast?x=1", "acme/fast#x", "a/../../v1/files", "acme/fast@evil.example", "@evil", "http://evil.example/x",
-        "acme\\fast", ".", "..", "acme/.", "acme/..", " acme/fast", "acme/fast ", long.as_str(),
+        "../",
+        "acme/../fast",
+        "%2e%2e%2f",
+        "acme/%2e%2e%2ffast",
+        "//",
+        "acme//fast",
+        "%00",
+        "acme/fast%00",
+        "acme/fast;x",
+        "acme/fast?x=1",
+        "acme/fast#x",
+        "a/../../v1/files",
+        "acme/fast@evil.example",
+        "@evil",
+        "http://evil.example/x",
+        "acme\\fast",
+        ".",
+        "..",
+        "acme/.",
+        "acme/..",
+        " acme/fast",
+        "acme/fast ",
+        long.as_str(),
     ];
     for id in ids {
         let answer = world.chat(&chat(id)).await;
         assert!(matches!(answer.status, 400 | 404), "{id:.40}: {} {}", answer.status, answer.text());
-        for path in [format!("/v1/models/{}", id.replace(' ', "%20")), format!("/v1/models/{}", encoded(id))] {
+        for path in [format!("/v1/models/{}", id.replace(' ', "%20")), format!("/v1/models/{}", encoded(id))]
+        {
             let answer = world.client.get(&path).await;
             let known = ["/v1/models/acme/fast?x=1", "/v1/models/acme/fast#x"].contains(&path.as_str());
             let list = path.trim_end_matches('/') == "/v1/models";
             assert!(
                 known || list || matches!(answer.status, 400 | 404 | 414 | 431),
-                "{path:.60}: {} {}", answer.status, String::from_utf8_lossy(&answer.body)
+                "{path:.60}: {} {}",
+                answer.status,
+                String::from_utf8_lossy(&answer.body)
             );
             assert!(answer.status < 500, "{path:.60}");
         }
@@ -339,7 +401,17 @@ async fn c15_model_ids_that_look_like_paths() {
 }
 
 fn encoded(id: &str) -> String {
-    id.bytes().map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    id.bytes()
+        .map(
+            |byte| {
+                if byte.is_ascii_alphanumeric() {
+                    char::from(byte).to_string()
+                } else {
+                    format!("%{byte:02X}")
+                }
+            },
+        )
+        .collect()
 }
 
 #[tokio::test]
@@ -347,9 +419,14 @@ async fn c16_text_that_looks_like_an_event() {
     let world = world().await;
     let text = "before\n\ndata: [DONE]\n\ndata: {\"error\":{}}\n\nevent: x\r\n: comment\n\nafter";
     world.upstream.enqueue(Answer::sse().all(&chat_transcript(&[text])).done());
-    let frames = world.client.stream(CHAT, &chat_with("acme/fast", json!({ "stream": true }))).await.rest().await;
+    let frames =
+        world.client.stream(CHAT, &chat_with("acme/fast", json!({ "stream": true }))).await.rest().await;
     assert_eq!(chunks(&frames).len(), 3, "role, text, finish");
-    assert_eq!(frames.iter().filter(|frame| frame.contains("[DONE]")).count(), 2, "one of them inside a string");
+    assert_eq!(
+        frames.iter().filter(|frame| frame.contains("[DONE]")).count(),
+        2,
+        "one of them inside a string"
+    );
     assert_eq!(text_of(&frames, 0), text);
     let messages = json!({ "messages": [{ "role": "user", "content": text }] });
     world.upstream.enqueue(Answer::json(200, &chat_body("m", text)));
@@ -376,7 +453,11 @@ async fn c17_malformed_http_has_a_golden_table() {
     let auth = format!("authorization: Bearer {KEY}\r\n");
     let get = |line: &str, headers: &str| format!("{line}\r\nhost: x\r\n{auth}{headers}\r\n");
     let body = chat("acme/fast").to_string();
-    let post = |headers: &str, body: &str| format!("POST {CHAT} HTTP/1.1\r\nhost: x\r\n{auth}content-type: application/json\r\n{headers}\r\n{body}");
+    let post = |headers: &str, body: &str| {
+        format!(
+            "POST {CHAT} HTTP/1.1\r\nhost: x\r\n{auth}content-type: application/json\r\n{headers}\r\n{body}"
+        )
+    };
     let smuggled = "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n";
     let length = body.len();
     let chunked = format!("{length:x}\r\n{body}\r\n0\r\n\r\n");
@@ -387,18 +468,34 @@ async fn c17_malformed_http_has_a_golden_table() {
         ("two hosts", get("GET /v1/models HTTP/1.1", "host: y\r\n"), &[200, 400]),
         ("no host", format!("GET /v1/models HTTP/1.1\r\n{auth}\r\n"), &[200, 400]),
         ("odd host", format!("GET /v1/models HTTP/1.1\r\nhost: a@b/?#\r\n{auth}\r\n"), &[200, 400]),
-        ("equal lengths", post(&format!("content-length: {length}\r\ncontent-length: {length}\r\n"), &body), &[200, 400]),
-        ("unequal lengths", post(&format!("content-length: {length}\r\ncontent-length: 1\r\n"), &body), &[400]),
+        (
+            "equal lengths",
+            post(&format!("content-length: {length}\r\ncontent-length: {length}\r\n"), &body),
+            &[200, 400],
+        ),
+        (
+            "unequal lengths",
+            post(&format!("content-length: {length}\r\ncontent-length: 1\r\n"), &body),
+            &[400],
+        ),
         ("signed length", post(&format!("content-length: +{length}\r\n"), &body), &[400]),
         ("negative length", post("content-length: -1\r\n", &body), &[400]),
         ("hex length", post("content-length: 0x10\r\n", &body), &[400]),
         ("unknown coding", post("transfer-encoding: nonsense\r\n", &body), &[400]),
-        ("coding on 1.0", post("transfer-encoding: chunked\r\n", &chunked).replace("HTTP/1.1", "HTTP/1.0"), &[400]),
+        (
+            "coding on 1.0",
+            post("transfer-encoding: chunked\r\n", &chunked).replace("HTTP/1.1", "HTTP/1.0"),
+            &[400],
+        ),
         ("folded header", get("GET /v1/models HTTP/1.1", "x: a\r\n b\r\n"), &[400]),
         ("nul in value", get("GET /v1/models HTTP/1.1", "x: a\u{0}b\r\n"), &[400]),
         ("space in name", get("GET /v1/models HTTP/1.1", "x y: a\r\n"), &[400]),
         ("bad chunk size", post("transfer-encoding: chunked\r\n", "zz\r\nx\r\n0\r\n\r\n"), &[400]),
-        ("overflowing chunk size", post("transfer-encoding: chunked\r\n", "fffffffffffffffff\r\nx\r\n0\r\n\r\n"), &[400, 413]),
+        (
+            "overflowing chunk size",
+            post("transfer-encoding: chunked\r\n", "fffffffffffffffff\r\nx\r\n0\r\n\r\n"),
+            &[400, 413],
+        ),
         ("not http", "\u{16}\u{3}\u{1}\u{2}hello\r\n\r\n".to_owned(), &[400]),
         ("bad version", get("GET /v1/models HTTP/9.9", ""), &[400, 505]),
         ("no version", "GET /v1/models\r\n\r\n".to_owned(), &[400]),
@@ -423,8 +520,13 @@ async fn c17_malformed_http_has_a_golden_table() {
     assert!(matches!(answer.status, 200 | 400), "{}", answer.text());
     assert!(wire.response().await.is_none(), "nothing after it is read on this connection");
     // A body is never read as a request, also where the answer comes before the body was read.
-    for (path, kind) in [("/v1/unknown", "application/json"), (CHAT, "text/plain"), (CHAT, "application/json")] {
-        let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\n{auth}content-type: {kind}\r\ncontent-length: {}\r\n\r\n", smuggled.len());
+    for (path, kind) in
+        [("/v1/unknown", "application/json"), (CHAT, "text/plain"), (CHAT, "application/json")]
+    {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\n{auth}content-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+            smuggled.len()
+        );
         let got = statuses(&world, (head + smuggled).as_bytes()).await;
         assert_eq!(got.len(), 1, "{path} {kind}: {got:?}");
     }
@@ -447,10 +549,16 @@ async fn c19_authorization_in_every_form() {
     let world = world().await;
     let anonymous = world.client.without_key();
     let try_with = |values: &[&str]| {
-        let client = values.iter().fold(anonymous.clone(), |client, value| client.with_header("authorization", value));
+        let client =
+            values.iter().fold(anonymous.clone(), |client, value| client.with_header("authorization", value));
         async move { client.get("/v1/models").await }
     };
-    for value in [format!("bearer {KEY}"), format!("BEARER {KEY}"), format!("Bearer   {KEY}"), format!("Bearer {KEY}  ")] {
+    for value in [
+        format!("bearer {KEY}"),
+        format!("BEARER {KEY}"),
+        format!("Bearer   {KEY}"),
+        format!("Bearer {KEY}  "),
+    ] {
         assert_eq!(try_with(&[&value]).await.status, 200, "{value:?}");
     }
     let good = format!("Bearer {KEY}");
@@ -479,16 +587,33 @@ async fn c19_authorization_in_every_form() {
 #[tokio::test]
 async fn c20_unknown_methods_routes_and_types_have_the_error_shape_everywhere() {
     let world = world().await;
-    let paths = [CHAT, "/v1/completions", "/v1/embeddings", "/v1/models", "/v1/models/acme/fast", "/v1/models/compare?models=fast,plain", "/v1/nothing", "/v1"];
+    let paths = [
+        CHAT,
+        "/v1/completions",
+        "/v1/embeddings",
+        "/v1/models",
+        "/v1/models/acme/fast",
+        "/v1/models/compare?models=fast,plain",
+        "/v1/nothing",
+        "/v1",
+    ];
     for path in paths {
         for method in ["PUT", "PATCH", "DELETE", "TRACE", "BREW", "get", "PROPFIND"] {
             let answer = world.client.send(method, path, Some("application/json"), Some(b"{}")).await;
-            let (status, code) = if matches!(path, "/v1/nothing" | "/v1") { (404, "unknown_url") } else { (405, "method_not_allowed") };
+            let (status, code) = if matches!(path, "/v1/nothing" | "/v1") {
+                (404, "unknown_url")
+            } else {
+                (405, "method_not_allowed")
+            };
             assert_error(&format!("{method} {path}"), &answer, status, "invalid_request_error", code);
         }
         assert_eq!(world.client.send("OPTIONS", path, None, None).await.status, 204, "{path}");
         let head = world.client.send("HEAD", path, None, None).await;
-        assert!(matches!(head.status, 200 | 404 | 405) && head.body.is_empty(), "HEAD {path}: {}", head.status);
+        assert!(
+            matches!(head.status, 200 | 404 | 405) && head.body.is_empty(),
+            "HEAD {path}: {}",
+            head.status
+        );
     }
     for path in [CHAT, "/v1/completions", "/v1/embeddings"] {
         let answer = world.client.send("POST", path, Some("text/xml"), Some(b"<x/>")).await;
@@ -512,7 +637,11 @@ async fn c21_fields_that_try_to_steer_the_gateway_are_inert() {
                 "custom_llm_provider": "evil", "proxy": evil, "timeout": 1, "Model": "beta/fast", "MODEL": "beta/fast",
                 "stream_options": { "include_usage": true } }),
     );
-    let client = world.client.with_header("x-portkey-custom-host", &evil).with_header("api-base", &evil).with_header("x-forwarded-host", "evil.example");
+    let client = world
+        .client
+        .with_header("x-portkey-custom-host", &evil)
+        .with_header("api-base", &evil)
+        .with_header("x-forwarded-host", "evil.example");
     let answer = client.post_json(CHAT, &body).await.ok().json();
     assert_eq!(answer["gateway"]["model_used"], "acme/fast");
     assert_eq!((world.second.hits(), world.second.connections()), (0, 0), "nobody else is called");
@@ -529,7 +658,14 @@ async fn c23_a_panic_is_one_clients_500_and_nobody_elses_trouble() {
     let world = world().await;
     let release = Signal::new();
     let text = |text: &str| sse_data(&json!({ "content": text }), None);
-    world.upstream.enqueue(Answer::sse().data(&text("before")).wait(&release).data(&text(" after")).data(&sse_data(&json!({}), Some("stop"))).done());
+    world.upstream.enqueue(
+        Answer::sse()
+            .data(&text("before"))
+            .wait(&release)
+            .data(&text(" after"))
+            .data(&sse_data(&json!({}), Some("stop")))
+            .done(),
+    );
     let mut stream = world.client.stream(CHAT, &chat_with("acme/fast", json!({ "stream": true }))).await;
     stream.json().await;
     assert_eq!(stream.json().await["choices"][0]["delta"]["content"], "before");
@@ -540,7 +676,11 @@ async fn c23_a_panic_is_one_clients_500_and_nobody_elses_trouble() {
         assert!(line.to_string().contains("internal_error"), "{line}");
     }
     let metrics = world.client.with_key(crate::harness::ADMIN).get("/metrics").await.ok().text();
-    let panics = metrics.lines().find(|line| line.contains("panics") && !line.starts_with('#')).unwrap_or_default().to_owned();
+    let panics = metrics
+        .lines()
+        .find(|line| line.contains("panics") && !line.starts_with('#'))
+        .unwrap_or_default()
+        .to_owned();
     assert!(panics.ends_with(" 2"), "the panics are counted: {panics:?}");
     release.fire();
     assert_eq!(text_of(&stream.rest().await, 0), " after");

@@ -34,7 +34,8 @@ fn tests_of(source: &str) -> BTreeSet<String> {
     for line in source.lines().map(str::trim) {
         if line.starts_with("#[test") || line.starts_with("#[tokio::test") {
             marked = true;
-        } else if let Some((_, rest)) = line.split_once("fn ").filter(|(before, _)| before.is_empty() || *before == "async ")
+        } else if let Some((_, rest)) =
+            line.split_once("fn ").filter(|(before, _)| before.is_empty() || *before == "async ")
             && marked
         {
             names.extend(rest.split('(').next().map(str::to_owned));

@@ -19,9 +19,7 @@ const PIECES: [&str; 8] = ["漢字", "👩‍👩‍👧‍👦", "é\u{301}", "
 
 /// An upstream's transcript of about `size` bytes: text of every width, mixed line ends, comments, a tool call.
 fn transcript(size: usize) -> Vec<u8> {
-    let chunk = |delta: serde_json::Value, finish: Option<&str>| {
-        json!({ "id": "x", "model": "m", "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }] })
-    };
+    let chunk = |delta: serde_json::Value, finish: Option<&str>| json!({ "id": "x", "model": "m", "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }] });
     let mut text = String::new();
     let mut place = 0;
     while text.len() + 130 < size {

@@ -54,7 +54,10 @@ async fn u06_stall_between_chunks() {
     world.upstream.last().until_closed().await;
     let line = world.gateway.log_of(&request_id).await;
     assert_eq!((&line["code"], &line["estimated"]), (&json!("upstream_timeout"), &json!(true)), "{line}");
-    assert!(line["completion_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "tokens so far are metered: {line}");
+    assert!(
+        line["completion_tokens"].as_u64().is_some_and(|tokens| tokens > 0),
+        "tokens so far are metered: {line}"
+    );
 }
 
 #[tokio::test]
@@ -67,7 +70,11 @@ async fn u07_reset_in_the_middle() {
     let start = Instant::now();
     cut.fire();
     all.extend(stream.rest().await);
-    assert!(start.elapsed() < Duration::from_millis(250), "told at once, not at the idle limit: {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_millis(250),
+        "told at once, not at the idle limit: {:?}",
+        start.elapsed()
+    );
     assert_broken_off(&all, "upstream_stream_error");
 }
 
@@ -82,7 +89,10 @@ async fn u08_clean_end_without_done() {
     assert_broken_off(&broken(&world, Answer::done).await, "upstream_stream_error");
     // With a finish_reason the answer is complete, with or without `[DONE]`.
     let whole = broken(&world, |answer| answer.data(&sse_data(&json!({}), Some("length"))).end()).await;
-    assert_eq!(chunks(&whole).last().map(|chunk| chunk["choices"][0]["finish_reason"].clone()), Some(json!("length")));
+    assert_eq!(
+        chunks(&whole).last().map(|chunk| chunk["choices"][0]["finish_reason"].clone()),
+        Some(json!("length"))
+    );
     assert!(!whole.concat().contains("\"error\""));
 }
 
@@ -90,7 +100,10 @@ async fn u08_clean_end_without_done() {
 async fn u09_content_length_longer_than_the_body() {
     let world = impatient().await;
     let body = chat_body("m", "truncated");
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.to_string().len() + 100);
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.to_string().len() + 100
+    );
     world.upstream.enqueue(Answer::raw(format!("{head}{body}")).close());
     let answer = world.chat(&chat("acme/fast")).await;
     assert_eq!(answer.status, 502, "{}", answer.text());
@@ -100,7 +113,10 @@ async fn u09_content_length_longer_than_the_body() {
     assert_eq!(connections, [0, 1], "the broken connection is not used again");
     // An event stream whose length lies is cut, not complete.
     let event = format!("data: {}\n\n", text("begun"));
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n", event.len() + 100);
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n",
+        event.len() + 100
+    );
     world.upstream.enqueue(Answer::raw(format!("{head}{event}")).close());
     assert_broken_off(&frames(&world).await, "upstream_stream_error");
 }
@@ -109,16 +125,30 @@ async fn u09_content_length_longer_than_the_body() {
 async fn u10_successes_that_are_not_answers() {
     let world = impatient().await;
     let bodies = [
-        "<html><body>secret-upstream-text</body></html>", "", "null", "[]", "{}", "17", "\"secret-upstream-text\"",
-        r#"{"choices":1e999}"#, r#"{"choices":"secret-upstream-text"}"#, r#"{"choices":[5]}"#,
-        r#"{"choices":[{"message":"x"}]}"#, r#"{"choices":[{"message":{"content":5}}]}"#,
-        r#"{"choices":[{"message":{"content":"x"}}"#, "{\"choices\":[{\"message\":{\"content\":\"\u{7f}",
+        "<html><body>secret-upstream-text</body></html>",
+        "",
+        "null",
+        "[]",
+        "{}",
+        "17",
+        "\"secret-upstream-text\"",
+        r#"{"choices":1e999}"#,
+        r#"{"choices":"secret-upstream-text"}"#,
+        r#"{"choices":[5]}"#,
+        r#"{"choices":[{"message":"x"}]}"#,
+        r#"{"choices":[{"message":{"content":5}}]}"#,
+        r#"{"choices":[{"message":{"content":"x"}}"#,
+        "{\"choices\":[{\"message\":{\"content\":\"\u{7f}",
     ];
     for body in bodies {
         world.upstream.enqueue(Answer::full(200, &[("content-type", "application/json")], body));
         let answer = world.chat(&chat("acme/fast")).await;
         assert_error(body, &answer, 502, "upstream_error", "upstream_invalid_response");
-        assert!(!answer.text().contains("secret-upstream-text"), "the body is not repeated: {}", answer.text());
+        assert!(
+            !answer.text().contains("secret-upstream-text"),
+            "the body is not repeated: {}",
+            answer.text()
+        );
         world.upstream.enqueue(Answer::full(200, &[("content-type", "application/json")], body));
         let routed = chat_with("acme/fast", json!({ "routing": { "fallback": ["beta/spare"] } }));
         assert_eq!(world.chat_ok(&routed).await["gateway"]["model_used"], "beta/spare", "{body}");
@@ -145,9 +175,19 @@ async fn u12_every_legal_way_to_write_an_event_stream() {
         ("cr", format!("data: {a}\r\rdata: {b}\r\rdata: {end}\r\rdata: [DONE]\r\r")),
         ("mixed", format!("data: {a}\r\n\ndata: {b}\r\rdata: {end}\n\r\ndata: [DONE]\n\n")),
         ("bom", format!("\u{feff}data: {a}\n\ndata: {b}\n\ndata: {end}\n\ndata: [DONE]\n\n")),
-        ("comments", format!(": hi\n\ndata: {a}\n: inside\n\n:\n\n: OPENROUTER PROCESSING\n\ndata: {b}\n\ndata: {end}\n\ndata: [DONE]\n\n")),
+        (
+            "comments",
+            format!(
+                ": hi\n\ndata: {a}\n: inside\n\n:\n\n: OPENROUTER PROCESSING\n\ndata: {b}\n\ndata: {end}\n\ndata: [DONE]\n\n"
+            ),
+        ),
         ("no space", format!("data:{a}\n\ndata:{b}\n\ndata:{end}\n\ndata:[DONE]\n\n")),
-        ("fields", format!("event: message\nid: 1\nretry: 5\ndata: {a}\n\nid\nevent: x\ndata: {b}\nunknown: y\n\ndata: {end}\n\nevent: ping\n\ndata: [DONE]\n\n")),
+        (
+            "fields",
+            format!(
+                "event: message\nid: 1\nretry: 5\ndata: {a}\n\nid\nevent: x\ndata: {b}\nunknown: y\n\ndata: {end}\n\nevent: ping\n\ndata: [DONE]\n\n"
+            ),
+        ),
         ("several lines", format!("data: {a}\n\ndata: {pretty}\n\ndata: {end}\n\ndata: [DONE]\n\n")),
         ("no last blank line", format!("data: {a}\n\ndata: {b}\n\ndata: {end}\n\ndata: [DONE]")),
         ("unended last event", format!("data: {a}\n\ndata: {b}\n\ndata: {end}")),
@@ -184,7 +224,13 @@ async fn u13_a_line_without_end() {
 
 #[tokio::test]
 async fn u14_comments_and_drips_do_not_live_for_ever() {
-    let world = Setup { timeouts: "idle_ms = 400\nfirst_token_ms = 400\ntotal_ms = 1500", routing: "retries = 0", ..Setup::default() }.start().await;
+    let world = Setup {
+        timeouts: "idle_ms = 400\nfirst_token_ms = 400\ntotal_ms = 1500",
+        routing: "retries = 0",
+        ..Setup::default()
+    }
+    .start()
+    .await;
     let endless = |bytes: &str| Step::Endless(bytes.as_bytes().to_vec(), Duration::from_millis(20));
     // Comments after content: the idle clock counts content.
     world.upstream.enqueue(Answer::sse().data(&text("begun")).then(endless(":\n\n")));
@@ -214,11 +260,15 @@ async fn u15_an_error_as_the_first_event() {
     ];
     for error in errors {
         world.upstream.enqueue(Answer::sse().chunk(error).done());
-        let body = chat_with("acme/fast", json!({ "stream": true, "routing": { "fallback": ["beta/spare"] } }));
+        let body =
+            chat_with("acme/fast", json!({ "stream": true, "routing": { "fallback": ["beta/spare"] } }));
         let frames = world.client.stream(CHAT, &body).await.rest().await;
         assert_eq!(text_of(&frames, 0), "Hello from upstream", "{error}");
         let all = chunks(&frames);
-        assert!(all.iter().all(|chunk| chunk.get("error").is_none() && chunk["id"] == all[0]["id"]), "{error}");
+        assert!(
+            all.iter().all(|chunk| chunk.get("error").is_none() && chunk["id"] == all[0]["id"]),
+            "{error}"
+        );
         assert_eq!(all[0]["choices"][0]["delta"], json!({ "role": "assistant" }), "{error}");
         assert_eq!(all.last().map(|chunk| chunk["gateway"]["model_used"].clone()), Some(json!("beta/spare")));
     }
@@ -228,17 +278,34 @@ async fn u15_an_error_as_the_first_event() {
 async fn u20_headers_of_every_size() {
     let world = impatient().await;
     let body = chat_body("m", "x").to_string();
-    let answer = |headers: &str| Answer::raw(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len()));
+    let answer = |headers: &str| {
+        Answer::raw(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len()))
+    };
     let hop = "set-cookie: a=b\r\nconnection: keep-alive, x-hop\r\nx-hop: 1\r\nkeep-alive: timeout=5\r\nproxy-authenticate: Basic\r\n\
                upgrade: h2c\r\ntrailer: x\r\nalt-svc: h3=\":443\"\r\nserver: them\r\naccess-control-allow-origin: https://evil.example\r\n\
                x-ratelimit-remaining-requests: 3\r\nwww-authenticate: Basic\r\n";
     world.upstream.enqueue(answer(hop));
     let got = world.chat(&chat("acme/fast")).await.ok();
-    for name in ["set-cookie", "x-hop", "keep-alive", "proxy-authenticate", "upgrade", "trailer", "alt-svc", "x-ratelimit-remaining-requests", "www-authenticate"] {
+    for name in [
+        "set-cookie",
+        "x-hop",
+        "keep-alive",
+        "proxy-authenticate",
+        "upgrade",
+        "trailer",
+        "alt-svc",
+        "x-ratelimit-remaining-requests",
+        "www-authenticate",
+    ] {
         assert_eq!(got.header(name), None, "{name}");
     }
     assert_eq!(got.header("access-control-allow-origin"), Some("*"));
-    let over = ["x: y\r\n".repeat(1000), format!("x: {}\r\n", "y".repeat(1 << 20)), "x: a\u{0}b\r\n".to_owned(), "no colon\r\n".to_owned()];
+    let over = [
+        "x: y\r\n".repeat(1000),
+        format!("x: {}\r\n", "y".repeat(1 << 20)),
+        "x: a\u{0}b\r\n".to_owned(),
+        "no colon\r\n".to_owned(),
+    ];
     for headers in over {
         world.upstream.enqueue(answer(&headers));
         let got = world.chat(&chat("acme/fast")).await;
@@ -253,7 +320,11 @@ async fn u20_headers_of_every_size() {
 async fn u21_redirects_are_not_followed() {
     let world = impatient().await;
     for status in [301, 302, 303, 307, 308] {
-        for location in [world.second.base_url() + "/chat/completions", "//evil.example/".to_owned(), "/v1/elsewhere".to_owned()] {
+        for location in [
+            world.second.base_url() + "/chat/completions",
+            "//evil.example/".to_owned(),
+            "/v1/elsewhere".to_owned(),
+        ] {
             let hits = world.upstream.hits();
             world.upstream.enqueue(Answer::full(status, &[("location", location.as_str())], ""));
             let answer = world.chat(&chat("acme/fast")).await;
@@ -273,7 +344,10 @@ async fn u22_unusual_statuses_and_versions() {
     let fine = [
         ("100 first", Answer::raw(format!("HTTP/1.1 100 Continue\r\n\r\n{ok}"))),
         ("103 first", Answer::raw(format!("HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n{ok}"))),
-        ("1.0 with length", Answer::raw(format!("HTTP/1.0 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())).close()),
+        (
+            "1.0 with length",
+            Answer::raw(format!("HTTP/1.0 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())).close(),
+        ),
         ("1.0 until close", Answer::raw(format!("HTTP/1.0 200 OK\r\n\r\n{body}")).close()),
     ];
     for (label, answer) in fine {
@@ -284,7 +358,11 @@ async fn u22_unusual_statuses_and_versions() {
     let faults = [
         ("204", Answer::raw("HTTP/1.1 204 No Content\r\n\r\n")),
         ("304", Answer::raw("HTTP/1.1 304 Not Modified\r\n\r\n")),
-        ("101", Answer::raw("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nbytes").close()),
+        (
+            "101",
+            Answer::raw("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nbytes")
+                .close(),
+        ),
         ("0.9", Answer::raw(body.clone()).close()),
         ("junk", Answer::raw("\u{16}\u{3}\u{1}").close()),
         ("999", Answer::raw("HTTP/1.1 999 What\r\ncontent-length: 0\r\n\r\n")),
@@ -300,7 +378,12 @@ async fn u22_unusual_statuses_and_versions() {
 }
 
 fn packed(program: &str, bytes: &[u8]) -> Vec<u8> {
-    let mut child = Command::new(program).arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a packer");
+    let mut child = Command::new(program)
+        .arg("-c")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a packer");
     let mut stdin = child.stdin.take().expect("piped");
     let input = bytes.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&input));
@@ -313,7 +396,13 @@ fn packed(program: &str, bytes: &[u8]) -> Vec<u8> {
 async fn u23_compressed_bombs() {
     let world = impatient().await;
     let body = chat_body("m", "packed").to_string();
-    let gzip = |bytes: &[u8]| Answer::full(200, &[("content-type", "application/json"), ("content-encoding", "gzip")], packed("gzip", bytes));
+    let gzip = |bytes: &[u8]| {
+        Answer::full(
+            200,
+            &[("content-type", "application/json"), ("content-encoding", "gzip")],
+            packed("gzip", bytes),
+        )
+    };
     world.upstream.enqueue(gzip(body.as_bytes()));
     let got = world.chat(&chat("acme/fast")).await;
     assert_eq!(got.status, 200, "an upstream may pack its answers: {}", got.text());
@@ -344,7 +433,10 @@ async fn u24_usage_that_cannot_be_true() {
         r#"{"prompt_tokens":null}"#,
         r#"{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":99}}"#,
         r#"{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":-1}}"#,
-        r#""many""#, "[]", "{}", "null",
+        r#""many""#,
+        "[]",
+        "{}",
+        "null",
         r#"{"prompt_tokens":10.5,"completion_tokens":5.5}"#,
     ];
     for usage in cases {
@@ -360,9 +452,13 @@ async fn u24_usage_that_cannot_be_true() {
         last["usage"] = json!("USAGE");
         let last = last.to_string().replace("\"USAGE\"", usage);
         let transcript = chat_transcript(&["some text"]);
-        let answer = Answer::sse().all(&transcript[..transcript.len() - 1]).chunk(format!("data: {last}\n\ndata: {last}\n\n")).done();
+        let answer = Answer::sse()
+            .all(&transcript[..transcript.len() - 1])
+            .chunk(format!("data: {last}\n\ndata: {last}\n\n"))
+            .done();
         world.upstream.enqueue(answer);
-        let body = chat_with("acme/fast", json!({ "stream": true, "stream_options": { "include_usage": true } }));
+        let body =
+            chat_with("acme/fast", json!({ "stream": true, "stream_options": { "include_usage": true } }));
         let frames = world.client.stream(CHAT, &body).await.rest().await;
         assert_sane(usage, &chunks(&frames).pop().expect("a usage chunk")["usage"]);
     }
@@ -418,7 +514,13 @@ async fn u25_strings_that_break_lines() {
     assert!(matches!(got.status, 200 | 502), "{}", got.status);
     assert!(!got.text().contains("\\ud800"), "{}", got.text());
     let event = text("MARK").to_string().replace("MARK", "\\udfff");
-    world.upstream.enqueue(Answer::sse().data(&text("begun")).chunk(format!("data: {event}\n\n")).data(&sse_data(&json!({}), Some("stop"))).done());
+    world.upstream.enqueue(
+        Answer::sse()
+            .data(&text("begun"))
+            .chunk(format!("data: {event}\n\n"))
+            .data(&sse_data(&json!({}), Some("stop")))
+            .done(),
+    );
     let got = frames(&world).await;
     assert!(!got.concat().contains("\\udfff"), "{got:?}");
     assert!(text_of(&got, 0).starts_with("begun"));

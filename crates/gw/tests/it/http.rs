@@ -3,9 +3,7 @@
 use gw_testkit::wire::RawClient;
 use serde_json::json;
 
-use crate::harness::{
-    KEY, LIMITED, METERED, Setup, assert_error, assert_request_id, chat, chat_with, world,
-};
+use crate::harness::{KEY, LIMITED, METERED, Setup, assert_error, assert_request_id, chat, chat_with, world};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -25,7 +23,10 @@ async fn preflights_are_answered_without_a_key_and_mirror_the_headers() {
         let methods = answer.header("access-control-allow-methods").unwrap_or_default();
         assert!(["GET", "POST", "OPTIONS"].iter().all(|method| methods.contains(method)), "{methods}");
         assert_eq!(answer.header("access-control-max-age"), Some("86400"));
-        assert_eq!(answer.header("access-control-allow-headers"), Some("authorization,content-type,x-stainless-lang"));
+        assert_eq!(
+            answer.header("access-control-allow-headers"),
+            Some("authorization,content-type,x-stainless-lang")
+        );
         assert!(answer.body.is_empty());
     }
 }
@@ -43,7 +44,8 @@ async fn every_answer_exposes_the_headers_that_clients_read() {
 
 #[tokio::test]
 async fn configured_origins_are_the_only_ones() {
-    let world = Setup { server: "cors_origins = [\"https://good.example\"]", ..Setup::default() }.start().await;
+    let world =
+        Setup { server: "cors_origins = [\"https://good.example\"]", ..Setup::default() }.start().await;
     let good = world.client.with_header("origin", "https://good.example").get("/v1/models").await;
     assert_eq!(good.header("access-control-allow-origin"), Some("https://good.example"));
     let bad = world.client.with_header("origin", "https://bad.example").get("/v1/models").await;
@@ -66,7 +68,12 @@ async fn head_is_get_without_a_body() {
 async fn json_media_types_are_accepted_in_every_spelling_and_when_missing() {
     let world = world().await;
     let body = chat("acme/fast").to_string();
-    let kinds = [None, Some("application/json"), Some("Application/JSON; charset=utf-8"), Some("application/vnd.api+json")];
+    let kinds = [
+        None,
+        Some("application/json"),
+        Some("Application/JSON; charset=utf-8"),
+        Some("application/vnd.api+json"),
+    ];
     for kind in kinds {
         let answer = world.client.send("POST", CHAT, kind, Some(body.as_bytes())).await;
         assert_eq!(answer.status, 200, "{kind:?}: {}", answer.text());
@@ -108,7 +115,8 @@ async fn connections_are_kept_for_the_next_request() {
 #[tokio::test]
 async fn request_ids_are_ours_and_differ() {
     let world = world().await;
-    let client = world.client.with_header("x-request-id", "mine").with_header("x-client-request-id", "mine-too");
+    let client =
+        world.client.with_header("x-request-id", "mine").with_header("x-client-request-id", "mine-too");
     let (first, second) = (client.get("/v1/models").await, client.get("/v1/models").await);
     assert_request_id("first", first.header("x-request-id"));
     assert_ne!(first.header("x-request-id"), second.header("x-request-id"));
@@ -125,7 +133,9 @@ async fn faults_are_found_in_the_order_of_the_contract() {
         spent.post_json(CHAT, &chat("acme/fast")).await.ok();
     }
     // 1 before 2, 4, 6: no key.
-    for (path, kind, body) in [("/v1/unknown", "text/plain", "x"), (CHAT, "text/plain", "x"), (CHAT, "application/json", "{")] {
+    for (path, kind, body) in
+        [("/v1/unknown", "text/plain", "x"), (CHAT, "text/plain", "x"), (CHAT, "application/json", "{")]
+    {
         let answer = anonymous.send("POST", path, Some(kind), Some(body.as_bytes())).await;
         assert_error(path, &answer, 401, "authentication_error", "invalid_api_key");
     }
@@ -151,7 +161,9 @@ async fn faults_are_found_in_the_order_of_the_contract() {
     assert_error("7 < 8", &answer, 400, "invalid_request_error", "decimal_above_max_value");
     // 8 before 9: unknown fallback before the right to the model.
     let limited = world.client.with_key(LIMITED);
-    let answer = limited.post_json(CHAT, &chat_with("acme/fast", json!({ "routing": { "fallback": ["no/such"] } }))).await;
+    let answer = limited
+        .post_json(CHAT, &chat_with("acme/fast", json!({ "routing": { "fallback": ["no/such"] } })))
+        .await;
     assert_error("8 < 9", &answer, 404, "invalid_request_error", "model_not_found");
     // 9 before 10: the right before the ability.
     let answer = limited.post_json(CHAT, &chat("acme/embed")).await;

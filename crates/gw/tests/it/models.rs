@@ -37,7 +37,10 @@ async fn pages_by_limit_after_and_offset() {
     let world = world().await;
     let all = ids(&get(&world, "/v1/models").await);
     let first = get(&world, "/v1/models?limit=2").await;
-    assert_eq!((ids(&first), &first["has_more"], &first["total"]), (all[..2].to_vec(), &json!(true), &json!(all.len())));
+    assert_eq!(
+        (ids(&first), &first["has_more"], &first["total"]),
+        (all[..2].to_vec(), &json!(true), &json!(all.len()))
+    );
     let second = get(&world, &format!("/v1/models?limit=2&after={}", all[1])).await;
     assert_eq!(ids(&second), all[2..4]);
     let tail = get(&world, &format!("/v1/models?offset={}", all.len() - 1)).await;
@@ -83,8 +86,13 @@ async fn one_model_has_every_field() {
         assert_eq!(numbers(&model[name]), numbers(value), "{name}");
     }
     let pricing = &model["pricing"];
-    for (name, value) in [("official_input_per_m", 0.15), ("official_output_per_m", 0.60), ("gateway_input_per_m", 0.15),
-        ("gateway_output_per_m", 0.60), ("cached_input_per_m", 0.075)] {
+    for (name, value) in [
+        ("official_input_per_m", 0.15),
+        ("official_output_per_m", 0.60),
+        ("gateway_input_per_m", 0.15),
+        ("gateway_output_per_m", 0.60),
+        ("cached_input_per_m", 0.075),
+    ] {
         assert_eq!(pricing[name].as_f64(), Some(value), "{name}");
     }
     assert_eq!(pricing["currency"], "USD");
@@ -104,14 +112,34 @@ fn numbers(value: &Value) -> Value {
 async fn what_nobody_knows_is_null_or_empty_but_present() {
     let world = world().await;
     let model = get(&world, "/v1/models/acme/unpriced").await;
-    for name in ["id", "object", "name", "provider", "description", "category", "context_length", "max_output_tokens",
-        "modalities", "features", "license", "pricing", "performance", "quality_scores"] {
+    for name in [
+        "id",
+        "object",
+        "name",
+        "provider",
+        "description",
+        "category",
+        "context_length",
+        "max_output_tokens",
+        "modalities",
+        "features",
+        "license",
+        "pricing",
+        "performance",
+        "quality_scores",
+    ] {
         assert!(model.get(name).is_some(), "{name} in {model}");
     }
     assert!(model["context_length"].is_null());
     assert_eq!(model["license"], "unknown");
     assert_eq!(model["description"], "");
-    for name in ["official_input_per_m", "official_output_per_m", "gateway_input_per_m", "gateway_output_per_m", "cached_input_per_m"] {
+    for name in [
+        "official_input_per_m",
+        "official_output_per_m",
+        "gateway_input_per_m",
+        "gateway_output_per_m",
+        "cached_input_per_m",
+    ] {
         assert!(model["pricing"].get(name).is_some_and(Value::is_null), "{name}: {}", model["pricing"]);
     }
     for name in ["overall", "code", "math", "reasoning"] {
@@ -170,7 +198,11 @@ async fn compares_two_to_four_models_with_highlights() {
 #[tokio::test]
 async fn comparison_names_are_joined_trimmed_resolved_and_counted_once() {
     let world = world().await;
-    for query in ["models=smart,acme/plain", "models=acme/fast&models=acme/plain", "models=%20acme%2Ffast%20,,acme/plain,fast"] {
+    for query in [
+        "models=smart,acme/plain",
+        "models=acme/fast&models=acme/plain",
+        "models=%20acme%2Ffast%20,,acme/plain,fast",
+    ] {
         let body = get(&world, &format!("/v1/models/compare?{query}")).await;
         assert_eq!(body["models"], json!(["acme/fast", "acme/plain"]), "{query}");
     }

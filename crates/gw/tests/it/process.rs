@@ -32,7 +32,11 @@ async fn every_request_is_one_json_line_on_stdout() {
     let id = stream.head.header("x-request-id").expect("an id").to_owned();
     stream.rest().await;
     let line = world.gateway.log_of(&id).await;
-    assert_eq!((&line["stream"], &line["prompt_tokens"], &line["code"]), (&json!(true), &json!(10), &json!("ok")), "{line}");
+    assert_eq!(
+        (&line["stream"], &line["prompt_tokens"], &line["code"]),
+        (&json!(true), &json!(10), &json!("ok")),
+        "{line}"
+    );
     assert!(line["ttft_ms"].is_u64(), "{line}");
     assert_eq!(world.gateway.stdout().len(), 3, "one line each: {:?}", world.gateway.stdout());
 }
@@ -41,7 +45,11 @@ async fn every_request_is_one_json_line_on_stdout() {
 async fn prompts_answers_and_keys_never_show_up_in_logs() {
     let world = Setup { extra: String::new(), ..Setup::default() }.start().await;
     let canary = "canary-prompt-4711";
-    world.upstream.enqueue(Answer::error(401, "invalid_api_key", &format!("bad key {UPSTREAM_KEY} for {canary}")));
+    world.upstream.enqueue(Answer::error(
+        401,
+        "invalid_api_key",
+        &format!("bad key {UPSTREAM_KEY} for {canary}"),
+    ));
     world.upstream.enqueue(Answer::error(400, "bad", &format!("bad key {UPSTREAM_KEY}")));
     world.upstream.enqueue(Answer::full(200, &[], format!("<html>{canary} {UPSTREAM_KEY}")));
     for _ in 0..6 {
@@ -73,7 +81,10 @@ async fn metrics_count_requests_attempts_tokens_and_cost() {
     assert!(sum("gateway_tokens", "acme/fast") >= 15.0, "{text}");
     assert!(sum("gateway_cost_usd", "acme/fast") > 0.0, "{text}");
     for word in ["requests", "duration", "attempts", "in_flight", "price"] {
-        assert!(text.lines().any(|line| line.starts_with("# TYPE") && line.contains(word)), "{word} in {text}");
+        assert!(
+            text.lines().any(|line| line.starts_with("# TYPE") && line.contains(word)),
+            "{word} in {text}"
+        );
     }
 }
 
@@ -81,10 +92,25 @@ async fn metrics_count_requests_attempts_tokens_and_cost() {
 async fn the_interface_describes_itself() {
     let world = world().await;
     let document = world.client.get("/openapi.json").await.ok().json();
-    for path in [CHAT, "/v1/completions", "/v1/embeddings", "/v1/models", "/v1/models/{model_id}", "/v1/models/compare"] {
+    for path in [
+        CHAT,
+        "/v1/completions",
+        "/v1/embeddings",
+        "/v1/models",
+        "/v1/models/{model_id}",
+        "/v1/models/compare",
+    ] {
         assert!(document["paths"].get(path).is_some(), "{path}");
     }
-    assert!(world.client.get("/docs").await.ok().header("content-type").is_some_and(|kind| kind.starts_with("text/html")));
+    assert!(
+        world
+            .client
+            .get("/docs")
+            .await
+            .ok()
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("text/html"))
+    );
 }
 
 #[tokio::test]
@@ -150,7 +176,11 @@ async fn an_idle_gateway_stops_at_once() {
     let start = std::time::Instant::now();
     world.gateway.sigterm();
     assert_eq!(world.gateway.ended().await.code(), Some(0));
-    assert!(start.elapsed() < Duration::from_secs(5), "an idle kept connection does not hold it: {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "an idle kept connection does not hold it: {:?}",
+        start.elapsed()
+    );
 }
 
 #[tokio::test]

@@ -31,8 +31,13 @@ fn model_sent(upstream: &FakeUpstream) -> Value {
 #[tokio::test]
 async fn full_ids_bare_names_and_aliases_find_their_model() {
     let world = world().await;
-    for (name, used) in [("acme/fast", "acme/fast"), ("fast", "acme/fast"), ("smart", "acme/fast"),
-        ("plain", "acme/plain"), ("beta/fast", "beta/fast")] {
+    for (name, used) in [
+        ("acme/fast", "acme/fast"),
+        ("fast", "acme/fast"),
+        ("smart", "acme/fast"),
+        ("plain", "acme/plain"),
+        ("beta/fast", "beta/fast"),
+    ] {
         let body = world.chat_ok(&chat(name)).await;
         assert_eq!(body["gateway"]["model_used"], used, "{name}");
         assert_eq!(body["gateway"]["fallback_used"], false, "{name}");
@@ -69,7 +74,8 @@ async fn fallbacks_are_tried_in_the_clients_order() {
     let body = world.chat_ok(&body).await;
     assert_eq!(body["gateway"]["model_used"], "beta/spare");
     assert_eq!(body["gateway"]["fallback_used"], true);
-    let expected = [("acme/fast", "upstream_overloaded"), ("acme/plain", "upstream_overloaded"), ("beta/spare", "ok")];
+    let expected =
+        [("acme/fast", "upstream_overloaded"), ("acme/plain", "upstream_overloaded"), ("beta/spare", "ok")];
     assert_eq!(attempts(&body), pairs(&expected), "own model removed, others once");
     assert_eq!(body["usage"]["cost_usd"], json!((10.0 * 3.0 + 5.0 * 15.0) / 1e6), "billed as what served");
 }
@@ -107,8 +113,12 @@ async fn which_failures_move_on() {
         assert_eq!(body["gateway"]["model_used"], "beta/spare", "{label}");
         assert_eq!(world.second.hits(), before + 1, "{label}");
     }
-    for (failure, code) in [(Answer::error(400, "bad", "m"), "bad"), (Answer::error(422, "bad", "m"), "bad"),
-        (Answer::error(413, "big", "m"), "big"), (Answer::error(400, "content_filter", "m"), "content_filter")] {
+    for (failure, code) in [
+        (Answer::error(400, "bad", "m"), "bad"),
+        (Answer::error(422, "bad", "m"), "bad"),
+        (Answer::error(413, "big", "m"), "big"),
+        (Answer::error(400, "content_filter", "m"), "content_filter"),
+    ] {
         let before = world.second.hits();
         world.upstream.enqueue(failure);
         let answer = world.chat(&chat_with("acme/fast", fallback(&["beta/spare"]))).await;
@@ -175,7 +185,9 @@ async fn a_stream_falls_back_silently_before_its_first_event() {
     let world = no_retries().await;
     let failures = [
         Answer::error(500, "x", "boom"),
-        Answer::sse().data(&json!({ "error": { "message": "overloaded", "type": "overloaded_error" } })).done(),
+        Answer::sse()
+            .data(&json!({ "error": { "message": "overloaded", "type": "overloaded_error" } }))
+            .done(),
         Answer::sse().chunk(": processing\n\n").end(),
         Answer::sse().data(&sse_data(&json!({ "role": "assistant" }), None)).reset(),
     ];
@@ -204,8 +216,23 @@ async fn embeddings_and_text_completions_fall_over_too() {
 #[tokio::test]
 async fn later_strategies_are_refused_and_default_is_fine() {
     let world = world().await;
-    for name in ["cheapest", "cost", "price", "lowest_cost", "fastest", "latency", "lowest_latency", "throughput",
-        "best_quality", "quality", "balanced", "availability", "least_busy", "round_robin", "weighted"] {
+    for name in [
+        "cheapest",
+        "cost",
+        "price",
+        "lowest_cost",
+        "fastest",
+        "latency",
+        "lowest_latency",
+        "throughput",
+        "best_quality",
+        "quality",
+        "balanced",
+        "availability",
+        "least_busy",
+        "round_robin",
+        "weighted",
+    ] {
         let answer = world.chat(&chat_with("acme/fast", json!({ "routing": { "strategy": name } }))).await;
         assert_invalid(name, &answer, "unsupported_value");
     }

@@ -59,9 +59,15 @@ async fn chunks_come_in_the_specified_order() {
     let mut stream = world.client.stream(PATH, &body).await;
     let request_id = stream.head.header("x-request-id").map(str::to_owned);
     let all = chunks(&stream.rest().await);
-    assert_eq!(all[0]["choices"], json!([{ "index": 0, "delta": { "role": "assistant" }, "finish_reason": null }]));
+    assert_eq!(
+        all[0]["choices"],
+        json!([{ "index": 0, "delta": { "role": "assistant" }, "finish_reason": null }])
+    );
     for (chunk, text) in all[1..].iter().zip(["Hello", " from", " upstream"]) {
-        assert_eq!(chunk["choices"], json!([{ "index": 0, "delta": { "content": text }, "finish_reason": null }]));
+        assert_eq!(
+            chunk["choices"],
+            json!([{ "index": 0, "delta": { "content": text }, "finish_reason": null }])
+        );
     }
     let last = all.last().expect("chunks");
     assert_eq!(all.len(), 5);
@@ -85,7 +91,8 @@ async fn chunks_come_in_the_specified_order() {
 #[tokio::test]
 async fn usage_is_null_until_one_last_chunk_when_asked_for() {
     let world = world().await;
-    let all = chunks(&frames(&world, &streamed(json!({ "stream_options": { "include_usage": true } }))).await);
+    let all =
+        chunks(&frames(&world, &streamed(json!({ "stream_options": { "include_usage": true } }))).await);
     let (last, before) = all.split_last().expect("chunks");
     assert_eq!(last["choices"], json!([]));
     assert_eq!(last["usage"]["prompt_tokens"], 10);
@@ -167,14 +174,28 @@ async fn tool_calls_are_counted_and_named_once() {
         sse_data(&json!({}), Some("tool_calls")),
     ];
     let all = chunks(&frames_of(&world, &upstream, &streamed(json!({}))).await);
-    let deltas: Vec<_> = all.iter().filter_map(|chunk| chunk["choices"][0]["delta"].get("tool_calls")).map(|calls| calls[0].clone()).collect();
-    assert_eq!(deltas[0], json!({ "index": 0, "id": "call_a", "type": "function", "function": { "name": "first", "arguments": "" } }));
+    let deltas: Vec<_> = all
+        .iter()
+        .filter_map(|chunk| chunk["choices"][0]["delta"].get("tool_calls"))
+        .map(|calls| calls[0].clone())
+        .collect();
+    assert_eq!(
+        deltas[0],
+        json!({ "index": 0, "id": "call_a", "type": "function", "function": { "name": "first", "arguments": "" } })
+    );
     assert_eq!(deltas[1], json!({ "index": 0, "function": { "arguments": "{\"x\"" } }));
     assert_eq!(deltas[2], json!({ "index": 0, "function": { "arguments": ":1}" } }));
     assert_eq!((&deltas[3]["index"], &deltas[3]["function"]["name"]), (&json!(1), &json!("second")));
     assert!(deltas[3]["id"].as_str().is_some_and(|id| !id.is_empty()), "an id is made up where none came");
-    assert_eq!(deltas[4], json!({ "index": 1, "function": { "arguments": "{}" } }), "no fragment at all: an empty object");
-    assert_eq!(all.last().map(|chunk| chunk["choices"][0]["finish_reason"].clone()), Some(json!("tool_calls")));
+    assert_eq!(
+        deltas[4],
+        json!({ "index": 1, "function": { "arguments": "{}" } }),
+        "no fragment at all: an empty object"
+    );
+    assert_eq!(
+        all.last().map(|chunk| chunk["choices"][0]["finish_reason"].clone()),
+        Some(json!("tool_calls"))
+    );
 }
 
 #[tokio::test]
@@ -226,7 +247,11 @@ async fn a_failure_before_the_first_event_is_an_http_error() {
     let world = Setup { routing: "retries = 0", ..Setup::default() }.start().await;
     let failures = [
         (Answer::error(500, "x", "boom"), 502, "upstream_error"),
-        (Answer::sse().data(&json!({ "error": { "message": "boom", "code": 500 } })).done(), 502, "upstream_error"),
+        (
+            Answer::sse().data(&json!({ "error": { "message": "boom", "code": 500 } })).done(),
+            502,
+            "upstream_error",
+        ),
         (Answer::sse().end(), 502, ""),
         (Answer::sse().reset(), 502, ""),
         (Answer::sse().data(&json!({ "choices": [] })).end(), 502, ""),
@@ -244,7 +269,11 @@ async fn a_failure_before_the_first_event_is_an_http_error() {
 #[tokio::test]
 async fn request_faults_are_http_errors_also_for_streams() {
     let world = world().await;
-    let answer = world.client.try_stream(PATH, &streamed(json!({ "temperature": 9 }))).await.expect_err("not a stream");
+    let answer = world
+        .client
+        .try_stream(PATH, &streamed(json!({ "temperature": 9 })))
+        .await
+        .expect_err("not a stream");
     crate::harness::assert_invalid("temperature", &answer, "decimal_above_max_value");
 }
 
@@ -288,7 +317,9 @@ async fn an_error_in_the_middle_is_the_error_event() {
 async fn closing_the_client_closes_the_upstream_at_once() {
     let world = world().await;
     let endless = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\n".to_vec();
-    world.upstream.always(Answer::sse().then(gw_testkit::upstream::Step::Endless(endless, gw_testkit::upstream::DRIP)));
+    world
+        .upstream
+        .always(Answer::sse().then(gw_testkit::upstream::Step::Endless(endless, gw_testkit::upstream::DRIP)));
     for reset in [false, true] {
         let hits = world.upstream.hits();
         let mut stream = world.client.stream(PATH, &streamed(json!({}))).await;
@@ -296,7 +327,11 @@ async fn closing_the_client_closes_the_upstream_at_once() {
         stream.json().await;
         let upstream = world.upstream.request(hits).await;
         let left = std::time::Instant::now();
-        if reset { stream.reset() } else { stream.close() }
+        if reset {
+            stream.reset()
+        } else {
+            stream.close()
+        }
         let closed = upstream.until_closed().await;
         assert!(closed.duration_since(left) < Duration::from_secs(2), "{:?}", closed.duration_since(left));
     }
@@ -328,9 +363,10 @@ async fn line_separators_in_text_cannot_split_an_event() {
 
 #[tokio::test]
 async fn the_demo_provider_streams_and_misbehaves_on_request() {
-    let world = Setup { timeouts: "idle_ms = 300\nfirst_token_ms = 600", routing: "retries = 0", ..Setup::default() }
-        .start()
-        .await;
+    let world =
+        Setup { timeouts: "idle_ms = 300\nfirst_token_ms = 600", routing: "retries = 0", ..Setup::default() }
+            .start()
+            .await;
     let ask = |model: &str| chat_with(model, json!({ "stream": true }));
     let whole = frames(&world, &ask("demo/chat")).await;
     assert!(!text_of(&whole, 0).is_empty());

@@ -9,7 +9,10 @@ const LONG: [(&str, &str); 0] = [];
 
 fn is_test_file(path: &Path) -> bool {
     let text = path.to_string_lossy();
-    text.ends_with("/tests.rs") || text.ends_with("_tests.rs") || text.contains("/tests/") || text.contains("/gw-testkit/")
+    text.ends_with("/tests.rs")
+        || text.ends_with("_tests.rs")
+        || text.contains("/tests/")
+        || text.contains("/gw-testkit/")
 }
 
 #[test]
@@ -51,7 +54,9 @@ fn modules_are_named_after_themselves() {
 /// The names in a section of a Cargo.toml.
 fn dependencies(manifest: &str, section: &str) -> Vec<String> {
     let lines = manifest.lines().map(str::trim).skip_while(|line| *line != format!("[{section}]")).skip(1);
-    let names = lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let names = lines
+        .take_while(|line| !line.starts_with('['))
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
     names.filter_map(|line| line.split(['.', ' ', '=']).next()).map(str::to_owned).collect()
 }
 
@@ -60,7 +65,11 @@ const FLOORS: [(&str, &[&str], &[&str]); 7] = [
     ("gw-wire", &[], &["tokio", "hyper", "hyper-util", "http", "axum", "sqlx", "rustls", "jiff"]),
     ("gw-store", &["gw-wire"], &["hyper", "http", "axum", "rustls"]),
     ("gw-providers", &["gw-wire"], &["sqlx", "axum"]),
-    ("gw-engine", &["gw-wire", "gw-providers", "gw-store"], &["axum", "hyper", "hyper-util", "sqlx", "rustls"]),
+    (
+        "gw-engine",
+        &["gw-wire", "gw-providers", "gw-store"],
+        &["axum", "hyper", "hyper-util", "sqlx", "rustls"],
+    ),
     ("gw-server", &["gw-engine", "gw-store", "gw-wire"], &["sqlx"]),
     ("gw-testkit", &["gw-wire"], &["hyper", "axum", "sqlx"]),
     ("gw", &["gw-wire", "gw-store", "gw-providers", "gw-engine", "gw-server"], &["axum", "hyper", "sqlx"]),
@@ -86,7 +95,11 @@ fn what_is_named_internal_is_not_reached_around_the_manifest() {
     for path in rust_files().into_iter().filter(|path| !is_test_file(path)) {
         let source = std::fs::read_to_string(&path).expect("a readable file");
         for crate_name in ["gw_wire", "gw_store", "gw_providers", "gw_engine", "gw_server"] {
-            assert!(!source.contains(&format!("use {crate_name}::*")), "{}: name what is imported", path.display());
+            assert!(
+                !source.contains(&format!("use {crate_name}::*")),
+                "{}: name what is imported",
+                path.display()
+            );
         }
     }
 }

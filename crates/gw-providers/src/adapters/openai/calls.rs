@@ -25,7 +25,7 @@ struct Known {
 impl Calls {
     /// Whether this choice has called a tool.
     pub(super) fn any(&self, choice: u32) -> bool {
-        self.known.iter().any(|known| known.choice == choice)
+        self.known.iter().any(|known| known.choice == choice && known.started)
     }
 
     /// Turns the pieces of one chunk's `tool_calls` into events.
@@ -58,7 +58,7 @@ impl Calls {
             known.id.push_str(&id);
         }
         let call = u32::try_from(handle).unwrap_or(u32::MAX);
-        if !known.started && !(name.is_empty() && fragment.is_empty()) {
+        if !known.started && (!name.is_empty() || !fragment.is_empty()) {
             known.started = true;
             sink(Event::ToolStart { choice, call, id: Cow::Borrowed(&known.id), name });
         }
@@ -90,16 +90,16 @@ impl Calls {
         }
         if !id.is_empty() {
             let same = mine().find(|(_, known)| known.id == id);
-            // An id that comes after its call began without one, and without a new name, still means that call.
-            let late = || mine().last().filter(|(_, known)| known.id.is_empty() && !named);
+            // Another id without a name begins nothing: it came late, or changes with every piece.
+            let late = || mine().next_back().filter(|_| !named);
             return same.or_else(late).map(|(handle, _)| handle);
         }
         if named {
-            return mine().last().filter(|(_, known)| !known.started).map(|(handle, _)| handle);
+            return mine().next_back().filter(|(_, known)| !known.started).map(|(handle, _)| handle);
         }
         match position {
             Some(position) => mine().nth(position).map(|(handle, _)| handle),
-            None => mine().last().map(|(handle, _)| handle),
+            None => mine().next_back().map(|(handle, _)| handle),
         }
     }
 }

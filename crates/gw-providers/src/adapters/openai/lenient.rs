@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// A JSON string. A lone surrogate escape becomes U+FFFD instead of an error. Borrowed when it holds no escape.
@@ -164,55 +164,163 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
+/// A member that is read straight into its place. A struct of this dialect is some hundred bytes and would otherwise be
+/// moved at every level on its way up, which costs as much as reading it.
+pub(super) trait Member<'de>: Sized {
+    /// Reads a value that is not null.
+    fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error>;
+}
+
+macro_rules! plain_member {
+    ($($plain:ty,)+) => {
+        $(impl<'de> Member<'de> for $plain {
+            fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
+                *place = Some(Self::deserialize(deserializer)?);
+                Ok(())
+            }
+        })+
+    };
+}
+
+plain_member! { Text<'de>, Content<'de>, Loose<'de>, Number, IgnoredAny, &'de RawValue, }
+
+impl<'de, T: Deserialize<'de>> Member<'de> for Vec<T> {
+    fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
+        *place = Some(Self::deserialize(deserializer)?);
+        Ok(())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Member<'de> for Box<T> {
+    fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
+        *place = Some(Self::deserialize(deserializer)?);
+        Ok(())
+    }
+}
+
+/// The place of a member; null leaves it as it is.
+pub(super) struct Place<'p, T>(pub(super) &'p mut Option<T>);
+
+impl<'de, T: Member<'de>> DeserializeSeed<'de> for Place<'_, T> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de, T: Member<'de>> Visitor<'de> for Place<'_, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value or null")
+    }
+
+    fn visit_none<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        T::read(self.0, deserializer)
+    }
+}
+
+/// A member's name. Compared as bytes, so that the hundreds of names in a stream are not checked to be UTF-8 again.
+pub(super) struct Name<'a>(pub(super) Cow<'a, [u8]>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+
+        impl<'de> Visitor<'de> for Bytes {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a member's name")
+            }
+
+            fn visit_borrowed_bytes<E: Error>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Borrowed(bytes)))
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Owned(bytes.to_vec())))
+            }
+        }
+
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
+impl<'a> Name<'a> {
+    /// The name as text.
+    pub(super) fn text(self) -> Cow<'a, str> {
+        match self.0 {
+            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+            Cow::Owned(bytes) => Cow::Owned(repaired(&bytes)),
+        }
+    }
+}
+
 /// A struct of optional members of a JSON object: `null` is absent, unknown members are skipped (or kept, with
 /// `+ extras`), and of a member that comes twice the last one counts. serde's derive would refuse the last.
 macro_rules! members {
-    (@other $map:ident $key:ident $found:ident) => {
+    (@other $map:ident $name:ident $found:ident) => {
         $map.next_value::<serde::de::IgnoredAny>()?
     };
-    (@other $map:ident $key:ident $found:ident $extras:ident) => {
+    (@other $map:ident $name:ident $found:ident $extras:ident) => {
         if let Some(value) = $map.next_value::<Option<&serde_json::value::RawValue>>()? {
-            $found.$extras.push(($key.0, value));
+            $found.$extras.push(($name.text(), value));
         }
     };
-    ($(#[$meta:meta])* $name:ident<$de:lifetime> $(+ $extras:ident)? { $($(#[$about:meta])* $field:ident: $kind:ty = $member:literal,)+ }) => {
+    ($(#[$meta:meta])* $object:ident<$de:lifetime> $(+ $extras:ident)? { $($(#[$about:meta])* $field:ident: $kind:ty = $member:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Default)]
-        pub(super) struct $name<$de> {
+        pub(super) struct $object<$de> {
             $($(#[$about])* pub(super) $field: Option<$kind>,)+
             $(pub(super) $extras: Vec<(std::borrow::Cow<$de, str>, &$de serde_json::value::RawValue)>,)?
         }
 
-        impl<$de> serde::de::Deserialize<$de> for $name<$de> {
-            fn deserialize<D: serde::de::Deserializer<$de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Members;
+        const _: () = {
+            use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+            use $crate::adapters::openai::lenient::{Member, Name, Place};
 
-                impl<$de> serde::de::Visitor<$de> for Members {
-                    type Value = $name<$de>;
+            struct Members<'m, $de>(&'m mut $object<$de>);
 
-                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                        f.write_str("an object")
-                    }
+            impl<$de> Visitor<$de> for Members<'_, $de> {
+                type Value = ();
 
-                    fn visit_map<A: serde::de::MapAccess<$de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                        let mut found = $name::default();
-                        while let Some(key) = map.next_key::<$crate::adapters::openai::lenient::Text<$de>>()? {
-                            match &*key.0 {
-                                $($member => {
-                                    if let Some(value) = map.next_value()? {
-                                        found.$field = Some(value);
-                                    }
-                                })+
-                                _ => { members!(@other map key found $($extras)?); }
-                            }
-                        }
-                        Ok(found)
-                    }
+                fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str("an object")
                 }
 
-                deserializer.deserialize_map(Members)
+                fn visit_map<A: MapAccess<$de>>(self, mut map: A) -> Result<(), A::Error> {
+                    let found = self.0;
+                    while let Some(name) = map.next_key::<Name<$de>>()? {
+                        $(if *name.0 == *$member.as_bytes() {
+                            map.next_value_seed(Place(&mut found.$field))?;
+                            continue;
+                        })+
+                        members!(@other map name found $($extras)?);
+                    }
+                    Ok(())
+                }
             }
-        }
+
+            impl<$de> Member<$de> for $object<$de> {
+                fn read<D: Deserializer<$de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
+                    deserializer.deserialize_map(Members(place.insert(Self::default())))
+                }
+            }
+
+            impl<$de> Deserialize<$de> for $object<$de> {
+                fn deserialize<D: Deserializer<$de>>(deserializer: D) -> Result<Self, D::Error> {
+                    let mut found = Self::default();
+                    deserializer.deserialize_map(Members(&mut found))?;
+                    Ok(found)
+                }
+            }
+        };
     };
 }
 pub(super) use members;

@@ -71,7 +71,7 @@ fn chat_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<ChatReply<'a
 }
 
 fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
-    let mut message = choice.message.or(choice.delta).unwrap_or_default();
+    let mut message = choice.message.map(|message| *message).or(choice.delta).unwrap_or_default();
     let reasoning = message.take_reasoning();
     ChatChoice {
         index,
@@ -79,7 +79,10 @@ fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
         reasoning,
         refusal: message.refusal.map(|text| text.0).filter(|text| !text.is_empty()),
         tool_calls: message.tool_calls.unwrap_or_default().into_iter().filter_map(tool_call).collect(),
-        function_call: message.function_call.map(name_and_arguments).filter(|(name, _)| !name.is_empty()),
+        function_call: message
+            .function_call
+            .map(|call| name_and_arguments(*call))
+            .filter(|(name, _)| !name.is_empty()),
         extras: message.extras,
         logprobs: choice.logprobs,
         finish: None,

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use gw_wire::reply::Finish;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::lenient::{Content, Loose, Number, Text, members};
+use super::lenient::{Content, Loose, Member, Number, Place, Text, members};
 
 members! {
     /// A reply or a stream chunk.
@@ -22,11 +22,12 @@ members! {
 }
 
 members! {
-    /// One choice: a reply's has `message` (chat) or `text`, a chunk's has `delta` or `text`.
+    /// One choice: a reply's has `message` (chat) or `text`, a chunk's has `delta` or `text`. What chunks rarely have is
+    /// boxed, because a choice is moved several times while it is read.
     Choice<'de> {
         index: Number = "index",
         delta: Message<'de> = "delta",
-        message: Message<'de> = "message",
+        message: Box<Message<'de>> = "message",
         text: Text<'de> = "text",
         logprobs: &'de RawValue = "logprobs",
         finish_reason: Loose<'de> = "finish_reason",
@@ -44,7 +45,7 @@ members! {
         reasoning: Loose<'de> = "reasoning",
         refusal: Text<'de> = "refusal",
         tool_calls: Vec<Call<'de>> = "tool_calls",
-        function_call: Function<'de> = "function_call",
+        function_call: Box<Function<'de>> = "function_call",
     }
 }
 
@@ -83,27 +84,28 @@ impl<'de> IntoIterator for Choices<'de> {
     }
 }
 
-impl<'de> Deserialize<'de> for Choices<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Elements;
+impl<'de> Member<'de> for Choices<'de> {
+    fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
+        struct Elements<'c, 'de>(&'c mut Choices<'de>);
 
-        impl<'de> Visitor<'de> for Elements {
-            type Value = Choices<'de>;
+        impl<'de> Visitor<'de> for Elements<'_, 'de> {
+            type Value = ();
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an array of choices")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
-                let mut choices = Choices { first: elements.next_element()?, more: Vec::new() };
-                while let Some(choice) = elements.next_element()? {
-                    choices.more.push(choice);
+            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+                if elements.next_element_seed(Place(&mut self.0.first))?.is_some() {
+                    while let Some(choice) = elements.next_element()? {
+                        self.0.more.push(choice);
+                    }
                 }
-                Ok(choices)
+                Ok(())
             }
         }
 
-        deserializer.deserialize_seq(Elements)
+        deserializer.deserialize_seq(Elements(place.insert(Choices::default())))
     }
 }
 

@@ -190,7 +190,8 @@ impl State {
         let index = given.unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX));
         let ended = choice.ended();
         // A `message` beside deltas repeats them (MiniMax); without any delta it is the answer.
-        let mut message = choice.delta.take().or_else(|| choice.message.take()).unwrap_or_default();
+        let mut message =
+            choice.delta.take().or_else(|| choice.message.take().map(|message| *message)).unwrap_or_default();
         if let Some(text) = message.take_reasoning() {
             sink(Event::Reasoning { choice: index, text });
         }

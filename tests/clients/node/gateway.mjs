@@ -1,0 +1,88 @@
+// A running gateway with the demo provider, for the tests of one file: a fresh one, or the one that
+// MODEL_GATEWAY_URL and MODEL_GATEWAY_KEY name.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const KEY = "sk-client-test-key";
+const LIMITED = "sk-client-test-limited";
+
+const CONFIG = `
+[server]
+listen = "127.0.0.1:0"
+
+[store]
+url = "sqlite::memory:"
+
+[[providers]]
+name = "demo"
+api = "demo"
+
+[[models]]
+id = "demo/with/slashes"
+upstream_model = "chat"
+category = ["chat"]
+context_length = 8192
+
+[[keys]]
+name = "clients"
+key = "${KEY}"
+
+[[keys]]
+name = "limited"
+key = "${LIMITED}"
+models = ["demo/chat"]
+`;
+
+/** Starts a gateway and says where it is; `stop` ends it. */
+export async function startGateway() {
+  const { MODEL_GATEWAY_URL: url, MODEL_GATEWAY_KEY: key } = process.env;
+  if (url) return { baseURL: `${url}/v1`, key, limitedKey: undefined, stop: async () => {} };
+  const folder = mkdtempSync(join(tmpdir(), "model-gateway-"));
+  const config = join(folder, "gateway.toml");
+  writeFileSync(config, CONFIG);
+  const binary = process.env.MODEL_GATEWAY_BIN ?? fileURLToPath(new URL("../../../target/debug/model-gateway", import.meta.url));
+  const secret = (name) => name.endsWith("_API_KEY");
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !secret(name)));
+  const child = spawn(binary, ["serve", "--config", config], { cwd: folder, env, stdio: ["ignore", "ignore", "pipe"] });
+  const ended = new Promise((resolve) => child.once("close", resolve));
+  const address = await listening(child);
+  const stop = async () => {
+    child.kill("SIGTERM");
+    await ended;
+    rmSync(folder, { recursive: true });
+  };
+  return { baseURL: `${address}/v1`, key: KEY, limitedKey: LIMITED, stop };
+}
+
+/** The address in the line that says so. The lines after it are read too, or the child would block on a full pipe. */
+function listening(child) {
+  const lines = [];
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", () => reject(new Error(`it did not start:\n${lines.join("\n")}`)));
+    createInterface({ input: child.stderr }).on("line", (line) => {
+      lines.push(line);
+      const found = /listening on (http:\/\/[\d.:]+)/.exec(line);
+      if (found) resolve(found[1]);
+    });
+  });
+}
+
+/** Everything an async iterable gives. */
+export async function collect(iterable) {
+  const items = [];
+  for await (const item of iterable) items.push(item);
+  return items;
+}
+
+/** The numbers are equal but for what 32 bits cannot hold. */
+export function assertClose(ours, theirs) {
+  assert.equal(ours.length, theirs.length);
+  for (const [index, value] of ours.entries()) assert.ok(Math.abs(value - theirs[index]) < 1e-6, `at ${index}`);
+}
