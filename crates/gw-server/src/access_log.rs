@@ -1,10 +1,9 @@
 //! One line per request, written when its response has ended or was dropped. Never prompts, never keys.
 
-use std::sync::Arc;
+use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gw_wire::money::Money;
-use serde::{Serialize, Serializer};
+use gw_engine::CallRecord;
 
 /// Where lines go. Called on the threads that serve the network: must not block.
 pub trait AccessLog: Send + Sync {
@@ -13,14 +12,13 @@ pub trait AccessLog: Send + Sync {
 }
 
 /// What is known of a finished request.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct LogLine<'a> {
-    /// When the request was accepted, UTC, RFC 3339 with milliseconds.
-    pub ts: String,
+    /// When the request was accepted.
+    pub accepted: SystemTime,
     /// `req_…`.
     pub request_id: &'a str,
     /// The client's `X-Client-Request-Id`, visible ASCII, at most 128 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_request_id: Option<&'a str>,
     /// The method.
     pub method: &'a str,
@@ -34,72 +32,93 @@ pub struct LogLine<'a> {
     pub code: &'a str,
     /// From the acceptance to the end of the response.
     pub duration_ms: u64,
-    /// To the first content of a stream.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ttft_ms: Option<u64>,
     /// Bytes of the response's body.
     pub bytes_out: u64,
     /// The key's name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<&'a str>,
     /// The client's address.
     pub client: std::net::SocketAddr,
     /// What the engine says of a generation request.
-    #[serde(flatten)]
-    pub call: Option<CallLine>,
-}
-
-/// The part of a line that only generation requests have.
-#[derive(Clone, Debug, Serialize)]
-pub struct CallLine {
-    /// Catalogue id that served, else the requested one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<Arc<str>>,
-    /// Its provider.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub provider: Option<Arc<str>>,
-    /// Prompt tokens.
-    pub prompt_tokens: u64,
-    /// Generated tokens.
-    pub completion_tokens: u64,
-    /// The tokens are an estimate.
-    pub estimated: bool,
-    /// Cost.
-    #[serde(serialize_with = "exact")]
-    pub cost_usd: Money,
-    /// Upstream calls.
-    pub attempts: u32,
-    /// A stream was asked for.
-    pub stream: bool,
-    /// A fallback model served.
-    pub fallback: bool,
-}
-
-/// Money as the decimal number it is, not as a binary float.
-fn exact<S: Serializer>(money: &Money, serializer: S) -> Result<S::Ok, S::Error> {
-    let raw = serde_json::value::RawValue::from_string(money.to_string());
-    raw.map_err(serde::ser::Error::custom)?.serialize(serializer)
+    pub call: Option<CallRecord>,
 }
 
 impl LogLine<'_> {
-    /// The line as JSON: one line in every reader, and nothing in it that a terminal would obey.
+    /// The line as JSON with its line end: one line in every reader, and nothing in it that a terminal would obey.
+    /// Written by hand, because it is written for every request.
     #[must_use]
-    pub fn to_json(&self) -> String {
-        let json = serde_json::to_string(self).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
-        let harmful = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-        if !json.contains(harmful) {
-            return json;
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(512);
+        put(&mut out, "{\"ts\":\"");
+        rfc3339(&mut out, self.accepted);
+        put(&mut out, "\"");
+        text(&mut out, "request_id", Some(self.request_id));
+        text(&mut out, "client_request_id", self.client_request_id);
+        text(&mut out, "method", Some(self.method));
+        text(&mut out, "path", Some(self.path));
+        text(&mut out, "route", Some(self.route));
+        number(&mut out, "status", u64::from(self.status));
+        text(&mut out, "code", Some(self.code));
+        number(&mut out, "duration_ms", self.duration_ms);
+        if let Some(ttft) = self.call.as_ref().and_then(|call| call.ttft_ms) {
+            number(&mut out, "ttft_ms", ttft);
         }
-        let mut safe = String::with_capacity(json.len() + 16);
-        for c in json.chars() {
-            if harmful(c) {
-                safe.push_str(&format!("\\u{:04x}", u32::from(c)));
-            } else {
-                safe.push(c);
-            }
+        number(&mut out, "bytes_out", self.bytes_out);
+        text(&mut out, "key", self.key);
+        // Writing to memory cannot fail.
+        let _ = write!(out, ",\"client\":\"{}\"", self.client);
+        if let Some(call) = &self.call {
+            text(&mut out, "model", call.model.as_deref());
+            text(&mut out, "provider", call.provider.as_deref());
+            number(&mut out, "prompt_tokens", call.prompt_tokens);
+            number(&mut out, "completion_tokens", call.completion_tokens);
+            boolean(&mut out, "estimated", call.estimated);
+            let _ = write!(out, ",\"cost_usd\":{}", call.cost);
+            number(&mut out, "attempts", u64::from(call.attempts));
+            boolean(&mut out, "stream", call.stream);
+            boolean(&mut out, "fallback", call.fallback);
         }
-        safe
+        put(&mut out, "}\n");
+        out
     }
+}
+
+fn put(out: &mut Vec<u8>, literal: &str) {
+    out.extend_from_slice(literal.as_bytes());
+}
+
+fn member(out: &mut Vec<u8>, name: &str) {
+    put(out, ",\"");
+    put(out, name);
+    put(out, "\":");
+}
+
+fn text(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
+    let Some(value) = value else { return };
+    member(out, name);
+    if value.is_ascii() && !value.bytes().any(|byte| byte == 0x7f) {
+        gw_wire::json::write_str(out, value);
+        return;
+    }
+    // The C1 controls are letters to JSON but commands to some terminals.
+    let mut safe = Vec::with_capacity(value.len() + 16);
+    gw_wire::json::write_str(&mut safe, value);
+    for c in String::from_utf8_lossy(&safe).chars() {
+        if c.is_control() {
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            put(out, c.encode_utf8(&mut [0; 4]));
+        }
+    }
+}
+
+fn number(out: &mut Vec<u8>, name: &str, value: u64) {
+    member(out, name);
+    put(out, itoa::Buffer::new().format(value));
+}
+
+fn boolean(out: &mut Vec<u8>, name: &str, value: bool) {
+    member(out, name);
+    put(out, if value { "true" } else { "false" });
 }
 
 /// What of a client's own request id is repeated in the log.
@@ -109,14 +128,31 @@ pub(crate) fn sanitise(value: &[u8]) -> Option<String> {
     (!kept.is_empty()).then_some(kept)
 }
 
-/// RFC 3339 in UTC with milliseconds.
-pub(crate) fn rfc3339(at: SystemTime) -> String {
+/// Writes RFC 3339 in UTC with milliseconds.
+fn rfc3339(out: &mut Vec<u8>, at: SystemTime) {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let seconds = since.as_secs();
     let (days, clock) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
-    let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
+    let parts = [(year, 4, b'-'), (month, 2, b'-'), (day, 2, b'T'), (clock / 3600, 2, b':')];
+    for (value, width, end) in parts {
+        padded(out, value, width);
+        out.push(end);
+    }
+    padded(out, clock / 60 % 60, 2);
+    out.push(b':');
+    padded(out, clock % 60, 2);
+    out.push(b'.');
+    padded(out, u64::from(since.subsec_millis()), 3);
+    out.push(b'Z');
+}
+
+/// A number with leading zeros.
+fn padded(out: &mut Vec<u8>, value: u64, width: usize) {
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(value);
+    out.extend(std::iter::repeat_n(b'0', width.saturating_sub(digits.len())));
+    put(out, digits);
 }
 
 /// The calendar date of a day since 1970-01-01, counted in eras of 400 years that begin on the first of March.
@@ -137,7 +173,7 @@ mod tests {
 
     fn line(path: &str) -> LogLine<'_> {
         LogLine {
-            ts: rfc3339(UNIX_EPOCH),
+            accepted: UNIX_EPOCH,
             request_id: "req_0",
             client_request_id: None,
             method: "POST",
@@ -146,29 +182,28 @@ mod tests {
             status: 200,
             code: "ok",
             duration_ms: 12,
-            ttft_ms: Some(3),
             bytes_out: 10,
             key: Some("ci\r\n\u{1b}[31m\u{9b}\u{2028}"),
             client: ([127, 0, 0, 1], 4000).into(),
-            call: Some(CallLine {
+            call: Some(CallRecord {
                 model: Some("acme/fast".into()),
-                provider: None,
                 prompt_tokens: 3,
                 completion_tokens: 4,
-                estimated: false,
-                cost_usd: gw_wire::money::Price::parse("0.15").unwrap().cost(7),
+                cost: gw_wire::money::Price::parse("0.15").unwrap().cost(7),
                 attempts: 1,
+                ttft_ms: Some(3),
                 stream: true,
-                fallback: false,
+                ..CallRecord::default()
             }),
         }
     }
 
     #[test]
     fn a_line_stays_one_line_whatever_is_in_it() {
-        let json = line("/v1/chat/completions").to_json();
+        let json = String::from_utf8(line("/v1/chat/completions").to_json()).unwrap();
+        let json = json.strip_suffix('\n').unwrap();
         assert!(!json.contains(|c: char| c.is_control() || c == '\u{2028}'), "{json}");
-        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let read: serde_json::Value = serde_json::from_str(json).unwrap();
         assert_eq!(read["key"], "ci\r\n\u{1b}[31m\u{9b}\u{2028}");
         assert_eq!(read["model"], "acme/fast");
         assert!(json.contains("\"cost_usd\":0.00000105,"), "{json}");
@@ -183,7 +218,9 @@ mod tests {
             (1_795_210_000, "2026-11-20T21:26:40.000Z"),
             (4_102_444_800, "2100-01-01T00:00:00.000Z"),
         ] {
-            assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_secs(seconds)), text);
+            let mut out = Vec::new();
+            rfc3339(&mut out, UNIX_EPOCH + Duration::from_secs(seconds));
+            assert_eq!(String::from_utf8(out).unwrap(), text);
         }
     }
 

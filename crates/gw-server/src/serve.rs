@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -28,6 +29,8 @@ const UNSENT: u32 = 64 << 10;
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(75);
 /// Between the cut of the streams and the end of their connections.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
+/// Threads per worker for what blocks (name resolution).
+const BLOCKING_THREADS: usize = 4;
 /// What dropped connections take to be gone.
 const LAST_STEPS: Duration = Duration::from_millis(300);
 
@@ -66,21 +69,37 @@ impl Shutdown {
     }
 }
 
-/// Serves until the shutdown is over.
+/// Serves on `workers` threads until the shutdown is over.
+///
+/// Each thread has a runtime of its own and accepts for itself, and a connection stays on its thread with everything
+/// that is done for it: no request is handed from core to core.
 ///
 /// # Errors
-/// When a listener's options cannot be set.
-pub async fn serve(edge: Arc<Edge>, listeners: Listeners, shutdown: Shutdown) -> io::Result<()> {
+/// When a listener cannot be shared or a thread cannot be started.
+pub async fn serve(
+    edge: Arc<Edge>,
+    listeners: Listeners,
+    workers: usize,
+    shutdown: Shutdown,
+) -> io::Result<()> {
     let house = House::new(&edge);
     let public_door = if listeners.admin.is_some() { Door::Public } else { Door::Whole };
     let doors = [(Some(listeners.public), public_door), (listeners.admin, Door::Admin)];
-    let acceptors = TaskTracker::new();
+    let mut shared = Vec::new();
     for (listener, door) in doors {
         let Some(listener) = listener else { continue };
         bound_kernel_memory(&listener);
-        acceptors.spawn(accept(listener, door, house.clone()));
+        shared.push((listener.into_std()?, door));
     }
-    acceptors.close();
+    let acceptors = TaskTracker::new();
+    let gone = CancellationToken::new();
+    let mut threads = Vec::new();
+    for number in 0..workers.max(1) {
+        let doors: io::Result<Vec<_>> =
+            shared.iter().map(|(listener, door)| Ok((listener.try_clone()?, *door))).collect();
+        threads.push(worker(number, doors?, house.clone(), acceptors.clone(), gone.clone())?);
+    }
+    drop(shared);
     shutdown.drain.cancelled().await;
     edge.leave();
     tokio::select! {
@@ -89,9 +108,42 @@ pub async fn serve(edge: Arc<Edge>, listeners: Listeners, shutdown: Shutdown) ->
     }
     edge.drain();
     house.closed.cancel();
+    acceptors.close();
     acceptors.wait().await;
     house.finish(&edge, &shutdown).await;
+    gone.cancel();
+    let ended = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join())));
+    let _ = ended.await;
     Ok(())
+}
+
+/// Starts a thread that accepts and serves until `gone`.
+fn worker(
+    number: usize,
+    doors: Vec<(std::net::TcpListener, Door)>,
+    house: House,
+    acceptors: TaskTracker,
+    gone: CancellationToken,
+) -> io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()?;
+    // Counted before the thread runs, so that a shutdown cannot overtake it.
+    let token = acceptors.token();
+    std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+        runtime.block_on(async {
+            for (listener, door) in doors {
+                match TcpListener::from_std(listener) {
+                    Ok(listener) => drop(acceptors.spawn(accept(listener, door, house.clone()))),
+                    Err(error) => tracing::error!(%error, "a listener could not be shared with a thread"),
+                }
+            }
+            drop(token);
+            gone.cancelled().await;
+        });
+        runtime.shutdown_background();
+    })
 }
 
 /// What the acceptors and the shutdown share.

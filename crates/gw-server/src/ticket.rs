@@ -8,7 +8,7 @@ use gw_engine::CallLog;
 use gw_engine::error::Kind;
 use http::{Method, StatusCode, Uri};
 
-use crate::access_log::{CallLine, LogLine, rfc3339};
+use crate::access_log::LogLine;
 use crate::edge::{Edge, Place};
 use crate::guarded::Busy;
 use crate::outgoing::Witness;
@@ -72,7 +72,7 @@ impl Ticket {
         self.edge.metrics.finished(self.route, &self.method, status, duration);
         let accepted_at = SystemTime::now().checked_sub(duration).unwrap_or(SystemTime::UNIX_EPOCH);
         self.edge.log.write(&LogLine {
-            ts: rfc3339(accepted_at),
+            accepted: accepted_at,
             request_id: &self.request_id,
             client_request_id: self.client_request_id.as_deref(),
             method: self.method.as_str(),
@@ -81,21 +81,10 @@ impl Ticket {
             status,
             code,
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
-            ttft_ms: record.as_ref().and_then(|record| record.ttft_ms),
             bytes_out: self.bytes_out,
             key: self.key.as_deref(),
             client: self.client,
-            call: record.map(|record| CallLine {
-                model: record.model,
-                provider: record.provider,
-                prompt_tokens: record.prompt_tokens,
-                completion_tokens: record.completion_tokens,
-                estimated: record.estimated,
-                cost_usd: record.cost,
-                attempts: record.attempts,
-                stream: record.stream,
-                fallback: record.fallback,
-            }),
+            call: record,
         });
     }
 }

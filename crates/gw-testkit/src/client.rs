@@ -40,7 +40,9 @@ impl Response {
     pub fn json(&self) -> Value {
         match serde_json::from_slice(&self.body) {
             Ok(value) => value,
-            Err(error) => panic!("{error} in the body of a {}: {:?}", self.status, String::from_utf8_lossy(&self.body)),
+            Err(error) => {
+                panic!("{error} in the body of a {}: {:?}", self.status, String::from_utf8_lossy(&self.body))
+            }
         }
     }
 
@@ -105,7 +107,13 @@ impl Client {
 
     /// The bytes of a request's head, `content-length` last.
     #[must_use]
-    pub fn head(&self, method: &str, path: &str, content_type: Option<&str>, length: Option<usize>) -> String {
+    pub fn head(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: Option<&str>,
+        length: Option<usize>,
+    ) -> String {
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.addr);
         if let Some(key) = &self.key {
             let _ = write!(head, "authorization: Bearer {key}\r\n");
@@ -124,7 +132,13 @@ impl Client {
     }
 
     /// Opens a connection and sends a request on it.
-    pub async fn open(&self, method: &str, path: &str, content_type: Option<&str>, body: Option<&[u8]>) -> RawClient {
+    pub async fn open(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: Option<&str>,
+        body: Option<&[u8]>,
+    ) -> RawClient {
         let mut wire = RawClient::connect(self.addr).await;
         wire.send(self.head(method, path, content_type, body.map(<[u8]>::len))).await;
         if let Some(body) = body {
@@ -134,7 +148,13 @@ impl Client {
     }
 
     /// Sends anything and reads the whole answer.
-    pub async fn send(&self, method: &str, path: &str, content_type: Option<&str>, body: Option<&[u8]>) -> Response {
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: Option<&str>,
+        body: Option<&[u8]>,
+    ) -> Response {
         let mut wire = self.open(method, path, content_type, body).await;
         let answer = wire.response_to(method == "HEAD").await;
         answer.unwrap_or_else(|| panic!("{method} {path}: the gateway closed without an answer"))
@@ -159,13 +179,16 @@ impl Client {
     pub async fn stream(&self, path: &str, body: &Value) -> Stream {
         match self.try_stream(path, body).await {
             Ok(stream) => stream,
-            Err(answer) => panic!("no stream but {}: {}", answer.status, String::from_utf8_lossy(&answer.body)),
+            Err(answer) => {
+                panic!("no stream but {}: {}", answer.status, String::from_utf8_lossy(&answer.body))
+            }
         }
     }
 
     /// As [`Client::stream`], giving the whole answer when it is no event stream.
     pub async fn try_stream(&self, path: &str, body: &Value) -> Result<Stream, Response> {
-        let mut wire = self.open("POST", path, Some("application/json"), Some(body.to_string().as_bytes())).await;
+        let mut wire =
+            self.open("POST", path, Some("application/json"), Some(body.to_string().as_bytes())).await;
         let head = wire.head().await.expect("the gateway answers");
         wire.expect_body(&head, false);
         if head.header("content-type").is_some_and(|value| value.starts_with("text/event-stream")) {

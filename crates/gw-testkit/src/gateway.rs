@@ -70,7 +70,8 @@ impl Launch {
     #[must_use]
     pub fn run(&self) -> Output {
         let mut command = self.command();
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be executed");
+        let child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be executed");
         let pid = child.id().to_string();
         let (ended, end) = std::sync::mpsc::channel::<()>();
         let watch = std::thread::spawn(move || {
@@ -144,7 +145,11 @@ impl Gateway {
             if found.is_none()
                 && let Some(status) = child.try_wait().expect("the child can be asked")
             {
-                panic!("the gateway ended with {status}: {}\n{}", stderr.all().join("\n"), stdout.all().join("\n"));
+                panic!(
+                    "the gateway ended with {status}: {}\n{}",
+                    stderr.all().join("\n"),
+                    stdout.all().join("\n")
+                );
             }
             found
         })
@@ -182,16 +187,19 @@ impl Gateway {
         lines.filter_map(|line| serde_json::from_str(&line).ok()).filter(Value::is_object).collect()
     }
 
-    /// Waits for the log line of the request with this id.
+    /// Waits for the access line of the request with this id.
     pub async fn log_of(&self, request_id: &str) -> Value {
-        let mentions = |line: &Value| line.to_string().contains(request_id);
-        eventually("a log line of the request", || self.logs().into_iter().find(mentions)).await
+        self.access_line(&format!("of {request_id}"), |line| line["request_id"] == request_id).await
     }
 
-    /// Waits for a log line that contains `text` anywhere.
-    pub async fn log_with(&self, text: &str) -> Value {
-        let found = |line: &Value| line.to_string().contains(text);
-        eventually(&format!("a log line with {text}"), || self.logs().into_iter().find(found)).await
+    /// Waits for an access line with this code.
+    pub async fn log_with(&self, code: &str) -> Value {
+        self.access_line(&format!("with code {code}"), |line| line["code"] == code).await
+    }
+
+    async fn access_line(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let fits = |line: &Value| line.get("status").is_some() && wanted(line);
+        eventually(&format!("an access line {what}"), || self.logs().into_iter().find(fits)).await
     }
 
     /// Asks it to stop, as an init system would.
@@ -225,7 +233,8 @@ impl Gateway {
     #[must_use]
     pub fn rss_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the process has memory");
+        let line =
+            status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the process has memory");
         line.trim().trim_end_matches("kB").trim().parse().expect("VmRSS is a number")
     }
 

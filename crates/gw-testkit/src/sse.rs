@@ -97,7 +97,9 @@ pub fn text_of(frames: &[String], index: u64) -> String {
     for chunk in chunks(frames) {
         for choice in chunk["choices"].as_array().into_iter().flatten() {
             if choice["index"].as_u64() == Some(index) {
-                text.push_str(choice["delta"]["content"].as_str().or(choice["text"].as_str()).unwrap_or_default());
+                text.push_str(
+                    choice["delta"]["content"].as_str().or(choice["text"].as_str()).unwrap_or_default(),
+                );
             }
         }
     }

@@ -60,7 +60,9 @@ impl Recorded {
     /// Waits until the gateway has closed the connection of this request.
     pub async fn until_closed(&self) -> Instant {
         let mut closed = self.closed.subscribe();
-        let at = within("the gateway closes its connection to the upstream", closed.wait_for(Option::is_some)).await;
+        let at =
+            within("the gateway closes its connection to the upstream", closed.wait_for(Option::is_some))
+                .await;
         at.ok().and_then(|at| *at).expect("the record lives")
     }
 
@@ -107,7 +109,10 @@ pub struct FakeUpstream {
 
 impl std::fmt::Debug for FakeUpstream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FakeUpstream").field("addr", &self.addr).field("hits", &self.hits()).finish_non_exhaustive()
+        f.debug_struct("FakeUpstream")
+            .field("addr", &self.addr)
+            .field("hits", &self.hits())
+            .finish_non_exhaustive()
     }
 }
 

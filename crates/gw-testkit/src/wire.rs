@@ -47,7 +47,8 @@ pub struct RawClient {
 impl RawClient {
     /// Connects.
     pub async fn connect(addr: SocketAddr) -> Self {
-        let stream = within("connect", TcpStream::connect(addr)).await.expect("the gateway accepts connections");
+        let stream =
+            within("connect", TcpStream::connect(addr)).await.expect("the gateway accepts connections");
         stream.set_nodelay(true).unwrap();
         Self { stream, pending: Vec::new(), framing: Framing::Length(0), finished: true }
     }
@@ -115,7 +116,8 @@ impl RawClient {
     pub fn expect_body(&mut self, head: &Head, of_head_request: bool) {
         self.framing = if of_head_request || matches!(head.status, 204 | 304 | 100..=199) {
             Framing::Length(0)
-        } else if head.header("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
+        } else if head.header("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked"))
+        {
             Framing::Chunked
         } else if let Some(length) = head.header("content-length") {
             Framing::Length(length.parse().expect("content-length is a number"))

@@ -24,7 +24,8 @@ pub async fn keep_up_to_date(engine: Arc<Engine>, provider: Arc<Provider>) {
     let mut known = None;
     loop {
         match once(&engine, &provider).await {
-            Ok(models) => {
+            Ok(names) => {
+                let models = names.len();
                 if known != Some(models) {
                     tracing::info!(provider = &**provider.name(), models, "models discovered");
                 }
@@ -48,15 +49,14 @@ pub async fn keep_up_to_date(engine: Arc<Engine>, provider: Arc<Provider>) {
     }
 }
 
-/// Asks once and tells the engine; gives the number of models.
+/// Asks once and tells the engine; gives the names.
 ///
 /// # Errors
 /// Why there is no list, in words without secrets.
-pub async fn once(engine: &Engine, provider: &Provider) -> Result<usize, String> {
+pub async fn once(engine: &Engine, provider: &Provider) -> Result<Vec<String>, String> {
     let names = names(provider).await?;
-    let count = names.len();
-    engine.set_discovered(provider.name(), names).map_err(|problems| problems.join("; "))?;
-    Ok(count)
+    engine.set_discovered(provider.name(), names.clone()).map_err(|problems| problems.join("; "))?;
+    Ok(names)
 }
 
 /// The provider's own list.

@@ -17,7 +17,7 @@ use crate::cli::{Common, ServeArgs, Stop, print};
 use crate::first_start::{self, FirstKeys};
 use crate::lines::Lines;
 use crate::setup::{self, Setup};
-use crate::signals::{self, Ends};
+use crate::signals::Ends;
 use crate::{discover, local, places, readiness, telemetry};
 
 /// Lines of the access log are gathered for so long.
@@ -37,9 +37,9 @@ pub fn run(common: &Common, args: &ServeArgs) -> Result<(), Stop> {
     let setup = setup::load(common)?;
     refuse_later(&setup)?;
     let _log = telemetry::start(&common.log_level).map_err(Stop::Usage)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // The network is served on threads of its own (gw_server); this one does what is left: store, signals, lists.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .thread_name("worker")
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .map_err(|error| Stop::Runtime(format!("the runtime cannot be started: {error}")))?;
@@ -60,7 +60,6 @@ fn refuse_later(setup: &Setup) -> Result<(), Stop> {
 async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     // From the first moment on: a signal during the start must not kill a half-made store.
     let ends = Ends::listen().map_err(|error| Stop::Runtime(format!("signals: {error}")))?;
-    signals::keep_on_hangup().map_err(|error| Stop::Runtime(format!("signals: {error}")))?;
     if let Some(listen) = &args.listen {
         setup.config.server.listen.clone_from(listen);
     }
@@ -79,10 +78,8 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     let stored = if made.is_some() { store.keys().await.map_err(runtime)? } else { stored };
     let mut registry = Registry::default();
     let engine = engine(&setup, deployed.clone(), stored, &mut registry)?;
-    if found {
-        let _ = tokio::time::timeout(LOCAL_LISTS, first_lists(&engine, &deployed)).await;
-    }
-    say(&setup, made.as_ref(), address)?;
+    let listed = if found { first_lists(&engine, &deployed).await } else { None };
+    say(&setup, made.as_ref(), address, listed)?;
     serve(Running { setup, store, engine, deployed, registry }, listeners, ends).await
 }
 
@@ -108,7 +105,7 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     let shutdown = Shutdown::new();
     tokio::spawn(stop_on_signals(ends, shutdown.clone()));
     ready(&listeners);
-    gw_server::serve(edge, listeners, shutdown).await.map_err(runtime)?;
+    gw_server::serve(edge, listeners, workers(), shutdown).await.map_err(runtime)?;
     store.close().await;
     tracing::info!("stopped");
     Ok(())
@@ -211,18 +208,27 @@ fn engine(
         .map_err(|problems| Stop::Usage(problems.join("\n")))
 }
 
-/// Asks every provider that lists its own models, all at once.
-async fn first_lists(engine: &Arc<Engine>, deployed: &[Deployed]) {
+/// Asks every provider that lists its own models, all at once and not for long; gives the first model they have.
+async fn first_lists(engine: &Arc<Engine>, deployed: &[Deployed]) -> Option<String> {
     let mut asking = tokio::task::JoinSet::new();
     for Deployed { provider, .. } in deployed.iter().filter(|deployed| deployed.discovers) {
         let (engine, provider) = (Arc::clone(engine), Arc::clone(provider));
-        asking.spawn(async move { discover::once(&engine, &provider).await });
+        asking.spawn(async move {
+            let names = discover::once(&engine, &provider).await.ok()?;
+            names.first().map(|name| format!("{}/{name}", provider.name()))
+        });
     }
-    asking.join_all().await;
+    let models = tokio::time::timeout(LOCAL_LISTS, asking.join_all()).await.unwrap_or_default();
+    models.into_iter().flatten().min()
 }
 
 /// What whoever starts the program should know.
-fn say(setup: &Setup, made: Option<&FirstKeys>, address: SocketAddr) -> Result<(), Stop> {
+fn say(
+    setup: &Setup,
+    made: Option<&FirstKeys>,
+    address: SocketAddr,
+    listed: Option<String>,
+) -> Result<(), Stop> {
     let catalog = setup.catalog(false).map_err(|problems| Stop::Usage(problems.join("\n")))?;
     for note in setup.notes.iter().cloned().chain(setup::unlisted(&catalog)) {
         tracing::warn!("{note}");
@@ -230,7 +236,7 @@ fn say(setup: &Setup, made: Option<&FirstKeys>, address: SocketAddr) -> Result<(
     let names: Vec<_> = setup.config.providers.iter().map(|provider| provider.name.as_str()).collect();
     tracing::info!(providers = names.join(" "), models = catalog.models().len(), "starting");
     match made {
-        Some(keys) => print(&keys.welcome(address, setup::model_to_try(&catalog).as_deref())),
+        Some(keys) => print(&keys.welcome(address, setup::model_to_try(&catalog).or(listed).as_deref())),
         None => Ok(()),
     }
 }
@@ -239,14 +245,18 @@ fn runtime(error: impl std::fmt::Display) -> Stop {
     Stop::Runtime(error.to_string())
 }
 
+/// Threads that serve the network: as many as cores, or what `TOKIO_WORKER_THREADS` says.
+fn workers() -> usize {
+    let asked = std::env::var("TOKIO_WORKER_THREADS").ok().and_then(|count| count.parse().ok());
+    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)).max(1)
+}
+
 /// The access log on standard output.
 struct Log(Lines);
 
 impl AccessLog for Log {
     fn write(&self, line: &LogLine<'_>) {
-        let mut text = line.to_json();
-        text.push('\n');
-        self.0.push(text.as_bytes());
+        self.0.push(&line.to_json());
     }
 }
 

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
+const BUILT = "../../../target/debug/model-gateway";
 const KEY = "sk-client-test-key";
 const LIMITED = "sk-client-test-limited";
 
@@ -46,7 +47,7 @@ export async function startGateway() {
   const folder = mkdtempSync(join(tmpdir(), "model-gateway-"));
   const config = join(folder, "gateway.toml");
   writeFileSync(config, CONFIG);
-  const binary = process.env.MODEL_GATEWAY_BIN ?? fileURLToPath(new URL("../../../target/debug/model-gateway", import.meta.url));
+  const binary = process.env.MODEL_GATEWAY_BIN ?? fileURLToPath(new URL(BUILT, import.meta.url));
   const secret = (name) => name.endsWith("_API_KEY");
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !secret(name)));
   const child = spawn(binary, ["serve", "--config", config], { cwd: folder, env, stdio: ["ignore", "ignore", "pipe"] });

@@ -182,7 +182,7 @@ describe("openai for Node", () => {
     ["a failing upstream", { model: "demo/error-500" }, OpenAI.InternalServerError, 502, "upstream_error"],
     ["a full upstream", { model: "demo/error-503" }, OpenAI.InternalServerError, 503, "upstream_overloaded"],
     ["a wrong upstream key", { model: "demo/error-401" }, OpenAI.InternalServerError, 502, "upstream_auth_error"],
-    ["an upstream that is none", { model: "demo/garbage" }, OpenAI.InternalServerError, 502, "upstream_invalid_response"],
+    ["a page of HTML", { model: "demo/garbage" }, OpenAI.InternalServerError, 502, "upstream_invalid_response"],
     ["a bug", { model: "demo/panic" }, OpenAI.InternalServerError, 500, "internal_error"],
   ]) {
     it(`raises the SDK's class for ${name}`, async () => {

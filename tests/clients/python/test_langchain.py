@@ -1,5 +1,8 @@
 """LangChain's OpenAI package: always sends arrays, nulls and fields of its own."""
 
+import asyncio
+
+import openai
 import pytest
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAI, OpenAIEmbeddings
@@ -27,12 +30,19 @@ def chat(base_url, key):
 def test_chat_and_stream(chat):
     whole = chat.invoke("Hello there")
     assert whole.content and whole.usage_metadata["total_tokens"] > 0
-    assert "".join(chunk.content for chunk in chat.stream("Hello there")) == whole.content
+    pieces = list(chat.stream("Hello there", stream_usage=True))
+    streamed = sum(pieces[1:], start=pieces[0])
+    assert streamed.content == whole.content
+    assert streamed.usage_metadata["total_tokens"] == whole.usage_metadata["total_tokens"]
+    assert streamed.response_metadata["finish_reason"] == "stop"
+    assert asyncio.run(chat.ainvoke("Hello there")).content == whole.content
 
 
 def test_tools_and_structured_output(chat):
-    message = chat.bind_tools([get_weather], tool_choice="get_weather").invoke("Weather in Paris?")
+    message = chat.bind_tools([get_weather], tool_choice="get_weather").invoke("get weather in Paris")
     assert message.tool_calls[0]["name"] == "get_weather" and "city" in message.tool_calls[0]["args"]
+    pieces = list(chat.bind_tools([get_weather]).stream("get weather in Paris"))
+    assert sum(pieces[1:], start=pieces[0]).tool_calls == message.tool_calls
     assert isinstance(chat.with_structured_output(City, method="json_schema").invoke("A city"), City)
     assert isinstance(chat.with_structured_output(City, method="function_calling").invoke("A city"), City)
 
@@ -54,5 +64,5 @@ def test_embeddings(base_url, key):
 
 def test_a_broken_stream_raises(base_url, key):
     broken = ChatOpenAI(base_url=base_url, api_key=key, model="demo/cut", max_retries=0)
-    with pytest.raises(Exception):
+    with pytest.raises(openai.APIError):
         list(broken.stream("Hello"))

@@ -1,5 +1,6 @@
 """The `llm` command line, with the gateway as an extra OpenAI model."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import pytest
 @pytest.fixture
 def llm(tmp_path, base_url, key):
     lines = []
-    for name, extra in (("gateway", ""), ("gateway-text", "  completion: true\n")):
+    extras = {"gateway": "  supports_schema: true\n  supports_tools: true\n", "gateway-text": "  completion: true\n"}
+    for name, extra in extras.items():
         lines.append(
             f"- model_id: {name}\n  model_name: demo/chat\n  api_base: {base_url}\n  api_key_name: gateway\n{extra}"
         )
@@ -40,3 +42,10 @@ def test_prompt_streamed_and_plain(llm):
 
 def test_text_completion(llm):
     assert llm("-m", "gateway-text", "Once upon a time")
+
+
+def test_a_schema_and_a_tool(llm):
+    answer = json.loads(llm("-m", "gateway", "--schema", "name, people int", "A city"))
+    assert isinstance(answer["name"], str) and isinstance(answer["people"], int)
+    function = 'def weather(city: str) -> str:\n    "The weather of a city"\n    return "sunny in " + city'
+    assert "sunny in" in llm("-m", "gateway", "--functions", function, "weather in Paris")

@@ -37,7 +37,7 @@ def client(base_url, key):
 
 @pytest.fixture(scope="module")
 def lenient(base_url, key):
-    """For what OpenAI sends too but the SDK's types leave out: base64 vectors, `finish_reason: null` in a text stream."""
+    """For what OpenAI sends and the SDK's types leave out: base64 vectors, `finish_reason: null` in a text stream."""
     return OpenAI(base_url=base_url, api_key=key, max_retries=0)
 
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -18,14 +19,17 @@ const IDLE_EXPIRY: Duration = Duration::from_secs(60);
 const SWEEP_EVERY: Duration = Duration::from_secs(20);
 
 /// The open connections of one provider.
+///
+/// Idle connections are kept by thread: a socket belongs to the reactor of the thread that opened it, and another
+/// thread's request would wake two threads for every piece of its answer.
 #[derive(Default)]
 pub(crate) struct Pool {
     idle: Mutex<Idle>,
     shared: Mutex<Vec<Http2>>,
 }
 
-/// An idle connection and since when it is.
-type Rested = (Instant, Box<Http1>);
+/// An idle connection, its thread, and since when it is idle.
+type Rested = (Instant, ThreadId, Box<Http1>);
 
 #[derive(Default)]
 struct Idle {
@@ -38,22 +42,23 @@ impl Pool {
     /// The most recently used idle connection. Whether the peer closed it shows when the request is sent: hyper looks
     /// at the socket before it writes, and gives the request back.
     pub(crate) fn take(&self) -> Option<Box<Http1>> {
+        let here = std::thread::current().id();
         let mut idle = self.idle.lock();
-        let (since, connection) = idle.stack.pop_back()?;
+        let newest = idle.stack.iter().rposition(|(_, thread, _)| *thread == here)?;
+        let (since, _, connection) = idle.stack.remove(newest)?;
         if since.elapsed() < IDLE_EXPIRY {
             return Some(connection);
         }
-        // The newest is too old, so all are. They are closed after the lock is free again.
-        let expired = std::mem::take(&mut idle.stack);
+        // Too old, and so is every other of this thread: the sweeper closes them.
         drop(idle);
-        drop(expired);
+        drop(connection);
         None
     }
 
     /// Takes back a connection that is ready for another request.
     pub(crate) fn put(self: &Arc<Self>, connection: Box<Http1>) {
         let mut idle = self.idle.lock();
-        idle.stack.push_back((Instant::now(), connection));
+        idle.stack.push_back((Instant::now(), std::thread::current().id(), connection));
         let surplus = if idle.stack.len() > MAX_IDLE { idle.stack.pop_front() } else { None };
         let must_start = !std::mem::replace(&mut idle.is_swept, true);
         drop(idle);
@@ -84,7 +89,7 @@ impl Pool {
     /// Closes what is too old or closed by the peer; false when nothing is left.
     fn sweep(&self) -> bool {
         let mut idle = self.idle.lock();
-        idle.stack.retain_mut(|(since, connection)| since.elapsed() < IDLE_EXPIRY && connection.is_alive());
+        idle.stack.retain_mut(|(since, _, connection)| since.elapsed() < IDLE_EXPIRY && connection.is_alive());
         idle.is_swept = !idle.stack.is_empty();
         idle.is_swept
     }

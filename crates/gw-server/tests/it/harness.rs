@@ -26,7 +26,7 @@ struct Lines(UnboundedSender<String>);
 
 impl AccessLog for Lines {
     fn write(&self, line: &LogLine<'_>) {
-        let _ = self.0.send(line.to_json());
+        let _ = self.0.send(String::from_utf8_lossy(&line.to_json()).trim_end().to_owned());
     }
 }
 
@@ -85,7 +85,7 @@ impl Gateway {
         let edge =
             Edge::new(settings, engine, Arc::new(Lines(sender)), Box::new(|| Ok(())), registry).unwrap();
         let shutdown = Shutdown::new();
-        let serving = tokio::spawn(gw_server::serve(edge, Listeners { public, admin }, shutdown.clone()));
+        let serving = tokio::spawn(gw_server::serve(edge, Listeners { public, admin }, 2, shutdown.clone()));
         Self { public: addresses.0, admin: addresses.1, shutdown, lines, serving }
     }
 

@@ -92,7 +92,8 @@ impl Answer {
     /// An error in OpenAI's shape.
     #[must_use]
     pub fn error(status: u16, code: &str, message: &str) -> Self {
-        let error = serde_json::json!({ "message": message, "type": "some_type", "param": null, "code": code });
+        let error =
+            serde_json::json!({ "message": message, "type": "some_type", "param": null, "code": code });
         Self::json(status, &serde_json::json!({ "error": error }))
     }
 

@@ -33,6 +33,7 @@ pub(super) fn list(answer: &Value) -> String {
 pub(super) fn one(model: &Value) -> String {
     let mut rows = Vec::new();
     flatten("", model, &mut rows);
+    rows.sort_by_key(|row| row.first().is_some_and(|name| name != "id"));
     columns(&rows, &[Align::Left, Align::Left])
 }
 

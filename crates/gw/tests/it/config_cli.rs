@@ -115,13 +115,6 @@ fn an_address_in_use_is_a_runtime_failure() {
 }
 
 #[test]
-fn an_open_address_without_any_key_is_refused() {
-    let config = "[server]\nlisten = \"0.0.0.0:0\"\n\n[[providers]]\nname = \"demo\"\napi = \"demo\"\n\n[[keys]]\nname = \"k\"\nkey = \"x\"\nexpires_at = 2020-01-01T00:00:00Z\n";
-    let output = run(config, &["serve"]);
-    assert_ne!(output.status.code(), Some(0), "{}", text(&output));
-}
-
-#[test]
 fn the_catalogue_is_shown_as_table_and_as_json() {
     let config = Setup::default().config("http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1");
     let output = run(&config, &["models"]);

@@ -155,7 +155,7 @@ async fn missing_usage_is_estimated() {
     world.upstream.enqueue(Answer::json(200, &json!({ "data": [{ "index": 0, "embedding": [1.0] }] })));
     let body = ok(&world, &embed(json!({ "input": "a text of some length" }))).await;
     assert!(body["usage"]["prompt_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{body}");
-    assert_eq!(body["model"], "embed", "the requested name when the upstream reports none");
+    assert_eq!(body["model"], "acme/embed", "the requested name when the upstream reports none");
 }
 
 #[tokio::test]

@@ -64,6 +64,48 @@ async fn a_body_that_is_no_json_object_is_invalid_json() {
 }
 
 #[tokio::test]
+async fn faults_in_members_that_nobody_reads_are_invalid_json_too() {
+    let world = world().await;
+    let values = [
+        "NaN",
+        "Infinity",
+        "tru",
+        "nul",
+        "01",
+        "+1",
+        "1.",
+        ".5",
+        "1e",
+        "0x1",
+        "'x'",
+        "x",
+        "[1,]",
+        "[,1]",
+        "{\"a\":}",
+        "{a:1}",
+        "{\"a\" 1}",
+        "\"\\x\"",
+        "\"\\u12g4\"",
+        "\"a\nb\"",
+        "\"\u{1}\"",
+        "[1 2]",
+        "[1}",
+        "1 // no",
+        "/* no */ 1",
+        "",
+    ];
+    for value in values {
+        for place in ["ignored", "metadata", "temperature"] {
+            let messages = r#""messages":[{"role":"user","content":"x"}]"#;
+            let body = format!(r#"{{"model":"acme/fast",{messages},"{place}":{value}}}"#);
+            let answer = world.client.post_bytes(CHAT, body.as_bytes()).await;
+            assert_invalid(&body, &answer, "invalid_json");
+        }
+    }
+    assert_eq!(world.upstream.hits(), 0);
+}
+
+#[tokio::test]
 async fn a_required_member_that_is_absent_is_missing_required_parameter() {
     let world = world().await;
     let requests = [
@@ -234,13 +276,11 @@ async fn arrays_and_strings_of_wrong_length_have_codes_of_their_own() {
 #[tokio::test]
 async fn what_the_model_or_provider_cannot_do_is_unsupported() {
     let world = world().await;
-    let parameters = [
-        (TEXT, json!({ "model": "demo/chat", "prompt": "x", "suffix": "y" })),
-        (EMBED, json!({ "model": "beta/embed-fixed", "input": "x", "dimensions": 8 })),
-    ];
+    let parameters = [(EMBED, json!({ "model": "beta/embed-fixed", "input": "x", "dimensions": 8 }))];
     refuses(&world, "unsupported_parameter", &parameters).await;
     let values = [
-        (EMBED, embed(json!({ "dimensions": 3 }))),
+        (EMBED, embed(json!({ "dimensions": 1 }))),
+        (EMBED, embed(json!({ "dimensions": 9 }))),
         (CHAT, fast(json!({ "routing": { "strategy": "cheapest" } }))),
         (CHAT, fast(json!({ "routing": { "strategy": "balanced" } }))),
         (TEXT, text(json!({ "routing": { "strategy": "fastest" } }))),

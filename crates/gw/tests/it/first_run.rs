@@ -107,10 +107,17 @@ async fn discover_takes_the_models_from_the_providers_own_list() {
     let gateway =
         Launch::new(BINARY).file("gateway.toml", config).arg("--listen").arg("127.0.0.1:0").start().await;
     let client = gateway.client().with_key("sk-k");
-    let list = client.get("/v1/models").await.ok().json();
-    let ids: Vec<_> =
-        list["data"].as_array().expect("data").iter().map(|model| model["id"].clone()).collect();
-    assert_eq!(ids, ["local/found-one", "local/found-two"]);
+    // The start does not wait for providers; their models appear when they have answered.
+    let start = std::time::Instant::now();
+    loop {
+        let list = client.get("/v1/models").await.ok().json();
+        let all = list["data"].as_array().cloned().unwrap_or_default();
+        let ids: Vec<_> = all.iter().map(|model| model["id"].clone()).collect();
+        if ids == ["local/found-one", "local/found-two"] {
+            break;
+        }
+        assert!(start.elapsed() < gw_testkit::wait::DEADLINE, "{ids:?}");
+    }
     client.post_json("/v1/chat/completions", &chat("found-two")).await.ok();
     assert_eq!(upstream.last().json()["model"], "found-two");
     assert_eq!(upstream.last().header("authorization"), None, "no key, no header");

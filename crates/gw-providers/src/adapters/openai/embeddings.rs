@@ -89,21 +89,30 @@ fn vector(raw: &RawValue) -> Result<Vector<'_>, Failure> {
 }
 
 /// How many numbers there are between the brackets of a JSON array; None unless all of them are finite numbers. The
-/// text is known to be JSON, so that it suffices to look at how each element begins.
+/// text is known to be JSON, so that it suffices to look for what is no number.
 fn numbers(inner: &str) -> Option<usize> {
+    let bytes = inner.as_bytes();
+    // Strings, arrays, objects; null, true, false (all have an `e` or an `n`), exponents.
+    let other = memchr::memchr3(b'"', b'[', b'{', bytes).or_else(|| memchr::memchr3(b'e', b'E', b'n', bytes));
     let mut count = 0;
-    for element in inner.split(',') {
-        let element = element.trim_ascii();
-        let first = *element.as_bytes().first()?;
-        let number = first == b'-' || first.is_ascii_digit();
-        // Only a long number or one with an exponent can be beyond a float's range.
-        let long = element.len() > 30 || element.bytes().any(|byte| matches!(byte, b'e' | b'E'));
-        if !number || long && !element.parse::<f32>().is_ok_and(f32::is_finite) {
-            return None;
-        }
+    let mut from = 0;
+    let mut longest = 0;
+    for comma in memchr::memchr_iter(b',', bytes) {
+        longest = longest.max(comma - from);
+        from = comma + 1;
         count += 1;
     }
-    Some(count)
+    longest = longest.max(bytes.len() - from);
+    // Plain decimals of so few digits are finite; an empty array has one empty element.
+    if other.is_none() && longest <= 30 {
+        return (!inner.trim_ascii().is_empty()).then_some(count + 1);
+    }
+    let is_number = |element: &str| {
+        let element = element.trim_ascii();
+        let digit = |byte: &u8| *byte == b'-' || byte.is_ascii_digit();
+        element.as_bytes().first().is_some_and(digit) && element.parse::<f32>().is_ok_and(f32::is_finite)
+    };
+    inner.split(',').all(is_number).then_some(count + 1)
 }
 
 #[cfg(test)]

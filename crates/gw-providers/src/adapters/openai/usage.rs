@@ -1,25 +1,102 @@
 //! Token usage as OpenAI-type upstreams report it, under all the names they use, and never believed blindly.
 
 use gw_wire::usage::{MAX_BELIEVABLE, Usage};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Reads a usage object. What is missing, negative, huge or no number is clamped, and the result marked as an
-/// estimate; None when nothing in it can be used. Odd usage never makes an answer fail.
-pub(super) fn read(raw: &RawValue) -> Option<Usage> {
+/// The counts as they were found.
+#[derive(Default)]
+struct Counts {
+    prompt: Option<u64>,
+    completion: Option<u64>,
+    total: Option<u64>,
+    cached: Option<u64>,
+    cache_write: Option<u64>,
+    reasoning: Option<u64>,
+    odd: bool,
+}
+
+/// What nearly every upstream sends: counts that are counts. Anything else makes this reading fail.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Plain {
+    prompt_tokens: Option<u64>,
+    input_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    total_tokens: Option<u64>,
+    prompt_cache_hit_tokens: Option<u64>,
+    cached_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+    prompt_tokens_details: Option<PromptDetails>,
+    completion_tokens_details: Option<CompletionDetails>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PromptDetails {
+    cached_tokens: Option<u64>,
+    cache_write_tokens: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CompletionDetails {
+    reasoning_tokens: Option<u64>,
+}
+
+/// The quick reading; None when something in it is odd and wants a closer look.
+fn plain(raw: &RawValue) -> Option<Counts> {
+    let plain: Plain = serde_json::from_str(raw.get()).ok()?;
+    let prompt_details = plain.prompt_tokens_details.unwrap_or_default();
+    let reasoning = plain.completion_tokens_details.and_then(|details| details.reasoning_tokens);
+    let counts = Counts {
+        prompt: plain.prompt_tokens.or(plain.input_tokens),
+        completion: plain.completion_tokens.or(plain.output_tokens),
+        total: plain.total_tokens,
+        cached: prompt_details.cached_tokens.or(plain.prompt_cache_hit_tokens).or(plain.cached_tokens),
+        cache_write: prompt_details.cache_write_tokens.or(plain.cache_creation_input_tokens),
+        reasoning: reasoning.or(plain.reasoning_tokens),
+        odd: false,
+    };
+    let all = [
+        counts.prompt,
+        counts.completion,
+        counts.total,
+        counts.cached,
+        counts.cache_write,
+        counts.reasoning,
+    ];
+    all.iter().flatten().all(|count| *count <= MAX_BELIEVABLE).then_some(counts)
+}
+
+/// The forgiving reading; None when it is no object.
+fn forgiving(raw: &RawValue) -> Option<Counts> {
     let value: Value = serde_json::from_str(raw.get()).ok()?;
     if !value.is_object() {
         return None;
     }
     let mut odd = false;
     let mut first = |names: &[&str]| names.iter().find_map(|name| count(value.pointer(name)?, &mut odd));
-    let prompt = first(&["/prompt_tokens", "/input_tokens"]);
-    let completion = first(&["/completion_tokens", "/output_tokens"]);
-    let total = first(&["/total_tokens"]);
-    let cached =
-        first(&["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cached_tokens"]);
-    let cache_write = first(&["/prompt_tokens_details/cache_write_tokens", "/cache_creation_input_tokens"]);
-    let reasoning = first(&["/completion_tokens_details/reasoning_tokens", "/reasoning_tokens"]);
+    let counts = Counts {
+        prompt: first(&["/prompt_tokens", "/input_tokens"]),
+        completion: first(&["/completion_tokens", "/output_tokens"]),
+        total: first(&["/total_tokens"]),
+        cached: first(&["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cached_tokens"]),
+        cache_write: first(&["/prompt_tokens_details/cache_write_tokens", "/cache_creation_input_tokens"]),
+        reasoning: first(&["/completion_tokens_details/reasoning_tokens", "/reasoning_tokens"]),
+        odd: false,
+    };
+    Some(Counts { odd, ..counts })
+}
+
+/// Reads a usage object. What is missing, negative, huge or no number is clamped, and the result marked as an
+/// estimate; None when nothing in it can be used. Odd usage never makes an answer fail.
+pub(super) fn read(raw: &RawValue) -> Option<Usage> {
+    let counts = plain(raw).or_else(|| forgiving(raw))?;
+    let Counts { prompt, completion, total, cached, cache_write, reasoning, mut odd } = counts;
     let (prompt, mut completion) = match (prompt, completion, total) {
         (None, None, None) => return None,
         (Some(prompt), Some(completion), _) => (prompt, completion),
@@ -51,11 +128,9 @@ pub(super) fn read(raw: &RawValue) -> Option<Usage> {
 
 /// Usage of an embeddings answer, which has no completion.
 pub(super) fn read_prompt(raw: &RawValue) -> Option<Usage> {
-    let value: Value = serde_json::from_str(raw.get()).ok()?;
-    let mut odd = false;
-    let names = ["prompt_tokens", "input_tokens", "total_tokens"];
-    let prompt = names.iter().find_map(|name| count(value.get(name)?, &mut odd))?;
-    Some(Usage { prompt, estimated: odd, ..Usage::default() })
+    let counts = plain(raw).or_else(|| forgiving(raw))?;
+    let prompt = counts.prompt.or(counts.total)?;
+    Some(Usage { prompt, estimated: counts.odd, ..Usage::default() })
 }
 
 /// A believable count. Null is absent; everything that is not a count sets `odd`.
