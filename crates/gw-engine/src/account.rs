@@ -16,15 +16,37 @@ pub(crate) struct Account {
     metrics: Arc<Metrics>,
     operation: &'static str,
     settled: bool,
+    /// An upstream that has the prompt and has not answered yet.
+    calling: Option<Calling>,
+}
+
+/// What an unanswered upstream call will have cost if the client goes away now.
+#[derive(Debug)]
+struct Calling {
+    candidate: Candidate,
+    usage: Usage,
 }
 
 impl Account {
     pub(crate) fn open(log: Arc<CallLog>, metrics: Arc<Metrics>, operation: &'static str) -> Self {
-        Self { log, metrics, operation, settled: false }
+        Self { log, metrics, operation, settled: false, calling: None }
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// An upstream call begins, the `count`th. Noted before it is over: a client that goes away meanwhile has caused it
+    /// all the same, and the provider bills the prompt.
+    pub(crate) fn calling(&mut self, candidate: &Candidate, count: usize, prompt_bytes: u64) {
+        self.attempts(count);
+        let usage = Usage::estimate(prompt_bytes, 0);
+        self.calling = Some(Calling { candidate: candidate.clone(), usage });
+    }
+
+    /// The upstream call that had begun has failed: nothing was used.
+    pub(crate) fn call_failed(&mut self) {
+        self.calling = None;
     }
 
     /// Notes the number of upstream calls so far.
@@ -82,14 +104,23 @@ impl Account {
         if std::mem::replace(&mut self.settled, true) {
             return false;
         }
-        self.log.note(|record| record.status = Some(code));
-        self.metrics.outcome(self.operation, code);
+        let mut noted = code;
+        // Whoever ended the call from outside has said why already.
+        self.log.note(|record| noted = record.status.get_or_insert(code));
+        self.metrics.outcome(self.operation, noted);
         true
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        self.close("client_closed_request");
+        if !self.close("client_closed_request") {
+            return;
+        }
+        if let Some(Calling { candidate, usage }) = self.calling.take() {
+            let cost = candidate.model.cost(&usage);
+            self.metrics.used(&candidate.metrics, &usage, cost);
+            self.used(&candidate, &usage, cost);
+        }
     }
 }

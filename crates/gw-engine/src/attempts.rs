@@ -162,21 +162,16 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
                 break 'plan;
             }
             let started = Instant::now();
+            call.account.calling(&candidate, call.records.len() + 1, call.ask.prompt_bytes());
             let failure = match attempt(call, &candidate, started).await {
                 Ok(answer) => return Ok((index, answer)),
-                Err(failure) => failure,
+                Err(failure) => candidate.provider.censor(failure),
             };
+            call.account.call_failed();
             let code = verdict::kind(&failure).code();
             call.record(&candidate, code, started);
             call.account.metrics().failed(&candidate.metrics, code);
-            tracing::info!(
-                request_id = %call.context.request_id,
-                model = %candidate.model.id,
-                code,
-                upstream_status = failure.status,
-                detail = failure.detail.as_deref(),
-                "an upstream call failed"
-            );
+            tell(call, &candidate, &failure, code);
             let verdict = verdict::verdict(&failure, routing.fallback_on_4xx);
             failures.push(failure);
             match verdict {
@@ -194,6 +189,30 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
     let error = overall(call, &failures);
     call.account.failed(error.kind.code());
     Err(error)
+}
+
+/// One line for the operator. What an upstream said may quote the prompt, so its words are for debugging only; what we
+/// found ourselves (refused, timed out, not JSON) is for everybody.
+fn tell(call: &Call, candidate: &Candidate, failure: &Failure, code: &'static str) {
+    let ours = matches!(
+        failure.kind,
+        FailureKind::Unreachable
+            | FailureKind::Timeout
+            | FailureKind::InvalidResponse
+            | FailureKind::StreamBroken
+    );
+    let detail = failure.detail.as_deref();
+    tracing::info!(
+        request_id = %call.context.request_id,
+        model = %candidate.model.id,
+        code,
+        upstream_status = failure.status,
+        detail = detail.filter(|_| ours),
+        "an upstream call failed"
+    );
+    if let Some(detail) = detail.filter(|_| !ours) {
+        tracing::debug!(request_id = %call.context.request_id, detail, "what the upstream said");
+    }
 }
 
 /// The last attempt's error, except that 429 wins if every attempt was 429, with the smallest hint.

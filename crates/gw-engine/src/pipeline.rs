@@ -138,13 +138,13 @@ async fn whole(mut call: Box<Call>) -> Result<Reply> {
 }
 
 async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
-    let keepalive = call.context.keepalive;
+    let (keepalive, log) = (call.context.keepalive, Arc::clone(&call.context.log));
     let mut opening: Opening = Box::pin(async move {
         let found = attempts::run(&mut call).await;
         (call, found)
     });
     let Ok((call, found)) = tokio::time::timeout(COMMIT_AFTER, &mut opening).await else {
-        let stream = EventStream::waiting(opening, keepalive, engine.cut());
+        let stream = EventStream::waiting(opening, log, keepalive, engine.cut());
         return Ok(Reply { headers: Vec::new(), body: ReplyBody::Stream(Box::new(stream)) });
     };
     match found? {

@@ -5,32 +5,43 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::money::Money;
 use gw_wire::stream::{Closing, KEEPALIVE, write_error};
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
 use crate::attempts::{Answer, Call};
+use crate::call::CallLog;
 use crate::engine::Cut;
 use crate::error::{Error, Kind};
 use crate::live::{Live, Step};
 use crate::verdict;
+
+/// What a body's poll gives.
+type Polled = Poll<Option<Result<Frame<Bytes>, Infallible>>>;
 
 /// Looks for a first token; gives the call back with what it found.
 pub(crate) type Opening = Pin<Box<dyn Future<Output = (Box<Call>, Result<(usize, Answer), Error>)> + Send>>;
 
 enum State {
     /// The head is out, no candidate has answered yet.
-    Waiting(Opening),
+    Waiting(Opening, Arc<CallLog>),
     /// Content flows.
     Live(Box<Call>, Box<Live>),
     /// Nothing more will come.
     Over,
+}
+
+/// When a live stream is cut, and how much silence it is allowed.
+#[derive(Clone, Copy)]
+struct Limit {
+    at: Instant,
+    idle: Duration,
 }
 
 /// The body of a streamed answer.
@@ -46,7 +57,7 @@ pub struct EventStream {
 impl std::fmt::Debug for EventStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = match self.state {
-            State::Waiting(_) => "waiting",
+            State::Waiting(..) => "waiting",
             State::Live(..) => "live",
             State::Over => "over",
         };
@@ -55,8 +66,13 @@ impl std::fmt::Debug for EventStream {
 }
 
 impl EventStream {
-    pub(crate) fn waiting(opening: Opening, keepalive: Option<Duration>, cut: Cut) -> Self {
-        let mut stream = Self::new(State::Waiting(opening), keepalive, cut);
+    pub(crate) fn waiting(
+        opening: Opening,
+        log: Arc<CallLog>,
+        keepalive: Option<Duration>,
+        cut: Cut,
+    ) -> Self {
+        let mut stream = Self::new(State::Waiting(opening, log), keepalive, cut);
         // The head goes out with a first keep-alive, so that proxies on the way see bytes.
         stream.last_sent = Instant::now().checked_sub(Duration::from_secs(3600)).unwrap_or(stream.last_sent);
         stream
@@ -72,29 +88,21 @@ impl EventStream {
         Self { state, cut, keepalive, last_sent: now, last_heard: now, timer: None }
     }
 
-    fn send(&mut self, bytes: &[u8]) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn send(&mut self, bytes: &[u8]) -> Polled {
         self.last_sent = Instant::now();
         Poll::Ready(Some(Ok(Frame::data(Bytes::copy_from_slice(bytes)))))
     }
 
     /// Ends the stream with the error event.
-    fn fail(
-        &mut self,
-        out: Vec<u8>,
-        error: &Error,
-        kind: Kind,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn fail(&mut self, out: Vec<u8>, error: &Error, kind: Kind) -> Polled {
         let mut out = out;
         write_error(&mut out, &error.message, "upstream_error", kind.code());
         self.state = State::Over;
         self.send(&out)
     }
 
-    fn poll_waiting(
-        &mut self,
-        cx: &mut TaskContext<'_>,
-    ) -> Option<Poll<Option<Result<Frame<Bytes>, Infallible>>>> {
-        let State::Waiting(opening) = &mut self.state else { return None };
+    fn poll_waiting(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
+        let State::Waiting(opening, _) = &mut self.state else { return None };
         let (call, found) = match opening.as_mut().poll(cx) {
             Poll::Ready(found) => found,
             Poll::Pending => return self.poll_clocks(cx),
@@ -119,7 +127,7 @@ impl EventStream {
         }
     }
 
-    fn poll_live(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_live(&mut self, cx: &mut TaskContext<'_>) -> Polled {
         loop {
             let State::Live(_, live) = &mut self.state else { return Poll::Ready(None) };
             if !live.out.is_empty() && !live.normaliser.is_complete() && !live.normaliser.has_failed() {
@@ -145,7 +153,7 @@ impl EventStream {
     }
 
     /// The upstream is done: closes the stream well, or with the error event.
-    fn conclude(&mut self) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn conclude(&mut self) -> Polled {
         let State::Live(mut call, mut live) = std::mem::replace(&mut self.state, State::Over) else {
             return Poll::Ready(None);
         };
@@ -153,9 +161,10 @@ impl EventStream {
         let cost = live.candidate.model.cost(&usage);
         let mut out = std::mem::take(&mut live.out);
         if let Some(failure) = live.normaliser.take_failure() {
+            let failure = live.candidate.provider.censor(failure);
             let kind = verdict::stream_kind(&failure);
             call.account.cut(&live.candidate, &usage, cost, kind.code());
-            return self.fail(out, &Error::new(kind, stream_message(&failure)), kind);
+            return self.fail(out, &Error::new(kind, failure.message), kind);
         }
         call.record_ok(&live.candidate, live.started);
         let gateway = call.meta(&live.candidate, cost.is_some());
@@ -166,10 +175,7 @@ impl EventStream {
     }
 
     /// Nothing came: keep-alive, idle limit, total limit, or the end of a drain. None = go on polling.
-    fn poll_clocks(
-        &mut self,
-        cx: &mut TaskContext<'_>,
-    ) -> Option<Poll<Option<Result<Frame<Bytes>, Infallible>>>> {
+    fn poll_clocks(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         loop {
             if self.cut.is_cut() {
                 let kind = Kind::UpstreamStreamError;
@@ -178,22 +184,23 @@ impl EventStream {
                 return Some(self.fail(Vec::new(), &error, kind));
             }
             let now = Instant::now();
-            if let Some(limit) = self.limit() {
-                if now >= limit {
-                    let failure = Failure::new(
-                        FailureKind::Timeout,
-                        "The upstream sent nothing for too long; the stream was cut.",
-                    );
-                    self.settle_cut(Kind::UpstreamTimeout);
-                    let error = Error::new(Kind::UpstreamTimeout, failure.message);
-                    return Some(self.fail(Vec::new(), &error, Kind::UpstreamTimeout));
-                }
+            if let Some(limit) = self.limit()
+                && now >= limit.at
+            {
+                let message = if now < self.last_heard + limit.idle {
+                    "The request's time was used up; the stream was cut."
+                } else {
+                    "The upstream sent nothing for too long; the stream was cut."
+                };
+                self.settle_cut(Kind::UpstreamTimeout);
+                let error = Error::new(Kind::UpstreamTimeout, message);
+                return Some(self.fail(Vec::new(), &error, Kind::UpstreamTimeout));
             }
             let keepalive = self.keepalive.map(|after| self.last_sent + after);
             if keepalive.is_some_and(|due| now >= due) {
                 return Some(self.send(KEEPALIVE));
             }
-            let due = [self.limit(), keepalive].into_iter().flatten().min();
+            let due = [self.limit().map(|limit| limit.at), keepalive].into_iter().flatten().min();
             let due = due.unwrap_or(now + Duration::from_secs(60));
             let first = self.timer.is_none();
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due.into())));
@@ -204,6 +211,10 @@ impl EventStream {
             if timer.as_mut().poll(cx).is_pending() {
                 if first {
                     self.cut.watch(cx);
+                    // Thrown between the look above and the watch: nobody would wake us.
+                    if self.cut.is_cut() {
+                        continue;
+                    }
                 }
                 return Some(Poll::Pending);
             }
@@ -215,10 +226,11 @@ impl EventStream {
     }
 
     /// When the silence or the whole request has lasted too long. A waiting stream has its own clocks.
-    fn limit(&self) -> Option<Instant> {
+    fn limit(&self) -> Option<Limit> {
         let State::Live(call, live) = &self.state else { return None };
         let clocks = live.candidate.model.timeouts.over(live.candidate.provider.timeouts());
-        Some((self.last_heard + clocks.idle).min(call.context.accepted + clocks.total))
+        let at = (self.last_heard + clocks.idle).min(call.context.accepted + clocks.total);
+        Some(Limit { at, idle: clocks.idle })
     }
 
     fn settle_cut(&mut self, kind: Kind) {
@@ -229,23 +241,20 @@ impl EventStream {
                 let cost = live.candidate.model.cost(&usage);
                 call.account.cut(&live.candidate, &usage, cost, kind.code());
             }
-            State::Waiting(_) | State::Over => {}
+            // A client that goes away is what the account assumes of a call that is dropped.
+            State::Waiting(_, log) if kind != Kind::ClientClosedRequest => {
+                log.note(|record| record.status = Some(kind.code()));
+            }
+            State::Waiting(..) | State::Over => {}
         }
     }
-}
-
-fn stream_message(failure: &Failure) -> String {
-    failure.message.clone()
 }
 
 impl Body for EventStream {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut TaskContext<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Polled {
         if let Some(answer) = self.poll_waiting(cx) {
             return answer;
         }

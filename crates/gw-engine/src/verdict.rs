@@ -67,7 +67,8 @@ const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) fn error(failure: &Failure, tried: &[&str], retry_after: Option<Duration>) -> Error {
     let kind = kind(failure);
     let mut message = failure.message.clone();
-    if kind.row().0 >= 429 && !tried.is_empty() {
+    // A lone upstream's word on the request itself stands as it is; after a fallback the client must know who said it.
+    if tried.len() > 1 || (kind.row().0 >= 429 && !tried.is_empty()) {
         message = format!("{message} Models tried: {}.", tried.join(", "));
     }
     let mut error = Error::new(kind, message);
@@ -78,4 +79,18 @@ pub(crate) fn error(failure: &Failure, tried: &[&str], retry_after: Option<Durat
         error.retry_after = Some(retry_after.or(failure.retry_after).unwrap_or(DEFAULT_RETRY_AFTER));
     }
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_models_tried_are_named_after_a_fallback_and_never_for_a_lone_fault_of_the_request() {
+        let refused = Failure::new(FailureKind::BadRequest, "bad foo.");
+        assert_eq!(error(&refused, &["a/x"], None).message, "bad foo.");
+        assert_eq!(error(&refused, &["a/x", "b/y"], None).message, "bad foo. Models tried: a/x, b/y.");
+        let down = Failure::new(FailureKind::Server, "It failed.");
+        assert_eq!(error(&down, &["a/x"], None).message, "It failed. Models tried: a/x.");
+    }
 }

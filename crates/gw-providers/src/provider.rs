@@ -32,6 +32,9 @@ const RESERVED: [&str; 10] = [
     "accept-encoding",
 ];
 
+/// What [`Provider::censor`] looks for.
+const SHORTEST_SECRET: usize = 8;
+
 const USER_AGENT_VALUE: HeaderValue =
     HeaderValue::from_static(concat!("model-gateway/", env!("CARGO_PKG_VERSION")));
 
@@ -122,6 +125,23 @@ impl Provider {
                 Ok(UpstreamResponse { status: answer.status, headers: answer.headers, body })
             }
         }
+    }
+
+    /// Takes this provider's own secrets out of what an upstream said: some repeat the key they were called with, and
+    /// not every key looks like one.
+    #[must_use]
+    pub fn censor(&self, mut failure: Failure) -> Failure {
+        let texts = [Some(&mut failure.message), failure.detail.as_mut(), failure.code.as_mut()];
+        for text in texts.into_iter().flatten() {
+            let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
+            for secret in self.credentials.keys().chain(headers) {
+                // Shorter ones (`none`, a team's name) are words, not secrets.
+                if secret.len() >= SHORTEST_SECRET && text.contains(secret) {
+                    *text = text.replace(secret, "[redacted]");
+                }
+            }
+        }
+        failure
     }
 
     /// Adds what a call carries besides its dialect's own headers.

@@ -28,7 +28,7 @@ use crate::request_id;
 use crate::response::{Answer, Content, spell_reset};
 use crate::router::{self, Door, Guard, Target};
 use crate::ticket::Ticket;
-use crate::upload::{self, overloaded};
+use crate::upload::{self, BoxError, overloaded};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-client-request-id");
@@ -60,6 +60,7 @@ pub(crate) async fn respond<B>(
 ) -> Response<Outgoing<Box<EventStream>, Ticket>>
 where
     B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
 {
     let busy = origin.activity.begin();
     let accepted = Instant::now();
@@ -159,6 +160,7 @@ async fn answer<B>(
 ) -> Result<Reply>
 where
     B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
 {
     if parts.method == Method::OPTIONS {
         cors::preflight(&parts.headers, extra);
@@ -226,6 +228,7 @@ async fn generate<B>(
 ) -> Result<Reply>
 where
     B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
 {
     let edge = Arc::clone(&ticket.edge);
     if edge.is_draining() {

@@ -14,6 +14,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::gunzip;
 
+/// What a body's own error becomes.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Bytes kept before a length that the client only claims is believed.
 const TRUSTED: usize = 64 << 10;
 /// Beyond some patience a body must arrive at this rate, however steadily it drips.
@@ -126,6 +129,7 @@ pub(crate) async fn read<B>(
 ) -> Result<(Bytes, Share)>
 where
     B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
 {
     let claimed = content_length(headers);
     // Refused before the first read: a client that waits for `100 Continue` then sends nothing.
@@ -157,6 +161,7 @@ async fn collect<B>(
 ) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
 {
     let started = Instant::now();
     let mut first = Bytes::new();
@@ -168,10 +173,7 @@ where
         let frame = match timeout_at(deadline, body.frame()).await {
             Err(_) => return Err(Error::new(Kind::RequestTimeout, "The request body arrived too slowly.")),
             Ok(None) => break,
-            Ok(Some(Err(_))) => {
-                let message = "The request body ended before it was complete.";
-                return Err(Error::new(Kind::ClientClosedRequest, message));
-            }
+            Ok(Some(Err(error))) => return Err(broken(&*error.into())),
             Ok(Some(Ok(frame))) => frame,
         };
         let Ok(data) = frame.into_data() else { continue };
@@ -192,6 +194,23 @@ where
         whole.extend_from_slice(&data);
     }
     Ok(if whole.is_empty() { first } else { whole.freeze() })
+}
+
+/// Why a body could not be read to its end: the client went away, or it sent what is no body.
+fn broken(error: &(dyn std::error::Error + 'static)) -> Error {
+    use std::io::ErrorKind::{InvalidData, InvalidInput};
+    let mut cause = Some(error);
+    while let Some(here) = cause {
+        let io = here.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| matches!(io.kind(), InvalidData | InvalidInput)) {
+            let mut error =
+                Error::new(Kind::Invalid, "The request body's transfer encoding is malformed.");
+            error.code = Some("invalid_json".into());
+            return error;
+        }
+        cause = here.source();
+    }
+    Error::new(Kind::ClientClosedRequest, "The request body ended before it was complete.")
 }
 
 pub(crate) fn too_large(limit: usize) -> Error {

@@ -265,7 +265,8 @@ impl Drop for Gateway {
 
 /// The address in a line such as `listening on http://127.0.0.1:4000`.
 fn address_in(line: &str) -> Option<SocketAddr> {
-    let (_, rest) = line.split_once("listening on http://")?;
+    let (_, rest) = line.split_once("listening on http")?;
+    let rest = rest.trim_start_matches('s').strip_prefix("://")?;
     let end = rest.find(|c: char| !(c.is_ascii_digit() || ".:[]".contains(c))).unwrap_or(rest.len());
     rest[..end].parse().ok()
 }

@@ -9,6 +9,7 @@
     reason = "this crate runs only inside tests, where a panic is how a failure is reported"
 )]
 
+pub mod certificate;
 pub mod client;
 pub mod gateway;
 pub mod sse;

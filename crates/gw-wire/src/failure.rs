@@ -8,13 +8,13 @@ use std::time::Duration;
 pub enum FailureKind {
     /// Connect refused, DNS, TLS: nothing was sent or the connection broke before the head.
     Unreachable,
-    /// One of the clocks ran out (connect, first token, idle, total).
+    /// One of the clocks ran out (connect, first token, idle, total), or the upstream says so (408, 504).
     Timeout,
     /// 429 that is not an exhausted quota.
     RateLimited,
     /// 503 or 529.
     Overloaded,
-    /// Any other 5xx, 408, 409.
+    /// Any other 5xx, 409.
     Server,
     /// 401 or 403: our key there is wrong (the operator's fault).
     Auth,

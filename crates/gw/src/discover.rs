@@ -66,9 +66,12 @@ pub async fn once(engine: &Engine, provider: &Provider) -> Result<Vec<String>, S
 pub async fn names(provider: &Provider) -> Result<Vec<String>, String> {
     let adapter = provider.adapter();
     let call = adapter.list_models().ok_or("this API has no list of models")?;
-    let failed = |failure: Failure| match failure.detail {
-        Some(detail) => format!("{} ({detail})", failure.message),
-        None => failure.message,
+    let failed = |failure: Failure| {
+        let failure = provider.censor(failure);
+        match failure.detail {
+            Some(detail) => format!("{} ({detail})", failure.message),
+            None => failure.message,
+        }
     };
     let clocks = provider.timeouts();
     let deadline = Instant::now() + clocks.total.min(PATIENCE);

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-/// The system allocator of glibc keeps what a burst of streams used and costs a tenth of a request's time; this one
-/// gives memory back, and is the same on every platform.
+/// The allocator of glibc costs a tenth of a request's time and keeps what a burst of streams used; this one gives it
+/// back (its settings are in `.cargo/config.toml`).
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     gw::cli::main()

@@ -7,33 +7,35 @@ use gw_wire::failure::{Failure, FailureKind};
 
 /// No connection, or it broke before the response head.
 pub(crate) fn unreachable(detail: impl std::fmt::Display) -> Failure {
-    Failure::new(FailureKind::Unreachable, "the upstream could not be reached").with_detail(detail)
+    Failure::new(FailureKind::Unreachable, "The upstream provider could not be reached.").with_detail(detail)
 }
 
 /// Connecting took too long.
 pub(crate) fn connect_timeout() -> Failure {
-    Failure::new(FailureKind::Timeout, "the upstream could not be reached in time")
+    Failure::new(FailureKind::Timeout, "The upstream provider could not be reached in time.")
         .with_detail("connect timeout")
 }
 
 /// No response head in time.
 pub(crate) fn head_timeout() -> Failure {
-    Failure::new(FailureKind::Timeout, "the upstream did not answer in time").with_detail("no response head")
+    Failure::new(FailureKind::Timeout, "The upstream provider did not answer in time.")
+        .with_detail("no response head")
 }
 
 /// The body stalled, or took longer than the request may.
 pub(crate) fn body_timeout(detail: &'static str) -> Failure {
-    Failure::new(FailureKind::Timeout, "the upstream did not answer in time").with_detail(detail)
+    Failure::new(FailureKind::Timeout, "The upstream provider did not answer in time.").with_detail(detail)
 }
 
 /// The answer is not one we can read.
 pub(crate) fn invalid(detail: impl std::fmt::Display) -> Failure {
-    Failure::new(FailureKind::InvalidResponse, "the upstream's answer could not be read").with_detail(detail)
+    Failure::new(FailureKind::InvalidResponse, "The upstream provider's answer could not be read.")
+        .with_detail(detail)
 }
 
 /// The body broke off.
 pub(crate) fn broken(detail: impl std::fmt::Display) -> Failure {
-    Failure::new(FailureKind::StreamBroken, "the upstream's answer broke off").with_detail(detail)
+    Failure::new(FailureKind::StreamBroken, "The upstream provider's answer broke off.").with_detail(detail)
 }
 
 /// What went wrong before a response head arrived.

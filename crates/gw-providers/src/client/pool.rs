@@ -89,7 +89,8 @@ impl Pool {
     /// Closes what is too old or closed by the peer; false when nothing is left.
     fn sweep(&self) -> bool {
         let mut idle = self.idle.lock();
-        idle.stack.retain_mut(|(since, _, connection)| since.elapsed() < IDLE_EXPIRY && connection.is_alive());
+        idle.stack
+            .retain_mut(|(since, _, connection)| since.elapsed() < IDLE_EXPIRY && connection.is_alive());
         idle.is_swept = !idle.stack.is_empty();
         idle.is_swept
     }

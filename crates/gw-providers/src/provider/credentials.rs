@@ -36,6 +36,11 @@ impl Credentials {
         let turn = self.next.fetch_add(1, Ordering::Relaxed).checked_rem(self.turns.len())?;
         self.values.get(*self.turns.get(turn)?)
     }
+
+    /// The bare keys.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().filter_map(|value| value.to_str().ok()?.strip_prefix("Bearer "))
+    }
 }
 
 impl fmt::Debug for Credentials {

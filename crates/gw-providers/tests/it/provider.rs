@@ -2,6 +2,7 @@
 
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides, Timeouts};
+use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::money::Price;
 use secrecy::SecretString;
 
@@ -130,6 +131,19 @@ fn a_provider_never_shows_its_keys() {
     settings.headers = vec![("x-key".to_owned(), secret("sekret"))];
     let shown = format!("{:?}", build(&settings).unwrap());
     assert!(!shown.contains("sekret"), "{shown}");
+}
+
+#[test]
+fn an_upstream_that_repeats_our_key_is_not_quoted() {
+    let mut settings = settings("https://example.com/v1");
+    settings.api_keys = vec![(secret("correct horse"), 1), (secret("x"), 1)];
+    settings.headers = vec![("x-key".to_owned(), secret("battery-staple"))];
+    let mut failure = Failure::new(FailureKind::BadRequest, "The key 'correct horse' is x.");
+    failure.code = Some("battery-staple".to_owned());
+    let censored = build(&settings).unwrap().censor(failure.with_detail("correct horse, battery-staple"));
+    assert_eq!(censored.message, "The key '[redacted]' is x.");
+    assert_eq!(censored.code.as_deref(), Some("[redacted]"));
+    assert_eq!(censored.detail.as_deref(), Some("[redacted], [redacted]"));
 }
 
 #[test]

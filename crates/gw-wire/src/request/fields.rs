@@ -83,6 +83,14 @@ pub(super) fn empty_string(path: &Path<'_>) -> Invalid {
     Invalid { code: "empty_string", message }
 }
 
+pub(super) fn string_too_long(path: &Path<'_>, max: usize, got: usize) -> Invalid {
+    let message = format!(
+        "Invalid '{path}': string too long. Expected a string with maximum length {max}, but got a string with length \
+         {got} instead."
+    );
+    Invalid { code: "string_above_max_length", message }
+}
+
 pub(super) fn empty_array(path: &Path<'_>) -> Invalid {
     let message = format!(
         "Invalid '{path}': empty array. Expected an array with minimum length 1, but got an empty array instead."

@@ -6,13 +6,16 @@ use std::ops::RangeInclusive;
 use super::body::Members;
 use super::fields::{
     Path, array, boolean, empty_string, integer, invalid_value, map, not_one_of, number, object, optional,
-    required_name, required_string, string, wrong_type,
+    required_name, string, string_too_long, wrong_type,
 };
 use super::{CacheAsk, Invalid, Needs, Routing};
 use crate::json::{Kind, View};
 
 /// Largest token count that a request may name; it fits every upstream's integers that are worth the name.
 const TOKENS: RangeInclusive<i64> = 0..=i64::MAX;
+
+/// Longest model name that is looked up; no catalogue holds a longer one.
+const MAX_MODEL_BYTES: usize = 256;
 
 /// `n` of chat and completions.
 pub(super) const CHOICES: RangeInclusive<i64> = 1..=128;
@@ -44,9 +47,14 @@ impl<'a> Fields<'a, '_> {
         self.members.get(name)
     }
 
-    /// `model`: required, not empty.
+    /// `model`: required, not empty, not absurdly long.
     pub(super) fn model(&self) -> Result<String, Invalid> {
-        Ok(required_name(&Path::Top("model"), self.get("model"))?.into_owned())
+        let path = Path::Top("model");
+        let name = required_name(&path, self.get("model"))?;
+        if name.len() > MAX_MODEL_BYTES {
+            return Err(string_too_long(&path, MAX_MODEL_BYTES, name.len()));
+        }
+        Ok(name.into_owned())
     }
 
     pub(super) fn boolean(&self, name: &str) -> Result<bool, Invalid> {
@@ -140,15 +148,18 @@ impl<'a> Fields<'a, '_> {
         let path = Path::Top("response_format");
         let [kind, schema] = object(&path, format, ["type", "json_schema"])?;
         let kind_path = path.member("type");
-        match &*required_string(&kind_path, kind)? {
+        // What makes up a format is a matter of its value, not parameters of their own: CONTRACT 1.4.
+        let kind = kind.ok_or_else(|| absent(&kind_path))?;
+        match &*string(&kind_path, kind)? {
             "text" => {}
             "json_object" => needs.json_mode = true,
             "json_schema" => {
                 let path = path.member("json_schema");
-                let schema = schema.ok_or_else(|| super::fields::missing(&path))?;
+                let schema = schema.ok_or_else(|| absent(&path))?;
                 let [name, schema, strict, description] =
                     object(&path, schema, ["name", "schema", "strict", "description"])?;
-                required_name(&path.member("name"), name)?;
+                let name_path = path.member("name");
+                required_name(&name_path, Some(name.ok_or_else(|| absent(&name_path))?))?;
                 optional(&path.member("schema"), schema, Kind::Object)?;
                 optional(&path.member("strict"), strict, Kind::Boolean)?;
                 optional(&path.member("description"), description, Kind::String)?;
@@ -168,6 +179,11 @@ impl<'a> Fields<'a, '_> {
         }
         Ok(())
     }
+}
+
+/// A part of `response_format` that its kind needs.
+fn absent(path: &Path<'_>) -> Invalid {
+    invalid_value(path, "required for this response format, but not given.")
 }
 
 fn canonical_strategy(path: &Path<'_>, value: View<'_>) -> Result<&'static str, Invalid> {

@@ -63,7 +63,7 @@ async fn token_prompts_go_only_to_providers_that_share_openais_tokens() {
 [[providers]]
 name = "openai"
 api = "openai"
-base_url = "ACME_URL"
+base_url = "<acme_url>"
 api_key = "sk-x"
 
 [[models]]

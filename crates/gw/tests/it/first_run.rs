@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use gw_testkit::{FakeUpstream, Launch};
+use gw_testkit::{FakeUpstream, Gateway, Launch, eventually};
 use serde_json::json;
 
 use crate::harness::{BINARY, chat};
@@ -11,10 +11,17 @@ fn launch() -> Launch {
     Launch::new(BINARY).arg("--listen").arg("127.0.0.1:0").arg("--no-discover")
 }
 
+/// What is said at a first start, once it is complete.
+async fn welcome(gateway: &Gateway) -> String {
+    let said = || [gateway.stderr(), gateway.stdout()].concat().join("\n");
+    let complete = || Some(said()).filter(|text| text.contains("curl ") && text.contains(" -d '"));
+    eventually("the keys of the first start and a line to paste", complete).await
+}
+
 #[tokio::test]
 async fn the_pasted_curl_line_gets_an_answer() {
     let gateway = launch().start().await;
-    let welcome = gateway.stderr().into_iter().chain(gateway.stdout()).collect::<Vec<_>>().join("\n");
+    let welcome = welcome(&gateway).await;
     let start = welcome.find("curl ").unwrap_or_else(|| panic!("a curl line in: {welcome}"));
     let command: String = welcome[start..].split("\n\n").next().unwrap_or_default().to_owned();
     let output = Command::new("sh").arg("-c").arg(&command).output().expect("a shell");
@@ -30,7 +37,7 @@ async fn keys_are_made_once_and_only_their_hashes_kept() {
     let data = dir.path().join("data");
     let with_data = || launch().env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy());
     let gateway = with_data().start().await;
-    let said = [gateway.stderr(), gateway.stdout()].concat().join("\n");
+    let said = welcome(&gateway).await;
     let keys: Vec<&str> = said
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
         .filter(|word| word.starts_with("sk-gw-"))
@@ -60,7 +67,7 @@ async fn keys_are_made_once_and_only_their_hashes_kept() {
 #[tokio::test]
 async fn demo_is_on_when_there_is_nothing_else() {
     let gateway = launch().start().await;
-    let welcome = [gateway.stderr(), gateway.stdout()].concat().join("\n");
+    let welcome = welcome(&gateway).await;
     let key = welcome
         .split_whitespace()
         .filter(|word| word.starts_with("sk-gw-"))
@@ -84,7 +91,7 @@ async fn demo_is_on_when_there_is_nothing_else() {
 #[tokio::test]
 async fn a_key_variable_switches_its_provider_on_and_demo_off() {
     let gateway = launch().env("OPENAI_API_KEY", "sk-real-canary").start().await;
-    let said = [gateway.stderr(), gateway.stdout()].concat().join("\n");
+    let said = welcome(&gateway).await;
     assert!(!said.contains("sk-real-canary"));
     let key =
         said.split_whitespace().filter(|word| word.starts_with("sk-gw-")).nth(1).expect("a key").to_owned();

@@ -507,6 +507,7 @@ async fn c17_malformed_http_has_a_golden_table() {
         ("many headers", get("GET /v1/models HTTP/1.1", &"x: y\r\n".repeat(1000)), &[431]),
         ("long path", get(&format!("GET /v1/models/{} HTTP/1.1", "x".repeat(200_000)), ""), &[404, 414, 431]),
     ];
+    let mut wrong = Vec::new();
     for (label, bytes, allowed) in &table {
         let got = statuses(&world, bytes.as_bytes()).await;
         let fine = match got.as_slice() {
@@ -514,10 +515,12 @@ async fn c17_malformed_http_has_a_golden_table() {
             [one] => allowed.contains(one),
             _ => false,
         };
-        assert!(fine, "{label}: {got:?}, not one of {allowed:?}");
+        if !fine {
+            wrong.push(format!("{label}: {got:?}, not one of {allowed:?}"));
+        }
     }
     // Length and chunks together: one answer, the length dropped or the request refused, and then the end.
-    let both = post(&format!("content-length: 4\r\ntransfer-encoding: chunked\r\n"), &chunked) + smuggled;
+    let both = post("content-length: 4\r\ntransfer-encoding: chunked\r\n", &chunked) + smuggled;
     let mut wire = RawClient::connect(world.gateway.addr).await;
     wire.send(both).await;
     let answer = wire.response().await.expect("an answer");
@@ -534,6 +537,7 @@ async fn c17_malformed_http_has_a_golden_table() {
         let got = statuses(&world, (head + smuggled).as_bytes()).await;
         assert_eq!(got.len(), 1, "{path} {kind}: {got:?}");
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ pub(crate) struct Setup {
     pub(crate) acme: String,
     /// Of the model `acme/fast`.
     pub(crate) fast: &'static str,
-    /// At the end of the file.
+    /// At the end of the file; may name the scripted upstream as `<acme_url>`.
     pub(crate) extra: String,
     /// Where `acme` is, when not the scripted upstream.
     pub(crate) acme_url: Option<String>,
@@ -57,8 +57,7 @@ impl Setup {
     pub(crate) async fn start(self) -> World {
         let (upstream, second) = (FakeUpstream::start().await, FakeUpstream::start().await);
         let acme_url = self.acme_url.clone().unwrap_or_else(|| upstream.base_url());
-        // A provider in `extra` can use the same scripted upstream.
-        let config = self.config(&acme_url, &second.base_url()).replace("ACME_URL", &acme_url);
+        let config = self.config(&acme_url, &second.base_url());
         let gateway = serve(&config).await;
         let client = gateway.client().with_key(KEY);
         World { upstream, second, gateway, client }
@@ -66,115 +65,24 @@ impl Setup {
 
     /// The whole gateway.toml.
     pub(crate) fn config(&self, acme_url: &str, beta_url: &str) -> String {
-        let Self { server, timeouts, routing, acme, fast, extra, .. } = self;
-        format!(
-            r#"
-[server]
-listen = "127.0.0.1:0"
-{server}
-
-[timeouts]
-{timeouts}
-
-[routing]
-{routing}
-
-[aliases]
-"smart" = "acme/fast"
-
-[[providers]]
-name = "acme"
-api = "openai"
-base_url = "{acme_url}"
-api_key = "{UPSTREAM_KEY}"
-{acme}
-
-[[providers]]
-name = "beta"
-api = "openai"
-base_url = "{beta_url}"
-api_key = "{UPSTREAM_KEY}"
-
-[[providers]]
-name = "demo"
-api = "demo"
-
-[[models]]
-id = "acme/fast"
-upstream_model = "fast-2026-01"
-name = "Acme Fast"
-description = "Quick and cheap"
-category = ["chat"]
-context_length = 128000
-max_output_tokens = 16384
-modalities = {{ input = ["text", "image"], output = ["text"] }}
-features = ["streaming", "function_calling", "json_mode", "json_schema", "vision"]
-license = "proprietary"
-pricing = {{ official_input_per_m = 0.15, official_output_per_m = 0.60, cached_input_per_m = 0.075, currency = "USD" }}
-quality_scores = {{ overall = 60.0, code = 58.0, math = 62.0, reasoning = 55.0 }}
-performance = {{ latency_p50_ms = 400, latency_p99_ms = 2000, availability = 99.9 }}
-{fast}
-
-[[models]]
-id = "acme/plain"
-category = ["chat"]
-context_length = 8000
-modalities = {{ input = ["text"], output = ["text"] }}
-features = ["streaming"]
-pricing = {{ official_input_per_m = 1.0, official_output_per_m = 2.0, currency = "USD" }}
-
-[[models]]
-id = "acme/unpriced"
-category = ["chat"]
-
-[[models]]
-id = "acme/embed"
-category = ["embedding"]
-embedding_dimensions = [2, 8]
-pricing = {{ official_input_per_m = 0.02, currency = "USD" }}
-
-[[models]]
-id = "beta/fast"
-category = ["chat"]
-pricing = {{ official_input_per_m = 0.30, official_output_per_m = 1.20, currency = "USD" }}
-
-[[models]]
-id = "beta/spare"
-category = ["chat"]
-max_output_tokens = 100
-pricing = {{ official_input_per_m = 3.0, official_output_per_m = 15.0, currency = "USD" }}
-
-[[models]]
-id = "beta/embed-fixed"
-category = ["embedding"]
-
-[[keys]]
-name = "ci"
-key = "{KEY}"
-
-[[keys]]
-name = "boss"
-key = "{ADMIN}"
-role = "admin"
-
-[[keys]]
-name = "limited"
-key = "{LIMITED}"
-models = ["acme/plain"]
-
-[[keys]]
-name = "metered"
-key = "{METERED}"
-rpm = 2
-
-[[keys]]
-name = "expired"
-key = "{EXPIRED}"
-expires_at = 2020-01-01T00:00:00Z
-
-{extra}
-"#
-        )
+        let values = [
+            ("<server>", self.server),
+            ("<timeouts>", self.timeouts),
+            ("<routing>", self.routing),
+            ("<acme>", &self.acme),
+            ("<fast>", self.fast),
+            ("<extra>", &self.extra),
+            ("<acme_url>", acme_url),
+            ("<beta_url>", beta_url),
+            ("<upstream_key>", UPSTREAM_KEY),
+            ("<key>", KEY),
+            ("<admin>", ADMIN),
+            ("<limited>", LIMITED),
+            ("<metered>", METERED),
+            ("<expired>", EXPIRED),
+        ];
+        let template = include_str!("world.toml").to_owned();
+        values.iter().fold(template, |text, (name, value)| text.replace(name, value))
     }
 }
 

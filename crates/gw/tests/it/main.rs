@@ -1,4 +1,10 @@
 //! The gateway seen from outside: the real program, real sockets, and only the upstream is made up.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is how a failure is reported"
+)]
 
 mod chat;
 mod completions;
@@ -13,8 +19,10 @@ mod guarantees_splits;
 mod guarantees_upstream;
 mod harness;
 mod http;
+mod load;
 mod models;
 mod process;
 mod routing;
 mod stream;
 mod tidy;
+mod versions;

@@ -84,15 +84,26 @@ impl Said {
         let shown =
             matches!(kind, FailureKind::BadRequest | FailureKind::ContextLength | FailureKind::ContentFilter);
         let mut failure = Failure::new(kind, own);
-        match upstream {
-            Some(words) if shown => failure.message = words,
-            Some(words) => failure = failure.with_detail(words),
-            None => {}
+        match upstream.filter(|_| shown) {
+            Some(words) => failure.message = words,
+            // Nothing of the words goes to the log: they may quote the prompt. The short names cannot.
+            None => failure.detail = self.names(),
         }
         if kind == FailureKind::BadRequest {
             failure.code = self.code.filter(|code| is_plain(code));
         }
         failure
+    }
+
+    /// The code and the type, for the log.
+    fn names(&self) -> Option<String> {
+        let names: Vec<&str> = [&self.code, &self.class]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .filter(|name| is_plain(name))
+            .collect();
+        (!names.is_empty()).then(|| names.join(" "))
     }
 
     /// Whether the code or the type is one of these (lower case).
@@ -141,13 +152,13 @@ fn by_status(status: u16, said: &Said) -> FailureKind {
         402 => FailureKind::Billing,
         // A wrong method or a withdrawn address: what we call is not there, whatever its name.
         404 | 405 | 410 => FailureKind::ModelMissing,
-        408 | 409 | 424 | 425 => FailureKind::Server,
+        409 | 424 | 425 => FailureKind::Server,
         429 => match by_words(said) {
             Some(FailureKind::Billing) => FailureKind::Billing,
             _ => FailureKind::RateLimited,
         },
         503 | 529 | 498 => FailureKind::Overloaded,
-        504 | 524 => FailureKind::Timeout,
+        408 | 504 | 524 => FailureKind::Timeout,
         500..=599 => match by_words(said) {
             // llama.cpp and some proxies say so with a 500.
             Some(FailureKind::ContextLength) => FailureKind::ContextLength,

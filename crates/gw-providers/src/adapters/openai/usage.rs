@@ -61,14 +61,8 @@ fn plain(raw: &RawValue) -> Option<Counts> {
         reasoning: reasoning.or(plain.reasoning_tokens),
         odd: false,
     };
-    let all = [
-        counts.prompt,
-        counts.completion,
-        counts.total,
-        counts.cached,
-        counts.cache_write,
-        counts.reasoning,
-    ];
+    let all =
+        [counts.prompt, counts.completion, counts.total, counts.cached, counts.cache_write, counts.reasoning];
     all.iter().flatten().all(|count| *count <= MAX_BELIEVABLE).then_some(counts)
 }
 
@@ -84,7 +78,11 @@ fn forgiving(raw: &RawValue) -> Option<Counts> {
         prompt: first(&["/prompt_tokens", "/input_tokens"]),
         completion: first(&["/completion_tokens", "/output_tokens"]),
         total: first(&["/total_tokens"]),
-        cached: first(&["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cached_tokens"]),
+        cached: first(&[
+            "/prompt_tokens_details/cached_tokens",
+            "/prompt_cache_hit_tokens",
+            "/cached_tokens",
+        ]),
         cache_write: first(&["/prompt_tokens_details/cache_write_tokens", "/cache_creation_input_tokens"]),
         reasoning: first(&["/completion_tokens_details/reasoning_tokens", "/reasoning_tokens"]),
         odd: false,

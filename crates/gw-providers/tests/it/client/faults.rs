@@ -72,7 +72,7 @@ async fn u05_no_response_head_is_a_timeout_and_closes_the_upstream() {
     let client = upstream.client();
     let failure = client.send(call(), &clocks).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout);
-    assert_eq!(failure.message, "the upstream did not answer in time");
+    assert_eq!(failure.message, "The upstream provider did not answer in time.");
     tokio::time::timeout(Duration::from_secs(1), was_closed.recv()).await.unwrap().unwrap();
 }
 

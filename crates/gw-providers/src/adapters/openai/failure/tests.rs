@@ -26,7 +26,7 @@ fn every_status_has_its_kind() {
         (403, Auth),
         (404, ModelMissing),
         (405, ModelMissing),
-        (408, Server),
+        (408, Timeout),
         (409, Server),
         (410, ModelMissing),
         (413, BadRequest),
@@ -113,6 +113,8 @@ fn only_faults_of_the_request_are_quoted_and_redacted() {
         assert!(!failure.message.contains("Bad key") && failure.code.is_none(), "{failure:?}");
         assert!(!format!("{failure:?}").contains("sk-live"), "{failure:?}");
         assert_eq!(failure.status, Some(status));
+        // The log gets the names; the words may quote the prompt.
+        assert_eq!(failure.detail.as_deref(), Some("17 t"));
     }
     let odd = r#"{"error":{"message":"x","code":"a b\n<script>"}}"#;
     assert_eq!(super::classify(400, &HeaderMap::new(), odd.as_bytes()).code, None);
