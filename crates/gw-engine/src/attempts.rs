@@ -164,10 +164,19 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
             let started = Instant::now();
             call.account.calling(&candidate, call.records.len() + 1, call.ask.prompt_bytes());
             let failure = match attempt(call, &candidate, started).await {
-                Ok(answer) => return Ok((index, answer)),
+                Ok(answer) => {
+                    // A stream is judged at its end, see `stream.rs`.
+                    if matches!(answer, Answer::Full(_)) {
+                        candidate.model.measured.served(started.elapsed());
+                    }
+                    return Ok((index, answer));
+                }
                 Err(failure) => candidate.provider.censor(failure),
             };
             call.account.call_failed();
+            if verdict::is_upstreams_fault(&failure) {
+                candidate.model.measured.failed();
+            }
             let code = verdict::kind(&failure).code();
             call.record(&candidate, code, started);
             call.account.metrics().failed(&candidate.metrics, code);
@@ -304,12 +313,14 @@ fn complete(
         let reply = adapter.decode_chat(body)?;
         let answered = || reply.choices.iter().map(chat_bytes).sum();
         let usage = reply.usage.unwrap_or_else(|| Usage::estimate(prompt_bytes, answered()));
-        return Ok(settle(call, candidate, started, usage, |envelope| render::chat(&reply, envelope)));
+        let made = if reply.fingerprint.is_none() { fingerprint(candidate) } else { String::new() };
+        let write = |envelope: &Envelope<'_>| render::chat(&reply, envelope);
+        return Ok(settle(call, candidate, started, usage, &made, write));
     }
     let reply = adapter.decode_completion(body)?;
     let answered = || reply.choices.iter().map(|choice| choice.text.len() as u64).sum();
     let usage = reply.usage.unwrap_or_else(|| Usage::estimate(prompt_bytes, answered()));
-    Ok(settle(call, candidate, started, usage, |envelope| render::text(&reply, envelope)))
+    Ok(settle(call, candidate, started, usage, "", |envelope| render::text(&reply, envelope)))
 }
 
 fn chat_bytes(choice: &gw_wire::reply::ChatChoice<'_>) -> u64 {
@@ -324,6 +335,7 @@ fn settle(
     candidate: &Candidate,
     started: Instant,
     usage: Usage,
+    fingerprint: &str,
     write: impl FnOnce(&Envelope<'_>) -> Vec<u8>,
 ) -> Vec<u8> {
     let cost = candidate.model.cost(&usage);
@@ -333,7 +345,7 @@ fn settle(
         id: &call.id,
         created: call.created,
         model: &candidate.model.upstream_model,
-        fingerprint: &fingerprint(candidate),
+        fingerprint,
         usage,
         cost: cost.unwrap_or(Money::ZERO),
         gateway: &meta,

@@ -7,6 +7,7 @@ mod compare;
 mod date;
 mod entry;
 mod list;
+pub mod measured;
 pub mod model;
 mod names;
 pub mod prices;
@@ -73,6 +74,15 @@ impl Catalog {
         Ok(Self { index, unlisted: std::mem::take(&mut builder.unlisted), everything: OnceLock::new() })
     }
 
+    /// Goes on with what an earlier catalogue has measured.
+    pub(crate) fn adopt(&self, earlier: &Self) {
+        for model in self.models() {
+            if let Some(known) = earlier.get(&model.id) {
+                model.measured.adopt(&known.measured);
+            }
+        }
+    }
+
     /// All models, in catalogue order.
     #[must_use]
     pub fn models(&self) -> &[Arc<Model>] {
@@ -103,6 +113,9 @@ impl Catalog {
     /// 400 for a paging parameter out of range.
     pub fn list(&self, query: &str, visible: Visible<'_>) -> Result<Bytes> {
         if !query.is_empty() || visible.is_some() {
+            return list::page(&self.index, query, visible);
+        }
+        if self.index.models.iter().any(|model| !model.measured.is_empty()) {
             return list::page(&self.index, query, visible);
         }
         if let Some(everything) = self.everything.get() {

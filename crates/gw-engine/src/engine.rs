@@ -126,6 +126,7 @@ impl Engine {
             &discovered,
         )?;
         let now = self.snapshot.load();
+        catalog.adopt(&now.catalog);
         let next = Snapshot { catalog, providers: now.providers.clone(), routing: now.routing };
         self.snapshot.store(Arc::new(next));
         *kept = discovered;

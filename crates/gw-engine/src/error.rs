@@ -191,3 +191,57 @@ impl From<gw_wire::request::Invalid> for Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of docs/errors.md, made from the rows.
+    fn document() -> String {
+        let mut rows: Vec<(u16, &str, &str, bool)> = Kind::ALL
+            .iter()
+            .map(|kind| {
+                let (status, type_, code) = kind.row();
+                (status, type_, code, kind.forbids_retry())
+            })
+            .collect();
+        rows.sort_unstable();
+        let mut text = String::from(INTRODUCTION);
+        for (status, type_, code, forbids_retry) in rows {
+            let retry = if forbids_retry { "`false`" } else { "" };
+            text.push_str(&format!("| {status} | `{type_}` | `{code}` | {retry} |\n"));
+        }
+        text
+    }
+
+    const INTRODUCTION: &str = "# Errors
+
+<!-- Made from crates/gw-engine/src/error.rs by its test; UPDATE=1 cargo test -p gw-engine rewrites it. -->
+
+Every error body is exactly `{\"error\":{\"message\":string,\"type\":string,\"code\":string}}`, on every path, and every
+response carries `x-request-id`. A request that breaks a rule of its shape is a 400 `invalid_request_error` whose code names
+the rule (`invalid_json`, `missing_required_parameter`, `invalid_type`, `invalid_value`, `integer_below_min_value`,
+`integer_above_max_value`, `decimal_below_min_value`, `decimal_above_max_value`, `empty_array`, `array_above_max_length`,
+`empty_string`, `string_above_max_length`) and whose message begins with the field. What an upstream calls a bad request
+keeps the upstream's own code where it gave one. `429` and `503` carry `retry-after` in whole seconds, at most 120. Once a
+stream is under way an error is an event: `data: {\"error\":…}`, then `data: [DONE]`, never a finish reason.
+
+| Status | Type | Code | `x-should-retry` |
+|---|---|---|---|
+";
+
+    #[test]
+    fn the_documented_errors_are_the_rows() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(path, document()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap(), document(), "UPDATE=1 rewrites docs/errors.md");
+    }
+
+    #[test]
+    fn every_kind_has_a_code_of_its_own() {
+        let codes: std::collections::HashSet<_> = Kind::ALL.iter().map(|kind| kind.code()).collect();
+        assert_eq!(codes.len(), Kind::ALL.len());
+    }
+}

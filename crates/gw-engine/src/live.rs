@@ -1,7 +1,7 @@
 //! A live upstream stream: opened by an attempt, read until its first content, then handed to the client's body.
 
 use std::task::{Context as TaskContext, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gw_providers::adapter::StreamDecoder;
@@ -18,6 +18,8 @@ use crate::plan::Candidate;
 pub(crate) struct Live {
     pub(crate) candidate: Candidate,
     pub(crate) started: Instant,
+    /// From the call to its first content.
+    pub(crate) first_content: Duration,
     pub(crate) normaliser: Normaliser,
     /// What the client has not been given yet.
     pub(crate) out: Vec<u8>,
@@ -93,6 +95,7 @@ pub(crate) async fn open(call: &mut Call, candidate: &Candidate, started: Instan
     let mut live = Live {
         candidate: candidate.clone(),
         started,
+        first_content: Duration::ZERO,
         normaliser: Normaliser::new(opening),
         out: Vec::with_capacity(1024),
         source: None,
@@ -106,6 +109,7 @@ pub(crate) async fn open(call: &mut Call, candidate: &Candidate, started: Instan
         live.source = Some((response.body, decoder));
     }
     read_to_first_content(&mut live, first_token_by).await?;
+    live.first_content = started.elapsed();
     let millis = call.latency_ms();
     call.account.first_token(candidate, millis);
     Ok(live)
@@ -113,11 +117,12 @@ pub(crate) async fn open(call: &mut Call, candidate: &Candidate, started: Instan
 
 async fn read_to_first_content(live: &mut Live, by: Instant) -> Result<(), Failure> {
     loop {
-        if let Some(failure) = live.normaliser.take_failure() {
-            return Err(failure);
-        }
+        // Content first: whether a failure behind it came in the same read must not change what the client gets.
         if live.normaliser.has_content() || live.normaliser.is_complete() {
             return Ok(());
+        }
+        if let Some(failure) = live.normaliser.take_failure() {
+            return Err(failure);
         }
         let step = std::future::poll_fn(|cx| live.poll_step(cx));
         if tokio::time::timeout_at(by.into(), step).await.is_err() {

@@ -130,7 +130,10 @@ fn refuse_cache(cache: Option<CacheAsk>) -> Result<()> {
 
 async fn whole(mut call: Box<Call>) -> Result<Reply> {
     let (index, answer) = attempts::run(&mut call).await?;
-    let headers = reply_headers(call.plan.candidates.get(index));
+    let mut headers = reply_headers(call.plan.candidates.get(index));
+    if matches!(call.ask, Ask::Embeddings(_)) {
+        headers.extend(cost_header(&call));
+    }
     match answer {
         Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body.into()) }),
         Answer::Stream(_) => Err(Error::new(Kind::InternalError, "The answer was a stream.")),
@@ -155,6 +158,12 @@ async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
         }
         (_, Answer::Full(_)) => Err(Error::new(Kind::InternalError, "The answer was not a stream.")),
     }
+}
+
+/// What embeddings cost: their body has no place for it.
+fn cost_header(call: &Call) -> Option<(HeaderName, HeaderValue)> {
+    let cost = call.context.log.record().cost.to_string();
+    Some((HeaderName::from_static("x-gateway-cost-usd"), HeaderValue::from_str(&cost).ok()?))
 }
 
 /// Who served, for those who read headers only.

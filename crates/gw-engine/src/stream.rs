@@ -163,10 +163,12 @@ impl EventStream {
         if let Some(failure) = live.normaliser.take_failure() {
             let failure = live.candidate.provider.censor(failure);
             let kind = verdict::stream_kind(&failure);
+            live.candidate.model.measured.failed();
             call.account.cut(&live.candidate, &usage, cost, kind.code());
             return self.fail(out, &Error::new(kind, failure.message), kind);
         }
         call.record_ok(&live.candidate, live.started);
+        live.candidate.model.measured.served(live.first_content);
         let gateway = call.meta(&live.candidate, cost.is_some());
         let closing = Closing { usage, cost: cost.unwrap_or(Money::ZERO), gateway: &gateway };
         live.normaliser.close(&closing, &mut out);
@@ -237,6 +239,9 @@ impl EventStream {
         match &mut self.state {
             State::Live(call, live) => {
                 live.abandon();
+                if kind == Kind::UpstreamTimeout {
+                    live.candidate.model.measured.failed();
+                }
                 let usage = live.normaliser.usage(call.ask.prompt_bytes());
                 let cost = live.candidate.model.cost(&usage);
                 call.account.cut(&live.candidate, &usage, cost, kind.code());

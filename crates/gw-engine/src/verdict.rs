@@ -52,6 +52,18 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
     }
 }
 
+/// Whether a failure tells against the upstream's availability. A request that would fail anywhere does not, nor does a
+/// rate limit: the upstream is there, we ask too often.
+pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
+    !matches!(
+        failure.kind,
+        FailureKind::BadRequest
+            | FailureKind::ContentFilter
+            | FailureKind::ContextLength
+            | FailureKind::RateLimited
+    )
+}
+
 /// The kind a failure has once the stream is under way.
 pub(crate) fn stream_kind(failure: &Failure) -> Kind {
     match failure.kind {
@@ -69,7 +81,8 @@ pub(crate) fn error(failure: &Failure, tried: &[&str], retry_after: Option<Durat
     let mut message = failure.message.clone();
     // A lone upstream's word on the request itself stands as it is; after a fallback the client must know who said it.
     if tried.len() > 1 || (kind.row().0 >= 429 && !tried.is_empty()) {
-        message = format!("{message} Models tried: {}.", tried.join(", "));
+        let stop = if message.ends_with(['.', '!', '?']) { "" } else { "." };
+        message = format!("{message}{stop} Models tried: {}.", tried.join(", "));
     }
     let mut error = Error::new(kind, message);
     if kind == Kind::Invalid {
@@ -87,8 +100,8 @@ mod tests {
 
     #[test]
     fn the_models_tried_are_named_after_a_fallback_and_never_for_a_lone_fault_of_the_request() {
-        let refused = Failure::new(FailureKind::BadRequest, "bad foo.");
-        assert_eq!(error(&refused, &["a/x"], None).message, "bad foo.");
+        let refused = Failure::new(FailureKind::BadRequest, "bad foo");
+        assert_eq!(error(&refused, &["a/x"], None).message, "bad foo");
         assert_eq!(error(&refused, &["a/x", "b/y"], None).message, "bad foo. Models tried: a/x, b/y.");
         let down = Failure::new(FailureKind::Server, "It failed.");
         assert_eq!(error(&down, &["a/x"], None).message, "It failed. Models tried: a/x.");

@@ -1,6 +1,7 @@
 //! One line per request, written when its response has ended or was dropped. Never prompts, never keys.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gw_engine::CallRecord;
@@ -37,7 +38,7 @@ pub struct LogLine<'a> {
     /// The key's name.
     pub key: Option<&'a str>,
     /// The client's address.
-    pub client: std::net::SocketAddr,
+    pub client: SocketAddr,
     /// What the engine says of a generation request.
     pub call: Option<CallRecord>,
 }
@@ -64,14 +65,16 @@ impl LogLine<'_> {
         }
         number(&mut out, "bytes_out", self.bytes_out);
         text(&mut out, "key", self.key);
-        // Writing to memory cannot fail.
-        let _ = write!(out, ",\"client\":\"{}\"", self.client);
+        put(&mut out, ",\"client\":\"");
+        address(&mut out, self.client);
+        put(&mut out, "\"");
         if let Some(call) = &self.call {
             text(&mut out, "model", call.model.as_deref());
             text(&mut out, "provider", call.provider.as_deref());
             number(&mut out, "prompt_tokens", call.prompt_tokens);
             number(&mut out, "completion_tokens", call.completion_tokens);
             boolean(&mut out, "estimated", call.estimated);
+            // Writing to memory cannot fail.
             let _ = write!(out, ",\"cost_usd\":{}", call.cost);
             number(&mut out, "attempts", u64::from(call.attempts));
             boolean(&mut out, "stream", call.stream);
@@ -82,6 +85,23 @@ impl LogLine<'_> {
     }
 }
 
+/// An address as `SocketAddr` shows it; the common kind without the detour over a formatter.
+fn address(out: &mut Vec<u8>, client: SocketAddr) {
+    let SocketAddr::V4(client) = client else {
+        let _ = write!(out, "{client}");
+        return;
+    };
+    let [first, rest @ ..] = client.ip().octets();
+    put(out, itoa::Buffer::new().format(first));
+    for octet in rest {
+        out.push(b'.');
+        put(out, itoa::Buffer::new().format(octet));
+    }
+    out.push(b':');
+    put(out, itoa::Buffer::new().format(client.port()));
+}
+
+#[inline(always)]
 fn put(out: &mut Vec<u8>, literal: &str) {
     out.extend_from_slice(literal.as_bytes());
 }

@@ -31,6 +31,8 @@ const MAX_BUFFER: usize = 64 << 10;
 /// After an answer that the client did not wait for: so much is read, and so long is waited, before the close.
 const LINGER_BYTES: u64 = 64 << 10;
 const LINGER: Duration = Duration::from_secs(2);
+/// What a request head that has begun may still take when the shutdown begins.
+const LAST_HEAD: Duration = Duration::from_secs(1);
 /// How often an HTTP/2 connection is asked whether it is idle.
 const IDLE_CHECK: Duration = Duration::from_secs(15);
 
@@ -159,12 +161,21 @@ where
         .max_buf_size(MAX_BUFFER);
     let mut connection = builder.serve_connection(TokioIo::new(io), service);
     let mut drained = false;
+    let mut last_head = std::pin::pin!(tokio::time::sleep(Duration::MAX / 4));
     let ended = loop {
         tokio::select! {
             ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break ended,
             () = terms.drain.cancelled(), if !drained => {
                 drained = true;
+                last_head.as_mut().reset(Instant::now() + LAST_HEAD);
                 std::pin::Pin::new(&mut connection).graceful_shutdown();
+            }
+            () = &mut last_head, if drained => {
+                // A request head that is still on its way must not hold up the shutdown.
+                if activity.active() == 0 {
+                    return;
+                }
+                last_head.as_mut().reset(Instant::now() + LAST_HEAD);
             }
         }
     };

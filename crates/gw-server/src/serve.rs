@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use hyper::service::service_fn;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,6 +29,10 @@ const UNSENT: u32 = 64 << 10;
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(75);
 /// Between the cut of the streams and the end of their connections.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
+/// How often a shutdown looks whether anything still runs.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Connections that may wait to be accepted: a burst must not wait for TCP's second try.
+const BACKLOG: i32 = 4096;
 /// Threads per worker for what blocks (name resolution).
 const BLOCKING_THREADS: usize = 4;
 /// What dropped connections take to be gone.
@@ -107,12 +111,17 @@ pub async fn serve(
         () = shutdown.now.cancelled() => {}
     }
     edge.drain();
+    let deadline = Instant::now() + edge.settings.drain;
+    house.leaving.cancel();
+    // While something still runs, whoever asks must be able to hear that we are not ready.
+    house.last_request(&edge, deadline, &shutdown).await;
     house.closed.cancel();
     acceptors.close();
     acceptors.wait().await;
-    house.finish(&edge, &shutdown).await;
+    house.finish(&edge, deadline, &shutdown).await;
     gone.cancel();
-    let ended = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join())));
+    let ended =
+        tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join())));
     let _ = ended.await;
     Ok(())
 }
@@ -152,7 +161,9 @@ struct House {
     edge: Arc<Edge>,
     terms: Terms,
     places: Arc<Semaphore>,
-    /// No new connections; kept ones end after their request.
+    /// Connections that were there end after their request; later ones serve one request each.
+    leaving: CancellationToken,
+    /// No new connections.
     closed: CancellationToken,
     /// Whatever still runs says its last words.
     cut: CancellationToken,
@@ -165,28 +176,42 @@ impl House {
     fn new(edge: &Arc<Edge>) -> Self {
         let settings = &edge.settings;
         let tracker = TaskTracker::new();
-        let closed = CancellationToken::new();
+        let leaving = CancellationToken::new();
         let limits = Limits {
             head: settings.head_timeout,
             idle: settings.idle_timeout,
             write_stall: settings.write_stall,
         };
         Self {
-            terms: Terms { limits, tls: edge.tls.clone(), drain: closed.clone(), tracker: tracker.clone() },
+            terms: Terms { limits, tls: edge.tls.clone(), drain: leaving.clone(), tracker: tracker.clone() },
             places: Arc::new(Semaphore::new(settings.max_connections.clamp(1, Semaphore::MAX_PERMITS))),
             edge: Arc::clone(edge),
-            closed,
+            leaving,
+            closed: CancellationToken::new(),
             cut: CancellationToken::new(),
             dropped: CancellationToken::new(),
             tracker,
         }
     }
 
+    /// Until nothing runs any more, or the grace is over.
+    async fn last_request(&self, edge: &Edge, deadline: Instant, shutdown: &Shutdown) {
+        let idle = async {
+            while edge.metrics.in_flight.get() > 0 {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        tokio::select! {
+            _ = timeout_at(deadline, idle) => {}
+            () = shutdown.now.cancelled() => {}
+        }
+    }
+
     /// Waits for what runs, within the grace; then cuts the streams, then drops the connections.
-    async fn finish(&self, edge: &Edge, shutdown: &Shutdown) {
+    async fn finish(&self, edge: &Edge, deadline: Instant, shutdown: &Shutdown) {
         self.tracker.close();
         tokio::select! {
-            finished = timeout(edge.settings.drain, self.tracker.wait()) => if finished.is_ok() { return },
+            finished = timeout_at(deadline, self.tracker.wait()) => if finished.is_ok() { return },
             () = shutdown.now.cancelled() => {}
         }
         edge.cut();
@@ -206,7 +231,10 @@ impl House {
         door: Door,
         permit: tokio::sync::OwnedSemaphorePermit,
     ) {
-        let house = self.clone();
+        let mut house = self.clone();
+        if house.leaving.is_cancelled() {
+            house.terms.drain = house.closed.clone();
+        }
         self.tracker.spawn(async move {
             let _permit = permit;
             let _place = Place::take(&house.edge.metrics.connections);
@@ -234,7 +262,8 @@ impl House {
 /// Accepted sockets inherit these. A client that reads nothing then costs little, and its stream waits.
 fn bound_kernel_memory(listener: &TcpListener) {
     let socket = socket2::SockRef::from(listener);
-    let bounded = socket.set_send_buffer_size(SEND_BUFFER);
+    // A second listen changes nothing but the backlog.
+    let bounded = socket.listen(BACKLOG).and_then(|()| socket.set_send_buffer_size(SEND_BUFFER));
     #[cfg(target_os = "linux")]
     let bounded = bounded.and_then(|()| socket.set_tcp_notsent_lowat(UNSENT));
     if let Err(error) = bounded {

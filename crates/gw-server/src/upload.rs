@@ -203,8 +203,7 @@ fn broken(error: &(dyn std::error::Error + 'static)) -> Error {
     while let Some(here) = cause {
         let io = here.downcast_ref::<std::io::Error>();
         if io.is_some_and(|io| matches!(io.kind(), InvalidData | InvalidInput)) {
-            let mut error =
-                Error::new(Kind::Invalid, "The request body's transfer encoding is malformed.");
+            let mut error = Error::new(Kind::Invalid, "The request body's transfer encoding is malformed.");
             error.code = Some("invalid_json".into());
             return error;
         }

@@ -14,7 +14,9 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
+use crate::certificate::Certificate;
 use crate::wait::{eventually, within};
 
 pub use answer::{Answer, Signal, Step};
@@ -103,6 +105,7 @@ impl Shared {
 pub struct FakeUpstream {
     /// Where it listens.
     pub addr: SocketAddr,
+    scheme: &'static str,
     shared: Arc<Shared>,
     accepting: JoinHandle<()>,
 }
@@ -119,28 +122,47 @@ impl std::fmt::Debug for FakeUpstream {
 impl FakeUpstream {
     /// Listens on a free port of 127.0.0.1 and answers plausibly until told otherwise.
     pub async fn start() -> Self {
+        Self::listen(None).await
+    }
+
+    /// The same over TLS with this certificate. A failed handshake counts as a connection, never as a request.
+    pub async fn start_tls(certificate: &Certificate) -> Self {
+        Self::listen(Some(certificate.acceptor())).await
+    }
+
+    async fn listen(tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let addr = listener.local_addr().expect("a bound socket has an address");
         let shared =
             Arc::new(Shared { script: Mutex::new(Script::default()), connections: AtomicUsize::new(0) });
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let accepting = tokio::spawn({
             let shared = Arc::clone(&shared);
             async move {
                 let mut open = tokio::task::JoinSet::new();
                 while let Ok((stream, _)) = listener.accept().await {
                     let index = shared.connections.fetch_add(1, Ordering::SeqCst);
-                    let shared = Arc::clone(&shared);
-                    open.spawn(async move { connection::serve(stream, index, &shared).await });
+                    let (shared, tls) = (Arc::clone(&shared), tls.clone());
+                    open.spawn(async move {
+                        match tls {
+                            None => connection::serve(stream, index, &shared).await,
+                            Some(tls) => {
+                                if let Ok(stream) = tls.accept(stream).await {
+                                    connection::serve(stream, index, &shared).await;
+                                }
+                            }
+                        }
+                    });
                 }
             }
         });
-        Self { addr, shared, accepting }
+        Self { addr, scheme, shared, accepting }
     }
 
-    /// `http://127.0.0.1:PORT/v1`.
+    /// `http://127.0.0.1:PORT/v1`, or `https`.
     #[must_use]
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", self.addr)
+        format!("{}://{}/v1", self.scheme, self.addr)
     }
 
     /// The next request that has no answer queued yet gets this one.

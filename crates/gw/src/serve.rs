@@ -100,11 +100,12 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
         tokio::spawn(discover::keep_up_to_date(Arc::clone(&engine), provider));
     }
     let readiness = readiness::of(store.clone());
+    let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let edge = Edge::new(setup.config.server, engine, Arc::new(Log(lines)), readiness, registry)
         .map_err(|problem| Stop::Usage(format!("server.tls: {problem}")))?;
     let shutdown = Shutdown::new();
     tokio::spawn(stop_on_signals(ends, shutdown.clone()));
-    ready(&listeners);
+    ready(&listeners, scheme);
     gw_server::serve(edge, listeners, workers(), shutdown).await.map_err(runtime)?;
     store.close().await;
     tracing::info!("stopped");
@@ -122,12 +123,12 @@ async fn stop_on_signals(mut ends: Ends, shutdown: Shutdown) {
 }
 
 /// The line that scripts wait for.
-fn ready(listeners: &Listeners) {
+fn ready(listeners: &Listeners, scheme: &str) {
     if let Ok(address) = listeners.public.local_addr() {
-        tracing::info!("listening on http://{address}");
+        tracing::info!("listening on {scheme}://{address}");
     }
     if let Some(Ok(address)) = listeners.admin.as_ref().map(TcpListener::local_addr) {
-        tracing::info!("metrics and management on http://{address}");
+        tracing::info!("metrics and management on {scheme}://{address}");
     }
 }
 

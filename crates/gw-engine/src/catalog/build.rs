@@ -222,6 +222,7 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         license: None,
         prices: None,
         performance: Performance::default(),
+        measured: Arc::default(),
         scores: Scores::default(),
         dimensions: None,
         open_weights: None,
@@ -230,6 +231,7 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         deprecation_date: None,
         timeouts: TimeoutOverrides::default(),
         entry: Bytes::new(),
+        performance_at: 0..0,
         entry_end: Bytes::new(),
     }
 }

@@ -69,9 +69,10 @@ fn write_side(side: &mut Object<'_>, model: &Model) {
         pricing.number("gateway_input_per_m", gateway.input);
         pricing.number("gateway_output_per_m", gateway.output);
     });
+    let known = model.performance();
     side.object("performance", |performance| {
-        performance.number("latency_p50_ms", model.performance.latency_p50_ms);
-        performance.number("availability", model.performance.availability);
+        performance.number("latency_p50_ms", known.latency_p50_ms);
+        performance.number("availability", known.availability);
     });
     side.object("quality_scores", |scores| quality(scores, model));
 }
@@ -85,7 +86,7 @@ fn write_highlights(highlights: &mut Object<'_>, models: &[&Arc<Model>]) {
     let cheapest =
         best(models, |model| price(model).filter(|_| comparable).map(|(sum, _)| sum), |new, old| new < old);
     let fastest =
-        best(models, |model| model.performance.latency_p50_ms, |new, old| new.total_cmp(old).is_lt());
+        best(models, |model| model.performance().latency_p50_ms, |new, old| new.total_cmp(old).is_lt());
     highlights.text("cheapest", cheapest);
     highlights.text("fastest", fastest);
     highlights.text("best_quality", most(|model| model.scores.overall));

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use bytes::Bytes;
 
 use super::date::created;
-use super::model::{Dimensions, Model};
+use super::model::{Dimensions, Model, Performance};
 use super::prices::{Prices, Rates, Tier};
 use super::shipped::{Pricing, Scores};
 use super::write::Object;
@@ -25,17 +25,37 @@ pub(super) fn render(model: &mut Model, provenance: Provenance<'_>) {
     identity(&mut entry, model);
     abilities(&mut entry, model);
     entry.object("pricing", |pricing| prices(pricing, model.prices.as_ref()));
-    entry.object("performance", |performance| {
-        performance.number("availability", model.performance.availability);
-        performance.number("latency_p50_ms", model.performance.latency_p50_ms);
-        performance.number("latency_p99_ms", model.performance.latency_p99_ms);
-    });
+    let start = entry.written();
+    performance(&mut entry, model.performance);
+    let performance_at = start..entry.written();
     entry.object("quality_scores", |scores| quality(scores, model));
     extras(&mut entry, model);
     model.entry = Bytes::copy_from_slice(&out);
+    model.performance_at = performance_at;
     let mut end = Vec::new();
     sources(&mut end, provenance);
     model.entry_end = if end.is_empty() { Bytes::from_static(b"}") } else { Bytes::copy_from_slice(&end) };
+}
+
+/// Copies the entry as it is now: what was measured stands in place of the prior.
+pub(super) fn copy(model: &Model, out: &mut Vec<u8>) {
+    let at = &model.performance_at;
+    match (model.entry.get(..at.start), model.entry.get(at.end..)) {
+        (Some(before), Some(after)) if !model.measured.is_empty() => {
+            out.extend_from_slice(before);
+            performance(&mut Object::more(out), model.performance());
+            out.extend_from_slice(after);
+        }
+        _ => out.extend_from_slice(&model.entry),
+    }
+}
+
+fn performance(entry: &mut Object<'_>, known: Performance) {
+    entry.object("performance", |performance| {
+        performance.number("availability", known.availability);
+        performance.number("latency_p50_ms", known.latency_p50_ms);
+        performance.number("latency_p99_ms", known.latency_p99_ms);
+    });
 }
 
 fn identity(entry: &mut Object<'_>, model: &Model) {

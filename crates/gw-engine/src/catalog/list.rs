@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::entry;
 use super::model::Model;
 use super::names::Index;
 use super::query::{Query, invalid, shown};
@@ -131,7 +132,7 @@ pub(super) fn page(index: &Index, query: &str, visible: Visible<'_>) -> Result<B
             body.push(b',');
         }
         given += 1;
-        body.extend_from_slice(&model.entry);
+        entry::copy(model, &mut body);
         body.push(b'}');
     }
     body.extend_from_slice(format!("],\"total\":{total},\"has_more\":{has_more}}}").as_bytes());
@@ -144,5 +145,8 @@ pub(super) fn one(index: &Index, id: &str, visible: Visible<'_>) -> Result<Bytes
     let name = id.strip_suffix('/').unwrap_or(id);
     let resolved = index.resolve(name).ok_or_else(|| not_found(id))?;
     let model = resolved.models.iter().find(|model| sees(visible, model)).ok_or_else(|| not_found(id))?;
-    Ok(Bytes::from([&*model.entry, &*model.entry_end].concat()))
+    let mut body = Vec::with_capacity(model.entry.len() + model.entry_end.len() + 64);
+    entry::copy(model, &mut body);
+    body.extend_from_slice(&model.entry_end);
+    Ok(Bytes::from(body))
 }

@@ -1,5 +1,6 @@
 //! One model of the catalogue: every fact about it, and the questions the engine asks.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -7,6 +8,7 @@ use gw_providers::settings::TimeoutOverrides;
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 
+use super::measured::Measured;
 use super::prices::Prices;
 use crate::error::{Error, Kind, Result};
 
@@ -83,6 +85,8 @@ pub struct Model {
     pub prices: Option<Prices>,
     /// The configured prior.
     pub performance: Performance,
+    /// What was seen of it: this replaces the prior.
+    pub measured: Arc<Measured>,
     /// Benchmark scores.
     pub scores: Scores,
     /// Vector lengths of an embedding model.
@@ -99,6 +103,8 @@ pub struct Model {
     pub timeouts: TimeoutOverrides,
     /// The entry as the API shows it, without its closing brace and its `sources`.
     pub(super) entry: Bytes,
+    /// Where in `entry` the prior stands, its comma and name included.
+    pub(super) performance_at: Range<usize>,
     /// The rest of the full entry, closing brace included.
     pub(super) entry_end: Bytes,
 }
@@ -108,6 +114,12 @@ impl Model {
     #[must_use]
     pub fn bare_name(&self) -> &str {
         self.id.split_once('/').map_or(&*self.id, |(_, name)| name)
+    }
+
+    /// Speed and reliability: measured once there was traffic, the prior before.
+    #[must_use]
+    pub fn performance(&self) -> Performance {
+        self.measured.over(self.performance)
     }
 
     /// What a call costs in USD. None = no price (or not in USD): reported as 0 with a warning, never silently.

@@ -23,6 +23,11 @@ impl<'a> Object<'a> {
         Self { out, empty: false }
     }
 
+    /// Bytes written so far.
+    pub(super) fn written(&self) -> usize {
+        self.out.len()
+    }
+
     fn key(&mut self, key: &str) -> &mut Vec<u8> {
         if !self.empty {
             self.out.push(b',');

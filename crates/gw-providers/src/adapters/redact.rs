@@ -11,6 +11,8 @@ const KEY_PREFIXES: [&str; 16] = [
 
 /// An upstream's sentence with addresses and key-like words taken out, on one line, at most 500 characters.
 pub(crate) fn redact(message: &str) -> String {
+    // Behind this there are only the upstream's insides.
+    let message = message.split("Traceback (most recent call last)").next().unwrap_or_default();
     let mut out = String::new();
     let mut after_bearer = false;
     for word in message.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
@@ -104,6 +106,10 @@ mod tests {
     #[test]
     fn it_is_one_short_line() {
         assert_eq!(redact("a\n\0b\r\n  c"), "a b c");
+        assert_eq!(
+            redact("It broke.\nTraceback (most recent call last):\n  File \"/srv/x.py\""),
+            "It broke."
+        );
         assert_eq!(redact(&"漢 ".repeat(10_000)).chars().count(), 500);
         assert_eq!(redact(&"x".repeat(10_000)), "[redacted]");
     }

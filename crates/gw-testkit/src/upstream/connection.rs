@@ -4,21 +4,38 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
+use tokio_rustls::server::TlsStream;
 
 use super::answer::Step;
 use super::{Recorded, Shared};
 use crate::wire::find;
 
-struct Reader {
-    half: OwnedReadHalf,
+/// A connection that can be broken with a RST.
+pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {
+    fn tcp(&self) -> &TcpStream;
+}
+
+impl Wire for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Wire for TlsStream<TcpStream> {
+    fn tcp(&self) -> &TcpStream {
+        self.get_ref().0
+    }
+}
+
+struct Reader<S> {
+    half: ReadHalf<S>,
     pending: Vec<u8>,
 }
 
-impl Reader {
+impl<S: Wire> Reader<S> {
     async fn fill(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; 64 * 1024];
         match self.half.read(&mut buffer).await? {
@@ -106,9 +123,9 @@ enum After {
     Rst,
 }
 
-pub(super) async fn serve(stream: TcpStream, index: usize, shared: &Shared) {
-    let _ = stream.set_nodelay(true);
-    let (half, mut writer) = stream.into_split();
+pub(super) async fn serve(stream: impl Wire, index: usize, shared: &Shared) {
+    let _ = stream.tcp().set_nodelay(true);
+    let (half, mut writer) = tokio::io::split(stream);
     let mut reader = Reader { half, pending: Vec::new() };
     let mut last: Option<Arc<Recorded>> = None;
     while let Ok(request) = reader.request(index).await {
@@ -124,8 +141,9 @@ pub(super) async fn serve(stream: TcpStream, index: usize, shared: &Shared) {
                 reader.gone().await;
             }
             After::Rst => {
-                let _ = writer.as_ref().set_zero_linger();
-                writer.forget();
+                let stream = reader.half.unsplit(writer);
+                let _ = stream.tcp().set_zero_linger();
+                drop(stream);
                 request.mark_closed();
                 return;
             }
@@ -137,7 +155,7 @@ pub(super) async fn serve(stream: TcpStream, index: usize, shared: &Shared) {
     }
 }
 
-async fn play(steps: Vec<Step>, reader: &mut Reader, writer: &mut OwnedWriteHalf) -> After {
+async fn play<S: Wire>(steps: Vec<Step>, reader: &mut Reader<S>, writer: &mut WriteHalf<S>) -> After {
     for step in steps {
         let written = match step {
             Step::Raw(bytes) => writer.write_all(&bytes).await,
@@ -167,7 +185,7 @@ async fn play(steps: Vec<Step>, reader: &mut Reader, writer: &mut OwnedWriteHalf
             Step::Reset => return After::Rst,
             Step::Close => return After::Fin,
         };
-        if written.is_err() {
+        if written.is_err() || writer.flush().await.is_err() {
             return After::PeerGone;
         }
     }

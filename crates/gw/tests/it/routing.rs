@@ -254,3 +254,27 @@ async fn the_upstreams_model_name_is_reported_as_it_says() {
     assert_eq!(body["model"], "fast-2026-01-variant");
     assert_eq!(body["gateway"]["model_used"], "acme/fast");
 }
+
+#[tokio::test]
+async fn a_stream_that_opened_on_the_first_candidate_never_changes_it() {
+    let world = no_retries().await;
+    world.upstream.enqueue(Answer::sse().data(&sse_data(&json!({ "content": "begun" }), None)).reset());
+    let mut body = chat_with("acme/fast", fallback(&["beta/spare"]));
+    body["stream"] = json!(true);
+    let frames = world.client.stream("/v1/chat/completions", &body).await.rest().await;
+    crate::stream::assert_broken_off(&frames, "upstream_stream_error");
+    assert_eq!(world.second.hits(), 0);
+}
+
+#[tokio::test]
+async fn no_fallback_leads_out_of_a_keys_list() {
+    let world = no_retries().await;
+    world.upstream.always(Answer::error(500, "x", "boom"));
+    let limited = world.client.with_key(crate::harness::LIMITED);
+    // A bare name stands only for those of its models that the key may use.
+    let answer = limited.post_json("/v1/chat/completions", &chat("plain")).await;
+    assert_error("plain", &answer, 502, "upstream_error", "upstream_error");
+    let answer = limited.post_json("/v1/chat/completions", &chat("fast")).await;
+    assert_error("fast", &answer, 403, "permission_error", "model_not_allowed");
+    assert_eq!(world.second.hits(), 0);
+}

@@ -266,6 +266,20 @@ async fn a_failure_before_the_first_event_is_an_http_error() {
     }
 }
 
+/// The one test that waits for a clock of the contract that nobody can set: ten seconds.
+#[tokio::test]
+async fn after_ten_seconds_without_an_event_the_stream_opens_and_a_failure_is_the_error_event() {
+    let setup = Setup { timeouts: "first_token_ms = 11000", routing: "retries = 0", ..Setup::default() };
+    let world = setup.start().await;
+    world.upstream.enqueue(Answer::sse().hang());
+    let start = std::time::Instant::now();
+    let mut stream = world.client.stream(PATH, &streamed(json!({}))).await;
+    assert_eq!(stream.head.status, 200);
+    assert!((9..11).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    assert_eq!(stream.frame().await.as_deref(), Some(": keepalive\n\n"));
+    assert_broken_off(&stream.rest().await, "upstream_timeout");
+}
+
 #[tokio::test]
 async fn request_faults_are_http_errors_also_for_streams() {
     let world = world().await;

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use gw_testkit::{FakeUpstream, Gateway, Launch, certificate};
+use gw_testkit::certificate::Certificate;
+use gw_testkit::{FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 
 use crate::harness::{BINARY, KEY, Setup, chat, chat_with, world};
@@ -39,10 +40,13 @@ async fn http_2_without_tls_is_spoken_to_those_who_know() {
 }
 
 async fn with_tls(upstream: &FakeUpstream) -> Gateway {
-    let (cert, key) = certificate::self_signed();
+    let made = Certificate::of(&["127.0.0.1"]);
     let setup = Setup { server: "tls = { cert = \"cert.pem\", key = \"key.pem\" }", ..Setup::default() };
     let config = setup.config(&upstream.base_url(), &upstream.base_url());
-    let launch = Launch::new(BINARY).file("gateway.toml", config).file("cert.pem", cert).file("key.pem", key);
+    let launch = Launch::new(BINARY)
+        .file("gateway.toml", config)
+        .file("cert.pem", made.pem)
+        .file("key.pem", made.key_pem);
     launch.start().await
 }
 
