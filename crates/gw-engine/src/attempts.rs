@@ -312,15 +312,24 @@ fn complete(
     if matches!(call.ask, Ask::Chat(_)) {
         let reply = adapter.decode_chat(body)?;
         let answered = || reply.choices.iter().map(chat_bytes).sum();
-        let usage = reply.usage.unwrap_or_else(|| Usage::estimate(prompt_bytes, answered()));
+        let usage = known_or_estimated(reply.usage, prompt_bytes, answered);
         let made = if reply.fingerprint.is_none() { fingerprint(candidate) } else { String::new() };
         let write = |envelope: &Envelope<'_>| render::chat(&reply, envelope);
         return Ok(settle(call, candidate, started, usage, &made, write));
     }
     let reply = adapter.decode_completion(body)?;
     let answered = || reply.choices.iter().map(|choice| choice.text.len() as u64).sum();
-    let usage = reply.usage.unwrap_or_else(|| Usage::estimate(prompt_bytes, answered()));
+    let usage = known_or_estimated(reply.usage, prompt_bytes, answered);
     Ok(settle(call, candidate, started, usage, "", |envelope| render::text(&reply, envelope)))
+}
+
+/// The upstream's usage, where it is sound; the answer's bytes are only counted when they are needed.
+fn known_or_estimated(known: Option<Usage>, prompt_bytes: u64, answered: impl FnOnce() -> u64) -> Usage {
+    match known {
+        Some(usage) if !usage.estimated => usage,
+        Some(usage) => usage.or_estimate(prompt_bytes, answered()),
+        None => Usage::estimate(prompt_bytes, answered()),
+    }
 }
 
 fn chat_bytes(choice: &gw_wire::reply::ChatChoice<'_>) -> u64 {

@@ -14,7 +14,7 @@ use gw_engine::error::{Error, Kind, Result};
 use gw_engine::{CallLog, Caller, Context, EventStream, ReplyBody};
 use http::header::{AUTHORIZATION, CONNECTION, EXPECT, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
 
@@ -145,7 +145,9 @@ fn finish(
     ticket.status = Some(reply.status);
     ticket.code = reply.code;
     let mut response = Response::new(Outgoing::new(reply.content, ticket));
-    *response.status_mut() = reply.status;
+    // 499 is a word of the log. Whoever sent half a body and still reads hears that the request was bad.
+    let closed = reply.status.as_u16() == Kind::ClientClosedRequest.row().0;
+    *response.status_mut() = if closed { StatusCode::BAD_REQUEST } else { reply.status };
     *response.headers_mut() = reply.headers;
     response
 }

@@ -14,50 +14,67 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
     out.reserve(bytes.len() + 2);
     out.push(b'"');
     let mut clean_from = 0;
-    let mut at = clean(bytes);
-    while let Some(&byte) = bytes.get(at) {
-        let (escape, width): (&[u8], usize) = match byte {
-            b'"' => (b"\\\"", 1),
-            b'\\' => (b"\\\\", 1),
-            b'\n' => (b"\\n", 1),
-            b'\r' => (b"\\r", 1),
-            b'\t' => (b"\\t", 1),
-            0x00..=0x1f => (b"", 1),
-            0xc2 if bytes.get(at + 1) == Some(&0x85) => (b"\\u0085", 2),
-            0xe2 if bytes.get(at + 1) == Some(&0x80) && bytes.get(at + 2) == Some(&0xa8) => (b"\\u2028", 3),
-            0xe2 if bytes.get(at + 1) == Some(&0x80) && bytes.get(at + 2) == Some(&0xa9) => (b"\\u2029", 3),
-            _ => {
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes.get(at..).and_then(<[u8]>::first_chunk).is_some_and(is_clean) {
+            at += BLOCK;
+            continue;
+        }
+        let end = (at + BLOCK).min(bytes.len());
+        while let Some((byte, true)) = bytes.get(at).map(|byte| (*byte, at < end)) {
+            if !is_suspicious(byte) {
                 at += 1;
-                at += clean(bytes.get(at..).unwrap_or_default());
                 continue;
             }
-        };
-        out.extend_from_slice(bytes.get(clean_from..at).unwrap_or_default());
-        if escape.is_empty() {
-            let hex = b"0123456789abcdef";
-            out.extend_from_slice(b"\\u00");
-            out.extend([byte >> 4, byte & 15].iter().filter_map(|nibble| hex.get(usize::from(*nibble))));
-        } else {
-            out.extend_from_slice(escape);
+            let (escape, width) = escape(byte, bytes.get(at + 1..).unwrap_or_default());
+            if width > 0 {
+                out.extend_from_slice(bytes.get(clean_from..at).unwrap_or_default());
+                out.extend_from_slice(escape.0.get(..escape.1).unwrap_or_default());
+                clean_from = at + width;
+            }
+            at += width.max(1);
         }
-        at += width;
-        clean_from = at;
     }
     out.extend_from_slice(bytes.get(clean_from..).unwrap_or_default());
     out.push(b'"');
 }
 
-/// How many bytes at the front surely need no escape. Looked at in blocks without a branch inside, which the compiler
-/// turns into a few vector instructions.
-fn clean(bytes: &[u8]) -> usize {
-    const BLOCK: usize = 32;
-    let (blocks, _) = bytes.as_chunks::<BLOCK>();
-    let suspicious = |block: &[u8; BLOCK]| {
-        block
-            .iter()
-            .fold(false, |found, byte| found | (*byte < 0x20) | matches!(*byte, b'"' | b'\\' | 0xc2 | 0xe2))
-    };
-    blocks.iter().take_while(|block| !suspicious(block)).count() * BLOCK
+/// Bytes that are looked at together.
+const BLOCK: usize = 32;
+
+/// Whether a byte may begin something that is escaped. Without a branch, so that a block of them is a few vector
+/// instructions.
+const fn is_suspicious(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\') | (byte == 0xc2) | (byte == 0xe2)
+}
+
+fn is_clean(block: &[u8; BLOCK]) -> bool {
+    let mut found = 0;
+    for byte in block {
+        found |= u8::from(is_suspicious(*byte));
+    }
+    found == 0
+}
+
+/// The escape (its bytes and how many of them) of the character that begins with `byte`, and how wide that character
+/// is; a width of 0 when it needs none.
+fn escape(byte: u8, rest: &[u8]) -> (([u8; 6], usize), usize) {
+    let short = |letter| (([b'\\', letter, 0, 0, 0, 0], 2), 1);
+    match (byte, rest) {
+        (b'"' | b'\\', _) => short(byte),
+        (b'\n', _) => short(b'n'),
+        (b'\r', _) => short(b'r'),
+        (b'\t', _) => short(b't'),
+        (0x00..=0x1f, _) => {
+            let low = byte & 15;
+            let letter = if low < 10 { b'0' + low } else { b'a' + low - 10 };
+            (([b'\\', b'u', b'0', b'0', b'0' + (byte >> 4), letter], 6), 1)
+        }
+        (0xc2, [0x85, ..]) => ((*b"\\u0085", 6), 2),
+        (0xe2, [0x80, 0xa8, ..]) => ((*b"\\u2028", 6), 3),
+        (0xe2, [0x80, 0xa9, ..]) => ((*b"\\u2029", 6), 3),
+        _ => (([0; 6], 0), 0),
+    }
 }
 
 #[cfg(test)]

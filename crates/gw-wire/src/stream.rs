@@ -83,6 +83,9 @@ pub const DONE: &[u8] = b"data: [DONE]\n\n";
 /// The comment sent while an upstream is silent.
 pub const KEEPALIVE: &[u8] = b": keepalive\n\n";
 
+/// So many tool calls a stream may make: each is looked for among the others, so their number bounds the work.
+pub const MOST_TOOL_CALLS: usize = 2048;
+
 /// Writes the error event and the end of the stream.
 pub fn write_error(out: &mut Vec<u8>, message: &str, kind: &str, code: &str) {
     put(out, "data: ");
@@ -209,7 +212,10 @@ impl Normaliser {
     /// The upstream's usage, else an estimate from what was seen so far.
     #[must_use]
     pub fn usage(&self, prompt_bytes: u64) -> Usage {
-        self.usage.unwrap_or_else(|| Usage::estimate(prompt_bytes, self.answer_bytes))
+        match self.usage {
+            Some(usage) => usage.or_estimate(prompt_bytes, self.answer_bytes),
+            None => Usage::estimate(prompt_bytes, self.answer_bytes),
+        }
     }
 
     /// Writes the finish chunks, the usage chunk if asked for, and the end.
@@ -361,6 +367,11 @@ impl Normaliser {
             return;
         }
         let position = state.tools.len();
+        if position >= MOST_TOOL_CALLS {
+            let message = "The upstream made too many tool calls.";
+            self.failure = Some(Failure::new(FailureKind::InvalidResponse, message));
+            return;
+        }
         state.tools.push(Tool { handle: call, has_arguments: false });
         self.begin(choice, out);
         put(out, "\"tool_calls\":[{\"index\":");

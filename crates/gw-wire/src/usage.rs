@@ -30,6 +30,22 @@ impl Usage {
         self.prompt.saturating_add(self.completion)
     }
 
+    /// Counts that an upstream got wrong, so that nothing is left of them, in the estimate's place: a broken count must
+    /// not make an answer free.
+    #[must_use]
+    pub fn or_estimate(mut self, prompt_bytes: u64, completion_bytes: u64) -> Self {
+        if self.estimated {
+            let estimate = Self::estimate(prompt_bytes, completion_bytes);
+            if self.prompt == 0 {
+                self.prompt = estimate.prompt;
+            }
+            if self.completion == 0 {
+                self.completion = estimate.completion;
+            }
+        }
+        self
+    }
+
     /// An estimate from byte counts.
     #[must_use]
     pub fn estimate(prompt_bytes: u64, completion_bytes: u64) -> Self {

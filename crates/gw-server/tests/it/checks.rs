@@ -31,7 +31,7 @@ async fn the_first_failure_wins() {
         (CHAT, &[KEY, JSON], "{", 400, "invalid_json"),
         (CHAT, &[KEY], "", 400, "invalid_json"),
         (CHAT, &[KEY, JSON], "[]", 400, "invalid_json"),
-        (CHAT, &[KEY, JSON, "content-encoding: gzip"], "{}", 400, "invalid_request"),
+        (CHAT, &[KEY, JSON, "content-encoding: gzip"], "{}", 400, "invalid_json"),
         // 8: the model.
         ("GET /v1/models/no%2Fmodel", &[KEY], "", 404, "model_not_found"),
         ("GET /v1/models/%ff", &[KEY], "", 404, "model_not_found"),

@@ -38,7 +38,8 @@ async fn a_drain_closes_what_is_idle_and_finishes_what_runs() {
     gateway.shutdown.begin();
     assert!(idle.is_closed().await);
     assert!(fresh.is_closed().await);
-    assert!(TcpStream::connect(gateway.public).await.is_err(), "nobody listens any more");
+    let probe = Client::connect(gateway.public).await.ask("GET /readyz", &[], "").await;
+    assert_eq!(probe.status, 503, "whoever asks hears it while something runs");
     running.say("{}").await;
     let answer = running.answer(false).await;
     assert_eq!((answer.status, answer.header("connection")), (400, Some("close")));
@@ -47,6 +48,7 @@ async fn a_drain_closes_what_is_idle_and_finishes_what_runs() {
         .expect("nothing is left to wait for")
         .unwrap()
         .unwrap();
+    assert!(TcpStream::connect(gateway.public).await.is_err(), "nobody listens any more");
 }
 
 #[tokio::test]

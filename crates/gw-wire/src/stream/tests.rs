@@ -127,6 +127,18 @@ fn tool_calls_are_counted_from_zero_and_named_once() {
 }
 
 #[test]
+fn tool_calls_without_end_are_a_failure() {
+    let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false));
+    let mut out = Vec::new();
+    for call in 0..=u32::try_from(MOST_TOOL_CALLS).unwrap() {
+        assert!(!normaliser.has_failed(), "{call}");
+        let event = Event::ToolStart { choice: 0, call, id: "a".into(), name: "f".into() };
+        normaliser.accept(event, &mut out);
+    }
+    assert_eq!(normaliser.take_failure().unwrap().kind, FailureKind::InvalidResponse);
+}
+
+#[test]
 fn roles_go_out_in_index_order() {
     let got = run(
         opening(Shape::Chat, 3, false),

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use gw_wire::event::Event;
+use gw_wire::stream::MOST_TOOL_CALLS;
 
 use super::shape::Call;
 
@@ -28,12 +29,21 @@ impl Calls {
         self.known.iter().any(|known| known.choice == choice && known.started)
     }
 
-    /// Turns the pieces of one chunk's `tool_calls` into events.
-    pub(super) fn take(&mut self, choice: u32, pieces: Vec<Call<'_>>, sink: &mut dyn FnMut(Event<'_>)) {
+    /// Turns the pieces of one chunk's `tool_calls` into events. False: there are too many calls.
+    pub(super) fn take(
+        &mut self,
+        choice: u32,
+        pieces: Vec<Call<'_>>,
+        sink: &mut dyn FnMut(Event<'_>),
+    ) -> bool {
         let many = pieces.len() > 1;
         for (position, piece) in pieces.into_iter().enumerate() {
+            if self.known.len() > MOST_TOOL_CALLS {
+                return false;
+            }
             self.piece(choice, piece, many.then_some(position), sink);
         }
+        true
     }
 
     /// `position` is given when a chunk has several pieces: it tells apart what has neither number nor id nor name.

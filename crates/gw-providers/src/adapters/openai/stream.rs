@@ -227,7 +227,9 @@ impl State {
             }
         }
         if let Some(pieces) = message.tool_calls {
-            self.calls.take(choice, pieces, sink);
+            if !self.calls.take(choice, pieces, sink) {
+                self.fail(invalid("too many tool calls"), sink);
+            }
         }
         for (name, value) in &message.extras {
             sink(Event::Extra { choice, name, value });

@@ -156,6 +156,19 @@ fn u13_an_endless_event_is_an_error() {
 }
 
 #[test]
+fn tool_calls_without_end_are_an_error() {
+    let call = |index: usize| format!(r#"{{"index":{index},"id":"c{index}","function":{{"name":"f"}}}}"#);
+    let calls: Vec<_> = (0..20_000).map(call).collect();
+    let event = format!(
+        "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{}]}}}}]}}\n\n",
+        calls.join(",")
+    );
+    let (kinds, others) = failures(&event);
+    assert_eq!(kinds, [FailureKind::InvalidResponse]);
+    assert!(others < 3000, "{others}");
+}
+
+#[test]
 fn u24_odd_usage_never_breaks_a_stream() {
     for odd in ["-1", "NaN", "-Infinity", "9223372036854775808", "\"7\"", "null", "[]", "1e999"] {
         for usage in [odd.to_owned(), format!("{{\"prompt_tokens\":{odd},\"completion_tokens\":1}}")] {
