@@ -1,8 +1,11 @@
 //! One client connection: TLS if asked for, HTTP/1 or HTTP/2 by its first bytes, then requests until it ends.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -43,8 +46,27 @@ pub(crate) struct Terms {
     pub(crate) tls: Option<TlsAcceptor>,
     /// Cancelled when no new request should come.
     pub(crate) drain: CancellationToken,
+    /// Set before `drain` is cancelled.
+    pub(crate) ending: Arc<AtomicBool>,
     /// Where the tasks of HTTP/2 streams are counted.
     pub(crate) tracker: TaskTracker,
+}
+
+/// When a token that is hardly ever cancelled must be polled: once, so that it knows whom to wake, and again when the
+/// flag is up. Polling it whenever its task runs would take its lock for every piece of every stream.
+pub(crate) struct Glance {
+    flag: Arc<AtomicBool>,
+    armed: bool,
+}
+
+impl Glance {
+    pub(crate) fn new(flag: Arc<AtomicBool>) -> Self {
+        Self { flag, armed: false }
+    }
+
+    pub(crate) fn is_due(&mut self) -> bool {
+        !std::mem::replace(&mut self.armed, true) || self.flag.load(Ordering::Acquire)
+    }
 }
 
 /// A socket whose HTTP/1 clocks can be started through whatever wraps it.
@@ -160,25 +182,34 @@ where
         .max_header_size(MAX_HEAD)
         .max_buf_size(MAX_BUFFER);
     let mut connection = builder.serve_connection(TokioIo::new(io), service);
-    let mut drained = false;
+    let mut drain = std::pin::pin!(terms.drain.cancelled());
     let mut last_head = std::pin::pin!(tokio::time::sleep(Duration::MAX / 4));
-    let ended = loop {
-        tokio::select! {
-            ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break ended,
-            () = terms.drain.cancelled(), if !drained => {
-                drained = true;
-                last_head.as_mut().reset(Instant::now() + LAST_HEAD);
-                std::pin::Pin::new(&mut connection).graceful_shutdown();
-            }
-            () = &mut last_head, if drained => {
-                // A request head that is still on its way must not hold up the shutdown.
-                if activity.active() == 0 {
-                    return;
-                }
-                last_head.as_mut().reset(Instant::now() + LAST_HEAD);
-            }
+    let mut glance = Glance::new(Arc::clone(&terms.ending));
+    let mut drained = false;
+    let ended = poll_fn(|cx| {
+        if let Poll::Ready(ended) = connection.poll_without_shutdown(cx) {
+            return Poll::Ready(Some(ended));
         }
-    };
+        if !glance.is_due() {
+            return Poll::Pending;
+        }
+        if !drained && drain.as_mut().poll(cx).is_ready() {
+            drained = true;
+            last_head.as_mut().reset(Instant::now() + LAST_HEAD);
+            Pin::new(&mut connection).graceful_shutdown();
+            cx.waker().wake_by_ref();
+        }
+        while drained && last_head.as_mut().poll(cx).is_ready() {
+            // A request head that is still on its way must not hold up the shutdown.
+            if activity.active() == 0 {
+                return Poll::Ready(None);
+            }
+            last_head.as_mut().reset(Instant::now() + LAST_HEAD);
+        }
+        Poll::Pending
+    })
+    .await;
+    let Some(ended) = ended else { return };
     let junk = match &ended {
         Ok(()) => false,
         Err(error) if error.is_parse() => true,

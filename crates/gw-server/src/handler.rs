@@ -39,8 +39,15 @@ const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
 
 /// An unread body up to this size is read before the answer, so that the connection can be kept.
 const SMALL_BODY: usize = 64 << 10;
+/// One of a known length up to this is read and thrown away too. Most clients send all of it before they read: closed upon
+/// in the middle, they would see a broken connection instead of the answer.
+const LARGEST_DISCARDED: usize = 64 << 20;
+/// One of unknown length may have no end: its sender is stopped.
+const LARGEST_UNKNOWN: usize = 4 << 20;
+/// How long such a body may stand still.
+const DISCARD_GAP: Duration = Duration::from_millis(100);
 /// How long such a body may take.
-const SMALL_BODY_PATIENCE: Duration = Duration::from_millis(100);
+const DISCARD_PATIENCE: Duration = Duration::from_secs(2);
 
 type Reply = Answer<Box<EventStream>>;
 
@@ -101,7 +108,9 @@ where
     };
     reply.headers.extend(extra);
     let is_http1 = parts.version <= Version::HTTP_11;
-    if is_http1 && !settle_body(&parts.headers, &mut body).await {
+    // Over HTTP/2 a body that is dropped unread resets its stream, and the answer with it.
+    let settled = settle_body(&parts.headers, &mut body).await;
+    if is_http1 && !settled {
         // The rest of the body must never be read as a request, and the client must be able to read the answer.
         origin.activity.leave_unread();
         reply.headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -276,7 +285,7 @@ fn tell_rate(state: &RateState, headers: &mut HeaderMap) {
     }
 }
 
-/// Reads what is left of a small body, so that the next request can follow it. False: the rest is still to come.
+/// Reads what is left of a body, so that the client hears the answer. True: it was small, and the next request can follow.
 async fn settle_body<B>(headers: &HeaderMap, body: &mut B) -> bool
 where
     B: Body<Data = Bytes> + Unpin,
@@ -284,28 +293,32 @@ where
     if body.is_end_stream() {
         return true;
     }
-    let small = u64::try_from(SMALL_BODY).unwrap_or(0);
-    if headers.contains_key(EXPECT) || upload::content_length(headers).is_some_and(|length| length > small) {
+    let claimed = upload::content_length(headers);
+    let largest = if claimed.is_some() { LARGEST_DISCARDED } else { LARGEST_UNKNOWN };
+    let too_large =
+        claimed.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > largest));
+    if headers.contains_key(EXPECT) || too_large {
         return false;
     }
     let discard = async {
         let mut total = 0;
-        while let Some(frame) = body.frame().await {
+        loop {
+            let Ok(next) = tokio::time::timeout(DISCARD_GAP, body.frame()).await else { return false };
+            let Some(frame) = next else { return total <= SMALL_BODY };
             let Ok(frame) = frame else { return false };
             total += frame.data_ref().map_or(0, Bytes::len);
-            if total > SMALL_BODY {
+            if total > largest {
                 return false;
             }
         }
-        true
     };
-    tokio::time::timeout(SMALL_BODY_PATIENCE, discard).await.unwrap_or(false)
+    tokio::time::timeout(DISCARD_PATIENCE, discard).await.unwrap_or(false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures_util::stream;
+    use futures_util::{StreamExt, stream};
     use http_body::Frame;
     use http_body_util::{Full, StreamBody};
 
@@ -318,12 +331,34 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_small_bodies_are_read_for_the_sake_of_the_connection() {
+    async fn a_body_is_read_away_within_bounds_so_that_its_answer_is_heard() {
         assert!(settles(&[], 0).await);
         assert!(settles(&[], SMALL_BODY).await);
-        assert!(!settles(&[], SMALL_BODY + 1).await);
-        assert!(!settles(&[("content-length", "70000")], 1).await);
+        assert!(!settles(&[], SMALL_BODY + 1).await, "read away, and then the connection is closed");
+        let piece = || Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(&[b'x'; 1024])));
+        for (headers, pieces, read) in [(&[][..], 8192, 4097), (&[("content-length", "8388608")], 8192, 8192)]
+        {
+            let headers: HeaderMap = headers
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+                .collect();
+            let taken = std::cell::Cell::new(0);
+            let body = stream::iter(0..pieces).map(|_| {
+                taken.set(taken.get() + 1);
+                piece()
+            });
+            assert!(!settle_body(&headers, &mut StreamBody::new(body)).await);
+            assert_eq!(taken.get(), read);
+        }
+        assert!(!settles(&[("content-length", "70000000")], 1).await);
         assert!(!settles(&[("expect", "100-continue")], 1).await);
+        let drip = stream::unfold((), |()| async {
+            tokio::time::sleep(DISCARD_GAP / 2).await;
+            Some((Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"x"))), ()))
+        });
+        let start = Instant::now();
+        assert!(!settle_body(&HeaderMap::new(), &mut StreamBody::new(Box::pin(drip))).await);
+        assert!(start.elapsed() < DISCARD_PATIENCE, "the clock of the test stands still");
         let mut never =
             StreamBody::new(stream::pending::<std::result::Result<Frame<Bytes>, std::io::Error>>());
         assert!(!settle_body(&HeaderMap::new(), &mut never).await);

@@ -1,9 +1,12 @@
 //! Listening, accepting, and the shutdown: not ready, no new connections, the rest in peace, then the cut.
 
 use std::convert::Infallible;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,7 +18,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection::{self, Terms};
+use crate::connection::{self, Glance, Terms};
 use crate::edge::{Edge, Place};
 use crate::guarded::{Activity, Limits};
 use crate::handler::{self, Origin};
@@ -112,6 +115,7 @@ pub async fn serve(
     }
     edge.drain();
     let deadline = Instant::now() + edge.settings.drain;
+    house.ending.store(true, Ordering::Release);
     house.leaving.cancel();
     // While something still runs, whoever asks must be able to hear that we are not ready.
     house.last_request(&edge, deadline, &shutdown).await;
@@ -169,6 +173,8 @@ struct House {
     cut: CancellationToken,
     /// Connections are dropped.
     dropped: CancellationToken,
+    /// Set before any of the tokens is cancelled.
+    ending: Arc<AtomicBool>,
     tracker: TaskTracker,
 }
 
@@ -177,19 +183,27 @@ impl House {
         let settings = &edge.settings;
         let tracker = TaskTracker::new();
         let leaving = CancellationToken::new();
+        let ending = Arc::new(AtomicBool::new(false));
         let limits = Limits {
             head: settings.head_timeout,
             idle: settings.idle_timeout,
             write_stall: settings.write_stall,
         };
         Self {
-            terms: Terms { limits, tls: edge.tls.clone(), drain: leaving.clone(), tracker: tracker.clone() },
+            terms: Terms {
+                limits,
+                tls: edge.tls.clone(),
+                drain: leaving.clone(),
+                ending: Arc::clone(&ending),
+                tracker: tracker.clone(),
+            },
             places: Arc::new(Semaphore::new(settings.max_connections.clamp(1, Semaphore::MAX_PERMITS))),
             edge: Arc::clone(edge),
             leaving,
             closed: CancellationToken::new(),
             cut: CancellationToken::new(),
             dropped: CancellationToken::new(),
+            ending,
             tracker,
         }
     }
@@ -246,15 +260,27 @@ impl House {
                 handler::respond(origin.clone(), request).map(Ok::<_, Infallible>).boxed()
             });
             let mut connection = std::pin::pin!(connection::run(socket, house.terms, activity, service));
+            let mut dropped = std::pin::pin!(house.dropped.cancelled());
+            let mut cut = std::pin::pin!(house.cut.cancelled());
+            let mut glance = Glance::new(house.ending);
             let mut woken = false;
-            loop {
-                tokio::select! {
-                    () = &mut connection => return,
-                    () = house.dropped.cancelled() => return,
-                    // Only so that the handler is polled again and sees the cut.
-                    () = house.cut.cancelled(), if !woken => woken = true,
+            poll_fn(|cx| {
+                if connection.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(());
                 }
-            }
+                if glance.is_due() {
+                    if dropped.as_mut().poll(cx).is_ready() {
+                        return Poll::Ready(());
+                    }
+                    // Only so that the handler is polled again and sees the cut.
+                    if !woken && cut.as_mut().poll(cx).is_ready() {
+                        woken = true;
+                        cx.waker().wake_by_ref();
+                    }
+                }
+                Poll::Pending
+            })
+            .await;
         });
     }
 }

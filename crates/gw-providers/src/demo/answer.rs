@@ -66,6 +66,14 @@ fn bad(message: &str) -> Box<DemoResponse> {
     Box::new(DemoResponse::error(400, "invalid_request_error", None, message))
 }
 
+/// Choices of one text completion.
+const MOST_CHOICES: u64 = 4096;
+/// Bytes of prompts that `echo` repeats.
+const MOST_ECHOED: u64 = 8 << 20;
+/// Bytes that all choices of an answer quote, and one of them.
+const MOST_QUOTED: u64 = 1 << 20;
+const LONGEST_QUOTE: usize = 64 << 10;
+
 /// The choices of a chat.
 pub(super) fn chat_answers(request: &Value) -> Answers {
     let messages =
@@ -77,14 +85,17 @@ pub(super) fn chat_answers(request: &Value) -> Answers {
     let after_tool = matches!(last_role, "tool" | "function");
     let (called, legacy) = if after_tool { (Vec::new(), false) } else { tools::choose(request, &said) };
     let result = messages.last().filter(|_| after_tool).map(text_of);
-    Ok((0..choices(request))
+    let count = choices(request);
+    let result = result.as_deref().map(|result| quoted(result, count));
+    let said = quoted(&said, count);
+    Ok((0..count)
         .map(|index| {
             if !called.is_empty() {
                 return Answer { called: called.clone(), legacy, ..Answer::default() };
             }
             let text = match &result {
                 Some(result) => format!("Demo answer from the tool's result: {result}"),
-                None => echo(index, &said),
+                None => echo(index, said),
             };
             Answer::limited(shaped(request, &text).unwrap_or(text), request)
         })
@@ -105,9 +116,14 @@ pub(super) fn text_answers(request: &Value) -> Answers {
         _ => return Err(bad("'prompt' is missing.")),
     };
     let echoed = request.get("echo").and_then(Value::as_bool) == Some(true);
+    let count = choices(request).saturating_mul(prompts.len() as u64);
+    let longest = prompts.iter().map(String::len).max().unwrap_or(0) as u64;
+    if count > MOST_CHOICES || echoed && count.saturating_mul(longest) > MOST_ECHOED {
+        return Err(bad("The demo does not write that much at once."));
+    }
     let answers = prompts.iter().flat_map(|prompt| {
         (0..choices(request)).map(move |index| {
-            let mut answer = Answer::limited(echo(index, prompt), request);
+            let mut answer = Answer::limited(echo(index, quoted(prompt, count)), request);
             if echoed {
                 answer.text.insert_str(0, prompt);
             }
@@ -126,6 +142,12 @@ fn echo(index: u64, said: &str) -> String {
         0 => format!("Demo answer to: {said}"),
         index => format!("Demo answer {} to: {said}", index + 1),
     }
+}
+
+/// As much of a text as each of so many choices can repeat: a small request must not become a huge answer.
+fn quoted(text: &str, choices: u64) -> &str {
+    let share = usize::try_from(MOST_QUOTED / choices.max(1)).unwrap_or(0);
+    text.get(..text.floor_char_boundary(share.min(LONGEST_QUOTE))).unwrap_or(text)
 }
 
 fn choices(request: &Value) -> u64 {

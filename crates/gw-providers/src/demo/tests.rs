@@ -188,6 +188,18 @@ async fn it_completes_every_prompt_n_times() {
 }
 
 #[tokio::test]
+async fn a_small_request_does_not_become_a_huge_answer() {
+    let prompts = |count: usize| json!({"model": "chat", "prompt": vec!["x"; count], "n": 128});
+    assert_eq!(send("/completions", &prompts(32)).await.status, 200);
+    assert_eq!(send("/completions", &prompts(33)).await.status, 400);
+    let echo = json!({"model": "chat", "prompt": "x".repeat(100 << 10), "n": 128, "echo": true});
+    assert_eq!(send("/completions", &echo).await.status, 400);
+    let chat = with(ask("chat", &"é".repeat(2 << 20)), json!({"n": 128}));
+    let (body, _) = read(send("/chat/completions", &chat).await.body).await;
+    assert!(body.len() < 2 << 20, "{}", body.len());
+}
+
+#[tokio::test]
 async fn its_vectors_are_unit_vectors_of_the_text_alone() {
     let (body, _) = read(
         send("/embeddings", &json!({"model": "embed", "input": ["a", "b", "a"], "dimensions": 7})).await.body,

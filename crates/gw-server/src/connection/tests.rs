@@ -28,7 +28,8 @@ impl Server {
         let (socket, _) = listener.accept().await.unwrap();
         let drain = CancellationToken::new();
         let tracker = TaskTracker::new();
-        let terms = Terms { limits, tls: None, drain: drain.clone(), tracker: tracker.clone() };
+        let ending = Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let terms = Terms { limits, tls: None, drain: drain.clone(), ending, tracker: tracker.clone() };
         let activity = Arc::new(Activity::default());
         let reported = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {

@@ -226,10 +226,10 @@ impl State {
                 sink(Event::FunctionCall { choice, name, arguments });
             }
         }
-        if let Some(pieces) = message.tool_calls {
-            if !self.calls.take(choice, pieces, sink) {
-                self.fail(invalid("too many tool calls"), sink);
-            }
+        if let Some(pieces) = message.tool_calls
+            && !self.calls.take(choice, pieces, sink)
+        {
+            self.fail(invalid("too many tool calls"), sink);
         }
         for (name, value) in &message.extras {
             sink(Event::Extra { choice, name, value });
