@@ -247,10 +247,10 @@ fn overall(call: &Call, failures: &[Failure]) -> Error {
 
 async fn attempt(call: &mut Call, candidate: &Candidate, started: Instant) -> Result<Answer, Failure> {
     if call.ask.wants_stream() {
-        return live::open(call, candidate, started).await.map(|live| Answer::Stream(Box::new(live)));
+        return Box::pin(live::open(call, candidate, started)).await.map(|live| Answer::Stream(Box::new(live)));
     }
     if matches!(call.ask, Ask::Embeddings(_)) {
-        return embed::attempt(call, candidate, started).await.map(Answer::Full);
+        return Box::pin(embed::attempt(call, candidate, started)).await.map(Answer::Full);
     }
     let clocks = call.clocks(candidate);
     let response = candidate.provider.send(call.ask.encode(candidate)?, &clocks).await?;

@@ -73,7 +73,7 @@ pub(crate) async fn run(
         account,
         records: Vec::new(),
     });
-    if call.ask.wants_stream() { stream(engine, call).await } else { whole(call).await }
+    if call.ask.wants_stream() { Box::pin(stream(engine, call)).await } else { whole(call).await }
 }
 
 /// Steps that call nobody: parse, validate, resolve, permit, capability.

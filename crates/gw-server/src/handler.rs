@@ -265,10 +265,11 @@ where
         log,
         keepalive: edge.settings.keepalive,
     };
+    // Boxed where it is made: a call's future is large, and every layer of this one would move it.
     let reply = match target {
-        Target::ChatCompletions => edge.engine.chat(context, bytes).await?,
-        Target::Completions => edge.engine.completion(context, bytes).await?,
-        _ => edge.engine.embeddings(context, bytes).await?,
+        Target::ChatCompletions => Box::pin(edge.engine.chat(context, bytes)).await?,
+        Target::Completions => Box::pin(edge.engine.completion(context, bytes)).await?,
+        _ => Box::pin(edge.engine.embeddings(context, bytes)).await?,
     };
     extra.extend(reply.headers);
     Ok(match reply.body {

@@ -16,11 +16,16 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
     let mut clean_from = 0;
     let mut at = 0;
     while at < bytes.len() {
-        if bytes.get(at..).and_then(<[u8]>::first_chunk).is_some_and(is_clean) {
-            at += BLOCK;
+        let rest = bytes.get(at..).unwrap_or_default();
+        if rest.first_chunk::<LONG>().is_some_and(is_clean) {
+            at += LONG;
             continue;
         }
-        let end = (at + BLOCK).min(bytes.len());
+        if rest.first_chunk::<SHORT>().is_some_and(is_clean) {
+            at += SHORT;
+            continue;
+        }
+        let end = (at + SHORT).min(bytes.len());
         while let Some((byte, true)) = bytes.get(at).map(|byte| (*byte, at < end)) {
             if !is_suspicious(byte) {
                 at += 1;
@@ -39,8 +44,9 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Bytes that are looked at together.
-const BLOCK: usize = 32;
+/// Bytes that are looked at together: of a text, and of a name or an id.
+const LONG: usize = 32;
+const SHORT: usize = 8;
 
 /// Whether a byte may begin something that is escaped. Without a branch, so that a block of them is a few vector
 /// instructions.
@@ -48,7 +54,7 @@ const fn is_suspicious(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\') | (byte == 0xc2) | (byte == 0xe2)
 }
 
-fn is_clean(block: &[u8; BLOCK]) -> bool {
+fn is_clean<const N: usize>(block: &[u8; N]) -> bool {
     let mut found = 0;
     for byte in block {
         found |= u8::from(is_suspicious(*byte));
