@@ -34,6 +34,8 @@ const MAX_BUFFER: usize = 64 << 10;
 /// After an answer that the client did not wait for: so much is read, and so long is waited, before the close.
 const LINGER_BYTES: u64 = 64 << 10;
 const LINGER: Duration = Duration::from_secs(2);
+/// What the first byte of a connection may still take then.
+const LAST_FIRST_BYTE: Duration = Duration::from_millis(200);
 /// What a request head that has begun may still take when the shutdown begins.
 const LAST_HEAD: Duration = Duration::from_secs(1);
 /// How often an HTTP/2 connection is asked whether it is idle.
@@ -123,9 +125,16 @@ where
     S::Future: Unpin + Send + 'static,
     B: Body<Data = Bytes, Error = std::convert::Infallible> + Unpin + Send + 'static,
 {
-    let detected = tokio::select! {
-        detected = timeout_at(deadline, detect(&mut io)) => detected,
-        () = terms.drain.cancelled() => return,
+    let detected = {
+        let mut detecting = std::pin::pin!(timeout_at(deadline, detect(&mut io)));
+        tokio::select! {
+            detected = &mut detecting => detected,
+            // Whoever was let in just before the end still gets an answer, if the request is on its way.
+            () = terms.drain.cancelled() => match timeout(LAST_FIRST_BYTE, &mut detecting).await {
+                Ok(detected) => detected,
+                Err(_) => return,
+            },
+        }
     };
     match detected {
         Ok(Ok(Some((Protocol::Http1, prefix)))) => {

@@ -30,6 +30,8 @@ const SEND_BUFFER: usize = 256 << 10;
 const UNSENT: u32 = 64 << 10;
 /// The pause after the system could not hand over a connection for want of descriptors or memory.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(75);
+/// How often the log says that connections cannot be accepted.
+const WARN_EVERY: Duration = Duration::from_secs(60);
 /// Between the cut of the streams and the end of their connections.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 /// How often a shutdown looks whether anything still runs.
@@ -298,6 +300,7 @@ fn bound_kernel_memory(listener: &TcpListener) {
 }
 
 async fn accept(listener: TcpListener, door: Door, house: House) {
+    let mut last_warning: Option<Instant> = None;
     loop {
         let permit = tokio::select! {
             permit = Arc::clone(&house.places).acquire_owned() => permit,
@@ -306,14 +309,21 @@ async fn accept(listener: TcpListener, door: Door, house: House) {
         let Ok(permit) = permit else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = house.closed.cancelled() => return,
+            // The kernel has shaken hands for us with those who wait in its queue: they are not sent away.
+            () = house.closed.cancelled() => match listener.accept().now_or_never() {
+                Some(accepted) => accepted,
+                None => return,
+            },
         };
         match accepted {
             Ok((socket, client)) => house.welcome(socket, client, door, permit),
             Err(error) if is_of_the_client(&error) => {}
             Err(error) => {
                 house.edge.metrics.accept_errors.inc();
-                tracing::warn!(%error, "a connection could not be accepted");
+                if last_warning.is_none_or(|at| at.elapsed() > WARN_EVERY) {
+                    last_warning = Some(Instant::now());
+                    tracing::warn!(%error, "connections cannot be accepted; trying on");
+                }
                 tokio::time::sleep(EXHAUSTED_PAUSE).await;
             }
         }
