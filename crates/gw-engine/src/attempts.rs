@@ -247,7 +247,9 @@ fn overall(call: &Call, failures: &[Failure]) -> Error {
 
 async fn attempt(call: &mut Call, candidate: &Candidate, started: Instant) -> Result<Answer, Failure> {
     if call.ask.wants_stream() {
-        return Box::pin(live::open(call, candidate, started)).await.map(|live| Answer::Stream(Box::new(live)));
+        return Box::pin(live::open(call, candidate, started))
+            .await
+            .map(|live| Answer::Stream(Box::new(live)));
     }
     if matches!(call.ask, Ask::Embeddings(_)) {
         return Box::pin(embed::attempt(call, candidate, started)).await.map(Answer::Full);

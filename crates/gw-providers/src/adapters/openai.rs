@@ -9,6 +9,7 @@ mod repair;
 mod reply;
 mod shape;
 mod stream;
+mod template;
 mod usage;
 
 use std::ops::Range;

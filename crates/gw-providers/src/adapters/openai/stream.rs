@@ -1,5 +1,8 @@
 //! The stream of an OpenAI-type upstream, chat or text: one borrowed parse per event, no copy of what it carries.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
@@ -9,6 +12,7 @@ use serde_json::Value;
 use super::calls::Calls;
 use super::failure::{broken, invalid, invalid_json, reported};
 use super::shape::{Choice, Ended, Envelope, Message};
+use super::template::Template;
 use super::{repair, usage};
 use crate::adapter::StreamDecoder;
 
@@ -36,6 +40,7 @@ enum Body {
 #[derive(Debug, Default)]
 struct State {
     calls: Calls,
+    template: Template,
     model_known: bool,
     fingerprint_known: bool,
     /// Something that means something came.
@@ -97,6 +102,12 @@ impl State {
             return;
         }
         self.begun = true;
+        if event.name != b"error"
+            && let Some((choice, text)) = self.template.read(data)
+        {
+            sink(Event::Text { choice, text: Cow::Borrowed(text), logprobs: None });
+            return;
+        }
         if data == b"[DONE]" {
             self.over = true;
             sink(Event::End);
@@ -112,7 +123,25 @@ impl State {
             return;
         }
         match serde_json::from_str::<Envelope<'_>>(text) {
-            Ok(envelope) => self.envelope(envelope, text, sink),
+            Ok(envelope) => {
+                let mut carried = Carried::Nothing;
+                self.envelope(envelope, text, &mut |event| {
+                    carried = match (&event, &carried) {
+                        (
+                            Event::Text { choice, text: Cow::Borrowed(piece), logprobs: None },
+                            Carried::Nothing,
+                        ) => {
+                            let start = offset(text, piece);
+                            Carried::Text { choice: *choice, place: start..start.saturating_add(piece.len()) }
+                        }
+                        _ => Carried::More,
+                    };
+                    sink(event);
+                });
+                if let Carried::Text { choice, place } = carried {
+                    self.template.learn(text, choice, place);
+                }
+            }
             Err(_) => self.odd_event(text, last, sink),
         }
     }
@@ -235,6 +264,22 @@ impl State {
             sink(Event::Extra { choice, name, value });
         }
     }
+}
+
+/// What an event turned out to carry.
+enum Carried {
+    Nothing,
+    /// One text, at this place of the event, and nothing else.
+    Text {
+        choice: u32,
+        place: Range<usize>,
+    },
+    More,
+}
+
+/// Where `piece`, a slice of `text`, begins in it.
+fn offset(text: &str, piece: &str) -> usize {
+    (piece.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize)
 }
 
 fn not_json(fault: &serde_json::Error) -> Failure {

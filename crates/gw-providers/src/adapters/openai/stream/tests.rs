@@ -207,3 +207,45 @@ fn the_common_chunk_borrows_its_text() {
     });
     assert_eq!(texts, 1);
 }
+
+/// What one event says on its own, so that no shortcut can be taken.
+fn alone(event: &str) -> Vec<String> {
+    let mut decoder = Stream::default();
+    let mut lines = Vec::new();
+    decoder.feed(format!("data: {event}\n\n").as_bytes(), &mut |event| lines.push(format!("{event:?}")));
+    lines
+}
+
+proptest::proptest! {
+    #[test]
+    fn the_shortcut_for_text_says_what_a_full_parse_says(
+        texts in proptest::collection::vec("[ -~é漢👍\"\\\\\n\u{7f}]{0,12}", 1..12),
+        raw in proptest::collection::vec("[a\"\\\\\n\\[{,:é]{0,6}", 0..4),
+        tail in proptest::sample::select(vec!["", ",\"logprobs\":null", ",\"finish_reason\":null", ",\"logprobs\":{\"a\":1}"]),
+    ) {
+        // Texts as JSON writes them, and some that are no JSON at all.
+        let written = texts.iter().map(|text| serde_json::to_string(text).unwrap());
+        let broken = raw.iter().map(|text| format!("\"{text}\""));
+        let events: Vec<String> = written
+            .chain(broken)
+            .map(|text| format!("{{\"id\":\"a\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{text}}}{tail}}}]}}"))
+            .filter(|event| !event.contains('\n'))
+            .collect();
+        let mut expected = Vec::new();
+        for event in &events {
+            expected.extend(alone(event));
+            if expected.last().is_some_and(|line| line.starts_with("Error")) {
+                break;
+            }
+        }
+        let stream: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let mut decoder = Stream::default();
+        let mut got = Vec::new();
+        decoder.feed(stream.as_bytes(), &mut |event| got.push(format!("{event:?}")));
+        // Alone, an empty text is no event; between others it may be given, and means nothing.
+        let said = |lines: Vec<String>| -> Vec<String> {
+            lines.into_iter().filter(|line| !line.contains("text: \"\", logprobs: None")).collect()
+        };
+        proptest::prop_assert_eq!(said(got), said(expected));
+    }
+}
