@@ -28,7 +28,7 @@ impl Server {
         let (socket, _) = listener.accept().await.unwrap();
         let drain = CancellationToken::new();
         let tracker = TaskTracker::new();
-        let ending = Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let ending = Arc::new(AtomicBool::new(true));
         let terms = Terms { limits, tls: None, drain: drain.clone(), ending, tracker: tracker.clone() };
         let activity = Arc::new(Activity::default());
         let reported = Arc::clone(&activity);
