@@ -1,7 +1,6 @@
 //! Embeddings of an OpenAI-type upstream: vectors in input order, each checked, numbers kept as the text they came in.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use gw_wire::embeddings::read_vector;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{EmbeddingsReply, Vector};
 use serde_json::Value;
@@ -49,7 +48,7 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
         let index = entry.index.and_then(|index| index.0).map_or(position, |index| index as usize);
         let place = places.get_mut(index).ok_or_else(|| invalid("a vector's index is out of range"))?;
         let raw = entry.embedding.ok_or_else(|| invalid("an entry has no embedding"))?;
-        if place.replace(vector(raw)?).is_some() {
+        if place.replace(read_vector(raw.get()).map_err(invalid)?).is_some() {
             return Err(invalid("two vectors have one index"));
         }
     }
@@ -68,51 +67,6 @@ fn length(vector: &Vector<'_>) -> usize {
         Vector::Json { len, .. } => *len,
         Vector::Floats(floats) => floats.len(),
     }
-}
-
-/// An array of numbers, or base64 of little-endian floats from upstreams that prefer it.
-fn vector(raw: &RawValue) -> Result<Vector<'_>, Failure> {
-    let text = raw.get();
-    if let Some(base64) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
-        let bytes =
-            STANDARD.decode(base64).map_err(|_| invalid("an embedding is a string but not base64"))?;
-        let (floats, rest) = bytes.as_chunks::<4>();
-        let floats: Vec<f32> = floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-        if floats.is_empty() || !rest.is_empty() || floats.iter().any(|float| !float.is_finite()) {
-            return Err(invalid("an embedding's base64 holds no floats"));
-        }
-        return Ok(Vector::Floats(floats));
-    }
-    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-    let len = inner.and_then(numbers).ok_or_else(|| invalid("an embedding is not an array of numbers"))?;
-    Ok(Vector::Json { text, len })
-}
-
-/// How many numbers there are between the brackets of a JSON array; None unless all of them are finite numbers. The
-/// text is known to be JSON, so that it suffices to look for what is no number.
-fn numbers(inner: &str) -> Option<usize> {
-    let bytes = inner.as_bytes();
-    // Strings, arrays, objects; null, true, false (all have an `e` or an `n`), exponents.
-    let other = memchr::memchr3(b'"', b'[', b'{', bytes).or_else(|| memchr::memchr3(b'e', b'E', b'n', bytes));
-    let mut count = 0;
-    let mut from = 0;
-    let mut longest = 0;
-    for comma in memchr::memchr_iter(b',', bytes) {
-        longest = longest.max(comma - from);
-        from = comma + 1;
-        count += 1;
-    }
-    longest = longest.max(bytes.len() - from);
-    // Plain decimals of so few digits are finite; an empty array has one empty element.
-    if other.is_none() && longest <= 30 {
-        return (!inner.trim_ascii().is_empty()).then_some(count + 1);
-    }
-    let is_number = |element: &str| {
-        let element = element.trim_ascii();
-        let digit = |byte: &u8| *byte == b'-' || byte.is_ascii_digit();
-        element.as_bytes().first().is_some_and(digit) && element.parse::<f32>().is_ok_and(f32::is_finite)
-    };
-    inner.split(',').all(is_number).then_some(count + 1)
 }
 
 #[cfg(test)]
