@@ -175,7 +175,7 @@ fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>)) {
             play(Event::Reasoning { choice: index, text });
         }
         if let Some(text) = choice.content {
-            play(Event::Text { choice: index, text, logprobs: choice.logprobs });
+            play(Event::Text { choice: index, text, logprobs: choice.logprobs.as_deref() });
         }
         if let Some(text) = choice.refusal {
             play(Event::Refusal { choice: index, text });
@@ -199,7 +199,7 @@ fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>)) {
 fn replay_text(reply: TextReply<'_>, play: &mut dyn FnMut(Event<'_>)) {
     play(Event::Start { model: reply.model, fingerprint: None });
     for choice in reply.choices {
-        play(Event::Text { choice: choice.index, text: choice.text, logprobs: choice.logprobs });
+        play(Event::Text { choice: choice.index, text: choice.text, logprobs: choice.logprobs.as_deref() });
         play(Event::Finish { choice: choice.index, reason: choice.finish.unwrap_or(Finish::Stop) });
     }
     if let Some(usage) = reply.usage {

@@ -1,7 +1,9 @@
 //! The trait a provider's dialect implements: pure conversions, no IO. Adding a provider is one file behind it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::pin::Pin;
 
 use bytes::Bytes;
 use gw_wire::event::Event;
@@ -23,6 +25,49 @@ pub struct HttpCall {
     pub body: Bytes,
 }
 
+/// A request in a provider's dialect, and what is needed to read its answer.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// What is sent.
+    pub call: HttpCall,
+    /// How the answer is to be read.
+    pub reading: Reading,
+    /// What of the request could not be said and was left out, as entries of `gateway.warnings`
+    /// (`parameter_dropped:seed`). Never something that changes what the answer means.
+    pub warnings: Vec<Cow<'static, str>>,
+}
+
+impl Encoded {
+    /// A call whose answer is read as it stands.
+    #[must_use]
+    pub fn plain(call: HttpCall) -> Self {
+        Self { call, reading: Reading::default(), warnings: Vec::new() }
+    }
+}
+
+/// What the request was turned into, so that its answer can be turned back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Structured output was asked for by a tool of this name that must be called: its input is the answer's text.
+    pub json_tool: Option<String>,
+    /// JSON was asked for in words: a code fence around the answer is taken off.
+    pub fenced: bool,
+    /// The client offered legacy functions: a tool call is answered as a `function_call`.
+    pub function_call: bool,
+    /// Text that a text completion begins with (`echo` of a provider without it).
+    pub echo: Option<String>,
+}
+
+/// Which part of a request one call carries. A provider that gives one choice, or takes one prompt, at a time is called
+/// several times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Choices per prompt.
+    pub n: u32,
+    /// Prompts of a text completion; `0..1` of a chat.
+    pub prompts: Range<usize>,
+}
+
 /// Which upstream model is called, and with what limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
@@ -32,6 +77,18 @@ pub struct Target<'a> {
     pub id: &'a str,
     /// Upper bound of max_tokens for a fallback candidate; None = forward the client's value.
     pub clamp_max_tokens: Option<u64>,
+    /// The most it can generate, where the catalogue knows.
+    pub max_output_tokens: Option<u64>,
+    /// Its context in tokens, where the catalogue knows.
+    pub context_length: Option<u64>,
+}
+
+impl Target<'_> {
+    /// The client's token limit, bound for a fallback candidate.
+    #[must_use]
+    pub fn max_tokens(&self, asked: Option<u64>) -> Option<u64> {
+        asked.map(|asked| self.clamp_max_tokens.map_or(asked, |most| asked.min(most)))
+    }
 }
 
 /// What a dialect can carry; what it cannot is a clear 400 before any call.
@@ -46,6 +103,34 @@ pub struct Capabilities {
     pub token_prompts: bool,
     /// Streams can be asked for usage (`stream_options`).
     pub stream_usage: bool,
+    /// Image addresses are fetched by the provider; without it only bytes can be sent.
+    pub image_urls: bool,
+    /// Choices of one call; more are asked for in several calls.
+    pub choices: u32,
+    /// Prompts of a text completion in one call.
+    pub prompts: usize,
+}
+
+/// How a call proves whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// `Authorization: Bearer <key>`.
+    Bearer,
+    /// The bare key in a header of this (lower-case) name.
+    Header(&'static str),
+}
+
+/// Credentials that are made for each call or fetched from time to time: signatures, OAuth tokens.
+pub trait Signer: Send + Sync + fmt::Debug {
+    /// Adds the credentials to a call that is otherwise complete. `url` is where it goes, base path included.
+    fn sign<'a>(
+        &'a self,
+        call: &'a mut HttpCall,
+        url: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
+
+    /// The secrets it holds now, so that they can be taken out of what an upstream says.
+    fn secrets(&self) -> Vec<String>;
 }
 
 /// A provider's dialect.
@@ -53,17 +138,27 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     /// What it can carry.
     fn capabilities(&self) -> Capabilities;
 
+    /// How its keys are sent. Not asked when there is a [`Signer`].
+    fn scheme(&self) -> Scheme {
+        Scheme::Bearer
+    }
+
     /// A chat completion as the provider wants it.
     ///
     /// # Errors
     /// A `BadRequest` failure when the request cannot be said in this dialect.
-    fn chat(&self, request: &ChatRequest, target: &Target<'_>) -> Result<HttpCall, Failure>;
+    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure>;
 
     /// A text completion as the provider wants it.
     ///
     /// # Errors
     /// As [`Adapter::chat`].
-    fn completion(&self, request: &CompletionRequest, target: &Target<'_>) -> Result<HttpCall, Failure>;
+    fn completion(
+        &self,
+        request: &CompletionRequest,
+        share: &Share,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure>;
 
     /// Embeddings of a range of the request's inputs.
     ///
@@ -80,13 +175,13 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// `InvalidResponse`, or what an error object inside a 200 says.
-    fn decode_chat<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure>;
+    fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure>;
 
     /// Reads a complete text completion.
     ///
     /// # Errors
     /// As [`Adapter::decode_chat`].
-    fn decode_completion<'a>(&self, body: &'a [u8]) -> Result<TextReply<'a>, Failure>;
+    fn decode_completion<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<TextReply<'a>, Failure>;
 
     /// Reads embeddings: sorted by index, exactly `expected` vectors of one length.
     ///
@@ -95,10 +190,10 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     fn decode_embeddings<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure>;
 
     /// A fresh decoder of a chat stream.
-    fn chat_stream(&self) -> Box<dyn StreamDecoder>;
+    fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder>;
 
     /// A fresh decoder of a text completion stream.
-    fn completion_stream(&self) -> Box<dyn StreamDecoder>;
+    fn completion_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder>;
 
     /// What a non-2xx answer means.
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure;

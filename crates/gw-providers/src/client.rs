@@ -46,6 +46,8 @@ pub struct UpstreamResponse {
     pub headers: HeaderMap,
     /// The body.
     pub body: UpstreamBody,
+    /// Which of the provider's keys it was asked with.
+    pub key: Option<usize>,
 }
 
 /// Connections to one origin.
@@ -66,6 +68,12 @@ impl Client {
         }
         let tls = Tls::new(ca_file)?;
         Ok(Self { dialler: Dialler::new(origin, tls, allow_private_network), pool: Arc::default() })
+    }
+
+    /// Where a call with this path goes.
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        self.dialler.origin.url(path)
     }
 
     /// Sends one request and waits for the response head; `call.headers` must be complete but for `host` and
@@ -194,7 +202,7 @@ fn read_head(
         // What the status says matters more than a body we cannot read.
         Coding::Unknown => body = UpstreamBody::empty(),
     }
-    Ok(UpstreamResponse { status, headers: head.headers, body })
+    Ok(UpstreamResponse { status, headers: head.headers, body, key: None })
 }
 
 enum Coding {

@@ -5,14 +5,16 @@ mod credentials;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use gw_wire::failure::Failure;
-use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, USER_AGENT};
+use gw_wire::failure::{Failure, FailureKind};
+use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 
-use self::credentials::Credentials;
-use crate::adapter::{Adapter, HttpCall};
+pub use self::credentials::KeyState;
+use self::credentials::{Credentials, NoKey};
+use crate::adapter::{Adapter, HttpCall, Signer};
 use crate::client::{Client, UpstreamBody, UpstreamResponse, head_timeout};
 use crate::demo::Demo;
 use crate::settings::{Api, ProviderSettings, Timeouts};
@@ -46,6 +48,8 @@ pub struct Provider {
     adapter: Box<dyn Adapter>,
     transport: Transport,
     credentials: Credentials,
+    /// In place of the keys.
+    signer: Option<Arc<dyn Signer>>,
     /// What every request carries besides the dialect's headers and the credentials.
     headers: Vec<Header>,
     timeouts: Timeouts,
@@ -65,14 +69,16 @@ impl Provider {
     /// What is wrong, without any secret.
     pub fn build(settings: &ProviderSettings, defaults: Timeouts) -> Result<Self, String> {
         let in_provider = |message: String| format!("provider `{}`: {message}", settings.name);
-        let transport = transport(settings).map_err(in_provider)?;
-        let adapter = registry::adapter(settings.api, settings)
-            .ok_or_else(|| in_provider(format!("the api `{}` is not built yet", settings.api.as_str())))?;
+        let built = registry::build(settings).map_err(in_provider)?;
+        let transport = transport(settings, built.base_url.as_deref()).map_err(in_provider)?;
+        let credentials =
+            Credentials::new(&settings.api_keys, built.adapter.scheme()).map_err(in_provider)?;
         Ok(Self {
             name: settings.name.as_str().into(),
-            adapter,
+            adapter: built.adapter,
             transport,
-            credentials: Credentials::bearer(&settings.api_keys).map_err(in_provider)?,
+            credentials,
+            signer: built.signer,
             headers: configured_headers(settings).map_err(in_provider)?,
             timeouts: settings.timeouts.over(defaults),
             embedding_batch: settings
@@ -110,19 +116,25 @@ impl Provider {
     /// once connected. Any status is a response.
     ///
     /// # Errors
-    /// `Unreachable`, `Timeout` or `InvalidResponse`: there is no head to read.
+    /// `Unreachable`, `Timeout` or `InvalidResponse`: there is no head to read. `NoKey`: nothing was sent.
     pub async fn send(&self, mut call: HttpCall, clocks: &Timeouts) -> Result<UpstreamResponse, Failure> {
         match &self.transport {
             Transport::Http(client) => {
-                self.complete(&mut call.headers);
-                client.send(call, clocks).await
+                let key = self.complete(&mut call.headers)?;
+                if let Some(signer) = &self.signer {
+                    let url = client.url(&call.path);
+                    signer.sign(&mut call, &url).await?;
+                }
+                let mut response = client.send(call, clocks).await?;
+                response.key = key;
+                Ok(response)
             }
             Transport::Demo(demo) => {
                 let Ok(answer) = tokio::time::timeout(clocks.first_token, demo.send(call)).await else {
                     return Err(head_timeout());
                 };
                 let body = UpstreamBody::demo(answer.body);
-                Ok(UpstreamResponse { status: answer.status, headers: answer.headers, body })
+                Ok(UpstreamResponse { status: answer.status, headers: answer.headers, body, key: None })
             }
         }
     }
@@ -134,30 +146,63 @@ impl Provider {
         let texts = [Some(&mut failure.message), failure.detail.as_mut(), failure.code.as_mut()];
         for text in texts.into_iter().flatten() {
             let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
-            for secret in self.credentials.keys().chain(headers) {
+            let signed = self.signer.iter().flat_map(|signer| signer.secrets());
+            let known = self.credentials.bare().chain(headers).map(str::to_owned);
+            for secret in known.chain(signed) {
                 // Shorter ones (`none`, a team's name) are words, not secrets.
-                if secret.len() >= SHORTEST_SECRET && text.contains(secret) {
-                    *text = text.replace(secret, "[redacted]");
+                if secret.len() >= SHORTEST_SECRET && text.contains(&secret) {
+                    *text = text.replace(&secret, "[redacted]");
                 }
             }
         }
         failure
     }
 
-    /// Adds what a call carries besides its dialect's own headers.
-    fn complete(&self, headers: &mut HeaderMap) {
+    /// Notes what an answer says about the key that it was asked with.
+    pub fn judge(&self, key: Option<usize>, outcome: Result<(), &Failure>) {
+        let Some(key) = key else { return };
+        match outcome {
+            Ok(()) => self.credentials.accepted(key),
+            Err(failure) => {
+                if self.credentials.judge(key, failure) {
+                    let number = key + 1;
+                    tracing::warn!(provider = %self.name, key = number, status = failure.status, "a key was refused and is set aside");
+                }
+            }
+        }
+    }
+
+    /// Whether a call that failed for its key's sake may be tried with another.
+    #[must_use]
+    pub fn has_other_key(&self) -> bool {
+        self.credentials.has_other()
+    }
+
+    /// How its keys stand, in the order of the configuration, each with the time until it is used again.
+    #[must_use]
+    pub fn keys(&self) -> Vec<(KeyState, Option<Duration>)> {
+        self.credentials.states()
+    }
+
+    /// Adds what a call carries besides its dialect's own headers; gives the key that was used.
+    fn complete(&self, headers: &mut HeaderMap) -> Result<Option<usize>, Failure> {
         headers.reserve(4 + self.headers.len());
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(USER_AGENT, USER_AGENT_VALUE);
         if !headers.contains_key(ACCEPT) {
             headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         }
-        if let Some(credentials) = self.credentials.next() {
-            headers.insert(AUTHORIZATION, credentials.clone());
+        let mut used = None;
+        if self.signer.is_none()
+            && let Some((key, value)) = self.credentials.next().map_err(|back| no_key(&back))?
+        {
+            used = Some(key);
+            headers.insert(self.credentials.header(), value.clone());
         }
         for (name, value) in &self.headers {
             headers.insert(name, value.clone());
         }
+        Ok(used)
     }
 }
 
@@ -170,11 +215,17 @@ impl fmt::Debug for Provider {
     }
 }
 
-fn transport(settings: &ProviderSettings) -> Result<Transport, String> {
+fn no_key(NoKey(back): &NoKey) -> Failure {
+    let mut failure = Failure::new(FailureKind::NoKey, "Every key of the provider is set aside.");
+    failure.retry_after = Some((*back).max(Duration::from_secs(1)));
+    failure
+}
+
+fn transport(settings: &ProviderSettings, made: Option<&str>) -> Result<Transport, String> {
     if settings.api == Api::Demo {
         return Ok(Transport::Demo(Demo::new()));
     }
-    let base_url = settings.base_url.as_deref().or_else(|| presets::base_url(settings));
+    let base_url = settings.base_url.as_deref().or(made).or_else(|| presets::base_url(settings));
     let base_url =
         base_url.ok_or_else(|| "base_url is missing and there is no preset of that name".to_owned())?;
     let ca_file = match settings.options.get("ca_file") {

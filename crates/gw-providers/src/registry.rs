@@ -1,47 +1,49 @@
 //! Which dialect belongs to which API: one line each.
 
-use crate::adapter::Adapter;
+use std::sync::Arc;
+
+use crate::adapter::{Adapter, Signer};
 use crate::adapters::openai::OpenAi;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
 
-/// The adapter of an API, set up for this provider; None while this version cannot speak it.
-#[must_use]
-pub fn adapter(api: Api, settings: &ProviderSettings) -> Option<Box<dyn Adapter>> {
-    match api {
-        Api::OpenAi | Api::Demo => Some(Box::new(OpenAi::new(Quirks::of(settings)))),
-        Api::Azure
-        | Api::Anthropic
-        | Api::Gemini
-        | Api::Vertex
-        | Api::Bedrock
-        | Api::Cohere
-        | Api::Mistral
-        | Api::Ollama => None,
+/// A dialect set up for one provider.
+#[derive(Debug)]
+pub struct Built {
+    /// The dialect.
+    pub adapter: Box<dyn Adapter>,
+    /// Credentials that are more than a key in a header; None = the keys of the settings, see [`Adapter::scheme`].
+    pub signer: Option<Arc<dyn Signer>>,
+    /// Where it is when the settings name no `base_url` and a region or a project decides.
+    pub base_url: Option<String>,
+}
+
+impl Built {
+    /// With plain keys and a fixed address.
+    #[must_use]
+    pub fn new(adapter: Box<dyn Adapter>) -> Self {
+        Self { adapter, signer: None, base_url: None }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
-
-    #[test]
-    fn exactly_the_built_apis_have_an_adapter() {
-        for api in Api::ALL {
-            let settings = ProviderSettings {
-                name: "x".to_owned(),
-                api,
-                base_url: None,
-                api_keys: Vec::new(),
-                headers: Vec::new(),
-                price_multiplier: gw_wire::money::Price::default(),
-                discover: false,
-                timeouts: TimeoutOverrides::default(),
-                embedding_batch: None,
-                allow_private_network: true,
-                options: toml::Table::new(),
-            };
-            assert_eq!(super::adapter(api, &settings).is_some(), api.is_built(), "{api:?}");
-        }
+/// The dialect of an API, set up for this provider.
+///
+/// # Errors
+/// What is wrong with its options, without any secret.
+pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
+    match settings.api {
+        Api::OpenAi | Api::Demo => Ok(Built::new(Box::new(OpenAi::new(Quirks::of(settings))))),
+        Api::Azure => Err(not_built(settings)),
+        Api::Anthropic => Err(not_built(settings)),
+        Api::Gemini => Err(not_built(settings)),
+        Api::Vertex => Err(not_built(settings)),
+        Api::Bedrock => Err(not_built(settings)),
+        Api::Cohere => Err(not_built(settings)),
+        Api::Mistral => Err(not_built(settings)),
+        Api::Ollama => Err(not_built(settings)),
     }
+}
+
+fn not_built(settings: &ProviderSettings) -> String {
+    format!("the api `{}` is not built yet", settings.api.as_str())
 }

@@ -105,7 +105,17 @@ impl Api {
     /// Whether this version of the program can call it (`serve` refuses the others).
     #[must_use]
     pub fn is_built(self) -> bool {
-        matches!(self, Self::OpenAi | Self::Demo)
+        match self {
+            Self::OpenAi | Self::Demo => true,
+            Self::Azure => false,
+            Self::Anthropic => false,
+            Self::Gemini => false,
+            Self::Vertex => false,
+            Self::Bedrock => false,
+            Self::Cohere => false,
+            Self::Mistral => false,
+            Self::Ollama => false,
+        }
     }
 }
 

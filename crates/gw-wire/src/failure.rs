@@ -20,6 +20,8 @@ pub enum FailureKind {
     Auth,
     /// 402, or a 429 that says the account's quota is used up (the operator's fault).
     Billing,
+    /// Nothing was sent: every key we have there is dead or resting.
+    NoKey,
     /// 404: the upstream does not know the model (the operator's fault).
     ModelMissing,
     /// The prompt is longer than the model's context.

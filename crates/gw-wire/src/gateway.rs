@@ -1,5 +1,6 @@
 //! The `gateway` object: what was really done to answer a request.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// One upstream call, as reported in `gateway.attempts`.
@@ -34,6 +35,6 @@ pub struct GatewayMeta {
     pub latency_ms: u64,
     /// Every upstream call in order.
     pub attempts: Vec<AttemptRecord>,
-    /// Things the caller should know (`price_unknown`, …).
-    pub warnings: Vec<&'static str>,
+    /// Things the caller should know (`price_unknown`, `parameter_dropped:seed`, …).
+    pub warnings: Vec<Cow<'static, str>>,
 }

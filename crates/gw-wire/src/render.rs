@@ -83,7 +83,7 @@ pub fn text(reply: &TextReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
         put(&mut out, ",\"text\":");
         write_str(&mut out, &choice.text);
         put(&mut out, ",\"logprobs\":");
-        put(&mut out, choice.logprobs.map_or("null", RawValue::get));
+        put(&mut out, choice.logprobs.as_deref().map_or("null", RawValue::get));
         put(&mut out, ",\"finish_reason\":\"");
         put(&mut out, text_finish(choice.finish.unwrap_or(Finish::Stop)).as_str());
         put(&mut out, "\"}");
@@ -153,7 +153,7 @@ fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
         raw(out, value);
     }
     put(out, "},\"logprobs\":");
-    match choice.logprobs {
+    match choice.logprobs.as_deref() {
         Some(value) => raw(out, value),
         None => put(out, "null"),
     }

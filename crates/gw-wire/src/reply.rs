@@ -62,9 +62,9 @@ pub struct ChatChoice<'a> {
     /// Legacy function call (name, arguments).
     pub function_call: Option<(Cow<'a, str>, Cow<'a, str>)>,
     /// Message members without a field above (`annotations`, `audio`, …), passed on untouched.
-    pub extras: Vec<(Cow<'a, str>, &'a RawValue)>,
-    /// `logprobs` as the upstream sent it.
-    pub logprobs: Option<&'a RawValue>,
+    pub extras: Vec<(Cow<'a, str>, Cow<'a, RawValue>)>,
+    /// `logprobs` in OpenAI's shape.
+    pub logprobs: Option<Cow<'a, RawValue>>,
     /// Finish reason, None if the upstream gave none or one we do not know.
     pub finish: Option<Finish>,
 }
@@ -89,8 +89,8 @@ pub struct TextChoice<'a> {
     pub index: u32,
     /// The text.
     pub text: Cow<'a, str>,
-    /// `logprobs` as the upstream sent it.
-    pub logprobs: Option<&'a RawValue>,
+    /// `logprobs` in OpenAI's shape.
+    pub logprobs: Option<Cow<'a, RawValue>>,
     /// Finish reason.
     pub finish: Option<Finish>,
 }

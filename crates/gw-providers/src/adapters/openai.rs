@@ -3,7 +3,6 @@
 
 mod calls;
 mod embeddings;
-mod failure;
 mod lenient;
 mod repair;
 mod reply;
@@ -25,8 +24,13 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
 
-use crate::adapter::{Adapter, Capabilities, HttpCall, StreamDecoder, Target};
+use super::failure;
+use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Reading, Share, StreamDecoder, Target};
 use crate::presets::Quirks;
+
+/// Of one call: all that a client may ask for.
+const MOST_CHOICES: u32 = 128;
+const MOST_PROMPTS: usize = 2048;
 
 /// Any provider that speaks OpenAI's dialect.
 #[derive(Debug)]
@@ -78,15 +82,25 @@ impl Adapter for OpenAi {
             suffix: true,
             token_prompts: self.quirks.openai_tokens,
             stream_usage: self.quirks.stream_usage,
+            image_urls: true,
+            choices: MOST_CHOICES,
+            prompts: MOST_PROMPTS,
         }
     }
 
-    fn chat(&self, request: &ChatRequest, target: &Target<'_>) -> Result<HttpCall, Failure> {
-        Ok(post("/chat/completions", encode_chat(request, &self.options(target)), request.stream))
+    fn chat(&self, request: &ChatRequest, _: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
+        let body = encode_chat(request, &self.options(target));
+        Ok(Encoded::plain(post("/chat/completions", body, request.stream)))
     }
 
-    fn completion(&self, request: &CompletionRequest, target: &Target<'_>) -> Result<HttpCall, Failure> {
-        Ok(post("/completions", encode_completion(request, &self.options(target)), request.stream))
+    fn completion(
+        &self,
+        request: &CompletionRequest,
+        _: &Share,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure> {
+        let body = encode_completion(request, &self.options(target));
+        Ok(Encoded::plain(post("/completions", body, request.stream)))
     }
 
     fn embeddings(
@@ -102,11 +116,11 @@ impl Adapter for OpenAi {
         Ok(post("/embeddings", body, false))
     }
 
-    fn decode_chat<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+    fn decode_chat<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
         reply::chat(body)
     }
 
-    fn decode_completion<'a>(&self, body: &'a [u8]) -> Result<TextReply<'a>, Failure> {
+    fn decode_completion<'a>(&self, body: &'a [u8], _: &Reading) -> Result<TextReply<'a>, Failure> {
         reply::completion(body)
     }
 
@@ -114,11 +128,11 @@ impl Adapter for OpenAi {
         embeddings::decode(body, expected)
     }
 
-    fn chat_stream(&self) -> Box<dyn StreamDecoder> {
+    fn chat_stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
         Box::new(stream::Stream::default())
     }
 
-    fn completion_stream(&self) -> Box<dyn StreamDecoder> {
+    fn completion_stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
         Box::new(stream::Stream::default())
     }
 

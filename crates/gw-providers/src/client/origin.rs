@@ -82,6 +82,13 @@ impl Origin {
         Ok(origin)
     }
 
+    /// The whole address of a call.
+    pub(crate) fn url(&self, path: &str) -> String {
+        let scheme = if self.https { "https" } else { "http" };
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        format!("{scheme}://{}{}{slash}{path}", self.authority, self.base_path)
+    }
+
     /// The path of a call, appended to the base path. It cannot leave the origin: only a path comes out.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
 use super::{Demo, DemoBody, DemoResponse, demo_catalogue};
-use crate::adapter::{Adapter, HttpCall};
+use crate::adapter::{Adapter, HttpCall, Reading};
 use crate::adapters::openai::OpenAi;
 use crate::presets;
 
@@ -57,7 +57,7 @@ fn with(mut request: Value, more: Value) -> Value {
 /// Contents and finish reasons of a whole answer.
 async fn answers(request: &Value) -> Vec<(String, Option<Finish>)> {
     let (body, _) = read(send("/chat/completions", request).await.body).await;
-    let reply = adapter().decode_chat(&body).unwrap();
+    let reply = adapter().decode_chat(&body, &Reading::default()).unwrap();
     reply
         .choices
         .into_iter()
@@ -67,7 +67,7 @@ async fn answers(request: &Value) -> Vec<(String, Option<Finish>)> {
 
 async fn events(path: &str, request: &Value) -> (Vec<String>, &'static str) {
     let (body, end) = read(send(path, &with(request.clone(), json!({"stream": true}))).await.body).await;
-    let mut decoder = adapter().chat_stream();
+    let mut decoder = adapter().chat_stream(&Reading::default());
     let mut lines = Vec::new();
     let mut sink = |event: Event<'_>| lines.push(format!("{event:?}"));
     decoder.feed(&body, &mut sink);
@@ -104,7 +104,7 @@ async fn its_stream_says_what_its_answer_says() {
         with(ask("chat", "Grüße an 世界 und 👩‍👩‍👧"), json!({"n": 2, "stream_options": {"include_usage": true}}));
     let whole: Vec<String> = answers(&request).await.into_iter().map(|(text, _)| text).collect();
     let (body, _) = read(send("/chat/completions", &with(request, json!({"stream": true}))).await.body).await;
-    let mut decoder = adapter().chat_stream();
+    let mut decoder = adapter().chat_stream(&Reading::default());
     let mut texts = vec![String::new(); 2];
     let (mut finished, mut used, mut ended) = (0, None, false);
     decoder.feed(&body, &mut |event| match event {
@@ -127,7 +127,7 @@ fn weather() -> Value {
 async fn it_calls_tools_when_asked_and_answers_from_their_results() {
     let offered = with(ask("chat", "Please get_weather"), json!({"tools": weather()}));
     let (body, _) = read(send("/chat/completions", &offered).await.body).await;
-    let reply = adapter().decode_chat(&body).unwrap();
+    let reply = adapter().decode_chat(&body, &Reading::default()).unwrap();
     let call = &reply.choices[0].tool_calls[0];
     assert_eq!((&*call.name, &*call.arguments), ("get_weather", r#"{"city":"Plea","days":3}"#));
     assert_eq!(reply.choices[0].finish, Some(Finish::ToolCalls));
@@ -144,7 +144,11 @@ async fn it_calls_tools_when_asked_and_answers_from_their_results() {
     ] {
         let request = with(ask("chat", "hi"), json!({"tools": weather(), "tool_choice": choice}));
         let (body, _) = read(send("/chat/completions", &request).await.body).await;
-        assert_eq!(adapter().decode_chat(&body).unwrap().choices[0].tool_calls.len(), calls, "{choice}");
+        assert_eq!(
+            adapter().decode_chat(&body, &Reading::default()).unwrap().choices[0].tool_calls.len(),
+            calls,
+            "{choice}"
+        );
     }
     let after = json!({"model": "chat", "tools": weather(), "messages": [{"role": "user", "content": "get_weather"}, {"role": "tool", "tool_call_id": "call_demo_1", "content": "sunny"}]});
     assert_eq!(answers(&after).await, one("Demo answer from the tool's result: sunny", Finish::Stop));
@@ -180,7 +184,7 @@ async fn it_completes_every_prompt_n_times() {
     {
         let request = json!({"model": "chat", "prompt": prompt, "n": 2, "echo": true});
         let (body, _) = read(send("/completions", &request).await.body).await;
-        let reply = adapter().decode_completion(&body).unwrap();
+        let reply = adapter().decode_completion(&body, &Reading::default()).unwrap();
         assert_eq!(reply.choices.len(), choices, "{prompt}");
         let (lines, _) = events("/completions", &request).await;
         assert_eq!(lines.iter().filter(|line| line.starts_with("Finish")).count(), choices);
@@ -277,7 +281,8 @@ async fn models_that_break_their_streams_do_so_as_named() {
                 "{model} {end} {lines:?}"
             );
             let (body, end) = read(send(path, &request).await.body).await;
-            let good = adapter().decode_chat(&body).is_ok() || adapter().decode_completion(&body).is_ok();
+            let good = adapter().decode_chat(&body, &Reading::default()).is_ok()
+                || adapter().decode_completion(&body, &Reading::default()).is_ok();
             assert_eq!(
                 (good, end == "ended"),
                 (model == "slow", !matches!(model, "stall" | "cut")),

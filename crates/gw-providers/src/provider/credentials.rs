@@ -1,63 +1,189 @@
-//! The keys of a provider, taken in turn by weight. Nothing here prints them.
+//! The keys of a provider: taken in turn by weight, set aside when the provider refuses them. Nothing here prints them.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use http::HeaderValue;
+use gw_wire::failure::{Failure, FailureKind};
+use http::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
+
+use crate::adapter::Scheme;
 
 /// Turns of one round at most; weights beyond it are scaled down.
 const MAX_TURNS: u64 = 1024;
 
-/// Authorization values in the order they are used.
+/// How long a refused key is left alone before it is tried again: somebody may have paid the bill.
+const DEAD_FOR: Duration = Duration::from_secs(300);
+
+/// How a key stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyState {
+    /// In use.
+    #[default]
+    Alive,
+    /// The provider refused it (401, 402, 403) with this status.
+    Dead(Option<u16>),
+    /// The provider asked for a pause.
+    Resting,
+}
+
+impl KeyState {
+    /// The word for operators.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Dead(_) => "dead",
+            Self::Resting => "resting",
+        }
+    }
+}
+
+struct Key {
+    value: HeaderValue,
+    bare: SecretString,
+    /// How it stands, and until when; over, it is alive again.
+    state: Mutex<(KeyState, Option<Instant>)>,
+}
+
+impl Key {
+    fn state(&self) -> (KeyState, Option<Instant>) {
+        let (state, until) = *self.state.lock();
+        match until {
+            Some(until) if until > Instant::now() => (state, Some(until)),
+            _ => (KeyState::Alive, None),
+        }
+    }
+}
+
+/// Keys in the order they are used.
 pub(super) struct Credentials {
-    values: Vec<HeaderValue>,
-    /// Indexes of `values`: one round, spread evenly.
+    header: HeaderName,
+    keys: Vec<Key>,
+    /// Indexes of `keys`: one round, spread evenly.
     turns: Vec<usize>,
     next: AtomicUsize,
 }
 
+/// Every key is set aside; the time until the first comes back.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoKey(pub(super) Duration);
+
 impl Credentials {
-    /// Bearer credentials; no key = no credentials.
+    /// Keys sent in this way; no key = no credentials.
     ///
     /// # Errors
     /// A key cannot be sent in a header. The message does not hold it.
-    pub(super) fn bearer(keys: &[(SecretString, u32)]) -> Result<Self, String> {
-        let values = keys.iter().map(|(key, _)| bearer(key)).collect::<Result<Vec<_>, _>>()?;
+    pub(super) fn new(keys: &[(SecretString, u32)], scheme: Scheme) -> Result<Self, String> {
+        let header = match scheme {
+            Scheme::Bearer => http::header::AUTHORIZATION,
+            Scheme::Header(name) => HeaderName::from_static(name),
+        };
         let weights: Vec<u32> = keys.iter().map(|(_, weight)| *weight).collect();
-        Ok(Self { values, turns: spread(&weights), next: AtomicUsize::new(0) })
+        let keys = keys.iter().map(|(key, _)| key_of(key, scheme)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { header, keys, turns: spread(&weights), next: AtomicUsize::new(0) })
     }
 
-    /// Whose turn it is.
-    pub(super) fn next(&self) -> Option<&HeaderValue> {
-        if let [only] = self.values.as_slice() {
-            return Some(only);
+    /// The header that carries the key.
+    pub(super) fn header(&self) -> &HeaderName {
+        &self.header
+    }
+
+    /// Whose turn it is. An only key is never set aside: there is nothing better to do than to ask.
+    ///
+    /// # Errors
+    /// There are several keys, all of them dead or resting.
+    pub(super) fn next(&self) -> Result<Option<(usize, &HeaderValue)>, NoKey> {
+        match self.keys.as_slice() {
+            [] => return Ok(None),
+            [only] => return Ok(Some((0, &only.value))),
+            _ => {}
         }
-        let turn = self.next.fetch_add(1, Ordering::Relaxed).checked_rem(self.turns.len())?;
-        self.values.get(*self.turns.get(turn)?)
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let round = self.turns.len().max(1);
+        for step in 0..round {
+            let at = self.turns.get((turn % round + step) % round).copied().unwrap_or(0);
+            if let Some(key) = self.keys.get(at)
+                && key.state().0 == KeyState::Alive
+            {
+                return Ok(Some((at, &key.value)));
+            }
+        }
+        let back = self.keys.iter().filter_map(|key| key.state().1).min();
+        Err(NoKey(back.map_or(Duration::from_secs(1), |at| at.saturating_duration_since(Instant::now()))))
+    }
+
+    /// Whether another call has a key to use that no provider refused.
+    pub(super) fn has_other(&self) -> bool {
+        self.keys.len() > 1 && self.keys.iter().any(|key| key.state().0 == KeyState::Alive)
+    }
+
+    /// Notes what the provider said to a key. True when it is news that the key is dead.
+    pub(super) fn judge(&self, key: usize, failure: &Failure) -> bool {
+        let Some(key) = self.keys.get(key) else { return false };
+        let now = Instant::now();
+        let new = match failure.kind {
+            FailureKind::Auth | FailureKind::Billing => {
+                (KeyState::Dead(failure.status), Some(now + DEAD_FOR))
+            }
+            FailureKind::RateLimited => match failure.retry_after {
+                Some(pause) => (KeyState::Resting, Some(now + pause)),
+                None => return false,
+            },
+            _ => return false,
+        };
+        let is_news = matches!(new.0, KeyState::Dead(_)) && !matches!(key.state().0, KeyState::Dead(_));
+        *key.state.lock() = new;
+        is_news
+    }
+
+    /// A key was accepted: whatever was held against it is over.
+    pub(super) fn accepted(&self, key: usize) {
+        if let Some(key) = self.keys.get(key) {
+            let mut state = key.state.lock();
+            if state.1.is_some() {
+                *state = (KeyState::Alive, None);
+            }
+        }
+    }
+
+    /// How the keys stand, in the order of the configuration, each with the time until it is used again.
+    pub(super) fn states(&self) -> Vec<(KeyState, Option<Duration>)> {
+        let now = Instant::now();
+        let state = |key: &Key| {
+            let (state, until) = key.state();
+            (state, until.map(|until| until.saturating_duration_since(now)))
+        };
+        self.keys.iter().map(state).collect()
     }
 
     /// The bare keys.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
-        self.values.iter().filter_map(|value| value.to_str().ok()?.strip_prefix("Bearer "))
+    pub(super) fn bare(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(|key| key.bare.expose_secret())
     }
 }
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} keys", self.values.len())
+        write!(f, "{} keys", self.keys.len())
     }
 }
 
-fn bearer(key: &SecretString) -> Result<HeaderValue, String> {
-    let key = key.expose_secret();
-    if key.is_empty() {
+fn key_of(key: &SecretString, scheme: Scheme) -> Result<Key, String> {
+    let bare = key.expose_secret();
+    if bare.is_empty() {
         return Err("api_key is empty".to_owned());
     }
-    let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
+    let text = match scheme {
+        Scheme::Bearer => format!("Bearer {bare}"),
+        Scheme::Header(_) => bare.to_owned(),
+    };
+    let mut value = HeaderValue::from_str(&text)
         .map_err(|_| "api_key holds characters that cannot be sent in a header".to_owned())?;
     value.set_sensitive(true);
-    Ok(value)
+    Ok(Key { value, bare: key.clone(), state: Mutex::default() })
 }
 
 /// One round in which each index appears as often as its weight says, spread as evenly as it goes (smooth weighted
@@ -93,9 +219,13 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use gw_wire::failure::{Failure, FailureKind};
     use secrecy::SecretString;
 
-    use super::{Credentials, spread};
+    use super::{Credentials, KeyState, spread};
+    use crate::adapter::Scheme;
 
     fn keys(weights: &[u32]) -> Credentials {
         let keys: Vec<_> = weights
@@ -103,7 +233,11 @@ mod tests {
             .enumerate()
             .map(|(n, weight)| (SecretString::from(format!("sekret{n}")), *weight))
             .collect();
-        Credentials::bearer(&keys).unwrap()
+        Credentials::new(&keys, Scheme::Bearer).unwrap()
+    }
+
+    fn sent(keys: &Credentials, times: usize) -> Vec<usize> {
+        (0..times).map(|_| keys.next().unwrap().unwrap().0).collect()
     }
 
     #[test]
@@ -119,17 +253,46 @@ mod tests {
     #[test]
     fn every_key_is_sent_in_its_turn_and_never_shown() {
         let two = keys(&[2, 1]);
-        let sent: Vec<_> = (0..3).filter_map(|_| two.next()).map(|value| value.to_str().unwrap()).collect();
-        assert_eq!(sent, ["Bearer sekret0", "Bearer sekret1", "Bearer sekret0"]);
-        assert!(keys(&[]).next().is_none());
+        assert_eq!(sent(&two, 3), [0, 1, 0]);
+        assert_eq!(two.next().unwrap().unwrap().1.to_str().unwrap(), "Bearer sekret0");
+        assert!(keys(&[]).next().unwrap().is_none());
         let shown = format!("{two:?} {:?}", two.next());
         assert!(!shown.contains("sekret"), "{shown}");
     }
 
     #[test]
+    fn a_refused_key_is_set_aside_and_a_limited_one_rests_for_its_retry_after() {
+        let two = keys(&[1, 1]);
+        let refused = Failure::new(FailureKind::Auth, "no").with_status(401);
+        assert!(two.judge(0, &refused) && !two.judge(0, &refused), "news only once");
+        assert_eq!(two.states()[0].0, KeyState::Dead(Some(401)));
+        assert_eq!(sent(&two, 3), [1, 1, 1]);
+        let mut limited = Failure::new(FailureKind::RateLimited, "slow");
+        two.judge(1, &limited);
+        assert_eq!(two.states()[1].0, KeyState::Alive, "no pause was asked for");
+        limited.retry_after = Some(Duration::from_secs(7));
+        two.judge(1, &limited);
+        assert_eq!(two.states()[1].0, KeyState::Resting);
+        let super::NoKey(back) = two.next().unwrap_err();
+        assert!(back <= Duration::from_secs(7) && back > Duration::from_secs(5), "{back:?}");
+        assert!(!two.has_other());
+        two.accepted(1);
+        assert_eq!(sent(&two, 2), [1, 1]);
+    }
+
+    #[test]
+    fn an_only_key_is_shown_as_dead_and_still_asked() {
+        let one = keys(&[1]);
+        assert!(one.judge(0, &Failure::new(FailureKind::Billing, "pay").with_status(402)));
+        assert_eq!(one.states()[0].0, KeyState::Dead(Some(402)));
+        assert_eq!(sent(&one, 1), [0]);
+        assert!(!one.has_other());
+    }
+
+    #[test]
     fn a_key_that_cannot_be_sent_is_refused_without_showing_it() {
         for key in ["", "sekret\n", "sek\u{0}ret"] {
-            let message = Credentials::bearer(&[(SecretString::from(key), 1)]).unwrap_err();
+            let message = Credentials::new(&[(SecretString::from(key), 1)], Scheme::Bearer).unwrap_err();
             assert!(!message.contains("sek"), "{message}");
         }
     }

@@ -46,7 +46,7 @@ fn through<'a>(adapter: &OpenAi, meta: &GatewayMeta, pieces: impl IntoIterator<I
         include_usage: false,
     };
     let mut normaliser = Normaliser::new(opening);
-    let mut decoder = adapter.chat_stream();
+    let mut decoder = adapter.chat_stream(&Reading::default());
     for piece in pieces {
         decoder.feed(piece, &mut |event: Event<'_>| normaliser.accept(event, &mut out));
     }

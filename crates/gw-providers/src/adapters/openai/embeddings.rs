@@ -6,9 +6,9 @@ use gw_wire::reply::{EmbeddingsReply, Vector};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::failure::{invalid, invalid_json, reported};
 use super::lenient::{Number, Text, members};
 use super::{reply, usage};
+use crate::adapters::failure::{invalid, invalid_json, reported};
 
 members! {
     /// The whole answer.

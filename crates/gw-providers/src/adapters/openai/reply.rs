@@ -7,9 +7,9 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, TextChoice, TextReply, ToolCall};
 use serde_json::Value;
 
-use super::failure::{invalid, invalid_json, reported};
 use super::shape::{Call, Choice, Choices, Ended, Envelope, Function};
 use super::{repair, usage};
+use crate::adapters::failure::{invalid, invalid_json, reported};
 
 /// Reads a chat answer.
 pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
@@ -83,8 +83,8 @@ fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
             .function_call
             .map(|call| name_and_arguments(*call))
             .filter(|(name, _)| !name.is_empty()),
-        extras: message.extras,
-        logprobs: choice.logprobs,
+        extras: message.extras.into_iter().map(|(name, value)| (name, Cow::Borrowed(value))).collect(),
+        logprobs: choice.logprobs.map(Cow::Borrowed),
         finish: None,
     }
 }
@@ -109,7 +109,7 @@ fn text_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<TextReply<'a
         let (index, finish) = (indices.next(&choice), finish(&choice)?);
         let content = || choice.message?.content.map(|content| content.0);
         let text = choice.text.map(|text| text.0).or_else(content).unwrap_or_default();
-        read.push(TextChoice { index, text, logprobs: choice.logprobs, finish });
+        read.push(TextChoice { index, text, logprobs: choice.logprobs.map(Cow::Borrowed), finish });
     }
     Ok(TextReply {
         model: envelope.model.map(|text| text.0).filter(|text| !text.is_empty()),

@@ -10,11 +10,11 @@ use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent};
 use serde_json::Value;
 
 use super::calls::Calls;
-use super::failure::{broken, invalid, invalid_json, reported};
 use super::shape::{Choice, Ended, Envelope, Message};
 use super::template::Template;
 use super::{repair, usage};
 use crate::adapter::StreamDecoder;
+use crate::adapters::failure::{broken, invalid, invalid_json, reported};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 

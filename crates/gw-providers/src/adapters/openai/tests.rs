@@ -7,7 +7,7 @@ use gw_wire::request::embeddings::parse_embeddings;
 use serde_json::{Value, json};
 
 use super::OpenAi;
-use crate::adapter::{Adapter, HttpCall, Target};
+use crate::adapter::{Adapter, HttpCall, Share, Target};
 use crate::presets;
 
 fn provider(name: &str) -> OpenAi {
@@ -15,7 +15,17 @@ fn provider(name: &str) -> OpenAi {
 }
 
 fn target(upstream_model: &str) -> Target<'_> {
-    Target { upstream_model, id: "x/y", clamp_max_tokens: None }
+    Target {
+        upstream_model,
+        id: "x/y",
+        clamp_max_tokens: None,
+        max_output_tokens: None,
+        context_length: None,
+    }
+}
+
+fn whole() -> Share {
+    Share { n: 1, prompts: 0..1 }
 }
 
 fn bytes(value: &Value) -> Bytes {
@@ -30,7 +40,7 @@ fn body(call: &HttpCall) -> Value {
 fn a_chat_goes_to_its_path_with_the_upstreams_names() {
     let request = json!({"model": "a/b", "messages": [{"role": "user", "content": "hi"}], "stream": true, "max_tokens": 5, "routing": {}});
     let request = parse_chat(bytes(&request)).unwrap();
-    let call = provider("groq").chat(&request, &target("up")).unwrap();
+    let call = provider("groq").chat(&request, &whole(), &target("up")).unwrap().call;
     assert_eq!((call.method.as_str(), call.path.as_str()), ("POST", "/chat/completions"));
     assert_eq!(call.headers["accept"], "text/event-stream");
     assert_eq!(call.headers["content-type"], "application/json");
@@ -40,16 +50,16 @@ fn a_chat_goes_to_its_path_with_the_upstreams_names() {
         (&json!("up"), &json!(5), &Value::Null)
     );
     assert_eq!(sent["stream_options"]["include_usage"], json!(true));
-    let sent = body(&provider("openai").chat(&request, &target("gpt-5")).unwrap());
+    let sent = body(&provider("openai").chat(&request, &whole(), &target("gpt-5")).unwrap().call);
     assert_eq!(sent["max_completion_tokens"], json!(5));
-    let sent = body(&provider("perplexity").chat(&request, &target("sonar")).unwrap());
+    let sent = body(&provider("perplexity").chat(&request, &whole(), &target("sonar")).unwrap().call);
     assert_eq!(sent["stream_options"]["include_usage"], Value::Null);
 }
 
 #[test]
 fn completions_and_embeddings_have_their_own_paths() {
     let request = parse_completion(bytes(&json!({"model": "a/b", "prompt": "hi"}))).unwrap();
-    let call = provider("openai").completion(&request, &target("up")).unwrap();
+    let call = provider("openai").completion(&request, &whole(), &target("up")).unwrap().call;
     assert_eq!(
         (call.path.as_str(), &call.headers["accept"]),
         ("/completions", &"application/json".parse().unwrap())

@@ -1,4 +1,4 @@
-//! What an error of an OpenAI-type upstream means: the status first, then the words it uses.
+//! What an upstream's error means: the status first, then the words it uses, in whichever of the usual forms they come.
 
 use std::time::SystemTime;
 
@@ -266,6 +266,7 @@ fn generic(kind: FailureKind) -> &'static str {
         FailureKind::Overloaded => "The upstream provider is overloaded.",
         FailureKind::Server => "The upstream provider failed.",
         FailureKind::Auth => "The upstream provider refused the gateway's credentials.",
+        FailureKind::NoKey => "Every key of the provider is set aside.",
         FailureKind::Billing => "The gateway's account at the upstream provider has no quota left.",
         FailureKind::ModelMissing => "The upstream provider does not offer this model.",
         FailureKind::ContextLength => "The prompt is longer than the model's context.",

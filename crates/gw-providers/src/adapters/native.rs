@@ -1,0 +1,180 @@
+//! What all dialects that are not OpenAI's have in common: they read a [`Conversation`], answer with a chat, and know
+//! nothing of text completions, legacy functions or `echo`. Written once here, so that a dialect says only what is its own.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use gw_wire::conversation::Conversation;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::json::View;
+use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
+use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs};
+use http::HeaderMap;
+
+use super::shaping;
+use crate::adapter::{
+    Adapter, Capabilities, Encoded, HttpCall, Reading, Scheme, Share, StreamDecoder, Target,
+};
+
+/// What one dialect has to say for itself. Wrapped in [`Native`] it is an [`Adapter`].
+pub(super) trait Dialect: Send + Sync + fmt::Debug {
+    /// What it can carry. `openai_fields` and `token_prompts` are false, `prompts` is 1.
+    fn capabilities(&self) -> Capabilities;
+
+    /// How its keys are sent.
+    fn scheme(&self) -> Scheme;
+
+    /// A conversation as the provider wants it.
+    fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure>;
+
+    /// Reads a complete answer. Tools made for structured output and code fences are dealt with elsewhere.
+    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure>;
+
+    /// A fresh stream decoder.
+    fn stream(&self) -> Box<dyn StreamDecoder>;
+
+    /// A call that embeds these texts. `request` for members that only this dialect knows.
+    fn embed(
+        &self,
+        texts: &[Cow<'_, str>],
+        request: &EmbeddingsRequest,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure>;
+
+    /// Reads what [`Dialect::embed`] asked for: exactly `expected` vectors in order.
+    fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure>;
+
+    /// What a non-2xx answer means.
+    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure;
+
+    /// The request for the provider's own model list; None when it has none.
+    fn list_models(&self) -> Option<HttpCall>;
+
+    /// Reads the model list into model names.
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure>;
+}
+
+/// A dialect as an adapter.
+#[derive(Debug)]
+pub(super) struct Native<D>(pub(super) D);
+
+impl<D: Dialect> Adapter for Native<D> {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn scheme(&self) -> Scheme {
+        self.0.scheme()
+    }
+
+    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
+        let conversation = Conversation::of_chat(request, share.n);
+        let mut encoded = self.0.encode(&conversation, target)?;
+        encoded.reading.function_call = conversation.legacy_functions;
+        encoded.warnings.extend(openai_only(&conversation));
+        Ok(encoded)
+    }
+
+    fn completion(
+        &self,
+        request: &CompletionRequest,
+        share: &Share,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure> {
+        let conversation = Conversation::of_prompt(request, share.prompts.start, share.n);
+        let mut encoded = self.0.encode(&conversation, target)?;
+        if request.echo {
+            let prompt = conversation.messages.first().map(|message| message.text());
+            encoded.reading.echo = prompt.filter(|prompt| !prompt.is_empty());
+        }
+        encoded.warnings.extend(dropped(&conversation, &["best_of", "logprobs"]));
+        encoded.warnings.extend(openai_only(&conversation));
+        Ok(encoded)
+    }
+
+    fn embeddings(
+        &self,
+        request: &EmbeddingsRequest,
+        inputs: Range<usize>,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        let Inputs::Texts(ranges) = &request.inputs else {
+            let message = "Invalid 'input': this provider takes text, not tokens.";
+            return Err(unsupported(message));
+        };
+        let ranges = ranges.get(inputs).unwrap_or_default();
+        let texts: Vec<Cow<'_, str>> = ranges
+            .iter()
+            .map(|range| View::new(request.body.text(range)).string().unwrap_or_default())
+            .collect();
+        self.0.embed(&texts, request, target)
+    }
+
+    fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
+        let mut reply = self.0.decode(body)?;
+        shaping::reply(&mut reply, reading);
+        Ok(reply)
+    }
+
+    fn decode_completion<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<TextReply<'a>, Failure> {
+        let mut reply = self.0.decode(body)?;
+        shaping::reply(&mut reply, reading);
+        let choices = reply.choices.into_iter().map(|choice| TextChoice {
+            index: choice.index,
+            text: choice.content.unwrap_or_default(),
+            logprobs: None,
+            finish: choice.finish,
+        });
+        Ok(TextReply { model: reply.model, choices: choices.collect(), usage: reply.usage })
+    }
+
+    fn decode_embeddings<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
+        let reply = self.0.decode_embed(body, expected)?;
+        if reply.vectors.len() == expected {
+            return Ok(reply);
+        }
+        Err(Failure::new(
+            FailureKind::InvalidResponse,
+            "The upstream returned another number of vectors than inputs were sent.",
+        ))
+    }
+
+    fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        shaping::stream(self.0.stream(), reading)
+    }
+
+    fn completion_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        shaping::stream(self.0.stream(), reading)
+    }
+
+    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+        self.0.classify(status, headers, body)
+    }
+
+    fn list_models(&self) -> Option<HttpCall> {
+        self.0.list_models()
+    }
+
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+        self.0.decode_models(body)
+    }
+}
+
+/// A 400 with the code of CONTRACT 1.3 for what a provider cannot do. The message begins with the field.
+pub(super) fn unsupported(message: impl Into<String>) -> Failure {
+    let mut failure = Failure::new(FailureKind::BadRequest, message);
+    failure.code = Some("unsupported_value".to_owned());
+    failure
+}
+
+/// A warning for each of these members that the request has.
+pub(super) fn dropped(conversation: &Conversation<'_>, members: &[&str]) -> Vec<Cow<'static, str>> {
+    let given = members.iter().filter(|member| conversation.has(member));
+    given.map(|member| Cow::Owned(format!("parameter_dropped:{member}"))).collect()
+}
+
+/// Members of OpenAI's own that change the answer and that no other dialect has.
+fn openai_only(conversation: &Conversation<'_>) -> Vec<Cow<'static, str>> {
+    dropped(conversation, &["audio", "prediction", "web_search_options", "verbosity", "moderation"])
+}

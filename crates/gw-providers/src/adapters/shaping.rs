@@ -1,0 +1,248 @@
+//! Turning answers back into what the client asked for, after a request had to be said in other words: structured output
+//! by way of a tool, JSON asked for in a sentence, legacy functions, `echo`.
+
+use std::borrow::Cow;
+
+use gw_wire::event::Event;
+use gw_wire::reply::{ChatChoice, ChatReply, Finish};
+
+use crate::adapter::{Reading, StreamDecoder};
+
+/// Shapes a complete answer.
+pub(super) fn reply(reply: &mut ChatReply<'_>, reading: &Reading) {
+    if *reading == Reading::default() {
+        return;
+    }
+    for choice in &mut reply.choices {
+        if let Some(tool) = &reading.json_tool {
+            json_tool(choice, tool);
+        }
+        if reading.fenced
+            && let Some(content) = &mut choice.content
+        {
+            *content = Cow::Owned(without_fence(content).to_owned());
+        }
+        if reading.function_call && !choice.tool_calls.is_empty() {
+            let call = choice.tool_calls.swap_remove(0);
+            choice.tool_calls.clear();
+            choice.function_call = Some((call.name, or_empty_object(call.arguments)));
+            choice.finish = Some(Finish::FunctionCall);
+        }
+        if let Some(echo) = &reading.echo {
+            let content = choice.content.take().unwrap_or_default();
+            choice.content = Some(Cow::Owned(format!("{echo}{content}")));
+        }
+    }
+}
+
+fn json_tool(choice: &mut ChatChoice<'_>, tool: &str) {
+    let Some(at) = choice.tool_calls.iter().position(|call| call.name == tool) else { return };
+    let call = choice.tool_calls.remove(at);
+    // What was said besides is not JSON, so it would spoil the answer.
+    choice.content = Some(or_empty_object(call.arguments));
+    if choice.tool_calls.is_empty() && choice.finish == Some(Finish::ToolCalls) {
+        choice.finish = Some(Finish::Stop);
+    }
+}
+
+fn or_empty_object(arguments: Cow<'_, str>) -> Cow<'_, str> {
+    if arguments.is_empty() { Cow::Borrowed("{}") } else { arguments }
+}
+
+/// The text inside a code fence that encloses all of it; else the text itself.
+fn without_fence(text: &str) -> &str {
+    let trimmed = text.trim();
+    let Some(inner) = trimmed.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
+        return text;
+    };
+    match inner.split_once('\n') {
+        Some((language, inner)) if language.trim().chars().all(char::is_alphanumeric) => inner.trim(),
+        _ => text,
+    }
+}
+
+/// Shapes a stream.
+pub(super) fn stream(inner: Box<dyn StreamDecoder>, reading: &Reading) -> Box<dyn StreamDecoder> {
+    if *reading == Reading::default() {
+        return inner;
+    }
+    Box::new(Shaped { inner, shape: Shape { reading: reading.clone(), ..Shape::default() } })
+}
+
+type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+
+struct Shaped {
+    inner: Box<dyn StreamDecoder>,
+    shape: Shape,
+}
+
+impl StreamDecoder for Shaped {
+    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
+        let Self { inner, shape } = self;
+        inner.feed(chunk, &mut |event| shape.event(event, sink));
+    }
+
+    fn eof(&mut self, sink: Sink<'_>) {
+        let Self { inner, shape } = self;
+        inner.eof(&mut |event| shape.event(event, sink));
+    }
+}
+
+/// What is remembered of a stream, by choice or by call. Both lists are as short as the answer has choices and calls.
+#[derive(Default)]
+struct Shape {
+    reading: Reading,
+    /// Calls of the tool that stands for structured output.
+    json_calls: Vec<(u32, u32)>,
+    /// Choices that made a call which the client is to see.
+    called: Vec<u32>,
+    fences: Vec<(u32, Fence)>,
+    echoed: Vec<u32>,
+    /// The call that a choice's function call is made of; others are left out.
+    functions: Vec<(u32, u32)>,
+}
+
+impl Shape {
+    fn event(&mut self, event: Event<'_>, sink: Sink<'_>) {
+        match event {
+            Event::ToolStart { choice, call, name, id } => {
+                if self.reading.json_tool.as_deref() == Some(&*name) {
+                    self.json_calls.push((choice, call));
+                } else {
+                    self.called.push(choice);
+                    self.tool_start(choice, call, id, name, sink);
+                }
+            }
+            Event::ToolArgs { choice, call, fragment } => {
+                if self.json_calls.contains(&(choice, call)) {
+                    self.text(choice, fragment, sink);
+                } else if !self.reading.function_call {
+                    sink(Event::ToolArgs { choice, call, fragment });
+                } else if self.functions.contains(&(choice, call)) {
+                    sink(Event::FunctionCall { choice, name: None, arguments: Some(fragment) });
+                }
+            }
+            // Beside a tool that stands for the answer, words are not part of it.
+            Event::Text { .. } if self.reading.json_tool.is_some() && !self.json_calls.is_empty() => {}
+            Event::Text { choice, text, logprobs: None } => self.text(choice, text, sink),
+            Event::Finish { choice, reason } => {
+                self.flush(choice, sink);
+                sink(Event::Finish { choice, reason: self.finish(choice, reason) });
+            }
+            other => sink(other),
+        }
+    }
+
+    fn tool_start(&mut self, choice: u32, call: u32, id: Cow<'_, str>, name: Cow<'_, str>, sink: Sink<'_>) {
+        if !self.reading.function_call {
+            sink(Event::ToolStart { choice, call, id, name });
+        } else if !self.functions.iter().any(|(known, _)| *known == choice) {
+            self.functions.push((choice, call));
+            sink(Event::FunctionCall { choice, name: Some(name), arguments: None });
+        }
+    }
+
+    fn finish(&self, choice: u32, reason: Finish) -> Finish {
+        let called = self.called.contains(&choice);
+        match reason {
+            Finish::ToolCalls if called && self.reading.function_call => Finish::FunctionCall,
+            Finish::ToolCalls if !called && self.reading.json_tool.is_some() => Finish::Stop,
+            other => other,
+        }
+    }
+
+    fn text(&mut self, choice: u32, text: Cow<'_, str>, sink: Sink<'_>) {
+        if let Some(echo) = &self.reading.echo
+            && !self.echoed.contains(&choice)
+        {
+            self.echoed.push(choice);
+            sink(Event::Text { choice, text: Cow::Borrowed(echo), logprobs: None });
+        }
+        if !self.reading.fenced {
+            sink(Event::Text { choice, text, logprobs: None });
+            return;
+        }
+        let out = self.fence(choice).push(&text);
+        if !out.is_empty() {
+            sink(Event::Text { choice, text: Cow::Owned(out), logprobs: None });
+        }
+    }
+
+    fn fence(&mut self, choice: u32) -> &mut Fence {
+        let at = self.fences.iter().position(|(known, _)| *known == choice).unwrap_or_else(|| {
+            self.fences.push((choice, Fence::default()));
+            self.fences.len() - 1
+        });
+        // The position is that of an entry that was found or just pushed.
+        #[expect(clippy::indexing_slicing, reason = "see above")]
+        &mut self.fences[at].1
+    }
+
+    /// The choice is over: what was held back is said, without the fence.
+    fn flush(&mut self, choice: u32, sink: Sink<'_>) {
+        if !self.reading.fenced {
+            return;
+        }
+        let rest = std::mem::take(self.fence(choice)).end();
+        if !rest.is_empty() {
+            sink(Event::Text { choice, text: Cow::Owned(rest), logprobs: None });
+        }
+    }
+}
+
+/// Takes the fence off a text that comes in pieces. Held back are only the begin, until it is clear whether it is a
+/// fence, and the end, which could be the closing one.
+#[derive(Default)]
+struct Fence {
+    state: FenceState,
+    held: String,
+}
+
+#[derive(Default, PartialEq, Eq)]
+enum FenceState {
+    #[default]
+    Begin,
+    Inside,
+    None,
+}
+
+/// A first line longer than this is no fence.
+const LONGEST_FENCE: usize = 32;
+
+impl Fence {
+    fn push(&mut self, text: &str) -> String {
+        if self.state == FenceState::None {
+            return text.to_owned();
+        }
+        self.held.push_str(text);
+        if self.state == FenceState::Begin {
+            let begin = self.held.trim_start();
+            let could_be = begin.starts_with("```") || "```".starts_with(begin);
+            match begin.split_once('\n') {
+                Some((first, rest)) if first.starts_with("```") => {
+                    self.state = FenceState::Inside;
+                    self.held = rest.to_owned();
+                }
+                None if could_be && begin.len() < LONGEST_FENCE => return String::new(),
+                _ => {
+                    self.state = FenceState::None;
+                    return std::mem::take(&mut self.held);
+                }
+            }
+        }
+        // What may belong to the closing fence stays: blanks and up to three ticks at the end.
+        let kept = self.held.trim_end().trim_end_matches('`').trim_end().len();
+        let tail = self.held.split_off(kept);
+        std::mem::replace(&mut self.held, tail)
+    }
+
+    fn end(self) -> String {
+        match self.state {
+            FenceState::Inside => self.held.trim().trim_matches('`').trim().to_owned(),
+            FenceState::Begin | FenceState::None => self.held,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

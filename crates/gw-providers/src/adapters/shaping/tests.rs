@@ -1,0 +1,119 @@
+use std::borrow::Cow;
+
+use gw_wire::event::Event;
+use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
+use proptest::prelude::*;
+
+use super::{Fence, Shape, without_fence};
+use crate::adapter::Reading;
+
+/// What came out of a stream, in words.
+fn played(reading: Reading, events: Vec<Event<'_>>) -> String {
+    let mut shape = Shape { reading, ..Shape::default() };
+    let mut out = String::new();
+    for event in events {
+        shape.event(event, &mut |event| {
+            out.push_str(&match event {
+                Event::Text { text, .. } => format!("t:{text} "),
+                Event::ToolStart { call, name, .. } => format!("call{call}:{name} "),
+                Event::ToolArgs { call, fragment, .. } => format!("args{call}:{fragment} "),
+                Event::FunctionCall { name, arguments, .. } => format!("f:{name:?}{arguments:?} "),
+                Event::Finish { reason, .. } => format!("end:{} ", reason.as_str()),
+                other => format!("{other:?} "),
+            });
+        });
+    }
+    out
+}
+
+fn start(call: u32, name: &str) -> Event<'_> {
+    Event::ToolStart { choice: 0, call, id: Cow::Borrowed("x"), name: Cow::Borrowed(name) }
+}
+
+fn args(call: u32, fragment: &str) -> Event<'_> {
+    Event::ToolArgs { choice: 0, call, fragment: Cow::Borrowed(fragment) }
+}
+
+fn text(text: &str) -> Event<'_> {
+    Event::Text { choice: 0, text: Cow::Borrowed(text), logprobs: None }
+}
+
+fn finish(reason: Finish) -> Event<'static> {
+    Event::Finish { choice: 0, reason }
+}
+
+#[test]
+fn the_input_of_a_json_tool_is_the_answer() {
+    let reading = Reading { json_tool: Some("out".to_owned()), ..Reading::default() };
+    let events =
+        vec![start(0, "out"), args(0, "{\"a\":"), text("aside"), args(0, "1}"), finish(Finish::ToolCalls)];
+    assert_eq!(played(reading.clone(), events), "t:{\"a\": t:1} end:stop ");
+    let mut reply = ChatReply {
+        choices: vec![ChatChoice {
+            content: Some("aside".into()),
+            tool_calls: vec![ToolCall { id: "".into(), name: "out".into(), arguments: "{\"a\":1}".into() }],
+            finish: Some(Finish::ToolCalls),
+            ..ChatChoice::default()
+        }],
+        ..ChatReply::default()
+    };
+    super::reply(&mut reply, &reading);
+    assert_eq!(reply.choices[0].content.as_deref(), Some("{\"a\":1}"));
+    assert_eq!(reply.choices[0].finish, Some(Finish::Stop));
+    assert!(reply.choices[0].tool_calls.is_empty());
+}
+
+#[test]
+fn a_call_beside_a_json_tool_stays_a_call() {
+    let reading = Reading { json_tool: Some("out".to_owned()), ..Reading::default() };
+    let events = vec![start(1, "real"), args(1, "{}"), finish(Finish::ToolCalls)];
+    assert_eq!(played(reading, events), "call1:real args1:{} end:tool_calls ");
+}
+
+#[test]
+fn legacy_functions_are_answered_as_one_function_call() {
+    let reading = Reading { function_call: true, ..Reading::default() };
+    let events = vec![start(0, "f"), args(0, "{}"), start(1, "g"), args(1, "{}"), finish(Finish::ToolCalls)];
+    assert_eq!(played(reading, events), "f:Some(\"f\")None f:NoneSome(\"{}\") end:function_call ");
+}
+
+#[test]
+fn echo_comes_once_before_the_text() {
+    let reading = Reading { echo: Some("Say ".to_owned()), ..Reading::default() };
+    assert_eq!(
+        played(reading, vec![text("hi"), text("!"), finish(Finish::Stop)]),
+        "t:Say  t:hi t:! end:stop "
+    );
+}
+
+#[test]
+fn fences_are_taken_off() {
+    assert_eq!(without_fence("```json\n{\"a\":1}\n```\n"), "{\"a\":1}");
+    assert_eq!(without_fence("```\n[]\n```"), "[]");
+    assert_eq!(without_fence("{\"a\":\"```\"}"), "{\"a\":\"```\"}");
+    assert_eq!(without_fence("``` not a fence ```"), "``` not a fence ```");
+}
+
+proptest! {
+    /// However the text is cut, the pieces together are the whole's inside.
+    #[test]
+    fn a_fence_in_pieces_is_taken_off_as_in_one(cuts in proptest::collection::vec(0_usize..40, 0..6), which in 0_usize..5) {
+        let (whole, inside) = [
+            ("```json\n{\"a\":\"`x`\"}\n```\n", "{\"a\":\"`x`\"}"),
+            ("{\"a\": 1}", "{\"a\": 1}"),
+            ("  ```\n[1]\n```", "[1]"),
+            ("``", "``"),
+            ("```json {} and so on for a very long first line", "```json {} and so on for a very long first line"),
+        ][which];
+        let mut at: Vec<usize> = cuts.into_iter().map(|cut| cut.min(whole.len())).collect();
+        at.extend([0, whole.len()]);
+        at.sort_unstable();
+        let mut fence = Fence::default();
+        let mut out = String::new();
+        for pair in at.windows(2) {
+            out.push_str(&fence.push(&whole[pair[0]..pair[1]]));
+        }
+        out.push_str(&fence.end());
+        prop_assert_eq!(out, inside);
+    }
+}

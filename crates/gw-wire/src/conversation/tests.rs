@@ -1,0 +1,131 @@
+use bytes::Bytes;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{
+    Content, Conversation, Format, Role, Source, ToolChoice, Turn, UserItem, alphanumeric_id, split_thought,
+    word_id,
+};
+use crate::request::{ChatRequest, parse_chat};
+
+fn request(mut body: serde_json::Value) -> ChatRequest {
+    body["model"] = json!("m");
+    parse_chat(Bytes::from(body.to_string())).unwrap()
+}
+
+fn shape(turns: &[Turn<'_, '_>]) -> String {
+    let item = |item: &UserItem<'_, '_>| match item {
+        UserItem::Result { id, name, message } => {
+            format!("{name}#{id}={}", message.map_or_else(|| "?".to_owned(), |message| message.text()))
+        }
+        UserItem::Part(part) => match &part.content {
+            Content::Text(text) => text.to_string(),
+            other => format!("{other:?}"),
+        },
+    };
+    let turn = |turn: &Turn<'_, '_>| match turn {
+        Turn::User(items) => format!("U[{}]", items.iter().map(item).collect::<Vec<_>>().join(" ")),
+        Turn::Assistant(messages) => format!("A{}", messages.len()),
+    };
+    turns.iter().map(turn).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn turns_alternate_and_results_stand_first_in_the_order_of_the_calls() {
+    let call = |id: &str, name: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
+    let request = request(json!({ "messages": [
+        {"role": "system", "content": "S1"},
+        {"role": "user", "content": "hi"},
+        {"role": "developer", "content": [{"type": "text", "text": "S2"}]},
+        {"role": "user", "content": "you"},
+        {"role": "assistant", "content": null, "tool_calls": [call("a", "f"), call("b", "g"), call("c", "h")]},
+        {"role": "tool", "tool_call_id": "b", "content": "2"},
+        {"role": "tool", "tool_call_id": "zzz", "content": "stray"},
+        {"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "1"}]},
+        {"role": "user", "content": "go on"},
+        {"role": "assistant", "content": "x"},
+        {"role": "assistant", "content": "y", "tool_calls": [call("d", "f")]},
+    ] }));
+    let conversation = Conversation::of_chat(&request, 1);
+    let system: Vec<_> = conversation.system().map(|(text, _)| text).collect();
+    assert_eq!(system, ["S1", "S2"]);
+    assert_eq!(shape(&conversation.turns()), "U[hi you] A1 U[f#a=1 g#b=2 h#c=? stray go on] A2 U[f#d=?]");
+    let named = conversation.messages.iter().find(|message| message.tool_call_id == "b").unwrap();
+    assert_eq!(named.name.as_deref(), Some("g"));
+}
+
+#[test]
+fn parts_formats_choices_and_limits_are_read() {
+    let request = request(json!({
+        "messages": [{"role": "user", "content": [
+            {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
+            {"type": "image_url", "image_url": {"url": "data:image/PNG;x=y;base64,AAAA"}},
+            {"type": "image_url", "image_url": {"url": "https://x/y.png"}},
+            {"type": "file", "file": {"file_data": "data:application/pdf;base64,QUJD", "filename": "a.pdf"}},
+            {"type": "file", "file": {"file_id": "file-1"}},
+            {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+        ]}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}, "strict": true}}],
+        "tool_choice": {"type": "function", "function": {"name": "f"}},
+        "parallel_tool_calls": false,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}},
+        "stop": "END", "seed": -9_007_199_254_740_991_i64, "temperature": 0.5, "top_p": 1,
+        "logprobs": true, "top_logprobs": 3, "max_tokens": 5, "max_completion_tokens": 7, "user": "u",
+    }));
+    let conversation = Conversation::of_chat(&request, 2);
+    let parts = &conversation.messages[0].parts;
+    assert_eq!(parts[0].cache_control.unwrap().text(), r#"{"type":"ephemeral"}"#);
+    let Content::Image(Source::Data { media_type, base64 }) = &parts[1].content else { panic!() };
+    assert_eq!((media_type.as_str(), &**base64), ("image/png", "AAAA"));
+    assert!(matches!(&parts[2].content, Content::Image(Source::Url(url)) if url == "https://x/y.png"));
+    assert!(matches!(&parts[3].content, Content::File { name: Some(name), .. } if name == "a.pdf"));
+    assert!(matches!(&parts[4].content, Content::File { source: Source::Id(id), .. } if id == "file-1"));
+    assert!(matches!(&parts[5].content, Content::Audio { format, .. } if format == "wav"));
+    assert_eq!(conversation.tool_choice, ToolChoice::Named("f".into()));
+    assert_eq!((conversation.parallel_tool_calls, conversation.n), (Some(false), 2));
+    assert!(matches!(&conversation.format, Format::Schema { name, .. } if name == "n"));
+    assert_eq!((conversation.stop.len(), conversation.seed), (1, Some(-9_007_199_254_740_991)));
+    assert_eq!((conversation.logprobs, conversation.max_tokens), (Some(3), Some(7)));
+    assert_eq!((conversation.temperature, conversation.top_p), (Some(0.5), Some(1.0)));
+}
+
+#[test]
+fn legacy_functions_become_tools_and_their_answers_find_their_call() {
+    let request = request(json!({
+        "messages": [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "[1"}},
+            {"role": "function", "name": "f", "content": "r"},
+        ],
+        "functions": [{"name": "f"}], "function_call": {"name": "f"},
+    }));
+    let conversation = Conversation::of_chat(&request, 1);
+    assert!(conversation.legacy_functions);
+    assert_eq!(conversation.tool_choice, ToolChoice::Named("f".into()));
+    assert_eq!(conversation.messages[2].role, Role::Tool);
+    assert_eq!(shape(&conversation.turns()), "U[x] A1 U[f#call_function_1=r]");
+    let arguments = conversation.messages[1].tool_calls[0].arguments_object();
+    assert_eq!(serde_json::Value::Object(arguments), json!({"input": "[1"}));
+}
+
+#[test]
+fn ids_that_fit_stay_and_lose_only_their_signature() {
+    assert_eq!(word_id("call_abc-1"), "call_abc-1");
+    assert_eq!(word_id("call_1__thought__c2ln"), "call_1");
+    assert_eq!(alphanumeric_id("abc123XYZ"), "abc123XYZ");
+    assert_eq!(split_thought("a__thought__s/+="), ("a", Some("s/+=")));
+    assert_eq!(split_thought("a"), ("a", None));
+}
+
+proptest! {
+    #[test]
+    fn every_id_is_mapped_to_a_legal_one_and_always_the_same(id in any::<String>()) {
+        let word = word_id(&id);
+        prop_assert!(!word.is_empty() && word.len() <= 64);
+        prop_assert!(word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'));
+        let nine = alphanumeric_id(&id);
+        prop_assert!(nine.len() == 9 && nine.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        prop_assert_eq!(&word, &word_id(&id));
+        prop_assert_eq!(&nine, &alphanumeric_id(&id));
+    }
+}
