@@ -10,7 +10,8 @@ use gw_wire::reply::{EmbeddingsReply, Vector};
 use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
 
-use crate::attempts::{Ask, Call, target, whole};
+use crate::ask::{Ask, target};
+use crate::attempts::{Call, body_of};
 use crate::plan::Candidate;
 
 /// Upstream calls of one request that run at the same time.
@@ -70,7 +71,7 @@ async fn one(
     let expected = range.len();
     let http = candidate.provider.adapter().embeddings(request, range, &target(candidate))?;
     let response = candidate.provider.send(http, &clocks).await?;
-    Ok((whole(call, candidate, response, &clocks).await?, expected))
+    Ok((body_of(call, candidate, response, &clocks).await?, expected))
 }
 
 /// Every vector has the asked-for length, and all have one length.

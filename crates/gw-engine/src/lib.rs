@@ -3,6 +3,7 @@
 //! Read `pipeline.rs` first: it is the list of steps. `attempts.rs` is the one loop that calls upstreams.
 
 mod account;
+mod ask;
 mod attempts;
 pub mod auth;
 pub mod call;
@@ -16,8 +17,11 @@ mod pipeline;
 mod plan;
 mod rate;
 pub mod settings;
+mod share;
+mod sources;
 pub mod stream;
 mod verdict;
+mod whole;
 
 pub use auth::Caller;
 pub use call::{CallLog, CallRecord, Context, Reply, ReplyBody};

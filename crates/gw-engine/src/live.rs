@@ -1,18 +1,24 @@
 //! A live upstream stream: opened by an attempt, read until its first content, then handed to the client's body.
 
+use std::borrow::Cow;
 use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gw_providers::adapter::StreamDecoder;
-use gw_providers::client::UpstreamBody;
+use futures_util::future::try_join_all;
+use gw_providers::adapter::Reading;
+use gw_providers::client::UpstreamResponse;
+use gw_providers::settings::Timeouts;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatReply, Finish, TextReply};
 use gw_wire::stream::{Normaliser, Opening, Shape};
 
-use crate::attempts::{Ask, Call, MAX_ANSWER_BYTES, deadline, send};
+use crate::ask::Ask;
+use crate::attempts::{Call, MAX_ANSWER_BYTES, deadline, successful};
 use crate::plan::Candidate;
+use crate::share::Part;
+use crate::sources::{Source, Sources, Step};
 
 /// An upstream stream under way.
 pub(crate) struct Live {
@@ -23,16 +29,7 @@ pub(crate) struct Live {
     pub(crate) normaliser: Normaliser,
     /// What the client has not been given yet.
     pub(crate) out: Vec<u8>,
-    source: Option<(UpstreamBody, Box<dyn StreamDecoder>)>,
-}
-
-/// What reading a piece of the stream brought.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Bytes came; whether they meant something is for `out` and the normaliser to say.
-    Progress,
-    /// The stream is over, well or badly: ask the normaliser.
-    Over,
+    sources: Sources,
 }
 
 impl std::fmt::Debug for Live {
@@ -44,40 +41,12 @@ impl std::fmt::Debug for Live {
 impl Live {
     /// Reads the next piece.
     pub(crate) fn poll_step(&mut self, cx: &mut TaskContext<'_>) -> Poll<Step> {
-        let Some((body, decoder)) = &mut self.source else { return Poll::Ready(Step::Over) };
-        let Self { normaliser, out, .. } = self;
-        let step = match std::task::ready!(body.poll_chunk(cx)) {
-            Some(Ok(chunk)) => {
-                decoder.feed(&chunk, &mut |event| normaliser.accept(event, out));
-                let over = normaliser.is_complete() || normaliser.has_failed();
-                if over { Step::Over } else { Step::Progress }
-            }
-            Some(Err(failure)) => {
-                normaliser.accept(Event::Error(failure), out);
-                Step::Over
-            }
-            None => {
-                decoder.eof(&mut |event| normaliser.accept(event, out));
-                normaliser.eof();
-                Step::Over
-            }
-        };
-        if step == Step::Over {
-            self.finish_source();
-        }
-        Poll::Ready(step)
-    }
-
-    /// Lets go of the upstream. A completely read connection goes back to its pool by itself.
-    fn finish_source(&mut self) {
-        if let Some((body, _)) = self.source.take() {
-            body.finish();
-        }
+        self.sources.poll_step(cx, &mut self.normaliser, &mut self.out)
     }
 
     /// Drops the upstream call at once.
     pub(crate) fn abandon(&mut self) {
-        self.source = None;
+        self.sources = Sources::Closed;
     }
 }
 
@@ -85,34 +54,85 @@ impl Live {
 pub(crate) async fn open(call: &mut Call, candidate: &Candidate, started: Instant) -> Result<Live, Failure> {
     let clocks = call.clocks(candidate);
     let first_token_by = started + clocks.first_token;
-    let response = send(call, candidate, &clocks).await?;
+    let mut parts = call.ask.parts(candidate);
+    let opened = if parts.len() == 1
+        && let Some(part) = parts.pop()
+    {
+        vec![one(call, candidate, part, clocks).await?]
+    } else {
+        let shared: &Call = call;
+        try_join_all(parts.into_iter().map(|part| one(shared, candidate, part, clocks))).await?
+    };
     let (opening, is_chat) = opening(call, candidate);
-    let adapter = candidate.provider.adapter();
-    let is_json = response
-        .headers
-        .get(http::header::CONTENT_TYPE)
-        .is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
     let mut live = Live {
         candidate: candidate.clone(),
         started,
         first_content: Duration::ZERO,
         normaliser: Normaliser::new(opening),
         out: Vec::with_capacity(1024),
-        source: None,
+        sources: Sources::Closed,
     };
-    if is_json {
-        // Some upstreams answer a streamed request with a whole document: an error, or the complete answer.
-        let body = response.body.collect(MAX_ANSWER_BYTES, clocks.idle, deadline(call, &clocks)).await?;
-        replay(&mut live, candidate, is_chat, &body)?;
-    } else {
-        let decoder = if is_chat { adapter.chat_stream() } else { adapter.completion_stream() };
-        live.source = Some((response.body, decoder));
-    }
+    call.warnings = begin(call, &mut live, opened, is_chat, &clocks).await?;
     read_to_first_content(&mut live, first_token_by).await?;
     live.first_content = started.elapsed();
     let millis = call.latency_ms();
     call.account.first_token(candidate, millis);
     Ok(live)
+}
+
+/// One upstream call of the attempt, answered with success.
+struct Opened {
+    response: UpstreamResponse,
+    reading: Reading,
+    warnings: Vec<Cow<'static, str>>,
+    first: u32,
+}
+
+async fn one(call: &Call, candidate: &Candidate, part: Part, clocks: Timeouts) -> Result<Opened, Failure> {
+    let encoded = call.ask.encode(candidate, &part)?;
+    let response = candidate.provider.send(encoded.call, &clocks).await?;
+    let response = successful(call, candidate, response, &clocks).await?;
+    Ok(Opened { response, reading: encoded.reading, warnings: encoded.warnings, first: part.first })
+}
+
+/// Makes the live stream of the answers' bodies; gives the warnings.
+async fn begin(
+    call: &Call,
+    live: &mut Live,
+    mut opened: Vec<Opened>,
+    is_chat: bool,
+    clocks: &Timeouts,
+) -> Result<Vec<Cow<'static, str>>, Failure> {
+    let candidate = live.candidate.clone();
+    let adapter = candidate.provider.adapter();
+    let decoder = |reading: &Reading| {
+        if is_chat { adapter.chat_stream(reading) } else { adapter.completion_stream(reading) }
+    };
+    let is_json = |opened: &Opened| {
+        let kind = opened.response.headers.get(http::header::CONTENT_TYPE);
+        kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+    };
+    if opened.len() == 1
+        && let Some(only) = opened.pop()
+    {
+        if is_json(&only) {
+            // Some upstreams answer a streamed request with a whole document: an error, or the complete answer.
+            let deadline = deadline(call, clocks);
+            let body = only.response.body.collect(MAX_ANSWER_BYTES, clocks.idle, deadline).await?;
+            replay(live, &candidate, is_chat, &body, &only.reading)?;
+        } else {
+            live.sources = Sources::One(only.response.body, decoder(&only.reading));
+        }
+        return Ok(only.warnings);
+    }
+    let warnings = opened.first_mut().map(|first| std::mem::take(&mut first.warnings)).unwrap_or_default();
+    let source = |opened: Opened| Source {
+        decoder: decoder(&opened.reading),
+        body: opened.response.body,
+        first: opened.first,
+    };
+    live.sources = Sources::many(opened.into_iter().map(source).collect());
+    Ok(warnings)
 }
 
 async fn read_to_first_content(live: &mut Live, by: Instant) -> Result<(), Failure> {
@@ -155,14 +175,20 @@ fn opening(call: &Call, candidate: &Candidate) -> (Opening, bool) {
 }
 
 /// Plays a whole answer as the events of a stream.
-fn replay(live: &mut Live, candidate: &Candidate, is_chat: bool, body: &Bytes) -> Result<(), Failure> {
+fn replay(
+    live: &mut Live,
+    candidate: &Candidate,
+    is_chat: bool,
+    body: &Bytes,
+    reading: &Reading,
+) -> Result<(), Failure> {
     let adapter = candidate.provider.adapter();
     let Live { normaliser, out, .. } = live;
     let mut play = |event: Event<'_>| normaliser.accept(event, out);
     if is_chat {
-        replay_chat(adapter.decode_chat(body)?, &mut play);
+        replay_chat(adapter.decode_chat(body, reading)?, &mut play);
     } else {
-        replay_text(adapter.decode_completion(body)?, &mut play);
+        replay_text(adapter.decode_completion(body, reading)?, &mut play);
     }
     Ok(())
 }
@@ -187,6 +213,9 @@ fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>)) {
         }
         if let Some((name, arguments)) = choice.function_call {
             play(Event::FunctionCall { choice: index, name: Some(name), arguments: Some(arguments) });
+        }
+        for (name, value) in &choice.extras {
+            play(Event::Extra { choice: index, name, value });
         }
         play(Event::Finish { choice: index, reason: choice.finish.unwrap_or(made) });
     }

@@ -11,7 +11,8 @@ use gw_wire::request::{CacheAsk, Inputs, Prompt, Routing, chat, completion, embe
 use http::{HeaderName, HeaderValue};
 
 use crate::account::Account;
-use crate::attempts::{self, Answer, Ask, Call};
+use crate::ask::Ask;
+use crate::attempts::{self, Answer, Call};
 use crate::call::{Context, Reply, ReplyBody};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
@@ -72,6 +73,7 @@ pub(crate) async fn run(
         plan,
         account,
         records: Vec::new(),
+        warnings: Vec::new(),
     });
     if call.ask.wants_stream() { Box::pin(stream(engine, call)).await } else { whole(call).await }
 }
@@ -95,14 +97,15 @@ fn prepare(
         Operation::Chat => {
             let request = chat::parse_chat(body)?;
             refuse_cache(request.cache)?;
-            let wanted = Wanted::Chat(&request.needs);
+            let wanted = Wanted::Chat { needs: &request.needs, n: request.n };
             let plan = plan::plan(&snapshot, &metrics, caller, &request.model, &request.routing, wanted)?;
             (Ask::Chat(Box::new(request)), plan)
         }
         Operation::Completion => {
             let request = completion::parse_completion(body)?;
             let tokens = request.prompts.iter().any(|prompt| matches!(prompt, Prompt::Tokens(_)));
-            let wanted = Wanted::Completion { suffix: request.suffix, tokens };
+            let prompts = request.prompts.len();
+            let wanted = Wanted::Completion { suffix: request.suffix, tokens, n: request.n, prompts };
             let plan = plan::plan(&snapshot, &metrics, caller, &request.model, &request.routing, wanted)?;
             (Ask::Completion(Box::new(request)), plan)
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use gw_providers::adapter::Capabilities;
 use gw_providers::provider::Provider;
 use gw_wire::request::{Needs, Routing};
 
@@ -11,6 +12,10 @@ use crate::catalog::{Catalog, Model, not_found};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::{Metrics, ModelMetrics};
 use crate::settings::RoutingSettings;
+use crate::share;
+
+/// Choices per prompt that are asked for one by one where a provider cannot give several.
+const MOST_CHOICES: u32 = 8;
 
 /// Everything a call needs to know of the configuration: taken once at its start, held to its end.
 #[derive(Debug)]
@@ -40,8 +45,8 @@ pub(crate) struct Plan {
 /// What kind of model an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted<'a> {
-    Chat(&'a Needs),
-    Completion { suffix: bool, tokens: bool },
+    Chat { needs: &'a Needs, n: u32 },
+    Completion { suffix: bool, tokens: bool, n: u32, prompts: usize },
     Embeddings { dimensions: Option<u32>, tokens: bool },
 }
 
@@ -124,13 +129,14 @@ fn capable(model: &Model, provider: &Provider, wanted: Wanted<'_>) -> Result<()>
     let can = provider.adapter().capabilities();
     let id = &model.id;
     match wanted {
-        Wanted::Chat(needs) => {
+        Wanted::Chat { needs, n } => {
             if model.is_embedding_only() {
                 return Err(unsupported_model(id, "is an embedding model and cannot chat"));
             }
-            chat_needs(model, can.openai_fields, needs)
+            chat_needs(model, can.openai_fields, needs)?;
+            several_choices(id, &can, n, 1)
         }
-        Wanted::Completion { suffix, tokens } => {
+        Wanted::Completion { suffix, tokens, n, prompts } => {
             if model.is_embedding_only() {
                 return Err(unsupported_model(id, "is an embedding model and cannot complete text"));
             }
@@ -140,7 +146,7 @@ fn capable(model: &Model, provider: &Provider, wanted: Wanted<'_>) -> Result<()>
             if tokens && !can.token_prompts {
                 return Err(unsupported_value("prompt", "token arrays are not", id));
             }
-            Ok(())
+            several_choices(id, &can, n, prompts)
         }
         Wanted::Embeddings { dimensions, tokens } => {
             if !model.is_embedding() {
@@ -160,6 +166,18 @@ fn capable(model: &Model, provider: &Provider, wanted: Wanted<'_>) -> Result<()>
             Ok(())
         }
     }
+}
+
+/// What a provider does not give in one call is asked for in several, within reason (CONTRACT 1.4, `n`).
+fn several_choices(id: &str, can: &Capabilities, n: u32, prompts: usize) -> Result<()> {
+    if n > can.choices && n > MOST_CHOICES {
+        let asked = format!("more than {MOST_CHOICES} choices are not");
+        return Err(unsupported_value("n", &asked, id));
+    }
+    if prompts > can.prompts && share::calls(can, n, prompts) > share::MOST_CALLS {
+        return Err(unsupported_value("prompt", "so many prompts in one request are not", id));
+    }
+    Ok(())
 }
 
 fn chat_needs(model: &Model, openai_fields: bool, needs: &Needs) -> Result<()> {

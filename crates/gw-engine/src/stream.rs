@@ -19,7 +19,8 @@ use crate::attempts::{Answer, Call};
 use crate::call::CallLog;
 use crate::engine::Cut;
 use crate::error::{Error, Kind};
-use crate::live::{Live, Step};
+use crate::live::Live;
+use crate::sources::Step;
 use crate::verdict;
 
 /// What a body's poll gives.

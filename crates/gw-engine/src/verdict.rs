@@ -26,6 +26,8 @@ pub(crate) fn verdict(failure: &Failure, fallback_on_4xx: bool) -> Verdict {
         | FailureKind::Overloaded
         | FailureKind::Auth
         | FailureKind::Billing
+        | FailureKind::NoKey
+        | FailureKind::Unsupported
         | FailureKind::ModelMissing
         | FailureKind::ContextLength
         | FailureKind::InvalidResponse => Verdict::Next,
@@ -44,6 +46,8 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
         FailureKind::Server | FailureKind::StreamBroken => Kind::UpstreamError,
         FailureKind::Auth => Kind::UpstreamAuthError,
         FailureKind::Billing => Kind::UpstreamBillingError,
+        FailureKind::NoKey => Kind::NoAvailableProvider,
+        FailureKind::Unsupported => Kind::UnsupportedValue,
         FailureKind::ModelMissing => Kind::UpstreamModelMissing,
         FailureKind::ContextLength => Kind::ContextLengthExceeded,
         FailureKind::ContentFilter => Kind::ContentFilter,
@@ -58,10 +62,22 @@ pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
     !matches!(
         failure.kind,
         FailureKind::BadRequest
+            | FailureKind::Unsupported
+            | FailureKind::NoKey
             | FailureKind::ContentFilter
             | FailureKind::ContextLength
             | FailureKind::RateLimited
     )
+}
+
+/// Whether an upstream was asked at all.
+pub(crate) fn was_sent(failure: &Failure) -> bool {
+    !matches!(failure.kind, FailureKind::Unsupported | FailureKind::NoKey)
+}
+
+/// Whether another key of the same provider may do better.
+pub(crate) fn is_about_the_key(failure: &Failure) -> bool {
+    matches!(failure.kind, FailureKind::Auth | FailureKind::Billing | FailureKind::RateLimited)
 }
 
 /// The kind a failure has once the stream is under way.
@@ -88,7 +104,7 @@ pub(crate) fn error(failure: &Failure, tried: &[&str], retry_after: Option<Durat
     if kind == Kind::Invalid {
         error.code = failure.code.clone().map(Into::into);
     }
-    if matches!(kind, Kind::UpstreamRateLimited | Kind::UpstreamOverloaded) {
+    if matches!(kind, Kind::UpstreamRateLimited | Kind::UpstreamOverloaded | Kind::NoAvailableProvider) {
         error.retry_after = Some(retry_after.or(failure.retry_after).unwrap_or(DEFAULT_RETRY_AFTER));
     }
     error

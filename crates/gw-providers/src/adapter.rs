@@ -146,7 +146,7 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     /// A chat completion as the provider wants it.
     ///
     /// # Errors
-    /// A `BadRequest` failure when the request cannot be said in this dialect.
+    /// An `Unsupported` failure when the request cannot be said in this dialect.
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure>;
 
     /// A text completion as the provider wants it.

@@ -93,3 +93,22 @@ pub enum Event<'a> {
     /// The upstream said that the stream is over (`[DONE]`, `message_stop`, …).
     End,
 }
+
+impl Event<'_> {
+    /// The same event of a choice that stands so many places further on.
+    #[must_use]
+    pub fn shifted(mut self, by: u32) -> Self {
+        match &mut self {
+            Self::Text { choice, .. }
+            | Self::Reasoning { choice, .. }
+            | Self::Refusal { choice, .. }
+            | Self::ToolStart { choice, .. }
+            | Self::ToolArgs { choice, .. }
+            | Self::FunctionCall { choice, .. }
+            | Self::Extra { choice, .. }
+            | Self::Finish { choice, .. } => *choice = choice.saturating_add(by),
+            Self::Start { .. } | Self::Usage(_) | Self::Error(_) | Self::End => {}
+        }
+        self
+    }
+}

@@ -28,6 +28,8 @@ pub enum FailureKind {
     ContextLength,
     /// The prompt was refused by the provider's filter.
     ContentFilter,
+    /// Nothing was sent: the request cannot be said in the provider's dialect. Another provider may be able to.
+    Unsupported,
     /// Any other 400 or 422, 413: the same request would fail again.
     BadRequest,
     /// 2xx that cannot be understood.

@@ -161,11 +161,9 @@ impl<D: Dialect> Adapter for Native<D> {
     }
 }
 
-/// A 400 with the code of CONTRACT 1.3 for what a provider cannot do. The message begins with the field.
+/// A 400 `unsupported_value` for what a provider cannot do. The message begins with the field.
 pub(super) fn unsupported(message: impl Into<String>) -> Failure {
-    let mut failure = Failure::new(FailureKind::BadRequest, message);
-    failure.code = Some("unsupported_value".to_owned());
-    failure
+    Failure::new(FailureKind::Unsupported, message)
 }
 
 /// A warning for each of these members that the request has.

@@ -1,3 +1,5 @@
+//! A conversation as it is read: turns, parts, ids.
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::json;

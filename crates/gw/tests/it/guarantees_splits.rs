@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gw_providers::adapter::Adapter;
+use gw_providers::adapter::{Adapter, Reading};
 use gw_providers::adapters::openai::OpenAi;
 use gw_providers::presets;
 use gw_testkit::Answer;

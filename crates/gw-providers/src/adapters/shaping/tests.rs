@@ -1,3 +1,5 @@
+//! Answers turned back, whole and in pieces.
+
 use std::borrow::Cow;
 
 use gw_wire::event::Event;
