@@ -107,6 +107,12 @@ impl Catalog {
         self.index.resolve(name)
     }
 
+    /// How many models a provider has here.
+    #[must_use]
+    pub fn count(&self, provider: &str) -> usize {
+        self.index.models.iter().filter(|model| &*model.provider == provider).count()
+    }
+
     /// The body of `GET /v1/models`. `query` is the raw query string.
     ///
     /// # Errors

@@ -8,11 +8,12 @@ use std::task::Context as TaskContext;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use gw_providers::provider::Provider;
+use gw_providers::provider::{KeyState, Provider};
 use gw_store::keys::StoredKey;
 use gw_wire::money::Price;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
+use serde_json::json;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
@@ -177,6 +178,27 @@ impl Engine {
     /// 400 for a bad paging parameter.
     pub fn list_models(&self, caller: &Caller, query: &str) -> Result<Bytes> {
         self.snapshot().catalog.list(query, visible(caller, &|model| caller.may_use(&model.id)))
+    }
+
+    /// `GET /admin/v1/providers`: the providers in the order of the configuration and how their keys stand. Keys are
+    /// named by their place there, never by what they are.
+    #[must_use]
+    pub fn providers(&self) -> Bytes {
+        let snapshot = self.snapshot();
+        let data: Vec<serde_json::Value> = self
+            .deployed
+            .iter()
+            .map(|Deployed { provider, .. }| {
+                let models = snapshot.catalog.count(provider.name());
+                let keys = provider.keys().into_iter().enumerate().map(|(place, (state, back))| {
+                    let status = if let KeyState::Dead(status) = state { status } else { None };
+                    let seconds = back.map(|back| back.as_secs_f64().ceil());
+                    json!({"key": place + 1, "state": state.as_str(), "status": status, "tried_again_in_seconds": seconds})
+                });
+                json!({"name": &**provider.name(), "api": provider.api().as_str(), "models": models, "keys": keys.collect::<Vec<_>>()})
+            })
+            .collect();
+        Bytes::from(json!({"object": "list", "data": data}).to_string())
     }
 
     /// `GET /v1/models/{id}`, the id percent-decoded once.

@@ -45,6 +45,7 @@ type Header = (HeaderName, HeaderValue);
 /// A provider that is ready to be called.
 pub struct Provider {
     name: Arc<str>,
+    api: Api,
     adapter: Box<dyn Adapter>,
     transport: Transport,
     credentials: Credentials,
@@ -75,6 +76,7 @@ impl Provider {
             Credentials::new(&settings.api_keys, built.adapter.scheme()).map_err(in_provider)?;
         Ok(Self {
             name: settings.name.as_str().into(),
+            api: settings.api,
             adapter: built.adapter,
             transport,
             credentials,
@@ -92,6 +94,12 @@ impl Provider {
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// Which API it speaks.
+    #[must_use]
+    pub fn api(&self) -> Api {
+        self.api
     }
 
     /// Its dialect.

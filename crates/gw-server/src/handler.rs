@@ -197,6 +197,7 @@ where
     let Some(caller) = caller else { return open(&edge, target, parts) };
     match target {
         Target::Metrics => return ops::metrics(&edge),
+        Target::Providers => return Ok(Answer::json(edge.engine.providers())),
         Target::Admin | Target::UnknownApi => return Err(unknown_url(parts)),
         _ => ticket.place = Some(edge.enter()?),
     }

@@ -21,6 +21,8 @@ pub(crate) enum Target<'a> {
     Healthz,
     Readyz,
     Metrics,
+    Providers,
+    /// Inside /admin/v1, but nothing we have.
     Admin,
     OpenApi,
     Docs,
@@ -32,7 +34,7 @@ pub(crate) enum Target<'a> {
 pub(crate) struct Name(pub(crate) usize, pub(crate) &'static str);
 
 /// As many as [`Target::name`] knows.
-pub(crate) const NAMES: usize = 14;
+pub(crate) const NAMES: usize = 15;
 
 /// Where a connection came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,7 @@ pub(crate) fn find(raw: &str, door: Door) -> Target<'_> {
         ("/metrics", _) => Target::Metrics,
         ("/openapi.json", _) => Target::OpenApi,
         ("/docs", _) => Target::Docs,
+        ("/admin/v1/providers", _) => Target::Providers,
         ("/admin/v1", _) => Target::Admin,
         (path, _) if path.starts_with("/admin/v1/") => Target::Admin,
         _ => Target::Unknown,
@@ -96,6 +99,7 @@ impl Target<'_> {
             Self::OpenApi => Name(11, "/openapi.json"),
             Self::Docs => Name(12, "/docs"),
             Self::Unknown => Name(13, "unknown"),
+            Self::Providers => Name(14, "/admin/v1/providers"),
         }
     }
 
@@ -109,7 +113,7 @@ impl Target<'_> {
             | Self::Compare
             | Self::Model(_)
             | Self::UnknownApi => Guard::Key,
-            Self::Metrics | Self::Admin => Guard::AdminKey,
+            Self::Metrics | Self::Providers | Self::Admin => Guard::AdminKey,
             Self::Healthz | Self::Readyz | Self::OpenApi | Self::Docs | Self::Unknown => Guard::Open,
         }
     }
@@ -128,6 +132,7 @@ impl Target<'_> {
             | Self::Healthz
             | Self::Readyz
             | Self::Metrics
+            | Self::Providers
             | Self::OpenApi
             | Self::Docs => (method != Method::GET && method != Method::HEAD).then_some("GET, HEAD, OPTIONS"),
         }
@@ -186,6 +191,7 @@ mod tests {
             ("/readyz/", Target::Readyz),
             ("/metrics", Target::Metrics),
             ("/admin/v1", Target::Admin),
+            ("/admin/v1/providers/", Target::Providers),
             ("/admin/v1/keys/3", Target::Admin),
             ("/admin/v2", Target::Unknown),
             ("/openapi.json", Target::OpenApi),

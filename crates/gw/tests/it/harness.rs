@@ -65,7 +65,11 @@ impl Setup {
 
     /// The whole gateway.toml.
     pub(crate) fn config(&self, acme_url: &str, beta_url: &str) -> String {
+        // A test with keys of its own writes `api_keys`.
+        let own_keys = self.acme.contains("api_keys");
+        let acme_key = if own_keys { "" } else { "api_key = \"<upstream_key>\"" };
         let values = [
+            ("<acme_key>", acme_key),
             ("<server>", self.server),
             ("<timeouts>", self.timeouts),
             ("<routing>", self.routing),

@@ -22,6 +22,7 @@ mod http;
 mod load;
 mod models;
 mod process;
+mod provider_keys;
 mod routing;
 mod stream;
 mod tidy;

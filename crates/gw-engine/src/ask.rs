@@ -1,0 +1,69 @@
+//! A validated request of any operation, and how it is said to a candidate.
+
+use gw_providers::adapter::{Encoded, Target};
+use gw_wire::failure::Failure;
+use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
+
+use crate::plan::Candidate;
+use crate::share::{self, Part};
+
+/// A validated request of any operation.
+#[derive(Clone, Debug)]
+pub(crate) enum Ask {
+    Chat(Box<ChatRequest>),
+    Completion(Box<CompletionRequest>),
+    Embeddings(Box<EmbeddingsRequest>),
+}
+
+impl Ask {
+    pub(crate) fn wants_stream(&self) -> bool {
+        match self {
+            Self::Chat(request) => request.stream,
+            Self::Completion(request) => request.stream,
+            Self::Embeddings(_) => false,
+        }
+    }
+
+    pub(crate) fn prompt_bytes(&self) -> u64 {
+        match self {
+            Self::Chat(request) => request.prompt_bytes,
+            Self::Completion(request) => request.prompt_bytes,
+            Self::Embeddings(request) => request.prompt_bytes,
+        }
+    }
+
+    /// The upstream calls it becomes at a candidate. Embeddings are split otherwise, see `embed.rs`.
+    pub(crate) fn parts(&self, candidate: &Candidate) -> Vec<Part> {
+        let can = candidate.provider.adapter().capabilities();
+        match self {
+            Self::Chat(request) => share::parts(&can, request.n, 1),
+            Self::Completion(request) => share::parts(&can, request.n, request.prompts.len()),
+            Self::Embeddings(_) => Vec::new(),
+        }
+    }
+
+    /// A part of the request in the provider's dialect.
+    pub(crate) fn encode(&self, candidate: &Candidate, part: &Part) -> Result<Encoded, Failure> {
+        let target = target(candidate);
+        let adapter = candidate.provider.adapter();
+        match self {
+            Self::Chat(request) => adapter.chat(request, &part.share, &target),
+            Self::Completion(request) => adapter.completion(request, &part.share, &target),
+            Self::Embeddings(request) => {
+                adapter.embeddings(request, 0..request.inputs.len(), &target).map(Encoded::plain)
+            }
+        }
+    }
+}
+
+/// How a candidate is named to its adapter. A fallback must not fail on a limit that the client could not know.
+pub(crate) fn target(candidate: &Candidate) -> Target<'_> {
+    let model = &candidate.model;
+    Target {
+        upstream_model: &model.upstream_model,
+        id: &model.id,
+        clamp_max_tokens: candidate.is_fallback.then_some(model.max_output_tokens).flatten(),
+        max_output_tokens: model.max_output_tokens,
+        context_length: model.context_length,
+    }
+}

@@ -1,0 +1,176 @@
+//! A complete answer: the upstream calls of an attempt made, their answers read, put together and written for the client.
+
+use std::borrow::Cow;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use gw_providers::adapter::Reading;
+use gw_wire::failure::Failure;
+use gw_wire::money::Money;
+use gw_wire::render::{self, Envelope};
+use gw_wire::reply::{ChatChoice, ChatReply, TextReply};
+use gw_wire::usage::Usage;
+
+use crate::ask::Ask;
+use crate::attempts::{Call, body_of};
+use crate::plan::Candidate;
+use crate::share::Part;
+
+/// Upstream calls of one request that run at the same time.
+const PARALLEL_CALLS: usize = 8;
+
+/// What one call gave, and how it is read.
+struct Given {
+    body: Bytes,
+    reading: Reading,
+    first: u32,
+}
+
+/// Calls the candidate, once or once for each part, and writes the whole answer.
+pub(crate) async fn attempt(
+    call: &mut Call,
+    candidate: &Candidate,
+    started: Instant,
+) -> Result<Vec<u8>, Failure> {
+    let mut parts = call.ask.parts(candidate);
+    if parts.len() == 1
+        && let Some(part) = parts.pop()
+    {
+        let (given, warnings) = one(call, candidate, part).await?;
+        call.warnings = warnings;
+        return complete(call, candidate, started, &[given]);
+    }
+    let shared: &Call = call;
+    let given: Vec<(Given, Vec<Cow<'static, str>>)> = stream::iter(parts)
+        .map(|part| one(shared, candidate, part))
+        .buffered(PARALLEL_CALLS)
+        .try_collect()
+        .await?;
+    // All parts are the same request, so one's warnings are everyone's.
+    let (given, mut warnings): (Vec<_>, Vec<_>) = given.into_iter().unzip();
+    call.warnings = warnings.pop().unwrap_or_default();
+    complete(call, candidate, started, &given)
+}
+
+async fn one(
+    call: &Call,
+    candidate: &Candidate,
+    part: Part,
+) -> Result<(Given, Vec<Cow<'static, str>>), Failure> {
+    let clocks = call.clocks(candidate);
+    let encoded = call.ask.encode(candidate, &part)?;
+    let response = candidate.provider.send(encoded.call, &clocks).await?;
+    let body = body_of(call, candidate, response, &clocks).await?;
+    Ok((Given { body, reading: encoded.reading, first: part.first }, encoded.warnings))
+}
+
+/// Reads the answers, which are in the order of their choices, and writes one in the client's shape.
+fn complete(
+    call: &mut Call,
+    candidate: &Candidate,
+    started: Instant,
+    given: &[Given],
+) -> Result<Vec<u8>, Failure> {
+    let adapter = candidate.provider.adapter();
+    let prompt_bytes = call.ask.prompt_bytes();
+    if matches!(call.ask, Ask::Chat(_)) {
+        let mut replies = given.iter().map(|given| {
+            let mut reply = adapter.decode_chat(&given.body, &given.reading)?;
+            reply
+                .choices
+                .iter_mut()
+                .for_each(|choice| choice.index = choice.index.saturating_add(given.first));
+            Ok(reply)
+        });
+        let mut reply = replies.next().unwrap_or_else(|| Ok(ChatReply::default()))?;
+        for more in replies {
+            let more = more?;
+            reply.choices.extend(more.choices);
+            reply.usage = sum(reply.usage, more.usage);
+        }
+        let answered = || reply.choices.iter().map(chat_bytes).sum();
+        let usage = known_or_estimated(reply.usage, prompt_bytes, answered);
+        let made = if reply.fingerprint.is_none() { fingerprint(candidate) } else { String::new() };
+        let write = |envelope: &Envelope<'_>| render::chat(&reply, envelope);
+        return Ok(settle(call, candidate, started, usage, &made, write));
+    }
+    let mut replies = given.iter().map(|given| {
+        let mut reply = adapter.decode_completion(&given.body, &given.reading)?;
+        reply.choices.iter_mut().for_each(|choice| choice.index = choice.index.saturating_add(given.first));
+        Ok(reply)
+    });
+    let mut reply = replies.next().unwrap_or_else(|| Ok(TextReply::default()))?;
+    for more in replies {
+        let more = more?;
+        reply.choices.extend(more.choices);
+        reply.usage = sum(reply.usage, more.usage);
+    }
+    let answered = || reply.choices.iter().map(|choice| choice.text.len() as u64).sum();
+    let usage = known_or_estimated(reply.usage, prompt_bytes, answered);
+    Ok(settle(call, candidate, started, usage, "", |envelope| render::text(&reply, envelope)))
+}
+
+/// What several calls used; unknown as soon as one of them is.
+pub(crate) fn sum(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
+    let (one, other) = (one?, other?);
+    let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
+        (None, None) => None,
+        (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
+    };
+    Some(Usage {
+        prompt: one.prompt.saturating_add(other.prompt),
+        completion: one.completion.saturating_add(other.completion),
+        cached: add(one.cached, other.cached),
+        cache_write: add(one.cache_write, other.cache_write),
+        reasoning: add(one.reasoning, other.reasoning),
+        estimated: one.estimated || other.estimated,
+    })
+}
+/// The upstream's usage, where it is sound; the answer's bytes are only counted when they are needed.
+fn known_or_estimated(known: Option<Usage>, prompt_bytes: u64, answered: impl FnOnce() -> u64) -> Usage {
+    match known {
+        Some(usage) if !usage.estimated => usage,
+        Some(usage) => usage.or_estimate(prompt_bytes, answered()),
+        None => Usage::estimate(prompt_bytes, answered()),
+    }
+}
+
+fn chat_bytes(choice: &ChatChoice<'_>) -> u64 {
+    let texts = [&choice.content, &choice.reasoning, &choice.refusal];
+    let texts: usize = texts.iter().filter_map(|text| text.as_deref()).map(str::len).sum();
+    let calls: usize = choice.tool_calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
+    (texts + calls) as u64
+}
+
+fn settle(
+    call: &mut Call,
+    candidate: &Candidate,
+    started: Instant,
+    usage: Usage,
+    fingerprint: &str,
+    write: impl FnOnce(&Envelope<'_>) -> Vec<u8>,
+) -> Vec<u8> {
+    let cost = candidate.model.cost(&usage);
+    call.record_ok(candidate, started);
+    let meta = call.meta(candidate, cost.is_some());
+    let body = write(&Envelope {
+        id: &call.id,
+        created: call.created,
+        model: &candidate.model.upstream_model,
+        fingerprint,
+        usage,
+        cost: cost.unwrap_or(Money::ZERO),
+        gateway: &meta,
+    });
+    call.account.served(candidate, &usage, cost);
+    body
+}
+
+/// A stand-in for providers that give no `system_fingerprint`: stable for a provider, model and program version.
+fn fingerprint(candidate: &Candidate) -> String {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    (&*candidate.model.id, &*candidate.model.upstream_model, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+    format!("fp_{:010x}", hasher.finish() & 0xff_ffff_ffff)
+}
