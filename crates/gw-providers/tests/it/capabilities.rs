@@ -1,0 +1,248 @@
+//! docs/providers.md, made by asking the code: every cell is what an adapter did with a request that needs the thing.
+//! `UPDATE_DOCS=1 cargo test -p gw-providers --test it capabilities` writes it anew.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use bytes::Bytes;
+use gw_providers::adapter::{Adapter, Encoded, Scheme, Share, Target};
+use gw_providers::presets::{self, Preset};
+use gw_providers::registry;
+use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides};
+use gw_wire::failure::Failure;
+use gw_wire::money::Price;
+use gw_wire::request::{parse_chat, parse_completion, parse_embeddings};
+use serde_json::{Value, json};
+
+const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
+const PDF: &str = "data:application/pdf;base64,JVBERi0=";
+
+/// A model of each API that can do what the API can.
+fn model(api: Api) -> &'static str {
+    match api {
+        Api::OpenAi | Api::Azure | Api::Demo => "gpt-4o",
+        Api::Anthropic => "claude-sonnet-4-5",
+        Api::Gemini | Api::Vertex => "gemini-2.5-pro",
+        Api::Bedrock => "anthropic.claude-sonnet-4-5-20250929-v1:0",
+        Api::Cohere => "command-a-vision-07-2025",
+        Api::Mistral => "mistral-large-latest",
+        Api::Ollama => "qwen3",
+    }
+}
+
+fn embedding_model(api: Api) -> &'static str {
+    match api {
+        Api::Gemini => "gemini-embedding-001",
+        Api::Vertex => "text-embedding-005",
+        Api::Bedrock => "amazon.titan-embed-text-v2:0",
+        Api::Cohere => "embed-v4.0",
+        Api::Mistral => "mistral-embed",
+        _ => "text-embedding-3-small",
+    }
+}
+
+pub(crate) fn settings(name: &str, api: Api) -> ProviderSettings {
+    let options: &[(&str, &str)] = match api {
+        Api::Bedrock => &[("region", "eu-west-1")],
+        Api::Vertex => &[("region", "europe-west4"), ("project", "p")],
+        _ => &[],
+    };
+    let has_address = presets::find(name).is_some_and(|preset| preset.base_url.is_some());
+    ProviderSettings {
+        name: name.to_owned(),
+        api,
+        base_url: (!has_address && options.is_empty()).then(|| "https://upstream.example".to_owned()),
+        api_keys: vec![("key-for-the-docs".to_owned().into(), 1)],
+        headers: Vec::new(),
+        price_multiplier: Price::default(),
+        discover: false,
+        timeouts: TimeoutOverrides::default(),
+        embedding_batch: None,
+        allow_private_network: true,
+        options: options
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), toml::Value::String((*value).to_owned())))
+            .collect(),
+    }
+}
+
+struct Asked {
+    adapter: Box<dyn Adapter>,
+    api: Api,
+}
+
+impl Asked {
+    fn chat(&self, more: Value) -> Result<Encoded, Failure> {
+        let mut body =
+            json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4096});
+        let Value::Object(more) = more else { unreachable!() };
+        body.as_object_mut().unwrap().extend(more);
+        let request = parse_chat(Bytes::from(body.to_string())).unwrap();
+        self.adapter.chat(&request, &Share { n: request.n, prompts: 0..1 }, &self.target(model(self.api)))
+    }
+
+    fn target<'a>(&self, upstream_model: &'a str) -> Target<'a> {
+        Target {
+            upstream_model,
+            id: "p/m",
+            clamp_max_tokens: None,
+            max_output_tokens: Some(8192),
+            context_length: Some(128_000),
+        }
+    }
+
+    fn part(&self, part: Value) -> &'static str {
+        let parts = json!([{"type": "text", "text": "look"}, part]);
+        match self.chat(json!({"messages": [{"role": "user", "content": parts}]})) {
+            Ok(_) => "yes",
+            Err(_) => "–",
+        }
+    }
+
+    /// A member that is sent on, or dropped with a warning, or refused.
+    fn member(&self, name: &str, more: Value) -> &'static str {
+        let Ok(encoded) = self.chat(more) else { return "–" };
+        let dropped = format!("parameter_dropped:{name}");
+        if encoded.warnings.iter().any(|warning| *warning == dropped) { "dropped" } else { "yes" }
+    }
+
+    fn json(&self, format: Value) -> &'static str {
+        match self.chat(json!({"response_format": format})) {
+            Ok(encoded) if encoded.reading.json_tool.is_some() => "by a tool",
+            Ok(encoded) if encoded.reading.fenced => "by instruction",
+            Ok(_) => "native",
+            Err(_) => "–",
+        }
+    }
+
+    fn embeddings(&self) -> bool {
+        let body = json!({"model": "m", "input": ["a"]});
+        let request = parse_embeddings(Bytes::from(body.to_string())).unwrap();
+        self.adapter.embeddings(&request, 0..1, &self.target(embedding_model(self.api))).is_ok()
+    }
+
+    fn completion(&self) -> bool {
+        let request =
+            parse_completion(Bytes::from(json!({"model": "m", "prompt": "a"}).to_string())).unwrap();
+        self.adapter
+            .completion(&request, &Share { n: 1, prompts: 0..1 }, &self.target(model(self.api)))
+            .is_ok()
+    }
+}
+
+const COLUMNS: [&str; 18] = [
+    "images",
+    "image URLs",
+    "PDF",
+    "audio",
+    "tools",
+    "json_object",
+    "json_schema",
+    "reasoning_effort",
+    "seed",
+    "penalties",
+    "logit_bias",
+    "logprobs",
+    "n",
+    "text completion",
+    "suffix",
+    "embeddings",
+    "model list",
+    "key",
+];
+
+fn row(asked: &Asked) -> [String; COLUMNS.len()] {
+    let yes = |yes: bool| if yes { "yes" } else { "–" };
+    let tool = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]);
+    let schema = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object", "properties": {}}}});
+    let can = asked.adapter.capabilities();
+    let key = match asked.adapter.scheme() {
+        Scheme::Bearer => "bearer",
+        Scheme::Header(name) => name,
+    };
+    [
+        asked.part(json!({"type": "image_url", "image_url": {"url": PNG}})),
+        asked.part(json!({"type": "image_url", "image_url": {"url": "https://x.example/y.png"}})),
+        asked.part(json!({"type": "file", "file": {"file_data": PDF, "filename": "a.pdf"}})),
+        asked.part(json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
+        yes(asked.chat(json!({"tools": tool})).is_ok()),
+        asked.json(json!({"type": "json_object"})),
+        asked.json(schema),
+        asked.member("reasoning_effort", json!({"reasoning_effort": "high"})),
+        asked.member("seed", json!({"seed": 7})),
+        asked.member("presence_penalty", json!({"presence_penalty": 0.5})),
+        asked.member("logit_bias", json!({"logit_bias": {"1": 1}})),
+        asked.member("logprobs", json!({"logprobs": true})),
+        if can.choices > 1 { "native" } else { "several calls" },
+        yes(asked.completion()),
+        yes(can.suffix),
+        yes(asked.embeddings()),
+        yes(asked.adapter.list_models().is_some()),
+        key,
+    ]
+    .map(str::to_owned)
+}
+
+fn asked(preset: &Preset) -> Asked {
+    let built = registry::build(&settings(preset.name, preset.api)).unwrap();
+    Asked { adapter: built.adapter, api: preset.api }
+}
+
+fn page() -> String {
+    let mut page = String::from(
+        "# Providers\n\n\
+         What each dialect can carry, found by asking the code: a test encodes a request that needs the thing and notes what became\n\
+         of it. **dropped** = left out, and named in `gateway.warnings`; **–** = a clear 400 before anything is sent, or another\n\
+         candidate. Whether a *model* can do it is for its provider to say. Streaming is there everywhere.\n\n\
+         This page is generated: `UPDATE_DOCS=1 cargo test -p gw-providers --test it capabilities`.\n\n## Dialects\n\n",
+    );
+    let _ = writeln!(page, "| `api` | {} |", COLUMNS.join(" | "));
+    let _ = writeln!(page, "|---|{}", "---|".repeat(COLUMNS.len()));
+    for api in Api::ALL.into_iter().filter(|api| api.is_built() && *api != Api::Demo) {
+        let built =
+            registry::build(&settings(if api == Api::OpenAi { "openai" } else { "any" }, api)).unwrap();
+        let _ = writeln!(
+            page,
+            "| `{}` | {} |",
+            api.as_str(),
+            row(&Asked { adapter: built.adapter, api }).join(" | ")
+        );
+    }
+    page.push_str("\n## Providers known by name\n\n| provider | `api` | address | key variable | embeddings per call | differs from its dialect in |\n|---|---|---|---|---|---|\n");
+    for preset in presets::ALL {
+        if !preset.api.is_built() {
+            continue;
+        }
+        let plain = registry::build(&settings("any", preset.api)).unwrap();
+        let plain = row(&Asked { adapter: plain.adapter, api: preset.api });
+        let own = row(&asked(preset));
+        let differs: Vec<String> = COLUMNS
+            .iter()
+            .zip(own.iter().zip(&plain))
+            .filter(|(_, (own, plain))| own != plain)
+            .map(|(column, (own, _))| format!("{column}: {own}"))
+            .collect();
+        let _ = writeln!(
+            page,
+            "| `{}` | `{}` | {} | {} | {} | {} |",
+            preset.name,
+            preset.api.as_str(),
+            preset.base_url.unwrap_or("by region, project or account"),
+            preset.key_variable.map_or_else(|| "–".to_owned(), |name| format!("`{name}`")),
+            preset.embedding_batch,
+            if differs.is_empty() { "–".to_owned() } else { differs.join(", ") },
+        );
+    }
+    page
+}
+
+#[test]
+fn the_page_of_providers_is_what_the_code_does() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/providers.md");
+    let made = page();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == made, "docs/providers.md is out of date: run with UPDATE_DOCS=1");
+}
