@@ -12,26 +12,35 @@ use tokio::net::TcpStream;
 pub(crate) enum Kind {
     Chat,
     Stream,
+    /// The same from an upstream that speaks Anthropic's dialect.
+    Translated,
     Embeddings,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Chat, Self::Stream, Self::Embeddings];
+    pub(crate) const ALL: [Self; 4] = [Self::Chat, Self::Stream, Self::Translated, Self::Embeddings];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Chat => "chat",
             Self::Stream => "stream",
+            Self::Translated => "anthropic",
             Self::Embeddings => "embeddings",
         }
+    }
+
+    /// Whether it is answered event by event.
+    pub(crate) fn streams(self) -> bool {
+        matches!(self, Self::Stream | Self::Translated)
     }
 
     /// The whole request, head and body.
     fn request(self, port: u16, key: &str) -> Vec<u8> {
         let prompt = "Write a short story about a fox and a dog who meet in a field. ".repeat(8);
         let (path, body) = match self {
-            Self::Chat => ("/v1/chat/completions", chat(&prompt, false)),
-            Self::Stream => ("/v1/chat/completions", chat(&prompt, true)),
+            Self::Chat => ("/v1/chat/completions", chat("bench/chat", &prompt, false)),
+            Self::Stream => ("/v1/chat/completions", chat("bench/chat", &prompt, true)),
+            Self::Translated => ("/v1/chat/completions", chat("bench-claude/chat", &prompt, true)),
             Self::Embeddings => (
                 "/v1/embeddings",
                 serde_json::json!({"model": "bench/embed", "input": "A fox and a dog meet in a field.", "encoding_format": "float"}),
@@ -46,9 +55,9 @@ impl Kind {
     }
 }
 
-fn chat(prompt: &str, stream: bool) -> serde_json::Value {
+fn chat(model: &str, prompt: &str, stream: bool) -> serde_json::Value {
     serde_json::json!({
-        "model": "bench/chat", "stream": stream, "temperature": 0.7, "max_tokens": 256,
+        "model": model, "stream": stream, "temperature": 0.7, "max_tokens": 256,
         "messages": [{"role": "system", "content": "You are a story teller."}, {"role": "user", "content": prompt}]
     })
 }
@@ -121,13 +130,15 @@ async fn read_answer(socket: &mut TcpStream, buffer: &mut Vec<u8>, kind: Kind) -
             _ => {}
         }
     }
-    let right = buffer.starts_with(b"HTTP/1.1 200") && (kind != Kind::Stream || tail_has_done(buffer));
+    let right = buffer.starts_with(b"HTTP/1.1 200") && (!kind.streams() || tail_has_end(buffer));
     if right { Ok(()) } else { Err(format!("not the expected answer: {}", String::from_utf8_lossy(buffer))) }
 }
 
-fn tail_has_done(buffer: &[u8]) -> bool {
-    let tail = buffer.get(buffer.len().saturating_sub(64)..).unwrap_or_default();
-    tail.windows(6).any(|window| window == b"[DONE]")
+/// The end marker of either dialect: nginx passes on what the upstream says.
+fn tail_has_end(buffer: &[u8]) -> bool {
+    let tail = buffer.get(buffer.len().saturating_sub(96)..).unwrap_or_default();
+    let has = |marker: &[u8]| tail.windows(marker.len()).any(|window| window == marker);
+    has(b"[DONE]") || has(b"message_stop")
 }
 
 /// Once the head is there: the whole length of the answer, or None for a chunked one.

@@ -25,7 +25,7 @@ struct Options {
     /// Concurrent connections to measure at.
     #[arg(long, value_delimiter = ',', default_value = "1,32,256")]
     connections: Vec<usize>,
-    /// Only this kind of request: chat, stream or embeddings.
+    /// Only this kind of request: chat, stream, anthropic or embeddings.
     #[arg(long)]
     only: Option<String>,
     /// Alternating rounds per figure.
@@ -122,13 +122,17 @@ async fn row(
             add(sum, &measured, total);
         }
     }
-    let per = if kind == Kind::Stream { upstream::EVENTS + 3 } else { 1 };
+    let per = if kind.streams() { upstream::EVENTS + 3 } else { 1 };
     let [nginx, gateway] = &sums;
     let cpu = |sum: &Sum| sum.cpu.as_secs_f64() * 1e6 / (sum.requests * per) as f64;
     let added = |sum: &Sum, pick: fn(&Sum) -> Duration| {
         (pick(sum).as_secs_f64() - pick(&direct).as_secs_f64()) * 1e6 / options.rounds as f64
     };
-    let name = if kind == Kind::Stream { "stream (per event)" } else { kind.name() };
+    let name = match kind {
+        Kind::Stream => "stream (per event)",
+        Kind::Translated => "anthropic stream (per event)",
+        Kind::Chat | Kind::Embeddings => kind.name(),
+    };
     Ok(format!(
         "| {name} | {connections} | {:.1} | {:.1} | {:.2} | {:.0} / {:.0} | {:.0} / {:.0} | {:.1} / {:.1} |\n",
         cpu(nginx),
@@ -152,8 +156,8 @@ fn add(sum: &mut Sum, measured: &Measured, total: usize) {
 /// Enough requests for some seconds of work in all.
 fn requests(kind: Kind, connections: usize, scale: f64) -> usize {
     let base = match (kind, connections) {
-        (Kind::Stream, 1) => 4.0,
-        (Kind::Stream, many) => many as f64 * 4.0,
+        (Kind::Stream | Kind::Translated, 1) => 4.0,
+        (Kind::Stream | Kind::Translated, many) => many as f64 * 4.0,
         (Kind::Embeddings, 1) => 2_000.0,
         (Kind::Embeddings, _) => 6_000.0,
         (Kind::Chat, 1) => 4_000.0,

@@ -119,6 +119,18 @@ api = "openai"
 base_url = "http://127.0.0.1:{upstream}/v1"
 api_key = "sk-upstream"
 
+[[providers]]
+name = "bench-claude"
+api = "anthropic"
+base_url = "http://127.0.0.1:{upstream}"
+api_key = "sk-upstream"
+
+[[models]]
+id = "bench-claude/chat"
+category = ["chat"]
+max_output_tokens = 16384
+pricing = {{ official_input_per_m = 3.0, official_output_per_m = 15.0, cached_input_per_m = 0.3, currency = "USD" }}
+
 [[models]]
 id = "bench/chat"
 category = ["chat"]
@@ -135,7 +147,7 @@ pricing = {{ official_input_per_m = 0.02, official_output_per_m = 0.0, currency 
 [[keys]]
 name = "bench"
 key = "{key}"
-models = ["bench/*"]
+models = ["bench/*", "bench-claude/*"]
 "#,
         dir.display()
     )

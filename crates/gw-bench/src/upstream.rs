@@ -19,6 +19,8 @@ struct Canned {
     embedding: Vec<u8>,
     stream_head: Vec<u8>,
     events: Vec<Vec<u8>>,
+    /// The same answer in Anthropic's dialect.
+    anthropic: Vec<Vec<u8>>,
 }
 
 /// Starts it on a free port.
@@ -50,19 +52,22 @@ async fn serve(mut socket: TcpStream, canned: &Canned) -> std::io::Result<()> {
         let request = buffer.get(..head + length).unwrap_or_default();
         let is_embedding = contains(request.get(..head).unwrap_or_default(), b"/embeddings");
         let is_stream = contains(request.get(head..).unwrap_or_default(), b"\"stream\":true");
+        // By its path from the gateway, by its model from nginx.
+        let is_anthropic = contains(request, b"/messages") || contains(request, b"bench-claude");
         buffer.drain(..head + length);
         if is_stream {
-            stream(&mut socket, canned).await?;
+            let events = if is_anthropic { &canned.anthropic } else { &canned.events };
+            stream(&mut socket, canned, events).await?;
         } else {
             socket.write_all(if is_embedding { &canned.embedding } else { &canned.chat }).await?;
         }
     }
 }
 
-async fn stream(socket: &mut TcpStream, canned: &Canned) -> std::io::Result<()> {
+async fn stream(socket: &mut TcpStream, canned: &Canned, events: &[Vec<u8>]) -> std::io::Result<()> {
     socket.write_all(&canned.stream_head).await?;
     let mut tick = tokio::time::interval(PACE);
-    for event in &canned.events {
+    for event in events {
         tick.tick().await;
         socket.write_all(event).await?;
     }
@@ -135,8 +140,37 @@ data: [DONE]
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
                     .to_vec(),
             events,
+            anthropic: anthropic(),
         }
     }
+}
+
+fn anthropic() -> Vec<Vec<u8>> {
+    let event = |value: serde_json::Value| {
+        let name = value.get("type").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+        framed(format!("event: {name}\ndata: {value}\n\n").as_bytes())
+    };
+    let message = serde_json::json!({
+        "id": "msg_canned", "type": "message", "role": "assistant", "model": "canned-1", "content": [],
+        "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 120, "output_tokens": 1}
+    });
+    let mut events = vec![event(serde_json::json!({"type": "message_start", "message": message}))];
+    // As many frames as the other dialect's stream has.
+    if let Some(first) = events.first_mut() {
+        first.extend(event(serde_json::json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})));
+    }
+    for n in 0..EVENTS {
+        let delta = serde_json::json!({"type": "text_delta", "text": format!(" token{n}")});
+        events.push(event(serde_json::json!({"type": "content_block_delta", "index": 0, "delta": delta})));
+    }
+    events.push(event(serde_json::json!({"type": "content_block_stop", "index": 0})));
+    let mut last = event(
+        serde_json::json!({"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null}, "usage": {"output_tokens": 100}}),
+    );
+    last.extend(event(serde_json::json!({"type": "message_stop"})));
+    last.extend_from_slice(b"0\r\n\r\n");
+    events.push(last);
+    events
 }
 
 fn answer(body: &[u8]) -> Vec<u8> {

@@ -23,6 +23,7 @@ mod load;
 mod models;
 mod process;
 mod provider_keys;
+mod providers;
 mod routing;
 mod stream;
 mod tidy;

@@ -1,0 +1,310 @@
+//! Every provider through the whole gateway: one conversation in eight dialects, and what is asked for in several calls.
+
+mod dialects;
+
+use gw_testkit::{Answer, FakeUpstream, Gateway, Recorded};
+use serde_json::{Value, json};
+
+use self::dialects::{Say, WORDS};
+use crate::harness::{KEY, serve};
+
+const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const SYSTEM: &str = "You know the weather everywhere.";
+
+type Dialect = fn(Say, bool) -> Answer;
+
+struct Provider {
+    api: &'static str,
+    /// Lines of its entry in gateway.toml.
+    lines: &'static str,
+    model: &'static str,
+    dialect: Dialect,
+    /// Whether a request of its asks for a stream.
+    streams: fn(&Recorded) -> bool,
+}
+
+fn by_body(request: &Recorded) -> bool {
+    request.json()["stream"] == true
+}
+
+fn by_path(request: &Recorded) -> bool {
+    request.path.to_lowercase().contains("stream")
+}
+
+const PROVIDERS: [Provider; 9] = [
+    Provider { api: "openai", lines: "", model: "gpt-4o", dialect: dialects::openai, streams: by_body },
+    Provider {
+        api: "azure",
+        lines: "api_version = \"2024-10-21\"\ndeployments = { \"gpt-4o\" = \"my gpt\" }",
+        model: "gpt-4o",
+        dialect: dialects::openai,
+        streams: by_body,
+    },
+    Provider {
+        api: "mistral",
+        lines: "",
+        model: "mistral-large-latest",
+        dialect: dialects::openai,
+        streams: by_body,
+    },
+    Provider {
+        api: "anthropic",
+        lines: "",
+        model: "claude-sonnet-4-5",
+        dialect: dialects::anthropic,
+        streams: by_body,
+    },
+    Provider {
+        api: "gemini",
+        lines: "",
+        model: "gemini-2.5-pro",
+        dialect: dialects::gemini,
+        streams: by_path,
+    },
+    Provider {
+        api: "vertex",
+        lines: "project = \"p\"\nregion = \"europe-west4\"",
+        model: "gemini-2.5-pro",
+        dialect: dialects::gemini,
+        streams: by_path,
+    },
+    Provider {
+        api: "bedrock",
+        lines: "region = \"eu-west-1\"",
+        model: "anthropic.claude-sonnet-4-5-20250929-v1:0",
+        dialect: dialects::bedrock,
+        streams: by_path,
+    },
+    Provider {
+        api: "cohere",
+        lines: "",
+        model: "command-a-vision-07-2025",
+        dialect: dialects::cohere,
+        streams: by_body,
+    },
+    Provider { api: "ollama", lines: "", model: "qwen3", dialect: dialects::ollama, streams: by_body },
+];
+
+/// A gateway with one provider of each API, each with an upstream that plays its part of the conversation.
+async fn all() -> (Gateway, Vec<FakeUpstream>) {
+    let mut config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n");
+    let mut upstreams = Vec::new();
+    for Provider { api, lines, model, dialect, streams } in PROVIDERS {
+        let upstream = FakeUpstream::start().await;
+        upstream.respond_with(move |request| {
+            let text = String::from_utf8_lossy(&request.body);
+            let say =
+                if text.contains("sunny") || !text.contains("get_weather") { Say::Words } else { Say::Calls };
+            dialect(say, streams(request))
+        });
+        config.push_str(&format!(
+            "[[providers]]\nname = \"my-{api}\"\napi = \"{api}\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{lines}\n",
+            upstream.addr
+        ));
+        config.push_str(&format!(
+            "[[models]]\nid = \"my-{api}/{model}\"\ncategory = [\"chat\"]\npricing = {{ official_input_per_m = 1.0, official_output_per_m = 2.0, currency = \"USD\" }}\n"
+        ));
+        upstreams.push(upstream);
+    }
+    (serve(&config).await, upstreams)
+}
+
+fn question(model: &str) -> Value {
+    json!({
+        "model": model,
+        "max_tokens": 300,
+        "messages": [
+            {"role": "system", "content": SYSTEM},
+            {"role": "user", "content": [
+                {"type": "text", "text": "What is the weather where these were taken?"},
+                {"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}")}},
+            ]},
+        ],
+        "tools": [{"type": "function", "function": {
+            "name": "get_weather", "description": "Tells the weather.",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        }}],
+    })
+}
+
+/// What a client has at the end of an answer: the message, the finish reason and the usage.
+async fn ask(gateway: &Gateway, body: &Value, stream: bool) -> (Value, String, Value) {
+    let client = gateway.client().with_key(KEY);
+    if !stream {
+        let answer = client.post_json("/v1/chat/completions", body).await.ok().json();
+        let choice = &answer["choices"][0];
+        let finish = choice["finish_reason"].as_str().unwrap_or_default().to_owned();
+        return (choice["message"].clone(), finish, answer["usage"].clone());
+    }
+    let mut body = body.clone();
+    body["stream"] = json!(true);
+    body["stream_options"] = json!({"include_usage": true});
+    let frames = client.stream("/v1/chat/completions", &body).await.rest().await;
+    assert_eq!(frames.last().map(String::as_str), Some("data: [DONE]\n\n"), "{frames:?}");
+    let (mut message, mut finish, mut usage) =
+        (json!({"role": "", "content": ""}), String::new(), Value::Null);
+    for chunk in gw_testkit::sse::chunks(&frames) {
+        assert!(chunk.get("error").is_none(), "{chunk}");
+        if chunk["usage"].is_object() {
+            usage = chunk["usage"].clone();
+        }
+        let Some(choice) = chunk["choices"].get(0) else { continue };
+        merge(&mut message, &choice["delta"]);
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            reason.clone_into(&mut finish);
+        }
+    }
+    (message, finish, usage)
+}
+
+/// Puts a delta onto a message as the OpenAI clients do: strings are appended, calls found by their index.
+fn merge(message: &mut Value, delta: &Value) {
+    for name in ["role", "content"] {
+        if let (Some(more), Some(text)) = (delta[name].as_str(), message[name].as_str()) {
+            message[name] = json!(format!("{text}{more}"));
+        }
+    }
+    for call in delta["tool_calls"].as_array().into_iter().flatten() {
+        let at = call["index"].as_u64().and_then(|at| usize::try_from(at).ok()).expect("an index");
+        if message.get("tool_calls").is_none() {
+            message["tool_calls"] = json!([]);
+        }
+        let calls = message["tool_calls"].as_array_mut().expect("a list");
+        if at == calls.len() {
+            let mut first = call.clone();
+            first.as_object_mut().expect("an object").remove("index");
+            calls.push(first);
+        } else {
+            let known = calls[at]["function"]["arguments"].as_str().unwrap_or_default();
+            let more = call["function"]["arguments"].as_str().unwrap_or_default();
+            calls[at]["function"]["arguments"] = json!(format!("{known}{more}"));
+        }
+    }
+}
+
+/// The message without what may differ: the ids, and how the arguments are spaced.
+fn normal(message: &Value) -> Value {
+    let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
+    let calls: Vec<Value> = calls
+        .iter()
+        .map(|call| {
+            assert!(call["id"].as_str().is_some_and(|id| !id.is_empty()), "{call}");
+            let arguments: Value =
+                serde_json::from_str(call["function"]["arguments"].as_str().unwrap()).unwrap();
+            json!({"type": call["type"], "name": call["function"]["name"], "arguments": arguments})
+        })
+        .collect();
+    json!({"role": message["role"], "content": message["content"], "calls": calls})
+}
+
+#[tokio::test]
+async fn one_conversation_through_every_provider_ends_in_the_same_messages() {
+    let (gateway, upstreams) = all().await;
+    for (provider, upstream) in PROVIDERS.iter().zip(&upstreams) {
+        for stream in [false, true] {
+            let label = format!("{} stream={stream}", provider.api);
+            let mut body = question(&format!("my-{}/{}", provider.api, provider.model));
+            let (message, finish, usage) = ask(&gateway, &body, stream).await;
+            let call =
+                |city: &str| json!({"type": "function", "name": "get_weather", "arguments": {"city": city}});
+            let expected =
+                json!({"role": "assistant", "content": "", "calls": [call("Paris"), call("Rome")]});
+            assert_eq!(normal(&message), expected, "{label}");
+            assert_eq!(finish, "tool_calls", "{label}");
+            let counts = [&usage["prompt_tokens"], &usage["completion_tokens"], &usage["total_tokens"]];
+            assert_eq!(counts, [&json!(100), &json!(20), &json!(120)], "{label}");
+            let cost = usage["cost_usd"].as_f64().unwrap();
+            assert!((cost - (100.0 + 20.0 * 2.0) / 1e6).abs() < 1e-12, "{label}: {cost}");
+
+            let ids: Vec<Value> =
+                message["tool_calls"].as_array().unwrap().iter().map(|call| call["id"].clone()).collect();
+            let messages = body["messages"].as_array_mut().unwrap();
+            messages.push(message);
+            // In the other order than the calls.
+            messages.push(json!({"role": "tool", "tool_call_id": ids[1], "content": "rainy"}));
+            messages.push(json!({"role": "tool", "tool_call_id": ids[0], "content": "sunny"}));
+            let (message, finish, _) = ask(&gateway, &body, stream).await;
+            assert_eq!(
+                normal(&message),
+                json!({"role": "assistant", "content": WORDS, "calls": []}),
+                "{label}"
+            );
+            assert_eq!(finish, "stop", "{label}");
+
+            let sent = String::from_utf8_lossy(&upstream.last().body).into_owned();
+            for part in [SYSTEM, PNG, "get_weather", "Paris", "Rome", "sunny", "rainy"] {
+                assert!(sent.contains(part), "{label}: {part} is lost: {sent}");
+            }
+            assert!(!sent.contains("__thought__") || provider.api == "openai", "{label}: {sent}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn choices_that_a_provider_gives_one_at_a_time_are_asked_for_one_at_a_time() {
+    let (gateway, upstreams) = all().await;
+    let client = gateway.client().with_key(KEY);
+    let at = PROVIDERS.iter().position(|provider| provider.api == "anthropic").unwrap();
+    let mut body = json!({"model": "my-anthropic/claude-sonnet-4-5", "n": 3, "messages": [{"role": "user", "content": "hi"}]});
+    let answer = client.post_json("/v1/chat/completions", &body).await.ok().json();
+    assert_eq!(upstreams[at].hits(), 3);
+    let choices = answer["choices"].as_array().unwrap();
+    assert_eq!(choices.iter().map(|choice| choice["index"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(choices.iter().all(|choice| choice["message"]["content"] == WORDS), "{answer}");
+    assert_eq!(answer["usage"]["prompt_tokens"], 300);
+    assert_eq!(answer["gateway"]["attempts"].as_array().map(Vec::len), Some(1), "one attempt in three calls");
+
+    body["stream"] = json!(true);
+    body["stream_options"] = json!({"include_usage": true});
+    let frames = client.stream("/v1/chat/completions", &body).await.rest().await;
+    let chunks = gw_testkit::sse::chunks(&frames);
+    let text = |index: u64| {
+        let of = chunks
+            .iter()
+            .filter_map(|chunk| chunk["choices"].get(0))
+            .filter(|choice| choice["index"] == index);
+        of.filter_map(|choice| choice["delta"]["content"].as_str()).collect::<String>()
+    };
+    assert_eq!([text(0), text(1), text(2)], [WORDS, WORDS, WORDS]);
+    let roles: Vec<u64> = chunks
+        .iter()
+        .filter_map(|chunk| chunk["choices"].get(0))
+        .filter(|choice| choice["delta"]["role"] == "assistant")
+        .map(|choice| choice["index"].as_u64().unwrap())
+        .collect();
+    assert_eq!(roles, [0, 1, 2], "in the order of their indexes, once each");
+    assert_eq!(chunks.last().unwrap()["usage"]["completion_tokens"], 60);
+
+    body["n"] = json!(9);
+    let refused = client.post_json("/v1/chat/completions", &body).await;
+    assert_eq!((refused.status, refused.code().as_str()), (400, "unsupported_value"), "{}", refused.text());
+}
+
+#[tokio::test]
+async fn text_completions_of_a_chat_provider_have_a_choice_for_each_prompt() {
+    let (gateway, upstreams) = all().await;
+    let client = gateway.client().with_key(KEY);
+    let at = PROVIDERS.iter().position(|provider| provider.api == "anthropic").unwrap();
+    let body =
+        json!({"model": "my-anthropic/claude-sonnet-4-5", "prompt": ["one", "two"], "n": 2, "echo": true});
+    let answer = client.post_json("/v1/completions", &body).await.ok().json();
+    assert_eq!(upstreams[at].hits(), 4);
+    let texts: Vec<&str> =
+        answer["choices"].as_array().unwrap().iter().map(|choice| choice["text"].as_str().unwrap()).collect();
+    let [one, two] = ["one", "two"].map(|prompt| format!("{prompt}{WORDS}"));
+    assert_eq!(texts, [&one, &one, &two, &two]);
+    assert_eq!(answer["object"], "text_completion");
+}
+
+#[tokio::test]
+async fn one_broken_part_fails_the_whole_answer() {
+    let (gateway, upstreams) = all().await;
+    let client = gateway.client().with_key(KEY);
+    let at = PROVIDERS.iter().position(|provider| provider.api == "anthropic").unwrap();
+    let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    upstreams[at].enqueue(Answer::json(529, &overloaded));
+    let body = json!({"model": "my-anthropic/claude-sonnet-4-5", "n": 2, "messages": [{"role": "user", "content": "hi"}]});
+    let answer = client.post_json("/v1/chat/completions", &body).await;
+    assert_eq!((answer.status, answer.code().as_str()), (503, "upstream_overloaded"), "{}", answer.text());
+}
