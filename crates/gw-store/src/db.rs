@@ -188,13 +188,13 @@ impl Store {
 
 /// Every schema change, oldest first. A file that was released is never edited: a change is a new file.
 fn migrator() -> Migrator {
-    Migrator::with_migrations(vec![Migration::new(
-        1,
-        "keys".into(),
-        MigrationType::Simple,
-        include_str!("../migrations/0001_keys.sql").into_sql_str(),
-        false,
-    )])
+    let change = |version, name: &'static str, sql: &'static str| {
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations(vec![
+        change(1, "keys", include_str!("../migrations/0001_keys.sql")),
+        change(2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
+    ])
 }
 
 fn newer(path: &Path, found: i64) -> Error {

@@ -1,0 +1,184 @@
+//! The ledger: one row per request, written in batches, and the sums by hour that reports and budgets read.
+//!
+//! Writing a row again changes nothing (its request id is unique), so a batch whose fate is unknown is simply written
+//! again. Rows and sums are one transaction: neither is ever without the other.
+
+mod read;
+mod write;
+
+/// Milliseconds of an hour.
+const HOUR: i64 = 3_600_000;
+/// Femto-USD of a nano-USD.
+const REST: i128 = 1_000_000;
+
+/// Tokens by kind. `prompt` includes cached and cache-write tokens, `completion` includes reasoning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the usage object")]
+pub struct Tokens {
+    pub prompt: u64,
+    pub completion: u64,
+    pub cached: u64,
+    pub cache_write: u64,
+    pub reasoning: u64,
+}
+
+/// One request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// `req_…`.
+    pub request_id: String,
+    /// When it was accepted, unix milliseconds.
+    pub at: i64,
+    /// Id of the key.
+    pub key_id: String,
+    /// Its name at the time.
+    pub key_name: String,
+    /// Its team.
+    pub team: Option<String>,
+    /// `chat`, `completion` or `embeddings`.
+    pub operation: String,
+    /// As the client wrote it.
+    pub requested_model: String,
+    /// Catalogue id that served, else the first candidate; empty when none was found.
+    pub model: String,
+    /// Its provider.
+    pub provider: String,
+    /// `ok` or a code of CONTRACT 1.3.
+    pub status: String,
+    /// Canonical strategy name.
+    pub strategy: String,
+    /// A stream was asked for.
+    pub stream: bool,
+    /// Answered from the cache.
+    pub cache_hit: bool,
+    /// Another model than the requested one served.
+    pub fallback: bool,
+    /// Tokens.
+    pub tokens: Tokens,
+    /// The tokens are our own estimate.
+    pub estimated: bool,
+    /// Cost in femto-USD.
+    pub cost: i128,
+    /// What the cache saved, in femto-USD.
+    pub saved: i128,
+    /// Milliseconds to the first content of a stream.
+    pub ttft_ms: Option<u64>,
+    /// Milliseconds to the end of the answer.
+    pub latency_ms: u64,
+    /// JSON array of the upstream calls.
+    pub attempts: String,
+    /// The request's `user`.
+    pub end_user: Option<String>,
+    /// Address of the client.
+    pub client: Option<String>,
+}
+
+/// Sums of some requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// How many.
+    pub requests: u64,
+    /// Of them without an answer.
+    pub failed: u64,
+    /// Of them answered from the cache.
+    pub cache_hits: u64,
+    /// Tokens.
+    pub tokens: Tokens,
+    /// Cost in femto-USD.
+    pub cost: i128,
+    /// Saved by the cache, in femto-USD.
+    pub saved: i128,
+}
+
+impl Sums {
+    fn add(&mut self, entry: &Entry) {
+        self.requests += 1;
+        self.failed += u64::from(entry.status != "ok");
+        self.cache_hits += u64::from(entry.cache_hit);
+        let (tokens, more) = (&mut self.tokens, &entry.tokens);
+        tokens.prompt = tokens.prompt.saturating_add(more.prompt);
+        tokens.completion = tokens.completion.saturating_add(more.completion);
+        tokens.cached = tokens.cached.saturating_add(more.cached);
+        tokens.cache_write = tokens.cache_write.saturating_add(more.cache_write);
+        tokens.reasoning = tokens.reasoning.saturating_add(more.reasoning);
+        self.cost += entry.cost;
+        self.saved += entry.saved;
+    }
+}
+
+/// What a report is grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum By {
+    Key,
+    Team,
+    Model,
+    Provider,
+    Day,
+    Hour,
+}
+
+impl By {
+    /// All, as they are spelled.
+    pub const ALL: [(&'static str, Self); 6] = [
+        ("key", Self::Key),
+        ("team", Self::Team),
+        ("model", Self::Model),
+        ("provider", Self::Provider),
+        ("day", Self::Day),
+        ("hour", Self::Hour),
+    ];
+
+    /// The SQL of the group, as text. Hours and days are unix seconds.
+    fn column(self) -> &'static str {
+        match self {
+            Self::Key => "key_id",
+            Self::Team => "team",
+            Self::Model => "model",
+            Self::Provider => "provider",
+            Self::Day => "CAST(hour / 86400 * 86400 AS TEXT)",
+            Self::Hour => "CAST(hour AS TEXT)",
+        }
+    }
+}
+
+/// Which requests count. None = all of that kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// From this time on, unix milliseconds (reports: the hour it is in).
+    pub since: Option<i64>,
+    /// Before this time, unix milliseconds.
+    pub until: Option<i64>,
+    /// Id of the key.
+    pub key_id: Option<String>,
+    /// Team.
+    pub team: Option<String>,
+    /// Catalogue id.
+    pub model: Option<String>,
+    /// Provider.
+    pub provider: Option<String>,
+    /// `ok` or an error code (the request log only).
+    pub status: Option<String>,
+}
+
+/// Where a page of the log begins: behind this request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// Its time.
+    pub at: i64,
+    /// Its id.
+    pub request_id: String,
+}
+
+/// An amount as its two columns.
+fn split(femtos: i128) -> (i64, i64) {
+    let nano = i64::try_from(femtos.div_euclid(REST)).unwrap_or(i64::MAX);
+    (nano, i64::try_from(femtos.rem_euclid(REST)).unwrap_or(0))
+}
+
+fn joined(nano: i64, rest: i64) -> i128 {
+    i128::from(nano) * REST + i128::from(rest)
+}
+
+#[cfg(test)]
+mod tests;

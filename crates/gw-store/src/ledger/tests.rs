@@ -1,0 +1,111 @@
+//! The ledger on a real file: nothing twice, sums that equal their rows to the last digit.
+
+use proptest::prelude::*;
+
+use super::{By, Cursor, Entry, Filter, Tokens};
+use crate::Store;
+
+const DAY: i64 = 86_400_000;
+
+fn entry(n: u64) -> Entry {
+    let even = n.is_multiple_of(2);
+    Entry {
+        request_id: format!("req_{n:05}"),
+        at: 20_000 * DAY + i64::try_from(n).unwrap() * 1_000_000,
+        key_id: format!("key-{}", n % 3),
+        key_name: "ci".to_owned(),
+        team: even.then(|| "search".to_owned()),
+        operation: "chat".to_owned(),
+        requested_model: "fast".to_owned(),
+        model: format!("acme/{}", if even { "fast" } else { "slow" }),
+        provider: "acme".to_owned(),
+        status: if n.is_multiple_of(5) { "upstream_error" } else { "ok" }.to_owned(),
+        strategy: "default".to_owned(),
+        stream: even,
+        cache_hit: n.is_multiple_of(7),
+        tokens: Tokens { prompt: n, completion: 2 * n, cached: 1, cache_write: 2, reasoning: 3 },
+        cost: i128::from(n) * 1_234_567_891_234,
+        saved: 7,
+        ttft_ms: even.then_some(12),
+        latency_ms: n,
+        attempts: "[]".to_owned(),
+        end_user: Some("u\u{0}nul".to_owned()),
+        client: Some("127.0.0.1".to_owned()),
+        ..Entry::default()
+    }
+}
+
+#[tokio::test]
+async fn a_row_written_twice_is_there_once_and_counts_once() {
+    let store = Store::in_memory().await.unwrap();
+    let entries: Vec<Entry> = (0..500).map(entry).collect();
+    store.record(&entries).await.unwrap();
+    store.record(&entries[100..300]).await.unwrap();
+    store.record(&[entry(7), entry(7), entry(900), entry(900)]).await.unwrap();
+    let total = store.total(&Filter::default()).await.unwrap();
+    let all = (0..500).chain([900]).map(entry);
+    assert_eq!(total.requests, 501);
+    assert_eq!(total.cost, all.clone().map(|entry| entry.cost).sum::<i128>());
+    assert_eq!(total.tokens.prompt, all.clone().map(|entry| entry.tokens.prompt).sum::<u64>());
+    assert_eq!(total.failed, all.filter(|entry| entry.status != "ok").count() as u64);
+    assert_eq!(store.request("req_00007").await.unwrap(), Some(entry(7)));
+    assert_eq!(store.request("req_99999").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn reports_are_grouped_and_filtered() {
+    let store = Store::in_memory().await.unwrap();
+    store.record(&(0..300).map(entry).collect::<Vec<_>>()).await.unwrap();
+    let by_model = store.usage(By::Model, &Filter::default()).await.unwrap();
+    assert_eq!(
+        by_model.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+        ["acme/slow", "acme/fast"]
+    );
+    assert_eq!(by_model.iter().map(|(_, sums)| sums.requests).sum::<u64>(), 300);
+    let filter =
+        Filter { team: Some("search".to_owned()), key_id: Some("key-0".to_owned()), ..Filter::default() };
+    let expected = (0..300).map(entry).filter(|entry| entry.team.is_some() && entry.key_id == "key-0");
+    assert_eq!(store.total(&filter).await.unwrap().cost, expected.map(|entry| entry.cost).sum::<i128>());
+    let days = store.usage(By::Day, &Filter::default()).await.unwrap();
+    let named: Vec<i64> = days.iter().map(|(day, _)| day.parse().unwrap()).collect();
+    assert!(named.iter().all(|day| day % 86_400 == 0) && named.len() == 4, "{named:?}");
+    let filter = Filter { since: Some(20_001 * DAY), until: Some(20_002 * DAY), ..Filter::default() };
+    let within = |entry: &Entry| (20_001 * DAY..20_002 * DAY).contains(&entry.at);
+    let expected = (0..300).map(entry).filter(within).count() as u64;
+    assert_eq!(store.total(&filter).await.unwrap().requests, expected);
+}
+
+#[tokio::test]
+async fn the_log_is_paged_by_its_last_request() {
+    let store = Store::in_memory().await.unwrap();
+    store.record(&(0..25).map(entry).collect::<Vec<_>>()).await.unwrap();
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.requests(&Filter::default(), after.as_ref(), 10).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
+        seen.extend(page.into_iter().map(|entry| entry.request_id));
+    }
+    assert_eq!(seen, (0..25).rev().map(|n| format!("req_{n:05}")).collect::<Vec<_>>());
+    let failed = Filter { status: Some("upstream_error".to_owned()), ..Filter::default() };
+    assert_eq!(store.requests(&failed, None, 100).await.unwrap().len(), 5);
+}
+
+#[tokio::test]
+async fn old_rows_are_forgotten_and_their_sums_stay() {
+    let store = Store::in_memory().await.unwrap();
+    store.record(&(0..100).map(entry).collect::<Vec<_>>()).await.unwrap();
+    let before = store.total(&Filter::default()).await.unwrap();
+    assert_eq!(store.forget(entry(50).at, 30).await.unwrap(), 30);
+    assert_eq!(store.forget(entry(50).at, 30).await.unwrap(), 20);
+    assert_eq!(store.requests(&Filter::default(), None, 1000).await.unwrap().len(), 50);
+    assert_eq!(store.total(&Filter::default()).await.unwrap(), before);
+}
+
+proptest! {
+    #[test]
+    fn an_amount_comes_back_as_it_went(femtos in 0_i128..9_000_000_000_000_000_000_000) {
+        let (nano, rest) = super::split(femtos);
+        prop_assert_eq!(super::joined(nano, rest), femtos);
+    }
+}
