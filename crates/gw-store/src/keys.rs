@@ -4,15 +4,17 @@
 //! first eight bytes of their SHA-256, big endian, modulo 62^6): a mistyped key can be told from a wrong one without
 //! the store. Its id is its first 12 characters; the 34 others are 202 random bits, so a plain SHA-256 is enough.
 
+mod table;
+
 use std::fmt;
 
 use rand::TryRngCore;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
-use crate::db::{Error, Result, Store};
+use crate::db::{Error, Result};
+use crate::limits::Limits;
+pub use table::Team;
 
 /// What every generated key begins with.
 pub const PREFIX: &str = "sk-gw-";
@@ -66,6 +68,14 @@ pub struct StoredKey {
     pub expires_at: Option<i64>,
     /// Since when it is refused.
     pub revoked_at: Option<i64>,
+    /// The team it belongs to, whose limits hold above its own.
+    pub team: Option<String>,
+    /// What it may use.
+    pub limits: Limits,
+    /// Free-form JSON of whoever made it.
+    pub metadata: Option<String>,
+    /// The hash before its last rotation, and until when (unix seconds) it is still accepted.
+    pub previous: Option<([u8; 32], i64)>,
 }
 
 impl fmt::Debug for StoredKey {
@@ -136,6 +146,10 @@ impl NewKey {
             created_at,
             expires_at: None,
             revoked_at: None,
+            team: None,
+            limits: Limits::default(),
+            metadata: None,
+            previous: None,
         }
     }
 }
@@ -175,86 +189,6 @@ fn check_of(body: &str) -> String {
     let digits: Vec<char> =
         std::iter::successors(Some(head), |rest| Some(rest / 62)).take(CHECK).map(digit).collect();
     digits.into_iter().rev().collect()
-}
-
-impl Store {
-    /// Every key ever made, revoked ones too, oldest first.
-    pub async fn keys(&self) -> Result<Vec<StoredKey>> {
-        sqlx::query(
-            "SELECT id, name, role, hash, models, created_at, expires_at, revoked_at FROM keys ORDER BY created_at, rowid",
-        )
-        .fetch_all(self.pool())
-        .await
-        .map_err(|error| self.error(error))?
-        .iter()
-        .map(|row| read(row).map_err(|error| self.error(error)))
-        .collect()
-    }
-
-    /// Keeps a new key. Fails when its id or hash is already there.
-    pub async fn insert_key(&self, key: &StoredKey) -> Result<()> {
-        insert(key, self.pool()).await.map_err(|error| self.error(error))
-    }
-
-    /// Keeps these keys if the store has never had one; says whether it did. Atomic: of two programs that start at
-    /// once on one file, one makes the keys.
-    pub async fn insert_first_keys(&self, keys: &[StoredKey]) -> Result<bool> {
-        self.first_keys(keys).await.map_err(|error| self.error(error))
-    }
-
-    async fn first_keys(&self, keys: &[StoredKey]) -> sqlx::Result<bool> {
-        let mut transaction = self.pool().begin_with("BEGIN IMMEDIATE").await?;
-        let any: bool = sqlx::query("SELECT EXISTS (SELECT 1 FROM keys)")
-            .fetch_one(&mut *transaction)
-            .await?
-            .try_get(0)?;
-        if any {
-            transaction.rollback().await?;
-            return Ok(false);
-        }
-        for key in keys {
-            insert(key, &mut *transaction).await?;
-        }
-        transaction.commit().await?;
-        Ok(true)
-    }
-}
-
-async fn insert(key: &StoredKey, on: impl sqlx::SqliteExecutor<'_>) -> sqlx::Result<()> {
-    let models = key.models.as_ref().map(|models| serde_json::Value::from(models.as_slice()).to_string());
-    sqlx::query(
-        "INSERT INTO keys (id, name, role, hash, models, created_at, expires_at, revoked_at)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    )
-    .bind(&key.id)
-    .bind(&key.name)
-    .bind(key.role.as_str())
-    .bind(key.hash.as_slice())
-    .bind(models)
-    .bind(key.created_at)
-    .bind(key.expires_at)
-    .bind(key.revoked_at)
-    .execute(on)
-    .await?;
-    Ok(())
-}
-
-fn read(row: &SqliteRow) -> sqlx::Result<StoredKey> {
-    let role: String = row.try_get("role")?;
-    let models: Option<String> = row.try_get("models")?;
-    let hash: Vec<u8> = row.try_get("hash")?;
-    let odd =
-        |column: &str| sqlx::Error::Decode(format!("keys.{column} is not what this program writes").into());
-    Ok(StoredKey {
-        id: row.try_get("id")?,
-        name: row.try_get("name")?,
-        role: Role::parse(&role).ok_or_else(|| odd("role"))?,
-        hash: hash.try_into().map_err(|_| odd("hash"))?,
-        models: models.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| odd("models"))?,
-        created_at: row.try_get("created_at")?,
-        expires_at: row.try_get("expires_at")?,
-        revoked_at: row.try_get("revoked_at")?,
-    })
 }
 
 #[cfg(test)]

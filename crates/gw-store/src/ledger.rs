@@ -6,13 +6,15 @@
 mod read;
 mod write;
 
+use serde::{Deserialize, Serialize};
+
 /// Milliseconds of an hour.
 const HOUR: i64 = 3_600_000;
 /// Femto-USD of a nano-USD.
 const REST: i128 = 1_000_000;
 
 /// Tokens by kind. `prompt` includes cached and cache-write tokens, `completion` includes reasoning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names of the usage object")]
 pub struct Tokens {
     pub prompt: u64,
@@ -23,7 +25,7 @@ pub struct Tokens {
 }
 
 /// One request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// `req_…`.
     pub request_id: String,

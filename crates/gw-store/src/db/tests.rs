@@ -3,7 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::keys::{NewKey, Role, StoredKey};
+use crate::keys::{NewKey, Role, StoredKey, Team};
+use crate::limits::{Budget, Limits, Period};
 
 async fn store(directory: &tempfile::TempDir) -> Store {
     Store::open(&directory.path().join("gateway.db")).await.unwrap()
@@ -37,6 +38,15 @@ async fn keys_are_found_again_after_a_restart() {
         models: Some(vec!["acme/*".to_owned(), "quoted\"".to_owned()]),
         expires_at: Some(2_000_000_000),
         revoked_at: Some(5),
+        team: Some("search".to_owned()),
+        limits: Limits {
+            rpm: Some(1),
+            tpm: Some(2),
+            max_in_flight: Some(3),
+            budget: Some(Budget { nano: 4, period: Period::Week }),
+        },
+        metadata: Some("{\"a\":1}".to_owned()),
+        previous: Some(([7; 32], 9)),
         ..key.stored("ops; DROP TABLE keys", Role::Admin, 7)
     };
     let plain = NewKey::generate().unwrap().stored("plain", Role::Inference, 8);
@@ -48,7 +58,24 @@ async fn keys_are_found_again_after_a_restart() {
     }
     let again = store(&directory).await;
     again.ping().await.unwrap();
-    assert!(again.keys().await.unwrap() == vec![full, plain]);
+    assert!(again.keys().await.unwrap() == vec![full.clone(), plain.clone()]);
+    let changed = StoredKey { name: "other".to_owned(), revoked_at: None, limits: Limits::default(), ..full };
+    assert!(again.update_key(&changed).await.unwrap());
+    assert!(again.key(&changed.id).await.unwrap() == Some(changed.clone()));
+    assert!(again.keys().await.unwrap() == vec![changed, plain.clone()], "nobody else was changed");
+    let nobody = StoredKey { id: "sk-gw-nobody".to_owned(), ..plain };
+    assert!(!again.update_key(&nobody).await.unwrap());
+}
+
+#[tokio::test]
+async fn teams_are_kept_by_their_name() {
+    let store = Store::in_memory().await.unwrap();
+    let limits = Limits { budget: Some(Budget { nano: 5, period: Period::Day }), ..Limits::default() };
+    let mut team = Team { id: "search".to_owned(), limits, created_at: 1 };
+    store.put_team(&team).await.unwrap();
+    team.limits.rpm = Some(9);
+    store.put_team(&Team { created_at: 7, ..team.clone() }).await.unwrap();
+    assert_eq!(store.teams().await.unwrap(), [team]);
 }
 
 #[tokio::test]

@@ -1,0 +1,219 @@
+//! The journal: a file beside the store that knows of a request before its upstream is called and of its outcome before
+//! its answer ends. The ledger is written from it in batches; when the process is killed, the next one reads it again.
+//!
+//! A line is appended with one `write`: it then belongs to the operating system, which a killed process does not take
+//! with it. (A machine that loses power may lose the last seconds.) Lines go to segments; a segment is deleted once all
+//! that it tells is in the ledger. A lock on each segment tells a living process's from those of a dead one.
+
+mod replay;
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::Store;
+use crate::ledger::Entry;
+
+/// A segment is left for a new one when it has grown to this.
+const SEGMENT_BYTES: u64 = 4 << 20;
+/// Outcomes that wait for the store in memory. Beyond it nothing new is accepted: see [`Journal::is_full`].
+const MOST_WAITING: usize = 200_000;
+/// Rows of one transaction.
+const BATCH: usize = 1_000;
+/// How long outcomes are gathered before they are written.
+const GATHER: Duration = Duration::from_millis(20);
+/// Between two tries while the store is away.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Status of a request that was under way when its process died.
+pub const INTERRUPTED: &str = "interrupted";
+
+/// The journal of one process.
+#[derive(Debug)]
+pub struct Journal {
+    directory: PathBuf,
+    active: Mutex<Arc<Segment>>,
+    waiting: Mutex<VecDeque<Waiting>>,
+    wake: Notify,
+    segments: AtomicU64,
+    closing: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Segment {
+    path: PathBuf,
+    file: File,
+    bytes: AtomicU64,
+}
+
+impl Drop for Segment {
+    /// Nobody needs it any more: all it tells is in the ledger.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A request that has begun. Keeps the lines about it until its outcome is in the ledger.
+#[derive(Debug)]
+pub struct Begun(Arc<Segment>);
+
+#[derive(Debug)]
+struct Waiting {
+    entry: Entry,
+    /// Where its lines are.
+    _lines: [Option<Arc<Segment>>; 2],
+}
+
+/// What a process that died has left.
+pub use replay::replay;
+
+impl Journal {
+    /// A journal in this directory, which is made when it is missing.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        fs::create_dir_all(directory)?;
+        let segments = AtomicU64::new(0);
+        let first = Arc::new(Segment::make(directory, segments.fetch_add(1, Ordering::Relaxed))?);
+        Ok(Self {
+            directory: directory.to_owned(),
+            active: Mutex::new(first),
+            waiting: Mutex::default(),
+            wake: Notify::new(),
+            segments,
+            closing: AtomicBool::new(false),
+        })
+    }
+
+    /// A request is about to be sent upstream; `entry` is what its row says if we are not there at its end.
+    ///
+    /// # Errors
+    /// The line cannot be written (a full disk): the request must not go on, or it could be forgotten.
+    pub fn begin(&self, entry: &Entry) -> io::Result<Begun> {
+        self.append(b'B', entry).map(Begun)
+    }
+
+    /// A request is over. On return its outcome will outlive this process; it is in the ledger soon after.
+    pub fn end(&self, begun: Option<Begun>, entry: Entry) {
+        // Without its line the outcome still goes to the ledger from memory.
+        let line = self.append(b'E', &entry).ok();
+        self.waiting.lock().push_back(Waiting { entry, _lines: [begun.map(|begun| begun.0), line] });
+        self.wake.notify_one();
+    }
+
+    /// Whether so much waits for the store that nothing new may begin.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.waiting.lock().len() >= MOST_WAITING
+    }
+
+    /// Outcomes that are not in the ledger yet.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.lock().len()
+    }
+
+    /// Writes outcomes into the ledger until [`Journal::close`] and all are there. For one task.
+    pub async fn run(&self, store: &Store) {
+        let mut pause = GATHER;
+        loop {
+            let batch = self.next_batch();
+            if batch.is_empty() {
+                if self.closing.load(Ordering::Acquire) {
+                    return;
+                }
+                self.wake.notified().await;
+                tokio::time::sleep(GATHER).await;
+                continue;
+            }
+            let entries: Vec<Entry> = batch.iter().map(|waiting| waiting.entry.clone()).collect();
+            match store.record(&entries).await {
+                Ok(()) => pause = GATHER,
+                Err(error) => {
+                    tracing::warn!(
+                        waiting = self.waiting() + batch.len(),
+                        "the ledger cannot be written: {error}"
+                    );
+                    let mut waiting = self.waiting.lock();
+                    batch.into_iter().rev().for_each(|entry| waiting.push_front(entry));
+                    drop(waiting);
+                    if self.closing.load(Ordering::Acquire) {
+                        // The lines stay; the next start reads them.
+                        self.keep_lines();
+                        return;
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Nothing more will come: [`Journal::run`] ends once everything is in the ledger.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    fn next_batch(&self) -> Vec<Waiting> {
+        let mut waiting = self.waiting.lock();
+        let count = waiting.len().min(BATCH);
+        waiting.drain(..count).collect()
+    }
+
+    /// The segments of what is still waiting are not deleted when they are dropped.
+    fn keep_lines(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.drain(..).for_each(std::mem::forget);
+    }
+
+    fn append(&self, kind: u8, entry: &Entry) -> io::Result<Arc<Segment>> {
+        let mut line = Vec::with_capacity(512);
+        // The break stands first: a line that a full disk cut short does not spoil the next.
+        line.extend([b'\n', kind]);
+        serde_json::to_writer(&mut line, entry)?;
+        let segment = Arc::clone(&self.active.lock());
+        // One call: lines of other threads come before or behind it, never into it.
+        let written = (&segment.file).write(&line).and_then(|count| {
+            if count == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+        });
+        written?;
+        let bytes = segment.bytes.fetch_add(line.len() as u64, Ordering::Relaxed) + line.len() as u64;
+        if bytes > SEGMENT_BYTES {
+            self.next_segment(&segment);
+        }
+        Ok(segment)
+    }
+
+    /// Leaves a full segment, unless another thread already has.
+    fn next_segment(&self, full: &Arc<Segment>) {
+        let mut active = self.active.lock();
+        if !Arc::ptr_eq(&active, full) {
+            return;
+        }
+        match Segment::make(&self.directory, self.segments.fetch_add(1, Ordering::Relaxed)) {
+            Ok(next) => *active = Arc::new(next),
+            Err(error) => tracing::warn!("the journal goes on in its old segment: {error}"),
+        }
+    }
+}
+
+impl Segment {
+    fn make(directory: &Path, number: u64) -> io::Result<Self> {
+        let path = directory.join(format!("{}-{number}.journal", uuid::Uuid::now_v7()));
+        let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+        file.try_lock().map_err(io::Error::from)?;
+        Ok(Self { path, file, bytes: AtomicU64::new(0) })
+    }
+}
+
+#[cfg(test)]
+mod tests;
