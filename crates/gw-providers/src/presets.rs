@@ -15,8 +15,16 @@ pub struct Quirks {
     pub max_tokens: Option<MaxTokensName>,
     /// `encoding_format` of embeddings may be sent; otherwise numbers come without asking.
     pub encoding_format: bool,
+    /// What `dimensions` of embeddings is called.
+    pub dimensions: &'static str,
     /// Its models share OpenAI's tokens, so that token arrays mean what the client meant.
     pub openai_tokens: bool,
+    /// The role `developer` is known; elsewhere it is sent as `system`.
+    pub developer: bool,
+    /// Members of a request that it refuses, or takes and ignores: left out, with a warning.
+    pub unsupported: &'static [&'static str],
+    /// Choices of one call; a provider that gives one at a time is called several times.
+    pub choices: u32,
 }
 
 /// What is known about one provider.
@@ -39,8 +47,19 @@ pub struct Preset {
 }
 
 /// The dialect as nearly everybody speaks it.
-const PLAIN: Quirks =
-    Quirks { stream_usage: true, max_tokens: None, encoding_format: true, openai_tokens: false };
+const PLAIN: Quirks = Quirks {
+    stream_usage: true,
+    max_tokens: None,
+    encoding_format: true,
+    dimensions: "dimensions",
+    openai_tokens: false,
+    developer: false,
+    unsupported: &[],
+    choices: 128,
+};
+
+/// The dialect as OpenAI speaks it.
+const OPENAI: Quirks = Quirks { openai_tokens: true, developer: true, ..PLAIN };
 
 /// Inputs of an embeddings call to a provider that nobody knows: what the most careful servers take.
 const CAREFUL_BATCH: usize = 32;
@@ -85,7 +104,7 @@ const fn native(
 /// Every provider known by name, in no particular order.
 pub static ALL: &[Preset] = &[
     Preset {
-        quirks: Quirks { openai_tokens: true, ..PLAIN },
+        quirks: OPENAI,
         embedding_batch: 2048,
         ..hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY")
     },
@@ -94,7 +113,14 @@ pub static ALL: &[Preset] = &[
     native("mistral", Api::Mistral, Some("https://api.mistral.ai/v1"), "MISTRAL_API_KEY"),
     native("cohere", Api::Cohere, Some("https://api.cohere.com"), "COHERE_API_KEY"),
     native("amazon", Api::Bedrock, None, "AWS_BEARER_TOKEN_BEDROCK"),
-    native("azure", Api::Azure, None, "AZURE_OPENAI_API_KEY"),
+    // A key alone does not tell where the resource is: none is taken up unasked. 2048 inputs: "Azure OpenAI REST API
+    // reference", Embeddings - Create.
+    Preset {
+        quirks: OPENAI,
+        embedding_batch: 2048,
+        key_variable: None,
+        ..native("azure", Api::Azure, None, "")
+    },
     hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
     hosted("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
     hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
@@ -178,7 +204,7 @@ impl Quirks {
     #[must_use]
     pub fn of(settings: &ProviderSettings) -> Self {
         match settings.api {
-            Api::Demo => Self { openai_tokens: true, ..PLAIN },
+            Api::Demo | Api::Azure => OPENAI,
             _ => of(settings).map_or(PLAIN, |preset| preset.quirks),
         }
     }

@@ -107,7 +107,7 @@ impl Api {
     pub fn is_built(self) -> bool {
         match self {
             Self::OpenAi | Self::Demo => true,
-            Self::Azure => false,
+            Self::Azure => true,
             Self::Anthropic => false,
             Self::Gemini => false,
             Self::Vertex => false,
