@@ -2,6 +2,7 @@
 
 pub(crate) mod azure;
 mod failure;
+pub(crate) mod mistral;
 mod native;
 pub mod openai;
 mod redact;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::adapter::{Adapter, Signer};
 use crate::adapters::azure;
+use crate::adapters::mistral;
 use crate::adapters::openai::OpenAi;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
@@ -40,7 +41,7 @@ pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
         Api::Vertex => Err(not_built(settings)),
         Api::Bedrock => Err(not_built(settings)),
         Api::Cohere => Err(not_built(settings)),
-        Api::Mistral => Err(not_built(settings)),
+        Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
         Api::Ollama => Err(not_built(settings)),
     }
 }

@@ -113,7 +113,7 @@ impl Api {
             Self::Vertex => false,
             Self::Bedrock => false,
             Self::Cohere => false,
-            Self::Mistral => false,
+            Self::Mistral => true,
             Self::Ollama => false,
         }
     }

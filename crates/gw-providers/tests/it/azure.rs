@@ -8,7 +8,10 @@ use gw_wire::money::Price;
 use crate::upstream::{Upstream, call, clocks, collect};
 
 fn json(status: &str, body: &str) -> String {
-    format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 fn provider(resource: &Upstream, authority: &Upstream) -> Provider {
