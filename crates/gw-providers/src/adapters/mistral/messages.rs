@@ -1,9 +1,10 @@
 //! Messages as Mistral's validator wants them: only the members it knows, ids of nine letters and digits, and roles in an
 //! order it accepts.
 //!
-//! The order is that of `mistral-common` (`MistralRequestValidator`), which the API enforces as
-//! `invalid_request_message_order` (code 3230): a system message comes first or after one of the user's, and the API wants
-//! a word of the assistant's between a tool's result and the user.
+//! The order is that of `mistral-common` (`_validate_message_order`), which the API enforces as
+//! `invalid_request_message_order` (code 3230): a system message comes first or after one of the user's, and between a
+//! tool's result and the user the assistant has a word. Its newest release does without that word; a server that does
+//! takes a conversation that has it, too.
 
 use std::borrow::Cow;
 
@@ -19,7 +20,8 @@ const BRIDGE: &str = "OK.";
 
 /// The messages, and what had to be changed.
 pub(super) struct Messages {
-    pub(super) json: String,
+    /// JSON text.
+    pub(super) json: Vec<u8>,
     pub(super) warnings: Vec<Cow<'static, str>>,
 }
 
@@ -45,9 +47,8 @@ pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<
         out.message(message, reasons, prefix && left == 0)?;
     }
     out.out.push(b']');
-    let json = String::from_utf8(out.out).map_err(|_| unsupported("Invalid 'messages': not UTF-8."))?;
     let bridged = out.bridged.then_some(Cow::Borrowed("message_inserted:assistant"));
-    Ok(Messages { json, warnings: bridged.into_iter().collect() })
+    Ok(Messages { json: out.out, warnings: bridged.into_iter().collect() })
 }
 
 /// Whether the client marked the last message as the begin of the answer, in Mistral's own way.

@@ -37,12 +37,12 @@ impl Object {
 
     /// A count.
     pub(super) fn number(&mut self, name: &str, value: u64) {
-        self.raw(name, &value.to_string());
+        self.raw(name, value.to_string());
     }
 
     /// A value as JSON text.
-    pub(super) fn raw(&mut self, name: &str, json: &str) {
-        self.name(name).extend_from_slice(json.as_bytes());
+    pub(super) fn raw(&mut self, name: &str, json: impl AsRef<[u8]>) {
+        self.name(name).extend_from_slice(json.as_ref());
     }
 
     /// An object.
