@@ -1,6 +1,8 @@
 //! The dialects of the providers, one file each behind [`crate::adapter::Adapter`], and what several of them share.
 
+pub(crate) mod azure;
 mod failure;
+pub(crate) mod mistral;
 mod native;
 pub mod openai;
 mod redact;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use crate::adapter::{Adapter, Signer};
+use crate::adapters::azure;
+use crate::adapters::mistral;
 use crate::adapters::openai::OpenAi;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
@@ -33,13 +35,13 @@ impl Built {
 pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
     match settings.api {
         Api::OpenAi | Api::Demo => Ok(Built::new(Box::new(OpenAi::new(Quirks::of(settings))))),
-        Api::Azure => Err(not_built(settings)),
+        Api::Azure => azure::build(settings),
         Api::Anthropic => Err(not_built(settings)),
         Api::Gemini => Err(not_built(settings)),
         Api::Vertex => Err(not_built(settings)),
         Api::Bedrock => Err(not_built(settings)),
         Api::Cohere => Err(not_built(settings)),
-        Api::Mistral => Err(not_built(settings)),
+        Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
         Api::Ollama => Err(not_built(settings)),
     }
 }

@@ -107,13 +107,13 @@ impl Api {
     pub fn is_built(self) -> bool {
         match self {
             Self::OpenAi | Self::Demo => true,
-            Self::Azure => false,
+            Self::Azure => true,
             Self::Anthropic => false,
             Self::Gemini => false,
             Self::Vertex => false,
             Self::Bedrock => false,
             Self::Cohere => false,
-            Self::Mistral => false,
+            Self::Mistral => true,
             Self::Ollama => false,
         }
     }

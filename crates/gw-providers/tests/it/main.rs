@@ -8,6 +8,7 @@
 )]
 
 mod capabilities;
+mod azure;
 mod client;
 mod provider;
 mod upstream;

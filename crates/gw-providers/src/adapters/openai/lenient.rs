@@ -11,9 +11,10 @@ use serde_json::value::RawValue;
 #[derive(Debug, Default)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
-/// The text of a message: a string, or an array of parts whose texts are joined.
+/// The text of a message: a string, or an array of parts whose texts are joined. Beside it what its `thinking` parts say
+/// (Mistral's reasoning models).
 #[derive(Debug, Default)]
-pub(super) struct Content<'a>(pub(super) Cow<'a, str>);
+pub(super) struct Content<'a>(pub(super) Cow<'a, str>, pub(super) Option<Box<str>>);
 
 /// A string, or the JSON text of anything else: ids that are numbers, arguments that are objects.
 #[derive(Debug, Default)]
@@ -77,42 +78,55 @@ impl<'de> Deserialize<'de> for Text<'de> {
 }
 
 impl<'de> Visitor<'de> for ContentVisitor {
-    type Value = Cow<'de, str>;
+    type Value = Content<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string or an array of parts")
     }
 
     fn visit_borrowed_bytes<E: Error>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
-        TextVisitor.visit_borrowed_bytes(bytes)
+        TextVisitor.visit_borrowed_bytes(bytes).map(|text| Content(text, None))
     }
 
     fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-        TextVisitor.visit_bytes(bytes)
+        TextVisitor.visit_bytes(bytes).map(|text| Content(text, None))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
-        let mut joined = Cow::Borrowed("");
+        let (mut joined, mut thoughts) = (Cow::Borrowed(""), String::new());
         while let Some(part) = parts.next_element::<&RawValue>()? {
-            let text = part_text(part).ok_or_else(|| A::Error::custom("a content part that is none"))?;
-            if joined.is_empty() {
-                joined = text;
-            } else {
-                joined.to_mut().push_str(&text);
+            match read_part(part).ok_or_else(|| A::Error::custom("a content part that is none"))? {
+                Piece::Text(text) if joined.is_empty() => joined = text,
+                Piece::Text(text) => joined.to_mut().push_str(&text),
+                Piece::Thought(thought) => thoughts.push_str(&thought),
             }
         }
-        Ok(joined)
+        Ok(Content(joined, (!thoughts.is_empty()).then(|| thoughts.into_boxed_str())))
     }
 }
 
-/// The text of one content part, empty for parts that are not text; None when it is no part at all.
-fn part_text(part: &RawValue) -> Option<Cow<'_, str>> {
+/// What one content part says.
+enum Piece<'a> {
+    Text(Cow<'a, str>),
+    Thought(Cow<'a, str>),
+}
+
+/// One content part, an empty text for parts that are neither text nor thinking; None when it is no part at all.
+fn read_part(part: &RawValue) -> Option<Piece<'_>> {
     match part.get().as_bytes().first() {
-        Some(b'"') => serde_json::from_str::<Text<'_>>(part.get()).ok().map(|text| text.0),
+        Some(b'"') => serde_json::from_str::<Text<'_>>(part.get()).ok().map(|text| Piece::Text(text.0)),
         Some(b'{') => {
             let part: Part<'_> = serde_json::from_str(part.get()).ok()?;
-            let is_text = part.kind.is_none_or(|kind| matches!(&*kind.0, "text" | "output_text"));
-            Some(part.text.filter(|_| is_text).unwrap_or_default().0)
+            let kind = part.kind.map_or(Cow::Borrowed("text"), |kind| kind.0);
+            Some(match (&*kind, part.thinking) {
+                ("text" | "output_text", _) => Piece::Text(part.text.unwrap_or_default().0),
+                // A list of text parts, or the text itself.
+                ("thinking", Some(thinking)) => {
+                    let thought = serde_json::from_str::<Content<'_>>(thinking.get()).unwrap_or_default();
+                    Piece::Thought(thought.0)
+                }
+                _ => Piece::Text(Cow::Borrowed("")),
+            })
         }
         _ => None,
     }
@@ -120,7 +134,7 @@ fn part_text(part: &RawValue) -> Option<Cow<'_, str>> {
 
 impl<'de> Deserialize<'de> for Content<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_bytes(ContentVisitor).map(Self)
+        deserializer.deserialize_bytes(ContentVisitor)
     }
 }
 
@@ -330,6 +344,7 @@ members! {
     Part<'de> {
         kind: Text<'de> = "type",
         text: Text<'de> = "text",
+        thinking: &'de RawValue = "thinking",
     }
 }
 
@@ -360,6 +375,9 @@ mod tests {
         assert_eq!(content("[]").unwrap(), "");
         let parts = r#"[{"type":"text","text":"a"},{"type":"thinking","text":"no"},{"text":"b"},"c",{"type":"text"}]"#;
         assert_eq!(content(parts).unwrap(), "abc");
+        let thinking = r#"[{"type":"thinking","thinking":[{"type":"text","text":"h"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"m"}],"closed":true},{"type":"text","text":"a"},{"type":"thinking","thinking":"!"}]"#;
+        let read: Content<'_> = serde_json::from_str(thinking).unwrap();
+        assert_eq!((&*read.0, read.1.as_deref()), ("a", Some("hm!")));
         assert!(content("5").is_err() && content("{}").is_err() && content("[5]").is_err());
     }
 

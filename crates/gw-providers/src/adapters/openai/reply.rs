@@ -90,9 +90,10 @@ fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
 }
 
 /// A call without a function is none. A custom tool's input takes the place of arguments.
-fn tool_call(call: Call<'_>) -> Option<ToolCall<'_>> {
+fn tool_call(mut call: Call<'_>) -> Option<ToolCall<'_>> {
+    let id = call.take_id();
     let (name, arguments) = name_and_arguments(call.function.or(call.custom)?);
-    Some(ToolCall { id: call.id.unwrap_or_default().0, name, arguments })
+    Some(ToolCall { id, name, arguments })
 }
 
 fn name_and_arguments(called: Function<'_>) -> (Cow<'_, str>, Cow<'_, str>) {

@@ -1,5 +1,6 @@
 //! The one shape of everything an OpenAI-type upstream answers: whole replies and stream chunks, chat and text.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use gw_wire::reply::Finish;
@@ -68,6 +69,13 @@ members! {
     }
 }
 
+impl<'de> Call<'de> {
+    /// The id, empty when there is none: the word `null` is what Mistral writes for that.
+    pub(super) fn take_id(&mut self) -> Cow<'de, str> {
+        self.id.take().map(|id| id.0).filter(|id| id != "null").unwrap_or_default()
+    }
+}
+
 /// The choices. Nearly always there is one, which then needs no allocation.
 #[derive(Debug, Default)]
 pub(super) struct Choices<'de> {
@@ -133,10 +141,14 @@ members! {
 }
 
 impl<'de> Message<'de> {
-    /// The reasoning text under either of its names (some upstreams send both, equal).
-    pub(super) fn take_reasoning(&mut self) -> Option<std::borrow::Cow<'de, str>> {
+    /// The reasoning text under either of its names (some upstreams send both, equal), or from the content's parts.
+    pub(super) fn take_reasoning(&mut self) -> Option<Cow<'de, str>> {
         let (first, second) = (self.reasoning_content.take(), self.reasoning.take());
-        first.filter(|text| !text.0.is_empty()).or(second).map(|text| text.0).filter(|text| !text.is_empty())
+        let named = first.filter(|text| !text.0.is_empty()).or(second).map(|text| text.0);
+        named.filter(|text| !text.is_empty()).or_else(|| {
+            let thoughts = self.content.as_mut()?.1.take()?;
+            Some(Cow::Owned(thoughts.into_string()))
+        })
     }
 }
 
