@@ -5,6 +5,7 @@ mod calls;
 mod embeddings;
 mod failure;
 mod lenient;
+mod quick;
 mod repair;
 mod reply;
 mod shape;
@@ -56,7 +57,8 @@ impl OpenAi {
 
 fn post(path: &str, body: Vec<u8>, stream: bool) -> HttpCall {
     let accept = if stream { "text/event-stream" } else { "application/json" };
-    let mut headers = HeaderMap::with_capacity(4);
+    // Room for what the provider and its client add.
+    let mut headers = HeaderMap::with_capacity(12);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
     HttpCall { method: Method::POST, path: path.to_owned(), headers, body: Bytes::from(body) }

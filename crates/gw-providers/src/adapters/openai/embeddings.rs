@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::failure::{invalid, invalid_json, reported};
-use super::lenient::{Number, Text, members};
+use super::lenient::{Number, Raw, Text, members};
 use super::{reply, usage};
 
 members! {
@@ -16,7 +16,7 @@ members! {
         object: Text<'de> = "object",
         model: Text<'de> = "model",
         data: Vec<Entry<'de>> = "data",
-        usage: &'de RawValue = "usage",
+        usage: Raw<'de> = "usage",
         error: &'de RawValue = "error",
     }
 }

@@ -23,6 +23,10 @@ pub(super) struct Loose<'a>(pub(super) Cow<'a, str>);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number(pub(super) Option<u32>);
 
+/// The JSON text of a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raw<'a>(pub(super) &'a str);
+
 struct TextVisitor;
 struct ContentVisitor;
 struct NumberVisitor;
@@ -134,6 +138,12 @@ impl<'de> Deserialize<'de> for Loose<'de> {
     }
 }
 
+impl<'de> Deserialize<'de> for Raw<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(<&RawValue>::deserialize(deserializer)?.get()))
+    }
+}
+
 impl Visitor<'_> for NumberVisitor {
     type Value = Number;
 
@@ -182,7 +192,7 @@ macro_rules! plain_member {
     };
 }
 
-plain_member! { Text<'de>, Content<'de>, Loose<'de>, Number, IgnoredAny, &'de RawValue, }
+plain_member! { Text<'de>, Content<'de>, Loose<'de>, Number, IgnoredAny, Raw<'de>, &'de RawValue, }
 
 impl<'de, T: Deserialize<'de>> Member<'de> for Vec<T> {
     fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
@@ -321,6 +331,8 @@ macro_rules! members {
                 }
             }
         };
+
+        $crate::adapters::openai::quick::quick_members! { $object<$de> $(+ $extras)? { $($field = $member,)+ } }
     };
 }
 pub(super) use members;
