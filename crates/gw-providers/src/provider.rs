@@ -146,7 +146,8 @@ impl Provider {
 
     /// Adds what a call carries besides its dialect's own headers.
     fn complete(&self, headers: &mut HeaderMap) {
-        headers.reserve(4 + self.headers.len());
+        // With those of the transport: host and content-length.
+        headers.reserve(6 + self.headers.len());
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(USER_AGENT, USER_AGENT_VALUE);
         if !headers.contains_key(ACCEPT) {
