@@ -83,8 +83,9 @@ fn plain_numbers(text: &str) -> Option<usize> {
         count += 1;
     }
     longest = longest.max(inner.len() - from);
-    // An empty array has one empty element.
-    (longest <= SAFE_DIGITS && !inner.trim_ascii().is_empty()).then_some(count)
+    // An empty array has one empty element, and behind a last comma there is nothing.
+    let last = inner.get(from..).unwrap_or_default();
+    (longest <= SAFE_DIGITS && !last.trim_ascii().is_empty()).then_some(count)
 }
 
 /// A vector of numbers that an adapter decoded itself.

@@ -4,6 +4,7 @@
 mod calls;
 mod embeddings;
 mod lenient;
+mod quick;
 mod repair;
 mod reply;
 mod rewrite;
@@ -107,7 +108,8 @@ impl OpenAi {
 /// A call with a JSON body.
 pub(super) fn post(path: impl Into<String>, body: Vec<u8>, stream: bool) -> HttpCall {
     let accept = if stream { "text/event-stream" } else { "application/json" };
-    let mut headers = HeaderMap::with_capacity(4);
+    // Room for what the provider and its client add.
+    let mut headers = HeaderMap::with_capacity(12);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
     HttpCall { method: Method::POST, path: path.into(), headers, body: Bytes::from(body) }

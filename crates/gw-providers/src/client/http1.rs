@@ -75,6 +75,7 @@ impl Http1 {
         deadline: Instant,
     ) -> Result<(Box<Self>, Response<Incoming>), Lost> {
         self.clock.arm(deadline);
+        self.relay.enter();
         let mut response = pin!(self.sender.try_send_request(request));
         let outcome = std::future::poll_fn(|cx| {
             let Self { connection, relay, waker, clock, .. } = &mut *self;

@@ -47,6 +47,11 @@ impl Relay {
         Arc::new(Self { state: AtomicU8::new(0), task: Mutex::new(Waker::noop().clone()) })
     }
 
+    /// The connection is about to be driven: what wakes it until then need not wake whoever drove it before.
+    pub(crate) fn enter(&self) {
+        self.state.store(INSIDE, Ordering::Release);
+    }
+
     /// Polls `step` with `waker` (this relay's) until it is ready or nothing woke it while it ran.
     pub(crate) fn drive<T>(
         &self,

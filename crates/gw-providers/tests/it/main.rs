@@ -7,8 +7,8 @@
     reason = "the helpers of tests are tests"
 )]
 
-mod capabilities;
 mod azure;
+mod capabilities;
 mod client;
 mod provider;
 mod upstream;

@@ -6,7 +6,7 @@ use gw_wire::reply::{EmbeddingsReply, Vector};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::lenient::{Number, Text, members};
+use super::lenient::{Number, Raw, Text, members};
 use super::{reply, usage};
 use crate::adapters::failure::{invalid, invalid_json, reported};
 
@@ -16,7 +16,7 @@ members! {
         object: Text<'de> = "object",
         model: Text<'de> = "model",
         data: Vec<Entry<'de>> = "data",
-        usage: &'de RawValue = "usage",
+        usage: Raw<'de> = "usage",
         error: &'de RawValue = "error",
     }
 }

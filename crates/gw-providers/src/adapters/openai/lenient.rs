@@ -24,6 +24,10 @@ pub(super) struct Loose<'a>(pub(super) Cow<'a, str>);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number(pub(super) Option<u32>);
 
+/// The JSON text of a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raw<'a>(pub(super) &'a str);
+
 struct TextVisitor;
 struct ContentVisitor;
 struct NumberVisitor;
@@ -148,6 +152,12 @@ impl<'de> Deserialize<'de> for Loose<'de> {
     }
 }
 
+impl<'de> Deserialize<'de> for Raw<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(<&RawValue>::deserialize(deserializer)?.get()))
+    }
+}
+
 impl Visitor<'_> for NumberVisitor {
     type Value = Number;
 
@@ -196,7 +206,7 @@ macro_rules! plain_member {
     };
 }
 
-plain_member! { Text<'de>, Content<'de>, Loose<'de>, Number, IgnoredAny, &'de RawValue, }
+plain_member! { Text<'de>, Content<'de>, Loose<'de>, Number, IgnoredAny, Raw<'de>, &'de RawValue, }
 
 impl<'de, T: Deserialize<'de>> Member<'de> for Vec<T> {
     fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
@@ -335,6 +345,8 @@ macro_rules! members {
                 }
             }
         };
+
+        $crate::adapters::openai::quick::quick_members! { $object<$de> $(+ $extras)? { $($field = $member,)+ } }
     };
 }
 pub(super) use members;

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use gw_wire::json::Reader;
 use gw_wire::reply::Finish;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::lenient::{Content, Loose, Member, Number, Place, Text, members};
+use super::lenient::{Content, Loose, Member, Number, Place, Raw, Text, members};
+use super::quick::{self, Quick};
 
 members! {
     /// A reply or a stream chunk.
@@ -16,9 +18,9 @@ members! {
         model: Text<'de> = "model",
         fingerprint: Text<'de> = "system_fingerprint",
         choices: Choices<'de> = "choices",
-        usage: &'de RawValue = "usage",
-        error: &'de RawValue = "error",
-        groq: &'de RawValue = "x_groq",
+        usage: Raw<'de> = "usage",
+        error: Raw<'de> = "error",
+        groq: Raw<'de> = "x_groq",
     }
 }
 
@@ -32,7 +34,7 @@ members! {
         text: Text<'de> = "text",
         logprobs: &'de RawValue = "logprobs",
         finish_reason: Loose<'de> = "finish_reason",
-        usage: &'de RawValue = "usage",
+        usage: Raw<'de> = "usage",
     }
 }
 
@@ -117,17 +119,33 @@ impl<'de> Member<'de> for Choices<'de> {
     }
 }
 
+impl<'de> Quick<'de> for Choices<'de> {
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
+        let Choices { first, more } = place.insert(Choices::default());
+        let mut is_first = true;
+        reader.array(|reader| {
+            if std::mem::take(&mut is_first) {
+                return quick::place(first, reader);
+            }
+            let mut choice = None;
+            Choice::quick(&mut choice, reader)?;
+            more.extend(choice);
+            Some(())
+        })
+    }
+}
+
 impl<'de> Envelope<'de> {
     /// The raw error, when this is one: an `error` member that says something, or the flat form of vLLM.
     pub(super) fn is_error(&self) -> bool {
         let flat = self.object.as_ref().is_some_and(|object| object.0 == "error");
-        flat || self.error.is_some_and(|error| !matches!(error.get(), "false" | "\"\""))
+        flat || self.error.is_some_and(|error| !matches!(error.0, "false" | "\"\""))
     }
 
     /// The usage, wherever this upstream puts it.
-    pub(super) fn usage_text(&self) -> Option<&'de RawValue> {
+    pub(super) fn usage_text(&self) -> Option<Raw<'de>> {
         self.usage.or_else(|| {
-            let groq: GroqPart<'de> = serde_json::from_str(self.groq?.get()).ok()?;
+            let groq: GroqPart<'de> = serde_json::from_str(self.groq?.0).ok()?;
             groq.usage
         })
     }
@@ -136,7 +154,7 @@ impl<'de> Envelope<'de> {
 members! {
     /// Groq's own member of stream chunks.
     GroqPart<'de> {
-        usage: &'de RawValue = "usage",
+        usage: Raw<'de> = "usage",
     }
 }
 
