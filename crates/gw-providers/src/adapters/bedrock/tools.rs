@@ -1,0 +1,174 @@
+//! `toolConfig`, and what it has to do with structured output. API Reference, `ToolConfiguration`, `ToolChoice`.
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
+use gw_wire::json::View;
+use serde_json::value::RawValue;
+
+use super::blocks::{Choice, Json, Schema, ToolConfig, ToolEntry, ToolSpec};
+use super::family::Family;
+use super::messages::{cache_point, member};
+
+/// Of a tool without parameters, and of one that is only known from the history.
+const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
+const ANY_PARAMETERS: &str = r#"{"type":"object"}"#;
+
+const JSON_TOOL: &str = "json_response";
+const JSON_TOOL_WORDS: &str = "Gives the answer to the user. Its input is the whole answer.";
+const JSON_WORDS: &str =
+    "Answer with a single JSON object and nothing else: no words around it and no code fence.";
+const SCHEMA_WORDS: &str =
+    "Answer with JSON and nothing else: no words around it and no code fence. It must be valid against this JSON Schema:";
+
+/// What becomes of tools and of the wanted form of the answer.
+#[derive(Debug, Default)]
+pub(super) struct Plan<'c> {
+    pub(super) config: Option<ToolConfig<'c>>,
+    /// The tool whose input is the answer.
+    pub(super) json_tool: Option<String>,
+    /// What is added to the system prompt; the answer may then stand in a code fence.
+    pub(super) words: Option<String>,
+    /// A schema was only asked for in words.
+    pub(super) weakened: bool,
+}
+
+impl Plan<'_> {
+    /// Whether some tool must be called; Claude then does not think.
+    pub(super) fn forces(&self) -> bool {
+        let choice = self.config.as_ref().and_then(|config| config.tool_choice.as_ref());
+        matches!(choice, Some(Choice::Any {} | Choice::Tool { .. }))
+    }
+}
+
+/// Decides it.
+pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, family: Family) -> Plan<'c> {
+    let mut plan = Plan::default();
+    let mut tools = declared(conversation, family);
+    let mut choice = match &conversation.tool_choice {
+        // The same as auto, which is the default.
+        ToolChoice::Unset | ToolChoice::Never => None,
+        ToolChoice::Auto => Some(Choice::Auto {}),
+        ToolChoice::Required => Some(Choice::Any {}),
+        ToolChoice::Named(name) => Some(named(Cow::Borrowed(name), conversation.tools.len(), family)),
+    };
+    match &conversation.format {
+        Format::Text => {}
+        Format::Json => plan.words = Some(JSON_WORDS.to_owned()),
+        // A tool of the client's must be called, so there will be no text to shape.
+        Format::Schema { .. }
+            if matches!(conversation.tool_choice, ToolChoice::Required | ToolChoice::Named(_)) => {}
+        Format::Schema { schema, description, .. } => {
+            if family.forces_tools() && schema.is_none_or(is_of_object) {
+                if conversation.tool_choice == ToolChoice::Never {
+                    tools.clear();
+                }
+                let name = free_name(&tools);
+                choice = Some(if tools.is_empty() { named(Cow::Owned(name.clone()), 1, family) } else { Choice::Any {} });
+                tools.push(json_tool(name.clone(), description.as_deref(), *schema));
+                plan.json_tool = Some(name);
+            } else {
+                let schema = schema.map_or(ANY_PARAMETERS, View::text);
+                plan.words = Some(format!("{SCHEMA_WORDS}\n{schema}"));
+                plan.weakened = true;
+            }
+        }
+    }
+    plan.config = (!tools.is_empty()).then_some(ToolConfig { tools, tool_choice: choice });
+    plan
+}
+
+/// The client's tools; without any, those that the history calls, because Converse refuses tool blocks without a
+/// `toolConfig`. Tools that may not be called are left out, unless the history needs them.
+fn declared<'c>(conversation: &'c Conversation<'_>, family: Family) -> Vec<ToolEntry<'c>> {
+    let mut tools = Vec::new();
+    let called = || conversation.messages.iter().flat_map(|message| &message.tool_calls);
+    let is_called = called().next().is_some();
+    if conversation.tool_choice != ToolChoice::Never || is_called {
+        for tool in &conversation.tools {
+            tools.push(ToolEntry::ToolSpec(spec(tool)));
+            let marker = tool.cache_control.filter(|_| family.caches_tools());
+            tools.extend(marker.map(|marker| ToolEntry::CachePoint(cache_point(marker))));
+        }
+    }
+    if tools.is_empty() {
+        let mut names: Vec<&str> = Vec::new();
+        for call in called() {
+            if !names.contains(&&*call.name) {
+                names.push(&call.name);
+            }
+        }
+        tools.extend(names.into_iter().map(|name| {
+            ToolEntry::ToolSpec(ToolSpec {
+                name: Cow::Borrowed(name),
+                description: None,
+                input_schema: Schema { json: written(ANY_PARAMETERS) },
+            })
+        }));
+    }
+    tools
+}
+
+fn spec<'c>(tool: &'c Tool<'_>) -> ToolSpec<'c> {
+    ToolSpec {
+        name: Cow::Borrowed(&tool.name),
+        description: filled(tool.description.as_deref()).map(Cow::Borrowed),
+        input_schema: Schema { json: parameters(tool.parameters) },
+    }
+}
+
+fn filled(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
+}
+
+fn json_tool<'c>(name: String, description: Option<&str>, schema: Option<View<'c>>) -> ToolEntry<'c> {
+    let description = match filled(description) {
+        Some(words) => Cow::Owned(format!("{JSON_TOOL_WORDS} {words}")),
+        None => Cow::Borrowed(JSON_TOOL_WORDS),
+    };
+    let input_schema = Schema { json: parameters(schema) };
+    ToolEntry::ToolSpec(ToolSpec { name: Cow::Owned(name), description: Some(description), input_schema })
+}
+
+/// A name that no other tool has.
+fn free_name(tools: &[ToolEntry<'_>]) -> String {
+    let mut name = JSON_TOOL.to_owned();
+    let is_taken = |name: &str| {
+        tools.iter().any(|entry| matches!(entry, ToolEntry::ToolSpec(spec) if spec.name == name))
+    };
+    while is_taken(&name) {
+        name.push('_');
+    }
+    name
+}
+
+/// A call of this tool, as one of so many.
+fn named<'n>(name: Cow<'n, str>, of: usize, family: Family) -> Choice<'n> {
+    if of == 1 && !family.names_tools() {
+        return Choice::Any {};
+    }
+    Choice::Tool { name }
+}
+
+/// Whether a tool's input can have this schema: only objects can be inputs.
+fn is_of_object(schema: View<'_>) -> bool {
+    let kind = member(schema, "type");
+    kind.is_none_or(|kind| kind.string().is_some_and(|kind| kind == "object"))
+}
+
+/// The schema as it was written, every key kept. Converse refuses one without a type.
+fn parameters(schema: Option<View<'_>>) -> Json<'_> {
+    let Some(schema) = schema else { return written(NO_PARAMETERS) };
+    if member(schema, "type").is_some() {
+        return written(schema.text());
+    }
+    let rest = schema.text().strip_prefix('{').unwrap_or("}");
+    let comma = if schema.members().next().is_some() { "," } else { "" };
+    let typed = format!("{{\"type\":\"object\"{comma}{rest}");
+    RawValue::from_string(typed).map_or_else(|_| written(ANY_PARAMETERS), Json::Made)
+}
+
+/// JSON text that was checked before.
+fn written(text: &str) -> Json<'_> {
+    serde_json::from_str(text).map_or_else(|_| Json::Object(serde_json::Map::new()), Json::Written)
+}
