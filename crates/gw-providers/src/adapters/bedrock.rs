@@ -26,12 +26,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_wire::conversation::Conversation;
-use gw_wire::failure::Failure;
+use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
 
 use self::credentials::Environment;
 use self::sign::SigV4;
@@ -65,7 +66,8 @@ fn build_in(settings: &ProviderSettings, environment: &Environment) -> Result<Bu
     }
     if settings.api_keys.is_empty() {
         let region = region.ok_or_else(|| {
-            "region is missing: without api_key requests are signed, and a signature is for a region".to_owned()
+            "region is missing: without api_key requests are signed, and a signature is for a region"
+                .to_owned()
         })?;
         let profile = option(settings, "profile")?;
         let source = credentials::Source::find(environment, profile)?;
@@ -86,8 +88,7 @@ fn option<'s>(settings: &'s ProviderSettings, name: &str) -> Result<Option<&'s s
 fn region(settings: &ProviderSettings, environment: &Environment) -> Result<Option<String>, String> {
     let of_url = || settings.base_url.as_deref().and_then(region_of_endpoint);
     let of_environment = || environment.get("AWS_REGION").or_else(|| environment.get("AWS_DEFAULT_REGION"));
-    let region =
-        option(settings, "region")?.or_else(of_url).map(str::to_owned).or_else(of_environment);
+    let region = option(settings, "region")?.or_else(of_url).map(str::to_owned).or_else(of_environment);
     let is_word = |region: &str| {
         region.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
     };
@@ -122,6 +123,13 @@ fn post(model: &str, operation: &str, body: Vec<u8>) -> HttpCall {
     let model = utf8_percent_encode(model, SEGMENT);
     let path = format!("/model/{model}/{operation}");
     HttpCall { method: Method::POST, path, headers, body: Bytes::from(body) }
+}
+
+fn written(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(body).map_err(|fault| {
+        Failure::new(FailureKind::BadRequest, "The request cannot be said to this provider.")
+            .with_detail(fault)
+    })
 }
 
 impl Dialect for Bedrock {

@@ -92,9 +92,9 @@ pub(super) struct CachePoint {
 }
 
 impl CachePoint {
-    /// For an hour where the marker says so, else as long as usual.
-    pub(super) fn new(ttl: Option<&str>) -> Self {
-        Self { kind: "default", ttl: ttl.filter(|ttl| *ttl == "1h").map(|_| "1h") }
+    /// For an hour, else as long as usual.
+    pub(super) fn new(hour: bool) -> Self {
+        Self { kind: "default", ttl: hour.then_some("1h") }
     }
 }
 

@@ -118,7 +118,13 @@ impl Source {
 }
 
 fn credentials(id: &str, secret: &str, token: Option<&str>) -> Credentials {
-    Credentials::new(id.trim(), secret.trim(), token.map(|token| token.trim().to_owned()), None, "model-gateway")
+    Credentials::new(
+        id.trim(),
+        secret.trim(),
+        token.map(|token| token.trim().to_owned()),
+        None,
+        "model-gateway",
+    )
 }
 
 fn small_file(path: &Path) -> Option<String> {

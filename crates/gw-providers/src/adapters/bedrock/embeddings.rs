@@ -7,11 +7,10 @@ use gw_wire::embeddings::read_vector;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{EmbeddingsReply, Vector};
 use gw_wire::request::EmbeddingsRequest;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{post, usage};
+use super::{post, usage, written};
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::failure::{invalid, invalid_json};
 use crate::adapters::native::unsupported;
@@ -40,46 +39,50 @@ pub(super) fn encode(
             "Invalid 'model': of this provider's models only those of Titan and Cohere can embed here.",
         ));
     };
-    Ok(post(target.upstream_model, "invoke", body.to_string().into_bytes()))
+    Ok(post(target.upstream_model, "invoke", body))
 }
 
-fn titan(
-    texts: &[Cow<'_, str>],
+/// The body of Titan's models.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Titan<'t> {
+    input_text: &'t str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     dimensions: Option<u32>,
-    second: bool,
-) -> Result<serde_json::Value, Failure> {
-    let [text] = texts else { return Err(too_many(MOST_OF_TITAN)) };
-    let mut body = json!({"inputText": text});
-    if let Some(dimensions) = dimensions {
-        if !second {
-            return Err(no_dimensions());
-        }
-        body["dimensions"] = dimensions.into();
+}
+
+/// The body of Cohere's models.
+#[derive(Serialize)]
+struct Cohere<'t> {
+    texts: &'t [Cow<'t, str>],
+    input_type: &'t str,
+    embedding_types: [&'static str; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_dimension: Option<u32>,
+}
+
+fn titan(texts: &[Cow<'_, str>], dimensions: Option<u32>, second: bool) -> Result<Vec<u8>, Failure> {
+    let [input_text] = texts else { return Err(too_many(MOST_OF_TITAN)) };
+    if dimensions.is_some() && !second {
+        return Err(no_dimensions());
     }
-    Ok(body)
+    written(&Titan { input_text, dimensions })
 }
 
 fn cohere(
     texts: &[Cow<'_, str>],
     input_type: Option<&str>,
-    dimensions: Option<u32>,
+    output_dimension: Option<u32>,
     fourth: bool,
-) -> Result<serde_json::Value, Failure> {
+) -> Result<Vec<u8>, Failure> {
     if texts.len() > MOST_OF_COHERE {
         return Err(too_many(MOST_OF_COHERE));
     }
-    let mut body = json!({
-        "texts": texts,
-        "input_type": input_type.unwrap_or(INPUT_TYPE),
-        "embedding_types": ["float"],
-    });
-    if let Some(dimensions) = dimensions {
-        if !fourth {
-            return Err(no_dimensions());
-        }
-        body["output_dimension"] = dimensions.into();
+    if output_dimension.is_some() && !fourth {
+        return Err(no_dimensions());
     }
-    Ok(body)
+    let input_type = input_type.unwrap_or(INPUT_TYPE);
+    written(&Cohere { texts, input_type, embedding_types: ["float"], output_dimension })
 }
 
 fn too_many(most: usize) -> Failure {

@@ -34,10 +34,8 @@ pub(super) fn in_stream(name: &str, payload: &[u8]) -> Failure {
     let Some(meant) = meaning(name) else {
         return broken("The upstream provider reported an error in its stream.");
     };
-    let mut failure = refine(
-        failure::classify(meant, &HeaderMap::new(), payload),
-        read(payload).message.as_deref(),
-    );
+    let mut failure =
+        refine(failure::classify(meant, &HeaderMap::new(), payload), read(payload).message.as_deref());
     let plain = name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if failure.detail.is_none() && plain {
         failure.detail = Some(name.to_owned());

@@ -43,9 +43,20 @@ pub(super) enum Generation {
 }
 
 /// The makers of other families.
-const OTHERS: [&str; 12] = [
-    "ai21.", "cohere.", "qwen.", "writer.", "titan-text", "luma.", "stability.", "google.", "minimax.",
-    "moonshot", "nvidia.", "zai.",
+const OTHERS: [&str; 13] = [
+    "ai21.",
+    "openai.",
+    "cohere.",
+    "qwen.",
+    "writer.",
+    "titan-text",
+    "luma.",
+    "stability.",
+    "google.",
+    "minimax.",
+    "moonshot",
+    "nvidia.",
+    "zai.",
 ];
 
 impl Family {
@@ -97,6 +108,12 @@ impl Family {
     /// Whether it takes cache points behind tools.
     pub(super) fn caches_tools(self) -> bool {
         matches!(self, Self::Claude(_) | Self::Unknown)
+    }
+
+    /// Whether what is cached can be kept for an hour: a cache point that says so is refused by others.
+    pub(super) fn caches_for_an_hour(self) -> bool {
+        matches!(self, Self::Claude(generation) if generation >= Generation::OneSampler)
+            || self == Self::Unknown
     }
 
     /// Whether it signs its reasoning and wants it back; others refuse the signature, or reasoning as a whole.

@@ -25,8 +25,12 @@ const NO_RESULT: &str = "(no result)";
 /// The longest name of a document.
 const LONGEST_NAME: usize = 200;
 
-/// All turns. What cannot be said is a 400.
-pub(super) fn messages<'t>(turns: &'t [Turn<'_, '_>], family: Family) -> Result<Vec<Message<'t>>, Failure> {
+/// All turns, and whether one had to be added because a conversation begins with the user. What cannot be said is a 400.
+pub(super) fn messages<'t>(
+    turns: &'t [Turn<'_, '_>],
+    family: Family,
+) -> Result<(Vec<Message<'t>>, bool), Failure> {
+    let mut is_added = false;
     let mut writer = Writer { family, names: Vec::new() };
     let mut messages: Vec<Message<'t>> = Vec::with_capacity(turns.len() + 1);
     for turn in turns {
@@ -44,6 +48,7 @@ pub(super) fn messages<'t>(turns: &'t [Turn<'_, '_>], family: Family) -> Result<
             None => {
                 if role == Role::Assistant {
                     messages.push(nothing_said());
+                    is_added = true;
                 }
                 messages.push(Message { role, content });
             }
@@ -51,6 +56,7 @@ pub(super) fn messages<'t>(turns: &'t [Turn<'_, '_>], family: Family) -> Result<
     }
     if messages.is_empty() {
         messages.push(nothing_said());
+        is_added = true;
     }
     if let Some(Message { role: Role::Assistant, content }) = messages.last_mut()
         && let Some(Block::Text(text)) = content.last_mut()
@@ -58,7 +64,7 @@ pub(super) fn messages<'t>(turns: &'t [Turn<'_, '_>], family: Family) -> Result<
         // An answer that is to be continued may not end in blanks.
         *text = Cow::Owned(text.trim_end().to_owned());
     }
-    Ok(messages)
+    Ok((messages, is_added))
 }
 
 fn nothing_said() -> Message<'static> {
@@ -73,14 +79,17 @@ pub(super) fn system<'t>(
     let mut system = Vec::new();
     for (text, marker) in texts.filter(|(text, _)| !text.trim().is_empty()) {
         system.push(Block::Text(Cow::Borrowed(text)));
-        system.extend(marker.filter(|_| family.caches()).map(|marker| Block::CachePoint(cache_point(marker))));
+        system.extend(
+            marker.filter(|_| family.caches()).map(|marker| Block::CachePoint(cache_point(marker, family))),
+        );
     }
     system
 }
 
 /// Of Anthropic's marker (`{"type":"ephemeral","ttl":"1h"}`).
-pub(super) fn cache_point(marker: View<'_>) -> CachePoint {
-    CachePoint::new(member(marker, "ttl").and_then(View::string).as_deref())
+pub(super) fn cache_point(marker: View<'_>, family: Family) -> CachePoint {
+    let hour = member(marker, "ttl").and_then(View::string).is_some_and(|ttl| ttl == "1h");
+    CachePoint::new(hour && family.caches_for_an_hour())
 }
 
 /// A member of an object.
@@ -175,17 +184,15 @@ impl Writer {
 
     fn mark(&self, marker: Option<View<'_>>, content: &mut Vec<Block<'_>>) {
         if let Some(marker) = marker.filter(|_| self.family.caches()) {
-            content.push(Block::CachePoint(cache_point(marker)));
+            content.push(Block::CachePoint(cache_point(marker, self.family)));
         }
     }
 
-    fn document<'t>(
-        &mut self,
-        source: &'t Source<'_>,
-        name: Option<&str>,
-    ) -> Result<Document<'t>, Failure> {
+    fn document<'t>(&mut self, source: &'t Source<'_>, name: Option<&str>) -> Result<Document<'t>, Failure> {
         let Source::Data { media_type, base64 } = source else {
-            return Err(unsupported("Invalid 'file': this provider takes documents as data, not by address or id."));
+            return Err(unsupported(
+                "Invalid 'file': this provider takes documents as data, not by address or id.",
+            ));
         };
         let ending = name.and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending);
         let format = document_format(media_type).or_else(|| ending.and_then(document_format));
@@ -226,14 +233,20 @@ impl Writer {
 
 fn image<'t>(source: &'t Source<'_>) -> Result<Media<'t>, Failure> {
     let Source::Data { media_type, base64 } = source else {
-        return Err(unsupported("Invalid 'image_url': this provider takes images as data URLs, not by address."));
+        return Err(unsupported(
+            "Invalid 'image_url': this provider takes images as data URLs, not by address.",
+        ));
     };
     let format = match media_type.as_str() {
         "image/png" => "png",
         "image/jpeg" | "image/jpg" => "jpeg",
         "image/gif" => "gif",
         "image/webp" => "webp",
-        _ => return Err(unsupported("Invalid 'image_url': this provider takes png, jpeg, gif and webp images.")),
+        _ => {
+            return Err(unsupported(
+                "Invalid 'image_url': this provider takes png, jpeg, gif and webp images.",
+            ));
+        }
     };
     Ok(Media { format, source: Bytes { bytes: base64 } })
 }

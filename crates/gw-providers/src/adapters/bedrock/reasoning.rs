@@ -68,9 +68,15 @@ pub(super) fn thinking(
         }
         Family::Claude(generation) => {
             let knows_xhigh = generation == Generation::Fixed;
-            let (level, exact) = if knows_xhigh && effort == "xhigh" { (effort, true) } else { (level, exact) };
+            let (level, exact) =
+                if knows_xhigh && effort == "xhigh" { (effort, true) } else { (level, exact) };
             let (level, exact) = if effort == "max" { (effort, true) } else { (level, exact) };
-            let fields = json!({"thinking": {"type": "adaptive"}, "output_config": {"effort": level}});
+            // The newest think in silence unless they are asked to tell.
+            let thinking = match generation {
+                Generation::Fixed => json!({"type": "adaptive", "display": "summarized"}),
+                _ => json!({"type": "adaptive"}),
+            };
+            let fields = json!({"thinking": thinking, "output_config": {"effort": level}});
             Thinking { fields: Some(fields), no_sampling: true, clamped: !exact, ..Thinking::default() }
         }
         Family::Nova { second: true } => {
@@ -148,11 +154,16 @@ pub(super) struct Block<'a> {
     pub(super) signature: Cow<'a, str>,
     /// Base64.
     pub(super) redacted: Cow<'a, str>,
+    /// Not all of it is here, so the signature does not fit what is.
+    pub(super) is_cut: bool,
 }
 
 impl Block<'_> {
     /// The entry of `reasoning_details`; None when nothing in it has to come back.
     pub(super) fn detail(&self, index: usize) -> Option<Value> {
+        if self.is_cut {
+            return None;
+        }
         if !self.redacted.is_empty() {
             return Some(json!({
                 "type": "reasoning.encrypted", "data": self.redacted, "format": FORMAT, "index": index,
@@ -168,9 +179,9 @@ impl Block<'_> {
 }
 
 /// The value of `reasoning_details`; None when it would be empty.
-pub(super) fn details(entries: Vec<Value>) -> Option<Box<RawValue>> {
+pub(super) fn details(entries: &[Value]) -> Option<Box<RawValue>> {
     if entries.is_empty() {
         return None;
     }
-    serde_json::value::to_raw_value(&entries).ok()
+    serde_json::value::to_raw_value(entries).ok()
 }

@@ -89,7 +89,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     for content in message.content.unwrap_or_default() {
         block(content, &mut choice, &mut details);
     }
-    if let Some(details) = reasoning::details(details) {
+    if let Some(details) = reasoning::details(&details) {
         choice.extras.push((Cow::Borrowed("reasoning_details"), Cow::Owned(details)));
     }
     let has_calls = !choice.tool_calls.is_empty();

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use gw_wire::conversation::Conversation;
-use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::failure::Failure;
 
 use super::blocks::{Block, Inference, Request};
 use super::family::{Family, Generation};
 use super::reasoning::{self, Thinking};
-use super::{messages, post, tools};
+use super::{messages, post, tools, written};
 use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::native::dropped;
 
@@ -36,15 +36,18 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     let inference = inference(conversation, family, max_tokens, &thinking, &mut warnings);
     let mut system = messages::system(conversation.system(), family);
     system.extend(plan.words.as_deref().map(|words| Block::Text(Cow::Borrowed(words))));
+    let (messages, is_added) = messages::messages(&turns, family)?;
+    if is_added {
+        warnings.push(Cow::Borrowed("message_added:user"));
+    }
     let request = Request {
-        messages: messages::messages(&turns, family)?,
+        messages,
         system,
         inference_config: (inference != Inference::default()).then_some(inference),
         tool_config: plan.config,
         additional_model_request_fields: thinking.fields,
     };
-    let body = serde_json::to_vec(&request)
-        .map_err(|fault| Failure::new(FailureKind::BadRequest, "The request cannot be encoded.").with_detail(fault))?;
+    let body = written(&request)?;
     let operation = if conversation.stream { "converse-stream" } else { "converse" };
     let fenced = plan.words.is_some();
     let reading = Reading { json_tool: plan.json_tool, fenced, ..Reading::default() };

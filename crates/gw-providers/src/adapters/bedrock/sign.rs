@@ -65,7 +65,8 @@ pub(super) fn sign_at(
     now: SystemTime,
 ) -> Result<(), Failure> {
     let fault = |fault: &dyn fmt::Display| {
-        Failure::new(FailureKind::Auth, "The request to the upstream provider cannot be signed.").with_detail(fault)
+        Failure::new(FailureKind::Auth, "The request to the upstream provider cannot be signed.")
+            .with_detail(fault)
     };
     let identity = credentials.into();
     let params = v4::SigningParams::builder()

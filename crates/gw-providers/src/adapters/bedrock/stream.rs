@@ -44,7 +44,10 @@ struct State {
 
 #[derive(Debug)]
 enum Open {
-    Call { handle: u32, has_arguments: bool },
+    Call {
+        handle: u32,
+        has_arguments: bool,
+    },
     /// A tool of the provider's own.
     Foreign,
     Reasoning(reasoning::Block<'static>),
@@ -302,16 +305,16 @@ impl State {
         }
         let text = filled(thought.text);
         if let Some(Open::Reasoning(block)) = self.find(index) {
-            let more = |kept: &mut Cow<'static, str>, piece: &str| {
-                if kept.len() + piece.len() <= MOST_REASONING {
-                    kept.to_mut().push_str(piece);
-                } else {
-                    kept.to_mut().clear();
-                }
-            };
-            more(&mut block.text, text.as_deref().unwrap_or_default());
-            more(&mut block.signature, &filled(thought.signature).unwrap_or_default());
-            more(&mut block.redacted, &filled(thought.redacted_content).unwrap_or_default());
+            let signature = filled(thought.signature).unwrap_or_default();
+            let redacted = filled(thought.redacted_content).unwrap_or_default();
+            let words = text.as_deref().unwrap_or_default();
+            let kept = block.text.len() + block.signature.len() + block.redacted.len();
+            block.is_cut |= kept + words.len() + signature.len() + redacted.len() > MOST_REASONING;
+            if !block.is_cut {
+                block.text.to_mut().push_str(words);
+                block.signature.to_mut().push_str(&signature);
+                block.redacted.to_mut().push_str(&redacted);
+            }
         }
         if let Some(text) = text {
             sink(Event::Reasoning { choice: 0, text });
@@ -339,7 +342,7 @@ impl State {
             Open::Reasoning(block) => {
                 let Some(detail) = block.detail(self.details) else { return };
                 self.details += 1;
-                if let Some(value) = reasoning::details(vec![detail]) {
+                if let Some(value) = reasoning::details(&[detail]) {
                     sink(Event::Extra { choice: 0, name: "reasoning_details", value: &value });
                 }
             }

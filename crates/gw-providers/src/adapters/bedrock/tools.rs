@@ -14,12 +14,14 @@ use super::messages::{cache_point, member};
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 const ANY_PARAMETERS: &str = r#"{"type":"object"}"#;
 
+/// Of `type`, `properties`, `required` and these, the first Nova models know only the first three.
+const REFUSED_BY_NOVA: [&str; 4] = ["$schema", "title", "description", "additionalProperties"];
+
 const JSON_TOOL: &str = "json_response";
 const JSON_TOOL_WORDS: &str = "Gives the answer to the user. Its input is the whole answer.";
 const JSON_WORDS: &str =
     "Answer with a single JSON object and nothing else: no words around it and no code fence.";
-const SCHEMA_WORDS: &str =
-    "Answer with JSON and nothing else: no words around it and no code fence. It must be valid against this JSON Schema:";
+const SCHEMA_WORDS: &str = "Answer with JSON and nothing else: no words around it and no code fence. It must be valid against this JSON Schema:";
 
 /// What becomes of tools and of the wanted form of the answer.
 #[derive(Debug, Default)]
@@ -50,7 +52,7 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, family: Family) -> Pl
         ToolChoice::Unset | ToolChoice::Never => None,
         ToolChoice::Auto => Some(Choice::Auto {}),
         ToolChoice::Required => Some(Choice::Any {}),
-        ToolChoice::Named(name) => Some(named(Cow::Borrowed(name), conversation.tools.len(), family)),
+        ToolChoice::Named(name) => Some(named(Cow::Borrowed(name), &mut tools, family)),
     };
     match &conversation.format {
         Format::Text => {}
@@ -64,8 +66,13 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, family: Family) -> Pl
                     tools.clear();
                 }
                 let name = free_name(&tools);
-                choice = Some(if tools.is_empty() { named(Cow::Owned(name.clone()), 1, family) } else { Choice::Any {} });
-                tools.push(json_tool(name.clone(), description.as_deref(), *schema));
+                let alone = tools.is_empty();
+                tools.push(json_tool(name.clone(), description.as_deref(), *schema, family));
+                choice = Some(if alone {
+                    named(Cow::Owned(name.clone()), &mut tools, family)
+                } else {
+                    Choice::Any {}
+                });
                 plan.json_tool = Some(name);
             } else {
                 let schema = schema.map_or(ANY_PARAMETERS, View::text);
@@ -86,9 +93,9 @@ fn declared<'c>(conversation: &'c Conversation<'_>, family: Family) -> Vec<ToolE
     let is_called = called().next().is_some();
     if conversation.tool_choice != ToolChoice::Never || is_called {
         for tool in &conversation.tools {
-            tools.push(ToolEntry::ToolSpec(spec(tool)));
+            tools.push(ToolEntry::ToolSpec(spec(tool, family)));
             let marker = tool.cache_control.filter(|_| family.caches_tools());
-            tools.extend(marker.map(|marker| ToolEntry::CachePoint(cache_point(marker))));
+            tools.extend(marker.map(|marker| ToolEntry::CachePoint(cache_point(marker, family))));
         }
     }
     if tools.is_empty() {
@@ -109,11 +116,11 @@ fn declared<'c>(conversation: &'c Conversation<'_>, family: Family) -> Vec<ToolE
     tools
 }
 
-fn spec<'c>(tool: &'c Tool<'_>) -> ToolSpec<'c> {
+fn spec<'c>(tool: &'c Tool<'_>, family: Family) -> ToolSpec<'c> {
     ToolSpec {
         name: Cow::Borrowed(&tool.name),
         description: filled(tool.description.as_deref()).map(Cow::Borrowed),
-        input_schema: Schema { json: parameters(tool.parameters) },
+        input_schema: Schema { json: parameters(tool.parameters, family) },
     }
 }
 
@@ -121,12 +128,17 @@ fn filled(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
-fn json_tool<'c>(name: String, description: Option<&str>, schema: Option<View<'c>>) -> ToolEntry<'c> {
+fn json_tool<'c>(
+    name: String,
+    description: Option<&str>,
+    schema: Option<View<'c>>,
+    family: Family,
+) -> ToolEntry<'c> {
     let description = match filled(description) {
         Some(words) => Cow::Owned(format!("{JSON_TOOL_WORDS} {words}")),
         None => Cow::Borrowed(JSON_TOOL_WORDS),
     };
-    let input_schema = Schema { json: parameters(schema) };
+    let input_schema = Schema { json: parameters(schema, family) };
     ToolEntry::ToolSpec(ToolSpec { name: Cow::Owned(name), description: Some(description), input_schema })
 }
 
@@ -142,12 +154,13 @@ fn free_name(tools: &[ToolEntry<'_>]) -> String {
     name
 }
 
-/// A call of this tool, as one of so many.
-fn named<'n>(name: Cow<'n, str>, of: usize, family: Family) -> Choice<'n> {
-    if of == 1 && !family.names_tools() {
-        return Choice::Any {};
+/// A call of this tool. Where one of several cannot be named, the others are not offered.
+fn named<'n>(name: Cow<'n, str>, tools: &mut Vec<ToolEntry<'_>>, family: Family) -> Choice<'n> {
+    if family.names_tools() {
+        return Choice::Tool { name };
     }
-    Choice::Tool { name }
+    tools.retain(|entry| matches!(entry, ToolEntry::ToolSpec(spec) if spec.name == name));
+    Choice::Any {}
 }
 
 /// Whether a tool's input can have this schema: only objects can be inputs.
@@ -156,16 +169,25 @@ fn is_of_object(schema: View<'_>) -> bool {
     kind.is_none_or(|kind| kind.string().is_some_and(|kind| kind == "object"))
 }
 
-/// The schema as it was written, every key kept. Converse refuses one without a type.
-fn parameters(schema: Option<View<'_>>) -> Json<'_> {
+/// The schema as it was written, every key kept. Two things are refused or make the tool unknown to the model: a schema
+/// without a type, and, by the first Nova models ("Troubleshooting tool calls"), words about the schema at its top.
+fn parameters(schema: Option<View<'_>>, family: Family) -> Json<'_> {
     let Some(schema) = schema else { return written(NO_PARAMETERS) };
-    if member(schema, "type").is_some() {
+    let plain = family == Family::Nova { second: false };
+    let is_refused = |name: &str| plain && REFUSED_BY_NOVA.contains(&name);
+    let is_typed = member(schema, "type").is_some();
+    let has_refused = schema.members().any(|(name, _)| name.string().is_some_and(|name| is_refused(&name)));
+    if is_typed && !has_refused {
         return written(schema.text());
     }
-    let rest = schema.text().strip_prefix('{').unwrap_or("}");
-    let comma = if schema.members().next().is_some() { "," } else { "" };
-    let typed = format!("{{\"type\":\"object\"{comma}{rest}");
-    RawValue::from_string(typed).map_or_else(|_| written(ANY_PARAMETERS), Json::Made)
+    let mut members: Vec<String> = Vec::new();
+    if !is_typed {
+        members.push(r#""type":"object""#.to_owned());
+    }
+    let kept = schema.members().filter(|(name, _)| !name.string().is_some_and(|name| is_refused(&name)));
+    members.extend(kept.map(|(name, value)| format!("{}:{}", name.text(), value.text())));
+    let made = RawValue::from_string(format!("{{{}}}", members.join(",")));
+    made.map_or_else(|_| written(ANY_PARAMETERS), Json::Made)
 }
 
 /// JSON text that was checked before.

@@ -33,7 +33,8 @@ fn titan_takes_one_text() {
         encode(titan, json!({"input": "東京", "dimensions": 256})).unwrap(),
         (path, json!({"inputText": "東京", "dimensions": 256}))
     );
-    let answer = r#"{"embedding":[0.5,-1e-3],"embeddingsByType":{"float":[0.5,-1e-3]},"inputTextTokenCount":3}"#;
+    let answer =
+        r#"{"embedding":[0.5,-1e-3],"embeddingsByType":{"float":[0.5,-1e-3]},"inputTextTokenCount":3}"#;
     assert_eq!(decode(answer, 1).unwrap(), (vec!["[0.5,-1e-3]".to_owned()], Some(3)));
 }
 
@@ -41,15 +42,19 @@ fn titan_takes_one_text() {
 fn cohere_takes_ninety_six() {
     let (path, body) = encode("cohere.embed-v4:0", json!({"input": ["a", "b"], "dimensions": 512})).unwrap();
     assert_eq!(path, "/model/cohere.embed-v4%3A0/invoke");
-    let base = json!({"texts": ["a", "b"], "input_type": "search_document", "embedding_types": ["float"]});
-    let mut wanted = base.clone();
-    wanted["output_dimension"] = json!(512);
+    let wanted = json!({
+        "texts": ["a", "b"], "input_type": "search_document", "embedding_types": ["float"], "output_dimension": 512,
+    });
     assert_eq!(body, wanted);
     let (_, body) =
-        encode("cohere.embed-multilingual-v3", json!({"input": ["a", "b"], "input_type": "search_query"})).unwrap();
+        encode("cohere.embed-multilingual-v3", json!({"input": ["a", "b"], "input_type": "search_query"}))
+            .unwrap();
     assert_eq!(body["input_type"], "search_query");
     let wanted = (vec!["[1,2]".to_owned(), "[3,4]".to_owned()], None);
-    assert_eq!(decode(r#"{"embeddings":{"float":[[1,2],[3,4]]},"response_type":"embeddings_by_type"}"#, 2).unwrap(), wanted);
+    assert_eq!(
+        decode(r#"{"embeddings":{"float":[[1,2],[3,4]]},"response_type":"embeddings_by_type"}"#, 2).unwrap(),
+        wanted
+    );
     assert_eq!(decode(r#"{"embeddings":[[1,2],[3,4]],"texts":["a","b"],"id":"x"}"#, 2).unwrap(), wanted);
 }
 
@@ -66,7 +71,10 @@ fn what_a_model_cannot_do_is_refused() {
         ("cohere.embed-english-v3", json!({"input": [1, 2]})),
     ] {
         let failure = encode(model, body).unwrap_err();
-        assert_eq!((failure.kind, failure.code.as_deref()), (FailureKind::BadRequest, Some("unsupported_value")));
+        assert_eq!(
+            (failure.kind, failure.code.as_deref()),
+            (FailureKind::BadRequest, Some("unsupported_value"))
+        );
     }
 }
 

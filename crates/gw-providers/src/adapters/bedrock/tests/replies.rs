@@ -90,7 +90,8 @@ fn every_stop_reason_has_its_finish() {
         ("malformed_tool_use", None),
         ("news", None),
     ] {
-        let body = json!({"output": {"message": {"content": [{"text": "x"}]}}, "stopReason": reason}).to_string();
+        let body =
+            json!({"output": {"message": {"content": [{"text": "x"}]}}, "stopReason": reason}).to_string();
         assert_eq!(decode(body.as_bytes()).unwrap().choices[0].finish, finish, "{reason}");
     }
     // Not every model says `tool_use` when it uses tools.
@@ -117,7 +118,8 @@ fn a_200_without_output_is_no_answer() {
         assert_eq!(decode(body.as_bytes()).unwrap_err().kind, FailureKind::InvalidResponse, "{body}");
     }
     // Trap 9: an answer without content is one.
-    let empty = decode(br#"{"output":{"message":{"role":"assistant","content":null}},"stopReason":"max_tokens"}"#);
+    let empty =
+        decode(br#"{"output":{"message":{"role":"assistant","content":null}},"stopReason":"max_tokens"}"#);
     assert_eq!(empty.unwrap().choices[0].finish, Some(Finish::Length));
 }
 

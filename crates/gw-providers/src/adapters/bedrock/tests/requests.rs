@@ -30,11 +30,40 @@ fn golden_requests_are_sent_as_documented() {
 }
 
 #[test]
-fn the_order_of_a_schemas_keys_and_of_arguments_is_kept() {
-    let encoded = encode(json_of("conversation.request.json")).unwrap();
-    let text = std::str::from_utf8(&encoded.call.body).unwrap();
-    assert!(text.contains(r#"{"unit": "C", "city": "東京"}"#), "{text}");
-    assert!(text.contains(r#""json":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"city":{"type":"string","minLength":1}"#) || text.contains(r#""json":{"#));
+fn trap_25_schemas_and_arguments_are_kept_to_the_letter() {
+    let schema = r##"{"type": "object", "required": ["z"], "properties": {"z": {"const": 1.50}, "a": {"$ref": "#/$defs/a"}}}"##;
+    let untyped = r#"{ "z": 1, "a": 2 }"#;
+    let arguments = r#"{\"z\": 1.50, \"a\": \"東京\"}"#;
+    let text = format!(
+        r#"{{"model":"m","messages":[{{"role":"user","content":"x"}},{{"role":"assistant","tool_calls":[
+            {{"id":"a","type":"function","function":{{"name":"f","arguments":"{arguments}"}}}}]}}],
+            "tools":[{{"type":"function","function":{{"name":"f","parameters":{schema}}}}},
+            {{"type":"function","function":{{"name":"g","parameters":{untyped}}}}}]}}"#
+    );
+    let request = gw_wire::request::parse_chat(bytes::Bytes::from(text)).unwrap();
+    let share = Share { n: 1, prompts: 0..1 };
+    let encoded = Native(Bedrock).chat(&request, &share, &target("us.amazon.nova-2-lite-v1:0")).unwrap();
+    let sent = std::str::from_utf8(&encoded.call.body).unwrap();
+    assert!(sent.contains(&format!(r#""json":{schema}"#)), "{sent}");
+    assert!(sent.contains(r#""json":{"type":"object","z":1,"a":2}"#), "{sent}");
+    assert!(sent.contains(r#""input":{"z": 1.50, "a": "東京"}"#), "{sent}");
+}
+
+#[test]
+fn the_first_nova_takes_three_members_at_the_top_of_a_schema() {
+    let schema = json!({
+        "$schema": "x", "title": "T", "description": "D", "additionalProperties": false, "type": "object",
+        "properties": {"title": {"type": "object", "additionalProperties": false}}, "required": ["title"],
+    });
+    let tools = json!([{"type": "function", "function": {"name": "f", "parameters": schema}}]);
+    let sent = sent(json!({"model": "us.amazon.nova-pro-v1:0", "tools": tools}));
+    assert_eq!(
+        sent["toolConfig"]["tools"][0]["toolSpec"]["inputSchema"]["json"],
+        json!({
+            "type": "object", "required": ["title"],
+            "properties": {"title": {"type": "object", "additionalProperties": false}},
+        })
+    );
 }
 
 #[test]
@@ -69,14 +98,19 @@ fn trap_11_tool_blocks_never_go_without_a_tool_config() {
 #[test]
 fn tool_choices() {
     let choice = |model: &str, choice: Value, tools: &[Value]| {
-        sent(json!({"model": model, "tools": tools, "tool_choice": choice}))["toolConfig"]["toolChoice"].clone()
+        sent(json!({"model": model, "tools": tools, "tool_choice": choice}))["toolConfig"]["toolChoice"]
+            .clone()
     };
     let named = json!({"type": "function", "function": {"name": "f"}});
     let (claude, mistral) = ("anthropic.claude-sonnet-4-20250514-v1:0", "mistral.mistral-large-2407-v1:0");
     assert_eq!(choice(claude, json!("auto"), &[tool("f")]), json!({"auto": {}}));
     assert_eq!(choice(claude, json!("required"), &[tool("f")]), json!({"any": {}}));
     assert_eq!(choice(claude, named.clone(), &[tool("f"), tool("g")]), json!({"tool": {"name": "f"}}));
-    assert_eq!(choice(mistral, named, &[tool("f")]), json!({"any": {}}));
+    // Mistral's models cannot be told which: the others are not offered.
+    assert_eq!(choice(mistral, named.clone(), &[tool("g"), tool("f")]), json!({"any": {}}));
+    let only = sent(json!({"model": mistral, "tools": [tool("g"), tool("f")], "tool_choice": named}));
+    assert_eq!(only["toolConfig"]["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(only["toolConfig"]["tools"][0]["toolSpec"]["name"], "f");
     let functions = encode(json!({"functions": [{"name": "f"}], "function_call": {"name": "f"}})).unwrap();
     assert_eq!(body(&functions)["toolConfig"]["toolChoice"], json!({"tool": {"name": "f"}}));
     assert!(functions.reading.function_call && functions.warnings.is_empty());
@@ -84,7 +118,8 @@ fn tool_choices() {
 
 #[test]
 fn structured_output_is_a_forced_tool_where_tools_can_be_forced() {
-    let schema = |schema: Value| json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema}});
+    let schema =
+        |schema: Value| json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema}});
     let object = schema(json!({"properties": {"a": {}}}));
     let claude = encode(json!({"response_format": object})).unwrap();
     assert_eq!(claude.reading, Reading { json_tool: Some("json_response".to_owned()), ..Reading::default() });
@@ -97,7 +132,8 @@ fn structured_output_is_a_forced_tool_where_tools_can_be_forced() {
     // A tool that may not be called does not stand beside it; one that must be called stands alone.
     let never = sent(json!({"response_format": object, "tools": [tool("f")], "tool_choice": "none"}));
     assert_eq!(never["toolConfig"]["tools"].as_array().unwrap().len(), 1);
-    let must = encode(json!({"response_format": object, "tools": [tool("f")], "tool_choice": "required"})).unwrap();
+    let must =
+        encode(json!({"response_format": object, "tools": [tool("f")], "tool_choice": "required"})).unwrap();
     assert_eq!(must.reading, Reading::default());
     // Llama cannot be forced, and a list cannot be a tool's input: words, and a warning.
     for (model, format) in [
@@ -119,19 +155,26 @@ fn efforts_are_said_as_each_family_wants_them() {
     };
     let dropped = "parameter_dropped:reasoning_effort";
     let clamped = "parameter_clamped:reasoning_effort";
+    let told = |effort: &str| json!({"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}});
     let budget = |tokens: u64| json!({"thinking": {"type": "enabled", "budget_tokens": tokens}});
-    let adaptive = |effort: &str| json!({"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}});
+    let adaptive =
+        |effort: &str| json!({"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}});
     for (model, level, fields, warnings) in [
         ("anthropic.claude-3-5-sonnet-20241022-v2:0", "high", Value::Null, dropped),
         ("anthropic.claude-3-7-sonnet-20250219-v1:0", "low", budget(1024), ""),
         ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "xhigh", budget(24_576), ""),
         ("us.anthropic.claude-opus-4-6-v1", "high", adaptive("high"), ""),
         ("us.anthropic.claude-opus-4-6-v1", "xhigh", adaptive("high"), clamped),
-        ("us.anthropic.claude-opus-4-7", "xhigh", adaptive("xhigh"), ""),
-        ("us.anthropic.claude-opus-4-7", "minimal", adaptive("low"), clamped),
-        ("us.anthropic.claude-mythos-5", "medium", adaptive("medium"), ""),
+        ("us.anthropic.claude-opus-4-7", "xhigh", told("xhigh"), ""),
+        ("us.anthropic.claude-opus-4-7", "minimal", told("low"), clamped),
+        ("us.anthropic.claude-mythos-5", "medium", told("medium"), ""),
         ("us.anthropic.claude-opus-4-7", "none", Value::Null, ""),
-        ("us.amazon.nova-2-lite-v1:0", "low", json!({"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "low"}}), ""),
+        (
+            "us.amazon.nova-2-lite-v1:0",
+            "low",
+            json!({"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "low"}}),
+            "",
+        ),
         ("us.amazon.nova-lite-v1:0", "low", Value::Null, dropped),
         ("openai.gpt-oss-120b-1:0", "medium", json!({"reasoning_effort": "medium"}), ""),
         ("openai.gpt-oss-120b-1:0", "none", Value::Null, dropped),
@@ -149,7 +192,8 @@ fn trap_13_thinking_stays_below_the_limit_and_alone() {
     assert_eq!(little.warnings, ["parameter_dropped:reasoning_effort"]);
     let some = sent(json!({"model": model, "reasoning_effort": "high", "max_tokens": 5000}));
     assert_eq!(some["additionalModelRequestFields"]["thinking"]["budget_tokens"], 4000);
-    let forced = json!({"model": model, "reasoning_effort": "high", "tools": [tool("f")], "tool_choice": "required"});
+    let forced =
+        json!({"model": model, "reasoning_effort": "high", "tools": [tool("f")], "tool_choice": "required"});
     assert!(sent(forced).get("additionalModelRequestFields").is_none());
     // A turn of calls whose reasoning did not come back would be refused.
     let unsigned = json!({"model": model, "reasoning_effort": "high", "messages": [
@@ -172,12 +216,14 @@ fn trap_13_thinking_stays_below_the_limit_and_alone() {
 
 #[test]
 fn trap_12_nothing_blank_is_sent() {
-    let sent = sent(json!({"messages": [
+    let encoded = encode(json!({"messages": [
         {"role": "system", "content": ""},
         {"role": "assistant", "content": " "},
         {"role": "user", "content": [{"type": "text", "text": ""}, {"type": "text", "text": "\n"}]},
-    ], "stop": ["", "  "]}));
-    assert_eq!(sent, json!({"messages": [{"role": "user", "content": [{"text": "."}]}]}));
+    ], "stop": ["", "  "]}))
+    .unwrap();
+    assert_eq!(encoded.warnings, ["parameter_dropped:stop", "message_added:user"]);
+    assert_eq!(body(&encoded), json!({"messages": [{"role": "user", "content": [{"text": "."}]}]}));
 }
 
 #[test]
@@ -203,7 +249,10 @@ fn what_cannot_be_said_is_refused() {
         (file(json!({"filename": "a.zip", "file_data": "data:application/zip;base64,AA=="})), "'file'"),
     ] {
         let failure = encode(body).unwrap_err();
-        assert_eq!((failure.kind, failure.code.as_deref()), (FailureKind::BadRequest, Some("unsupported_value")));
+        assert_eq!(
+            (failure.kind, failure.code.as_deref()),
+            (FailureKind::BadRequest, Some("unsupported_value"))
+        );
         assert!(failure.message.starts_with(&format!("Invalid {field}: ")), "{}", failure.message);
     }
 }
@@ -213,7 +262,10 @@ fn documents_of_one_name_get_two() {
     let file = json!({"type": "file", "file": {"filename": "../a_b.pdf", "file_data": "JVBERi0="}});
     let sent = sent(json!({"messages": [{"role": "user", "content": [file, file]}]}));
     let content = &sent["messages"][0]["content"];
-    assert_eq!((&content[0]["document"]["name"], &content[1]["document"]["name"]), (&json!("a b"), &json!("a b 2")));
+    assert_eq!(
+        (&content[0]["document"]["name"], &content[1]["document"]["name"]),
+        (&json!("a b"), &json!("a b 2"))
+    );
     assert_eq!(content[2], json!({"text": "."}));
 }
 

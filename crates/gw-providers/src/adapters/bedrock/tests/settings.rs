@@ -31,7 +31,8 @@ fn build(settings: &ProviderSettings, environment: &[(&str, &str)]) -> Result<Bu
     build_in(settings, &Environment::of(|name| environment.get(name).map(|value| (*value).to_owned())))
 }
 
-const KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "secret-of-env")];
+const KEYS: [(&str, &str); 2] =
+    [("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "secret-of-env")];
 
 #[test]
 fn a_key_needs_a_place_and_no_signature() {
@@ -54,7 +55,8 @@ fn without_a_key_requests_are_signed() {
     let signer = built.signer.unwrap();
     assert_eq!(format!("{signer:?}"), "SigV4 { region: \"us-west-2\", .. }");
     assert_eq!(signer.secrets(), ["AKIDEXAMPLE", "secret-of-env"]);
-    let fault = build(&settings(None, None, &[("region", "eu-west-1")]), &[("HOME", "/nowhere")]).unwrap_err();
+    let fault =
+        build(&settings(None, None, &[("region", "eu-west-1")]), &[("HOME", "/nowhere")]).unwrap_err();
     assert!(fault.contains("AWS_ACCESS_KEY_ID"), "{fault}");
     let fault = build(&settings(None, Some("http://127.0.0.1:1"), &[]), &KEYS).unwrap_err();
     assert!(fault.starts_with("region is missing"), "{fault}");
@@ -68,8 +70,10 @@ async fn profiles_are_read_from_the_shared_file() {
     std::fs::write(&path, file).unwrap();
     let file = path.to_str().unwrap();
     let secrets = |options: &[(&str, &str)], environment: &[(&str, &str)]| {
-        let environment = [environment, &[("AWS_SHARED_CREDENTIALS_FILE", file), ("AWS_REGION", "eu-west-1")]].concat();
-        build(&settings(None, None, options), &environment).map(|built| built.signer.unwrap().secrets().join(" "))
+        let environment =
+            [environment, &[("AWS_SHARED_CREDENTIALS_FILE", file), ("AWS_REGION", "eu-west-1")]].concat();
+        build(&settings(None, None, options), &environment)
+            .map(|built| built.signer.unwrap().secrets().join(" "))
     };
     assert_eq!(secrets(&[], &[]).unwrap(), "AKIDDEFAULT s1");
     assert_eq!(secrets(&[], &[("AWS_PROFILE", "work")]).unwrap(), "AKIDWORK a/b=c+d T");

@@ -25,8 +25,7 @@ fn trap_11_signatures_and_addresses_are_those_of_botocore() {
         );
         let region = vector["region"].as_str().unwrap();
         let body = vector["body"].as_str().unwrap().as_bytes().to_vec();
-        let mut call =
-            post(vector["model"].as_str().unwrap(), vector["operation"].as_str().unwrap(), body);
+        let mut call = post(vector["model"].as_str().unwrap(), vector["operation"].as_str().unwrap(), body);
         let origin = text(&vector["endpoint"]).unwrap_or_else(|| endpoint(region));
         let url = format!("{origin}{}", call.path);
         assert_eq!(url, vector["url"].as_str().unwrap());

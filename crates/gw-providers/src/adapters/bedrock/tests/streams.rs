@@ -56,7 +56,8 @@ fn last(stream: &[u8]) -> (String, String) {
 
 fn frame(kind: &str, name: &str, payload: &str) -> Vec<u8> {
     use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
-    let header = |name: &'static str, value: &str| Header::new(name, HeaderValue::String(value.to_owned().into()));
+    let header =
+        |name: &'static str, value: &str| Header::new(name, HeaderValue::String(value.to_owned().into()));
     let type_header = match kind {
         "event" => ":event-type",
         "exception" => ":exception-type",
@@ -160,7 +161,8 @@ fn a_stream_that_is_cut_or_damaged_is_broken() {
     }
     let odd = stream(&[("contentBlockDelta", "{\"contentBlockIndex\":0,")]);
     assert_eq!(last(&odd), ("error".to_owned(), "InvalidResponse".to_owned()));
-    let stray = stream(&[("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{"}}}"#)]);
+    let stray =
+        stream(&[("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{"}}}"#)]);
     assert_eq!(last(&stray), ("error".to_owned(), "InvalidResponse".to_owned()));
 }
 
@@ -171,20 +173,33 @@ fn odd_but_complete_streams_are_read() {
         events.into_iter().map(|(kind, text)| format!("{kind}:{text}")).collect::<Vec<_>>().join(" ")
     };
     // Blocks that are never closed, unknown events and members, nulls, reasons nobody knows.
-    let call = ("contentBlockStart", r#"{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"a","name":"f"}}}"#);
+    let call =
+        ("contentBlockStart", r#"{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"a","name":"f"}}}"#);
     let news = ("messageStop", r#"{"stopReason":"news"}"#);
     assert_eq!(kinds(&[call, ("somethingNew", "{"), news]), "tool 0:a f args 0:{} finish:tool_calls");
     assert_eq!(kinds(&[news]), "finish:stop");
     assert_eq!(kinds(&[call, STOP]), "tool 0:a f args 0:{} finish:tool_calls");
-    let nulls = ("contentBlockDelta", r#"{"delta":{"text":null,"toolUse":null,"reasoningContent":null,"citation":{}}}"#);
-    assert_eq!(kinds(&[nulls, ("contentBlockStop", "{}"), STOP, ("metadata", r#"{"usage":null}"#)]), "finish:stop end:");
+    let nulls = (
+        "contentBlockDelta",
+        r#"{"delta":{"text":null,"toolUse":null,"reasoningContent":null,"citation":{}}}"#,
+    );
+    assert_eq!(
+        kinds(&[nulls, ("contentBlockStop", "{}"), STOP, ("metadata", r#"{"usage":null}"#)]),
+        "finish:stop end:"
+    );
     // Redacted reasoning has no text, and a tool of the provider's own is none of the client's.
-    let redacted = ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"reasoningContent":{"redactedContent":"QUJD"}}}"#);
+    let redacted = (
+        "contentBlockDelta",
+        r#"{"contentBlockIndex":0,"delta":{"reasoningContent":{"redactedContent":"QUJD"}}}"#,
+    );
     assert_eq!(
         kinds(&[redacted, ("contentBlockStop", r#"{"contentBlockIndex":0}"#), STOP]),
         r#"reasoning_details:[{"data":"QUJD","format":"anthropic-claude-v1","index":0,"type":"reasoning.encrypted"}] finish:stop"#
     );
-    let own = ("contentBlockStart", r#"{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"a","name":"s","type":"server_tool_use"}}}"#);
+    let own = (
+        "contentBlockStart",
+        r#"{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"a","name":"s","type":"server_tool_use"}}}"#,
+    );
     let input = ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{}"}}}"#);
     assert_eq!(kinds(&[own, input, STOP]), "finish:stop");
 }
@@ -229,6 +244,9 @@ proptest! {
 /// CRC-32 of ISO-HDLC, bit by bit.
 fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0_u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
+        (0..8).fold(
+            crc ^ u32::from(*byte),
+            |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 },
+        )
     })
 }
