@@ -62,7 +62,8 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, family: Family) -> Pl
             if matches!(conversation.tool_choice, ToolChoice::Required | ToolChoice::Named(_)) => {}
         Format::Schema { schema, description, .. } => {
             if family.forces_tools() && schema.is_none_or(is_of_object) {
-                if conversation.tool_choice == ToolChoice::Never {
+                // Tools that the client does not offer now may not be called in the answer's place.
+                if conversation.tools.is_empty() || conversation.tool_choice == ToolChoice::Never {
                     tools.clear();
                 }
                 let name = free_name(&tools);
