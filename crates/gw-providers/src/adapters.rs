@@ -1,6 +1,7 @@
 //! The dialects of the providers, one file each behind [`crate::adapter::Adapter`], and what several of them share.
 
 pub(crate) mod azure;
+pub mod bedrock;
 mod failure;
 pub(crate) mod mistral;
 mod native;

@@ -93,6 +93,8 @@ pub fn base_url(settings: &ProviderSettings) -> Option<&'static str> {
 pub fn embedding_batch(settings: &ProviderSettings) -> usize {
     match settings.api {
         Api::Demo => 2048,
+        // Titan's models take one; for Cohere's, which take 96, `embedding_batch` is set by hand.
+        Api::Bedrock => 1,
         _ => of(settings).map_or(CAREFUL_BATCH, |preset| preset.embedding_batch),
     }
 }

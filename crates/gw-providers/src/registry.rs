@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::adapter::{Adapter, Signer};
 use crate::adapters::azure;
 use crate::adapters::mistral;
+use crate::adapters::bedrock;
 use crate::adapters::openai::OpenAi;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
@@ -39,7 +40,7 @@ pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
         Api::Anthropic => Err(not_built(settings)),
         Api::Gemini => Err(not_built(settings)),
         Api::Vertex => Err(not_built(settings)),
-        Api::Bedrock => Err(not_built(settings)),
+        Api::Bedrock => bedrock::build(settings),
         Api::Cohere => Err(not_built(settings)),
         Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
         Api::Ollama => Err(not_built(settings)),

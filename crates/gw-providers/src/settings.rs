@@ -111,7 +111,7 @@ impl Api {
             Self::Anthropic => false,
             Self::Gemini => false,
             Self::Vertex => false,
-            Self::Bedrock => false,
+            Self::Bedrock => true,
             Self::Cohere => false,
             Self::Mistral => true,
             Self::Ollama => false,

@@ -166,3 +166,37 @@ fn providers_are_shared_between_threads_and_bodies_move() {
     shared::<Provider>();
     moved::<gw_providers::client::UpstreamResponse>();
 }
+
+#[tokio::test]
+async fn trap_11_an_arn_arrives_encoded_with_a_bedrock_key() {
+    let (seen, mut requests) = tokio::sync::mpsc::channel(1);
+    let upstream = Upstream::start(move |_, mut peer| {
+        let seen = seen.clone();
+        async move {
+            seen.send(peer.request().await.unwrap()).await.unwrap();
+            peer.say(SMALL).await;
+        }
+    })
+    .await;
+    let mut settings = settings(format!("http://{}", upstream.address));
+    settings.api = Api::Bedrock;
+    settings.api_keys = vec![(secret("ABSK-sekret"), 1)];
+    let provider = build(&settings).unwrap();
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"Hi"}]}"#;
+    let request = gw_wire::request::parse_chat(bytes::Bytes::from_static(body.as_bytes())).unwrap();
+    let target = gw_providers::adapter::Target {
+        upstream_model: "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.amazon.nova-lite-v1:0",
+        id: "amazon/nova",
+        clamp_max_tokens: None,
+        max_output_tokens: None,
+        context_length: None,
+    };
+    let share = gw_providers::adapter::Share { n: 1, prompts: 0..1 };
+    let encoded = provider.adapter().chat(&request, &share, &target).unwrap();
+    provider.send(encoded.call, &clocks()).await.unwrap();
+    let sent = requests.recv().await.unwrap();
+    let line = "POST /model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Ainference-profile%2Feu.amazon.nova-lite-v1%3A0/converse HTTP/1.1\r\n";
+    assert!(sent.starts_with(line), "{sent}");
+    assert!(sent.contains("authorization: Bearer ABSK-sekret\r\n"), "{sent}");
+    assert!(sent.ends_with(r#"{"messages":[{"role":"user","content":[{"text":"Hi"}]}]}"#), "{sent}");
+}
