@@ -1,6 +1,7 @@
 //! The dialects of the providers, one file each behind [`crate::adapter::Adapter`], and what several of them share.
 
 mod failure;
+pub(crate) mod gemini;
 mod native;
 pub mod openai;
 mod redact;

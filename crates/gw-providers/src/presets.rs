@@ -169,6 +169,9 @@ pub fn base_url(settings: &ProviderSettings) -> Option<&'static str> {
 pub fn embedding_batch(settings: &ProviderSettings) -> usize {
     match settings.api {
         Api::Demo => 2048,
+        // `batchEmbedContents` takes a hundred; on Vertex the Gemini models take one.
+        Api::Gemini => 100,
+        Api::Vertex => 1,
         _ => of(settings).map_or(CAREFUL_BATCH, |preset| preset.embedding_batch),
     }
 }

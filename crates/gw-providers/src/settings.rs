@@ -109,7 +109,7 @@ impl Api {
             Self::OpenAi | Self::Demo => true,
             Self::Azure => false,
             Self::Anthropic => false,
-            Self::Gemini => false,
+            Self::Gemini => true,
             Self::Vertex => false,
             Self::Bedrock => false,
             Self::Cohere => false,
