@@ -7,3 +7,4 @@ pub mod openai;
 mod redact;
 mod retry_after;
 mod shaping;
+pub(crate) mod vertex;

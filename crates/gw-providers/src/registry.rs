@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::adapter::{Adapter, Signer};
 use crate::adapters::gemini;
 use crate::adapters::openai::OpenAi;
+use crate::adapters::vertex;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
 
@@ -37,7 +38,7 @@ pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
         Api::Azure => Err(not_built(settings)),
         Api::Anthropic => Err(not_built(settings)),
         Api::Gemini => Ok(Built::new(gemini::adapter())),
-        Api::Vertex => Err(not_built(settings)),
+        Api::Vertex => vertex::build(settings),
         Api::Bedrock => Err(not_built(settings)),
         Api::Cohere => Err(not_built(settings)),
         Api::Mistral => Err(not_built(settings)),

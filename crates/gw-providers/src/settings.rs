@@ -110,7 +110,7 @@ impl Api {
             Self::Azure => false,
             Self::Anthropic => false,
             Self::Gemini => true,
-            Self::Vertex => false,
+            Self::Vertex => true,
             Self::Bedrock => false,
             Self::Cohere => false,
             Self::Mistral => false,
