@@ -42,14 +42,15 @@ pub(super) enum Flavour {
     Vertex,
 }
 
-/// What both can carry.
+/// What both can carry. One choice at a time: `candidateCount` above 1 is refused by every Gemini 3 ("Multiple candidates
+/// is not enabled for this model", googleapis/js-genai#1609) and for streams.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
     openai_fields: false,
     suffix: false,
     token_prompts: false,
     stream_usage: true,
     image_urls: true,
-    choices: 8,
+    choices: 1,
     prompts: 1,
 };
 

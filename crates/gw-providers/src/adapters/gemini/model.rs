@@ -46,6 +46,12 @@ impl Model {
         self.generation >= Some((2, 5))
     }
 
+    /// Takes penalties. Models from 2.5 answer 400 "Penalty is not enabled for this model" (vercel/ai#8943,
+    /// google-gemini/cookbook#1290).
+    pub(super) fn takes_penalties(self) -> bool {
+        self.generation < Some((2, 5))
+    }
+
     /// Signs its function calls, refuses a history without the signatures, and pairs calls and responses by id.
     pub(super) fn signs_calls(self) -> bool {
         self.generation >= Some((3, 0))

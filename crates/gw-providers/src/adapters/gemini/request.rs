@@ -125,6 +125,16 @@ fn config<'a>(
     if asked > Some(MOST_TOKENS) {
         warnings.push(Cow::Borrowed("parameter_clamped:max_tokens"));
     }
+    let mut penalty = |name: &'static str, asked: Option<f64>| {
+        let asked = asked.filter(|asked| *asked != 0.0)?;
+        if model.takes_penalties() {
+            return Some(asked);
+        }
+        warnings.push(Cow::Owned(format!("parameter_dropped:{name}")));
+        None
+    };
+    let frequency_penalty = penalty("frequency_penalty", conversation.frequency_penalty);
+    let presence_penalty = penalty("presence_penalty", conversation.presence_penalty);
     let stops = conversation.stop.iter().filter(|stop| !stop.is_empty());
     GenerationConfig {
         candidate_count: (conversation.n > 1).then_some(conversation.n),
@@ -133,8 +143,8 @@ fn config<'a>(
         top_p: conversation.top_p,
         stop_sequences: stops.map(|stop| Cow::Borrowed(&**stop)).collect(),
         seed: conversation.seed.map(fold),
-        presence_penalty: conversation.presence_penalty,
-        frequency_penalty: conversation.frequency_penalty,
+        presence_penalty,
+        frequency_penalty,
         response_logprobs: conversation.logprobs.map(|_| true),
         logprobs: conversation.logprobs.filter(|most| *most > 0),
         thinking_config: thinking(conversation, model, warnings),

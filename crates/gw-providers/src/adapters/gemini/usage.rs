@@ -131,7 +131,10 @@ impl<'de> Deserialize<'de> for Count {
 mod tests {
     use super::Counts;
 
-    fn read(json: &str) -> Option<(u64, u64, Option<u64>, Option<u64>, bool)> {
+    /// Prompt, completion, cached, reasoning, and whether it is an estimate.
+    type Read = (u64, u64, Option<u64>, Option<u64>, bool);
+
+    fn read(json: &str) -> Option<Read> {
         let usage = serde_json::from_str::<Counts>(json).unwrap().usage()?;
         Some((usage.prompt, usage.completion, usage.cached, usage.reasoning, usage.estimated))
     }

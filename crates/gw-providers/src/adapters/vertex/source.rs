@@ -15,7 +15,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
@@ -61,8 +61,15 @@ pub(super) struct Source {
 
 enum Kind {
     ServiceAccount(Box<ServiceAccount>),
-    Refresh { endpoint: Endpoint, form: SecretString },
+    Refresh(Box<Refresh>),
     Metadata(SocketAddr),
+}
+
+/// A person's login.
+struct Refresh {
+    endpoint: Endpoint,
+    /// What is posted: the same each time.
+    form: SecretString,
 }
 
 struct ServiceAccount {
@@ -156,7 +163,7 @@ fn parse(text: &[u8], allow_private_network: bool, ca_file: Option<&Path>) -> Re
                 ("client_secret", &file.client_secret.ok_or_else(|| missing("client_secret"))?),
                 ("refresh_token", &file.refresh_token.ok_or_else(|| missing("refresh_token"))?),
             ]);
-            Kind::Refresh { endpoint, form: form.into() }
+            Kind::Refresh(Box::new(Refresh { endpoint, form: form.into() }))
         }
         _ => return Err("is not of type service_account or authorized_user".to_owned()),
     };
@@ -187,10 +194,7 @@ impl Source {
                 let grant = "urn:ietf:params:oauth:grant-type:jwt-bearer";
                 account.endpoint.ask(form(&[("grant_type", grant), ("assertion", &assertion)])).await?
             }
-            Kind::Refresh { endpoint, form } => {
-                use secrecy::ExposeSecret as _;
-                endpoint.ask(form.expose_secret().to_owned()).await?
-            }
+            Kind::Refresh(login) => login.endpoint.ask(login.form.expose_secret().to_owned()).await?,
             Kind::Metadata(address) => metadata::ask(*address).await?,
         };
         if status != 200 {
@@ -306,7 +310,7 @@ impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
             Kind::ServiceAccount(_) => "a service account",
-            Kind::Refresh { .. } => "a refresh token",
+            Kind::Refresh(_) => "a refresh token",
             Kind::Metadata(_) => "the metadata server",
         })
     }

@@ -12,12 +12,12 @@ fn written(schema: &Value, kind: Kind) -> (Value, bool) {
     (serde_json::from_str(written.schema.get()).unwrap(), written.is_simplified)
 }
 
-fn open_api(schema: Value) -> (Value, bool) {
-    written(&schema, Kind::OpenApi)
+fn open_api(schema: &Value) -> (Value, bool) {
+    written(schema, Kind::OpenApi)
 }
 
-fn json_schema(schema: Value) -> (Value, bool) {
-    written(&schema, Kind::Json)
+fn json_schema(schema: &Value) -> (Value, bool) {
+    written(schema, Kind::Json)
 }
 
 #[test]
@@ -25,8 +25,8 @@ fn trap_08_references_are_put_in_place() {
     let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"$ref": "#/definitions/B~1c"}},
         "$defs": {"A": {"type": "array", "items": {"$ref": "#/definitions/B~1c"}}}, "definitions": {"B/c": {"type": "string"}}});
     let expected = json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}, "b": {"type": "string"}}});
-    assert_eq!(json_schema(schema.clone()), (expected.clone(), false));
-    let (mut open, is_simplified) = open_api(schema);
+    assert_eq!(json_schema(&schema), (expected.clone(), false));
+    let (mut open, is_simplified) = open_api(&schema);
     open.as_object_mut().unwrap().remove("propertyOrdering");
     assert_eq!((open, is_simplified), (expected, false));
 }
@@ -35,11 +35,11 @@ fn trap_08_references_are_put_in_place() {
 fn trap_08_recursion_ends() {
     let schema = json!({"$ref": "#/$defs/Node", "$defs": {"Node": {"type": "object",
         "properties": {"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}}});
-    let (written, is_simplified) = json_schema(schema.clone());
+    let (written, is_simplified) = json_schema(&schema);
     assert!(is_simplified);
     let inner = written.pointer("/properties/children/items/properties/children/items").unwrap();
     assert_eq!(inner, &json!({}));
-    assert!(open_api(schema).1);
+    assert!(open_api(&schema).1);
     for circle in [
         json!({"$ref": "#"}),
         json!({"$ref": "#/a", "a": {"$ref": "#/a"}}),
@@ -47,8 +47,8 @@ fn trap_08_recursion_ends() {
         json!({"$ref": "#/nowhere"}),
         json!({"$ref": "https://example.org/a"}),
     ] {
-        assert!(json_schema(circle.clone()).1, "{circle}");
-        assert!(open_api(circle).1);
+        assert!(json_schema(&circle).1, "{circle}");
+        assert!(open_api(&circle).1);
     }
     // References that double at every step.
     let mut definitions = serde_json::Map::new();
@@ -127,7 +127,7 @@ fn trap_08_the_subset_takes_what_it_knows() {
             true,
         ),
     ] {
-        assert_eq!(open_api(schema.clone()), (expected, is_simplified), "{schema}");
+        assert_eq!(open_api(&schema), (expected, is_simplified), "{schema}");
     }
 }
 
@@ -138,7 +138,7 @@ fn trap_25_json_schema_keeps_its_words() {
         "properties": {"n": {"type": "number", "exclusiveMinimum": 0, "multipleOf": 2, "default": 4}, "s": {"type": "string", "format": "email"},
             "m": {"type": "object", "additionalProperties": {"type": "integer"}}, "u": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
         "required": ["n"]});
-    assert_eq!(json_schema(same.clone()), (same, false));
+    assert_eq!(json_schema(&same), (same, false));
     for (schema, expected, is_simplified) in [
         (json!({"$schema": "x", "$id": "y", "type": "string"}), json!({"type": "string"}), false),
         (json!({"const": 5}), json!({"enum": [5]}), false),
@@ -159,7 +159,7 @@ fn trap_25_json_schema_keeps_its_words() {
             false,
         ),
     ] {
-        assert_eq!(json_schema(schema.clone()), (expected, is_simplified), "{schema}");
+        assert_eq!(json_schema(&schema), (expected, is_simplified), "{schema}");
     }
 }
 

@@ -50,7 +50,7 @@ macro_rules! golden {
 golden! {
     conversation, parameters, tools_json_schema, tools_open_api, choice_none, choice_required, format_object, format_text,
     format_schema, format_schema_open_api, format_tools_three, format_tools_none, format_tools_words, thinking_level,
-    thinking_level_clamped, thinking_budget, thinking_off, thinking_never, media, signatures,
+    thinking_level_clamped, thinking_budget, thinking_off, thinking_never, media, signatures, penalties,
 }
 
 fn refused(json: &str) -> String {
@@ -220,6 +220,21 @@ fn trap_24_all_text_parts_are_sent() {
         body_of(&encode(json).unwrap())["contents"][0]["parts"],
         json!([{"text": "a"}, {"text": "b"}])
     );
+}
+
+#[test]
+fn trap_16_floats_are_asked_for_whatever_the_client_wants() {
+    let json = r#"{"model":"google/gemini-embedding-001","input":"a","encoding_format":"base64"}"#;
+    let call = adapter().embeddings(&embeddings(json), 0..1, &target("gemini-embedding-001")).unwrap();
+    assert!(!String::from_utf8_lossy(&call.body).contains("base64"));
+}
+
+#[test]
+fn trap_17_token_arrays_are_refused() {
+    assert!(!adapter().capabilities().token_prompts);
+    let tokens = embeddings(r#"{"model":"google/gemini-embedding-001","input":[1,2]}"#);
+    let failure = adapter().embeddings(&tokens, 0..1, &target("gemini-embedding-001")).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::BadRequest);
 }
 
 #[test]

@@ -124,6 +124,26 @@ fn trap_02_a_call_without_arguments_has_no_fragment() {
 }
 
 #[test]
+fn trap_03_calls_are_counted_and_nothing_else_is() {
+    let text = r#"{"text":"x"}"#;
+    let call = r#"{"functionCall":{"id":"a","name":"f"}}"#;
+    let event =
+        |parts: &str| format!("data: {{\"candidates\":[{{\"content\":{{\"parts\":[{parts}]}}}}]}}\n\n");
+    let stream = event(&format!("{text},{call},{text}")) + &event(&format!("{text},{call}"));
+    let lines = whole(&stream);
+    let starts: Vec<_> = lines.iter().filter(|line| line.starts_with("ToolStart")).collect();
+    assert!(starts[0].contains("call: 0") && starts[1].contains("call: 1"), "{starts:?}");
+}
+
+#[test]
+fn trap_23_a_call_without_an_id_leaves_it_to_the_writer() {
+    let lines = whole(
+        "[{\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\",\"args\":{\"a\":1}}}]}}]}]",
+    );
+    assert_eq!(lines, ["ToolStart { choice: 0, call: 0, id: \"\", name: \"f\" }", "args 0 0: {\"a\":1}"]);
+}
+
+#[test]
 fn trap_07_a_signed_call_without_an_id_gets_one_that_no_other_has() {
     let body = |response: &str| {
         format!(
