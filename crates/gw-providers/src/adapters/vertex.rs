@@ -56,6 +56,11 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
     let mut signer: Option<Arc<dyn Signer>> = None;
     let mut own_project = None;
     if settings.api_keys.is_empty() {
+        if file.is_none() && !is_googles(settings.base_url.as_deref()) {
+            return Err("credentials_file or api_key is missing: what the environment or the machine gives is sent to \
+                        Google's own addresses only"
+                .to_owned());
+        }
         let source = match file.map(str::to_owned).or(from_environment.filter(|path| !path.is_empty())) {
             Some(file) => {
                 let ca_file = option(settings, "ca_file")?.map(Path::new);
@@ -78,6 +83,14 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
     let place = format!("/v1/projects/{}/locations/{region}", encoded_path(&project));
     let adapter = Box::new(Native(Vertex { place }));
     Ok(Built { adapter, signer, base_url: Some(endpoint(region)) })
+}
+
+/// Whether calls go to Google. Credentials that nobody wrote down for this provider must not go anywhere else: whoever
+/// may add a provider could have them sent to himself.
+fn is_googles(base_url: Option<&str>) -> bool {
+    let Some(base_url) = base_url else { return true };
+    let Ok(uri) = base_url.parse::<http::Uri>() else { return false };
+    uri.scheme_str() == Some("https") && uri.host().is_some_and(|host| host.ends_with(".googleapis.com"))
 }
 
 /// <https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations>

@@ -48,8 +48,17 @@ pub(super) fn contents<'a>(
         let parts = if system.is_empty() { vec![Part::text(NOTHING_SAID)] } else { system };
         return Ok((None, vec![Content { role: USER, parts }]));
     }
-    let system = (!system.is_empty()).then_some(Content { role: None, parts: system });
-    Ok((system, contents))
+    if system.is_empty() {
+        return Ok((None, contents));
+    }
+    if model.takes_system() {
+        return Ok((Some(Content { role: None, parts: system }), contents));
+    }
+    match contents.first_mut().filter(|first| first.role == USER) {
+        Some(first) => drop(first.parts.splice(..0, system)),
+        None => contents.insert(0, Content { role: USER, parts: system }),
+    }
+    Ok((None, contents))
 }
 
 fn turns<'m>(conversation: &'m Conversation<'_>) -> Vec<Turn<'m, 'm>> {

@@ -5,12 +5,16 @@
 
 use std::fmt::Write as _;
 
+use super::Flavour;
+
 /// A model as far as its name tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Model {
     /// `(2, 5)` of `gemini-2.5-pro`; None for names without a version that are no Gemini.
     generation: Option<(u32, u32)>,
     is_pro: bool,
+    /// Refuses a system instruction.
+    is_gemma_3: bool,
 }
 
 /// What `thinkingConfig` a model takes.
@@ -26,8 +30,9 @@ impl Model {
     /// Of an upstream model's name, whatever path stands before it.
     pub(super) fn of(name: &str) -> Self {
         let name = name.rsplit('/').next().unwrap_or(name);
+        let is_gemma_3 = name.starts_with("gemma-3");
         let Some(rest) = name.strip_prefix("gemini-") else {
-            return Self { generation: None, is_pro: false };
+            return Self { generation: None, is_pro: false, is_gemma_3 };
         };
         let is_pro = rest.split('-').any(|word| word == "pro");
         let version = rest.split('-').next().unwrap_or_default();
@@ -38,7 +43,7 @@ impl Model {
             _ if rest.ends_with("-latest") => Some((3, 1)),
             _ => None,
         };
-        Self { generation, is_pro }
+        Self { generation, is_pro, is_gemma_3 }
     }
 
     /// Takes JSON Schema as it is (`parametersJsonSchema`, `responseJsonSchema`); others take a subset of OpenAPI's.
@@ -50,6 +55,21 @@ impl Model {
     /// google-gemini/cookbook#1290).
     pub(super) fn takes_penalties(self) -> bool {
         self.generation < Some((2, 5))
+    }
+
+    /// Tells log probabilities: up to 2.0 everywhere, 2.5 on Vertex AI; others answer 400 "Logprobs is not enabled"
+    /// (vercel/ai#5418, googleapis/python-genai#1921, GoogleCloudPlatform/generative-ai#2947).
+    pub(super) fn tells_logprobs(self, flavour: Flavour) -> bool {
+        match flavour {
+            Flavour::AiStudio => self.generation < Some((2, 5)),
+            Flavour::Vertex => self.generation < Some((3, 0)),
+        }
+    }
+
+    /// Takes a system instruction. Gemma 3 answers 400 "Developer instruction is not enabled"; there the system speaks
+    /// first in the user's turn, as its own template has it: <https://ai.google.dev/gemma/docs/core/prompt-structure>.
+    pub(super) fn takes_system(self) -> bool {
+        !self.is_gemma_3
     }
 
     /// Signs its function calls, refuses a history without the signatures, and pairs calls and responses by id.

@@ -47,6 +47,14 @@ pub(in crate::adapters) fn body(
     let mut request = Request { system_instruction, contents, ..Request::default() };
     tools(conversation, model, &mut request, &mut warnings)?;
     request.generation_config = config(conversation, model, target, &mut warnings);
+    if let Some(most) = conversation.logprobs {
+        if model.tells_logprobs(flavour) {
+            request.generation_config.response_logprobs = Some(true);
+            request.generation_config.logprobs = (most > 0).then_some(most);
+        } else {
+            warnings.push(Cow::Borrowed("parameter_dropped:logprobs"));
+        }
+    }
     let reading = format(conversation, model, &mut request, &mut warnings)?;
     let bytes = serde_json::to_vec(&request).map_err(|fault| {
         Failure::new(FailureKind::BadRequest, "The request cannot be written for this provider.")
@@ -145,8 +153,6 @@ fn config<'a>(
         seed: conversation.seed.map(fold),
         presence_penalty,
         frequency_penalty,
-        response_logprobs: conversation.logprobs.map(|_| true),
-        logprobs: conversation.logprobs.filter(|most| *most > 0),
         thinking_config: thinking(conversation, model, warnings),
         ..GenerationConfig::default()
     }

@@ -32,6 +32,9 @@ const GOOGLE: HeaderValue = HeaderValue::from_static("Google");
 /// It is on the same machine, if there is one at all.
 const CONNECT: Duration = Duration::from_secs(2);
 
+/// The most that one connection lives.
+const WHOLE: Duration = Duration::from_secs(15);
+
 /// Asks for a token; gives the status and the body.
 pub(super) async fn ask(address: SocketAddr) -> Result<(u16, Vec<u8>), Failure> {
     let socket =
@@ -39,8 +42,8 @@ pub(super) async fn ask(address: SocketAddr) -> Result<(u16, Vec<u8>), Failure> 
     let socket = socket.map_err(|error| absent(error.kind()))?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(socket)).await.map_err(|_| absent("no HTTP"))?;
-    // It ends with the sender, when this call is over or given up.
-    tokio::spawn(connection);
+    // It ends with the sender when this call is over, and at last by the clock when it was given up.
+    tokio::spawn(timeout(WHOLE, connection));
     let mut request = Request::new(Empty::<Bytes>::new());
     *request.uri_mut() = http::Uri::from_static(PATH);
     request.headers_mut().insert(HOST, HeaderValue::from_static("metadata.google.internal"));

@@ -92,6 +92,28 @@ fn wrong_options_are_refused_when_the_provider_is_built() {
 }
 
 #[test]
+fn ambient_credentials_go_to_google_alone() {
+    let build = |base_url: &str, options: &[(&str, &str)], keys: &[&str]| {
+        let mut settings = settings(&[options, &[("project", "p")]].concat(), keys);
+        settings.base_url = Some(base_url.to_owned());
+        build_with(&settings, None)
+    };
+    for google in ["https://aiplatform.googleapis.com", "https://x-aiplatform-restricted.p.googleapis.com/"] {
+        assert!(build(google, &[], &[]).is_ok(), "{google}");
+    }
+    for other in [
+        "https://example.org",
+        "http://aiplatform.googleapis.com",
+        "https://googleapis.com.example.org",
+        "https://evilgoogleapis.com",
+        "http://127.0.0.1:1",
+    ] {
+        assert!(build(other, &[], &[]).unwrap_err().contains("Google's own addresses"), "{other}");
+        assert!(build(other, &[], &["ya29.token"]).is_ok());
+    }
+}
+
+#[test]
 fn models_are_called_where_they_are_without_ids_of_calls() {
     let json = json!({"model": "gcp/m", "messages": [{"role": "user", "content": "x"},
         {"role": "assistant", "tool_calls": [{"id": "fc-1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},

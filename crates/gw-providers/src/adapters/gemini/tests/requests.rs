@@ -133,6 +133,34 @@ fn contents_are_never_empty() {
 }
 
 #[test]
+fn gemma_hears_the_system_in_the_users_turn() {
+    let messages = |first: &str| {
+        format!(
+            r#"{{"model":"google/gemma-3-27b-it","messages":[{{"role":"system","content":"s"}},{{"role":"{first}","content":"x"}}]}}"#
+        )
+    };
+    let user = body_of(&encode(&messages("user")).unwrap());
+    assert_eq!(user, json!({"contents": [{"role": "user", "parts": [{"text": "s"}, {"text": "x"}]}]}));
+    let assistant = body_of(&encode(&messages("assistant")).unwrap());
+    assert_eq!(assistant["contents"][0], json!({"role": "user", "parts": [{"text": "s"}]}));
+}
+
+#[test]
+fn logprobs_are_asked_only_of_models_that_tell_them() {
+    for (model, told) in
+        [("gemini-2.0-flash", true), ("gemini-2.5-flash", false), ("gemini-3-flash-preview", false)]
+    {
+        let json = format!(
+            r#"{{"model":"google/{model}","messages":[{{"role":"user","content":"x"}}],"logprobs":true}}"#
+        );
+        let encoded = encode(&json).unwrap();
+        let config = told.then(|| json!({"responseLogprobs": true}));
+        assert_eq!(body_of(&encoded).get("generationConfig").cloned(), config, "{model}");
+        assert_eq!(encoded.warnings == ["parameter_dropped:logprobs"], !told);
+    }
+}
+
+#[test]
 fn a_refusal_is_something_the_assistant_said() {
     let json = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":"x"},{"role":"assistant","refusal":"No."},{"role":"user","content":"y"}]}"#;
     assert_eq!(
