@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use gw_wire::json::{self, View};
 use serde_json::value::RawValue;
 
-use self::flat::Flat;
+use self::flat::{Flat, Source};
 use self::write::Writer;
 
 /// Which words are taken.
@@ -40,15 +40,14 @@ pub(super) struct Written {
 pub(super) fn write(schema: View<'_>, kind: Kind) -> Option<Written> {
     let mut writer = Writer::new(schema, kind);
     writer.schema(schema, 0)?;
-    let (text, is_simplified) = writer.finish();
+    let (text, is_simplified) = writer.finish()?;
     let schema = serde_json::from_slice(&text).ok()?;
     Some(Written { schema, is_simplified })
 }
 
 /// Whether an object of this schema has any property.
 pub(super) fn has_properties(schema: View<'_>, kind: Kind) -> bool {
-    let mut is_simplified = false;
-    let flat = Flat::of(schema, schema, &[], &mut is_simplified);
+    let flat = Flat::of(schema, &mut Source::new(schema), &[]);
     let tells = |(name, value): &(Cow<'_, str>, View<'_>)| match &**name {
         "anyOf" | "oneOf" => true,
         "additionalProperties" => kind == Kind::Json && value.kind() == json::Kind::Object,

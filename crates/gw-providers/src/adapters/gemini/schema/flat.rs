@@ -1,6 +1,7 @@
 //! One level of a schema with what it refers to put in place.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use gw_wire::json::{Kind, View};
 
@@ -9,6 +10,67 @@ const UNROLLED: usize = 2;
 
 /// So many references and `allOf`s lead from one to the next at most; more is a circle.
 const CHAIN: usize = 16;
+
+/// Bytes that are looked at and names that are compared for one schema at most. References that are put in place can make a
+/// small schema a lot of work.
+const MOST_WORK: usize = 8 << 20;
+
+/// The whole schema that is read.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    root: View<'a>,
+    /// What nearly all references name, by the reference.
+    definitions: HashMap<String, View<'a>>,
+    work_left: usize,
+    /// What was read allows more than what was written.
+    pub(super) is_simplified: bool,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(root: View<'a>) -> Self {
+        let mut definitions = HashMap::new();
+        for (name, value) in root.members() {
+            let Some(place) = name.string().filter(|name| matches!(&**name, "$defs" | "definitions")) else {
+                continue;
+            };
+            for (name, value) in value.members() {
+                let name = name.string().unwrap_or_default().replace('~', "~0").replace('/', "~1");
+                definitions.insert(format!("#/{place}/{name}"), value);
+            }
+        }
+        Self { root, definitions, work_left: MOST_WORK, is_simplified: false }
+    }
+
+    pub(super) fn charge(&mut self, work: usize) {
+        self.work_left = self.work_left.saturating_sub(work);
+    }
+
+    /// Nothing more is read.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.work_left == 0
+    }
+
+    /// A pointer into the same document: `#`, `#/$defs/name`, any other path.
+    fn resolve(&mut self, reference: &str) -> Option<View<'a>> {
+        if let Some(found) = self.definitions.get(reference) {
+            return Some(*found);
+        }
+        let path = reference.strip_prefix('#')?;
+        let mut place = self.root;
+        for step in path.split('/').skip(1) {
+            self.charge(place.text().len());
+            if self.is_exhausted() {
+                return None;
+            }
+            let step = step.replace("~1", "/").replace("~0", "~");
+            place = match place.kind() {
+                Kind::Array => place.elements().nth(step.parse().ok()?)?,
+                _ => place.members().find(|(name, _)| name.string().is_some_and(|name| name == step))?.1,
+            };
+        }
+        Some(place)
+    }
+}
 
 /// A schema's keywords, those of its reference and its `allOf` merged in.
 #[derive(Debug, Default)]
@@ -26,14 +88,9 @@ pub(super) struct Flat<'a> {
 
 impl<'a> Flat<'a> {
     /// `above` are the references that this schema lies in.
-    pub(super) fn of(
-        schema: View<'a>,
-        root: View<'a>,
-        above: &[Cow<'a, str>],
-        is_simplified: &mut bool,
-    ) -> Self {
+    pub(super) fn of(schema: View<'a>, source: &mut Source<'a>, above: &[Cow<'a, str>]) -> Self {
         let mut flat = Self::default();
-        flat.add(schema, root, above, CHAIN, is_simplified);
+        flat.add(schema, source, above, CHAIN);
         // The one value says more than the choice of values, and they are written under one name.
         if flat.members.iter().any(|(name, _)| name == "const") {
             flat.members.retain(|(name, _)| name != "enum");
@@ -42,28 +99,34 @@ impl<'a> Flat<'a> {
     }
 
     /// What is there already wins: a schema's own words count more than those of its reference.
-    fn add(
-        &mut self,
-        schema: View<'a>,
-        root: View<'a>,
-        above: &[Cow<'a, str>],
-        chain: usize,
-        is_simplified: &mut bool,
-    ) {
+    fn add(&mut self, schema: View<'a>, source: &mut Source<'a>, above: &[Cow<'a, str>], chain: usize) {
         let mut others = Vec::new();
+        source.charge(schema.text().len());
         for (name, value) in schema.members() {
+            source.charge(self.members.len());
+            if source.is_exhausted() {
+                return;
+            }
             let name = name.string().unwrap_or_default();
             match &*name {
-                "$ref" => others.extend(self.target(value, root, above, is_simplified)),
+                "$ref" => others.extend(self.target(value, source, above)),
                 "allOf" => others.extend(value.elements()),
                 "properties" => {
                     self.is_object = true;
                     for (name, value) in value.members() {
+                        source.charge(self.properties.len());
+                        if source.is_exhausted() {
+                            return;
+                        }
                         put(&mut self.properties, name.string().unwrap_or_default(), value);
                     }
                 }
                 "required" => {
                     for name in value.elements().filter_map(View::string) {
+                        source.charge(self.required.len() + self.properties.len());
+                        if source.is_exhausted() {
+                            return;
+                        }
                         if !self.required.contains(&name) {
                             self.required.push(name);
                         }
@@ -76,8 +139,8 @@ impl<'a> Flat<'a> {
         }
         for other in others {
             match chain.checked_sub(1) {
-                Some(chain) => self.add(other, root, above, chain, is_simplified),
-                None => *is_simplified = true,
+                Some(chain) => self.add(other, source, above, chain),
+                None => source.is_simplified = true,
             }
         }
     }
@@ -87,15 +150,14 @@ impl<'a> Flat<'a> {
     fn target(
         &mut self,
         reference: View<'a>,
-        root: View<'a>,
+        source: &mut Source<'a>,
         above: &[Cow<'a, str>],
-        is_simplified: &mut bool,
     ) -> Option<View<'a>> {
         let reference = reference.string()?;
         let times = above.iter().chain(&self.references).filter(|known| **known == reference).count();
-        let found = if times < UNROLLED { resolve(root, &reference) } else { None };
+        let found = if times < UNROLLED { source.resolve(&reference) } else { None };
         self.references.push(reference);
-        *is_simplified |= found.is_none();
+        source.is_simplified |= found.is_none();
         found
     }
 }
@@ -104,18 +166,4 @@ fn put<'a>(list: &mut Vec<(Cow<'a, str>, View<'a>)>, name: Cow<'a, str>, value: 
     if !list.iter().any(|(known, _)| *known == name) {
         list.push((name, value));
     }
-}
-
-/// A pointer into the same document: `#`, `#/$defs/name`, any other path.
-fn resolve<'a>(root: View<'a>, reference: &str) -> Option<View<'a>> {
-    let path = reference.strip_prefix('#')?;
-    let mut place = root;
-    for step in path.split('/').skip(1) {
-        let step = step.replace("~1", "/").replace("~0", "~");
-        place = match place.kind() {
-            Kind::Array => place.elements().nth(step.parse().ok()?)?,
-            _ => place.members().find(|(name, _)| name.string().is_some_and(|name| name == step))?.1,
-        };
-    }
-    Some(place)
 }

@@ -63,6 +63,24 @@ fn trap_08_recursion_ends() {
 }
 
 #[test]
+fn little_text_cannot_make_much_work() {
+    let remark = "x".repeat(100 << 10);
+    let properties: serde_json::Map<_, _> =
+        (0..5000).map(|at| (format!("p{at}"), json!({"$ref": "#/$defs/a/b"}))).collect();
+    let schema = json!({"type": "object", "properties": properties, "$defs": {"a": {"b": {"type": "string", "$comment": remark}}}});
+    let many: serde_json::Map<_, _> = (0..30_000).map(|at| (format!("p{at}"), json!({}))).collect();
+    let many = json!({"type": "object", "properties": many});
+    let before = std::time::Instant::now();
+    for schema in [schema, many] {
+        let text = schema.to_string();
+        assert!(write(View::new(&text), Kind::Json).is_none());
+        assert!(write(View::new(&text), Kind::OpenApi).is_none());
+        assert!(has_properties(View::new(&text), Kind::Json));
+    }
+    assert!(before.elapsed() < std::time::Duration::from_secs(20), "{:?}", before.elapsed());
+}
+
+#[test]
 fn trap_08_the_subset_takes_what_it_knows() {
     for (schema, expected, is_simplified) in [
         (json!({"const": "a"}), json!({"type": "string", "enum": ["a"]}), false),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gw_wire::json::{Kind as Json, View, write_str};
 
 use super::Kind;
-use super::flat::Flat;
+use super::flat::{Flat, Source};
 
 /// The largest schema that is sent; references that are put in place can make a small one huge.
 const MOST_BYTES: usize = 256 << 10;
@@ -48,12 +48,11 @@ const REMARKS: [&str; 10] = [
 const FORMATS: [&str; 6] = ["date-time", "enum", "float", "double", "int32", "int64"];
 
 pub(super) struct Writer<'a> {
-    root: View<'a>,
+    source: Source<'a>,
     kind: Kind,
     out: Vec<u8>,
     /// The references that the place being written lies in.
     above: Vec<Cow<'a, str>>,
-    is_simplified: bool,
 }
 
 /// What is known of a schema's type.
@@ -65,25 +64,27 @@ struct Types<'a> {
 
 impl<'a> Writer<'a> {
     pub(super) fn new(root: View<'a>, kind: Kind) -> Self {
-        Self { root, kind, out: Vec::new(), above: Vec::new(), is_simplified: false }
+        Self { source: Source::new(root), kind, out: Vec::new(), above: Vec::new() }
     }
 
-    pub(super) fn finish(self) -> (Vec<u8>, bool) {
-        (self.out, self.is_simplified)
+    /// The schema's text, and whether it allows more than what was read. None: too large.
+    pub(super) fn finish(self) -> Option<(Vec<u8>, bool)> {
+        let is_whole = self.out.len() <= MOST_BYTES && !self.source.is_exhausted();
+        is_whole.then_some((self.out, self.source.is_simplified))
     }
 
     /// Writes one schema. None: too large.
     pub(super) fn schema(&mut self, schema: View<'a>, depth: usize) -> Option<()> {
-        if self.out.len() > MOST_BYTES {
+        if self.out.len() > MOST_BYTES || self.source.is_exhausted() {
             return None;
         }
         if schema.kind() != Json::Object || depth > DEEPEST {
             // `true` allows everything; `false` nothing, which cannot be said.
-            self.is_simplified |= schema.text() != "true";
+            self.source.is_simplified |= schema.text() != "true";
             self.out.extend_from_slice(b"{}");
             return Some(());
         }
-        let flat = Flat::of(schema, self.root, &self.above, &mut self.is_simplified);
+        let flat = Flat::of(schema, &mut self.source, &self.above);
         let outside = self.above.len();
         self.above.extend(flat.references.iter().cloned());
         self.out.push(b'{');
@@ -142,6 +143,9 @@ impl<'a> Writer<'a> {
         self.name("properties");
         self.out.push(b'{');
         for (name, value) in &flat.properties {
+            if self.source.is_exhausted() {
+                return None;
+            }
             self.name(name);
             self.schema(*value, depth + 1)?;
         }
@@ -173,7 +177,7 @@ impl<'a> Writer<'a> {
                 "const" => self.enumeration(std::iter::once(*value)),
                 "enum" => self.enumeration(value.elements()),
                 // The models ignore it, but not a reference in it that leads nowhere.
-                _ if value.text().contains("\"$ref\"") => self.is_simplified = true,
+                _ if value.text().contains("\"$ref\"") => self.source.is_simplified = true,
                 _ => self.copy(name, *value),
             }
         }
@@ -188,7 +192,7 @@ impl<'a> Writer<'a> {
     fn enumeration(&mut self, values: impl Iterator<Item = View<'a>>) {
         let (known, others): (Vec<View<'a>>, Vec<View<'a>>) =
             values.partition(|value| matches!(value.kind(), Json::String | Json::Integer | Json::Decimal));
-        self.is_simplified |= others.iter().any(|value| value.kind() != Json::Null);
+        self.source.is_simplified |= others.iter().any(|value| value.kind() != Json::Null);
         if known.is_empty() {
             return;
         }
@@ -268,7 +272,7 @@ impl<'a> Writer<'a> {
                 if strings > 0 && strings + nulls == values.len() && types.names == ["string"] {
                     self.enumeration(values.into_iter());
                 } else {
-                    self.is_simplified = true;
+                    self.source.is_simplified = true;
                 }
             }
             "format" => {
@@ -276,9 +280,9 @@ impl<'a> Writer<'a> {
                     self.copy(name, value);
                 }
             }
-            "additionalProperties" => self.is_simplified |= value.kind() == Json::Object,
+            "additionalProperties" => self.source.is_simplified |= value.kind() == Json::Object,
             _ if COPIED.contains(&name) => self.copy(name, value),
-            _ => self.is_simplified |= !REMARKS.contains(&name) && !name.starts_with("x-"),
+            _ => self.source.is_simplified |= !REMARKS.contains(&name) && !name.starts_with("x-"),
         }
         Some(())
     }
@@ -297,7 +301,7 @@ impl<'a> Writer<'a> {
         if let [only] = schemas.as_slice()
             && depth <= DEEPEST
         {
-            let mut inner = Flat::of(*only, self.root, &self.above, &mut self.is_simplified);
+            let mut inner = Flat::of(*only, &mut self.source, &self.above);
             let outside = self.above.len();
             self.above.extend(inner.references.iter().cloned());
             inner
@@ -314,7 +318,7 @@ impl<'a> Writer<'a> {
         let lost = |name: &str| {
             !own(name) && !matches!(name, "anyOf" | "oneOf" | "type") && !REMARKS.contains(&name)
         };
-        self.is_simplified |= flat.is_object || flat.members.iter().any(|(name, _)| lost(name));
+        self.source.is_simplified |= flat.is_object || flat.members.iter().any(|(name, _)| lost(name));
         self.list("anyOf", schemas.into_iter(), depth)?;
         if is_nullable {
             self.name("nullable");
