@@ -3,9 +3,11 @@
 pub(crate) mod azure;
 pub mod bedrock;
 mod failure;
+pub(crate) mod gemini;
 pub(crate) mod mistral;
 mod native;
 pub mod openai;
 mod redact;
 mod retry_after;
 mod shaping;
+pub(crate) mod vertex;

@@ -95,6 +95,9 @@ pub fn embedding_batch(settings: &ProviderSettings) -> usize {
         Api::Demo => 2048,
         // Titan's models take one; for Cohere's, which take 96, `embedding_batch` is set by hand.
         Api::Bedrock => 1,
+        // `batchEmbedContents` takes a hundred; on Vertex the Gemini models take one.
+        Api::Gemini => 100,
+        Api::Vertex => 1,
         _ => of(settings).map_or(CAREFUL_BATCH, |preset| preset.embedding_batch),
     }
 }

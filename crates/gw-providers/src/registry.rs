@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use crate::adapter::{Adapter, Signer};
 use crate::adapters::azure;
-use crate::adapters::mistral;
 use crate::adapters::bedrock;
+use crate::adapters::gemini;
+use crate::adapters::mistral;
 use crate::adapters::openai::OpenAi;
+use crate::adapters::vertex;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
 
@@ -38,9 +40,9 @@ pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
         Api::OpenAi | Api::Demo => Ok(Built::new(Box::new(OpenAi::new(Quirks::of(settings))))),
         Api::Azure => azure::build(settings),
         Api::Anthropic => Err(not_built(settings)),
-        Api::Gemini => Err(not_built(settings)),
-        Api::Vertex => Err(not_built(settings)),
         Api::Bedrock => bedrock::build(settings),
+        Api::Gemini => Ok(Built::new(gemini::adapter())),
+        Api::Vertex => vertex::build(settings),
         Api::Cohere => Err(not_built(settings)),
         Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
         Api::Ollama => Err(not_built(settings)),

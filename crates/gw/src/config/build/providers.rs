@@ -16,10 +16,11 @@ use super::timeouts;
 type Speakers = &'static [Api];
 
 /// Keys that only some dialects know.
-const OPTIONS: [(&str, Speakers); 5] = [
+const OPTIONS: [(&str, Speakers); 6] = [
     ("num_ctx_max", &[Api::Ollama]),
     ("region", &[Api::Bedrock, Api::Vertex]),
     ("project", &[Api::Vertex]),
+    ("credentials_file", &[Api::Vertex]),
     ("api_version", &[Api::Azure]),
     ("deployments", &[Api::Azure]),
 ];
@@ -147,10 +148,11 @@ fn options(table: &Table, api: Api, report: &mut Report) -> toml::Table {
     options
 }
 
-/// Texts, integers and maps of them; no option holds anything else.
+/// Texts, paths, integers and maps of them; no option holds anything else.
 fn as_toml(value: &Checked) -> Option<toml::Value> {
     Some(match value {
         Checked::Int(value) => toml::Value::Integer(*value),
+        Checked::Path(path) => toml::Value::String(path.to_str()?.to_owned()),
         Checked::Map(entries) => {
             let entries =
                 entries.iter().filter_map(|(name, node)| Some((name.clone(), as_toml(&node.value)?)));

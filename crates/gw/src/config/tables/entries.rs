@@ -89,8 +89,19 @@ pub(super) static PROVIDER_ENTRY: Section = Section {
             "Whether `base_url` may lead to private and loopback addresses. Link-local addresses are always refused.",
         ),
         key("num_ctx_max", TOKENS, "", "`ollama`: the largest `num_ctx`."),
-        key("region", Kind::Text(&WORD), "", "`bedrock`, `vertex`: the region."),
-        key("project", Kind::Text(&WORD), "", "`vertex`: the project."),
+        key(
+            "region",
+            Kind::Text(&WORD),
+            "",
+            "`bedrock`, `vertex`: the region. `vertex` without one is called at `global`.",
+        ),
+        key("project", Kind::Text(&WORD), "that of the credentials file", "`vertex`: the project."),
+        key(
+            "credentials_file",
+            Kind::Path,
+            "`$GOOGLE_APPLICATION_CREDENTIALS`, else the metadata server",
+            "`vertex`: a service account's key, or the file of `gcloud auth application-default login`.",
+        ),
         key("api_version", Kind::Text(&WORD), "", "`azure`: the version of its API."),
         key(
             "deployments",
