@@ -168,7 +168,9 @@ impl<D: Dialect> Adapter for Native<D> {
 
 /// A 400 `unsupported_value` for what a provider cannot do. The message begins with the field.
 pub(super) fn unsupported(message: impl Into<String>) -> Failure {
-    Failure::new(FailureKind::Unsupported, message)
+    let mut failure = Failure::new(FailureKind::Unsupported, message);
+    failure.code = Some("unsupported_value".to_owned());
+    failure
 }
 
 /// A warning for each of these members that the request has.

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use gw_wire::embeddings::read_vector;
+use gw_wire::embeddings::read_parsed_vector;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{EmbeddingsReply, Vector};
 use gw_wire::request::EmbeddingsRequest;
@@ -134,7 +134,7 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
     if raws.len() != expected {
         return Err(invalid(format_args!("{} vectors for {expected} inputs", raws.len())));
     }
-    let vectors: Result<Vec<Vector<'_>>, _> = raws.into_iter().map(|raw| read_vector(raw.get())).collect();
+    let vectors: Result<Vec<Vector<'_>>, _> = raws.into_iter().map(|raw| read_parsed_vector(raw)).collect();
     let vectors = vectors.map_err(invalid)?;
     let mut lengths = vectors.iter().map(|vector| match vector {
         Vector::Json { len, .. } => *len,

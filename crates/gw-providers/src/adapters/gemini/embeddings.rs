@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gw_wire::embeddings::read_vector;
+use gw_wire::embeddings::read_parsed_vector;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{EmbeddingsReply, Vector};
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,7 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Fa
     let one = answer.embedding.into_iter();
     let vectors = answer.embeddings.unwrap_or_default().into_iter().chain(one).map(|entry| {
         let values = entry.values.ok_or_else(|| invalid("an embedding has no values"))?;
-        read_vector(values.get()).map_err(invalid)
+        read_parsed_vector(values).map_err(invalid)
     });
     let vectors: Vec<Vector<'_>> = vectors.collect::<Result<_, _>>()?;
     checked(vectors, answer.usage_metadata.and_then(|counts| counts.usage()))

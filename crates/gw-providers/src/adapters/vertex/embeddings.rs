@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use gw_wire::embeddings::read_vector;
+use gw_wire::embeddings::read_parsed_vector;
 use gw_wire::failure::Failure;
 use gw_wire::reply::EmbeddingsReply;
 use gw_wire::usage::{MAX_BELIEVABLE, Usage};
@@ -107,7 +107,7 @@ pub(super) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Failure> {
     for prediction in predictions {
         let embedding = prediction.embeddings.unwrap_or_default();
         let values = embedding.values.ok_or_else(|| invalid("a prediction has no values"))?;
-        vectors.push(read_vector(values.get()).map_err(invalid)?);
+        vectors.push(read_parsed_vector(values).map_err(invalid)?);
         let counted = embedding.statistics.and_then(|statistics| statistics.token_count);
         tokens = tokens.zip(counted).map(|(sum, more): (f64, f64)| sum + more);
     }

@@ -201,7 +201,7 @@ fn embeddings_are_predictions_or_contents() {
     );
     let failure =
         adapter.embeddings(&request(json!(["a", "b"])), 0..2, &target("gemini-embedding-2")).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::BadRequest);
+    assert_eq!(failure.kind, FailureKind::Unsupported);
 
     let predicted = include_bytes!("../../../fixtures/vertex/predict.response.json");
     let reply = adapter.decode_embeddings(predicted, 2).unwrap();

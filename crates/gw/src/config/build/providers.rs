@@ -16,13 +16,18 @@ use super::timeouts;
 type Speakers = &'static [Api];
 
 /// Keys that only some dialects know.
-const OPTIONS: [(&str, Speakers); 6] = [
+const OPTIONS: [(&str, Speakers); 11] = [
     ("num_ctx_max", &[Api::Ollama]),
     ("region", &[Api::Bedrock, Api::Vertex]),
     ("project", &[Api::Vertex]),
     ("credentials_file", &[Api::Vertex]),
     ("api_version", &[Api::Azure]),
     ("deployments", &[Api::Azure]),
+    ("auth", &[Api::Azure]),
+    ("tenant_id", &[Api::Azure]),
+    ("client_id", &[Api::Azure]),
+    ("authority", &[Api::Azure]),
+    ("profile", &[Api::Bedrock]),
 ];
 
 /// The names of all that are written.

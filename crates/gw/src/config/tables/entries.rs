@@ -57,7 +57,7 @@ pub(super) static PROVIDER_ENTRY: Section = Section {
         required(
             "api",
             Kind::Choice(&APIS),
-            "The dialect it speaks. This version calls `openai` and `demo`.",
+            "The dialect it speaks; `docs/providers.md` tells what each can carry.",
         ),
         key(
             "base_url",
@@ -108,6 +108,31 @@ pub(super) static PROVIDER_ENTRY: Section = Section {
             Kind::Map { key: &WORD, of: &Kind::Text(&WORD) },
             "",
             "`azure`: model = deployment.",
+        ),
+        key(
+            "auth",
+            Kind::Choice(&[("bearer", &[])]),
+            "the key in the header `api-key`",
+            "`azure`: `bearer` sends `api_key` as an Entra token.",
+        ),
+        key(
+            "tenant_id",
+            Kind::Text(&WORD),
+            "",
+            "`azure`: with `client_id`, and the client's secret as `api_key`, tokens are fetched from Entra.",
+        ),
+        key("client_id", Kind::Text(&WORD), "", "`azure`: the application of `tenant_id`."),
+        key(
+            "authority",
+            Kind::Text(&BASE_URL),
+            "`https://login.microsoftonline.com`",
+            "`azure`: where Entra is, for other clouds.",
+        ),
+        key(
+            "profile",
+            Kind::Text(&WORD),
+            "`$AWS_PROFILE`, else `default`",
+            "`bedrock`: the profile of the shared credentials file, where no `api_key` is given.",
         ),
     ],
 };

@@ -73,7 +73,7 @@ fn what_a_model_cannot_do_is_refused() {
         let failure = encode(model, body).unwrap_err();
         assert_eq!(
             (failure.kind, failure.code.as_deref()),
-            (FailureKind::BadRequest, Some("unsupported_value"))
+            (FailureKind::Unsupported, Some("unsupported_value"))
         );
     }
 }

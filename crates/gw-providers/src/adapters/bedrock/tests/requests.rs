@@ -251,7 +251,7 @@ fn what_cannot_be_said_is_refused() {
         let failure = encode(body).unwrap_err();
         assert_eq!(
             (failure.kind, failure.code.as_deref()),
-            (FailureKind::BadRequest, Some("unsupported_value"))
+            (FailureKind::Unsupported, Some("unsupported_value"))
         );
         assert!(failure.message.starts_with(&format!("Invalid {field}: ")), "{}", failure.message);
     }

@@ -55,7 +55,7 @@ golden! {
 
 fn refused(json: &str) -> String {
     let failure = encode(json).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::BadRequest);
+    assert_eq!(failure.kind, FailureKind::Unsupported);
     assert_eq!(failure.code.as_deref(), Some("unsupported_value"));
     failure.message
 }
@@ -262,7 +262,7 @@ fn trap_17_token_arrays_are_refused() {
     assert!(!adapter().capabilities().token_prompts);
     let tokens = embeddings(r#"{"model":"google/gemini-embedding-001","input":[1,2]}"#);
     let failure = adapter().embeddings(&tokens, 0..1, &target("gemini-embedding-001")).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::BadRequest);
+    assert_eq!(failure.kind, FailureKind::Unsupported);
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn embeddings_go_in_one_batch_and_resources_keep_their_kind() {
 
     let tokens = embeddings(r#"{"model":"google/gemini-embedding-001","input":[1,2]}"#);
     let failure = adapter().embeddings(&tokens, 0..1, &target("gemini-embedding-001")).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::BadRequest);
+    assert_eq!(failure.kind, FailureKind::Unsupported);
 
     let request = chat(r#"{"model":"google/x","messages":[{"role":"user","content":"x"}]}"#);
     for (name, path) in [

@@ -162,7 +162,10 @@ fn every_kind_of_part_has_its_chunk() {
         json!({"model": "x", "messages": [{"role": "user", "content": [{"type": "file", "file": {}}]}]});
     let request = parse_chat(Bytes::from(nothing.to_string())).unwrap();
     let failure = mistral().chat(&request, &Share { n: 1, prompts: 0..1 }, &target("m")).unwrap_err();
-    assert_eq!((failure.kind, failure.code.as_deref()), (FailureKind::BadRequest, Some("unsupported_value")));
+    assert_eq!(
+        (failure.kind, failure.code.as_deref()),
+        (FailureKind::Unsupported, Some("unsupported_value"))
+    );
 }
 
 #[test]
