@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::adapter::{Adapter, Signer};
+use crate::adapters::anthropic;
 use crate::adapters::openai::OpenAi;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
@@ -34,7 +35,7 @@ pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
     match settings.api {
         Api::OpenAi | Api::Demo => Ok(Built::new(Box::new(OpenAi::new(Quirks::of(settings))))),
         Api::Azure => Err(not_built(settings)),
-        Api::Anthropic => Err(not_built(settings)),
+        Api::Anthropic => Ok(Built::new(anthropic::adapter())),
         Api::Gemini => Err(not_built(settings)),
         Api::Vertex => Err(not_built(settings)),
         Api::Bedrock => Err(not_built(settings)),

@@ -108,7 +108,7 @@ impl Api {
         match self {
             Self::OpenAi | Self::Demo => true,
             Self::Azure => false,
-            Self::Anthropic => false,
+            Self::Anthropic => true,
             Self::Gemini => false,
             Self::Vertex => false,
             Self::Bedrock => false,
