@@ -2,6 +2,7 @@
 
 pub(crate) mod azure;
 pub mod bedrock;
+pub mod anthropic;
 mod failure;
 pub(crate) mod gemini;
 pub(crate) mod mistral;

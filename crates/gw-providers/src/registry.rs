@@ -7,6 +7,7 @@ use crate::adapters::azure;
 use crate::adapters::bedrock;
 use crate::adapters::gemini;
 use crate::adapters::mistral;
+use crate::adapters::anthropic;
 use crate::adapters::openai::OpenAi;
 use crate::adapters::vertex;
 use crate::presets::Quirks;
@@ -39,10 +40,10 @@ pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
     match settings.api {
         Api::OpenAi | Api::Demo => Ok(Built::new(Box::new(OpenAi::new(Quirks::of(settings))))),
         Api::Azure => azure::build(settings),
-        Api::Anthropic => Err(not_built(settings)),
         Api::Bedrock => bedrock::build(settings),
         Api::Gemini => Ok(Built::new(gemini::adapter())),
         Api::Vertex => vertex::build(settings),
+        Api::Anthropic => Ok(Built::new(anthropic::adapter())),
         Api::Cohere => Err(not_built(settings)),
         Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
         Api::Ollama => Err(not_built(settings)),

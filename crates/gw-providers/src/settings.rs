@@ -108,10 +108,10 @@ impl Api {
         match self {
             Self::OpenAi | Self::Demo => true,
             Self::Azure => true,
-            Self::Anthropic => false,
             Self::Bedrock => true,
             Self::Gemini => true,
             Self::Vertex => true,
+            Self::Anthropic => true,
             Self::Cohere => false,
             Self::Mistral => true,
             Self::Ollama => false,
