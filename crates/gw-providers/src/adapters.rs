@@ -2,10 +2,16 @@
 
 pub(crate) mod azure;
 pub mod bedrock;
+pub(crate) mod cohere;
+mod counts;
 mod failure;
 pub(crate) mod mistral;
 mod native;
+mod ndjson;
+pub(crate) mod ollama;
 pub mod openai;
 mod redact;
 mod retry_after;
 mod shaping;
+mod vectors;
+mod write;

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use crate::adapter::{Adapter, Signer};
 use crate::adapters::azure;
-use crate::adapters::mistral;
 use crate::adapters::bedrock;
+use crate::adapters::cohere;
+use crate::adapters::mistral;
+use crate::adapters::ollama;
 use crate::adapters::openai::OpenAi;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
@@ -41,9 +43,9 @@ pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
         Api::Gemini => Err(not_built(settings)),
         Api::Vertex => Err(not_built(settings)),
         Api::Bedrock => bedrock::build(settings),
-        Api::Cohere => Err(not_built(settings)),
+        Api::Cohere => Ok(Built::new(cohere::adapter())),
         Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
-        Api::Ollama => Err(not_built(settings)),
+        Api::Ollama => Ok(Built::new(ollama::adapter(settings)?)),
     }
 }
 

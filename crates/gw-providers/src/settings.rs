@@ -112,9 +112,9 @@ impl Api {
             Self::Gemini => false,
             Self::Vertex => false,
             Self::Bedrock => true,
-            Self::Cohere => false,
+            Self::Cohere => true,
             Self::Mistral => true,
-            Self::Ollama => false,
+            Self::Ollama => true,
         }
     }
 }
