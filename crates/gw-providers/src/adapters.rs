@@ -3,12 +3,18 @@
 pub(crate) mod azure;
 pub mod bedrock;
 pub mod anthropic;
+pub(crate) mod cohere;
+mod counts;
 mod failure;
 pub(crate) mod gemini;
 pub(crate) mod mistral;
 mod native;
+mod ndjson;
+pub(crate) mod ollama;
 pub mod openai;
 mod redact;
 mod retry_after;
 mod shaping;
 pub(crate) mod vertex;
+mod vectors;
+mod write;

@@ -8,6 +8,8 @@ use crate::adapters::bedrock;
 use crate::adapters::gemini;
 use crate::adapters::mistral;
 use crate::adapters::anthropic;
+use crate::adapters::cohere;
+use crate::adapters::ollama;
 use crate::adapters::openai::OpenAi;
 use crate::adapters::vertex;
 use crate::presets::Quirks;
@@ -44,9 +46,9 @@ pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
         Api::Gemini => Ok(Built::new(gemini::adapter())),
         Api::Vertex => vertex::build(settings),
         Api::Anthropic => Ok(Built::new(anthropic::adapter())),
-        Api::Cohere => Err(not_built(settings)),
+        Api::Cohere => Ok(Built::new(cohere::adapter())),
         Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
-        Api::Ollama => Err(not_built(settings)),
+        Api::Ollama => Ok(Built::new(ollama::adapter(settings)?)),
     }
 }
 

@@ -112,9 +112,9 @@ impl Api {
             Self::Gemini => true,
             Self::Vertex => true,
             Self::Anthropic => true,
-            Self::Cohere => false,
+            Self::Cohere => true,
             Self::Mistral => true,
-            Self::Ollama => false,
+            Self::Ollama => true,
         }
     }
 }

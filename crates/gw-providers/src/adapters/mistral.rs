@@ -8,7 +8,6 @@
 
 mod encode;
 mod messages;
-mod write;
 
 use std::borrow::Cow;
 
@@ -19,9 +18,9 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 use http::HeaderMap;
 
-use self::write::Object;
 use super::native::{Dialect, Native};
 use super::openai::{OpenAi, post};
+use super::write::Object;
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Reading, Scheme, StreamDecoder, Target};
 use crate::presets::Quirks;
 use crate::settings::ProviderSettings;

@@ -3,7 +3,7 @@
 
 mod calls;
 mod embeddings;
-mod lenient;
+pub(in crate::adapters) mod lenient;
 mod quick;
 mod repair;
 mod reply;

@@ -7,10 +7,10 @@ use gw_wire::failure::Failure;
 use gw_wire::json::{Kind, View};
 
 use super::messages;
-use super::write::{Object, object};
 use crate::adapter::{Encoded, Target};
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
+use crate::adapters::write::{Object, object};
 
 /// The highest `temperature` of the specification; OpenAI's goes to 2.
 const HOTTEST: f64 = 1.5;

@@ -12,8 +12,8 @@ use gw_wire::conversation::{Content, Conversation, Message, Part, Role, Source, 
 use gw_wire::failure::Failure;
 use gw_wire::json::{Kind, View};
 
-use super::write::{Object, object};
 use crate::adapters::native::unsupported;
+use crate::adapters::write::{Object, object};
 
 /// What the assistant is made to say between a tool's result and the user, where it said nothing.
 const BRIDGE: &str = "OK.";

@@ -9,24 +9,27 @@ use serde_json::value::RawValue;
 
 /// A JSON string. A lone surrogate escape becomes U+FFFD instead of an error. Borrowed when it holds no escape.
 #[derive(Debug, Default)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+pub(in crate::adapters) struct Text<'a>(pub(in crate::adapters) Cow<'a, str>);
 
 /// The text of a message: a string, or an array of parts whose texts are joined. Beside it what its `thinking` parts say
 /// (Mistral's reasoning models).
 #[derive(Debug, Default)]
-pub(super) struct Content<'a>(pub(super) Cow<'a, str>, pub(super) Option<Box<str>>);
+pub(in crate::adapters) struct Content<'a>(
+    pub(in crate::adapters) Cow<'a, str>,
+    pub(in crate::adapters) Option<Box<str>>,
+);
 
 /// A string, or the JSON text of anything else: ids that are numbers, arguments that are objects.
 #[derive(Debug, Default)]
-pub(super) struct Loose<'a>(pub(super) Cow<'a, str>);
+pub(in crate::adapters) struct Loose<'a>(pub(in crate::adapters) Cow<'a, str>);
 
 /// A small count; None when it is something else (negative, a fraction, a word).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Number(pub(super) Option<u32>);
+pub(in crate::adapters) struct Number(pub(in crate::adapters) Option<u32>);
 
 /// The JSON text of a value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Raw<'a>(pub(super) &'a str);
+pub(in crate::adapters) struct Raw<'a>(pub(in crate::adapters) &'a str);
 
 struct TextVisitor;
 struct ContentVisitor;
@@ -190,7 +193,7 @@ impl<'de> Deserialize<'de> for Number {
 
 /// A member that is read straight into its place. A struct of this dialect is some hundred bytes and would otherwise be
 /// moved at every level on its way up, which costs as much as reading it.
-pub(super) trait Member<'de>: Sized {
+pub(in crate::adapters) trait Member<'de>: Sized {
     /// Reads a value that is not null.
     fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error>;
 }
@@ -223,7 +226,7 @@ impl<'de, T: Deserialize<'de>> Member<'de> for Box<T> {
 }
 
 /// The place of a member; null leaves it as it is.
-pub(super) struct Place<'p, T>(pub(super) &'p mut Option<T>);
+pub(in crate::adapters) struct Place<'p, T>(pub(in crate::adapters) &'p mut Option<T>);
 
 impl<'de, T: Member<'de>> DeserializeSeed<'de> for Place<'_, T> {
     type Value = ();
@@ -250,7 +253,7 @@ impl<'de, T: Member<'de>> Visitor<'de> for Place<'_, T> {
 }
 
 /// A member's name. Compared as bytes, so that the hundreds of names in a stream are not checked to be UTF-8 again.
-pub(super) struct Name<'a>(pub(super) Cow<'a, [u8]>);
+pub(in crate::adapters) struct Name<'a>(pub(in crate::adapters) Cow<'a, [u8]>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -278,7 +281,7 @@ impl<'de> Deserialize<'de> for Name<'de> {
 
 impl<'a> Name<'a> {
     /// The name as text.
-    pub(super) fn text(self) -> Cow<'a, str> {
+    pub(in crate::adapters) fn text(self) -> Cow<'a, str> {
         match self.0 {
             Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
             Cow::Owned(bytes) => Cow::Owned(repaired(&bytes)),
@@ -288,7 +291,7 @@ impl<'a> Name<'a> {
 
 /// A struct of optional members of a JSON object: `null` is absent, unknown members are skipped (or kept, with
 /// `+ extras`), and of a member that comes twice the last one counts. serde's derive would refuse the last.
-macro_rules! members {
+macro_rules! lenient_members {
     (@other $map:ident $name:ident $found:ident) => {
         $map.next_value::<serde::de::IgnoredAny>()?
     };
@@ -325,7 +328,7 @@ macro_rules! members {
                             map.next_value_seed(Place(&mut found.$field))?;
                             continue;
                         })+
-                        members!(@other map name found $($extras)?);
+                        $crate::adapters::openai::lenient::lenient_members!(@other map name found $($extras)?);
                     }
                     Ok(())
                 }
@@ -345,7 +348,16 @@ macro_rules! members {
                 }
             }
         };
+    };
+}
+pub(in crate::adapters) use lenient_members;
 
+/// The same with the quick way, see [`super::quick`].
+macro_rules! members {
+    ($(#[$meta:meta])* $object:ident<$de:lifetime> $(+ $extras:ident)? { $($(#[$about:meta])* $field:ident: $kind:ty = $member:literal,)+ }) => {
+        $crate::adapters::openai::lenient::lenient_members! {
+            $(#[$meta])* $object<$de> $(+ $extras)? { $($(#[$about])* $field: $kind = $member,)+ }
+        }
         $crate::adapters::openai::quick::quick_members! { $object<$de> $(+ $extras)? { $($field = $member,)+ } }
     };
 }
