@@ -1,8 +1,8 @@
 //! The dialects of the providers, one file each behind [`crate::adapter::Adapter`], and what several of them share.
 
+pub mod anthropic;
 pub(crate) mod azure;
 pub mod bedrock;
-pub mod anthropic;
 pub(crate) mod cohere;
 mod counts;
 mod failure;
@@ -15,6 +15,6 @@ pub mod openai;
 mod redact;
 mod retry_after;
 mod shaping;
-pub(crate) mod vertex;
 mod vectors;
+pub(crate) mod vertex;
 mod write;

@@ -82,10 +82,14 @@ fn of(settings: &ProviderSettings) -> Option<&'static Preset> {
     find(&settings.name).or_else(|| ALL.iter().find(same_address)).filter(|preset| preset.api == settings.api)
 }
 
-/// The address of a provider whose settings give none.
+/// The address of a provider whose settings give none: that of its name, else where everybody finds its API.
 #[must_use]
 pub fn base_url(settings: &ProviderSettings) -> Option<&'static str> {
-    of(settings)?.base_url
+    let by_api = || {
+        let own = settings.api != Api::OpenAi;
+        ALL.iter().find(|preset| own && preset.api == settings.api)?.base_url
+    };
+    of(settings).and_then(|preset| preset.base_url).or_else(by_api)
 }
 
 /// How many inputs one embeddings call to this provider may carry, unless its settings say so.

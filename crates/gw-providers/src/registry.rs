@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::adapter::{Adapter, Signer};
+use crate::adapters::anthropic;
 use crate::adapters::azure;
 use crate::adapters::bedrock;
+use crate::adapters::cohere;
 use crate::adapters::gemini;
 use crate::adapters::mistral;
-use crate::adapters::anthropic;
-use crate::adapters::cohere;
 use crate::adapters::ollama;
 use crate::adapters::openai::OpenAi;
 use crate::adapters::vertex;
@@ -50,8 +50,4 @@ pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
         Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
         Api::Ollama => Ok(Built::new(ollama::adapter(settings)?)),
     }
-}
-
-fn not_built(settings: &ProviderSettings) -> String {
-    format!("the api `{}` is not built yet", settings.api.as_str())
 }

@@ -101,22 +101,6 @@ impl Api {
             Self::Demo => "demo",
         }
     }
-
-    /// Whether this version of the program can call it (`serve` refuses the others).
-    #[must_use]
-    pub fn is_built(self) -> bool {
-        match self {
-            Self::OpenAi | Self::Demo => true,
-            Self::Azure => true,
-            Self::Bedrock => true,
-            Self::Gemini => true,
-            Self::Vertex => true,
-            Self::Anthropic => true,
-            Self::Cohere => true,
-            Self::Mistral => true,
-            Self::Ollama => true,
-        }
-    }
 }
 
 /// One `[[providers]]` entry, checked by the configuration loader.

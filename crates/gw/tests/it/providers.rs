@@ -36,7 +36,7 @@ const PROVIDERS: [Provider; 9] = [
     Provider { api: "openai", lines: "", model: "gpt-4o", dialect: dialects::openai, streams: by_body },
     Provider {
         api: "azure",
-        lines: "api_version = \"2024-10-21\"\ndeployments = { \"gpt-4o\" = \"my gpt\" }",
+        lines: "api_version = \"2024-10-21\"\ndeployments = { \"gpt-4o\" = \"my-gpt\" }",
         model: "gpt-4o",
         dialect: dialects::openai,
         streams: by_body,

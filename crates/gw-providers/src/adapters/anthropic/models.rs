@@ -91,9 +91,7 @@ impl Model {
         let usual = Self { thinks: Thinks::Usually, forced_tools: true, ..NEWEST };
         match (family, version) {
             (Some(Family::Opus | Family::Sonnet), (5, ..5)) | (Some(Family::Haiku), (5, ..=5)) => usual,
-            (Some(Family::Sonnet), (5, 5)) => {
-                Self { thinks: Thinks::Usually, between_tools: true, ..NEWEST }
-            }
+            (Some(Family::Sonnet), (5, 5)) => Self { thinks: Thinks::Usually, between_tools: true, ..NEWEST },
             (Some(Family::Fable), (5, 0)) => Self { forced_tools: true, ..NEWEST },
             _ => NEWEST,
         }
@@ -175,7 +173,8 @@ mod tests {
         assert!(!structured("claude-opus-4-1") && structured("claude-haiku-4-5"));
         let sampling = |name: &str| Model::named(name).sampling;
         assert!(sampling("claude-sonnet-4-6") && !sampling("claude-opus-4-7"));
-        for name in ["claude-opus-6", "claude-haiku-6", "claude-sonnet-5-6", "claude-song-7", "something-new"] {
+        for name in ["claude-opus-6", "claude-haiku-6", "claude-sonnet-5-6", "claude-song-7", "something-new"]
+        {
             assert_eq!(Model::named(name), NEWEST, "{name}");
         }
     }

@@ -59,7 +59,10 @@ fn rewritten(schema: View<'_>) -> Option<(String, bool)> {
 }
 
 fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
-    object.members().find(|(known, _)| known.string().is_some_and(|known| known == name)).map(|(_, value)| value)
+    object
+        .members()
+        .find(|(known, _)| known.string().is_some_and(|known| known == name))
+        .map(|(_, value)| value)
 }
 
 /// Limits of one schema that are told in words: keyword and value.
@@ -281,7 +284,9 @@ mod tests {
     #[test]
     fn only_what_needs_no_change_is_enforceable() {
         let enforceable = |schema: &str| super::is_enforceable(View::new(schema));
-        assert!(enforceable(r#"{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}"#));
+        assert!(enforceable(
+            r#"{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}"#
+        ));
         assert!(enforceable(r#"{"type":"object","properties":{},"additionalProperties":false}"#));
         assert!(!enforceable(r#"{"type":"object","properties":{"a":{"type":"string"}}}"#));
         assert!(!enforceable(

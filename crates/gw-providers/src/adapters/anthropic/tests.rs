@@ -41,7 +41,8 @@ fn body(encoded: &Encoded) -> Value {
 
 /// The body of a request to a model with these members besides.
 fn sent(model: &str, members: Value) -> (Value, Vec<String>) {
-    let mut request = json!({"model": format!("anthropic/{model}"), "messages": [{"role": "user", "content": "x"}]});
+    let mut request =
+        json!({"model": format!("anthropic/{model}"), "messages": [{"role": "user", "content": "x"}]});
     request.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
     let encoded = encode(request).unwrap();
     (body(&encoded), encoded.warnings.iter().map(ToString::to_string).collect())

@@ -116,9 +116,11 @@ impl<'c> Tooling<'c> {
             return;
         }
         let mut all: Vec<Box<dyn Fn(&mut Vec<u8>) + '_>> = Vec::with_capacity(self.tools.len() + 1);
-        all.extend(self.tools.iter().map(|tool| -> Box<dyn Fn(&mut Vec<u8>)> {
-            Box::new(move |out| self.tool(tool, out))
-        }));
+        all.extend(
+            self.tools
+                .iter()
+                .map(|tool| -> Box<dyn Fn(&mut Vec<u8>)> { Box::new(move |out| self.tool(tool, out)) }),
+        );
         all.extend(self.former.iter().map(|name| -> Box<dyn Fn(&mut Vec<u8>)> {
             Box::new(move |out| declare(out, name, None, ANYTHING).close())
         }));
@@ -165,9 +167,8 @@ fn declare<'o>(out: &'o mut Vec<u8>, name: &str, description: Option<&str>, sche
 
 /// The client's schema to the letter; its type, which the API requires, is added where it is left out.
 fn input_schema(schema: View<'_>) -> Cow<'_, str> {
-    let names = |wanted: &str| {
-        schema.members().any(|(name, _)| name.string().is_some_and(|name| name == wanted))
-    };
+    let names =
+        |wanted: &str| schema.members().any(|(name, _)| name.string().is_some_and(|name| name == wanted));
     match schema.text().strip_prefix('{') {
         _ if schema.kind() != Kind::Object => Cow::Borrowed(NOTHING),
         Some(_) if names("type") => Cow::Borrowed(schema.text()),
@@ -230,7 +231,8 @@ fn form<'c>(
         return Form::Schema(closed);
     }
     let is_object = schema.members().any(|(name, value)| {
-        name.string().is_some_and(|name| name == "type") && value.string().is_some_and(|kind| kind == "object")
+        name.string().is_some_and(|name| name == "type")
+            && value.string().is_some_and(|kind| kind == "object")
     });
     if model.forced_tools && is_object {
         let mut name = JSON_TOOL.to_owned();

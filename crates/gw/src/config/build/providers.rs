@@ -62,10 +62,6 @@ fn provider(table: &Table, report: &mut Report) -> Option<ProviderSettings> {
     let api_keys = credentials(table, report);
     let options = api.map(|api| options(table, api, report));
     let (name, api) = (name?, api?);
-    if !api.is_built() {
-        let sentence = format!("calling providers over the '{}' API is not in this version", api.as_str());
-        report.later(table.place("api"), &table.path("api"), sentence);
-    }
     if api == Api::OpenAi && !table.has("base_url") && !has_address(&name) {
         let message = "is missing: where a provider of this name is, is not known";
         report.fault(table.place("name"), &table.path("base_url"), message);

@@ -28,7 +28,11 @@ fn unread(case: &str) -> Vec<String> {
 
 #[test]
 fn the_shared_conversation_loses_nothing() {
-    assert_eq!(unread("conversation"), ["parameter_dropped:stop"], "white space only is no stop sequence there");
+    assert_eq!(
+        unread("conversation"),
+        ["parameter_dropped:stop"],
+        "white space only is no stop sequence there"
+    );
 }
 
 #[test]
@@ -91,7 +95,8 @@ fn signed_thoughts_go_back_to_where_they_stood() {
 #[test]
 fn the_call_is_a_post_with_the_version_and_no_key() {
     for (stream, accept) in [(true, "text/event-stream"), (false, "application/json")] {
-        let encoded = encode(json!({"messages": [{"role": "user", "content": "x"}], "stream": stream})).unwrap();
+        let encoded =
+            encode(json!({"messages": [{"role": "user", "content": "x"}], "stream": stream})).unwrap();
         let call = encoded.call;
         assert_eq!((call.method.as_str(), call.path.as_str()), ("POST", "/v1/messages"));
         assert_eq!(call.headers["anthropic-version"], "2023-06-01");
@@ -108,7 +113,8 @@ fn trap_13_max_tokens_is_always_there_and_temperature_is_alone() {
         let mut request = json!({"model": "a/b", "messages": [{"role": "user", "content": "x"}]});
         request.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         let request = gw_wire::request::chat::parse_chat(Bytes::from(request.to_string())).unwrap();
-        let encoded = crate::adapters::anthropic::adapter().chat(&request, &Share { n: 1, prompts: 0..1 }, &target);
+        let encoded =
+            crate::adapters::anthropic::adapter().chat(&request, &Share { n: 1, prompts: 0..1 }, &target);
         body(&encoded.unwrap())
     };
     let plain = target("claude-haiku-4-5");
@@ -125,7 +131,11 @@ fn trap_13_max_tokens_is_always_there_and_temperature_is_alone() {
         assert_eq!(request(members, target)["max_tokens"], json!(expected));
     }
     for (members, kept, warnings) in [
-        (json!({"temperature": 0.2, "top_p": 0.9}), ("temperature", json!(0.2)), vec!["parameter_dropped:top_p"]),
+        (
+            json!({"temperature": 0.2, "top_p": 0.9}),
+            ("temperature", json!(0.2)),
+            vec!["parameter_dropped:top_p"],
+        ),
         (json!({"temperature": 1.5}), ("temperature", json!(1)), vec!["parameter_clamped:temperature"]),
         (json!({"top_p": 0.9}), ("top_p", json!(0.9)), vec![]),
         (json!({"temperature": 1, "top_p": 1}), ("temperature", json!(1)), vec![]),
@@ -149,7 +159,8 @@ fn trap_10_parallel_results_are_one_user_turn() {
     let messages = sent["messages"].as_array().unwrap();
     let roles: Vec<_> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["user", "assistant", "user", "assistant", "user"]);
-    let ids: Vec<_> = messages[2]["content"].as_array().unwrap().iter().map(|block| &block["tool_use_id"]).collect();
+    let ids: Vec<_> =
+        messages[2]["content"].as_array().unwrap().iter().map(|block| &block["tool_use_id"]).collect();
     assert_eq!(ids, ["call_1", "call_2"]);
 }
 
@@ -174,7 +185,10 @@ fn trap_14_ids_are_legal_unique_and_the_same_on_both_sides() {
         for ((call, result), text) in calls.iter().zip(results).zip(["first", "second"]) {
             let id = call["id"].as_str().unwrap();
             assert_eq!((&call["id"], &result["content"]), (&result["tool_use_id"], &json!(text)));
-            assert!(id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)));
+            assert!(
+                id.len() <= 64
+                    && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+            );
             assert!(seen.insert(id.to_owned()), "{id} twice");
         }
     }
@@ -184,11 +198,14 @@ fn trap_14_ids_are_legal_unique_and_the_same_on_both_sides() {
 
 #[test]
 fn trap_15_fields_of_others_are_not_sent() {
-    let (body, _) = sent("claude-haiku-4-5", json!({
-        "stream": true, "stream_options": {"include_usage": true}, "store": true, "metadata": {"a": "b"},
-        "service_tier": "auto", "routing": {}, "cache": {"enabled": true}, "top_k": 5, "min_p": 0.1, "n": 1,
-        "modalities": ["text"], "safety_identifier": "s", "prompt_cache_key": "k",
-    }));
+    let (body, _) = sent(
+        "claude-haiku-4-5",
+        json!({
+            "stream": true, "stream_options": {"include_usage": true}, "store": true, "metadata": {"a": "b"},
+            "service_tier": "auto", "routing": {}, "cache": {"enabled": true}, "top_k": 5, "min_p": 0.1, "n": 1,
+            "modalities": ["text"], "safety_identifier": "s", "prompt_cache_key": "k",
+        }),
+    );
     let mut members: Vec<_> = body.as_object().unwrap().keys().map(String::as_str).collect();
     members.sort_unstable();
     assert_eq!(members, ["max_tokens", "messages", "model", "stream"]);
@@ -215,7 +232,10 @@ fn strict_is_said_only_where_it_can_be_kept() {
     assert_eq!((&body["tools"][0]["strict"], warned.len()), (&json!(true), 0));
     for (model, schema) in [("claude-3-5-haiku-latest", closed), ("claude-haiku-4-5", limited.clone())] {
         let (body, warned) = sent(model, tool(schema));
-        assert_eq!((&body["tools"][0]["strict"], warned), (&Value::Null, vec!["parameter_dropped:strict".into()]));
+        assert_eq!(
+            (&body["tools"][0]["strict"], warned),
+            (&Value::Null, vec!["parameter_dropped:strict".into()])
+        );
     }
     let (body, _) = sent("claude-haiku-4-5", tool(limited.clone()));
     assert_eq!(body["tools"][0]["input_schema"], limited);
@@ -235,7 +255,10 @@ fn forms_that_cannot_be_enforced_are_asked_for_otherwise() {
     let mut both = form(json!({"type": "object", "properties": {"a": {"type": "string"}}}));
     both["tools"] = json!([{"type": "function", "function": {"name": "structured_answer"}}]);
     let (body, _) = sent("claude-3-7-sonnet-latest", both.clone());
-    assert_eq!((&body["tools"][1]["name"], &body["tool_choice"]), (&json!("structured_answer_"), &json!({"type": "any"})));
+    assert_eq!(
+        (&body["tools"][1]["name"], &body["tool_choice"]),
+        (&json!("structured_answer_"), &json!({"type": "any"}))
+    );
     both["tool_choice"] = json!("required");
     let (body, _) = sent("claude-3-7-sonnet-latest", both);
     assert_eq!((body["tools"].as_array().unwrap().len(), &body["tool_choice"]), (1, &json!({"type": "any"})));
@@ -257,7 +280,10 @@ fn a_budget_is_not_sent_when_the_calls_it_goes_on_from_have_no_thoughts() {
     assert_eq!(warned, ["parameter_dropped:reasoning_effort"]);
     let (body, warned) = sent("claude-haiku-4-5", request(&signed));
     assert_eq!((&body["thinking"]["type"], warned.len()), (&json!("enabled"), 0));
-    assert_eq!(body["messages"][1]["content"][0], json!({"type": "thinking", "thinking": "t", "signature": "s"}));
+    assert_eq!(
+        body["messages"][1]["content"][0],
+        json!({"type": "thinking", "thinking": "t", "signature": "s"})
+    );
     // Adaptive thinking does not need them, and without thinking they are not sent.
     assert_eq!(sent("claude-opus-4-6", request(&json!([]))).0["thinking"]["type"], json!("adaptive"));
     let mut plain = request(&signed);
@@ -280,7 +306,10 @@ fn what_cannot_be_said_is_refused_by_its_field() {
         json!(" \n"),
     ] {
         let failure = encode(json!({"messages": [{"role": "user", "content": content}]})).unwrap_err();
-        assert_eq!((failure.kind, failure.code.as_deref()), (FailureKind::BadRequest, Some("unsupported_value")));
+        assert_eq!(
+            (failure.kind, failure.code.as_deref()),
+            (FailureKind::BadRequest, Some("unsupported_value"))
+        );
         assert!(failure.message.starts_with("Invalid 'messages': "), "{failure}");
     }
 }
@@ -299,8 +328,12 @@ fn legacy_functions_and_text_completions_are_chats() {
     let request = json!({"model": "a/b", "prompt": ["one", "two"], "echo": true, "max_tokens": 3});
     let request = parse_completion(Bytes::from(request.to_string())).unwrap();
     let share = Share { n: 1, prompts: 1..2 };
-    let encoded = crate::adapters::anthropic::adapter().completion(&request, &share, &target("claude-opus-5")).unwrap();
-    assert_eq!(body(&encoded)["messages"], json!([{"role": "user", "content": [{"type": "text", "text": "two"}]}]));
+    let encoded =
+        crate::adapters::anthropic::adapter().completion(&request, &share, &target("claude-opus-5")).unwrap();
+    assert_eq!(
+        body(&encoded)["messages"],
+        json!([{"role": "user", "content": [{"type": "text", "text": "two"}]}])
+    );
     assert_eq!(encoded.reading.echo.as_deref(), Some("two"));
 }
 

@@ -1,3 +1,5 @@
+//! Embeddings of Titan and Cohere models.
+
 use bytes::Bytes;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Vector;

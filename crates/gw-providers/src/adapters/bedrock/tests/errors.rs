@@ -1,3 +1,5 @@
+//! What Bedrock's errors mean.
+
 use gw_wire::failure::FailureKind;
 use http::HeaderMap;
 

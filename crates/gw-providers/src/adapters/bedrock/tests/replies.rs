@@ -1,3 +1,5 @@
+//! Complete answers.
+
 use gw_wire::failure::FailureKind;
 use gw_wire::reply::Finish;
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Requests as they leave.
+
 use gw_wire::failure::FailureKind;
 use serde_json::{Value, json};
 

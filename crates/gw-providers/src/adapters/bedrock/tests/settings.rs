@@ -1,3 +1,5 @@
+//! Regions, addresses and credentials.
+
 use std::collections::HashMap;
 
 use gw_wire::money::Price;

@@ -1,3 +1,5 @@
+//! Signatures equal botocore's.
+
 use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;

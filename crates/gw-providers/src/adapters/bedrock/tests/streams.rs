@@ -1,3 +1,5 @@
+//! Streams, however they are cut.
+
 use gw_wire::event::Event;
 use gw_wire::failure::FailureKind;
 use proptest::prelude::*;
