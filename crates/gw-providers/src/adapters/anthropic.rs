@@ -73,8 +73,7 @@ impl Dialect for Anthropic {
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
         let written = request::write(conversation, target)?;
-        let mut headers =
-            headers(if conversation.stream { "text/event-stream" } else { "application/json" });
+        let mut headers = headers(if conversation.stream { "text/event-stream" } else { "application/json" });
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let call = HttpCall {
             method: Method::POST,
@@ -93,12 +92,7 @@ impl Dialect for Anthropic {
         Box::new(stream::Stream::default())
     }
 
-    fn embed(
-        &self,
-        _: &[Cow<'_, str>],
-        _: &EmbeddingsRequest,
-        _: &Target<'_>,
-    ) -> Result<HttpCall, Failure> {
+    fn embed(&self, _: &[Cow<'_, str>], _: &EmbeddingsRequest, _: &Target<'_>) -> Result<HttpCall, Failure> {
         Err(unsupported("Invalid 'model': this provider has no embeddings."))
     }
 
@@ -150,7 +144,6 @@ fn refine(failure: Failure, body: &[u8]) -> Failure {
     }
     failure
 }
-
 
 #[cfg(test)]
 mod tests;

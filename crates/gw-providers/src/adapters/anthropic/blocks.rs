@@ -56,7 +56,8 @@ impl Blocks {
         let opened = match Text::of(&block.kind) {
             "tool_use" | "server_tool_use" => self.call(block, sink),
             "thinking" => {
-                self.open.push((index, Open::Thought { text: Some(String::new()), signature: String::new() }));
+                self.open
+                    .push((index, Open::Thought { text: Some(String::new()), signature: String::new() }));
                 self.think(index, block.thinking.unwrap_or_default().0, sink);
                 self.sign(index, Text::of(&block.signature));
                 return Ok(());

@@ -206,7 +206,10 @@ fn image<'c>(source: &'c Source<'_>, marker: Option<View<'c>>) -> Result<Block<'
 }
 
 fn is_pdf_name(name: &str) -> bool {
-    name.len().checked_sub(4).and_then(|at| name.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(".pdf"))
+    name.len()
+        .checked_sub(4)
+        .and_then(|at| name.get(at..))
+        .is_some_and(|end| end.eq_ignore_ascii_case(".pdf"))
 }
 
 fn file<'c>(
@@ -231,11 +234,8 @@ fn file<'c>(
         return Ok(Block::Image { source: Media::Base64 { media_type, data: base64 }, marker });
     }
     let pdf = media_type == PDF || media_type.is_empty() && name.is_some_and(is_pdf_name);
-    let source = if pdf {
-        Media::Base64 { media_type: PDF, data: base64 }
-    } else {
-        Media::Text(plain_text(base64)?)
-    };
+    let source =
+        if pdf { Media::Base64 { media_type: PDF, data: base64 } } else { Media::Text(plain_text(base64)?) };
     Ok(Block::Document { source, title, marker })
 }
 

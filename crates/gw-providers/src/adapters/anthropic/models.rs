@@ -91,9 +91,7 @@ impl Model {
         let usual = Self { thinks: Thinks::Usually, forced_tools: true, ..NEWEST };
         match (family, version) {
             (Some(Family::Opus | Family::Sonnet), (5, ..5)) | (Some(Family::Haiku), (5, ..=5)) => usual,
-            (Some(Family::Sonnet), (5, 5)) => {
-                Self { thinks: Thinks::Usually, between_tools: true, ..NEWEST }
-            }
+            (Some(Family::Sonnet), (5, 5)) => Self { thinks: Thinks::Usually, between_tools: true, ..NEWEST },
             (Some(Family::Fable), (5, 0)) => Self { forced_tools: true, ..NEWEST },
             _ => NEWEST,
         }
@@ -104,7 +102,8 @@ impl Model {
 /// `claude-haiku-4.5`. None without a version.
 fn parse(name: &str) -> Option<(Option<Family>, Version)> {
     let name = name.to_ascii_lowercase();
-    let name = name.rfind("claude").and_then(|at| name.get(at..)).unwrap_or(&name);
+    let claude = name.rfind("claude").and_then(|at| name.get(at..));
+    let name = claude.unwrap_or(&name);
     let words = || name.split(|c: char| !c.is_ascii_alphanumeric());
     let family = words().find_map(|word| match word {
         "haiku" => Some(Family::Haiku),
@@ -113,6 +112,9 @@ fn parse(name: &str) -> Option<(Option<Family>, Version)> {
         "fable" | "mythos" => Some(Family::Fable),
         _ => None,
     });
+    if claude.is_none() && family.is_none() {
+        return None;
+    }
     // A date has eight digits, a cloud's own revision begins with a `v`: neither is part of the version.
     let number = |word: &str| (word.len() <= 2).then(|| word.parse::<u32>().ok()).flatten();
     let mut numbers = words().skip_while(|word| number(word).is_none()).map_while(number);
@@ -146,7 +148,9 @@ mod tests {
         ] {
             assert_eq!(parse(name).map(|(_, version)| version), Some(version), "{name}");
         }
-        for name in ["claude-opus-latest", "claude-mythos-preview", "", "-", "claude", "my-model-20251101"] {
+        for name in
+            ["claude-opus-latest", "claude-mythos-preview", "", "-", "claude", "my-model-20251101", "glm-4.6"]
+        {
             assert_eq!(parse(name), None, "{name}");
         }
     }
@@ -175,7 +179,8 @@ mod tests {
         assert!(!structured("claude-opus-4-1") && structured("claude-haiku-4-5"));
         let sampling = |name: &str| Model::named(name).sampling;
         assert!(sampling("claude-sonnet-4-6") && !sampling("claude-opus-4-7"));
-        for name in ["claude-opus-6", "claude-haiku-6", "claude-sonnet-5-6", "claude-song-7", "something-new"] {
+        for name in ["claude-opus-6", "claude-haiku-6", "claude-sonnet-5-6", "claude-song-7", "something-new"]
+        {
             assert_eq!(Model::named(name), NEWEST, "{name}");
         }
     }

@@ -188,8 +188,8 @@ fn user(conversation: &Conversation<'_>, body: &mut Object<'_>, warnings: &mut W
 fn is_personal(user: &str) -> bool {
     let address = user.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
     let digits = user.chars().filter(char::is_ascii_digit).count();
-    let telephone = digits >= 7
-        && user.trim_start_matches('+').chars().all(|c| c.is_ascii_digit() || " ()-".contains(c));
+    let telephone =
+        digits >= 7 && user.trim_start_matches('+').chars().all(|c| c.is_ascii_digit() || " ()-".contains(c));
     address || telephone
 }
 

@@ -49,7 +49,7 @@ pub(super) fn is_enforceable(schema: View<'_>) -> bool {
 
 fn rewritten(schema: View<'_>) -> Option<(String, bool)> {
     let object = member(schema, "type").and_then(View::string).is_some_and(|kind| kind == "object");
-    if !object && member(schema, "$ref").is_none() || is_recursive(schema) {
+    if !object && !refers(schema) || is_recursive(schema) {
         return None;
     }
     let mut out = Vec::with_capacity(schema.text().len() + 64);
@@ -59,7 +59,10 @@ fn rewritten(schema: View<'_>) -> Option<(String, bool)> {
 }
 
 fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
-    object.members().find(|(known, _)| known.string().is_some_and(|known| known == name)).map(|(_, value)| value)
+    object
+        .members()
+        .find(|(known, _)| known.string().is_some_and(|known| known == name))
+        .map(|(_, value)| value)
 }
 
 /// Limits of one schema that are told in words: keyword and value.
@@ -117,6 +120,14 @@ impl Rewriter {
                 inner.close();
             }
             "items" => self.schema(value, object.member("items"))?,
+            // `allOf` does not take references; one alone, as some generators wrap it, says the same by itself.
+            "allOf" if value.elements().any(refers) => {
+                let mut all = value.elements();
+                let (Some(only), None) = (all.next(), all.next()) else { return None };
+                let mut members = only.members();
+                let (Some((_, path)), None) = (members.next(), members.next()) else { return None };
+                object.raw("$ref", path.text());
+            }
             "anyOf" | "allOf" => self.list(&name, value, object)?,
             "oneOf" => {
                 // That no other is valid cannot be enforced.
@@ -155,6 +166,10 @@ fn describe(object: &mut Object<'_>, description: Option<Cow<'_, str>>, told: &T
     if !text.is_empty() {
         object.text("description", &text);
     }
+}
+
+fn refers(schema: View<'_>) -> bool {
+    member(schema, "$ref").is_some()
 }
 
 /// `object` alone or among the types.
@@ -257,6 +272,18 @@ mod tests {
     }
 
     #[test]
+    fn a_reference_alone_in_all_of_is_unwrapped() {
+        let schema = |all: &str| {
+            let schema = r##"{"type":"object","properties":{"a":{"allOf":[ALL],"title":"A"}},"$defs":{"p":{"type":"string"}},"additionalProperties":false}"##;
+            closed(&schema.replace("ALL", all))
+        };
+        let reference = r##"{"$ref":"#/$defs/p"}"##;
+        assert!(schema(reference).unwrap().contains(r##"{"a":{"$ref":"#/$defs/p","title":"A"}}"##));
+        assert_eq!(schema(&format!("{reference},{reference}")), None);
+        assert!(schema(r#"{"type":"string"}"#).unwrap().contains(r#""allOf":[{"type":"string"}]"#));
+    }
+
+    #[test]
     fn what_has_no_equal_is_not_translated() {
         for schema in [
             "{}",
@@ -281,7 +308,9 @@ mod tests {
     #[test]
     fn only_what_needs_no_change_is_enforceable() {
         let enforceable = |schema: &str| super::is_enforceable(View::new(schema));
-        assert!(enforceable(r#"{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}"#));
+        assert!(enforceable(
+            r#"{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}"#
+        ));
         assert!(enforceable(r#"{"type":"object","properties":{},"additionalProperties":false}"#));
         assert!(!enforceable(r#"{"type":"object","properties":{"a":{"type":"string"}}}"#));
         assert!(!enforceable(

@@ -115,7 +115,9 @@ impl State {
             }
             // The answer was complete before it.
             Err(_) if last && self.finished => {}
-            Err(_) if last => self.fail(broken("The upstream's stream ended in the middle of an event."), sink),
+            Err(_) if last => {
+                self.fail(broken("The upstream's stream ended in the middle of an event."), sink)
+            }
             Err(fault) => self.fail(invalid_json(&fault), sink),
         }
     }

@@ -233,7 +233,10 @@ mod tests {
         }
         let none = |at| {
             let (plan, warnings) = plan("claude-opus-4-5", Some("high"), at);
-            assert_eq!((plan, warnings), (Plan::default(), vec!["parameter_dropped:reasoning_effort".into()]));
+            assert_eq!(
+                (plan, warnings),
+                (Plan::default(), vec!["parameter_dropped:reasoning_effort".into()])
+            );
         };
         none(Circumstances { max_tokens: 1024, ..FREE });
         none(Circumstances { forced_tool: true, ..FREE });

@@ -112,12 +112,19 @@ mod tests {
 
     #[test]
     fn impossible_counts_are_clamped_and_flagged() {
-        for (number, prompt) in [("-5", 0), ("1e300", MAX_BELIEVABLE), ("18446744073709551615", MAX_BELIEVABLE), ("7.5", 7)] {
+        for (number, prompt) in
+            [("-5", 0), ("1e300", MAX_BELIEVABLE), ("18446744073709551615", MAX_BELIEVABLE), ("7.5", 7)]
+        {
             let usage = after(&[&format!(r#"{{"input_tokens":{number},"output_tokens":2}}"#)]).unwrap();
             assert_eq!((usage.prompt, usage.completion, usage.estimated), (prompt, 2, true), "{number}");
         }
-        let huge = format!(r#"{{"input_tokens":{MAX_BELIEVABLE},"cache_read_input_tokens":{MAX_BELIEVABLE},"output_tokens":2}}"#);
-        assert_eq!(after(&[&huge]).map(|usage| (usage.prompt, usage.estimated)), Some((MAX_BELIEVABLE, true)));
+        let huge = format!(
+            r#"{{"input_tokens":{MAX_BELIEVABLE},"cache_read_input_tokens":{MAX_BELIEVABLE},"output_tokens":2}}"#
+        );
+        assert_eq!(
+            after(&[&huge]).map(|usage| (usage.prompt, usage.estimated)),
+            Some((MAX_BELIEVABLE, true))
+        );
         for odd in ["\"5\"", "[]", "true"] {
             let usage = after(&[&format!(r#"{{"input_tokens":{odd},"output_tokens":2}}"#)]).unwrap();
             assert!(usage.estimated && usage.prompt == 0, "{odd}");

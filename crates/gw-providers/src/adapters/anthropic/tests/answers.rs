@@ -22,7 +22,8 @@ fn trap_24_every_block_of_an_answer_is_read() {
     assert_eq!(choice.content.as_deref(), Some("I look it up. 漢字 😀"));
     assert_eq!(choice.reasoning.as_deref(), Some("Two towns.\n"));
     assert_eq!(choice.finish, Some(Finish::ToolCalls));
-    let calls: Vec<_> = choice.tool_calls.iter().map(|call| (&*call.id, &*call.name, &*call.arguments)).collect();
+    let calls: Vec<_> =
+        choice.tool_calls.iter().map(|call| (&*call.id, &*call.name, &*call.arguments)).collect();
     let expected = [
         ("toolu_01A09q90qw90lq917835lq9", "get_weather", r#"{"city": "Oslo", "n": 1.0}"#),
         ("toolu_02", "get_time", "{}"),
@@ -30,11 +31,24 @@ fn trap_24_every_block_of_an_answer_is_read() {
     assert_eq!(calls, expected);
     let [(name, details)] = &choice.extras[..] else { panic!() };
     let details: Value = serde_json::from_str(details.get()).unwrap();
-    assert_eq!((&**name, details), ("reasoning_details", json!([
-        {"type": "reasoning.text", "text": "Two towns.\n", "signature": "EqQBCkYIARgC", "format": "anthropic-claude-v1", "index": 0},
-        {"type": "reasoning.encrypted", "data": "EmwKAhgBEgy3va3", "format": "anthropic-claude-v1", "index": 1},
-    ])));
-    let usage = Usage { prompt: 1209, completion: 393, cached: Some(1000), cache_write: Some(188), reasoning: Some(120), estimated: false };
+    assert_eq!(
+        (&**name, details),
+        (
+            "reasoning_details",
+            json!([
+                {"type": "reasoning.text", "text": "Two towns.\n", "signature": "EqQBCkYIARgC", "format": "anthropic-claude-v1", "index": 0},
+                {"type": "reasoning.encrypted", "data": "EmwKAhgBEgy3va3", "format": "anthropic-claude-v1", "index": 1},
+            ])
+        )
+    );
+    let usage = Usage {
+        prompt: 1209,
+        completion: 393,
+        cached: Some(1000),
+        cache_write: Some(188),
+        reasoning: Some(120),
+        estimated: false,
+    };
     assert_eq!(reply.usage, Some(usage));
 }
 
@@ -55,8 +69,18 @@ fn trap_27_every_stop_reason_has_a_finish_that_clients_know() {
         assert_eq!(reply.choices[0].finish, finish, "{reason}");
         assert_eq!((reply.choices.len(), reply.usage), (1, None));
     }
-    let reply = decode(r#"{"content":[{"type":"text","text":null}],"stop_reason":null,"model":null,"usage":null}"#).unwrap();
+    let reply =
+        decode(r#"{"content":[{"type":"text","text":null}],"stop_reason":null,"model":null,"usage":null}"#)
+            .unwrap();
     assert_eq!((reply.choices[0].finish, reply.choices[0].content.as_deref()), (None, None));
+}
+
+#[test]
+fn trap_09_an_answer_of_thoughts_only_is_a_choice_that_was_cut() {
+    let body = r#"{"content":[{"type":"thinking","thinking":"hm","signature":"s"}],"stop_reason":"max_tokens","usage":{"input_tokens":1,"output_tokens":9}}"#;
+    let reply = decode(body).unwrap();
+    assert_eq!((reply.choices.len(), reply.choices[0].finish), (1, Some(Finish::Length)));
+    assert_eq!(reply.choices[0].reasoning.as_deref(), Some("hm"));
 }
 
 #[test]
@@ -71,7 +95,9 @@ fn an_answer_given_by_a_tool_is_text_again() {
 
 #[test]
 fn what_is_no_answer_is_a_failure() {
-    for body in ["", "<html>", "[]", "5", "{}", "null", r#"{"content":5}"#, r#"{"content":[5]}"#, r#"{"choices":[]}"#] {
+    for body in
+        ["", "<html>", "[]", "5", "{}", "null", r#"{"content":5}"#, r#"{"content":[5]}"#, r#"{"choices":[]}"#]
+    {
         assert_eq!(decode(body).unwrap_err().kind, FailureKind::InvalidResponse, "{body}");
     }
     let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;

@@ -8,16 +8,23 @@ use http::HeaderMap;
 use crate::adapters::anthropic::adapter;
 
 fn failure(status: u16, kind: &str, message: &str) -> Failure {
-    let body = format!(r#"{{"type":"error","error":{{"type":"{kind}","message":"{message}"}},"request_id":"req_1"}}"#);
+    let body = format!(
+        r#"{{"type":"error","error":{{"type":"{kind}","message":"{message}"}},"request_id":"req_1"}}"#
+    );
     let headers: HeaderMap = [("retry-after".parse().unwrap(), "7".parse().unwrap())].into_iter().collect();
     adapter().classify(status, &headers, body.as_bytes())
 }
 
 #[test]
-fn every_documented_error_has_its_kind() {
+fn trap_21_every_documented_error_has_its_kind_and_keeps_the_wish_to_wait() {
     for (status, kind, message, expected) in [
         (400, "invalid_request_error", "max_tokens: Field required", FailureKind::BadRequest),
-        (400, "invalid_request_error", "prompt is too long: 205000 tokens > 200000 maximum", FailureKind::ContextLength),
+        (
+            400,
+            "invalid_request_error",
+            "prompt is too long: 205000 tokens > 200000 maximum",
+            FailureKind::ContextLength,
+        ),
         (
             400,
             "invalid_request_error",

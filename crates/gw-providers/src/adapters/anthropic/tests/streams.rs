@@ -3,6 +3,7 @@
 use gw_wire::event::Event;
 use gw_wire::failure::FailureKind;
 use gw_wire::reply::Finish;
+use gw_wire::stream::{Normaliser, Opening, Shape};
 use gw_wire::usage::Usage;
 use proptest::prelude::*;
 
@@ -63,28 +64,48 @@ fn stream(events: &[&str]) -> String {
     events.iter().map(|event| format!("event: x\ndata: {event}\n\n")).collect()
 }
 
-const START: &str = r#"{"type":"message_start","message":{"model":"m","usage":{"input_tokens":5,"output_tokens":1}}}"#;
+const START: &str =
+    r#"{"type":"message_start","message":{"model":"m","usage":{"input_tokens":5,"output_tokens":1}}}"#;
 const TEXT: &str = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}"#;
-const DONE: &str = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}"#;
+const DONE: &str =
+    r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}"#;
 const STOP: &str = r#"{"type":"message_stop"}"#;
 
 #[test]
 fn the_state_machine_gives_every_event() {
     let usage = |completion, reasoning, estimated| {
-        let usage = Usage { prompt: 135, completion, cached: Some(100), cache_write: Some(10), reasoning, estimated };
+        let usage =
+            Usage { prompt: 135, completion, cached: Some(100), cache_write: Some(10), reasoning, estimated };
         format!("{:?}", Event::Usage(usage))
     };
     let line = |head: &str, text: &str| (head.to_owned(), text.to_owned());
-    let details = |json: &str| format!("Extra {{ choice: 0, name: \"reasoning_details\", value: RawValue({json}) }}");
+    let details =
+        |json: &str| format!("Extra {{ choice: 0, name: \"reasoning_details\", value: RawValue({json}) }}");
     let call = |call: u32, id: &str, name: &str| {
         format!("{:?}", Event::ToolStart { choice: 0, call, id: id.into(), name: name.into() })
     };
     let expected = vec![
-        line(&format!("{:?}", Event::Start { model: Some("claude-sonnet-4-5-20250929".into()), fingerprint: None }), ""),
+        line(
+            &format!(
+                "{:?}",
+                Event::Start { model: Some("claude-sonnet-4-5-20250929".into()), fingerprint: None }
+            ),
+            "",
+        ),
         line(&usage(0, None, true), ""),
         line("thought", "Let me see… 考える。"),
-        line(&details(r#"[{"type":"reasoning.text","text":"Let me see… 考える。","signature":"EqQBCgIYAhIM","format":"anthropic-claude-v1","index":0}]"#), ""),
-        line(&details(r#"[{"type":"reasoning.encrypted","data":"EmwKAhgB","format":"anthropic-claude-v1","index":1}]"#), ""),
+        line(
+            &details(
+                r#"[{"type":"reasoning.text","text":"Let me see… 考える。","signature":"EqQBCgIYAhIM","format":"anthropic-claude-v1","index":0}]"#,
+            ),
+            "",
+        ),
+        line(
+            &details(
+                r#"[{"type":"reasoning.encrypted","data":"EmwKAhgB","format":"anthropic-claude-v1","index":1}]"#,
+            ),
+            "",
+        ),
         line("text", "Okay 👍, 漢字\n\"quoted\" 😀"),
         line(&call(0, "toolu_01", "get_weather"), ""),
         line("args 0", r#"{"city": "San Francisco 橋"}"#),
@@ -114,12 +135,25 @@ fn trap_19_the_events_do_not_depend_on_the_cuts() {
 
 #[test]
 fn trap_02_a_call_without_arguments_is_an_empty_object_once() {
-    let block = |input: &str| format!(r#"{{"type":"content_block_start","index":1,"content_block":{{"type":"tool_use","id":"t","name":"f","input":{input}}}}}"#);
-    let delta = |json: &str| format!(r#"{{"type":"content_block_delta","index":1,"delta":{{"type":"input_json_delta","partial_json":"{json}"}}}}"#);
+    let block = |input: &str| {
+        format!(
+            r#"{{"type":"content_block_start","index":1,"content_block":{{"type":"tool_use","id":"t","name":"f","input":{input}}}}}"#
+        )
+    };
+    let delta = |json: &str| {
+        format!(
+            r#"{{"type":"content_block_delta","index":1,"delta":{{"type":"input_json_delta","partial_json":"{json}"}}}}"#
+        )
+    };
     let stop = r#"{"type":"content_block_stop","index":1}"#;
     let args = |events: &[&str]| {
         let heard = whole(&stream(events));
-        heard.lines.iter().filter(|(head, _)| head == "args 0").map(|(_, text)| text.clone()).collect::<Vec<_>>()
+        heard
+            .lines
+            .iter()
+            .filter(|(head, _)| head == "args 0")
+            .map(|(_, text)| text.clone())
+            .collect::<Vec<_>>()
     };
     assert_eq!(args(&[START, &block("{}"), stop, DONE, STOP]), ["{}"]);
     assert_eq!(args(&[START, &block("{}"), &delta(""), stop, DONE, STOP]), ["{}"]);
@@ -170,6 +204,26 @@ fn an_end_without_message_stop_is_no_end_but_may_follow_the_reason() {
     assert!(done.has("Finish") && !done.has("End") && done.failures.is_empty());
     let torn = whole(&(stream(&[START, TEXT, DONE]) + "event: message_stop\ndata: {\"type\":\"mess"));
     assert!(torn.has("Finish") && torn.failures.is_empty(), "{torn:?}");
+    let complete = |text: &str| {
+        let opening = Opening {
+            shape: Shape::Chat,
+            id: "chatcmpl-1".to_owned(),
+            created: 0,
+            model: "m".to_owned(),
+            choices: 1,
+            include_usage: false,
+        };
+        let mut normaliser = Normaliser::new(opening);
+        let mut out = Vec::new();
+        let mut decoder = adapter().chat_stream(&Reading::default());
+        decoder.feed(text.as_bytes(), &mut |event| normaliser.accept(event, &mut out));
+        decoder.eof(&mut |event| normaliser.accept(event, &mut out));
+        normaliser.eof();
+        normaliser.is_complete()
+    };
+    assert!(complete(&full()) && complete(&stream(&[START, TEXT, DONE])));
+    assert!(complete(&stream(&[START, DONE, STOP])), "an answer without content");
+    assert!(!complete(&stream(&[START, TEXT])) && !complete(&stream(&[START, TEXT, STOP])));
     let early = whole(&(stream(&[START, TEXT]) + "data: {\"type\":\"mess"));
     assert_eq!(early.failures, [FailureKind::StreamBroken]);
 }
@@ -203,7 +257,18 @@ fn trap_05_a_delta_without_input_tokens_keeps_those_of_the_start() {
 
 #[test]
 fn what_is_no_event_stream_is_an_invalid_response() {
-    for body in ["", " \n", "<html>", "null", "[]", "{}", "{\"a\":", ": only\n\n: comments\n\n", "data: <x>\n\n", "data: 5\n\n"] {
+    for body in [
+        "",
+        " \n",
+        "<html>",
+        "null",
+        "[]",
+        "{}",
+        "{\"a\":",
+        ": only\n\n: comments\n\n",
+        "data: <x>\n\n",
+        "data: 5\n\n",
+    ] {
         let heard = whole(body);
         assert_eq!((heard.failures, heard.lines.len()), (vec![FailureKind::InvalidResponse], 1), "{body}");
     }
@@ -231,9 +296,14 @@ fn what_never_ends_is_cut() {
 
 #[test]
 fn thoughts_that_are_too_long_or_unsigned_are_shown_and_not_kept() {
-    let open = r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}"#;
-    let piece = format!(r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"thinking_delta","thinking":"{}"}}}}"#, "x".repeat(1 << 19));
-    let signed = r#"{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"s"}}"#;
+    let open =
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}"#;
+    let piece = format!(
+        r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"thinking_delta","thinking":"{}"}}}}"#,
+        "x".repeat(1 << 19)
+    );
+    let signed =
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"s"}}"#;
     let stop = r#"{"type":"content_block_stop","index":0}"#;
     let mut events = vec![START, open];
     events.extend([&*piece; 9]);
