@@ -268,6 +268,7 @@ fn what_cannot_be_said_is_refused_by_its_field() {
         json!([{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}]),
         json!([{"type": "image_url", "image_url": {"url": "data:image/tiff;base64,AAAA"}}]),
         json!([{"type": "file", "file": {"file_id": "file-abc"}}]),
+        json!([{"type": "file", "file": {"file_id": "file_011CNha8iCJcU1wXNR6q4V8w"}}]),
         json!([{"type": "file", "file": {"file_data": "data:application/zip;base64,UEsDBP//"}}]),
         json!(" \n"),
     ] {
