@@ -1,6 +1,6 @@
 //! What was said, as content blocks: text, images, documents, calls and their results.
 //!
-//! "Vision", "PDF support" and "Files API" at platform.claude.com say what sources there are.
+//! "Vision" and "PDF support" at platform.claude.com say what sources there are.
 
 use std::borrow::Cow;
 
@@ -41,8 +41,6 @@ pub(super) enum Media<'c> {
     Url(&'c str),
     /// Plain text.
     Text(String),
-    /// At the provider.
-    File(&'c str),
 }
 
 /// Image formats that are taken.
@@ -171,11 +169,6 @@ impl Media<'_> {
                 object.text("data", text);
                 object
             }
-            Media::File(id) => {
-                let mut object = Object::of_type(out, "file");
-                object.text("file_id", id);
-                object
-            }
         };
         object.close();
     }
@@ -220,10 +213,7 @@ fn file<'c>(
     let title = name.filter(|name| !name.trim().is_empty());
     let (declared, base64) = match source {
         Source::Url(url) => return Ok(Block::Document { source: Media::Url(url), title, marker }),
-        // Ids of the provider's own Files API; those of others mean nothing to it.
-        Source::Id(id) if id.starts_with("file_") => {
-            return Ok(Block::Document { source: Media::File(id), title, marker });
-        }
+        // Uploaded files belong to the operator's account: no client may name one by its id.
         Source::Id(_) => {
             return Err(unsupported("Invalid 'messages': a file must come with its 'file_data'."));
         }

@@ -112,20 +112,22 @@ impl<'c> Builder<'c> {
     }
 }
 
-/// Puts thoughts where they stood in the answer, among the blocks that were said: at the position each was given, and in
-/// front when that is not known.
+/// Puts thoughts where they stood in the answer, among the blocks that were said: at the position each was given, but
+/// never at the end, where the API does not take them. (Pieces of text that were one by one in the answer come back as
+/// one, so that a position may be too high.) Thoughts that nothing was said after are left out.
 fn weave<'c>(blocks: &mut Vec<Block<'c>>, thoughts: Vec<details::Thought<'c>>, spoken: Vec<Block<'c>>) {
     let mut position = 0_u32;
     let mut thoughts = thoughts.into_iter().peekable();
+    let mut left = spoken.len();
     for block in spoken {
-        while let Some(thought) = thoughts.next_if(|thought| thought.index <= position) {
+        left -= 1;
+        while let Some(thought) = thoughts.next_if(|thought| thought.index <= position || left == 0) {
             blocks.push(Block::Thought(thought));
             position = position.saturating_add(1);
         }
         blocks.push(block);
         position = position.saturating_add(1);
     }
-    blocks.extend(thoughts.map(Block::Thought));
 }
 
 /// The arguments as an object: the model's own text where it is one, so that nothing about it changes.

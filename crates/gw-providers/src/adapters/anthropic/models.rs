@@ -102,7 +102,8 @@ impl Model {
 /// `claude-haiku-4.5`. None without a version.
 fn parse(name: &str) -> Option<(Option<Family>, Version)> {
     let name = name.to_ascii_lowercase();
-    let name = name.rfind("claude").and_then(|at| name.get(at..)).unwrap_or(&name);
+    let claude = name.rfind("claude").and_then(|at| name.get(at..));
+    let name = claude.unwrap_or(&name);
     let words = || name.split(|c: char| !c.is_ascii_alphanumeric());
     let family = words().find_map(|word| match word {
         "haiku" => Some(Family::Haiku),
@@ -111,6 +112,9 @@ fn parse(name: &str) -> Option<(Option<Family>, Version)> {
         "fable" | "mythos" => Some(Family::Fable),
         _ => None,
     });
+    if claude.is_none() && family.is_none() {
+        return None;
+    }
     // A date has eight digits, a cloud's own revision begins with a `v`: neither is part of the version.
     let number = |word: &str| (word.len() <= 2).then(|| word.parse::<u32>().ok()).flatten();
     let mut numbers = words().skip_while(|word| number(word).is_none()).map_while(number);
@@ -144,7 +148,9 @@ mod tests {
         ] {
             assert_eq!(parse(name).map(|(_, version)| version), Some(version), "{name}");
         }
-        for name in ["claude-opus-latest", "claude-mythos-preview", "", "-", "claude", "my-model-20251101"] {
+        for name in
+            ["claude-opus-latest", "claude-mythos-preview", "", "-", "claude", "my-model-20251101", "glm-4.6"]
+        {
             assert_eq!(parse(name), None, "{name}");
         }
     }

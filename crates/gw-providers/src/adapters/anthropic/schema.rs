@@ -49,7 +49,7 @@ pub(super) fn is_enforceable(schema: View<'_>) -> bool {
 
 fn rewritten(schema: View<'_>) -> Option<(String, bool)> {
     let object = member(schema, "type").and_then(View::string).is_some_and(|kind| kind == "object");
-    if !object && member(schema, "$ref").is_none() || is_recursive(schema) {
+    if !object && !refers(schema) || is_recursive(schema) {
         return None;
     }
     let mut out = Vec::with_capacity(schema.text().len() + 64);
@@ -120,6 +120,14 @@ impl Rewriter {
                 inner.close();
             }
             "items" => self.schema(value, object.member("items"))?,
+            // `allOf` does not take references; one alone, as some generators wrap it, says the same by itself.
+            "allOf" if value.elements().any(refers) => {
+                let mut all = value.elements();
+                let (Some(only), None) = (all.next(), all.next()) else { return None };
+                let mut members = only.members();
+                let (Some((_, path)), None) = (members.next(), members.next()) else { return None };
+                object.raw("$ref", path.text());
+            }
             "anyOf" | "allOf" => self.list(&name, value, object)?,
             "oneOf" => {
                 // That no other is valid cannot be enforced.
@@ -158,6 +166,10 @@ fn describe(object: &mut Object<'_>, description: Option<Cow<'_, str>>, told: &T
     if !text.is_empty() {
         object.text("description", &text);
     }
+}
+
+fn refers(schema: View<'_>) -> bool {
+    member(schema, "$ref").is_some()
 }
 
 /// `object` alone or among the types.
@@ -257,6 +269,18 @@ mod tests {
             said["properties"]["s"],
             json!({"type": "string", "description": "{pattern: \"^(?=x)\", format: \"phone\"}"})
         );
+    }
+
+    #[test]
+    fn a_reference_alone_in_all_of_is_unwrapped() {
+        let schema = |all: &str| {
+            let schema = r##"{"type":"object","properties":{"a":{"allOf":[ALL],"title":"A"}},"$defs":{"p":{"type":"string"}},"additionalProperties":false}"##;
+            closed(&schema.replace("ALL", all))
+        };
+        let reference = r##"{"$ref":"#/$defs/p"}"##;
+        assert!(schema(reference).unwrap().contains(r##"{"a":{"$ref":"#/$defs/p","title":"A"}}"##));
+        assert_eq!(schema(&format!("{reference},{reference}")), None);
+        assert!(schema(r#"{"type":"string"}"#).unwrap().contains(r#""allOf":[{"type":"string"}]"#));
     }
 
     #[test]

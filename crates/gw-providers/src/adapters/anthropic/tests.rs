@@ -3,11 +3,13 @@
 mod answers;
 mod failures;
 mod requests;
+mod rules;
 mod streams;
 
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use gw_wire::failure::Failure;
 use gw_wire::request::chat::parse_chat;
 use serde_json::{Value, json};
 
@@ -27,23 +29,31 @@ fn target(upstream_model: &str) -> Target<'_> {
     }
 }
 
-fn encode(mut request: Value) -> Result<Encoded, gw_wire::failure::Failure> {
-    let model = request["model"].as_str().unwrap_or("anthropic/claude-sonnet-4-5").to_owned();
-    request["model"] = json!(model);
-    let request = parse_chat(Bytes::from(request.to_string())).unwrap();
-    let upstream = model.split_once('/').unwrap().1;
-    super::adapter().chat(&request, &Share { n: 1, prompts: 0..1 }, &target(upstream))
+fn encode_text(request: &str) -> Result<Encoded, Failure> {
+    let model: Value = serde_json::from_str(request).unwrap();
+    let model = model["model"].as_str().unwrap().split_once('/').unwrap().1;
+    let request = parse_chat(Bytes::from(request.to_owned())).unwrap();
+    super::adapter().chat(&request, &Share { n: 1, prompts: 0..1 }, &target(model))
+}
+
+fn encode(mut request: Value) -> Result<Encoded, Failure> {
+    if request["model"].is_null() {
+        request["model"] = json!("anthropic/claude-sonnet-4-5");
+    }
+    encode_text(&request.to_string())
 }
 
 fn body(encoded: &Encoded) -> Value {
     serde_json::from_slice(&encoded.call.body).unwrap()
 }
 
-/// The body of a request to a model with these members besides.
+/// The body of a request to a model with these members besides, and the warnings.
 fn sent(model: &str, members: Value) -> (Value, Vec<String>) {
     let mut request =
         json!({"model": format!("anthropic/{model}"), "messages": [{"role": "user", "content": "x"}]});
     request.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    let Value::Object(members) = members else { panic!() };
+    request.as_object_mut().unwrap().extend(members);
     let encoded = encode(request).unwrap();
     (body(&encoded), encoded.warnings.iter().map(ToString::to_string).collect())
 }

@@ -83,8 +83,7 @@ impl<'c> Tooling<'c> {
         let mut single = conversation.parallel_tool_calls == Some(false);
         if let Form::Tool { name, .. } = &form {
             // Beside other tools that may be called, the model decides which; alone, there is nothing to decide.
-            let alone = former.len() == conversation.tools.len() || choice == Some(Choice::Never);
-            let alone = alone || conversation.tools.is_empty();
+            let alone = conversation.tools.is_empty() || choice == Some(Choice::Never);
             choice = Some(if alone { Choice::Named(Cow::Owned(name.clone())) } else { Choice::Any });
             single |= alone;
         }
@@ -108,11 +107,16 @@ impl<'c> Tooling<'c> {
 
     /// Writes `tools` and `tool_choice`.
     pub(super) fn write(&self, body: &mut Object<'_>) {
-        let synthetic = match &self.form {
-            Form::Tool { name, description, schema } => Some((name, description, *schema)),
+        let answer = match &self.form {
+            Form::Tool { name, description, schema } => {
+                Some(Declared::Answer { name, description: description.as_deref(), schema })
+            }
             Form::Free | Form::Schema(_) | Form::Words(_) => None,
         };
-        if self.tools.is_empty() && self.former.is_empty() && synthetic.is_none() {
+        let offered = self.tools.iter().map(Declared::Offered);
+        let former = self.former.iter().copied().map(Declared::Former);
+        let mut all = offered.chain(former).chain(answer).peekable();
+        if all.peek().is_none() {
             return;
         }
         let mut all: Vec<Box<dyn Fn(&mut Vec<u8>) + '_>> = Vec::with_capacity(self.tools.len() + 1);
@@ -129,24 +133,45 @@ impl<'c> Tooling<'c> {
             Box::new(move |out| declare(out, name, Some(description), schema).close())
         }));
         body.array("tools", all, |out, write| write(out));
+        body.array("tools", all, |out, tool| tool.write(self.strict, out));
         // Saying `auto` is what leaving it out means, but the limit to one call needs a place.
         let choice = self.choice.clone().or(self.single.then_some(Choice::Auto));
         if let Some(choice) = choice {
             choice.write(self.single, body.member("tool_choice"));
         }
     }
+}
 
-    fn tool(&self, tool: &Tool<'_>, out: &mut Vec<u8>) {
-        let schema = tool.parameters.map_or(Cow::Borrowed(NOTHING), input_schema);
-        let mut object = declare(out, &tool.name, tool.description.as_deref(), &schema);
-        if self.strict && tool.strict == Some(true) && is_strict(tool) {
-            object.raw("strict", "true");
+/// A tool as the API is told of it.
+enum Declared<'t> {
+    Offered(&'t Tool<'t>),
+    Former(&'t str),
+    Answer { name: &'t str, description: Option<&'t str>, schema: &'t str },
+}
+
+impl Declared<'_> {
+    fn write(self, strict: bool, out: &mut Vec<u8>) {
+        match self {
+            Self::Offered(tool) => offered(tool, strict, out),
+            Self::Former(name) => declare(out, name, None, ANYTHING).close(),
+            Self::Answer { name, description, schema } => {
+                let description = description.unwrap_or("Gives the answer. Call it to answer.");
+                declare(out, name, Some(description), schema).close();
+            }
         }
-        if let Some(marker) = tool.cache_control {
-            object.raw("cache_control", marker.text());
-        }
-        object.close();
     }
+}
+
+fn offered(tool: &Tool<'_>, strict: bool, out: &mut Vec<u8>) {
+    let schema = tool.parameters.map_or(Cow::Borrowed(NOTHING), input_schema);
+    let mut object = declare(out, &tool.name, tool.description.as_deref(), &schema);
+    if strict && tool.strict == Some(true) && is_strict(tool) {
+        object.raw("strict", "true");
+    }
+    if let Some(marker) = tool.cache_control {
+        object.raw("cache_control", marker.text());
+    }
+    object.close();
 }
 
 /// A function without parameters.
@@ -222,7 +247,9 @@ fn form<'c>(
     let (description, schema) = match &conversation.format {
         Format::Text => return Form::Free,
         _ if forced => return Form::Free,
-        Format::Json | Format::Schema { schema: None, .. } => return Form::Words(ANY_JSON.to_owned()),
+        Format::Json | Format::Schema { schema: None, .. } => {
+            return Form::Words(format!("Answer with one valid JSON object {ALONE}"));
+        }
         Format::Schema { description, schema: Some(schema), .. } => (description, *schema),
     };
     if model.structured
@@ -244,9 +271,11 @@ fn form<'c>(
     // Nothing holds the model to it.
     warnings.push(Cow::Borrowed("parameter_clamped:response_format"));
     let purpose = description.as_deref().map(|purpose| format!(" It is for: {purpose}")).unwrap_or_default();
-    Form::Words(format!("{ANY_JSON} It must be valid against this JSON Schema:\n{}{purpose}", schema.text()))
+    Form::Words(format!(
+        "Answer with one valid JSON value {ALONE} It must be valid against this JSON Schema:\n{}{purpose}",
+        schema.text()
+    ))
 }
 
-/// What is said where JSON is wanted and nothing can enforce it.
-const ANY_JSON: &str =
-    "Answer with one valid JSON value and nothing else: no words before or after it, no code fence.";
+/// What is said besides where JSON is wanted and nothing can enforce it.
+const ALONE: &str = "and nothing else: no words before or after it, no code fence.";

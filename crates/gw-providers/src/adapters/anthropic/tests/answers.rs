@@ -76,6 +76,14 @@ fn trap_27_every_stop_reason_has_a_finish_that_clients_know() {
 }
 
 #[test]
+fn trap_09_an_answer_of_thoughts_only_is_a_choice_that_was_cut() {
+    let body = r#"{"content":[{"type":"thinking","thinking":"hm","signature":"s"}],"stop_reason":"max_tokens","usage":{"input_tokens":1,"output_tokens":9}}"#;
+    let reply = decode(body).unwrap();
+    assert_eq!((reply.choices.len(), reply.choices[0].finish), (1, Some(Finish::Length)));
+    assert_eq!(reply.choices[0].reasoning.as_deref(), Some("hm"));
+}
+
+#[test]
 fn an_answer_given_by_a_tool_is_text_again() {
     let body = br#"{"content":[{"type":"text","text":"Sure."},{"type":"tool_use","id":"t","name":"structured_answer","input":{"a":1}}],"stop_reason":"tool_use"}"#;
     let reading = Reading { json_tool: Some("structured_answer".into()), ..Reading::default() };

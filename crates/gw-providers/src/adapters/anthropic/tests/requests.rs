@@ -2,22 +2,46 @@
 
 use bytes::Bytes;
 use gw_wire::failure::FailureKind;
+use gw_wire::json::{Kind, View};
 use gw_wire::request::completion::parse_completion;
 use serde_json::{Value, json};
 
-use super::{body, encode, fixture, sent, target};
+use super::{body, encode, encode_text, fixture, sent, target};
 use crate::adapter::{Reading, Share, Target};
 
 /// The request of a fixture, sent; its body must be the fixture's to the letter.
 fn golden(case: &str) -> (Reading, Vec<String>) {
     let read = |kind: &str| std::fs::read_to_string(fixture(&format!("{case}.{kind}.json")));
-    let encoded = encode(serde_json::from_str(&read("request").unwrap()).unwrap()).unwrap();
-    let got = serde_json::to_string_pretty(&body(&encoded)).unwrap() + "\n";
+    let encoded = encode_text(&read("request").unwrap()).unwrap();
+    let got = pretty(View::new(std::str::from_utf8(&encoded.call.body).unwrap()), 0) + "\n";
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(fixture(&format!("{case}.upstream.json")), &got).unwrap();
     }
     assert_eq!(got, read("upstream").unwrap(), "{case}");
     (encoded.reading, encoded.warnings.iter().map(ToString::to_string).collect())
+}
+
+/// The body as it is, order and spelling of numbers included, on lines that people can compare.
+fn pretty(value: View<'_>, depth: usize) -> String {
+    let members: Vec<String> = match value.kind() {
+        Kind::Object => {
+            let member = |(name, value): (View<'_>, View<'_>)| {
+                format!("{}: {}", name.text(), pretty(value, depth + 1))
+            };
+            value.members().map(member).collect()
+        }
+        Kind::Array => value.elements().map(|element| pretty(element, depth + 1)).collect(),
+        _ => return value.text().to_owned(),
+    };
+    let (open, close) = value.text().split_at(1);
+    let (inner, outer) = ("  ".repeat(depth + 1), "  ".repeat(depth));
+    match members.is_empty() {
+        true => value.text().to_owned(),
+        false => {
+            let close = &close[close.len() - 1..];
+            format!("{open}\n{inner}{}\n{outer}{close}", members.join(&format!(",\n{inner}")))
+        }
+    }
 }
 
 fn unread(case: &str) -> Vec<String> {
@@ -270,10 +294,40 @@ fn a_budget_is_not_sent_when_the_calls_it_goes_on_from_have_no_thoughts() {
     let signed = json!([{"type": "reasoning.text", "text": "t", "signature": "s", "format": "anthropic-claude-v1", "index": 0}]);
     let request = |details: &Value| {
         json!({"reasoning_effort": "high", "max_tokens": 9000, "tools": [{"type": "function", "function": {"name": "f"}}], "messages": [
+fn trap_07_signatures_of_others_in_an_id_stay_behind() {
+    let call = json!({"id": "call_1__thought__c2ln", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let (body, _) = sent(
+        "claude-opus-5",
+        json!({"messages": [
             {"role": "user", "content": "x"},
-            {"role": "assistant", "tool_calls": [call], "reasoning_details": details},
-            {"role": "tool", "tool_call_id": "t", "content": "r"},
-        ]})
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "call_1__thought__c2ln", "content": "r"},
+        ]}),
+    );
+    assert_eq!(body["messages"][1]["content"][0]["id"], json!("call_1"));
+    assert_eq!(body["messages"][2]["content"][0]["tool_use_id"], json!("call_1"));
+}
+
+#[test]
+fn thoughts_never_stand_at_the_end_of_a_turn() {
+    let thought = |index: u32| json!({"type": "reasoning.text", "text": "t", "signature": "s", "format": "anthropic-claude-v1", "index": index});
+    let kinds = |content: &str, calls: usize, indices: &[u32]| {
+        let call = |id| json!({"id": format!("c{id}"), "type": "function", "function": {"name": "f", "arguments": "{}"}});
+        let details: Vec<_> = indices.iter().map(|index| thought(*index)).collect();
+        let (body, _) = sent(
+            "claude-opus-5-5",
+            json!({"messages": [
+                {"role": "user", "content": "x"},
+                {"role": "assistant", "content": content, "tool_calls": (0..calls).map(call).collect::<Vec<_>>(), "reasoning_details": details},
+                {"role": "user", "content": "y"},
+            ]}),
+        );
+        let blocks = body["messages"][1]["content"].as_array().cloned().unwrap_or_default();
+        blocks
+            .iter()
+            .map(|block| block["type"].as_str().unwrap()[..2].to_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     let (body, warned) = sent("claude-haiku-4-5", request(&json!([])));
     assert!(body["thinking"].is_null());
@@ -294,6 +348,10 @@ fn a_budget_is_not_sent_when_the_calls_it_goes_on_from_have_no_thoughts() {
     let more = [json!({"role": "assistant", "content": "done"}), json!({"role": "user", "content": "y"})];
     later["messages"].as_array_mut().unwrap().extend(more);
     assert_eq!(sent("claude-haiku-4-5", later).0["thinking"]["type"], json!("enabled"));
+    assert_eq!(kinds("a", 2, &[0, 2, 4]), "th te th to th to");
+    assert_eq!(kinds("ab", 1, &[0, 3]), "th te th to", "two pieces of text became one");
+    assert_eq!(kinds("a", 0, &[0, 5]), "th th te");
+    assert_eq!(kinds("", 0, &[0]), "", "nothing but thoughts: the turn is left out");
 }
 
 #[test]
@@ -302,6 +360,7 @@ fn what_cannot_be_said_is_refused_by_its_field() {
         json!([{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}]),
         json!([{"type": "image_url", "image_url": {"url": "data:image/tiff;base64,AAAA"}}]),
         json!([{"type": "file", "file": {"file_id": "file-abc"}}]),
+        json!([{"type": "file", "file": {"file_id": "file_011CNha8iCJcU1wXNR6q4V8w"}}]),
         json!([{"type": "file", "file": {"file_data": "data:application/zip;base64,UEsDBP//"}}]),
         json!(" \n"),
     ] {

@@ -3,6 +3,7 @@
 use gw_wire::event::Event;
 use gw_wire::failure::FailureKind;
 use gw_wire::reply::Finish;
+use gw_wire::stream::{Normaliser, Opening, Shape};
 use gw_wire::usage::Usage;
 use proptest::prelude::*;
 
@@ -203,6 +204,26 @@ fn an_end_without_message_stop_is_no_end_but_may_follow_the_reason() {
     assert!(done.has("Finish") && !done.has("End") && done.failures.is_empty());
     let torn = whole(&(stream(&[START, TEXT, DONE]) + "event: message_stop\ndata: {\"type\":\"mess"));
     assert!(torn.has("Finish") && torn.failures.is_empty(), "{torn:?}");
+    let complete = |text: &str| {
+        let opening = Opening {
+            shape: Shape::Chat,
+            id: "chatcmpl-1".to_owned(),
+            created: 0,
+            model: "m".to_owned(),
+            choices: 1,
+            include_usage: false,
+        };
+        let mut normaliser = Normaliser::new(opening);
+        let mut out = Vec::new();
+        let mut decoder = adapter().chat_stream(&Reading::default());
+        decoder.feed(text.as_bytes(), &mut |event| normaliser.accept(event, &mut out));
+        decoder.eof(&mut |event| normaliser.accept(event, &mut out));
+        normaliser.eof();
+        normaliser.is_complete()
+    };
+    assert!(complete(&full()) && complete(&stream(&[START, TEXT, DONE])));
+    assert!(complete(&stream(&[START, DONE, STOP])), "an answer without content");
+    assert!(!complete(&stream(&[START, TEXT])) && !complete(&stream(&[START, TEXT, STOP])));
     let early = whole(&(stream(&[START, TEXT]) + "data: {\"type\":\"mess"));
     assert_eq!(early.failures, [FailureKind::StreamBroken]);
 }
