@@ -13,5 +13,7 @@ pub mod openai;
 mod redact;
 mod retry_after;
 mod shaping;
+#[cfg(test)]
+mod trial;
 mod vectors;
 mod write;
