@@ -15,6 +15,8 @@ pub mod openai;
 mod redact;
 mod retry_after;
 mod shaping;
+#[cfg(test)]
+mod trial;
 mod vectors;
 pub(crate) mod vertex;
 mod write;
