@@ -51,7 +51,6 @@ fn body(encoded: &Encoded) -> Value {
 fn sent(model: &str, members: Value) -> (Value, Vec<String>) {
     let mut request =
         json!({"model": format!("anthropic/{model}"), "messages": [{"role": "user", "content": "x"}]});
-    request.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
     let Value::Object(members) = members else { panic!() };
     request.as_object_mut().unwrap().extend(members);
     let encoded = encode(request).unwrap();

@@ -119,20 +119,6 @@ impl<'c> Tooling<'c> {
         if all.peek().is_none() {
             return;
         }
-        let mut all: Vec<Box<dyn Fn(&mut Vec<u8>) + '_>> = Vec::with_capacity(self.tools.len() + 1);
-        all.extend(
-            self.tools
-                .iter()
-                .map(|tool| -> Box<dyn Fn(&mut Vec<u8>)> { Box::new(move |out| self.tool(tool, out)) }),
-        );
-        all.extend(self.former.iter().map(|name| -> Box<dyn Fn(&mut Vec<u8>)> {
-            Box::new(move |out| declare(out, name, None, ANYTHING).close())
-        }));
-        all.extend(synthetic.map(|(name, description, schema)| -> Box<dyn Fn(&mut Vec<u8>)> {
-            let description = description.as_deref().unwrap_or("Gives the answer. Call it to answer.");
-            Box::new(move |out| declare(out, name, Some(description), schema).close())
-        }));
-        body.array("tools", all, |out, write| write(out));
         body.array("tools", all, |out, tool| tool.write(self.strict, out));
         // Saying `auto` is what leaving it out means, but the limit to one call needs a place.
         let choice = self.choice.clone().or(self.single.then_some(Choice::Auto));
