@@ -1,8 +1,9 @@
 //! Ollama's own API: chats over `/api/chat`, text between a prompt and a suffix over `/api/generate`, vectors over
 //! `/api/embed`.
 //!
-//! Documented at docs.ollama.com/api (and docs/api.md of github.com/ollama/ollama, of which docs/api.md and `api/types.go` name
-//! the members). Its `/v1` route speaks OpenAI's dialect but takes no `num_ctx`, and so forgets long prompts silently.
+//! Documented at docs.ollama.com/api, before in docs/api.md of github.com/ollama/ollama; what that leaves out (`truncate`,
+//! `shift`, `tool_name`) is in its `api/types.go`. The `/v1` route of the same server speaks OpenAI's dialect but takes no
+//! `num_ctx`, and so forgets the begin of long prompts silently.
 
 mod embed;
 mod encode;
