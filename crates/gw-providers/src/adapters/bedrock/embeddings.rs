@@ -134,7 +134,7 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
     if raws.len() != expected {
         return Err(invalid(format_args!("{} vectors for {expected} inputs", raws.len())));
     }
-    let vectors: Result<Vec<Vector<'_>>, _> = raws.into_iter().map(|raw| read_parsed_vector(raw)).collect();
+    let vectors: Result<Vec<Vector<'_>>, _> = raws.into_iter().map(read_parsed_vector).collect();
     let vectors = vectors.map_err(invalid)?;
     let mut lengths = vectors.iter().map(|vector| match vector {
         Vector::Json { len, .. } => *len,
