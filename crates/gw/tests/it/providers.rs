@@ -191,7 +191,8 @@ fn normal(message: &Value) -> Value {
         .map(|call| {
             assert!(call["id"].as_str().is_some_and(|id| !id.is_empty()), "{call}");
             let arguments: Value =
-                serde_json::from_str(call["function"]["arguments"].as_str().unwrap()).unwrap();
+                serde_json::from_str(call["function"]["arguments"].as_str().expect("JSON text"))
+                    .expect("JSON text");
             json!({"type": call["type"], "name": call["function"]["name"], "arguments": arguments})
         })
         .collect();
