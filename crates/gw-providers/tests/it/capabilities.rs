@@ -91,7 +91,7 @@ impl Asked {
         }
     }
 
-    fn part(&self, part: Value) -> &'static str {
+    fn part(&self, part: &Value) -> &'static str {
         let parts = json!([{"type": "text", "text": "look"}, part]);
         match self.chat(json!({"messages": [{"role": "user", "content": parts}]})) {
             Ok(_) => "yes",
@@ -106,7 +106,7 @@ impl Asked {
         if encoded.warnings.iter().any(|warning| *warning == dropped) { "dropped" } else { "yes" }
     }
 
-    fn json(&self, format: Value) -> &'static str {
+    fn json(&self, format: &Value) -> &'static str {
         match self.chat(json!({"response_format": format})) {
             Ok(encoded) if encoded.reading.json_tool.is_some() => "by a tool",
             Ok(encoded) if encoded.reading.fenced => "by instruction",
@@ -161,13 +161,13 @@ fn row(asked: &Asked) -> [String; COLUMNS.len()] {
         Scheme::Header(name) => name,
     };
     [
-        asked.part(json!({"type": "image_url", "image_url": {"url": PNG}})),
-        asked.part(json!({"type": "image_url", "image_url": {"url": "https://x.example/y.png"}})),
-        asked.part(json!({"type": "file", "file": {"file_data": PDF, "filename": "a.pdf"}})),
-        asked.part(json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
+        asked.part(&json!({"type": "image_url", "image_url": {"url": PNG}})),
+        asked.part(&json!({"type": "image_url", "image_url": {"url": "https://x.example/y.png"}})),
+        asked.part(&json!({"type": "file", "file": {"file_data": PDF, "filename": "a.pdf"}})),
+        asked.part(&json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
         yes(asked.chat(json!({"tools": tool})).is_ok()),
-        asked.json(json!({"type": "json_object"})),
-        asked.json(schema),
+        asked.json(&json!({"type": "json_object"})),
+        asked.json(&schema),
         asked.member("reasoning_effort", json!({"reasoning_effort": "high"})),
         asked.member("seed", json!({"seed": 7})),
         asked.member("presence_penalty", json!({"presence_penalty": 0.5})),
