@@ -10,5 +10,6 @@
 mod azure;
 mod capabilities;
 mod client;
+mod dialects;
 mod provider;
 mod upstream;
