@@ -22,10 +22,12 @@ from upstreams import (
     IMAGE,
     PIXEL,
     TIME,
+    UNTIDY,
     WEATHER,
     Answer,
     ask,
     calls_of,
+    check_said,
     function,
     gateway,
     history,
@@ -394,6 +396,21 @@ def test_a_whole_conversation(aws, boto, client, streamed):
             assert sent["toolConfig"]["tools"]
             assert [use["input"] for use in uses] == [{"city": "Zürich", "days": 2}, {}]
             assert [use["toolUseId"] for use in uses] == [result["toolUseId"] for result in results]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_nothing_of_an_untidy_history_is_lost(aws, boto, client, model):
+    aws.reset(answers(aws, boto, message({"text": "Fine."}), MODELS[model]))
+    client.chat.completions.create(model=model, messages=UNTIDY, tools=[WEATHER, TIME])
+    sent = aws.last.json
+    check_said(json.dumps([sent["system"], sent["messages"]], ensure_ascii=False))
+    roles = [turn["role"] for turn in sent["messages"]]
+    assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+    uses = [block["toolUse"]["toolUseId"] for turn in sent["messages"] for block in turn["content"] if "toolUse" in block]
+    results = [
+        block["toolResult"]["toolUseId"] for turn in sent["messages"] for block in turn["content"] if "toolResult" in block
+    ]
+    assert uses == results and len(set(uses)) == 3
 
 
 @pytest.mark.parametrize(

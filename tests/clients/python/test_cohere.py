@@ -15,10 +15,12 @@ from pydantic import BaseModel
 from upstreams import (
     IMAGE,
     TIME,
+    UNTIDY,
     WEATHER,
     Answer,
     ask,
     calls_of,
+    check_said,
     function,
     gateway,
     history,
@@ -26,6 +28,9 @@ from upstreams import (
     stream,
     upstream,
 )
+
+# Their package reads its own types in a way that pydantic has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore::pydantic.PydanticDeprecatedSince20")
 
 MODEL = "command-a-03-2025"
 HELLO = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello there"}]
@@ -304,6 +309,15 @@ def test_tool_choice(server, client, choice, sent, left):
     body = server.last.json
     assert body.get("tool_choice") == sent
     assert left is None or {tool["function"]["name"] for tool in body["tools"]} == left
+
+
+def test_nothing_of_an_untidy_history_is_lost(server, client):
+    server.reset(answers(whole(content=[{"type": "text", "text": "Fine."}]), TEXT))
+    client.chat.completions.create(model="co/command", messages=UNTIDY, tools=[WEATHER, TIME])
+    sent = server.last.json["messages"]
+    check_said(json.dumps(sent, ensure_ascii=False))
+    made = [each["id"] for turn in sent for each in turn.get("tool_calls") or []]
+    assert [turn["tool_call_id"] for turn in sent if turn["role"] == "tool"] == made
 
 
 def test_an_image(server, client):

@@ -16,10 +16,12 @@ from upstreams import (
     IMAGE,
     PIXEL,
     TIME,
+    UNTIDY,
     WEATHER,
     Answer,
     ask,
     calls_of,
+    check_said,
     function,
     gateway,
     history,
@@ -431,3 +433,16 @@ def test_a_stream_that_breaks_never_looks_complete(client, far, model):
     with pytest.raises(openai.APIError):
         for chunk in client.chat.completions.create(model=model, messages=HELLO, stream=True):
             assert chunk.choices[0].finish_reason is None
+
+
+@MODELS
+def test_nothing_of_an_untidy_history_is_lost(client, far, model):
+    far.reset(says({"content": "Fine."}))
+    client.chat.completions.create(model=model, messages=UNTIDY, tools=[WEATHER, TIME])
+    sent = far.last.json["messages"]
+    everything = json.dumps(sent, ensure_ascii=False)
+    check_said(everything)
+    made = {each["id"]: each["function"] for turn in sent for each in turn.get("tool_calls") or []}
+    assert [each["role"] for each in sent].count("tool") == 3
+    assert {turn["tool_call_id"] for turn in sent if turn["role"] == "tool"} <= set(made)
+    assert all(isinstance(json.loads(each["arguments"]), dict) for each in made.values())

@@ -12,10 +12,12 @@ from upstreams import (
     IMAGE,
     PIXEL,
     TIME,
+    UNTIDY,
     WEATHER,
     Answer,
     ask,
     calls_of,
+    check_said,
     function,
     gateway,
     history,
@@ -247,6 +249,14 @@ def test_no_tool_is_no_tools(server, client):
     server.reset(chat({"content": "Fine."}))
     client.chat.completions.create(model="local/llama", messages=HELLO, tools=[WEATHER], tool_choice="none")
     assert not server.last.json.get("tools")
+
+
+def test_nothing_of_an_untidy_history_is_lost(server, client):
+    server.reset(chat({"content": "Fine."}))
+    client.chat.completions.create(model="local/llama", messages=UNTIDY, tools=[WEATHER, TIME])
+    sent = server.last.json["messages"]
+    check_said(json.dumps(sent, ensure_ascii=False))
+    assert [turn["tool_name"] for turn in sent if turn["role"] == "tool"] == ["get_weather", "get_time", "get_weather"]
 
 
 def test_an_image(server, client):

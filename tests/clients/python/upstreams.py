@@ -209,3 +209,36 @@ TIME = function("get_time", zone={"type": "string", "enum": ["UTC", "CET"]})
 # A red pixel.
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + PIXEL}}
+
+
+def _call(number, name, arguments):
+    return {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+# Turns in an order that providers refuse, empty and missing contents, results that are not JSON.
+UNTIDY = [
+    {"role": "developer", "content": [{"type": "text", "text": "s-one"}]},
+    {"role": "assistant", "content": "a-first"},
+    {"role": "user", "content": "u-one"},
+    {"role": "user", "content": [{"type": "text", "text": "u-two"}, {"type": "text", "text": "u-three"}], "name": "ann"},
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [_call("w", "get_weather", '{"city": "c-one", "days": 1}'), _call("x", "get_time", "")],
+    },
+    {"role": "tool", "tool_call_id": "call_w", "content": [{"type": "text", "text": "r-one"}]},
+    {"role": "tool", "tool_call_id": "call_x", "content": "[1, 2"},
+    {"role": "assistant", "content": None, "tool_calls": [_call("v", "get_weather", '{"city": "c-two", "days": 2}')]},
+    {"role": "tool", "tool_call_id": "call_v", "content": ""},
+    {"role": "assistant", "content": "a-two"},
+    {"role": "assistant", "content": "a-three"},
+    {"role": "user", "content": "   "},
+    {"role": "user", "content": "u-four"},
+]
+SAID = "s-one a-first u-one u-two u-three c-one r-one c-two a-two a-three u-four".split()
+
+
+def check_said(everything):
+    """Nothing of the untidy conversation is missing, and it is in the order in which it was said."""
+    assert [word for word in [*SAID, "[1, 2"] if word not in everything] == []
+    assert sorted(SAID, key=everything.index) == SAID
