@@ -154,7 +154,7 @@ const COLUMNS: [&str; 18] = [
 fn row(asked: &Asked) -> [String; COLUMNS.len()] {
     let yes = |yes: bool| if yes { "yes" } else { "–" };
     let tool = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]);
-    let schema = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object", "properties": {}}}});
+    let schema = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false}, "strict": true}});
     let can = asked.adapter.capabilities();
     let key = match asked.adapter.scheme() {
         Scheme::Bearer => "bearer",
