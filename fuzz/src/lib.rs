@@ -3,7 +3,7 @@
 use gw_providers::adapter::Adapter;
 use gw_providers::settings::Api;
 
-#[allow(dead_code, reason = "the tests call more of it")]
+#[expect(dead_code, reason = "the tests call more of it")]
 #[path = "../../crates/gw-providers/tests/it/dialects/property.rs"]
 mod property;
 
