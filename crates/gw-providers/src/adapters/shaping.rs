@@ -131,7 +131,7 @@ impl Shape {
             }
             // Beside a tool that stands for the answer, words are not part of it.
             Event::Text { choice, text, .. } if self.reading.json_tool.is_some() => {
-                self.aside(choice, text, sink);
+                self.aside(choice, &text, sink);
             }
             Event::Text { choice, text, logprobs: None } => self.text(choice, text, sink),
             Event::Finish { choice, reason } => {
@@ -190,21 +190,18 @@ impl Shape {
     }
 
     /// Words where a tool is to give the answer: held until it is clear whether it does. Very many are the answer.
-    fn aside(&mut self, choice: u32, text: Cow<'_, str>, sink: Sink<'_>) {
+    fn aside(&mut self, choice: u32, text: &str, sink: Sink<'_>) {
         if self.json_calls.iter().any(|(known, _)| *known == choice) {
             return;
         }
-        let held = match self.asides.iter_mut().find(|(known, _)| *known == choice) {
-            Some((_, held)) => held,
-            None => {
-                self.asides.push((choice, Some(String::new())));
-                return self.aside(choice, text, sink);
-            }
-        };
+        if !self.asides.iter().any(|(known, _)| *known == choice) {
+            self.asides.push((choice, Some(String::new())));
+        }
+        let Some((_, held)) = self.asides.iter_mut().find(|(known, _)| *known == choice) else { return };
         match held {
-            Some(words) if words.len() + text.len() <= LONGEST_ASIDE => words.push_str(&text),
+            Some(words) if words.len() + text.len() <= LONGEST_ASIDE => words.push_str(text),
             _ => {
-                let words = held.take().unwrap_or_default() + &text;
+                let words = held.take().unwrap_or_default() + text;
                 self.text(choice, Cow::Owned(words), sink);
             }
         }
