@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use gw_providers::adapter::Reading;
+use gw_providers::adapter::{Reading, StreamDecoder};
 use gw_providers::client::UpstreamResponse;
 use gw_providers::settings::Timeouts;
 use gw_wire::event::Event;
@@ -119,7 +119,9 @@ async fn begin(
             // Some upstreams answer a streamed request with a whole document: an error, or the complete answer.
             let deadline = deadline(call, clocks);
             let body = only.response.body.collect(MAX_ANSWER_BYTES, clocks.idle, deadline).await?;
-            replay(live, &candidate, is_chat, &body, &only.reading)?;
+            if let Err(failure) = replay(live, &candidate, is_chat, &body, &only.reading) {
+                play_stream(live, decoder(&only.reading), &body, failure)?;
+            }
         } else {
             live.sources = Sources::One(only.response.body, decoder(&only.reading));
         }
@@ -172,6 +174,24 @@ fn opening(call: &Call, candidate: &Candidate) -> (Opening, bool) {
         include_usage,
     };
     (opening, shape == Shape::Chat)
+}
+
+/// Plays what was announced as a document but is a stream after all: lines or events under the wrong name. `failure` is
+/// what is wrong with it as a document.
+fn play_stream(
+    live: &mut Live,
+    mut decoder: Box<dyn StreamDecoder>,
+    body: &[u8],
+    failure: Failure,
+) -> Result<(), Failure> {
+    if failure.kind != FailureKind::InvalidResponse {
+        return Err(failure);
+    }
+    let Live { normaliser, out, .. } = live;
+    decoder.feed(body, &mut |event| normaliser.accept(event, out));
+    decoder.eof(&mut |event| normaliser.accept(event, out));
+    normaliser.eof();
+    if normaliser.has_content() || normaliser.is_complete() { Ok(()) } else { Err(failure) }
 }
 
 /// Plays a whole answer as the events of a stream.

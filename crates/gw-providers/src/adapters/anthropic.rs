@@ -93,7 +93,8 @@ impl Dialect for Anthropic {
     }
 
     fn embed(&self, _: &[Cow<'_, str>], _: &EmbeddingsRequest, _: &Target<'_>) -> Result<HttpCall, Failure> {
-        Err(unsupported("Invalid 'model': this provider has no embeddings."))
+        let failure = unsupported("Invalid 'model': this provider has no embeddings.");
+        Err(Failure { code: Some("unsupported_model".to_owned()), ..failure })
     }
 
     fn decode_embed<'a>(&self, _: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {

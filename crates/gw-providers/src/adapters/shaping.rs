@@ -61,6 +61,9 @@ fn without_fence(text: &str) -> &str {
     }
 }
 
+/// Words that are held where a tool is to give the answer; more of them are the answer.
+const LONGEST_ASIDE: usize = 1 << 20;
+
 /// Shapes a stream.
 pub(super) fn stream(inner: Box<dyn StreamDecoder>, reading: &Reading) -> Box<dyn StreamDecoder> {
     if *reading == Reading::default() {
@@ -97,6 +100,9 @@ struct Shape {
     /// Choices that made a call which the client is to see.
     called: Vec<u32>,
     fences: Vec<(u32, Fence)>,
+    /// Words that came before the tool that stands for structured output, if it comes: then they are no part of the answer.
+    /// None: there were too many to wait any longer.
+    asides: Vec<(u32, Option<String>)>,
     echoed: Vec<u32>,
     /// The call that a choice's function call is made of; others are left out.
     functions: Vec<(u32, u32)>,
@@ -107,6 +113,7 @@ impl Shape {
         match event {
             Event::ToolStart { choice, call, name, id } => {
                 if self.reading.json_tool.as_deref() == Some(&*name) {
+                    self.asides.retain(|(known, _)| *known != choice);
                     self.json_calls.push((choice, call));
                 } else {
                     self.called.push(choice);
@@ -123,7 +130,9 @@ impl Shape {
                 }
             }
             // Beside a tool that stands for the answer, words are not part of it.
-            Event::Text { .. } if self.reading.json_tool.is_some() && !self.json_calls.is_empty() => {}
+            Event::Text { choice, text, .. } if self.reading.json_tool.is_some() => {
+                self.aside(choice, &text, sink);
+            }
             Event::Text { choice, text, logprobs: None } => self.text(choice, text, sink),
             Event::Finish { choice, reason } => {
                 self.flush(choice, sink);
@@ -159,7 +168,9 @@ impl Shape {
             sink(Event::Text { choice, text: Cow::Borrowed(echo), logprobs: None });
         }
         if !self.reading.fenced {
-            sink(Event::Text { choice, text, logprobs: None });
+            if !text.is_empty() {
+                sink(Event::Text { choice, text, logprobs: None });
+            }
             return;
         }
         let out = self.fence(choice).push(&text);
@@ -178,8 +189,32 @@ impl Shape {
         &mut self.fences[at].1
     }
 
-    /// The choice is over: what was held back is said, without the fence.
+    /// Words where a tool is to give the answer: held until it is clear whether it does. Very many are the answer.
+    fn aside(&mut self, choice: u32, text: &str, sink: Sink<'_>) {
+        if self.json_calls.iter().any(|(known, _)| *known == choice) {
+            return;
+        }
+        if !self.asides.iter().any(|(known, _)| *known == choice) {
+            self.asides.push((choice, Some(String::new())));
+        }
+        let Some((_, held)) = self.asides.iter_mut().find(|(known, _)| *known == choice) else { return };
+        match held {
+            Some(words) if words.len() + text.len() <= LONGEST_ASIDE => words.push_str(text),
+            _ => {
+                let words = held.take().unwrap_or_default() + text;
+                self.text(choice, Cow::Owned(words), sink);
+            }
+        }
+    }
+
+    /// The choice is over: what was held back is said, without the fence. An answer without a word is an echo, too.
     fn flush(&mut self, choice: u32, sink: Sink<'_>) {
+        if let Some(at) = self.asides.iter().position(|(known, _)| *known == choice) {
+            let (_, words) = self.asides.swap_remove(at);
+            self.text(choice, Cow::Owned(words.unwrap_or_default()), sink);
+        } else if self.reading.echo.is_some() && !self.echoed.contains(&choice) {
+            self.text(choice, Cow::Borrowed(""), sink);
+        }
         if !self.reading.fenced {
             return;
         }

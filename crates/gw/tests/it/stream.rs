@@ -392,3 +392,24 @@ async fn the_demo_provider_streams_and_misbehaves_on_request() {
         assert_eq!(answer.status, status, "{model}: {}", answer.text());
     }
 }
+
+/// CONTRACT 2.3: some upstreams stream under the name of a document (Gemini's list, Ollama's lines behind a proxy).
+#[tokio::test]
+async fn a_stream_that_calls_itself_a_document_is_read_as_a_stream() {
+    let world = world().await;
+    let json = [("content-type", "application/json")];
+    let events =
+        |chunks: &[Value]| chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect::<String>();
+    let transcript = chat_transcript(&["Hel", "lo"]);
+    let whole = format!("{}data: [DONE]\n\n", events(&transcript));
+    world.upstream.enqueue(Answer::full(200, &json, whole));
+    let got = frames(&world, &streamed(json!({}))).await;
+    assert_eq!(text_of(&got, 0), "Hello");
+    assert_eq!(got.last().map(|frame| frame.trim_end()), Some("data: [DONE]"));
+    // What is neither is the same fault as before, and a cut one is never complete.
+    world.upstream.enqueue(Answer::full(200, &json, "{\"what\": 1"));
+    assert_eq!(world.chat(&streamed(json!({}))).await.status, 502);
+    world.upstream.enqueue(Answer::full(200, &json, events(&transcript[..2])));
+    let got = frames(&world, &streamed(json!({}))).await;
+    assert!(got.iter().any(|frame| frame.contains("upstream_stream_error")), "{got:?}");
+}

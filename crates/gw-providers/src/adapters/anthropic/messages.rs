@@ -9,10 +9,12 @@ use gw_wire::json::{Kind, View, check};
 
 use super::content::Block;
 use super::details;
-use crate::adapters::native::unsupported;
 
 /// What is said for the user where a conversation begins with the assistant: the API wants the user first.
 const OPENING: &str = "(The assistant begins the conversation.)";
+
+/// What is said for a user who says nothing.
+const NOTHING_SAID: &str = ".";
 
 /// One message.
 #[derive(Debug)]
@@ -38,7 +40,9 @@ pub(super) fn messages<'c>(turns: &'c [Turn<'c, 'c>], replay: bool) -> Result<Ve
         builder.said.insert(0, Said { assistant: false, blocks: vec![opening] });
     }
     if builder.said.is_empty() {
-        return Err(unsupported("Invalid 'messages': this provider needs a user message that is not empty."));
+        // Empty content and a lone system message are legal (CONTRACT 1.4), but the API wants a word from the user.
+        let nothing = Block::Text { text: NOTHING_SAID, marker: None };
+        builder.said.push(Said { assistant: false, blocks: vec![nothing] });
     }
     Ok(builder.said)
 }

@@ -1,8 +1,10 @@
 //! What a model's name tells about the parameters it takes.
 //!
 //! From "Migrating to newer models", "Effort", "Thinking" and "Structured outputs" at platform.claude.com. Names are
-//! parsed, not listed, so that dated, prefixed and coming names are understood; a name that says nothing is taken for the
-//! newest, because that is what new names are.
+//! parsed, not listed, so that dated, prefixed and coming names are understood; a name of Anthropic's without a version is
+//! taken for the newest, because that is what new names are. A name that is not Anthropic's is that of somebody else who
+//! speaks the API (other models' own endpoints, proxies, aliases): there the API holds as it is documented, without the
+//! restrictions of single models.
 
 /// When a model thinks, and how it is asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub(super) struct Model {
     pub(super) structured: bool,
 }
 
-/// Claude Opus 5.5 and Claude Fable 5.1, and whatever nobody knows.
+/// Claude Opus 5.5 and Claude Fable 5.1, and whatever comes after them.
 const NEWEST: Model = Model {
     thinks: Thinks::Always,
     between_tools: false,
@@ -47,6 +49,17 @@ const NEWEST: Model = Model {
     hides_thoughts: true,
     sampling: false,
     forced_tools: false,
+    structured: true,
+};
+
+/// Not one of Anthropic's, as far as the name tells.
+const FOREIGN: Model = Model {
+    thinks: Thinks::WhenAsked,
+    between_tools: false,
+    xhigh: true,
+    hides_thoughts: true,
+    sampling: true,
+    forced_tools: true,
     structured: true,
 };
 
@@ -75,7 +88,9 @@ type Version = (u32, u32);
 impl Model {
     /// Of a model name as the provider spells it, or as a cloud or a router does.
     pub(super) fn named(name: &str) -> Self {
-        let Some((family, version)) = parse(name) else { return NEWEST };
+        let Some((family, version)) = parse(name) else {
+            return if is_anthropics(name) { NEWEST } else { FOREIGN };
+        };
         match version {
             (..3, _) | (3, ..7) => OLDEST,
             (3, _) | (4, ..5) => Self { thinks: Thinks::Budget, ..OLDEST },
@@ -96,6 +111,13 @@ impl Model {
             _ => NEWEST,
         }
     }
+}
+
+/// Whether a name without a version says whose it is: `claude-opus-latest`, but not `claude-test`.
+fn is_anthropics(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| matches!(word, "haiku" | "sonnet" | "opus" | "fable" | "mythos"))
 }
 
 /// Family and version: `claude-3-5-sonnet-20241022`, `claude-opus-4-5@20251101`, `us.anthropic.claude-sonnet-4-6-v1:0`,
@@ -124,7 +146,7 @@ fn parse(name: &str) -> Option<(Option<Family>, Version)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Model, NEWEST, OLDEST, Thinks, parse};
+    use super::{FOREIGN, Model, NEWEST, OLDEST, Thinks, parse};
 
     #[test]
     fn versions_are_found_in_every_spelling() {
@@ -179,9 +201,15 @@ mod tests {
         assert!(!structured("claude-opus-4-1") && structured("claude-haiku-4-5"));
         let sampling = |name: &str| Model::named(name).sampling;
         assert!(sampling("claude-sonnet-4-6") && !sampling("claude-opus-4-7"));
-        for name in ["claude-opus-6", "claude-haiku-6", "claude-sonnet-5-6", "claude-song-7", "something-new"]
+        for name in
+            ["claude-opus-6", "claude-haiku-6", "claude-sonnet-5-6", "claude-song-7", "claude-opus-latest"]
         {
             assert_eq!(Model::named(name), NEWEST, "{name}");
+        }
+        // CONTRACT 2.1 holds for whoever speaks the API under another name.
+        for name in ["something-new", "glm-4.6", "kimi-k2", "claude-test", "m", ""] {
+            assert_eq!(Model::named(name), FOREIGN, "{name}");
+            assert!(sampling(name) && forced(name), "{name}");
         }
     }
 }

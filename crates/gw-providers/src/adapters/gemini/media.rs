@@ -95,6 +95,8 @@ fn part<'a>(
                     "Invalid 'messages': the data URL of an image or a file does not name its media type.";
                 return Err(unsupported(message));
             };
+            // What many clients write, and no registry knows.
+            let known = if known == "image/jpg" { "image/jpeg" } else { known };
             Ok(blob(Cow::Borrowed(known), base64))
         }
         Source::Url(url) => {

@@ -45,6 +45,34 @@ fn finish(reason: Finish) -> Event<'static> {
 }
 
 #[test]
+fn words_before_a_json_tool_are_no_part_of_the_answer() {
+    let reading = Reading { json_tool: Some("out".to_owned()), ..Reading::default() };
+    let call = vec![
+        text("Let me "),
+        text("see. "),
+        start(0, "out"),
+        args(0, "{}"),
+        text("aside"),
+        finish(Finish::ToolCalls),
+    ];
+    assert_eq!(played(reading.clone(), call), "t:{} end:stop ");
+    let refusal = vec![text("I will "), text("not."), finish(Finish::ContentFilter)];
+    assert_eq!(played(reading.clone(), refusal), "t:I will not. end:content_filter ");
+    let other = vec![text("Hm."), start(0, "f"), args(0, "{}"), finish(Finish::ToolCalls)];
+    assert_eq!(played(reading.clone(), other), "call0:f args0:{} t:Hm. end:tool_calls ");
+    let long = "x".repeat(super::LONGEST_ASIDE);
+    let talk = vec![text(&long), text("y"), text("z"), finish(Finish::Stop)];
+    assert_eq!(played(reading, talk), format!("t:{long}y t:z end:stop "));
+}
+
+#[test]
+fn an_answer_without_a_word_is_an_echo_too() {
+    let reading = Reading { echo: Some("Say".to_owned()), ..Reading::default() };
+    assert_eq!(played(reading.clone(), vec![finish(Finish::Length)]), "t:Say end:length ");
+    assert_eq!(played(reading, vec![text("it"), finish(Finish::Stop)]), "t:Say t:it end:stop ");
+}
+
+#[test]
 fn the_input_of_a_json_tool_is_the_answer() {
     let reading = Reading { json_tool: Some("out".to_owned()), ..Reading::default() };
     let events =

@@ -81,6 +81,6 @@ fn there_are_no_embeddings() {
     let failure = adapter().embeddings(&request, 0..1, &super::target("claude-opus-5")).unwrap_err();
     assert_eq!(
         (failure.kind, failure.code.as_deref()),
-        (FailureKind::Unsupported, Some("unsupported_value"))
+        (FailureKind::Unsupported, Some("unsupported_model"))
     );
 }

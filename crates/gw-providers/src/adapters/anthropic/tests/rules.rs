@@ -105,3 +105,25 @@ fn a_budget_is_not_sent_when_the_calls_it_goes_on_from_have_no_thoughts() {
     later["messages"].as_array_mut().unwrap().extend(more);
     assert_eq!(sent("claude-haiku-4-5", later).0["thinking"]["type"], json!("enabled"));
 }
+
+#[test]
+fn trap_12_a_user_who_says_nothing_is_legal() {
+    for messages in [
+        json!([{"role": "user", "content": ""}]),
+        json!([{"role": "user", "content": [{"type": "text", "text": " "}]}]),
+        json!([{"role": "system", "content": "s"}]),
+        json!([{"role": "user", "content": ""}, {"role": "assistant"}]),
+    ] {
+        let (body, _) = sent("claude-haiku-4-5", json!({"messages": messages}));
+        let nothing = json!([{"role": "user", "content": [{"type": "text", "text": "."}]}]);
+        assert_eq!(body["messages"], nothing, "{messages}");
+    }
+}
+
+#[test]
+fn names_that_are_not_anthropics_take_what_the_api_takes() {
+    let members = json!({"temperature": 1.7, "tool_choice": "required", "tools": [{"type": "function", "function": {"name": "f"}}]});
+    let (body, warned) = sent("glm-4.6", members);
+    assert_eq!((&body["temperature"], &body["tool_choice"]["type"]), (&json!(1), &json!("any")));
+    assert_eq!(warned, ["parameter_clamped:temperature"]);
+}

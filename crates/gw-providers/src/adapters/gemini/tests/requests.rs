@@ -242,6 +242,13 @@ fn trap_15_members_that_the_provider_does_not_know_are_not_sent() {
 }
 
 #[test]
+fn jpg_is_jpeg() {
+    let json = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/JPG;base64,AAAA"}}]}]}"#;
+    let part = body_of(&encode(json).unwrap())["contents"][0]["parts"][0].clone();
+    assert_eq!(part, json!({"inlineData": {"mimeType": "image/jpeg", "data": "AAAA"}}));
+}
+
+#[test]
 fn trap_24_all_text_parts_are_sent() {
     let json = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}"#;
     assert_eq!(
