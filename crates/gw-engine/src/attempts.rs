@@ -111,7 +111,8 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
     let mut failures: Vec<Failure> = Vec::new();
     'plan: for index in 0..call.plan.candidates.len() {
         let Some(candidate) = call.plan.candidates.get(index).cloned() else { break };
-        let mut retries_left = retries;
+        // Of a divided request the parts that had succeeded would be paid twice.
+        let mut retries_left = if call.ask.parts(&candidate).len() > 1 { 0 } else { retries };
         let mut keys_left = candidate.provider.keys().len().saturating_sub(1);
         loop {
             let total = candidate.model.timeouts.over(candidate.provider.timeouts()).total;

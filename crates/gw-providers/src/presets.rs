@@ -24,6 +24,8 @@ pub struct Quirks {
     pub openai_tokens: bool,
     /// The role `developer` is known; elsewhere it is sent as `system`.
     pub developer: bool,
+    /// `reasoning_content` and `reasoning_details` of earlier answers may be sent back; elsewhere they are refused.
+    pub replayed_thoughts: bool,
     /// Members of a request that it refuses, or takes and ignores: left out, with a warning.
     pub unsupported: &'static [&'static str],
     /// Choices of one call; a provider that gives one at a time is called several times.
@@ -57,12 +59,13 @@ const PLAIN: Quirks = Quirks {
     dimensions: "dimensions",
     openai_tokens: false,
     developer: false,
+    replayed_thoughts: true,
     unsupported: &[],
     choices: 128,
 };
 
 /// The dialect as OpenAI speaks it.
-const OPENAI: Quirks = Quirks { openai_tokens: true, developer: true, ..PLAIN };
+const OPENAI: Quirks = Quirks { openai_tokens: true, developer: true, replayed_thoughts: false, ..PLAIN };
 
 /// Inputs of an embeddings call to a provider that nobody knows: what the most careful servers take.
 const CAREFUL_BATCH: usize = 32;

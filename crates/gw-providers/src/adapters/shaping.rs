@@ -20,7 +20,7 @@ pub(super) fn reply(reply: &mut ChatReply<'_>, reading: &Reading) {
         if reading.fenced
             && let Some(content) = &mut choice.content
         {
-            *content = Cow::Owned(without_fence(content).to_owned());
+            *content = Cow::Owned(without_fence(content));
         }
         if reading.function_call && !choice.tool_calls.is_empty() {
             let call = choice.tool_calls.swap_remove(0);
@@ -49,19 +49,15 @@ fn or_empty_object(arguments: Cow<'_, str>) -> Cow<'_, str> {
     if arguments.is_empty() { Cow::Borrowed("{}") } else { arguments }
 }
 
-/// The text inside a code fence that encloses all of it; else the text itself.
-fn without_fence(text: &str) -> &str {
-    let trimmed = text.trim();
-    let Some(inner) = trimmed.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
-        return text;
-    };
-    match inner.split_once('\n') {
-        Some((language, inner)) if language.trim().chars().all(char::is_alphanumeric) => inner.trim(),
-        _ => text,
-    }
+/// The text without the code fence around it: what a stream of it would give.
+fn without_fence(text: &str) -> String {
+    let mut fence = Fence::default();
+    let mut out = fence.push(text);
+    out.push_str(&fence.end());
+    out
 }
 
-/// Words that are held where a tool is to give the answer; more of them are the answer.
+/// Words before a tool that stands for the answer, which are held until it is clear that it comes.
 const LONGEST_ASIDE: usize = 1 << 20;
 
 /// Shapes a stream.

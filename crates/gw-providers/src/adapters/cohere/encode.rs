@@ -7,7 +7,7 @@ use gw_wire::failure::Failure;
 use gw_wire::json::{View, write_str};
 
 use super::messages;
-use crate::adapter::{Encoded, Target};
+use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
 use crate::adapters::write::{Object, object};
@@ -36,14 +36,25 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     if conversation.parallel_tool_calls == Some(false) {
         warnings.extend(dropped(conversation, &["parallel_tool_calls"]));
     }
-    let written = messages::write(conversation)?;
+    let mut written = messages::write(conversation)?;
+    // Refused beside tools; where none may be called, the tools stay at home.
+    let never = conversation.tool_choice == ToolChoice::Never;
+    let wants_json = !matches!(conversation.format, Format::Text);
+    let in_words = wants_json && !never && !conversation.tools.is_empty();
+    if in_words {
+        ask_in_words(&mut written.json, &conversation.format, &mut warnings);
+    }
     let mut body = Object::begin(Vec::with_capacity(1024 + written.json.len()));
     body.text("model", target.upstream_model);
     body.raw("messages", &written.json);
     body.raw("stream", if conversation.stream { "true" } else { "false" });
     documents(&mut body, conversation, &written.documents);
-    tools(&mut body, conversation);
-    response_format(&mut body, &conversation.format);
+    if !(wants_json && never) {
+        tools(&mut body, conversation);
+    }
+    if !in_words {
+        response_format(&mut body, &conversation.format);
+    }
     sampling(&mut body, conversation, target, &mut warnings);
     thinking(&mut body, conversation);
     for name in AS_THEY_ARE {
@@ -52,7 +63,24 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
         }
     }
     let call = post("/v2/chat", body.end(), conversation.stream);
-    Ok(Encoded { warnings, ..Encoded::plain(call) })
+    let reading = Reading { fenced: in_words, ..Reading::default() };
+    Ok(Encoded { call, reading, warnings })
+}
+
+/// Puts the wish for JSON in front of the messages.
+fn ask_in_words(messages: &mut Vec<u8>, format: &Format<'_>, warnings: &mut Vec<Cow<'static, str>>) {
+    let mut words =
+        "Answer with a single JSON object and nothing else: no other text and no code fence.".to_owned();
+    if let Format::Schema { schema: Some(schema), .. } = format {
+        words.push_str(" It must match this JSON Schema: ");
+        words.push_str(schema.text());
+        warnings.push(Cow::Borrowed("parameter_weakened:response_format"));
+    }
+    let mut first = br#"[{"role":"system","content":"#.to_vec();
+    write_str(&mut first, &words);
+    first.extend_from_slice(b"},");
+    // In place of the opening bracket; there is always a message behind it.
+    messages.splice(..1.min(messages.len()), first);
 }
 
 /// The client's own `documents`, and the files that are text.

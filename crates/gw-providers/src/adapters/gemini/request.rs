@@ -189,7 +189,7 @@ fn thinking(
 }
 
 /// `response_format`. Models before Gemini 3 refuse it beside tools ("Function calling with a response mime type:
-/// 'application/json' is unsupported"): there a JSON object is asked for in words, and a schema cannot be.
+/// 'application/json' is unsupported"): there both are asked for in words.
 fn format<'a>(
     conversation: &'a Conversation<'a>,
     model: Model,
@@ -207,13 +207,14 @@ fn format<'a>(
             // Nothing may be called, so the tools need not be there.
             request.tools.clear();
             request.tool_config = None;
-        } else if wanted.is_some() {
-            let message =
-                "Invalid 'response_format': this model does not take a JSON schema and tools together.";
-            return Err(unsupported(message));
         } else {
             let system = request.system_instruction.get_or_insert(Content { role: None, parts: Vec::new() });
-            system.parts.push(Part::text(IN_WORDS));
+            let schema =
+                wanted.map(|schema| format!("{IN_WORDS} It must match this JSON Schema: {}", schema.text()));
+            if schema.is_some() {
+                warnings.push(Cow::Borrowed("parameter_weakened:response_format"));
+            }
+            system.parts.push(schema.map_or_else(|| Part::text(IN_WORDS), Part::text));
             reading.fenced = true;
             return Ok(reading);
         }

@@ -13,7 +13,40 @@ use crate::presets::Quirks;
 ///
 /// - `developer` is an invention of OpenAI; elsewhere it is called `system`.
 /// - A tool call id that carries a signature of Gemini's is longer than OpenAI allows: the signature is cut off.
+/// - Another provider's reasoning, which OpenAI refuses, is left out.
 pub(super) fn messages(text: &str, quirks: &Quirks) -> Option<String> {
+    let thoughtless = if quirks.replayed_thoughts { None } else { without_thoughts(text) };
+    let text = thoughtless.as_deref().unwrap_or(text);
+    edited(text, quirks).or(thoughtless)
+}
+
+/// Members of an assistant's message that carry what it thought.
+const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning_details"];
+
+/// The messages without what the assistant thought; None when there is nothing of the kind.
+fn without_thoughts(text: &str) -> Option<String> {
+    THOUGHTS.iter().find(|name| memmem::find(text.as_bytes(), name.as_bytes()).is_some())?;
+    let mut out = String::with_capacity(text.len());
+    for message in View::new(text).elements() {
+        out.push(if out.is_empty() { '[' } else { ',' });
+        let mut mark = '{';
+        for (name, value) in message.members() {
+            if name.string().is_some_and(|name| THOUGHTS.contains(&&*name)) {
+                continue;
+            }
+            out.push(mark);
+            mark = ',';
+            out.push_str(name.text());
+            out.push(':');
+            out.push_str(value.text());
+        }
+        out.push_str(if mark == '{' { "{}" } else { "}" });
+    }
+    out.push(']');
+    (out.len() > 1).then_some(out)
+}
+
+fn edited(text: &str, quirks: &Quirks) -> Option<String> {
     let has = |word: &str| memmem::find(text.as_bytes(), word.as_bytes()).is_some();
     let roles = !quirks.developer && has("developer");
     let ids = has(THOUGHT_MARK);
@@ -98,6 +131,15 @@ mod tests {
         assert_eq!(rewritten("openai", text), None);
         assert_eq!(rewritten("groq", r#"[{"role":"user","content":"developer"}]"#), None);
         assert_eq!(rewritten("groq", r#"[{"role":"user","content":"hi"}]"#), None);
+    }
+
+    #[test]
+    fn what_another_provider_thought_is_not_sent_to_openai() {
+        let text = r#"[{"role":"user","content":"reasoning_details"}, {"reasoning_content":"hm","role":"assistant","content":"a","reasoning_details":[{"text":"x"}],"tool_calls":[{"id":"c1__thought__QUJD","type":"function","function":{"name":"f","arguments":"{}"}}]}]"#;
+        let sent = r#"[{"role":"user","content":"reasoning_details"},{"role":"assistant","content":"a","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]}]"#;
+        assert_eq!(rewritten("openai", text).as_deref(), Some(sent));
+        let kept = rewritten("openrouter", text).unwrap();
+        assert!(kept.contains("reasoning_details\":[") && !kept.contains("__thought__"));
     }
 
     #[test]

@@ -217,3 +217,21 @@ fn trap_17_tokens_are_refused() {
     let failure = embed(&*adapter(), &json!({"model": "m", "input": [1, 2]}), None).unwrap_err();
     assert_eq!(failure.kind, unsupported("").kind);
 }
+
+#[test]
+fn json_beside_tools_is_asked_for_in_words_and_without_them_where_none_may_be_called() {
+    let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+    let format = json!({"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}});
+    let both = ask(json!({"tools": tools, "response_format": format}));
+    let sent = body(&both.call);
+    assert_eq!(sent.get("response_format"), None);
+    assert!(sent["messages"][0]["content"].as_str().unwrap().ends_with("JSON Schema: {\"type\":\"object\"}"));
+    assert_eq!(
+        (&sent["messages"][0]["role"], &sent["messages"][1]["content"]),
+        (&json!("system"), &json!("hi"))
+    );
+    assert!(both.reading.fenced && both.warnings == ["parameter_weakened:response_format"]);
+    let never = body(&ask(json!({"tools": tools, "tool_choice": "none", "response_format": format})).call);
+    assert_eq!((never.get("tools"), never.get("tool_choice")), (None, None));
+    assert_eq!(never["response_format"]["type"], "json_object");
+}
