@@ -129,8 +129,7 @@ pub(crate) fn sum(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
 }
 /// The upstream's usage, where it is sound; the answer's bytes are only counted when they are needed.
 fn known_or_estimated(known: Option<Usage>, prompt_bytes: u64, answered: impl FnOnce() -> u64) -> Usage {
-    // An upstream that counts nothing at all has not counted: an answer is never free by its silence.
-    match known.filter(|usage| usage.total() > 0) {
+    match known {
         Some(usage) if !usage.estimated => usage,
         Some(usage) => usage.or_estimate(prompt_bytes, answered()),
         None => Usage::estimate(prompt_bytes, answered()),

@@ -212,8 +212,7 @@ impl Normaliser {
     /// The upstream's usage, else an estimate from what was seen so far.
     #[must_use]
     pub fn usage(&self, prompt_bytes: u64) -> Usage {
-        // An upstream that counts nothing at all has not counted.
-        match self.usage.filter(|usage| usage.total() > 0) {
+        match self.usage {
             Some(usage) => usage.or_estimate(prompt_bytes, self.answer_bytes),
             None => Usage::estimate(prompt_bytes, self.answer_bytes),
         }
