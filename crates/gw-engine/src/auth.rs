@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gw_store::keys::{Role, StoredKey};
+use gw_store::keys::{Role, StoredKey, Team};
+use gw_store::limits::Limits;
 use secrecy::ExposeSecret;
 use subtle::ConstantTimeEq;
 
+use crate::admission::{self, Allowance, Entered, Refused};
 use crate::error::{Error, Kind, Result};
-pub use crate::rate::RateState;
-use crate::rate::RequestRate;
 use crate::settings::KeySettings;
 
 /// The longest key that is looked at.
@@ -19,12 +19,14 @@ const MAX_KEY_BYTES: usize = 1024;
 #[derive(Debug)]
 struct Key {
     hash: [u8; 32],
+    id: Arc<str>,
     name: Arc<str>,
     role: Role,
     models: Option<Vec<String>>,
     expires_at: Option<i64>,
     revoked: bool,
-    rate: Option<RequestRate>,
+    allowance: Arc<Allowance>,
+    team: Option<(Arc<str>, Arc<Allowance>)>,
 }
 
 /// An authenticated caller. Cheap to clone.
@@ -62,21 +64,29 @@ impl Caller {
         self.0.models.is_some()
     }
 
-    /// Counts a generation request against the key's rate.
+    /// Counts a generation request against the limits of the key and its team, and takes a place among those at one time.
     ///
     /// # Errors
-    /// `rate_limit_exceeded` with the state of the limit, when the key has used up its requests of the minute.
-    pub fn admit(&self) -> std::result::Result<Option<RateState>, (RateState, Error)> {
-        let Some(rate) = &self.0.rate else { return Ok(None) };
-        let state = rate.take(Instant::now());
-        let Some(wait) = state.retry_after else { return Ok(Some(state)) };
-        let wait = Duration::from_secs(wait.as_secs() + 1);
-        let message = format!(
-            "Rate limit reached for this key: {} requests per minute. Please try again in {}s.",
-            state.limit,
-            wait.as_secs()
-        );
-        Err((state, Error::new(Kind::RateLimitExceeded, message).retry_after(wait)))
+    /// `rate_limit_exceeded` or `insufficient_quota`, with the limits as they stand.
+    pub fn enter(&self) -> std::result::Result<Entered, Refused> {
+        admission::enter(&self.0.allowance, self.0.team.as_ref().map(|(_, team)| team))
+    }
+
+    /// The key's allowance, then its team's.
+    pub(crate) fn allowances(&self) -> impl Iterator<Item = &Arc<Allowance>> {
+        std::iter::once(&self.0.allowance).chain(self.0.team.as_ref().map(|(_, team)| team))
+    }
+
+    /// Names the key in the ledger: a stored key's id, a configured key's name.
+    #[must_use]
+    pub fn key_id(&self) -> &Arc<str> {
+        &self.0.id
+    }
+
+    /// The team of the key.
+    #[must_use]
+    pub fn team(&self) -> Option<&Arc<str>> {
+        self.0.team.as_ref().map(|(name, _)| name)
     }
 }
 
@@ -95,33 +105,50 @@ fn matches(pattern: &str, id: &str) -> bool {
 
 impl KeyRing {
     /// From the configuration's keys and the store's.
-    pub(crate) fn new(configured: &[KeySettings], stored: Vec<StoredKey>) -> Self {
+    pub(crate) fn new(configured: &[KeySettings], stored: Vec<StoredKey>, teams: &[Team]) -> Self {
         let mut keys = HashMap::new();
+        let teams: HashMap<&str, Arc<Allowance>> = teams
+            .iter()
+            .map(|team| (&*team.id, Arc::new(Allowance::new("team", &team.limits))))
+            .collect();
         for key in stored {
             let entry = Key {
                 hash: key.hash,
+                id: key.id.into(),
                 name: key.name.into(),
                 role: key.role,
                 models: key.models,
                 expires_at: key.expires_at,
                 revoked: key.revoked_at.is_some(),
-                rate: None,
+                allowance: Arc::new(Allowance::new("key", &key.limits)),
+                team: key.team.map(|team| {
+                    let allowance = teams.get(&*team).cloned();
+                    let without = || Arc::new(Allowance::new("team", &Limits::default()));
+                    (team.into(), allowance.unwrap_or_else(without))
+                }),
             };
             keys.insert(entry.hash, Caller(Arc::new(entry)));
         }
         for key in configured {
             let entry = Key {
                 hash: gw_store::keys::hash(key.key.expose_secret()),
+                id: key.name.as_str().into(),
                 name: key.name.as_str().into(),
                 role: key.role,
                 models: key.models.clone(),
                 expires_at: key.expires_at,
                 revoked: false,
-                rate: key.rpm.map(RequestRate::new),
+                allowance: Arc::new(Allowance::new("key", &key.limits)),
+                team: None,
             };
             keys.insert(entry.hash, Caller(Arc::new(entry)));
         }
         Self { keys }
+    }
+
+    /// Every caller, in no order.
+    pub(crate) fn callers(&self) -> impl Iterator<Item = &Caller> {
+        self.keys.values()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -191,10 +218,10 @@ mod tests {
             key: "My API key".into(),
             role: Role::Inference,
             models: Some(vec!["acme/*".into()]),
-            rpm: Some(1),
+            limits: Limits { rpm: Some(1), ..Limits::default() },
             expires_at,
         };
-        KeyRing::new(&[key], Vec::new())
+        KeyRing::new(&[key], Vec::new(), &[])
     }
 
     fn identify(ring: &KeyRing, headers: &[&[u8]]) -> std::result::Result<Caller, String> {

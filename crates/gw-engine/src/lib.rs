@@ -3,6 +3,7 @@
 //! Read `pipeline.rs` first: it is the list of steps. `attempts.rs` is the one loop that calls upstreams.
 
 mod account;
+pub mod admission;
 mod ask;
 mod attempts;
 pub mod auth;
@@ -15,7 +16,6 @@ mod live;
 pub mod metrics;
 mod pipeline;
 mod plan;
-mod rate;
 pub mod settings;
 mod share;
 mod sources;
