@@ -94,9 +94,8 @@ impl Caller {
 fn matches(pattern: &str, id: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == id };
     let Some(mut left) = id.strip_prefix(first) else { return false };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let last = parts.pop().unwrap_or("");
-    for part in parts {
+    let Some((middle, last)) = rest.rsplit_once('*') else { return left.ends_with(rest) };
+    for part in middle.split('*') {
         let Some(at) = left.find(part) else { return false };
         left = left.get(at + part.len()..).unwrap_or("");
     }

@@ -1,8 +1,8 @@
 //! Counters of the engine: attempts, tokens, cost. Handles of a model are looked up once per call, not per label.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
@@ -39,6 +39,9 @@ struct OutcomeLabels {
     code: &'static str,
 }
 
+/// Operations that are counted.
+const OPERATIONS: usize = 3;
+
 type Cost = Counter<f64, AtomicU64>;
 
 /// All of the engine's metrics.
@@ -50,6 +53,8 @@ pub struct Metrics {
     price_unknown: Family<ModelLabels, Counter>,
     first_token: Family<ModelLabels, Histogram, fn() -> Histogram>,
     outcomes: Family<OutcomeLabels, Counter>,
+    /// The kept handles of calls that went well, by operation.
+    ok: [OnceLock<(&'static str, Counter)>; OPERATIONS],
     models: RwLock<HashMap<Arc<str>, Arc<ModelMetrics>>>,
 }
 
@@ -80,6 +85,7 @@ impl Metrics {
             price_unknown: Family::default(),
             first_token: Family::new_with_constructor(first_token_buckets as fn() -> Histogram),
             outcomes: Family::default(),
+            ok: std::array::from_fn(|_| OnceLock::new()),
             models: RwLock::default(),
         };
         registry.register(
@@ -159,7 +165,13 @@ impl Metrics {
 
     /// A call is over.
     pub(crate) fn outcome(&self, operation: &'static str, code: &'static str) {
-        self.outcomes.get_or_create(&OutcomeLabels { operation, code }).inc();
+        let find = || self.outcomes.get_or_create(&OutcomeLabels { operation, code }).clone();
+        let mut kept =
+            self.ok.iter().filter(|_| code == "ok").map(|place| place.get_or_init(|| (operation, find())));
+        match kept.find(|(known, _)| *known == operation) {
+            Some((_, counter)) => counter.inc(),
+            None => find().inc(),
+        };
     }
 }
 

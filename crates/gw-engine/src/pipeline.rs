@@ -19,6 +19,9 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{self, Candidate, Wanted};
 use crate::stream::{EventStream, Opening};
 
+const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
+const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
+
 /// How long the head of a streamed answer is held back for a first token. Until then a failure is a plain HTTP error.
 const COMMIT_AFTER: Duration = Duration::from_secs(10);
 
@@ -172,14 +175,20 @@ fn cost_header(call: &Call) -> Option<(HeaderName, HeaderValue)> {
 /// Who served, for those who read headers only.
 fn reply_headers(candidate: Option<&Candidate>) -> Vec<(HeaderName, HeaderValue)> {
     let Some(candidate) = candidate else { return Vec::new() };
-    let named = [("x-gateway-model", &candidate.model.id), ("x-gateway-provider", &candidate.model.provider)];
-    named
-        .into_iter()
-        .filter_map(|(name, value)| Some((HeaderName::from_static(name), HeaderValue::from_str(value).ok()?)))
-        .collect()
+    let named = [(MODEL, &candidate.model.id), (PROVIDER, &candidate.model.provider)];
+    let mut headers = Vec::with_capacity(named.len() + 1);
+    headers.extend(
+        named.into_iter().filter_map(|(name, value)| Some((name, HeaderValue::from_str(value).ok()?))),
+    );
+    headers
 }
 
 fn answer_id(operation: Operation) -> String {
     let prefix = if operation == Operation::Chat { "chatcmpl-" } else { "cmpl-" };
-    format!("{prefix}{}", uuid::Uuid::now_v7())
+    let mut unique = uuid::Uuid::encode_buffer();
+    let unique = uuid::Uuid::now_v7().hyphenated().encode_lower(&mut unique);
+    let mut id = String::with_capacity(prefix.len() + unique.len());
+    id.push_str(prefix);
+    id.push_str(unique);
+    id
 }

@@ -1,8 +1,22 @@
 //! The dialects of the providers, one file each behind [`crate::adapter::Adapter`], and what several of them share.
 
+pub mod anthropic;
+pub(crate) mod azure;
+pub mod bedrock;
+pub(crate) mod cohere;
+mod counts;
 mod failure;
+pub(crate) mod gemini;
+pub(crate) mod mistral;
 mod native;
+mod ndjson;
+pub(crate) mod ollama;
 pub mod openai;
 mod redact;
 mod retry_after;
 mod shaping;
+#[cfg(test)]
+mod trial;
+mod vectors;
+pub(crate) mod vertex;
+mod write;

@@ -194,7 +194,8 @@ impl Provider {
 
     /// Adds what a call carries besides its dialect's own headers; gives the key that was used.
     fn complete(&self, headers: &mut HeaderMap) -> Result<Option<usize>, Failure> {
-        headers.reserve(4 + self.headers.len());
+        // With those of the transport: host and content-length.
+        headers.reserve(6 + self.headers.len());
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(USER_AGENT, USER_AGENT_VALUE);
         if !headers.contains_key(ACCEPT) {

@@ -3,7 +3,15 @@
 use std::sync::Arc;
 
 use crate::adapter::{Adapter, Signer};
+use crate::adapters::anthropic;
+use crate::adapters::azure;
+use crate::adapters::bedrock;
+use crate::adapters::cohere;
+use crate::adapters::gemini;
+use crate::adapters::mistral;
+use crate::adapters::ollama;
 use crate::adapters::openai::OpenAi;
+use crate::adapters::vertex;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
 
@@ -33,17 +41,13 @@ impl Built {
 pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
     match settings.api {
         Api::OpenAi | Api::Demo => Ok(Built::new(Box::new(OpenAi::new(Quirks::of(settings))))),
-        Api::Azure => Err(not_built(settings)),
-        Api::Anthropic => Err(not_built(settings)),
-        Api::Gemini => Err(not_built(settings)),
-        Api::Vertex => Err(not_built(settings)),
-        Api::Bedrock => Err(not_built(settings)),
-        Api::Cohere => Err(not_built(settings)),
-        Api::Mistral => Err(not_built(settings)),
-        Api::Ollama => Err(not_built(settings)),
+        Api::Azure => azure::build(settings),
+        Api::Bedrock => bedrock::build(settings),
+        Api::Gemini => Ok(Built::new(gemini::adapter())),
+        Api::Vertex => vertex::build(settings),
+        Api::Anthropic => Ok(Built::new(anthropic::adapter())),
+        Api::Cohere => Ok(Built::new(cohere::adapter())),
+        Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
+        Api::Ollama => Ok(Built::new(ollama::adapter(settings)?)),
     }
-}
-
-fn not_built(settings: &ProviderSettings) -> String {
-    format!("the api `{}` is not built yet", settings.api.as_str())
 }

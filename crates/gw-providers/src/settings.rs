@@ -101,22 +101,6 @@ impl Api {
             Self::Demo => "demo",
         }
     }
-
-    /// Whether this version of the program can call it (`serve` refuses the others).
-    #[must_use]
-    pub fn is_built(self) -> bool {
-        match self {
-            Self::OpenAi | Self::Demo => true,
-            Self::Azure => false,
-            Self::Anthropic => false,
-            Self::Gemini => false,
-            Self::Vertex => false,
-            Self::Bedrock => false,
-            Self::Cohere => false,
-            Self::Mistral => false,
-            Self::Ollama => false,
-        }
-    }
 }
 
 /// One `[[providers]]` entry, checked by the configuration loader.

@@ -50,6 +50,8 @@ const DISCARD_GAP: Duration = Duration::from_millis(100);
 const DISCARD_PATIENCE: Duration = Duration::from_secs(2);
 
 type Reply = Answer<Box<EventStream>>;
+/// Headers that an answer gets whatever it is.
+type Extra = Vec<(HeaderName, HeaderValue)>;
 
 /// The connection that a request came on.
 #[derive(Clone, Debug)]
@@ -92,7 +94,7 @@ where
         share: None,
         _busy: busy,
     };
-    let mut extra = HeaderMap::new();
+    let mut extra = Extra::new();
     let answering = answer(&parts, &target, &mut body, &mut ticket, &mut extra);
     let mut reply = match AssertUnwindSafe(until_cut(&origin.edge, answering)).catch_unwind().await {
         Ok(Ok(reply)) => reply,
@@ -167,15 +169,16 @@ async fn answer<B>(
     target: &Target<'_>,
     body: &mut B,
     ticket: &mut Ticket,
-    extra: &mut HeaderMap,
+    extra: &mut Extra,
 ) -> Result<Reply>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
     if parts.method == Method::OPTIONS {
-        cors::preflight(&parts.headers, extra);
-        return Ok(Answer::no_content());
+        let mut answer = Answer::no_content();
+        cors::preflight(&parts.headers, &mut answer.headers);
+        return Ok(answer);
     }
     let edge = Arc::clone(&ticket.edge);
     let caller = match target.guard() {
@@ -236,7 +239,7 @@ async fn generate<B>(
     body: &mut B,
     ticket: &mut Ticket,
     caller: Caller,
-    extra: &mut HeaderMap,
+    extra: &mut Extra,
 ) -> Result<Reply>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -279,11 +282,11 @@ where
     })
 }
 
-fn tell_rate(state: &RateState, headers: &mut HeaderMap) {
-    headers.insert(LIMIT, HeaderValue::from(state.limit));
-    headers.insert(REMAINING, HeaderValue::from(state.remaining));
+fn tell_rate(state: &RateState, extra: &mut Extra) {
+    extra.push((LIMIT, HeaderValue::from(state.limit)));
+    extra.push((REMAINING, HeaderValue::from(state.remaining)));
     if let Ok(reset) = HeaderValue::from_str(&spell_reset(state.reset)) {
-        headers.insert(RESET, reset);
+        extra.push((RESET, reset));
     }
 }
 

@@ -47,7 +47,7 @@ impl<S> Answer<S> {
 
     /// A document.
     pub(crate) fn full(status: StatusCode, media_type: HeaderValue, body: impl Into<Bytes>) -> Self {
-        let mut headers = HeaderMap::with_capacity(16);
+        let mut headers = HeaderMap::with_capacity(12);
         headers.insert(CONTENT_TYPE, media_type);
         Self { status, headers, content: Content::Full(body.into()), code: None }
     }
@@ -59,7 +59,7 @@ impl<S> Answer<S> {
 
     /// 200 with server-sent events. Intermediaries must neither cache, buffer nor guess the character set.
     pub(crate) fn events(stream: S) -> Self {
-        let mut headers = HeaderMap::with_capacity(16);
+        let mut headers = HeaderMap::with_capacity(12);
         headers.insert(CONTENT_TYPE, EVENTS);
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));

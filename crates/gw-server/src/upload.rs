@@ -115,6 +115,9 @@ pub(crate) fn check_media(headers: &HeaderMap) -> Result<Encoding> {
 }
 
 fn is_json(value: &str) -> bool {
+    if value == "application/json" {
+        return true;
+    }
     let essence = value.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     let Some(subtype) = essence.strip_prefix("application/") else { return false };
     subtype == "json" || subtype.strip_suffix("+json").is_some_and(|name| !name.is_empty())

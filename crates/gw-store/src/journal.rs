@@ -142,9 +142,7 @@ impl Journal {
                         waiting = self.waiting() + batch.len(),
                         "the ledger cannot be written: {error}"
                     );
-                    let mut waiting = self.waiting.lock();
-                    batch.into_iter().rev().for_each(|entry| waiting.push_front(entry));
-                    drop(waiting);
+                    self.put_back(batch);
                     if self.closing.load(Ordering::Acquire) {
                         // The lines stay; the next start reads them.
                         self.keep_lines();
@@ -167,6 +165,11 @@ impl Journal {
         let mut waiting = self.waiting.lock();
         let count = waiting.len().min(BATCH);
         waiting.drain(..count).collect()
+    }
+
+    fn put_back(&self, batch: Vec<Waiting>) {
+        let mut waiting = self.waiting.lock();
+        batch.into_iter().rev().for_each(|entry| waiting.push_front(entry));
     }
 
     /// The segments of what is still waiting are not deleted when they are dropped.

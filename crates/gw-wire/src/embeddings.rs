@@ -4,6 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
+use serde_json::value::RawValue;
+
 use crate::json::{Kind, View, number_end, write_str};
 use crate::reply::{EmbeddingsReply, Vector};
 use crate::request::EncodingFormat;
@@ -44,9 +46,6 @@ pub fn read_vector(text: &str) -> Result<Vector<'_>, NotAVector> {
     match view.kind() {
         Kind::Array => {
             let text = view.text();
-            if let Some(len) = plain_numbers(text) {
-                return Ok(Vector::Json { text, len });
-            }
             let mut len = 0;
             each_number(text, |number| {
                 len += 1;
@@ -67,13 +66,22 @@ pub fn read_vector(text: &str) -> Result<Vector<'_>, NotAVector> {
     }
 }
 
+/// The same of a text that a JSON parser has found to be one value, which spares most of the checks.
+///
+/// # Errors
+/// As [`read_vector`].
+pub fn read_parsed_vector(raw: &RawValue) -> Result<Vector<'_>, NotAVector> {
+    let text = raw.get();
+    plain_numbers(text).map_or_else(|| read_vector(text), |len| Ok(Vector::Json { text, len }))
+}
+
 /// How many numbers a JSON array of nothing but plain decimals holds; None when it takes a closer look. The text is
 /// known to be JSON, so it suffices to look for what only other values have: strings, containers, the letters of null,
 /// true, false and of exponents; and for numbers too long to be surely finite.
 fn plain_numbers(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('[')?.strip_suffix(']')?.as_bytes();
-    if memchr::memchr3(b'"', b'[', b'{', inner).or_else(|| memchr::memchr3(b'e', b'E', b'n', inner)).is_some()
-    {
+    let other = memchr::memchr3(b'"', b'[', b'{', inner).or_else(|| memchr::memchr3(b'e', b'E', b'n', inner));
+    if other.is_some() {
         return None;
     }
     let (mut count, mut from, mut longest) = (1, 0, 0);

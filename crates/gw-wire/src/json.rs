@@ -1,65 +1,35 @@
 //! JSON text without a tree: checked once, walked in place, and written as strings that stay on one line in every
 //! reader.
 
+mod reader;
 mod scan;
 mod view;
+mod words;
 
-pub use scan::{Checked, Fault, MAX_DEPTH, check, number_end};
+pub use reader::Reader;
+pub use scan::{Checked, Fault, MAX_DEPTH, check, check_members, number_end};
 pub use view::{Elements, Kind, Members, View};
 
 /// Writes a JSON string literal. Besides what JSON demands, U+0085, U+2028 and U+2029 are escaped, because some
 /// readers of event streams split lines at them.
 pub fn write_str(out: &mut Vec<u8>, text: &str) {
-    let bytes = text.as_bytes();
-    out.reserve(bytes.len() + 2);
+    out.reserve(text.len() + 2);
     out.push(b'"');
-    let mut clean_from = 0;
-    let mut at = 0;
-    while at < bytes.len() {
-        let rest = bytes.get(at..).unwrap_or_default();
-        if rest.first_chunk::<LONG>().is_some_and(is_clean) {
-            at += LONG;
-            continue;
-        }
-        if rest.first_chunk::<SHORT>().is_some_and(is_clean) {
-            at += SHORT;
-            continue;
-        }
-        let end = (at + SHORT).min(bytes.len());
-        while let Some((byte, true)) = bytes.get(at).map(|byte| (*byte, at < end)) {
-            if !is_suspicious(byte) {
-                at += 1;
-                continue;
-            }
-            let (escape, width) = escape(byte, bytes.get(at + 1..).unwrap_or_default());
-            if width > 0 {
-                out.extend_from_slice(bytes.get(clean_from..at).unwrap_or_default());
-                out.extend_from_slice(escape.0.get(..escape.1).unwrap_or_default());
-                clean_from = at + width;
-            }
-            at += width.max(1);
+    let mut rest = text.as_bytes();
+    loop {
+        let (clean, from) = rest.split_at_checked(words::clean_prefix(rest)).unwrap_or((rest, &[]));
+        out.extend_from_slice(clean);
+        let Some((byte, after)) = from.split_first() else { break };
+        let (escape, width) = escape(*byte, after);
+        if width > 0 {
+            out.extend_from_slice(escape.0.get(..escape.1).unwrap_or_default());
+            rest = from.get(width..).unwrap_or_default();
+        } else {
+            out.push(*byte);
+            rest = after;
         }
     }
-    out.extend_from_slice(bytes.get(clean_from..).unwrap_or_default());
     out.push(b'"');
-}
-
-/// Bytes that are looked at together: of a text, and of a name or an id.
-const LONG: usize = 32;
-const SHORT: usize = 8;
-
-/// Whether a byte may begin something that is escaped. Without a branch, so that a block of them is a few vector
-/// instructions.
-const fn is_suspicious(byte: u8) -> bool {
-    (byte < 0x20) | (byte == b'"') | (byte == b'\\') | (byte == 0xc2) | (byte == 0xe2)
-}
-
-fn is_clean<const N: usize>(block: &[u8; N]) -> bool {
-    let mut found = 0;
-    for byte in block {
-        found |= u8::from(is_suspicious(*byte));
-    }
-    found == 0
 }
 
 /// The escape (its bytes and how many of them) of the character that begins with `byte`, and how wide that character

@@ -132,6 +132,28 @@ impl Money {
         self.0
     }
 
+    /// Appends it as its `Display` shows it, without the detour over a formatter.
+    pub fn write(self, out: &mut Vec<u8>) {
+        struct Text<'a>(&'a mut Vec<u8>);
+
+        impl fmt::Write for Text<'_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0.extend_from_slice(text.as_bytes());
+                Ok(())
+            }
+        }
+
+        // Writing to memory cannot fail.
+        let _ = self.write_to(&mut Text(out));
+    }
+
+    fn write_to(self, out: &mut impl fmt::Write) -> fmt::Result {
+        if self.0 < 0 {
+            out.write_str("-")?;
+        }
+        write_decimal(out, self.0.unsigned_abs(), AMOUNT_DIGITS)
+    }
+
     /// As a float of USD, for metrics only.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a counter of a dashboard, not an account")]
@@ -168,15 +190,12 @@ impl Sum for Money {
 
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 < 0 {
-            f.write_str("-")?;
-        }
-        write_decimal(f, self.0.unsigned_abs(), AMOUNT_DIGITS)
+        self.write_to(f)
     }
 }
 
 /// Writes `value / 10^digits` without trailing zeros and without an exponent, as a JSON number.
-fn write_decimal(f: &mut fmt::Formatter<'_>, value: u128, digits: usize) -> fmt::Result {
+fn write_decimal(f: &mut impl fmt::Write, value: u128, digits: usize) -> fmt::Result {
     let scale = 10u128.pow(u32::try_from(digits).unwrap_or(0));
     // Amounts of a single call fit 64 bits, whose division is a tenth of the work.
     let (whole, fraction) = match (u64::try_from(value), u64::try_from(scale)) {

@@ -6,7 +6,10 @@ use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides};
 use gw_wire::money::Price;
 use secrecy::SecretString;
 
-/// The providers whose usual key variable is set, and a line about each that cannot be called yet.
+/// Where Amazon's endpoints are.
+const REGIONS: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+
+/// The providers whose usual key variable is set, and a line about each that lacks something else.
 #[must_use]
 pub fn providers(variable: &dyn Fn(&str) -> Option<String>) -> (Vec<ProviderSettings>, Vec<String>) {
     let (mut providers, mut notes) = (Vec::new(), Vec::new());
@@ -14,16 +17,14 @@ pub fn providers(variable: &dyn Fn(&str) -> Option<String>) -> (Vec<ProviderSett
         let Some(name) = preset.key_variable else { continue };
         let Some(value) = variable(name).filter(|value| !value.trim().is_empty()) else { continue };
         if preset.api == Api::Ollama {
-            // Its own dialect comes with a later version; until then it is called in OpenAI's, which it speaks, too.
-            let base_url = Some(format!("{}/v1", ollama_address(value.trim())));
-            providers.push(ProviderSettings { base_url, discover: true, ..plain(preset.name, Api::OpenAi) });
+            let base_url = Some(ollama_address(value.trim()));
+            providers.push(ProviderSettings { base_url, discover: true, ..plain(preset.name, Api::Ollama) });
             continue;
         }
-        if !preset.api.is_built() {
-            notes.push(format!(
-                "{name} is set, but calling {} comes with a later version: skipped",
-                preset.name
-            ));
+        let has_region =
+            || REGIONS.iter().any(|region| variable(region).is_some_and(|value| !value.is_empty()));
+        if preset.api == Api::Bedrock && !has_region() {
+            notes.push(format!("{name} is set, but not AWS_REGION: {} is skipped", preset.name));
             continue;
         }
         let mut provider = plain(preset.name, preset.api);
@@ -88,21 +89,23 @@ mod tests {
     #[test]
     fn providers_whose_key_is_set_are_on() {
         let (providers, notes) =
-            with(&[("OPENAI_API_KEY", " sk-1\n"), ("GROQ_API_KEY", "k2"), ("XAI_API_KEY", " ")]);
+            with(&[("OPENAI_API_KEY", " sk-1\n"), ("ANTHROPIC_API_KEY", "k2"), ("XAI_API_KEY", " ")]);
         let names: Vec<_> = providers.iter().map(|provider| provider.name.as_str()).collect();
-        assert_eq!(names, ["openai", "groq"]);
+        assert_eq!(names, ["openai", "anthropic"]);
         assert_eq!(providers[0].api_keys[0].0.expose_secret(), "sk-1");
         assert!(notes.is_empty());
         assert!(with(&[]).0.is_empty());
     }
 
     #[test]
-    fn a_provider_that_cannot_be_called_yet_gets_a_line_without_its_key() {
-        let (providers, notes) = with(&[("ANTHROPIC_API_KEY", "sk-ant-secret")]);
+    fn a_provider_that_lacks_something_gets_a_line_without_its_key() {
+        let region = [("AWS_BEARER_TOKEN_BEDROCK", "k"), ("AWS_REGION", "eu-west-1")];
+        assert_eq!(with(&region).0.len(), 1);
+        let (providers, notes) = with(&[("AWS_BEARER_TOKEN_BEDROCK", "bedrock-secret")]);
         assert!(providers.is_empty());
         assert_eq!(notes.len(), 1);
         assert!(
-            notes[0].starts_with("ANTHROPIC_API_KEY is set") && notes[0].contains("skipped"),
+            notes[0].starts_with("AWS_BEARER_TOKEN_BEDROCK is set") && notes[0].contains("skipped"),
             "{notes:?}"
         );
         assert!(!notes[0].contains("secret"));
@@ -121,7 +124,7 @@ mod tests {
             assert_eq!(ollama_address(value), address, "{value}");
         }
         let (providers, notes) = with(&[("OLLAMA_HOST", "box")]);
-        assert_eq!(providers[0].base_url.as_deref(), Some("http://box:11434/v1"));
+        assert_eq!(providers[0].base_url.as_deref(), Some("http://box:11434"));
         assert!(providers[0].discover && providers[0].api_keys.is_empty() && notes.is_empty());
     }
 }

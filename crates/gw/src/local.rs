@@ -40,8 +40,10 @@ async fn find_on(servers: &[(&'static str, u16)], own: Option<u16>) -> Vec<Provi
 }
 
 fn settings(name: &str, port: u16) -> ProviderSettings {
-    let base_url = Some(format!("http://127.0.0.1:{port}/v1"));
-    ProviderSettings { base_url, discover: true, ..automatic::plain(name, Api::OpenAi) }
+    // Ollama answers in both dialects; in OpenAI's it cuts long prompts without a word.
+    let (api, version) = if name == "ollama" { (Api::Ollama, "") } else { (Api::OpenAi, "/v1") };
+    let base_url = Some(format!("http://127.0.0.1:{port}{version}"));
+    ProviderSettings { base_url, discover: true, ..automatic::plain(name, api) }
 }
 
 /// Whether something there answers `GET /v1/models` with a list.

@@ -9,7 +9,7 @@ fn document() -> Value {
 }
 
 /// Every URL of gw-server/src/router.rs that a person may call.
-const ROUTES: [(&str, &str); 11] = [
+const ROUTES: [(&str, &str); 12] = [
     ("post", "/v1/completions"),
     ("post", "/v1/chat/completions"),
     ("post", "/v1/embeddings"),
@@ -19,6 +19,7 @@ const ROUTES: [(&str, &str); 11] = [
     ("get", "/healthz"),
     ("get", "/readyz"),
     ("get", "/metrics"),
+    ("get", "/admin/v1/providers"),
     ("get", "/openapi.json"),
     ("get", "/docs"),
 ];
@@ -76,7 +77,7 @@ fn every_operation_is_named_once_and_says_what_it_needs() {
         let operation = &document["paths"][path][method];
         assert!(names.insert(operation["operationId"].as_str().unwrap().to_owned()), "{path}");
         let open = operation["security"].as_array().is_some_and(Vec::is_empty);
-        let needs_key = path.starts_with("/v1/") || path == "/metrics";
+        let needs_key = ["/v1/", "/admin/", "/metrics"].iter().any(|start| path.starts_with(start));
         assert_eq!(open, !needs_key, "{path}");
         assert_eq!(operation["responses"]["401"].is_object(), needs_key, "{path}");
     }

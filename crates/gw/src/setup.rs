@@ -86,8 +86,7 @@ impl Setup {
     /// What is wrong with each.
     pub fn deploy(&self) -> Result<Vec<Deployed>, Vec<String>> {
         let (mut deployed, mut problems) = (Vec::new(), Vec::new());
-        // Those whose API comes later were noted with their place; `serve` has refused them before it comes here.
-        for settings in self.config.providers.iter().filter(|provider| provider.api.is_built()) {
+        for settings in &self.config.providers {
             match Provider::build(settings, self.config.timeouts) {
                 Ok(provider) => deployed.push(Deployed {
                     provider: Arc::new(provider),

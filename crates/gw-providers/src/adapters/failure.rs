@@ -121,17 +121,26 @@ impl Said {
     }
 }
 
-/// A string, a number as a string, or the messages of a list (`detail: [{msg}]`).
+/// A string, a number as a string, or the messages of a list (`detail: [{loc, msg}]`, which some put into the message).
 fn words(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         Value::Array(list) => {
-            let messages: Vec<&str> = list.iter().filter_map(|item| item.get("msg")?.as_str()).collect();
+            let messages: Vec<String> = list.iter().filter_map(located).collect();
             (!messages.is_empty()).then(|| messages.join("; "))
         }
-        Value::Null | Value::Bool(_) | Value::String(_) | Value::Object(_) => None,
+        Value::Object(object) => words(object.get("detail")?),
+        Value::Null | Value::Bool(_) | Value::String(_) => None,
     }
+}
+
+/// `{"loc": ["body", "messages", 0], "msg": "Field required"}` as `messages.0: Field required`.
+fn located(item: &Value) -> Option<String> {
+    let message = item.get("msg")?.as_str()?;
+    let steps = item.get("loc").and_then(Value::as_array).into_iter().flatten();
+    let place: Vec<String> = steps.filter(|step| *step != "body").filter_map(words).collect();
+    Some(if place.is_empty() { message.to_owned() } else { format!("{}: {message}", place.join(".")) })
 }
 
 fn is_plain(code: &str) -> bool {
@@ -207,7 +216,7 @@ fn by_words(said: &Said) -> Option<FailureKind> {
         Some(FailureKind::Billing)
     } else if said.is(&["invalid_api_key", "api_key_invalid"]) || said.says(&key) {
         Some(FailureKind::Auth)
-    } else if said.is(&["model_not_found", "deploymentnotfound"]) {
+    } else if said.is(&["model_not_found", "deploymentnotfound", "invalid_model"]) {
         Some(FailureKind::ModelMissing)
     } else if said.says(&too_long) {
         Some(FailureKind::ContextLength)

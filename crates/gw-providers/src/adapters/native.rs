@@ -25,6 +25,11 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
     /// How its keys are sent.
     fn scheme(&self) -> Scheme;
 
+    /// Members of OpenAI's own that change the answer and that this dialect has, too: no warning is given for them.
+    fn keeps(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// A conversation as the provider wants it.
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure>;
 
@@ -72,7 +77,7 @@ impl<D: Dialect> Adapter for Native<D> {
         let conversation = Conversation::of_chat(request, share.n);
         let mut encoded = self.0.encode(&conversation, target)?;
         encoded.reading.function_call = conversation.legacy_functions;
-        encoded.warnings.extend(openai_only(&conversation));
+        encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
         Ok(encoded)
     }
 
@@ -89,7 +94,7 @@ impl<D: Dialect> Adapter for Native<D> {
             encoded.reading.echo = prompt.filter(|prompt| !prompt.is_empty());
         }
         encoded.warnings.extend(dropped(&conversation, &["best_of", "logprobs"]));
-        encoded.warnings.extend(openai_only(&conversation));
+        encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
         Ok(encoded)
     }
 
@@ -163,7 +168,9 @@ impl<D: Dialect> Adapter for Native<D> {
 
 /// A 400 `unsupported_value` for what a provider cannot do. The message begins with the field.
 pub(super) fn unsupported(message: impl Into<String>) -> Failure {
-    Failure::new(FailureKind::Unsupported, message)
+    let mut failure = Failure::new(FailureKind::Unsupported, message);
+    failure.code = Some("unsupported_value".to_owned());
+    failure
 }
 
 /// A warning for each of these members that the request has.
@@ -173,6 +180,8 @@ pub(super) fn dropped(conversation: &Conversation<'_>, members: &[&str]) -> Vec<
 }
 
 /// Members of OpenAI's own that change the answer and that no other dialect has.
-fn openai_only(conversation: &Conversation<'_>) -> Vec<Cow<'static, str>> {
-    dropped(conversation, &["audio", "prediction", "web_search_options", "verbosity", "moderation"])
+fn openai_only(conversation: &Conversation<'_>, kept: &[&str]) -> Vec<Cow<'static, str>> {
+    let mut members = vec!["audio", "prediction", "web_search_options", "verbosity", "moderation"];
+    members.retain(|member| !kept.contains(member));
+    dropped(conversation, &members)
 }

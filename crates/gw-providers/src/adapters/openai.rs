@@ -3,23 +3,26 @@
 
 mod calls;
 mod embeddings;
-mod lenient;
+pub(in crate::adapters) mod lenient;
+mod quick;
 mod repair;
 mod reply;
+mod rewrite;
 mod shape;
 mod stream;
 mod template;
 mod usage;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::encode::{
-    EncodeOptions, MaxTokensName, encode_chat, encode_completion, encode_embeddings,
+    EmbeddingsOptions, EncodeOptions, MaxTokensName, encode_chat, encode_completion, encode_embeddings,
 };
-use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
+use gw_wire::request::{Body, ChatRequest, CompletionRequest, EmbeddingsRequest};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
@@ -28,8 +31,7 @@ use super::failure;
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Reading, Share, StreamDecoder, Target};
 use crate::presets::Quirks;
 
-/// Of one call: all that a client may ask for.
-const MOST_CHOICES: u32 = 128;
+/// Prompts of one call: all that a client may ask for.
 const MOST_PROMPTS: usize = 2048;
 
 /// Any provider that speaks OpenAI's dialect.
@@ -45,34 +47,72 @@ impl OpenAi {
         Self { quirks }
     }
 
-    fn options<'a>(&self, target: &Target<'a>) -> EncodeOptions<'a> {
+    /// How a request to this model differs from what the client sent. `choices` are those of the whole request.
+    pub(super) fn options<'a>(&self, target: &Target<'a>, share: &Share, choices: u32) -> EncodeOptions<'a> {
+        let by_name = || MaxTokensName::for_model(target.upstream_model);
         EncodeOptions {
-            upstream_model: target.upstream_model,
             clamp_max_tokens: target.clamp_max_tokens,
-            max_tokens_name: self
-                .quirks
-                .max_tokens
-                .unwrap_or_else(|| MaxTokensName::for_model(target.upstream_model)),
             ask_stream_usage: self.quirks.stream_usage,
+            unsupported: self.quirks.unsupported,
+            choices: (share.n != choices).then_some(share.n),
+            ..EncodeOptions::plain(target.upstream_model, self.quirks.max_tokens.unwrap_or_else(by_name))
         }
     }
+
+    /// A chat request to this path.
+    pub(super) fn chat_to(
+        &self,
+        path: String,
+        request: &ChatRequest,
+        options: &EncodeOptions<'_>,
+    ) -> Encoded {
+        let messages = request.body.get("messages").and_then(|text| rewrite::messages(text, &self.quirks));
+        let body = match &messages {
+            None => encode_chat(request, options),
+            Some(messages) => encode_chat(request, &EncodeOptions { messages: Some(messages), ..*options }),
+        };
+        self.encoded(post(path, body, request.stream), &request.body)
+    }
+
+    /// A text completion request to this path.
+    pub(super) fn completion_to(
+        &self,
+        path: String,
+        request: &CompletionRequest,
+        options: &EncodeOptions<'_>,
+    ) -> Encoded {
+        self.encoded(post(path, encode_completion(request, options), request.stream), &request.body)
+    }
+
+    /// Embeddings of these inputs from this path; without a model's name when the path holds it.
+    pub(super) fn embeddings_to(
+        &self,
+        path: String,
+        request: &EmbeddingsRequest,
+        inputs: Range<usize>,
+        upstream_model: Option<&str>,
+    ) -> HttpCall {
+        let Quirks { dimensions, encoding_format, .. } = self.quirks;
+        let options = EmbeddingsOptions { upstream_model, dimensions, encoding_format };
+        post(path, encode_embeddings(request, inputs, &options), false)
+    }
+
+    /// With a warning for each member that was left out.
+    fn encoded(&self, call: HttpCall, body: &Body) -> Encoded {
+        let given = self.quirks.unsupported.iter().filter(|member| body.get(member).is_some());
+        let warnings = given.map(|member| Cow::Owned(format!("parameter_dropped:{member}"))).collect();
+        Encoded { warnings, ..Encoded::plain(call) }
+    }
 }
 
-fn post(path: &str, body: Vec<u8>, stream: bool) -> HttpCall {
+/// A call with a JSON body.
+pub(super) fn post(path: impl Into<String>, body: Vec<u8>, stream: bool) -> HttpCall {
     let accept = if stream { "text/event-stream" } else { "application/json" };
-    let mut headers = HeaderMap::with_capacity(4);
+    // Room for what the provider and its client add.
+    let mut headers = HeaderMap::with_capacity(12);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
-    HttpCall { method: Method::POST, path: path.to_owned(), headers, body: Bytes::from(body) }
-}
-
-/// The encoder always asks for numbers, as the last member. Some providers know no other form and refuse the question.
-fn drop_encoding_format(body: &mut Vec<u8>) {
-    let asked = br#","encoding_format":"float"}"#;
-    if body.ends_with(asked) {
-        body.truncate(body.len() - asked.len());
-        body.push(b'}');
-    }
+    HttpCall { method: Method::POST, path: path.into(), headers, body: Bytes::from(body) }
 }
 
 impl Adapter for OpenAi {
@@ -83,24 +123,24 @@ impl Adapter for OpenAi {
             token_prompts: self.quirks.openai_tokens,
             stream_usage: self.quirks.stream_usage,
             image_urls: true,
-            choices: MOST_CHOICES,
+            choices: self.quirks.choices,
             prompts: MOST_PROMPTS,
         }
     }
 
-    fn chat(&self, request: &ChatRequest, _: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let body = encode_chat(request, &self.options(target));
-        Ok(Encoded::plain(post("/chat/completions", body, request.stream)))
+    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
+        let options = self.options(target, share, request.n);
+        Ok(self.chat_to("/chat/completions".to_owned(), request, &options))
     }
 
     fn completion(
         &self,
         request: &CompletionRequest,
-        _: &Share,
+        share: &Share,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        let body = encode_completion(request, &self.options(target));
-        Ok(Encoded::plain(post("/completions", body, request.stream)))
+        let options = self.options(target, share, request.n);
+        Ok(self.completion_to("/completions".to_owned(), request, &options))
     }
 
     fn embeddings(
@@ -109,11 +149,7 @@ impl Adapter for OpenAi {
         inputs: Range<usize>,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        let mut body = encode_embeddings(request, inputs, target.upstream_model);
-        if !self.quirks.encoding_format {
-            drop_encoding_format(&mut body);
-        }
-        Ok(post("/embeddings", body, false))
+        Ok(self.embeddings_to("/embeddings".to_owned(), request, inputs, Some(target.upstream_model)))
     }
 
     fn decode_chat<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {

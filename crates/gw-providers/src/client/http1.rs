@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::clock::Clock;
 use super::failures;
-use super::inline::{Relay, Socket, Transport};
+use super::inline::{Relay, Socket};
 use super::pool::Pool;
 
 /// Bounds a response head, and what is buffered per connection.
@@ -31,7 +31,7 @@ static BUILDER: LazyLock<http1::Builder> = LazyLock::new(|| {
 });
 
 /// hyper's side of a connection.
-type Running = http1::Connection<TokioIo<Transport>, Full<Bytes>>;
+type Running = http1::Connection<TokioIo<Socket>, Full<Bytes>>;
 
 /// A request that did not get a response head.
 pub(crate) struct Lost {
@@ -58,9 +58,10 @@ impl Http1 {
     /// hyper's handshake, which sends nothing, failed.
     pub(crate) async fn new(socket: Socket) -> Result<Box<Self>, Failure> {
         let relay = Relay::new();
-        let io = TokioIo::new(Transport { socket, relay: Some(Arc::clone(&relay)) });
-        let (sender, connection) =
-            BUILDER.handshake(io).await.map_err(|error| failures::unreachable(failures::chain(&error)))?;
+        let (sender, connection) = BUILDER
+            .handshake(TokioIo::new(socket))
+            .await
+            .map_err(|error| failures::unreachable(failures::chain(&error)))?;
         let waker = Waker::from(Arc::clone(&relay));
         Ok(Box::new(Self { connection: Some(connection), sender, relay, waker, clock: Clock::default() }))
     }
@@ -75,6 +76,7 @@ impl Http1 {
         deadline: Instant,
     ) -> Result<(Box<Self>, Response<Incoming>), Lost> {
         self.clock.arm(deadline);
+        self.relay.enter();
         let mut response = pin!(self.sender.try_send_request(request));
         let outcome = std::future::poll_fn(|cx| {
             let Self { connection, relay, waker, clock, .. } = &mut *self;

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::clock::Clock;
 use super::failures;
 use super::http1::Lost;
-use super::inline::{Socket, Transport};
+use super::inline::Socket;
 
 /// Requests in flight on one connection; the next opens another.
 const MAX_STREAMS: usize = 100;
@@ -46,7 +46,6 @@ impl Http2 {
     /// # Errors
     /// The preface could not be sent.
     pub(crate) async fn new(socket: Socket) -> Result<Self, Failure> {
-        let io = TokioIo::new(Transport { socket, relay: None });
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .initial_stream_window_size(STREAM_WINDOW)
@@ -54,7 +53,7 @@ impl Http2 {
             .max_header_list_size(MAX_HEADER_BYTES)
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING)
-            .handshake(io)
+            .handshake(TokioIo::new(socket))
             .await
             .map_err(|error| failures::unreachable(failures::chain(&error)))?;
         tokio::spawn(async move {

@@ -2,8 +2,9 @@
 //! wake-up of the very task that is running.
 //!
 //! hyper passes chunks through channels and wakes their other end. Both ends live in one task here, so those wakes
-//! would only schedule the running task once more per chunk. The connection therefore gets a waker of its own, which
-//! takes a note while the task is inside, and the socket below it is given the task's real waker.
+//! would only schedule the running task once more per chunk. The connection and the socket below it therefore get a waker of
+//! their own, which takes a note while the task is inside and wakes it otherwise. A task that was woken for another reason
+//! finds no note, and leaves the connection alone.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -18,7 +19,7 @@ use tokio_rustls::client::TlsStream;
 
 /// The task is polling the connection.
 const INSIDE: u8 = 1;
-/// Somebody woke the connection meanwhile.
+/// Somebody woke the connection, or nobody has looked at it since it gave something.
 const WOKEN: u8 = 2;
 
 /// How often a connection that wakes itself is polled again before the task yields.
@@ -44,10 +45,15 @@ impl Wake for Relay {
 
 impl Relay {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { state: AtomicU8::new(0), task: Mutex::new(Waker::noop().clone()) })
+        Arc::new(Self { state: AtomicU8::new(WOKEN), task: Mutex::new(Waker::noop().clone()) })
     }
 
-    /// Polls `step` with `waker` (this relay's) until it is ready or nothing woke it while it ran.
+    /// The connection is about to be driven: what wakes it until then need not wake whoever drove it before.
+    pub(crate) fn enter(&self) {
+        self.state.store(INSIDE | WOKEN, Ordering::Release);
+    }
+
+    /// Polls `step` with `waker` (this relay's), if anything woke it, until it is ready or nothing woke it while it ran.
     pub(crate) fn drive<T>(
         &self,
         waker: &Waker,
@@ -60,12 +66,16 @@ impl Relay {
                 task.clone_from(cx.waker());
             }
         }
+        // A wake after this look reaches the task, whose waker is in its place by now.
+        if self.state.load(Ordering::Acquire) & WOKEN == 0 {
+            return Poll::Pending;
+        }
         let mut inner = Context::from_waker(waker);
         for _ in 0..ROUNDS {
             self.state.store(INSIDE, Ordering::Release);
             let polled = step(&mut inner);
             if polled.is_ready() {
-                self.state.store(0, Ordering::Release);
+                self.state.store(WOKEN, Ordering::Release);
                 return polled;
             }
             // One step: a wake from elsewhere is either noted before this or reaches the task after it.
@@ -73,6 +83,7 @@ impl Relay {
                 return Poll::Pending;
             }
         }
+        self.state.store(WOKEN, Ordering::Release);
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -86,30 +97,7 @@ pub(crate) enum Socket {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// The socket under a connection. With a relay, it registers the task's waker in place of the connection's.
-pub(crate) struct Transport {
-    pub(crate) socket: Socket,
-    pub(crate) relay: Option<Arc<Relay>>,
-}
-
-impl Transport {
-    fn with<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        work: impl FnOnce(Pin<&mut Socket>, &mut Context<'_>) -> Poll<T>,
-    ) -> Poll<T> {
-        let socket = Pin::new(&mut self.socket);
-        match &self.relay {
-            Some(relay) => {
-                let task = relay.task.lock();
-                work(socket, &mut Context::from_waker(&task))
-            }
-            None => work(socket, cx),
-        }
-    }
-}
-
-impl Socket {
+impl AsyncRead for Socket {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -120,7 +108,9 @@ impl Socket {
             Self::Tls(tls) => Pin::new(tls).poll_read(cx, buffer),
         }
     }
+}
 
+impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
@@ -139,6 +129,13 @@ impl Socket {
         }
     }
 
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(tcp) => tcp.is_write_vectored(),
+            Self::Tls(tls) => tls.is_write_vectored(),
+        }
+    }
+
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             // A TCP socket has nothing to flush; this is called once per chunk.
@@ -152,44 +149,5 @@ impl Socket {
             Self::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
             Self::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
         }
-    }
-}
-
-impl AsyncRead for Transport {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.with(cx, |socket, cx| socket.poll_read(cx, buffer))
-    }
-}
-
-impl AsyncWrite for Transport {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.with(cx, |socket, cx| socket.poll_write(cx, bytes))
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.with(cx, |socket, cx| socket.poll_write_vectored(cx, slices))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match &self.socket {
-            Socket::Plain(tcp) => tcp.is_write_vectored(),
-            Socket::Tls(tls) => tls.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(cx, |socket, cx| socket.poll_flush(cx))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(cx, |socket, cx| socket.poll_shutdown(cx))
     }
 }

@@ -7,6 +7,7 @@
     reason = "the helpers of tests are tests"
 )]
 
+mod azure;
 mod capabilities;
 mod client;
 mod provider;

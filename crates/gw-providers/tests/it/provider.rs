@@ -95,6 +95,28 @@ async fn a_provider_without_keys_sends_no_authorization() {
     assert!(!requests.recv().await.unwrap().contains("authorization"));
 }
 
+#[tokio::test]
+async fn anthropic_gets_its_key_and_its_version_in_headers_of_their_own() {
+    let (seen, mut requests) = tokio::sync::mpsc::channel(1);
+    let upstream = Upstream::start(move |_, mut peer| {
+        let seen = seen.clone();
+        async move {
+            seen.send(peer.request().await.unwrap()).await.unwrap();
+            peer.say(SMALL).await;
+        }
+    })
+    .await;
+    let mut settings = settings(format!("http://{}/", upstream.address));
+    settings.api = Api::Anthropic;
+    settings.api_keys = vec![(secret("sekret-a"), 1)];
+    let provider = build(&settings).unwrap();
+    provider.send(provider.adapter().list_models().unwrap(), &clocks()).await.unwrap();
+    let sent = requests.recv().await.unwrap();
+    assert!(sent.starts_with("GET /v1/models?limit=1000 HTTP/1.1\r\n"), "{sent}");
+    assert!(sent.contains("x-api-key: sekret-a\r\n") && sent.contains("anthropic-version: 2023-06-01\r\n"));
+    assert!(!sent.contains("authorization"));
+}
+
 fn refusal(change: impl FnOnce(&mut ProviderSettings)) -> String {
     let mut settings = settings("https://example.com/v1");
     change(&mut settings);
@@ -109,7 +131,6 @@ fn settings_that_cannot_work_are_refused_without_showing_a_secret() {
     let messages = [
         refusal(|it| it.base_url = None),
         refusal(|it| it.base_url = Some("https://sekret@example.com".to_owned())),
-        refusal(|it| it.api = Api::Anthropic),
         refusal(|it| it.api_keys = vec![(secret("sekret\n"), 1)]),
         refusal(header("host", "sekret.example")),
         refusal(header("content-length", "5")),
@@ -165,4 +186,38 @@ fn providers_are_shared_between_threads_and_bodies_move() {
     fn moved<T: Send + Unpin>() {}
     shared::<Provider>();
     moved::<gw_providers::client::UpstreamResponse>();
+}
+
+#[tokio::test]
+async fn trap_11_an_arn_arrives_encoded_with_a_bedrock_key() {
+    let (seen, mut requests) = tokio::sync::mpsc::channel(1);
+    let upstream = Upstream::start(move |_, mut peer| {
+        let seen = seen.clone();
+        async move {
+            seen.send(peer.request().await.unwrap()).await.unwrap();
+            peer.say(SMALL).await;
+        }
+    })
+    .await;
+    let mut settings = settings(format!("http://{}", upstream.address));
+    settings.api = Api::Bedrock;
+    settings.api_keys = vec![(secret("ABSK-sekret"), 1)];
+    let provider = build(&settings).unwrap();
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"Hi"}]}"#;
+    let request = gw_wire::request::parse_chat(bytes::Bytes::from_static(body.as_bytes())).unwrap();
+    let target = gw_providers::adapter::Target {
+        upstream_model: "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.amazon.nova-lite-v1:0",
+        id: "amazon/nova",
+        clamp_max_tokens: None,
+        max_output_tokens: None,
+        context_length: None,
+    };
+    let share = gw_providers::adapter::Share { n: 1, prompts: 0..1 };
+    let encoded = provider.adapter().chat(&request, &share, &target).unwrap();
+    provider.send(encoded.call, &clocks()).await.unwrap();
+    let sent = requests.recv().await.unwrap();
+    let line = "POST /model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Ainference-profile%2Feu.amazon.nova-lite-v1%3A0/converse HTTP/1.1\r\n";
+    assert!(sent.starts_with(line), "{sent}");
+    assert!(sent.contains("authorization: Bearer ABSK-sekret\r\n"), "{sent}");
+    assert!(sent.ends_with(r#"{"messages":[{"role":"user","content":[{"text":"Hi"}]}]}"#), "{sent}");
 }

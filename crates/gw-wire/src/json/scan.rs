@@ -2,8 +2,16 @@
 //!
 //! No recursion and no allocation, whatever the text holds; what is accepted here can be walked with `View`.
 
+use std::ops::Range;
+
+use super::View;
+use super::words::{first_prefix, plain_prefix};
+
 /// Levels of arrays and objects that a text may have.
 pub const MAX_DEPTH: u32 = 128;
+
+/// Members of an object that has no more than most.
+const USUAL_MEMBERS: usize = 16;
 
 /// Why a text is refused, with the byte where that was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,26 +35,54 @@ pub struct Checked {
 /// # Errors
 /// The first fault in the text.
 pub fn check(text: &str) -> Result<Checked, Fault> {
-    let mut scan = Scan { bytes: text.as_bytes(), at: 0, checked: Checked::default() };
-    scan.document()?;
+    let mut scan = Scan::new(text.as_bytes(), 0);
+    scan.document(&mut |_, _| {})?;
     Ok(scan.checked)
+}
+
+/// Checks a text as [`check`] does and gives the members of the object that it is, name literal and value, in their
+/// order: none when it is no object. What is walked anyway need not be walked again.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_members(text: &str) -> Result<(Checked, Vec<(View<'_>, View<'_>)>), Fault> {
+    let mut members = Vec::with_capacity(USUAL_MEMBERS);
+    let mut scan = Scan::new(text.as_bytes(), 0);
+    let part = |range: Range<usize>| View::exact(text.get(range).unwrap_or_default());
+    scan.document(&mut |name, value| members.push((part(name), part(value))))?;
+    Ok((scan.checked, members))
 }
 
 /// Where the JSON number that begins at `at` ends, `None` when there is no number.
 #[must_use]
 pub fn number_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut scan = Scan { bytes, at, checked: Checked::default() };
+    let mut scan = Scan::new(bytes, at);
     scan.number().ok().map(|()| scan.at)
 }
 
-struct Scan<'a> {
+/// A place in a text, moved on over what is JSON.
+pub(super) struct Scan<'a> {
     bytes: &'a [u8],
-    at: usize,
+    pub(super) at: usize,
     checked: Checked,
+    /// The outermost object's member that is being read: its name, and where its value begins.
+    open: Option<(Range<usize>, usize)>,
 }
 
-impl Scan<'_> {
-    fn document(&mut self) -> Result<(), Fault> {
+impl<'a> Scan<'a> {
+    pub(super) fn new(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at, checked: Checked::default(), open: None }
+    }
+
+    /// One value and nothing else; for `member` see [`Scan::value`].
+    fn document(&mut self, member: &mut impl FnMut(Range<usize>, Range<usize>)) -> Result<(), Fault> {
+        self.value(member)?;
+        self.space();
+        if self.at == self.bytes.len() { Ok(()) } else { Err(self.fault()) }
+    }
+
+    /// One value. `member` is told where each member of the outermost object stands.
+    pub(super) fn value(&mut self, member: &mut impl FnMut(Range<usize>, Range<usize>)) -> Result<(), Fault> {
         // One bit per open level, set for an object: as wide as the text may be deep.
         let mut objects: u128 = 0;
         let mut depth = 0;
@@ -63,7 +99,7 @@ impl Scan<'_> {
                     self.space();
                     if self.peek() != Some(open + 2) {
                         if open == b'{' {
-                            self.name()?;
+                            self.name(depth)?;
                         }
                         continue;
                     }
@@ -71,25 +107,26 @@ impl Scan<'_> {
                     depth -= 1;
                     objects >>= 1;
                 }
-                Some(b'"') => self.string()?,
-                Some(b't') => self.literal(b"true")?,
-                Some(b'f') => self.literal(b"false")?,
-                Some(b'n') => self.literal(b"null")?,
-                _ => self.number()?,
+                first => self.scalar(first)?,
             }
             // A value just ended: close what ends with it, then go on with the next value.
             loop {
-                self.space();
-                if depth == 0 {
-                    return if self.at == self.bytes.len() { Ok(()) } else { Err(self.fault()) };
+                if depth == 1
+                    && let Some((name, start)) = self.open.take()
+                {
+                    member(name, start..self.at);
                 }
+                if depth == 0 {
+                    return Ok(());
+                }
+                self.space();
                 let in_object = objects & 1 == 1;
                 match self.peek() {
                     Some(b',') => {
                         self.at += 1;
                         if in_object {
                             self.space();
-                            self.name()?;
+                            self.name(depth)?;
                         }
                         break;
                     }
@@ -104,27 +141,59 @@ impl Scan<'_> {
         }
     }
 
-    fn name(&mut self) -> Result<(), Fault> {
+    fn scalar(&mut self, first: Option<u8>) -> Result<(), Fault> {
+        match first {
+            Some(b'"') => self.string().map(|_| ()),
+            Some(b't') => self.literal(b"true"),
+            Some(b'f') => self.literal(b"false"),
+            Some(b'n') => self.literal(b"null"),
+            _ => self.number(),
+        }
+    }
+
+    fn name(&mut self, depth: u32) -> Result<(), Fault> {
         if self.peek() != Some(b'"') {
             return Err(self.fault());
         }
+        let start = self.at;
         self.string()?;
+        let name = start..self.at;
         self.space();
-        self.literal(b":")
+        self.literal(b":")?;
+        if depth == 1 {
+            self.space();
+            self.open = Some((name, self.at));
+        }
+        Ok(())
     }
 
-    fn string(&mut self) -> Result<(), Fault> {
+    /// A string; true when it holds an escape.
+    #[inline(always)]
+    pub(super) fn string(&mut self) -> Result<bool, Fault> {
         self.at += 1;
+        // Names are short and have no escapes: one look finds their end.
+        self.at += first_prefix(self.bytes.get(self.at..).unwrap_or_default());
+        if self.peek() == Some(b'"') {
+            self.at += 1;
+            return Ok(false);
+        }
+        self.string_end()
+    }
+
+    #[inline(never)]
+    fn string_end(&mut self) -> Result<bool, Fault> {
+        let mut escaped = false;
         loop {
             self.at += plain_prefix(self.bytes.get(self.at..).unwrap_or_default());
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(());
+                    return Ok(escaped);
                 }
                 Some(b'\\') => self.escape()?,
                 _ => return Err(self.fault()),
             }
+            escaped = true;
         }
     }
 
@@ -157,7 +226,7 @@ impl Scan<'_> {
         digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
     }
 
-    fn number(&mut self) -> Result<(), Fault> {
+    pub(super) fn number(&mut self) -> Result<(), Fault> {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
@@ -188,7 +257,7 @@ impl Scan<'_> {
         if self.at == start { Err(self.fault()) } else { Ok(()) }
     }
 
-    fn literal(&mut self, literal: &[u8]) -> Result<(), Fault> {
+    pub(super) fn literal(&mut self, literal: &[u8]) -> Result<(), Fault> {
         if self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(literal)) {
             self.at += literal.len();
             return Ok(());
@@ -196,33 +265,19 @@ impl Scan<'_> {
         Err(self.fault())
     }
 
-    fn space(&mut self) {
+    pub(super) fn space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
             self.at += 1;
         }
     }
 
-    fn peek(&self) -> Option<u8> {
+    pub(super) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
     fn fault(&self) -> Fault {
         Fault::Syntax(self.at)
     }
-}
-
-/// How many bytes can stand in a string as they are: up to a quote, a backslash or a control character.
-fn plain_prefix(bytes: &[u8]) -> usize {
-    let special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    // Whole blocks without branches inside: images and long prompts go through here, and this becomes vector code.
-    let (blocks, _) = bytes.as_chunks::<16>();
-    let clean = blocks
-        .iter()
-        .take_while(|block| !block.iter().fold(false, |found, byte| found | special(*byte)))
-        .count()
-        * 16;
-    let tail = bytes.get(clean..).unwrap_or_default();
-    clean + tail.iter().take_while(|byte| !special(**byte)).count()
 }
 
 #[cfg(test)]

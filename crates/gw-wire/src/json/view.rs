@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use super::words::checked_prefix;
+
 /// One JSON value inside a checked text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View<'a> {
@@ -28,6 +30,11 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn new(text: &'a str) -> Self {
         Self { text: text.trim_matches([' ', '\n', '\r', '\t']) }
+    }
+
+    /// The value that this text is, without blanks around it.
+    pub(crate) fn exact(text: &'a str) -> Self {
+        Self { text }
     }
 
     /// The value's JSON text.
@@ -56,7 +63,8 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn string(self) -> Option<Cow<'a, str>> {
         let inner = self.text.strip_prefix('"')?.strip_suffix('"')?;
-        if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        // The quotes inside have a backslash before them.
+        if checked_prefix(inner.as_bytes()) == inner.len() {
             return Some(Cow::Borrowed(inner));
         }
         serde_json::from_str(self.text).ok().map(Cow::Owned)
@@ -187,20 +195,11 @@ fn value_end(bytes: &[u8], at: usize) -> usize {
 fn string_end(bytes: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     loop {
-        // Names and words are short and escapes come in crowds: only what lies far ahead is worth a vector search.
-        let near = at + 16;
-        while at < near {
-            match bytes.get(at) {
-                Some(b'"') => return at + 1,
-                Some(b'\\') => at += 2,
-                Some(_) => at += 1,
-                None => return bytes.len(),
-            }
-        }
-        let rest = bytes.get(at..).unwrap_or_default();
-        match memchr::memchr2(b'"', b'\\', rest) {
-            Some(found) if rest.get(found) == Some(&b'"') => return at + found + 1,
-            Some(found) => at += found + 2,
+        at += checked_prefix(bytes.get(at..).unwrap_or_default());
+        match bytes.get(at) {
+            Some(b'"') => return at + 1,
+            Some(b'\\') => at += 2,
+            Some(_) => at += 1,
             None => return bytes.len(),
         }
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::fields::clip;
 use super::{Body, Invalid, Member};
-use crate::json::{Fault, Kind, MAX_DEPTH, View, check};
+use crate::json::{Fault, Kind, MAX_DEPTH, View, check_members};
 
 /// Every member the gateway gives a meaning to, on any endpoint. Sorted.
 const KNOWN: [&str; 46] = [
@@ -104,7 +104,7 @@ impl<'a> Members<'a> {
 
     pub(super) fn get(&self, name: &str) -> Option<View<'a>> {
         let (_, range) = self.members.iter().find(|(known, _)| &**known == name)?;
-        self.text.get(range.clone()).map(View::new)
+        self.text.get(range.clone()).map(View::exact)
     }
 }
 
@@ -127,7 +127,7 @@ fn split(text: &str) -> Result<Vec<Member>, Invalid> {
             "The request body begins with a byte order mark, which JSON does not have.".to_owned(),
         ));
     }
-    let checked = check(text).map_err(|fault| match fault {
+    let (checked, found) = check_members(text).map_err(|fault| match fault {
         Fault::TooDeep(at) => {
             invalid(format!("The request body is nested deeper than {MAX_DEPTH} levels, at byte {at}."))
         }
@@ -138,12 +138,11 @@ fn split(text: &str) -> Result<Vec<Member>, Invalid> {
             invalid(format!("The request body is not valid JSON: unexpected byte at offset {at}."))
         }
     })?;
-    let object = View::new(text);
-    if object.kind() != Kind::Object {
+    if View::new(text).kind() != Kind::Object {
         return Err(invalid("The request body must be a JSON object.".to_owned()));
     }
-    let mut members = Vec::with_capacity(16);
-    for (name, value) in object.members() {
+    let mut members = Vec::with_capacity(found.len());
+    for (name, value) in found {
         let Some(name) = name.string() else {
             return Err(invalid(
                 "A member name of the request body holds half of a surrogate pair.".to_owned(),

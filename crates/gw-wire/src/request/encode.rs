@@ -43,6 +43,42 @@ pub struct EncodeOptions<'a> {
     pub max_tokens_name: MaxTokensName,
     /// Streams ask for usage (`stream_options.include_usage`).
     pub ask_stream_usage: bool,
+    /// The body names the model; without it the address does (Azure's deployments).
+    pub send_model: bool,
+    /// Members that this upstream refuses: they are left out.
+    pub unsupported: &'static [&'static str],
+    /// How many choices this call is for, when that is not what the client asked for in all.
+    pub choices: Option<u32>,
+    /// The messages in other words than the client's: JSON text.
+    pub messages: Option<&'a str>,
+}
+
+impl<'a> EncodeOptions<'a> {
+    /// What nearly every upstream needs: another name for the model, and nothing else.
+    #[must_use]
+    pub const fn plain(upstream_model: &'a str, max_tokens_name: MaxTokensName) -> Self {
+        Self {
+            upstream_model,
+            clamp_max_tokens: None,
+            max_tokens_name,
+            ask_stream_usage: true,
+            send_model: true,
+            unsupported: &[],
+            choices: None,
+            messages: None,
+        }
+    }
+}
+
+/// What an upstream of embeddings needs otherwise than the client sent it.
+#[derive(Clone, Copy, Debug)]
+pub struct EmbeddingsOptions<'a> {
+    /// The provider's name of the model; None when the address says it.
+    pub upstream_model: Option<&'a str>,
+    /// What the wanted dimensions are called.
+    pub dimensions: &'static str,
+    /// Whether numbers may be asked for (`encoding_format`); otherwise they come unasked.
+    pub encoding_format: bool,
 }
 
 /// The upstream body of a chat request.
@@ -81,19 +117,30 @@ pub fn encode_completion(request: &CompletionRequest, options: &EncodeOptions<'_
 /// The upstream body for these inputs of an embeddings request. Numbers are always asked for as JSON: base64 is made by
 /// the gateway, because many upstreams ignore the wish for it.
 #[must_use]
-pub fn encode_embeddings(request: &EmbeddingsRequest, inputs: Range<usize>, upstream_model: &str) -> Vec<u8> {
+pub fn encode_embeddings(
+    request: &EmbeddingsRequest,
+    inputs: Range<usize>,
+    options: &EmbeddingsOptions<'_>,
+) -> Vec<u8> {
     let whole = inputs == (0..request.inputs.len());
     let mut out = Object::new(request.body.bytes.len());
     for (name, range) in &request.body.members {
         match &**name {
-            "model" => write_str(out.member("model"), upstream_model),
+            "model" => {
+                if let Some(model) = options.upstream_model {
+                    write_str(out.member("model"), model);
+                }
+            }
             "input" if whole => out.raw("input", request.body.raw(range)),
             "input" => write_inputs(out.member("input"), request, inputs.clone()),
             "encoding_format" | "routing" | "cache" => {}
+            "dimensions" => out.raw(options.dimensions, request.body.raw(range)),
             name => out.raw(name, request.body.raw(range)),
         }
     }
-    out.raw("encoding_format", b"\"float\"");
+    if options.encoding_format {
+        out.raw("encoding_format", b"\"float\"");
+    }
     out.close()
 }
 
@@ -194,7 +241,15 @@ impl<'a> Splice<'a> {
 
     fn common(&mut self, name: &str, range: &Range<usize>, stream: bool) {
         match name {
+            name if self.options.unsupported.contains(&name) => {}
+            "model" if !self.options.send_model => {}
             "model" => write_str(self.out.member("model"), self.options.upstream_model),
+            "messages" if let Some(messages) = self.options.messages => {
+                self.out.raw("messages", messages.as_bytes());
+            }
+            "n" if let Some(choices) = self.options.choices => {
+                write_number(self.out.member("n"), u64::from(choices));
+            }
             "routing" | "cache" | "stream_options" => {}
             "stream" if stream => {}
             "stop" if is_empty_array(self.body.raw(range)) => {}

@@ -26,10 +26,18 @@ async fn states(world: &World) -> Vec<(String, Value)> {
     let answer = admin.get("/admin/v1/providers").await.ok();
     assert!(!answer.text().contains("sk-"), "{}", answer.text());
     let body = answer.json();
-    let acme = body["data"].as_array().unwrap().iter().find(|entry| entry["name"] == "acme").unwrap().clone();
+    let acme = body["data"]
+        .as_array()
+        .expect("as documented")
+        .iter()
+        .find(|entry| entry["name"] == "acme")
+        .expect("as documented")
+        .clone();
     assert_eq!(acme["api"], "openai");
-    let keys = acme["keys"].as_array().unwrap();
-    keys.iter().map(|key| (key["state"].as_str().unwrap().to_owned(), key["status"].clone())).collect()
+    let keys = acme["keys"].as_array().expect("as documented");
+    keys.iter()
+        .map(|key| (key["state"].as_str().expect("as documented").to_owned(), key["status"].clone()))
+        .collect()
 }
 
 #[tokio::test]

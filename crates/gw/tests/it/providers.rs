@@ -36,7 +36,7 @@ const PROVIDERS: [Provider; 9] = [
     Provider { api: "openai", lines: "", model: "gpt-4o", dialect: dialects::openai, streams: by_body },
     Provider {
         api: "azure",
-        lines: "api_version = \"2024-10-21\"\ndeployments = { \"gpt-4o\" = \"my gpt\" }",
+        lines: "api_version = \"2024-10-21\"\ndeployments = { \"gpt-4o\" = \"my-gpt\" }",
         model: "gpt-4o",
         dialect: dialects::openai,
         streams: by_body,
@@ -191,7 +191,8 @@ fn normal(message: &Value) -> Value {
         .map(|call| {
             assert!(call["id"].as_str().is_some_and(|id| !id.is_empty()), "{call}");
             let arguments: Value =
-                serde_json::from_str(call["function"]["arguments"].as_str().unwrap()).unwrap();
+                serde_json::from_str(call["function"]["arguments"].as_str().expect("JSON text"))
+                    .expect("JSON text");
             json!({"type": call["type"], "name": call["function"]["name"], "arguments": arguments})
         })
         .collect();

@@ -133,3 +133,15 @@ fn a_redirect_says_so() {
     let failure = super::classify(302, &HeaderMap::new(), b"");
     assert!(failure.message.contains("redirects are not followed"), "{failure}");
 }
+
+#[test]
+fn the_places_that_a_validator_names_are_told() {
+    let detail = r#"{"detail":[{"type":"extra_forbidden","loc":["body","messages",0,"user","name"],"msg":"Extra inputs are not permitted","input":"sekret"},{"msg":"x"}]}"#;
+    let inside =
+        format!(r#"{{"object":"error","message":{detail},"type":"invalid_request_error","code":null}}"#);
+    for body in [detail, &inside] {
+        let failure = super::classify(422, &HeaderMap::new(), body.as_bytes());
+        let told = "messages.0.user.name: Extra inputs are not permitted; x";
+        assert_eq!((failure.kind, failure.message.as_str()), (BadRequest, told));
+    }
+}

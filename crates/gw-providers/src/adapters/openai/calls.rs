@@ -50,12 +50,12 @@ impl Calls {
     fn piece(
         &mut self,
         choice: u32,
-        piece: Call<'_>,
+        mut piece: Call<'_>,
         position: Option<usize>,
         sink: &mut dyn FnMut(Event<'_>),
     ) {
         let index = piece.index.and_then(|index| index.0);
-        let id = piece.id.unwrap_or_default().0;
+        let id = piece.take_id();
         let called = piece.function.or(piece.custom).unwrap_or_default();
         let name = called.name.unwrap_or_default().0;
         let fragment = called.arguments.or(called.input).unwrap_or_default().0;

@@ -1,12 +1,12 @@
 //! Embeddings of an OpenAI-type upstream: vectors in input order, each checked, numbers kept as the text they came in.
 
-use gw_wire::embeddings::read_vector;
+use gw_wire::embeddings::read_parsed_vector;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{EmbeddingsReply, Vector};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::lenient::{Number, Text, members};
+use super::lenient::{Number, Raw, Text, members};
 use super::{reply, usage};
 use crate::adapters::failure::{invalid, invalid_json, reported};
 
@@ -16,7 +16,7 @@ members! {
         object: Text<'de> = "object",
         model: Text<'de> = "model",
         data: Vec<Entry<'de>> = "data",
-        usage: &'de RawValue = "usage",
+        usage: Raw<'de> = "usage",
         error: &'de RawValue = "error",
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
         let index = entry.index.and_then(|index| index.0).map_or(position, |index| index as usize);
         let place = places.get_mut(index).ok_or_else(|| invalid("a vector's index is out of range"))?;
         let raw = entry.embedding.ok_or_else(|| invalid("an entry has no embedding"))?;
-        if place.replace(read_vector(raw.get()).map_err(invalid)?).is_some() {
+        if place.replace(read_parsed_vector(raw).map_err(invalid)?).is_some() {
             return Err(invalid("two vectors have one index"));
         }
     }

@@ -9,19 +9,27 @@ use serde_json::value::RawValue;
 
 /// A JSON string. A lone surrogate escape becomes U+FFFD instead of an error. Borrowed when it holds no escape.
 #[derive(Debug, Default)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+pub(in crate::adapters) struct Text<'a>(pub(in crate::adapters) Cow<'a, str>);
 
-/// The text of a message: a string, or an array of parts whose texts are joined.
+/// The text of a message: a string, or an array of parts whose texts are joined. Beside it what its `thinking` parts say
+/// (Mistral's reasoning models).
 #[derive(Debug, Default)]
-pub(super) struct Content<'a>(pub(super) Cow<'a, str>);
+pub(in crate::adapters) struct Content<'a>(
+    pub(in crate::adapters) Cow<'a, str>,
+    pub(in crate::adapters) Option<Box<str>>,
+);
 
 /// A string, or the JSON text of anything else: ids that are numbers, arguments that are objects.
 #[derive(Debug, Default)]
-pub(super) struct Loose<'a>(pub(super) Cow<'a, str>);
+pub(in crate::adapters) struct Loose<'a>(pub(in crate::adapters) Cow<'a, str>);
 
 /// A small count; None when it is something else (negative, a fraction, a word).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Number(pub(super) Option<u32>);
+pub(in crate::adapters) struct Number(pub(in crate::adapters) Option<u32>);
+
+/// The JSON text of a value.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::adapters) struct Raw<'a>(pub(in crate::adapters) &'a str);
 
 struct TextVisitor;
 struct ContentVisitor;
@@ -77,42 +85,55 @@ impl<'de> Deserialize<'de> for Text<'de> {
 }
 
 impl<'de> Visitor<'de> for ContentVisitor {
-    type Value = Cow<'de, str>;
+    type Value = Content<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string or an array of parts")
     }
 
     fn visit_borrowed_bytes<E: Error>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
-        TextVisitor.visit_borrowed_bytes(bytes)
+        TextVisitor.visit_borrowed_bytes(bytes).map(|text| Content(text, None))
     }
 
     fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-        TextVisitor.visit_bytes(bytes)
+        TextVisitor.visit_bytes(bytes).map(|text| Content(text, None))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
-        let mut joined = Cow::Borrowed("");
+        let (mut joined, mut thoughts) = (Cow::Borrowed(""), String::new());
         while let Some(part) = parts.next_element::<&RawValue>()? {
-            let text = part_text(part).ok_or_else(|| A::Error::custom("a content part that is none"))?;
-            if joined.is_empty() {
-                joined = text;
-            } else {
-                joined.to_mut().push_str(&text);
+            match read_part(part).ok_or_else(|| A::Error::custom("a content part that is none"))? {
+                Piece::Text(text) if joined.is_empty() => joined = text,
+                Piece::Text(text) => joined.to_mut().push_str(&text),
+                Piece::Thought(thought) => thoughts.push_str(&thought),
             }
         }
-        Ok(joined)
+        Ok(Content(joined, (!thoughts.is_empty()).then(|| thoughts.into_boxed_str())))
     }
 }
 
-/// The text of one content part, empty for parts that are not text; None when it is no part at all.
-fn part_text(part: &RawValue) -> Option<Cow<'_, str>> {
+/// What one content part says.
+enum Piece<'a> {
+    Text(Cow<'a, str>),
+    Thought(Cow<'a, str>),
+}
+
+/// One content part, an empty text for parts that are neither text nor thinking; None when it is no part at all.
+fn read_part(part: &RawValue) -> Option<Piece<'_>> {
     match part.get().as_bytes().first() {
-        Some(b'"') => serde_json::from_str::<Text<'_>>(part.get()).ok().map(|text| text.0),
+        Some(b'"') => serde_json::from_str::<Text<'_>>(part.get()).ok().map(|text| Piece::Text(text.0)),
         Some(b'{') => {
             let part: Part<'_> = serde_json::from_str(part.get()).ok()?;
-            let is_text = part.kind.is_none_or(|kind| matches!(&*kind.0, "text" | "output_text"));
-            Some(part.text.filter(|_| is_text).unwrap_or_default().0)
+            let kind = part.kind.map_or(Cow::Borrowed("text"), |kind| kind.0);
+            Some(match (&*kind, part.thinking) {
+                ("text" | "output_text", _) => Piece::Text(part.text.unwrap_or_default().0),
+                // A list of text parts, or the text itself.
+                ("thinking", Some(thinking)) => {
+                    let thought = serde_json::from_str::<Content<'_>>(thinking.get()).unwrap_or_default();
+                    Piece::Thought(thought.0)
+                }
+                _ => Piece::Text(Cow::Borrowed("")),
+            })
         }
         _ => None,
     }
@@ -120,7 +141,7 @@ fn part_text(part: &RawValue) -> Option<Cow<'_, str>> {
 
 impl<'de> Deserialize<'de> for Content<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_bytes(ContentVisitor).map(Self)
+        deserializer.deserialize_bytes(ContentVisitor)
     }
 }
 
@@ -131,6 +152,12 @@ impl<'de> Deserialize<'de> for Loose<'de> {
             return serde_json::from_str(raw).map(|text: Text<'de>| Self(text.0)).map_err(D::Error::custom);
         }
         Ok(Self(Cow::Borrowed(raw)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(<&RawValue>::deserialize(deserializer)?.get()))
     }
 }
 
@@ -166,7 +193,7 @@ impl<'de> Deserialize<'de> for Number {
 
 /// A member that is read straight into its place. A struct of this dialect is some hundred bytes and would otherwise be
 /// moved at every level on its way up, which costs as much as reading it.
-pub(super) trait Member<'de>: Sized {
+pub(in crate::adapters) trait Member<'de>: Sized {
     /// Reads a value that is not null.
     fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error>;
 }
@@ -182,7 +209,7 @@ macro_rules! plain_member {
     };
 }
 
-plain_member! { Text<'de>, Content<'de>, Loose<'de>, Number, IgnoredAny, &'de RawValue, }
+plain_member! { Text<'de>, Content<'de>, Loose<'de>, Number, IgnoredAny, Raw<'de>, &'de RawValue, }
 
 impl<'de, T: Deserialize<'de>> Member<'de> for Vec<T> {
     fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
@@ -199,7 +226,7 @@ impl<'de, T: Deserialize<'de>> Member<'de> for Box<T> {
 }
 
 /// The place of a member; null leaves it as it is.
-pub(super) struct Place<'p, T>(pub(super) &'p mut Option<T>);
+pub(in crate::adapters) struct Place<'p, T>(pub(in crate::adapters) &'p mut Option<T>);
 
 impl<'de, T: Member<'de>> DeserializeSeed<'de> for Place<'_, T> {
     type Value = ();
@@ -226,7 +253,7 @@ impl<'de, T: Member<'de>> Visitor<'de> for Place<'_, T> {
 }
 
 /// A member's name. Compared as bytes, so that the hundreds of names in a stream are not checked to be UTF-8 again.
-pub(super) struct Name<'a>(pub(super) Cow<'a, [u8]>);
+pub(in crate::adapters) struct Name<'a>(pub(in crate::adapters) Cow<'a, [u8]>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -254,7 +281,7 @@ impl<'de> Deserialize<'de> for Name<'de> {
 
 impl<'a> Name<'a> {
     /// The name as text.
-    pub(super) fn text(self) -> Cow<'a, str> {
+    pub(in crate::adapters) fn text(self) -> Cow<'a, str> {
         match self.0 {
             Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
             Cow::Owned(bytes) => Cow::Owned(repaired(&bytes)),
@@ -264,7 +291,7 @@ impl<'a> Name<'a> {
 
 /// A struct of optional members of a JSON object: `null` is absent, unknown members are skipped (or kept, with
 /// `+ extras`), and of a member that comes twice the last one counts. serde's derive would refuse the last.
-macro_rules! members {
+macro_rules! lenient_members {
     (@other $map:ident $name:ident $found:ident) => {
         $map.next_value::<serde::de::IgnoredAny>()?
     };
@@ -301,7 +328,7 @@ macro_rules! members {
                             map.next_value_seed(Place(&mut found.$field))?;
                             continue;
                         })+
-                        members!(@other map name found $($extras)?);
+                        $crate::adapters::openai::lenient::lenient_members!(@other map name found $($extras)?);
                     }
                     Ok(())
                 }
@@ -323,6 +350,17 @@ macro_rules! members {
         };
     };
 }
+pub(in crate::adapters) use lenient_members;
+
+/// The same with the quick way, see [`super::quick`].
+macro_rules! members {
+    ($(#[$meta:meta])* $object:ident<$de:lifetime> $(+ $extras:ident)? { $($(#[$about:meta])* $field:ident: $kind:ty = $member:literal,)+ }) => {
+        $crate::adapters::openai::lenient::lenient_members! {
+            $(#[$meta])* $object<$de> $(+ $extras)? { $($(#[$about])* $field: $kind = $member,)+ }
+        }
+        $crate::adapters::openai::quick::quick_members! { $object<$de> $(+ $extras)? { $($field = $member,)+ } }
+    };
+}
 pub(super) use members;
 
 members! {
@@ -330,6 +368,7 @@ members! {
     Part<'de> {
         kind: Text<'de> = "type",
         text: Text<'de> = "text",
+        thinking: &'de RawValue = "thinking",
     }
 }
 
@@ -360,6 +399,9 @@ mod tests {
         assert_eq!(content("[]").unwrap(), "");
         let parts = r#"[{"type":"text","text":"a"},{"type":"thinking","text":"no"},{"text":"b"},"c",{"type":"text"}]"#;
         assert_eq!(content(parts).unwrap(), "abc");
+        let thinking = r#"[{"type":"thinking","thinking":[{"type":"text","text":"h"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"m"}],"closed":true},{"type":"text","text":"a"},{"type":"thinking","thinking":"!"}]"#;
+        let read: Content<'_> = serde_json::from_str(thinking).unwrap();
+        assert_eq!((&*read.0, read.1.as_deref()), ("a", Some("hm!")));
         assert!(content("5").is_err() && content("{}").is_err() && content("[5]").is_err());
     }
 

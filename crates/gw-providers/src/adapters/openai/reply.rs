@@ -8,13 +8,13 @@ use gw_wire::reply::{ChatChoice, ChatReply, TextChoice, TextReply, ToolCall};
 use serde_json::Value;
 
 use super::shape::{Call, Choice, Choices, Ended, Envelope, Function};
-use super::{repair, usage};
+use super::{quick, repair, usage};
 use crate::adapters::failure::{invalid, invalid_json, reported};
 
 /// Reads a chat answer.
 pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = text(body)?;
-    match serde_json::from_str::<Envelope<'_>>(text) {
+    match quick::envelope(text).map_or_else(|| serde_json::from_str(text), Ok) {
         Ok(envelope) => chat_reply(envelope, text),
         Err(fault) => {
             let repaired = repair::without_bare_words(text).ok_or_else(|| invalid_json(&fault))?;
@@ -27,7 +27,7 @@ pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
 /// Reads a text completion.
 pub(super) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
     let text = text(body)?;
-    match serde_json::from_str::<Envelope<'_>>(text) {
+    match quick::envelope(text).map_or_else(|| serde_json::from_str(text), Ok) {
         Ok(envelope) => text_reply(envelope, text),
         Err(fault) => {
             let repaired = repair::without_bare_words(text).ok_or_else(|| invalid_json(&fault))?;
@@ -90,9 +90,10 @@ fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
 }
 
 /// A call without a function is none. A custom tool's input takes the place of arguments.
-fn tool_call(call: Call<'_>) -> Option<ToolCall<'_>> {
+fn tool_call(mut call: Call<'_>) -> Option<ToolCall<'_>> {
+    let id = call.take_id();
     let (name, arguments) = name_and_arguments(call.function.or(call.custom)?);
-    Some(ToolCall { id: call.id.unwrap_or_default().0, name, arguments })
+    Some(ToolCall { id, name, arguments })
 }
 
 fn name_and_arguments(called: Function<'_>) -> (Cow<'_, str>, Cow<'_, str>) {
@@ -131,6 +132,7 @@ fn finish(choice: &Choice<'_>) -> Result<Option<gw_wire::reply::Finish>, Failure
 /// Choice indices: the upstream's own, or the position where it is missing or given twice.
 #[derive(Default)]
 struct Indices {
+    /// Empty as long as every index is its position, which it nearly always is.
     seen: HashSet<u32>,
     position: u32,
 }
@@ -139,8 +141,14 @@ impl Indices {
     fn next(&mut self, choice: &Choice<'_>) -> u32 {
         let position = self.position;
         self.position += 1;
-        let own = choice.index.and_then(|index| index.0).filter(|index| !self.seen.contains(index));
-        let index = own.unwrap_or(position);
+        let own = choice.index.and_then(|index| index.0);
+        if self.seen.is_empty() {
+            if own.is_none_or(|own| own == position) {
+                return position;
+            }
+            self.seen.extend(0..position);
+        }
+        let index = own.filter(|index| !self.seen.contains(index)).unwrap_or(position);
         self.seen.insert(index);
         index
     }

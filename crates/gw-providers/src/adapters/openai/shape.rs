@@ -1,12 +1,15 @@
 //! The one shape of everything an OpenAI-type upstream answers: whole replies and stream chunks, chat and text.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use gw_wire::json::Reader;
 use gw_wire::reply::Finish;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::lenient::{Content, Loose, Member, Number, Place, Text, members};
+use super::lenient::{Content, Loose, Member, Number, Place, Raw, Text, members};
+use super::quick::{self, Quick};
 
 members! {
     /// A reply or a stream chunk.
@@ -15,9 +18,9 @@ members! {
         model: Text<'de> = "model",
         fingerprint: Text<'de> = "system_fingerprint",
         choices: Choices<'de> = "choices",
-        usage: &'de RawValue = "usage",
-        error: &'de RawValue = "error",
-        groq: &'de RawValue = "x_groq",
+        usage: Raw<'de> = "usage",
+        error: Raw<'de> = "error",
+        groq: Raw<'de> = "x_groq",
     }
 }
 
@@ -31,7 +34,7 @@ members! {
         text: Text<'de> = "text",
         logprobs: &'de RawValue = "logprobs",
         finish_reason: Loose<'de> = "finish_reason",
-        usage: &'de RawValue = "usage",
+        usage: Raw<'de> = "usage",
     }
 }
 
@@ -65,6 +68,13 @@ members! {
         name: Text<'de> = "name",
         arguments: Loose<'de> = "arguments",
         input: Loose<'de> = "input",
+    }
+}
+
+impl<'de> Call<'de> {
+    /// The id, empty when there is none: the word `null` is what Mistral writes for that.
+    pub(super) fn take_id(&mut self) -> Cow<'de, str> {
+        self.id.take().map(|id| id.0).filter(|id| id != "null").unwrap_or_default()
     }
 }
 
@@ -109,17 +119,33 @@ impl<'de> Member<'de> for Choices<'de> {
     }
 }
 
+impl<'de> Quick<'de> for Choices<'de> {
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
+        let Choices { first, more } = place.insert(Choices::default());
+        let mut is_first = true;
+        reader.array(|reader| {
+            if std::mem::take(&mut is_first) {
+                return quick::place(first, reader);
+            }
+            let mut choice = None;
+            Choice::quick(&mut choice, reader)?;
+            more.extend(choice);
+            Some(())
+        })
+    }
+}
+
 impl<'de> Envelope<'de> {
     /// The raw error, when this is one: an `error` member that says something, or the flat form of vLLM.
     pub(super) fn is_error(&self) -> bool {
         let flat = self.object.as_ref().is_some_and(|object| object.0 == "error");
-        flat || self.error.is_some_and(|error| !matches!(error.get(), "false" | "\"\""))
+        flat || self.error.is_some_and(|error| !matches!(error.0, "false" | "\"\""))
     }
 
     /// The usage, wherever this upstream puts it.
-    pub(super) fn usage_text(&self) -> Option<&'de RawValue> {
+    pub(super) fn usage_text(&self) -> Option<Raw<'de>> {
         self.usage.or_else(|| {
-            let groq: GroqPart<'de> = serde_json::from_str(self.groq?.get()).ok()?;
+            let groq: GroqPart<'de> = serde_json::from_str(self.groq?.0).ok()?;
             groq.usage
         })
     }
@@ -128,15 +154,19 @@ impl<'de> Envelope<'de> {
 members! {
     /// Groq's own member of stream chunks.
     GroqPart<'de> {
-        usage: &'de RawValue = "usage",
+        usage: Raw<'de> = "usage",
     }
 }
 
 impl<'de> Message<'de> {
-    /// The reasoning text under either of its names (some upstreams send both, equal).
-    pub(super) fn take_reasoning(&mut self) -> Option<std::borrow::Cow<'de, str>> {
+    /// The reasoning text under either of its names (some upstreams send both, equal), or from the content's parts.
+    pub(super) fn take_reasoning(&mut self) -> Option<Cow<'de, str>> {
         let (first, second) = (self.reasoning_content.take(), self.reasoning.take());
-        first.filter(|text| !text.0.is_empty()).or(second).map(|text| text.0).filter(|text| !text.is_empty())
+        let named = first.filter(|text| !text.0.is_empty()).or(second).map(|text| text.0);
+        named.filter(|text| !text.is_empty()).or_else(|| {
+            let thoughts = self.content.as_mut()?.1.take()?;
+            Some(Cow::Owned(thoughts.into_string()))
+        })
     }
 }
 

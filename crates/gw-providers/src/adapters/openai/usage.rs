@@ -1,9 +1,33 @@
 //! Token usage as OpenAI-type upstreams report it, under all the names they use, and never believed blindly.
 
+use gw_wire::json::Reader;
 use gw_wire::usage::{MAX_BELIEVABLE, Usage};
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
+
+use super::lenient::Raw;
+
+/// The counts under each of their names.
+#[derive(Default)]
+struct Spellings {
+    prompt_tokens: Option<u64>,
+    input_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    total_tokens: Option<u64>,
+    prompt_cache_hit_tokens: Option<u64>,
+    cached_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+    prompt_details: Option<Details>,
+    completion_details: Option<Details>,
+}
+
+#[derive(Default)]
+struct Details {
+    cached: Option<u64>,
+    cache_write: Option<u64>,
+    reasoning: Option<u64>,
+}
 
 /// The counts as they were found.
 #[derive(Default)]
@@ -17,48 +41,36 @@ struct Counts {
     odd: bool,
 }
 
-/// What nearly every upstream sends: counts that are counts. Anything else makes this reading fail.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Plain {
-    prompt_tokens: Option<u64>,
-    input_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    total_tokens: Option<u64>,
-    prompt_cache_hit_tokens: Option<u64>,
-    cached_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    reasoning_tokens: Option<u64>,
-    prompt_tokens_details: Option<PromptDetails>,
-    completion_tokens_details: Option<CompletionDetails>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PromptDetails {
-    cached_tokens: Option<u64>,
-    cache_write_tokens: Option<u64>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct CompletionDetails {
-    reasoning_tokens: Option<u64>,
-}
-
-/// The quick reading; None when something in it is odd and wants a closer look.
-fn plain(raw: &RawValue) -> Option<Counts> {
-    let plain: Plain = serde_json::from_str(raw.get()).ok()?;
-    let prompt_details = plain.prompt_tokens_details.unwrap_or_default();
-    let reasoning = plain.completion_tokens_details.and_then(|details| details.reasoning_tokens);
+/// The quick reading of what nearly every upstream sends: counts that are counts, each given once. None when something in
+/// it is odd and wants a closer look.
+fn plain(raw: Raw<'_>) -> Option<Counts> {
+    let mut found = Spellings::default();
+    Reader::new(raw.0).object(|reader, name| {
+        let place = match name {
+            "prompt_tokens" => &mut found.prompt_tokens,
+            "input_tokens" => &mut found.input_tokens,
+            "completion_tokens" => &mut found.completion_tokens,
+            "output_tokens" => &mut found.output_tokens,
+            "total_tokens" => &mut found.total_tokens,
+            "prompt_cache_hit_tokens" => &mut found.prompt_cache_hit_tokens,
+            "cached_tokens" => &mut found.cached_tokens,
+            "cache_creation_input_tokens" => &mut found.cache_creation_input_tokens,
+            "reasoning_tokens" => &mut found.reasoning_tokens,
+            "prompt_tokens_details" => return details(reader, &mut found.prompt_details),
+            "completion_tokens_details" => return details(reader, &mut found.completion_details),
+            _ => return reader.value().map(drop),
+        };
+        plain_count(reader, place)
+    })?;
+    let prompt_details = found.prompt_details.unwrap_or_default();
+    let reasoning = found.completion_details.and_then(|details| details.reasoning);
     let counts = Counts {
-        prompt: plain.prompt_tokens.or(plain.input_tokens),
-        completion: plain.completion_tokens.or(plain.output_tokens),
-        total: plain.total_tokens,
-        cached: prompt_details.cached_tokens.or(plain.prompt_cache_hit_tokens).or(plain.cached_tokens),
-        cache_write: prompt_details.cache_write_tokens.or(plain.cache_creation_input_tokens),
-        reasoning: reasoning.or(plain.reasoning_tokens),
+        prompt: found.prompt_tokens.or(found.input_tokens),
+        completion: found.completion_tokens.or(found.output_tokens),
+        total: found.total_tokens,
+        cached: prompt_details.cached.or(found.prompt_cache_hit_tokens).or(found.cached_tokens),
+        cache_write: prompt_details.cache_write.or(found.cache_creation_input_tokens),
+        reasoning: reasoning.or(found.reasoning_tokens),
         odd: false,
     };
     let all =
@@ -66,9 +78,37 @@ fn plain(raw: &RawValue) -> Option<Counts> {
     all.iter().flatten().all(|count| *count <= MAX_BELIEVABLE).then_some(counts)
 }
 
+/// A count or null, given once.
+fn plain_count(reader: &mut Reader<'_>, place: &mut Option<u64>) -> Option<()> {
+    if place.is_some() {
+        return None;
+    }
+    if !reader.null() {
+        *place = Some(reader.value()?.text().parse().ok()?);
+    }
+    Some(())
+}
+
+/// An object of details or null, given once.
+fn details(reader: &mut Reader<'_>, place: &mut Option<Details>) -> Option<()> {
+    if place.is_some() {
+        return None;
+    }
+    if reader.null() {
+        return Some(());
+    }
+    let found = place.insert(Details::default());
+    reader.object(|reader, name| match name {
+        "cached_tokens" => plain_count(reader, &mut found.cached),
+        "cache_write_tokens" => plain_count(reader, &mut found.cache_write),
+        "reasoning_tokens" => plain_count(reader, &mut found.reasoning),
+        _ => reader.value().map(drop),
+    })
+}
+
 /// The forgiving reading; None when it is no object.
-fn forgiving(raw: &RawValue) -> Option<Counts> {
-    let value: Value = serde_json::from_str(raw.get()).ok()?;
+fn forgiving(raw: Raw<'_>) -> Option<Counts> {
+    let value: Value = serde_json::from_str(raw.0).ok()?;
     if !value.is_object() {
         return None;
     }
@@ -92,7 +132,7 @@ fn forgiving(raw: &RawValue) -> Option<Counts> {
 
 /// Reads a usage object. What is missing, negative, huge or no number is clamped, and the result marked as an
 /// estimate; None when nothing in it can be used. Odd usage never makes an answer fail.
-pub(super) fn read(raw: &RawValue) -> Option<Usage> {
+pub(super) fn read(raw: Raw<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
     let Counts { prompt, completion, total, cached, cache_write, reasoning, mut odd } = counts;
     let (prompt, mut completion) = match (prompt, completion, total) {
@@ -125,7 +165,7 @@ pub(super) fn read(raw: &RawValue) -> Option<Usage> {
 }
 
 /// Usage of an embeddings answer, which has no completion.
-pub(super) fn read_prompt(raw: &RawValue) -> Option<Usage> {
+pub(super) fn read_prompt(raw: Raw<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
     let prompt = counts.prompt.or(counts.total)?;
     Some(Usage { prompt, estimated: counts.odd, ..Usage::default() })
@@ -156,8 +196,10 @@ mod tests {
     use gw_wire::usage::{MAX_BELIEVABLE, Usage};
     use serde_json::value::RawValue;
 
+    use super::Raw;
+
     fn read(json: &str) -> Option<Usage> {
-        super::read(&RawValue::from_string(json.to_owned()).unwrap())
+        super::read(Raw(RawValue::from_string(json.to_owned()).unwrap().get()))
     }
 
     fn counts(json: &str) -> (u64, u64, bool) {

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-use super::{Fault, check, number_end};
+use super::{Fault, check, check_members, number_end};
+use crate::json::View;
 
 fn second_opinion(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok()
@@ -144,5 +145,15 @@ proptest! {
         if let Ok(checked) = check(&text) {
             prop_assert_eq!(checked.lone_surrogate.is_none(), serde_json::from_str::<String>(&text).is_ok());
         }
+    }
+}
+
+#[test]
+fn the_outermost_members_are_found_on_the_way() {
+    let text = " { \"a\" : [1, {\"x\":2}] ,\"b\\n\":null,\"\":-1.5e3 , \"c\":{\"d\":{}} ,\"e\" :\"f\" } ";
+    let (_, found) = check_members(text).unwrap();
+    assert_eq!(found, View::new(text).members().collect::<Vec<_>>());
+    for text in ["[{\"a\":1}]", "{}", " 1", "\"a\"", "[]"] {
+        assert!(check_members(text).unwrap().1.is_empty(), "{text}");
     }
 }

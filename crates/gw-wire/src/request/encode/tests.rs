@@ -3,15 +3,12 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{EncodeOptions, MaxTokensName, encode_chat, encode_completion, encode_embeddings};
+use super::{
+    EmbeddingsOptions, EncodeOptions, MaxTokensName, encode_chat, encode_completion, encode_embeddings,
+};
 use crate::request::{parse_chat, parse_completion, parse_embeddings};
 
-const PLAIN: EncodeOptions<'_> = EncodeOptions {
-    upstream_model: "up",
-    clamp_max_tokens: None,
-    max_tokens_name: MaxTokensName::MaxTokens,
-    ask_stream_usage: true,
-};
+const PLAIN: EncodeOptions<'_> = EncodeOptions::plain("up", MaxTokensName::MaxTokens);
 
 const USER: &str = r#""messages":[ {"role":"user", "content":"h\u0069"} ]"#;
 
@@ -86,10 +83,8 @@ fn completions_are_spliced_alike() {
     );
     let request = parse_completion(Bytes::from(body)).unwrap();
     let options = EncodeOptions {
-        upstream_model: "a\"b\n",
         clamp_max_tokens: Some(4),
-        max_tokens_name: MaxTokensName::MaxCompletionTokens,
-        ask_stream_usage: true,
+        ..EncodeOptions::plain("a\"b\n", MaxTokensName::MaxCompletionTokens)
     };
     assert_eq!(
         String::from_utf8(encode_completion(&request, &options)).unwrap(),
@@ -106,7 +101,9 @@ fn embeddings_ask_for_floats_and_carry_the_inputs_of_their_batch() {
         let members = r#""encoding_format":"base64","dimensions":4,"user":"u","routing":1,"cache":1,"x":[1]"#;
         let request =
             parse_embeddings(Bytes::from(format!(r#"{{"model":"m","input":{input},{members}}}"#))).unwrap();
-        String::from_utf8(encode_embeddings(&request, range, "up")).unwrap()
+        let options =
+            EmbeddingsOptions { upstream_model: Some("up"), dimensions: "dimensions", encoding_format: true };
+        String::from_utf8(encode_embeddings(&request, range, &options)).unwrap()
     };
     let rest = r#""dimensions":4,"user":"u","x":[1],"encoding_format":"float""#;
     for (input, range, sent) in [
@@ -142,4 +139,24 @@ proptest! {
         // What we send is what we would accept.
         prop_assert!(parse_chat(Bytes::from(sent)).is_ok());
     }
+}
+
+#[test]
+fn an_upstream_gets_what_it_knows_by_the_names_it_knows() {
+    let options = EncodeOptions {
+        send_model: false,
+        unsupported: &["logprobs", "seed"],
+        choices: Some(1),
+        messages: Some("[]"),
+        ..PLAIN
+    };
+    assert_eq!(
+        chat(r#","n":3,"seed":1,"logprobs":true,"user":"u""#, &options),
+        r#"{"messages":[],"n":1,"user":"u"}"#
+    );
+    let request = Bytes::from(r#"{"model":"m","input":"a","dimensions":4,"encoding_format":"base64"}"#);
+    let options =
+        EmbeddingsOptions { upstream_model: None, dimensions: "output_dimension", encoding_format: false };
+    let sent = encode_embeddings(&parse_embeddings(request).unwrap(), 0..1, &options);
+    assert_eq!(String::from_utf8(sent).unwrap(), r#"{"input":"a","output_dimension":4}"#);
 }

@@ -16,12 +16,18 @@ use super::timeouts;
 type Speakers = &'static [Api];
 
 /// Keys that only some dialects know.
-const OPTIONS: [(&str, Speakers); 5] = [
+const OPTIONS: [(&str, Speakers); 11] = [
     ("num_ctx_max", &[Api::Ollama]),
     ("region", &[Api::Bedrock, Api::Vertex]),
     ("project", &[Api::Vertex]),
+    ("credentials_file", &[Api::Vertex]),
     ("api_version", &[Api::Azure]),
     ("deployments", &[Api::Azure]),
+    ("auth", &[Api::Azure]),
+    ("tenant_id", &[Api::Azure]),
+    ("client_id", &[Api::Azure]),
+    ("authority", &[Api::Azure]),
+    ("profile", &[Api::Bedrock]),
 ];
 
 /// The names of all that are written.
@@ -56,10 +62,6 @@ fn provider(table: &Table, report: &mut Report) -> Option<ProviderSettings> {
     let api_keys = credentials(table, report);
     let options = api.map(|api| options(table, api, report));
     let (name, api) = (name?, api?);
-    if !api.is_built() {
-        let sentence = format!("calling providers over the '{}' API is not in this version", api.as_str());
-        report.later(table.place("api"), &table.path("api"), sentence);
-    }
     if api == Api::OpenAi && !table.has("base_url") && !has_address(&name) {
         let message = "is missing: where a provider of this name is, is not known";
         report.fault(table.place("name"), &table.path("base_url"), message);
@@ -147,10 +149,11 @@ fn options(table: &Table, api: Api, report: &mut Report) -> toml::Table {
     options
 }
 
-/// Texts, integers and maps of them; no option holds anything else.
+/// Texts, paths, integers and maps of them; no option holds anything else.
 fn as_toml(value: &Checked) -> Option<toml::Value> {
     Some(match value {
         Checked::Int(value) => toml::Value::Integer(*value),
+        Checked::Path(path) => toml::Value::String(path.to_str()?.to_owned()),
         Checked::Map(entries) => {
             let entries =
                 entries.iter().filter_map(|(name, node)| Some((name.clone(), as_toml(&node.value)?)));

@@ -57,7 +57,7 @@ pub(super) static PROVIDER_ENTRY: Section = Section {
         required(
             "api",
             Kind::Choice(&APIS),
-            "The dialect it speaks. This version calls `openai` and `demo`.",
+            "The dialect it speaks; `docs/providers.md` tells what each can carry.",
         ),
         key(
             "base_url",
@@ -89,14 +89,50 @@ pub(super) static PROVIDER_ENTRY: Section = Section {
             "Whether `base_url` may lead to private and loopback addresses. Link-local addresses are always refused.",
         ),
         key("num_ctx_max", TOKENS, "", "`ollama`: the largest `num_ctx`."),
-        key("region", Kind::Text(&WORD), "", "`bedrock`, `vertex`: the region."),
-        key("project", Kind::Text(&WORD), "", "`vertex`: the project."),
+        key(
+            "region",
+            Kind::Text(&WORD),
+            "",
+            "`bedrock`, `vertex`: the region. `vertex` without one is called at `global`.",
+        ),
+        key("project", Kind::Text(&WORD), "that of the credentials file", "`vertex`: the project."),
+        key(
+            "credentials_file",
+            Kind::Path,
+            "`$GOOGLE_APPLICATION_CREDENTIALS`, else the metadata server",
+            "`vertex`: a service account's key, or the file of `gcloud auth application-default login`.",
+        ),
         key("api_version", Kind::Text(&WORD), "", "`azure`: the version of its API."),
         key(
             "deployments",
             Kind::Map { key: &WORD, of: &Kind::Text(&WORD) },
             "",
             "`azure`: model = deployment.",
+        ),
+        key(
+            "auth",
+            Kind::Choice(&[("bearer", &[])]),
+            "the key in the header `api-key`",
+            "`azure`: `bearer` sends `api_key` as an Entra token.",
+        ),
+        key(
+            "tenant_id",
+            Kind::Text(&WORD),
+            "",
+            "`azure`: with `client_id`, and the client's secret as `api_key`, tokens are fetched from Entra.",
+        ),
+        key("client_id", Kind::Text(&WORD), "", "`azure`: the application of `tenant_id`."),
+        key(
+            "authority",
+            Kind::Text(&BASE_URL),
+            "`https://login.microsoftonline.com`",
+            "`azure`: where Entra is, for other clouds.",
+        ),
+        key(
+            "profile",
+            Kind::Text(&WORD),
+            "`$AWS_PROFILE`, else `default`",
+            "`bedrock`: the profile of the shared credentials file, where no `api_key` is given.",
         ),
     ],
 };

@@ -1,0 +1,149 @@
+//! The dialect of Anthropic's Messages API, documented at platform.claude.com.
+
+mod blocks;
+mod content;
+mod details;
+mod messages;
+mod models;
+mod object;
+mod request;
+mod response;
+mod schema;
+mod stream;
+mod thinking;
+mod tools;
+mod usage;
+mod wire;
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use gw_wire::conversation::Conversation;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::reply::{ChatReply, EmbeddingsReply};
+use gw_wire::request::EmbeddingsRequest;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::{Value, json};
+
+use super::failure;
+use super::native::{Dialect, Native, unsupported};
+use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Scheme, StreamDecoder, Target};
+
+/// The version of the API that is spoken, in a header of every request.
+const VERSION: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
+
+/// Entries of the model list in one answer: the most that may be asked for.
+const MODELS_PATH: &str = "/v1/models?limit=1000";
+
+/// Anthropic.
+#[derive(Clone, Copy, Debug, Default)]
+struct Anthropic;
+
+/// The dialect as an adapter.
+#[must_use]
+pub fn adapter() -> Box<dyn Adapter> {
+    Box::new(Native(Anthropic))
+}
+
+fn headers(accept: &'static str) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(ACCEPT, HeaderValue::from_static(accept));
+    headers.insert(VERSION.0, VERSION.1);
+    headers
+}
+
+impl Dialect for Anthropic {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            openai_fields: false,
+            suffix: false,
+            token_prompts: false,
+            stream_usage: true,
+            image_urls: true,
+            choices: 1,
+            prompts: 1,
+        }
+    }
+
+    fn scheme(&self) -> Scheme {
+        Scheme::Header("x-api-key")
+    }
+
+    fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
+        let written = request::write(conversation, target)?;
+        let mut headers = headers(if conversation.stream { "text/event-stream" } else { "application/json" });
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let call = HttpCall {
+            method: Method::POST,
+            path: "/v1/messages".to_owned(),
+            headers,
+            body: Bytes::from(written.body),
+        };
+        Ok(Encoded { call, reading: written.reading, warnings: written.warnings })
+    }
+
+    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+        response::decode(body)
+    }
+
+    fn stream(&self) -> Box<dyn StreamDecoder> {
+        Box::new(stream::Stream::default())
+    }
+
+    fn embed(&self, _: &[Cow<'_, str>], _: &EmbeddingsRequest, _: &Target<'_>) -> Result<HttpCall, Failure> {
+        Err(unsupported("Invalid 'model': this provider has no embeddings."))
+    }
+
+    fn decode_embed<'a>(&self, _: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {
+        Err(failure::invalid("this provider has no embeddings"))
+    }
+
+    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+        let failure = failure::classify(status, headers, body);
+        match (failure.kind, status) {
+            (FailureKind::BadRequest, 413) => {
+                Failure { code: failure.code.or(Some("request_too_large".to_owned())), ..failure }
+            }
+            (FailureKind::BadRequest, 400) => refine(failure, body),
+            _ => failure,
+        }
+    }
+
+    fn list_models(&self) -> Option<HttpCall> {
+        let headers = headers("application/json");
+        Some(HttpCall { method: Method::GET, path: MODELS_PATH.to_owned(), headers, body: Bytes::new() })
+    }
+
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+        let value: Value = serde_json::from_slice(body).map_err(|fault| failure::invalid_json(&fault))?;
+        let list = value.get("data").and_then(Value::as_array);
+        let list = list.ok_or_else(|| failure::invalid("no list of models"))?;
+        let mut names: Vec<String> = Vec::with_capacity(list.len());
+        let ids = list.iter().filter_map(|model| model.get("id")?.as_str()).filter(|id| !id.is_empty());
+        for id in ids {
+            if !names.iter().any(|known| known == id) {
+                names.push(id.to_owned());
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// Two faults that this API calls invalid requests although the request is not to blame, or not for its form.
+fn refine(failure: Failure, body: &[u8]) -> Failure {
+    let Ok(said) = serde_json::from_slice::<Value>(body) else { return failure };
+    let message = said.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
+    if message.contains("credit balance is too low") {
+        let billing = failure::reported(&json!({"type": "billing_error"}), FailureKind::Billing);
+        return Failure { status: failure.status, retry_after: failure.retry_after, ..billing };
+    }
+    if message.contains("exceed context limit") {
+        return Failure { kind: FailureKind::ContextLength, ..failure };
+    }
+    failure
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! The content blocks of a stream that are under way.
+
+use std::borrow::Cow;
+
+use gw_wire::event::Event;
+use gw_wire::failure::Failure;
+
+use super::details::{self, Kind, Thought};
+use super::stream::{CHOICE, Sink, text};
+use super::wire::{Block, Delta, Text};
+use crate::adapters::failure::invalid;
+
+/// So many blocks may be open at once; the API opens one after the other.
+const MOST_OPEN: usize = 64;
+
+/// Bytes of thoughts that are kept until their signature comes. Longer ones are shown, but cannot be given back.
+const MOST_THOUGHT: usize = 4 << 20;
+
+/// The open blocks, by the position the API gives them.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    open: Vec<(u32, Open)>,
+    /// Calls that were begun: the handle of the next one.
+    calls: u32,
+    /// Bytes of thoughts that are held.
+    held: usize,
+}
+
+#[derive(Debug)]
+enum Open {
+    /// A thought, kept for its signature; None when it grew too long.
+    Thought { text: Option<String>, signature: String },
+    /// A call: whether fragments came, and what its start said.
+    Call { handle: u32, fragments: bool, input: Option<String> },
+    /// Text, and what we do not know.
+    Other,
+}
+
+impl Blocks {
+    /// Whether a call was begun.
+    pub(super) fn has_calls(&self) -> bool {
+        self.calls > 0
+    }
+
+    /// The position of a block that is open.
+    pub(super) fn first_open(&self) -> Option<u32> {
+        self.open.first().map(|(index, _)| *index)
+    }
+
+    /// `content_block_start`.
+    pub(super) fn start(&mut self, index: u32, block: Block<'_>, sink: Sink<'_>) -> Result<(), Failure> {
+        self.stop(index, sink);
+        if self.open.len() >= MOST_OPEN {
+            return Err(invalid("too many content blocks are open at once"));
+        }
+        let opened = match Text::of(&block.kind) {
+            "tool_use" | "server_tool_use" => self.call(block, sink),
+            "thinking" => {
+                self.open
+                    .push((index, Open::Thought { text: Some(String::new()), signature: String::new() }));
+                self.think(index, block.thinking.unwrap_or_default().0, sink);
+                self.sign(index, Text::of(&block.signature));
+                return Ok(());
+            }
+            "redacted_thinking" => {
+                let data = block.data.unwrap_or_default().0;
+                if !data.is_empty() {
+                    extra(&Thought { index, kind: Kind::Redacted { data } }, sink);
+                }
+                Open::Other
+            }
+            "text" => {
+                text(block.text.unwrap_or_default().0, sink);
+                Open::Other
+            }
+            _ => Open::Other,
+        };
+        self.open.push((index, opened));
+        Ok(())
+    }
+
+    fn call(&mut self, block: Block<'_>, sink: Sink<'_>) -> Open {
+        let handle = self.calls;
+        self.calls = self.calls.saturating_add(1);
+        let (id, name) = (block.id.unwrap_or_default().0, block.name.unwrap_or_default().0);
+        sink(Event::ToolStart { choice: CHOICE, call: handle, id, name });
+        // The API says `{}` here and gives the arguments in fragments. What others say counts if no fragment comes.
+        let input = block.input.map(|input| input.get()).filter(|input| !matches!(*input, "{}" | "\"\""));
+        Open::Call { handle, fragments: false, input: input.map(str::to_owned) }
+    }
+
+    /// `content_block_delta`.
+    pub(super) fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) {
+        match Text::of(&delta.kind) {
+            "text_delta" => text(delta.text.unwrap_or_default().0, sink),
+            "thinking_delta" => self.think(index, delta.thinking.unwrap_or_default().0, sink),
+            "signature_delta" => self.sign(index, Text::of(&delta.signature)),
+            "input_json_delta" => {
+                let fragment = delta.partial_json.unwrap_or_default().0;
+                if let Some(Open::Call { handle, fragments, .. }) = self.find(index)
+                    && !fragment.is_empty()
+                {
+                    *fragments = true;
+                    sink(Event::ToolArgs { choice: CHOICE, call: *handle, fragment });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn think(&mut self, index: u32, piece: Cow<'_, str>, sink: Sink<'_>) {
+        if piece.is_empty() {
+            return;
+        }
+        let room = self.held.saturating_add(piece.len()) <= MOST_THOUGHT;
+        let mut held = self.held;
+        if let Some(Open::Thought { text, .. }) = self.find(index) {
+            match text {
+                Some(text) if room => {
+                    text.push_str(&piece);
+                    held += piece.len();
+                }
+                _ => held -= text.take().map_or(0, |text| text.len()),
+            }
+        }
+        self.held = held;
+        sink(Event::Reasoning { choice: CHOICE, text: piece });
+    }
+
+    fn sign(&mut self, index: u32, piece: &str) {
+        if let Some(Open::Thought { text, signature }) = self.find(index) {
+            signature.push_str(piece);
+            if signature.len() > MOST_THOUGHT {
+                // What is not whole is worth nothing.
+                signature.clear();
+                let dropped = text.take().map_or(0, |text| text.len());
+                self.held -= dropped;
+            }
+        }
+    }
+
+    /// `content_block_stop`.
+    pub(super) fn stop(&mut self, index: u32, sink: Sink<'_>) {
+        let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return };
+        match self.open.remove(at).1 {
+            Open::Thought { text, signature } => {
+                self.held -= text.as_ref().map_or(0, String::len);
+                if let Some(text) = text.filter(|_| !signature.is_empty()) {
+                    let kind = Kind::Signed { text: Cow::Owned(text), signature: Cow::Owned(signature) };
+                    extra(&Thought { index, kind }, sink);
+                }
+            }
+            Open::Call { handle, fragments: false, input } => {
+                let fragment = input.map_or(Cow::Borrowed("{}"), Cow::Owned);
+                sink(Event::ToolArgs { choice: CHOICE, call: handle, fragment });
+            }
+            Open::Call { .. } | Open::Other => {}
+        }
+    }
+
+    fn find(&mut self, index: u32) -> Option<&mut Open> {
+        self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open)
+    }
+}
+
+/// A thought that is complete.
+fn extra(thought: &Thought<'_>, sink: Sink<'_>) {
+    if let Some(value) = details::member(std::slice::from_ref(thought)) {
+        sink(Event::Extra { choice: CHOICE, name: details::MEMBER, value: &value });
+    }
+}

@@ -1,0 +1,127 @@
+//! Thoughts with their signatures, on their way through clients that speak OpenAI's dialect: `reasoning_details`, in the
+//! shape that OpenRouter made known ("Preserving reasoning blocks" at openrouter.ai/docs).
+//!
+//! A model wants its thoughts back unchanged, beside the calls they led to.
+
+use std::borrow::Cow;
+
+use gw_wire::json::View;
+use serde_json::value::RawValue;
+
+use super::object::Object;
+
+/// The member's name.
+pub(super) const MEMBER: &str = "reasoning_details";
+
+/// Whose signatures they are. Those of others would be refused.
+const FORMAT: &str = "anthropic-claude-v1";
+
+/// One thought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Thought<'a> {
+    /// The content block's position in the answer.
+    pub(super) index: u32,
+    /// What it holds.
+    pub(super) kind: Kind<'a>,
+}
+
+/// What a thought holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind<'a> {
+    /// Text, which may be empty, and its signature.
+    Signed { text: Cow<'a, str>, signature: Cow<'a, str> },
+    /// Sealed.
+    Redacted { data: Cow<'a, str> },
+}
+
+/// The member's value.
+pub(super) fn member(thoughts: &[Thought<'_>]) -> Option<Box<RawValue>> {
+    let mut out = Vec::new();
+    out.push(b'[');
+    for (position, thought) in thoughts.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        write(thought, &mut out);
+    }
+    out.push(b']');
+    RawValue::from_string(String::from_utf8(out).ok()?).ok()
+}
+
+fn write(thought: &Thought<'_>, out: &mut Vec<u8>) {
+    let mut object = match &thought.kind {
+        Kind::Signed { text, signature } => {
+            let mut object = Object::of_type(out, "reasoning.text");
+            object.text("text", text);
+            object.text("signature", signature);
+            object
+        }
+        Kind::Redacted { data } => {
+            let mut object = Object::of_type(out, "reasoning.encrypted");
+            object.text("data", data);
+            object
+        }
+    };
+    object.text("format", FORMAT);
+    object.raw("index", &thought.index.to_string());
+    object.close();
+}
+
+/// The thoughts that a client sent back. What is not signed, or by somebody else, is left out.
+pub(super) fn read<'a>(details: &[View<'a>]) -> Vec<Thought<'a>> {
+    details.iter().filter_map(|detail| thought(*detail)).collect()
+}
+
+fn thought(detail: View<'_>) -> Option<Thought<'_>> {
+    let member = |wanted: &str| {
+        let found = detail.members().find(|(name, _)| name.string().is_some_and(|name| name == wanted));
+        found.map(|(_, value)| value)
+    };
+    let text = |name: &str| member(name).and_then(View::string).filter(|text| !text.is_empty());
+    if text("format").is_some_and(|format| format != FORMAT) {
+        return None;
+    }
+    let kind = match &*text("type")? {
+        "reasoning.text" => {
+            Kind::Signed { text: text("text").unwrap_or_default(), signature: text("signature")? }
+        }
+        "reasoning.encrypted" => Kind::Redacted { data: text("data")? },
+        _ => return None,
+    };
+    let index = member("index").and_then(|index| index.text().parse().ok()).unwrap_or(0);
+    Some(Thought { index, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use gw_wire::json::View;
+
+    use super::{Kind, Thought, member, read};
+
+    #[test]
+    fn thoughts_come_back_as_they_went() {
+        let thoughts = vec![
+            Thought { index: 0, kind: Kind::Signed { text: "ä\n\"漢".into(), signature: "Eq+/=".into() } },
+            Thought { index: 1, kind: Kind::Redacted { data: "Em8=".into() } },
+            Thought { index: 3, kind: Kind::Signed { text: "".into(), signature: "x".into() } },
+        ];
+        let written = member(&thoughts).unwrap();
+        let views: Vec<_> = View::new(written.get()).elements().collect();
+        assert_eq!(read(&views), thoughts);
+    }
+
+    #[test]
+    fn thoughts_of_others_stay_out() {
+        for other in [
+            r#"{"type":"reasoning.text","text":"x"}"#,
+            r#"{"type":"reasoning.text","text":"x","signature":null}"#,
+            r#"{"type":"reasoning.text","text":"x","signature":"s","format":"google-gemini-v1"}"#,
+            r#"{"type":"reasoning.encrypted","data":"s","format":"openai-responses-v1"}"#,
+            r#"{"type":"reasoning.summary","summary":"s"}"#,
+            "5",
+            "{}",
+        ] {
+            assert!(read(&[View::new(other)]).is_empty(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The conversation as `messages`: user and assistant in turn, no block and no message empty.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use gw_wire::conversation::{Called, Content, Conversation, Message, Turn, UserItem, word_id};
+use gw_wire::failure::Failure;
+use gw_wire::json::{Kind, View, check};
+
+use super::content::Block;
+use super::details;
+use crate::adapters::native::unsupported;
+
+/// What is said for the user where a conversation begins with the assistant: the API wants the user first.
+const OPENING: &str = "(The assistant begins the conversation.)";
+
+/// One message.
+#[derive(Debug)]
+pub(super) struct Said<'c> {
+    /// Of the assistant, else of the user.
+    pub(super) assistant: bool,
+    /// Never empty.
+    pub(super) blocks: Vec<Block<'c>>,
+}
+
+/// Builds the messages. Borrows the turns, which borrow the conversation.
+pub(super) fn messages<'c>(turns: &'c [Turn<'c, 'c>], replay: bool) -> Result<Vec<Said<'c>>, Failure> {
+    let mut builder = Builder { said: Vec::new(), ids: HashSet::new(), open: Vec::new().into_iter() };
+    for turn in turns {
+        match turn {
+            Turn::User(items) => builder.user(items)?,
+            Turn::Assistant(messages) => builder.assistant(messages, replay)?,
+        }
+    }
+    trim_last(&mut builder.said);
+    if builder.said.first().is_some_and(|first| first.assistant) {
+        let opening = Block::Text { text: OPENING, marker: None };
+        builder.said.insert(0, Said { assistant: false, blocks: vec![opening] });
+    }
+    if builder.said.is_empty() {
+        return Err(unsupported("Invalid 'messages': this provider needs a user message that is not empty."));
+    }
+    Ok(builder.said)
+}
+
+struct Builder<'c> {
+    said: Vec<Said<'c>>,
+    /// The ids of all calls: the API wants each one once.
+    ids: HashSet<String>,
+    /// The ids of the calls that the next user turn answers, in order.
+    open: std::vec::IntoIter<String>,
+}
+
+impl<'c> Builder<'c> {
+    /// A side that says nothing has no turn; the turns around it are then one.
+    fn push(&mut self, assistant: bool, blocks: Vec<Block<'c>>) {
+        match self.said.last_mut() {
+            _ if blocks.is_empty() => {}
+            Some(last) if last.assistant == assistant => last.blocks.extend(blocks),
+            _ => self.said.push(Said { assistant, blocks }),
+        }
+    }
+
+    fn user(&mut self, items: &'c [UserItem<'c, 'c>]) -> Result<(), Failure> {
+        let mut blocks = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                UserItem::Result { id, message, .. } => {
+                    let id = self.open.next().unwrap_or_else(|| word_id(id).into_owned());
+                    blocks.push(result(id, *message));
+                }
+                UserItem::Part(part) => blocks.extend(Block::of_part(part)?),
+            }
+        }
+        self.push(false, blocks);
+        Ok(())
+    }
+
+    fn assistant(&mut self, messages: &'c [&'c Message<'c>], replay: bool) -> Result<(), Failure> {
+        let mut blocks = Vec::new();
+        let (mut ids, mut calls) = (Vec::new(), Vec::new());
+        for message in messages {
+            let mut spoken = Vec::with_capacity(message.parts.len() + message.tool_calls.len());
+            for part in &message.parts {
+                spoken.extend(Block::of_part(part)?);
+            }
+            for call in &message.tool_calls {
+                let id = self.unique(&call.id);
+                ids.push(id.clone());
+                let block = Block::Call { id, name: &call.name, input: input(call) };
+                // The results follow the whole turn, so calls stand at its end.
+                if messages.len() == 1 { spoken.push(block) } else { calls.push(block) }
+            }
+            let thoughts = if replay { details::read(&message.reasoning_details) } else { Vec::new() };
+            weave(&mut blocks, thoughts, spoken);
+        }
+        blocks.extend(calls);
+        self.open = ids.into_iter();
+        self.push(true, blocks);
+        Ok(())
+    }
+
+    /// The call's id as the API takes it. Some models number their calls anew in each answer.
+    fn unique(&mut self, id: &str) -> String {
+        let mut unique = word_id(id).into_owned();
+        let mut again = 1_u32;
+        while !self.ids.insert(unique.clone()) {
+            again = again.saturating_add(1);
+            unique = word_id(&format!("{}.{again}", word_id(id))).into_owned();
+        }
+        unique
+    }
+}
+
+/// Puts thoughts where they stood in the answer, among the blocks that were said: at the position each was given, but
+/// never at the end, where the API does not take them. (Pieces of text that were one by one in the answer come back as
+/// one, so that a position may be too high.) Thoughts that nothing was said after are left out.
+fn weave<'c>(blocks: &mut Vec<Block<'c>>, thoughts: Vec<details::Thought<'c>>, spoken: Vec<Block<'c>>) {
+    let mut position = 0_u32;
+    let mut thoughts = thoughts.into_iter().peekable();
+    let mut left = spoken.len();
+    for block in spoken {
+        left -= 1;
+        while let Some(thought) = thoughts.next_if(|thought| thought.index <= position || left == 0) {
+            blocks.push(Block::Thought(thought));
+            position = position.saturating_add(1);
+        }
+        blocks.push(block);
+        position = position.saturating_add(1);
+    }
+}
+
+/// The arguments as an object: the model's own text where it is one, so that nothing about it changes.
+fn input<'c>(call: &'c Called<'_>) -> Cow<'c, str> {
+    let own = View::new(&call.arguments);
+    if own.kind() == Kind::Object && check(own.text()).is_ok_and(|checked| checked.lone_surrogate.is_none()) {
+        return Cow::Borrowed(own.text());
+    }
+    Cow::Owned(serde_json::Value::Object(call.arguments_object()).to_string())
+}
+
+fn result<'c>(id: String, message: Option<&'c Message<'_>>) -> Block<'c> {
+    let parts = message.map(|message| message.parts.as_slice()).unwrap_or_default();
+    let texts = parts.iter().filter_map(|part| match &part.content {
+        Content::Text(text) if !text.trim().is_empty() => Some(&**text),
+        _ => None,
+    });
+    let marker = parts.iter().rev().find_map(|part| part.cache_control);
+    Block::Result { id, texts: texts.collect(), marker }
+}
+
+/// An answer that the model is to go on with must not end in white space.
+fn trim_last(said: &mut Vec<Said<'_>>) {
+    let Some(last) = said.last_mut().filter(|last| last.assistant) else { return };
+    if let Some(Block::Text { text, .. }) = last.blocks.last_mut() {
+        *text = text.trim_end();
+    }
+}
+
+/// Whether the answer that is asked for goes on after calls that the model made without signed thoughts. It then has no
+/// thoughts to go on with, and a thinking budget is refused.
+pub(super) fn thoughts_missing(turns: &[Turn<'_, '_>]) -> bool {
+    let mut first = None;
+    for pair in turns.rchunks(2) {
+        let [Turn::Assistant(messages), Turn::User(items)] = pair else { break };
+        if !items.iter().any(|item| matches!(item, UserItem::Result { .. })) {
+            break;
+        }
+        first = messages.first();
+    }
+    first.is_some_and(|message| details::read(&message.reasoning_details).is_empty())
+}
+
+/// The names of all functions that were called, each once, in order.
+pub(super) fn called<'c>(conversation: &'c Conversation<'_>) -> Vec<&'c str> {
+    let mut names = Vec::new();
+    for call in conversation.messages.iter().flat_map(|message| &message.tool_calls) {
+        if !names.contains(&&*call.name) {
+            names.push(&*call.name);
+        }
+    }
+    names
+}

@@ -1,0 +1,202 @@
+//! A conversation as the body of `POST /v1/messages` ("Create a Message" at platform.claude.com).
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::Conversation;
+use gw_wire::failure::Failure;
+
+use super::content::Block;
+use super::messages::{Said, messages, thoughts_missing};
+use super::models::Model;
+use super::object::Object;
+use super::thinking::{Circumstances, Plan};
+use super::tools::{Form, Tooling};
+use crate::adapter::{Reading, Target};
+use crate::adapters::native::dropped;
+
+/// `max_tokens` where neither the client nor the catalogue says how much: every model can do that.
+const MAX_TOKENS: u64 = 4096;
+
+/// The longest `metadata.user_id`.
+const LONGEST_USER: usize = 256;
+
+type Warnings = Vec<Cow<'static, str>>;
+
+/// A body, how its answer is to be read, and what had to be left out.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) body: Vec<u8>,
+    pub(super) reading: Reading,
+    pub(super) warnings: Warnings,
+}
+
+/// Writes the body.
+pub(super) fn write(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Written, Failure> {
+    let model = Model::named(target.upstream_model);
+    let mut warnings = unspeakable(conversation);
+    let max_tokens =
+        target.max_tokens(conversation.max_tokens).or(target.max_output_tokens).unwrap_or(MAX_TOKENS);
+    let turns = conversation.turns();
+    let tooling = Tooling::new(conversation, model, &mut warnings);
+    let circumstances = Circumstances {
+        max_tokens,
+        forced_tool: tooling.forces(),
+        thoughts_missing: thoughts_missing(&turns),
+    };
+    let effort = conversation.reasoning_effort.as_deref();
+    let plan = Plan::new(model, effort, circumstances, &mut warnings);
+    let mut said = messages(&turns, plan.replay)?;
+    ask(&mut said, tooling.request.as_deref());
+
+    let mut out = Vec::with_capacity(4096 + conversation.body.get("messages").map_or(0, str::len));
+    let mut body = Object::open(&mut out);
+    body.text("model", target.upstream_model);
+    body.raw("max_tokens", &max_tokens.to_string());
+    if conversation.stream {
+        body.raw("stream", "true");
+    }
+    system(conversation, &tooling.form, &mut body);
+    tooling.write(&mut body);
+    if let Some(thinking) = plan.thinking {
+        thinking.write(body.member("thinking"));
+    }
+    output_config(&plan, &tooling.form, &mut body);
+    sampling(conversation, model.sampling && !plan.is_on(), &mut body, &mut warnings);
+    stop(conversation, &mut body, &mut warnings);
+    user(conversation, &mut body, &mut warnings);
+    body.array("messages", &said, message);
+    body.close();
+    Ok(Written { body: out, reading: reading(tooling.form), warnings })
+}
+
+/// What the API has no word for.
+fn unspeakable(conversation: &Conversation<'_>) -> Warnings {
+    let mut warnings = dropped(conversation, &["seed"]);
+    let penalties = [
+        ("frequency_penalty", conversation.frequency_penalty),
+        ("presence_penalty", conversation.presence_penalty),
+    ];
+    for (name, value) in penalties {
+        if value.is_some_and(|value| value != 0.0) {
+            warnings.extend(dropped(conversation, &[name]));
+        }
+    }
+    if conversation.body.view("logit_bias").is_some_and(|bias| bias.members().next().is_some()) {
+        warnings.extend(dropped(conversation, &["logit_bias"]));
+    }
+    if conversation.logprobs.is_some() {
+        warnings.extend(dropped(conversation, &["logprobs"]));
+    }
+    warnings
+}
+
+/// A wish for this answer only: it stands last, so that nothing before it changes from one request to the next, which
+/// caches and signed thoughts depend on.
+fn ask<'c>(said: &mut [Said<'c>], request: Option<&'c str>) {
+    let last = said.last_mut().filter(|last| !last.assistant);
+    if let (Some(last), Some(text)) = (last, request) {
+        last.blocks.push(Block::Text { text, marker: None });
+    }
+}
+
+fn message(out: &mut Vec<u8>, said: &Said<'_>) {
+    let mut object = Object::open(out);
+    object.text("role", if said.assistant { "assistant" } else { "user" });
+    object.array("content", &said.blocks, |out, block| block.write(out));
+    object.close();
+}
+
+fn system(conversation: &Conversation<'_>, form: &Form<'_>, body: &mut Object<'_>) {
+    let words = match form {
+        Form::Words(words) => Some((words.as_str(), None)),
+        Form::Free | Form::Schema(_) | Form::Tool { .. } => None,
+    };
+    let mut blocks =
+        conversation.system().filter(|(text, _)| !text.trim().is_empty()).chain(words).peekable();
+    if blocks.peek().is_some() {
+        body.array("system", blocks, |out, (text, marker)| Block::Text { text, marker }.write(out));
+    }
+}
+
+fn output_config(plan: &Plan, form: &Form<'_>, body: &mut Object<'_>) {
+    let schema = match form {
+        Form::Schema(schema) => Some(schema),
+        Form::Free | Form::Tool { .. } | Form::Words(_) => None,
+    };
+    if plan.effort.is_none() && schema.is_none() {
+        return;
+    }
+    let mut config = Object::open(body.member("output_config"));
+    if let Some(effort) = plan.effort {
+        config.text("effort", effort);
+    }
+    if let Some(schema) = schema {
+        let mut format = Object::of_type(config.member("format"), "json_schema");
+        format.raw("schema", schema);
+        format.close();
+    }
+    config.close();
+}
+
+/// `temperature` and `top_p`: one of them, where the model takes them at all. 1 is what both are when left out.
+fn sampling(conversation: &Conversation<'_>, taken: bool, body: &mut Object<'_>, warnings: &mut Warnings) {
+    let (temperature, top_p) = (conversation.temperature, conversation.top_p);
+    if taken {
+        let number = |name| conversation.body.get(name).unwrap_or("1");
+        match (temperature, top_p) {
+            (Some(temperature), _) if temperature > 1.0 => {
+                body.raw("temperature", "1");
+                warnings.push(Cow::Borrowed("parameter_clamped:temperature"));
+            }
+            (Some(_), _) => body.raw("temperature", number("temperature")),
+            (None, Some(_)) => body.raw("top_p", number("top_p")),
+            (None, None) => {}
+        }
+    }
+    let lost = |value: Option<f64>, sent: bool| !sent && value.is_some_and(|value| value != 1.0);
+    if lost(temperature, taken) {
+        warnings.push(Cow::Borrowed("parameter_dropped:temperature"));
+    }
+    if lost(top_p, taken && temperature.is_none()) {
+        warnings.push(Cow::Borrowed("parameter_dropped:top_p"));
+    }
+}
+
+/// Sequences of white space only are refused.
+fn stop(conversation: &Conversation<'_>, body: &mut Object<'_>, warnings: &mut Warnings) {
+    let (kept, blank): (Vec<_>, Vec<_>) = conversation.stop.iter().partition(|stop| !stop.trim().is_empty());
+    if !kept.is_empty() {
+        body.array("stop_sequences", kept, |out, stop| gw_wire::json::write_str(out, stop));
+    }
+    if blank.iter().any(|stop| !stop.is_empty()) {
+        warnings.push(Cow::Borrowed("parameter_dropped:stop"));
+    }
+}
+
+/// `user` as `metadata.user_id`. The API refuses names that look like an address or a telephone number.
+fn user(conversation: &Conversation<'_>, body: &mut Object<'_>, warnings: &mut Warnings) {
+    let Some(user) = conversation.user.as_deref().filter(|user| !user.is_empty()) else { return };
+    if user.chars().count() > LONGEST_USER || is_personal(user) {
+        warnings.push(Cow::Borrowed("parameter_dropped:user"));
+        return;
+    }
+    let mut metadata = Object::open(body.member("metadata"));
+    metadata.text("user_id", user);
+    metadata.close();
+}
+
+fn is_personal(user: &str) -> bool {
+    let address = user.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
+    let digits = user.chars().filter(char::is_ascii_digit).count();
+    let telephone =
+        digits >= 7 && user.trim_start_matches('+').chars().all(|c| c.is_ascii_digit() || " ()-".contains(c));
+    address || telephone
+}
+
+fn reading(form: Form<'_>) -> Reading {
+    match form {
+        Form::Free | Form::Schema(_) => Reading::default(),
+        Form::Tool { name, .. } => Reading { json_tool: Some(name), ..Reading::default() },
+        Form::Words(_) => Reading { fenced: true, ..Reading::default() },
+    }
+}

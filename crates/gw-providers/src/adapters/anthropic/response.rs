@@ -1,0 +1,74 @@
+//! Whole answers.
+
+use std::borrow::Cow;
+
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::details::{self, Kind, Thought};
+use super::usage::Counts;
+use super::wire::{Block, Message, Text, finish};
+use crate::adapters::failure::{invalid, invalid_json, reported};
+
+/// Reads an answer.
+pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+    let message: Message<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
+    if Text::of(&message.kind) == "error" || message.error.is_some() {
+        let error = serde_json::from_slice(body).unwrap_or(Value::Null);
+        return Err(reported(&error, FailureKind::Server));
+    }
+    let Some(content) = message.content else { return Err(invalid("the body has no content")) };
+    let mut counts = Counts::default();
+    if let Some(usage) = message.usage {
+        counts.take(usage);
+    }
+    let mut choice = ChatChoice { finish: finish(Text::of(&message.stop_reason)), ..ChatChoice::default() };
+    let mut thoughts = Vec::new();
+    for (index, block) in (0_u32..).zip(content) {
+        take(block, index, &mut choice, &mut thoughts);
+    }
+    if !thoughts.is_empty() {
+        let member = details::member(&thoughts).map(Cow::Owned);
+        choice.extras.extend(member.map(|value| (Cow::Borrowed(details::MEMBER), value)));
+    }
+    Ok(ChatReply {
+        model: message.model.map(|model| model.0).filter(|model| !model.is_empty()),
+        fingerprint: None,
+        choices: vec![choice],
+        usage: counts.usage(),
+    })
+}
+
+fn take<'a>(block: Block<'a>, index: u32, choice: &mut ChatChoice<'a>, thoughts: &mut Vec<Thought<'a>>) {
+    match Text::of(&block.kind) {
+        "text" => join(&mut choice.content, block.text),
+        "thinking" => {
+            let text = block.thinking.unwrap_or_default().0;
+            join(&mut choice.reasoning, Some(Text(text.clone())));
+            if let Some(signature) = block.signature.filter(|signature| !signature.0.is_empty()) {
+                thoughts.push(Thought { index, kind: Kind::Signed { text, signature: signature.0 } });
+            }
+        }
+        "redacted_thinking" => {
+            let data = block.data.map(|data| data.0).filter(|data| !data.is_empty());
+            thoughts.extend(data.map(|data| Thought { index, kind: Kind::Redacted { data } }));
+        }
+        "tool_use" | "server_tool_use" => choice.tool_calls.push(ToolCall {
+            id: block.id.unwrap_or_default().0,
+            name: block.name.unwrap_or_default().0,
+            arguments: Cow::Borrowed(block.input.map_or("{}", RawValue::get)),
+        }),
+        _ => {}
+    }
+}
+
+/// Appends a piece. Nearly always there is one, which then stays borrowed.
+fn join<'a>(whole: &mut Option<Cow<'a, str>>, piece: Option<Text<'a>>) {
+    let Some(piece) = piece.map(|piece| piece.0).filter(|piece| !piece.is_empty()) else { return };
+    match whole {
+        Some(whole) => whole.to_mut().push_str(&piece),
+        None => *whole = Some(piece),
+    }
+}

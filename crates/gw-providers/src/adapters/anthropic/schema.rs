@@ -1,0 +1,327 @@
+//! JSON Schema as structured outputs take it: every object closed, and only the keywords they can enforce.
+//!
+//! "Structured outputs", section "JSON Schema limitations", at platform.claude.com. As the vendor's own SDKs do, what
+//! cannot be enforced is told to the model in the description instead; what would change the meaning is not translated.
+
+use std::borrow::Cow;
+
+use gw_wire::json::{Kind, View};
+
+use super::object::Object;
+
+/// Formats of strings that are enforced.
+const FORMATS: [&str; 10] =
+    ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
+
+/// Keywords that go out as they are.
+const KEPT: [&str; 7] = ["type", "enum", "const", "title", "default", "required", "$ref"];
+
+/// Limits that are told in words.
+const TOLD: [&str; 13] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+    "examples",
+];
+
+/// Keywords that say nothing about what is valid.
+const NOTES: [&str; 8] =
+    ["$schema", "$id", "$comment", "$anchor", "deprecated", "readOnly", "writeOnly", "example"];
+
+/// The schema as structured outputs want it; None when it cannot be said there.
+pub(super) fn closed(schema: View<'_>) -> Option<String> {
+    rewritten(schema).map(|(text, _)| text)
+}
+
+/// Whether a schema can be enforced to the letter as it stands.
+pub(super) fn is_enforceable(schema: View<'_>) -> bool {
+    rewritten(schema).is_some_and(|(_, changed)| !changed)
+}
+
+fn rewritten(schema: View<'_>) -> Option<(String, bool)> {
+    let object = member(schema, "type").and_then(View::string).is_some_and(|kind| kind == "object");
+    if !object && !refers(schema) || is_recursive(schema) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(schema.text().len() + 64);
+    let mut rewriter = Rewriter::default();
+    rewriter.schema(schema, &mut out)?;
+    Some((String::from_utf8(out).ok()?, rewriter.changed))
+}
+
+fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
+    object
+        .members()
+        .find(|(known, _)| known.string().is_some_and(|known| known == name))
+        .map(|(_, value)| value)
+}
+
+/// Limits of one schema that are told in words: keyword and value.
+type Told<'a> = Vec<(Cow<'a, str>, &'a str)>;
+
+#[derive(Default)]
+struct Rewriter {
+    /// The result accepts other values than the schema does.
+    changed: bool,
+}
+
+impl Rewriter {
+    /// One schema. None at the first keyword that has no equal.
+    fn schema(&mut self, schema: View<'_>, out: &mut Vec<u8>) -> Option<()> {
+        if schema.kind() != Kind::Object {
+            return None;
+        }
+        let mut object = Object::open(out);
+        let mut told = Vec::new();
+        for (name, value) in schema.members() {
+            self.keyword(name.string()?, value, &mut object, &mut told)?;
+        }
+        if is_object(schema) {
+            let closed = member(schema, "additionalProperties").map(|more| more.text() == "false");
+            let properties = member(schema, "properties").is_some_and(|some| some.members().next().is_some());
+            // An object of any members is not what a closed one is.
+            if closed == Some(false) || !properties && closed.is_none() {
+                return None;
+            }
+            self.changed |= closed.is_none();
+            object.raw("additionalProperties", "false");
+        }
+        self.changed |= !told.is_empty();
+        describe(&mut object, member(schema, "description").and_then(View::string), &told);
+        object.close();
+        Some(())
+    }
+
+    fn keyword<'a>(
+        &mut self,
+        name: Cow<'a, str>,
+        value: View<'a>,
+        object: &mut Object<'_>,
+        told: &mut Told<'a>,
+    ) -> Option<()> {
+        let is = |fits: &dyn Fn(&str) -> bool| value.string().is_some_and(|text| fits(&text));
+        match &*name {
+            // Written at the end.
+            "description" | "additionalProperties" => {}
+            "properties" | "$defs" | "definitions" => {
+                let mut inner = Object::open(object.member(&name));
+                for (name, schema) in value.members() {
+                    self.schema(schema, inner.member(&name.string()?))?;
+                }
+                inner.close();
+            }
+            "items" => self.schema(value, object.member("items"))?,
+            // `allOf` does not take references; one alone, as some generators wrap it, says the same by itself.
+            "allOf" if value.elements().any(refers) => {
+                let mut all = value.elements();
+                let (Some(only), None) = (all.next(), all.next()) else { return None };
+                let mut members = only.members();
+                let (Some((_, path)), None) = (members.next(), members.next()) else { return None };
+                object.raw("$ref", path.text());
+            }
+            "anyOf" | "allOf" => self.list(&name, value, object)?,
+            "oneOf" => {
+                // That no other is valid cannot be enforced.
+                self.changed = true;
+                self.list("anyOf", value, object)?;
+            }
+            "format" if is(&|format| FORMATS.contains(&format)) => object.raw("format", value.text()),
+            "pattern" if is(&is_plain) => object.raw("pattern", value.text()),
+            "minItems" if matches!(value.text(), "0" | "1") => object.raw("minItems", value.text()),
+            "format" | "pattern" => told.push((name, value.text())),
+            known if TOLD.contains(&known) => told.push((name, value.text())),
+            known if KEPT.contains(&known) => object.raw(known, value.text()),
+            known if NOTES.contains(&known) || known.starts_with("x-") => {}
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn list(&mut self, name: &str, schemas: View<'_>, object: &mut Object<'_>) -> Option<()> {
+        let mut whole = Some(());
+        object.array(name, schemas.elements(), |out, schema| {
+            whole = whole.and_then(|()| self.schema(schema, out));
+        });
+        whole
+    }
+}
+
+fn describe(object: &mut Object<'_>, description: Option<Cow<'_, str>>, told: &Told<'_>) {
+    let mut text = description.unwrap_or_default().into_owned();
+    if !told.is_empty() {
+        let limits: Vec<String> = told.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        text.push_str(if text.is_empty() { "{" } else { "\n\n{" });
+        text.push_str(&limits.join(", "));
+        text.push('}');
+    }
+    if !text.is_empty() {
+        object.text("description", &text);
+    }
+}
+
+fn refers(schema: View<'_>) -> bool {
+    member(schema, "$ref").is_some()
+}
+
+/// `object` alone or among the types.
+fn is_object(schema: View<'_>) -> bool {
+    let Some(kind) = member(schema, "type") else { return member(schema, "properties").is_some() };
+    let is = |kind: View<'_>| kind.string().is_some_and(|kind| kind == "object");
+    is(kind) || kind.elements().any(is)
+}
+
+/// A pattern without lookaround, backreferences and word boundaries.
+fn is_plain(pattern: &str) -> bool {
+    let mut escaped = false;
+    for c in pattern.chars() {
+        if escaped && (c.is_ascii_digit() || matches!(c, 'b' | 'B' | 'k' | 'p' | 'P')) {
+            return false;
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    !pattern.contains("(?")
+}
+
+/// Whether a definition leads back to itself, or a reference leads nowhere that is known here.
+fn is_recursive(schema: View<'_>) -> bool {
+    let tables = ["$defs", "definitions"];
+    let definition = |path: &str| {
+        let (table, name) = path.strip_prefix("#/")?.split_once('/')?;
+        let table = tables.contains(&table).then(|| member(schema, table))??;
+        member(table, name)
+    };
+    // Colours of a depth-first walk: the names on the way, and those that are done.
+    fn leads_back<'a>(
+        from: View<'a>,
+        definition: &dyn Fn(&str) -> Option<View<'a>>,
+        way: &mut Vec<String>,
+        done: &mut Vec<String>,
+    ) -> bool {
+        let mut found = Vec::new();
+        references(from, &mut found);
+        found.into_iter().any(|path| {
+            if way.contains(&path) {
+                return true;
+            }
+            if done.contains(&path) {
+                return false;
+            }
+            let Some(target) = definition(&path) else { return true };
+            way.push(path);
+            let back = leads_back(target, definition, way, done);
+            done.extend(way.pop());
+            back
+        })
+    }
+    let mut done = Vec::new();
+    let mut roots: Vec<String> = Vec::new();
+    references(schema, &mut roots);
+    roots.len() > MOST_REFERENCES || leads_back(schema, &definition, &mut Vec::new(), &mut done)
+}
+
+/// Beyond so many references a schema is not followed.
+const MOST_REFERENCES: usize = 512;
+
+fn references(value: View<'_>, found: &mut Vec<String>) {
+    for (name, value) in value.members() {
+        match (name.string().as_deref(), value.string()) {
+            (Some("$ref"), Some(path)) => found.push(path.into_owned()),
+            _ => references(value, found),
+        }
+    }
+    value.elements().for_each(|value| references(value, found));
+}
+
+#[cfg(test)]
+mod tests {
+    use gw_wire::json::View;
+    use serde_json::{Value, json};
+
+    fn closed(schema: &str) -> Option<String> {
+        super::closed(View::new(schema))
+    }
+
+    #[test]
+    fn objects_are_closed_and_keep_the_order_of_their_members() {
+        let schema = r##"{"$schema":"x","type":"object","properties":{"z":{"type":"string","format":"date"},"a":{"type":"array","minItems":1,"items":{"$ref":"#/$defs/p"}}},"required":["z"],"$defs":{"p":{"type":["object","null"],"properties":{"n":{"anyOf":[{"type":"integer"},{"const":null}]}},"additionalProperties":false}}}"##;
+        let expected = r##"{"type":"object","properties":{"z":{"type":"string","format":"date"},"a":{"type":"array","minItems":1,"items":{"$ref":"#/$defs/p"}}},"required":["z"],"$defs":{"p":{"type":["object","null"],"properties":{"n":{"anyOf":[{"type":"integer"},{"const":null}]}},"additionalProperties":false}},"additionalProperties":false}"##;
+        assert_eq!(closed(schema).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn limits_are_told_where_they_cannot_be_enforced() {
+        let schema = r#"{"type":"object","properties":{"n":{"type":"integer","description":"Years.","minimum":0,"maximum":150},"s":{"type":"string","pattern":"^(?=x)","format":"phone"}},"additionalProperties":false}"#;
+        let said: Value = serde_json::from_str(&closed(schema).unwrap()).unwrap();
+        assert_eq!(
+            said["properties"]["n"],
+            json!({"type": "integer", "description": "Years.\n\n{minimum: 0, maximum: 150}"})
+        );
+        assert_eq!(
+            said["properties"]["s"],
+            json!({"type": "string", "description": "{pattern: \"^(?=x)\", format: \"phone\"}"})
+        );
+    }
+
+    #[test]
+    fn a_reference_alone_in_all_of_is_unwrapped() {
+        let schema = |all: &str| {
+            let schema = r##"{"type":"object","properties":{"a":{"allOf":[ALL],"title":"A"}},"$defs":{"p":{"type":"string"}},"additionalProperties":false}"##;
+            closed(&schema.replace("ALL", all))
+        };
+        let reference = r##"{"$ref":"#/$defs/p"}"##;
+        assert!(schema(reference).unwrap().contains(r##"{"a":{"$ref":"#/$defs/p","title":"A"}}"##));
+        assert_eq!(schema(&format!("{reference},{reference}")), None);
+        assert!(schema(r#"{"type":"string"}"#).unwrap().contains(r#""allOf":[{"type":"string"}]"#));
+    }
+
+    #[test]
+    fn what_has_no_equal_is_not_translated() {
+        for schema in [
+            "{}",
+            "true",
+            r#"{"type":"array","items":{"type":"string"}}"#,
+            r#"{"type":"object"}"#,
+            r#"{"type":"object","properties":{}}"#,
+            r#"{"type":"object","properties":{"a":{}},"additionalProperties":true}"#,
+            r#"{"type":"object","additionalProperties":{"type":"string"}}"#,
+            r#"{"type":"object","properties":{"a":true}}"#,
+            r#"{"type":"object","properties":{"a":{"not":{}}}}"#,
+            r#"{"type":"object","properties":{"a":{"type":"array","items":[{}]}}}"#,
+            r#"{"type":"object","properties":{"a":{"anyOf":[{"type":"string"},{"if":{}}]}}}"#,
+            r##"{"type":"object","properties":{"a":{"$ref":"#"}}}"##,
+            r##"{"type":"object","properties":{"a":{"$ref":"https://x/y"}}}"##,
+            r##"{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","properties":{"b":{"$ref":"#/$defs/b"}}},"b":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}}}}}"##,
+        ] {
+            assert_eq!(closed(schema), None, "{schema}");
+        }
+    }
+
+    #[test]
+    fn only_what_needs_no_change_is_enforceable() {
+        let enforceable = |schema: &str| super::is_enforceable(View::new(schema));
+        assert!(enforceable(
+            r#"{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}"#
+        ));
+        assert!(enforceable(r#"{"type":"object","properties":{},"additionalProperties":false}"#));
+        assert!(!enforceable(r#"{"type":"object","properties":{"a":{"type":"string"}}}"#));
+        assert!(!enforceable(
+            r#"{"type":"object","properties":{"a":{"type":"string","minLength":1}},"additionalProperties":false}"#
+        ));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_survived(schema in "[{}\\[\\]\",:a-z$#/ ]{0,80}") {
+            let _ = closed(&schema);
+        }
+    }
+}

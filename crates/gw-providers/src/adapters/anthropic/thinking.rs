@@ -1,0 +1,301 @@
+//! How much the model is to think: `reasoning_effort` in the words of the model that is called, and what else of the
+//! request goes with thinking.
+//!
+//! "Thinking", "Adaptive thinking", "Extended thinking" and "Effort" at platform.claude.com.
+
+use std::borrow::Cow;
+
+use super::models::{Model, Thinks};
+use super::object::Object;
+
+/// The least that `budget_tokens` may be.
+const LEAST_BUDGET: u64 = 1024;
+
+/// `thinking` of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Thinking {
+    /// So many tokens.
+    Budget(u64),
+    /// As much as the effort says.
+    Adaptive {
+        /// Its text is asked for: otherwise it comes empty.
+        summarized: bool,
+    },
+    /// Off.
+    Disabled,
+    /// Off but for notes between calls.
+    BetweenTools,
+}
+
+/// What a request says about thinking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// `thinking`; None leaves it to the model.
+    pub(super) thinking: Option<Thinking>,
+    /// `output_config.effort`; None leaves it to the model.
+    pub(super) effort: Option<&'static str>,
+    /// The model thinks, or may: its earlier thoughts are given back to it.
+    pub(super) replay: bool,
+}
+
+/// What the request holds besides that thinking depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Circumstances {
+    /// `max_tokens` as it is sent.
+    pub(super) max_tokens: u64,
+    /// A tool must be called. Thinking and a forced call exclude each other, and the call is the harder wish.
+    pub(super) forced_tool: bool,
+    /// The answer goes on after calls that were made without signed thoughts, which a budget requires.
+    pub(super) thoughts_missing: bool,
+}
+
+/// The words of OpenAI's `reasoning_effort`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Effort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
+    Max,
+}
+
+impl Effort {
+    fn read(word: &str) -> Option<Self> {
+        Some(match word {
+            "none" => Self::None,
+            "minimal" => Self::Minimal,
+            "low" => Self::Low,
+            "medium" => Self::Medium,
+            "high" => Self::High,
+            "xhigh" => Self::Xhigh,
+            "max" => Self::Max,
+            _ => return None,
+        })
+    }
+
+    /// The word for it, and whether it means something else.
+    fn word(self, model: Model) -> (&'static str, bool) {
+        match self {
+            Self::None | Self::Minimal => ("low", true),
+            Self::Low => ("low", false),
+            Self::Medium => ("medium", false),
+            Self::High => ("high", false),
+            Self::Xhigh if model.xhigh => ("xhigh", false),
+            Self::Xhigh => ("high", true),
+            Self::Max => ("max", false),
+        }
+    }
+
+    /// Tokens to think with: a share of the limit, because thoughts count towards it, and no more than is of use.
+    fn budget(self, max_tokens: u64) -> u64 {
+        let (percent, most) = match self {
+            Self::None | Self::Minimal => (10, LEAST_BUDGET),
+            Self::Low => (20, 4_096),
+            Self::Medium => (50, 16_384),
+            Self::High => (80, 32_768),
+            Self::Xhigh | Self::Max => (90, 65_536),
+        };
+        (max_tokens / 100).saturating_mul(percent).min(most).max(LEAST_BUDGET)
+    }
+}
+
+type Warnings = Vec<Cow<'static, str>>;
+
+const DROPPED: Cow<'static, str> = Cow::Borrowed("parameter_dropped:reasoning_effort");
+const CLAMPED: Cow<'static, str> = Cow::Borrowed("parameter_clamped:reasoning_effort");
+
+impl Plan {
+    /// Of a client's `reasoning_effort`.
+    pub(super) fn new(model: Model, asked: Option<&str>, at: Circumstances, warnings: &mut Warnings) -> Self {
+        let effort = asked.and_then(Effort::read);
+        if asked.is_some() && effort.is_none() {
+            warnings.push(DROPPED);
+        }
+        match effort {
+            None => Self::unasked(model, at),
+            Some(Effort::None) => Self::off(model, warnings),
+            Some(effort) => Self::on(model, effort, at, warnings),
+        }
+    }
+
+    fn unasked(model: Model, at: Circumstances) -> Self {
+        match model.thinks {
+            Thinks::Never | Thinks::Budget | Thinks::WhenAsked => Self::default(),
+            Thinks::Usually if at.forced_tool => {
+                Self { thinking: Some(Thinking::Disabled), ..Self::default() }
+            }
+            Thinks::Usually | Thinks::Always => Self { replay: true, ..Self::default() },
+        }
+    }
+
+    fn off(model: Model, warnings: &mut Warnings) -> Self {
+        match model.thinks {
+            Thinks::Never | Thinks::Budget | Thinks::WhenAsked => Self::default(),
+            Thinks::Usually if model.between_tools => {
+                Self { thinking: Some(Thinking::BetweenTools), effort: None, replay: true }
+            }
+            Thinks::Usually => Self { thinking: Some(Thinking::Disabled), ..Self::default() },
+            Thinks::Always => {
+                warnings.push(CLAMPED);
+                Self { thinking: None, effort: Some("low"), replay: true }
+            }
+        }
+    }
+
+    fn on(model: Model, effort: Effort, at: Circumstances, warnings: &mut Warnings) -> Self {
+        if matches!(model.thinks, Thinks::Never | Thinks::Budget) {
+            let room = at.max_tokens > LEAST_BUDGET;
+            if model.thinks == Thinks::Never || at.forced_tool || at.thoughts_missing || !room {
+                warnings.push(DROPPED);
+                return Self::default();
+            }
+            let budget = effort.budget(at.max_tokens).min(at.max_tokens - 1);
+            return Self { thinking: Some(Thinking::Budget(budget)), effort: None, replay: true };
+        }
+        // Without thinking only the lower efforts are taken.
+        let disabled = at.forced_tool && model.thinks == Thinks::Usually;
+        let allowed = if disabled { effort.min(Effort::High) } else { effort };
+        let (word, changed) = allowed.word(model);
+        if changed || allowed != effort {
+            warnings.push(CLAMPED);
+        }
+        let adaptive = Thinking::Adaptive { summarized: model.hides_thoughts };
+        let thinking = match at.forced_tool {
+            false => Some(adaptive),
+            true => disabled.then_some(Thinking::Disabled),
+        };
+        Self { thinking, effort: Some(word), replay: !at.forced_tool || model.thinks == Thinks::Always }
+    }
+
+    /// Whether the model certainly thinks, which fixes temperature and top_p.
+    pub(super) fn is_on(&self) -> bool {
+        matches!(self.thinking, Some(Thinking::Budget(_) | Thinking::Adaptive { .. }))
+    }
+}
+
+impl Thinking {
+    /// Writes the member's value.
+    pub(super) fn write(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Budget(tokens) => {
+                let mut object = Object::of_type(out, "enabled");
+                object.raw("budget_tokens", &tokens.to_string());
+                object.close();
+            }
+            Self::Adaptive { summarized } => {
+                let mut object = Object::of_type(out, "adaptive");
+                if summarized {
+                    object.text("display", "summarized");
+                }
+                object.close();
+            }
+            Self::Disabled => Object::of_type(out, "disabled").close(),
+            Self::BetweenTools => Object::of_type(out, "between_tools").close(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Circumstances, Model, Plan, Thinking};
+
+    const FREE: Circumstances =
+        Circumstances { max_tokens: 64_000, forced_tool: false, thoughts_missing: false };
+
+    fn plan(model: &str, effort: Option<&str>, at: Circumstances) -> (Plan, Vec<String>) {
+        let mut warnings = Vec::new();
+        let plan = Plan::new(Model::named(model), effort, at, &mut warnings);
+        (plan, warnings.into_iter().map(String::from).collect())
+    }
+
+    fn summarized() -> Option<Thinking> {
+        Some(Thinking::Adaptive { summarized: true })
+    }
+
+    #[test]
+    fn efforts_are_budgets_for_older_models() {
+        for (effort, max_tokens, budget) in [
+            ("minimal", 64_000, 1024),
+            ("low", 64_000, 4096),
+            ("low", 2_000, 1024),
+            ("medium", 8_000, 4000),
+            ("high", 64_000, 32_768),
+            ("high", 4_096, 3200),
+            ("max", 128_000, 65_536),
+            ("high", 1_025, 1024),
+        ] {
+            let (plan, warnings) =
+                plan("claude-haiku-4-5", Some(effort), Circumstances { max_tokens, ..FREE });
+            assert_eq!(plan.thinking, Some(Thinking::Budget(budget)), "{effort} of {max_tokens}");
+            assert!(budget >= 1024 && budget < max_tokens && warnings.is_empty() && plan.effort.is_none());
+        }
+        let none = |at| {
+            let (plan, warnings) = plan("claude-opus-4-5", Some("high"), at);
+            assert_eq!(
+                (plan, warnings),
+                (Plan::default(), vec!["parameter_dropped:reasoning_effort".into()])
+            );
+        };
+        none(Circumstances { max_tokens: 1024, ..FREE });
+        none(Circumstances { forced_tool: true, ..FREE });
+        none(Circumstances { thoughts_missing: true, ..FREE });
+    }
+
+    #[test]
+    fn efforts_are_efforts_for_newer_models() {
+        for (model, effort, word, thinking, warned) in [
+            ("claude-sonnet-4-6", "high", "high", Some(Thinking::Adaptive { summarized: false }), false),
+            ("claude-opus-4-6", "xhigh", "high", Some(Thinking::Adaptive { summarized: false }), true),
+            ("claude-opus-4-6", "max", "max", Some(Thinking::Adaptive { summarized: false }), false),
+            ("claude-opus-4-7", "xhigh", "xhigh", summarized(), false),
+            ("claude-sonnet-5", "minimal", "low", summarized(), true),
+            ("claude-opus-5-5", "medium", "medium", summarized(), false),
+            ("claude-what-is-this", "low", "low", summarized(), false),
+        ] {
+            let (plan, warnings) = plan(model, Some(effort), FREE);
+            assert_eq!((plan.effort, plan.thinking), (Some(word), thinking), "{model} {effort}");
+            assert!(plan.replay && plan.is_on());
+            assert_eq!(!warnings.is_empty(), warned, "{model} {effort}");
+        }
+    }
+
+    #[test]
+    fn off_is_said_as_each_model_wants_it() {
+        for (model, thinking, effort, replay) in [
+            ("claude-haiku-4-5", None, None, false),
+            ("claude-opus-4-8", None, None, false),
+            ("claude-sonnet-5", Some(Thinking::Disabled), None, false),
+            ("claude-opus-5", Some(Thinking::Disabled), None, false),
+            ("claude-haiku-5-5", Some(Thinking::Disabled), None, false),
+            ("claude-sonnet-5-5", Some(Thinking::BetweenTools), None, true),
+            ("claude-opus-5-5", None, Some("low"), true),
+            ("claude-fable-5-1", None, Some("low"), true),
+        ] {
+            let (plan, warnings) = plan(model, Some("none"), FREE);
+            assert_eq!(plan, Plan { thinking, effort, replay }, "{model}");
+            assert_eq!(warnings.is_empty(), effort.is_none(), "{model}");
+        }
+    }
+
+    #[test]
+    fn a_forced_tool_turns_thinking_off_where_it_can_be() {
+        let forced = Circumstances { forced_tool: true, ..FREE };
+        assert_eq!(plan("claude-sonnet-5", None, forced).0.thinking, Some(Thinking::Disabled));
+        assert_eq!(plan("claude-opus-4-8", None, forced).0, Plan::default());
+        assert_eq!(plan("claude-opus-4-8", Some("low"), forced).0.thinking, None);
+        let (kept, warnings) = plan("claude-opus-5", Some("max"), forced);
+        assert_eq!((kept.thinking, kept.effort), (Some(Thinking::Disabled), Some("high")));
+        assert_eq!(warnings, ["parameter_clamped:reasoning_effort"]);
+        assert_eq!(plan("claude-fable-5", None, forced).0.thinking, None);
+    }
+
+    #[test]
+    fn what_nobody_knows_and_what_cannot_think_is_dropped() {
+        for (model, effort) in [("claude-opus-5", "extreme"), ("claude-3-5-haiku-latest", "high")] {
+            assert_eq!(plan(model, Some(effort), FREE).1, ["parameter_dropped:reasoning_effort"]);
+        }
+        assert_eq!(plan("claude-opus-5-5", None, FREE).0, Plan { replay: true, ..Plan::default() });
+    }
+}

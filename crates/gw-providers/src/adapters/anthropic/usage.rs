@@ -1,0 +1,145 @@
+//! Token usage of the Messages API. Its input tokens leave out what was read from or written to the cache ("Prompt
+//! caching", section "Tracking cache performance", at platform.claude.com).
+
+use gw_wire::usage::{MAX_BELIEVABLE, Usage};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The counts that are known so far. A stream reports them in pieces, each cumulative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    input: Option<u64>,
+    output: Option<u64>,
+    cache_read: Option<u64>,
+    cache_write: Option<u64>,
+    thinking: Option<u64>,
+    odd: bool,
+}
+
+impl Counts {
+    /// Takes a usage object: what it has replaces what was known, what it leaves out stays.
+    pub(super) fn take(&mut self, usage: &RawValue) {
+        let Ok(value) = serde_json::from_str::<Value>(usage.get()) else { return };
+        let mut odd = false;
+        let mut set = |place: &mut Option<u64>, path: &str| {
+            if let Some(count) = value.pointer(path).and_then(|value| count(value, &mut odd)) {
+                *place = Some(count);
+            }
+        };
+        set(&mut self.input, "/input_tokens");
+        set(&mut self.output, "/output_tokens");
+        set(&mut self.cache_read, "/cache_read_input_tokens");
+        set(&mut self.cache_write, "/cache_creation_input_tokens");
+        set(&mut self.thinking, "/output_tokens_details/thinking_tokens");
+        self.odd |= odd;
+    }
+
+    /// Usage as clients know it; None when nothing was reported.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        if self.input.is_none() && self.output.is_none() {
+            return None;
+        }
+        // A count that is missing is an estimate's to fill in.
+        let missing = self.input.is_none() || self.output.is_none();
+        let parts = [self.input, self.cache_read, self.cache_write];
+        let prompt = parts.into_iter().flatten().fold(0, u64::saturating_add);
+        let completion = self.output.unwrap_or(0);
+        let too_much = prompt > MAX_BELIEVABLE || self.thinking > Some(completion);
+        let prompt = prompt.min(MAX_BELIEVABLE);
+        let cached = self.cache_read.map(|cached| cached.min(prompt));
+        Some(Usage {
+            prompt,
+            completion,
+            cached,
+            cache_write: self.cache_write.map(|written| written.min(prompt - cached.unwrap_or(0))),
+            reasoning: self.thinking.map(|thinking| thinking.min(completion)),
+            estimated: self.odd || missing || too_much,
+        })
+    }
+
+    /// The same before the answer's end is known: the prompt counts, the answer is still to be estimated.
+    pub(super) fn so_far(&self) -> Option<Usage> {
+        let begun = Self { output: None, thinking: None, ..*self };
+        begun.usage()
+    }
+}
+
+/// A believable count. Null is absent; everything that is not a count sets `odd`.
+fn count(value: &Value, odd: &mut bool) -> Option<u64> {
+    if value.is_null() {
+        return None;
+    }
+    let Some(number) = value.as_f64().filter(|number| !number.is_nan()) else {
+        *odd = true;
+        return None;
+    };
+    let exact = value.as_u64().filter(|exact| *exact <= MAX_BELIEVABLE);
+    *odd |= exact.is_none();
+    Some(exact.unwrap_or(number.clamp(0.0, MAX_BELIEVABLE as f64) as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use gw_wire::usage::{MAX_BELIEVABLE, Usage};
+    use serde_json::value::RawValue;
+
+    use super::Counts;
+
+    fn after(usages: &[&str]) -> Option<Usage> {
+        let mut counts = Counts::default();
+        usages.iter().for_each(|usage| counts.take(&RawValue::from_string((*usage).to_owned()).unwrap()));
+        counts.usage()
+    }
+
+    #[test]
+    fn trap_05_cached_tokens_are_part_of_the_prompt_and_counted_once() {
+        let start = r#"{"input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":3000,"cache_creation":{"ephemeral_5m_input_tokens":200,"ephemeral_1h_input_tokens":0},"output_tokens":1,"service_tier":"standard"}"#;
+        let full = Usage {
+            prompt: 3210,
+            completion: 50,
+            cached: Some(3000),
+            cache_write: Some(200),
+            reasoning: Some(20),
+            estimated: false,
+        };
+        let delta = r#"{"output_tokens":50,"output_tokens_details":{"thinking_tokens":20}}"#;
+        assert_eq!(after(&[start, delta]), Some(full), "a delta without input keeps the input");
+        let cumulative = r#"{"input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":3000,"output_tokens":50,"output_tokens_details":{"thinking_tokens":20}}"#;
+        assert_eq!(after(&[start, cumulative]), Some(full), "cumulative: nothing is added up");
+        assert_eq!(full.total(), 3260);
+        assert_eq!(after(&[start, r#"{"input_tokens":null,"output_tokens":7}"#]).unwrap().prompt, 3210);
+    }
+
+    #[test]
+    fn impossible_counts_are_clamped_and_flagged() {
+        for (number, prompt) in
+            [("-5", 0), ("1e300", MAX_BELIEVABLE), ("18446744073709551615", MAX_BELIEVABLE), ("7.5", 7)]
+        {
+            let usage = after(&[&format!(r#"{{"input_tokens":{number},"output_tokens":2}}"#)]).unwrap();
+            assert_eq!((usage.prompt, usage.completion, usage.estimated), (prompt, 2, true), "{number}");
+        }
+        let huge = format!(
+            r#"{{"input_tokens":{MAX_BELIEVABLE},"cache_read_input_tokens":{MAX_BELIEVABLE},"output_tokens":2}}"#
+        );
+        assert_eq!(
+            after(&[&huge]).map(|usage| (usage.prompt, usage.estimated)),
+            Some((MAX_BELIEVABLE, true))
+        );
+        for odd in ["\"5\"", "[]", "true"] {
+            let usage = after(&[&format!(r#"{{"input_tokens":{odd},"output_tokens":2}}"#)]).unwrap();
+            assert!(usage.estimated && usage.prompt == 0, "{odd}");
+        }
+        assert_eq!(after(&["{}"]), None);
+        assert_eq!(after(&["5", "null", r#"{"input_tokens":null}"#]), None);
+    }
+
+    #[test]
+    fn before_the_end_only_the_prompt_is_sure() {
+        let mut counts = Counts::default();
+        let start = RawValue::from_string(r#"{"input_tokens":25,"output_tokens":1}"#.to_owned()).unwrap();
+        counts.take(&start);
+        let so_far = counts.so_far().unwrap();
+        assert_eq!((so_far.prompt, so_far.completion, so_far.estimated), (25, 0, true));
+        assert_eq!(so_far.or_estimate(4, 40).completion, 10);
+    }
+}

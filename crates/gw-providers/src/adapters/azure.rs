@@ -1,0 +1,205 @@
+//! Azure OpenAI: OpenAI's bodies, at other addresses and with other credentials.
+//!
+//! Documented in Microsoft's "Azure OpenAI in Foundry Models REST API reference" (deployments, `api-version`, the errors)
+//! and "Azure OpenAI in Microsoft Foundry Models v1 API"; the content filter's chunks in "Content streaming"; Entra ID in
+//! "OAuth 2.0 client credentials flow on the Microsoft identity platform".
+//!
+//! Two addresses are spoken:
+//! - with a dated `api_version` the classic one, `/openai/deployments/{deployment}/…?api-version=…`, whose body names no
+//!   model;
+//! - without one, or with a word (`preview`), the v1 API, `/openai/v1/…`, where `model` is the deployment.
+//!
+//! A deployment has a name of its own. `deployments = { "model" = "deployment" }` tells it; a model that is not in there is
+//! deployed under its own name. What a model takes (`max_completion_tokens`) goes by the model's name, never by the
+//! deployment's.
+
+mod entra;
+mod options;
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use gw_wire::failure::Failure;
+use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
+use gw_wire::request::encode::{EncodeOptions, MaxTokensName};
+use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
+use http::HeaderMap;
+
+use self::options::{Credentials, Options};
+use super::openai::OpenAi;
+use crate::adapter::{
+    Adapter, Capabilities, Encoded, HttpCall, Reading, Scheme, Share, Signer, StreamDecoder, Target,
+};
+use crate::presets::Quirks;
+use crate::registry::Built;
+use crate::settings::ProviderSettings;
+
+/// One Azure resource.
+#[derive(Debug)]
+pub(crate) struct Azure {
+    inner: OpenAi,
+    scheme: Scheme,
+    /// What stands between the resource's address and `deployments` or `chat`.
+    prefix: &'static str,
+    /// A dated version: the deployment is part of the address.
+    classic: bool,
+    /// `?api-version=…`, or nothing.
+    query: String,
+    deployments: HashMap<String, String>,
+}
+
+/// Azure set up for one provider.
+///
+/// # Errors
+/// What is wrong with its options, without any secret.
+pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, String> {
+    let Options { version, deployments, credentials } = Options::read(settings)?;
+    let classic = version.as_deref().is_some_and(options::is_dated);
+    let base = settings.base_url.as_deref().ok_or("base_url is missing: it is the resource's endpoint")?;
+    let prefix = prefix(base, classic)?;
+    let query = version.as_deref().map(|version| format!("?api-version={}", escaped(version)));
+    // `stream_options` came with the versions of September 2024.
+    let stream_usage = !classic || version.as_deref() >= Some("2024-09-01");
+    let quirks = Quirks { stream_usage, ..Quirks::of(settings) };
+    let (scheme, signer) = match credentials {
+        Credentials::Key => (Scheme::Header("api-key"), None),
+        Credentials::Bearer => (Scheme::Bearer, None),
+        Credentials::Client(client) => {
+            let signer = entra::Entra::new(&client, settings.allow_private_network)?;
+            (Scheme::Bearer, Some(Arc::new(signer) as Arc<dyn Signer>))
+        }
+    };
+    let query = query.unwrap_or_default();
+    let azure = Azure { inner: OpenAi::new(quirks), scheme, prefix, classic, query, deployments };
+    Ok(Built { adapter: Box::new(azure), signer, base_url: None })
+}
+
+/// `base_url` is the resource's endpoint; some write what follows it, too.
+fn prefix(base: &str, classic: bool) -> Result<&'static str, String> {
+    let base = base.trim_end_matches('/');
+    match (base.ends_with("/openai/v1"), base.ends_with("/openai")) {
+        (true, _) if classic => {
+            Err("base_url is that of the v1 API, which has no dated api_version".to_owned())
+        }
+        (true, _) => Ok(""),
+        (_, true) if classic => Ok(""),
+        (_, true) => Ok("/v1"),
+        (_, false) if classic => Ok("/openai"),
+        (_, false) => Ok("/openai/v1"),
+    }
+}
+
+/// One segment of a path, or one value of a query or a form.
+fn escaped(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+impl Azure {
+    fn deployment<'a>(&'a self, target: &Target<'a>) -> &'a str {
+        self.deployments.get(target.upstream_model).map_or(target.upstream_model, String::as_str)
+    }
+
+    fn path(&self, deployment: &str, operation: &str) -> String {
+        let Self { prefix, query, .. } = self;
+        if self.classic {
+            format!("{prefix}/deployments/{}/{operation}{query}", escaped(deployment))
+        } else {
+            format!("{prefix}/{operation}{query}")
+        }
+    }
+
+    fn options<'a>(&'a self, target: &Target<'a>, share: &Share, choices: u32) -> EncodeOptions<'a> {
+        // Where the catalogue's upstream model is the deployment itself, the id still tells what the model is.
+        let names = [target.upstream_model, target.id].map(MaxTokensName::for_model);
+        let by_name = names.into_iter().find(|name| *name == MaxTokensName::MaxCompletionTokens);
+        EncodeOptions {
+            upstream_model: self.deployment(target),
+            max_tokens_name: by_name.unwrap_or(MaxTokensName::MaxTokens),
+            send_model: !self.classic,
+            ..self.inner.options(target, share, choices)
+        }
+    }
+}
+
+impl Adapter for Azure {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
+        let path = self.path(self.deployment(target), "chat/completions");
+        Ok(self.inner.chat_to(path, request, &self.options(target, share, request.n)))
+    }
+
+    fn completion(
+        &self,
+        request: &CompletionRequest,
+        share: &Share,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure> {
+        let path = self.path(self.deployment(target), "completions");
+        Ok(self.inner.completion_to(path, request, &self.options(target, share, request.n)))
+    }
+
+    fn embeddings(
+        &self,
+        request: &EmbeddingsRequest,
+        inputs: Range<usize>,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        let deployment = self.deployment(target);
+        let model = (!self.classic).then_some(deployment);
+        Ok(self.inner.embeddings_to(self.path(deployment, "embeddings"), request, inputs, model))
+    }
+
+    fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
+        self.inner.decode_chat(body, reading)
+    }
+
+    fn decode_completion<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<TextReply<'a>, Failure> {
+        self.inner.decode_completion(body, reading)
+    }
+
+    fn decode_embeddings<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
+        self.inner.decode_embeddings(body, expected)
+    }
+
+    fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        self.inner.chat_stream(reading)
+    }
+
+    fn completion_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        self.inner.completion_stream(reading)
+    }
+
+    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+        self.inner.classify(status, headers, body)
+    }
+
+    /// What a resource lists under `/models` is what could be deployed, not what is.
+    fn list_models(&self) -> Option<HttpCall> {
+        None
+    }
+
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+        self.inner.decode_models(body)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! The options of an Azure provider, read and checked.
+
+use std::collections::HashMap;
+
+use secrecy::{ExposeSecret, SecretString};
+use toml::{Table, Value};
+
+use crate::settings::ProviderSettings;
+
+/// Where tokens come from unless `authority` says so.
+const AUTHORITY: &str = "https://login.microsoftonline.com";
+
+/// What a configuration says.
+#[derive(Debug)]
+pub(super) struct Options {
+    /// `api_version`.
+    pub(super) version: Option<String>,
+    /// `deployments`.
+    pub(super) deployments: HashMap<String, String>,
+    /// How calls prove whose they are.
+    pub(super) credentials: Credentials,
+}
+
+/// How calls prove whose they are.
+#[derive(Debug)]
+pub(super) enum Credentials {
+    /// `api-key: <key>`.
+    Key,
+    /// `auth = "bearer"`: the key is an Entra token that somebody else keeps fresh.
+    Bearer,
+    /// `tenant_id`, `client_id` and a secret: tokens are fetched.
+    Client(Client),
+}
+
+/// An application registered in Entra ID.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// `https://login.microsoftonline.com`, or that of another cloud.
+    pub(super) authority: String,
+    pub(super) tenant: String,
+    pub(super) id: String,
+    /// `client_secret`, or the provider's key.
+    pub(super) secret: SecretString,
+}
+
+/// Whether a version is a date, as opposed to `preview` and `latest` of the v1 API.
+pub(super) fn is_dated(version: &str) -> bool {
+    version.starts_with(|first: char| first.is_ascii_digit())
+}
+
+impl Options {
+    pub(super) fn read(settings: &ProviderSettings) -> Result<Self, String> {
+        let options = &settings.options;
+        let version = text(options, "api_version")?.filter(|version| version != "v1");
+        Ok(Self { version, deployments: deployments(options)?, credentials: credentials(settings)? })
+    }
+}
+
+fn text(options: &Table, name: &str) -> Result<Option<String>, String> {
+    match options.get(name) {
+        None => Ok(None),
+        Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
+        Some(_) => Err(format!("{name} must be a text that is not empty")),
+    }
+}
+
+fn deployments(options: &Table) -> Result<HashMap<String, String>, String> {
+    let wrong = || "deployments must be a map of model names to deployment names".to_owned();
+    let Some(value) = options.get("deployments") else { return Ok(HashMap::new()) };
+    let entries = value.as_table().ok_or_else(wrong)?.iter();
+    let entry = |(model, deployment): (&String, &Value)| match deployment.as_str() {
+        Some(deployment) if !deployment.is_empty() => Ok((model.clone(), deployment.to_owned())),
+        _ => Err(wrong()),
+    };
+    entries.map(entry).collect()
+}
+
+fn credentials(settings: &ProviderSettings) -> Result<Credentials, String> {
+    let options = &settings.options;
+    let bearer = match text(options, "auth")?.as_deref() {
+        None | Some("api-key") => false,
+        Some("bearer") => true,
+        Some(_) => return Err("auth must be \"api-key\" or \"bearer\"".to_owned()),
+    };
+    let (tenant, id) = (text(options, "tenant_id")?, text(options, "client_id")?);
+    let own_secret = text(options, "client_secret")?.map(SecretString::from);
+    let (tenant, id) = match (tenant, id) {
+        (None, None) if own_secret.is_none() => {
+            return Ok(if bearer { Credentials::Bearer } else { Credentials::Key });
+        }
+        (Some(tenant), Some(id)) => (tenant, id),
+        _ => return Err("tenant_id, client_id and client_secret belong together".to_owned()),
+    };
+    let key = settings.api_keys.first().map(|(key, _)| key.clone());
+    let secret = match (own_secret, key) {
+        (Some(_), Some(_)) => {
+            return Err("an api_key and a client_secret: calls can carry only one of the two".to_owned());
+        }
+        (Some(secret), None) | (None, Some(secret)) if !secret.expose_secret().is_empty() => secret,
+        _ => return Err("the client_secret (or api_key in its place) is missing".to_owned()),
+    };
+    let authority = text(options, "authority")?.unwrap_or_else(|| AUTHORITY.to_owned());
+    Ok(Credentials::Client(Client { authority, tenant, id, secret }))
+}

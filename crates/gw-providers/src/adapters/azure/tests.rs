@@ -1,0 +1,341 @@
+//! Requests as they leave for Azure, and what comes back, against the fixtures of `fixtures/azure`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use gw_wire::event::Event;
+use gw_wire::failure::FailureKind::{self, *};
+use gw_wire::money::Price;
+use gw_wire::request::{parse_chat, parse_completion, parse_embeddings};
+use http::HeaderMap;
+use proptest::prelude::*;
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+use crate::adapter::{Adapter, Encoded, Reading, Scheme, Share, Target};
+use crate::registry::{self, Built};
+use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
+
+macro_rules! fixture {
+    ($name:literal) => {
+        include_str!(concat!("../../../fixtures/azure/", $name))
+    };
+}
+
+const ENDPOINT: &str = "https://res.openai.azure.com";
+
+fn settings(base_url: &str, options: &str) -> ProviderSettings {
+    ProviderSettings {
+        name: "azure".to_owned(),
+        api: Api::Azure,
+        base_url: Some(base_url.to_owned()),
+        api_keys: Vec::new(),
+        headers: Vec::new(),
+        price_multiplier: Price::default(),
+        discover: false,
+        timeouts: TimeoutOverrides::default(),
+        embedding_batch: None,
+        allow_private_network: false,
+        options: options.parse().unwrap(),
+    }
+}
+
+fn try_build(base_url: &str, options: &str) -> Result<Built, String> {
+    registry::build(&settings(base_url, options))
+}
+
+fn azure(options: &str) -> Box<dyn Adapter> {
+    try_build(ENDPOINT, options).unwrap().adapter
+}
+
+fn target<'a>(upstream_model: &'a str, id: &'a str) -> Target<'a> {
+    Target { upstream_model, id, clamp_max_tokens: None, max_output_tokens: None, context_length: None }
+}
+
+fn whole() -> Share {
+    Share { n: 1, prompts: 0..1 }
+}
+
+fn chat(adapter: &dyn Adapter, request: &str, target: &Target<'_>) -> Encoded {
+    adapter.chat(&parse_chat(Bytes::from(request.to_owned())).unwrap(), &whole(), target).unwrap()
+}
+
+fn json(text: impl AsRef<[u8]>) -> Value {
+    serde_json::from_slice(text.as_ref()).unwrap()
+}
+
+const DATED: &str = "api_version = '2024-10-21'\ndeployments = { 'gpt-5' = 'prod gpt/5' }";
+
+#[test]
+fn a_dated_version_calls_the_deployment_and_names_no_model() {
+    let sent = chat(&*azure(DATED), fixture!("chat.request.json"), &target("gpt-5", "azure/gpt-5"));
+    let path = "/openai/deployments/prod%20gpt%2F5/chat/completions?api-version=2024-10-21";
+    assert_eq!(sent.call.path, path);
+    assert_eq!(json(&sent.call.body), json(fixture!("chat.deployment.upstream.json")));
+    assert!(sent.warnings.is_empty());
+}
+
+#[test]
+fn without_a_version_the_v1_api_gets_the_deployment_as_model() {
+    for (options, path) in [
+        ("", "/openai/v1/chat/completions"),
+        ("api_version = 'v1'", "/openai/v1/chat/completions"),
+        ("api_version = 'preview'", "/openai/v1/chat/completions?api-version=preview"),
+    ] {
+        let options = format!("{options}\ndeployments = {{ 'gpt-5' = 'prod gpt/5' }}");
+        let sent = chat(&*azure(&options), fixture!("chat.request.json"), &target("gpt-5", "azure/gpt-5"));
+        assert_eq!(sent.call.path, path);
+        assert_eq!(json(&sent.call.body), json(fixture!("chat.v1.upstream.json")), "{path}");
+    }
+}
+
+#[test]
+fn an_endpoint_may_be_written_with_what_follows_it() {
+    for (base, options, path) in [
+        ("https://r.openai.azure.com/", "", "/openai/v1/chat/completions"),
+        ("https://r.openai.azure.com/openai", "", "/v1/chat/completions"),
+        ("https://r.openai.azure.com/openai/v1/", "", "/chat/completions"),
+        (
+            "https://r.openai.azure.com/openai",
+            "api_version = '2024-10-21'",
+            "/deployments/m/chat/completions?api-version=2024-10-21",
+        ),
+    ] {
+        let adapter = try_build(base, options).unwrap().adapter;
+        let sent = chat(&*adapter, fixture!("chat.request.json"), &target("m", "azure/m"));
+        assert_eq!(sent.call.path, path, "{base}");
+    }
+    assert!(try_build("https://r.openai.azure.com/openai/v1", "api_version = '2024-10-21'").is_err());
+    let nowhere = ProviderSettings { base_url: None, ..settings("", "") };
+    assert!(registry::build(&nowhere).unwrap_err().contains("base_url"));
+}
+
+#[test]
+fn trap_15_the_token_limit_is_named_after_the_model_not_the_deployment() {
+    let request = r#"{"model":"x","messages":[{"role":"user","content":"hi"}],"max_tokens":5}"#;
+    for (options, upstream, id, name) in [
+        ("deployments = { 'o3' = 'gpt-4o-like' }", "o3", "azure/o3", "max_completion_tokens"),
+        ("deployments = { 'gpt-4o' = 'o3' }", "gpt-4o", "azure/gpt-4o", "max_tokens"),
+        ("", "prod", "azure/gpt-5-mini", "max_completion_tokens"),
+        ("", "prod", "azure/gpt-4o", "max_tokens"),
+    ] {
+        let sent = json(chat(&*azure(options), request, &target(upstream, id)).call.body);
+        assert_eq!(sent[name], json!(5), "{upstream} {id}: {sent}");
+    }
+}
+
+#[test]
+fn usage_is_asked_of_versions_that_know_the_question() {
+    let request = r#"{"model":"x","messages":[{"role":"user","content":"hi"}],"stream":true}"#;
+    for (version, asked) in [("2024-06-01", false), ("2024-02-15-preview", false), ("2024-10-21", true)] {
+        let adapter = azure(&format!("api_version = '{version}'"));
+        let sent = json(chat(&*adapter, request, &target("m", "azure/m")).call.body);
+        assert_eq!(sent["stream_options"]["include_usage"] == json!(true), asked, "{version}");
+        assert_eq!(adapter.capabilities().stream_usage, asked);
+    }
+}
+
+#[test]
+fn completions_and_embeddings_go_to_their_own_operations() {
+    let adapter = azure("api_version = '2024-10-21'\ndeployments = { 'e' = 'dep' }");
+    let request = parse_completion(Bytes::from(r#"{"model":"a/i","prompt":[[1,2]],"echo":true}"#)).unwrap();
+    let sent = adapter.completion(&request, &whole(), &target("i", "a/i")).unwrap().call;
+    assert_eq!(sent.path, "/openai/deployments/i/completions?api-version=2024-10-21");
+    assert_eq!(json(&sent.body), json!({"prompt": [[1, 2]], "echo": true}));
+    let request = r#"{"model":"a/e","input":["a","b","c"],"dimensions":8,"encoding_format":"base64"}"#;
+    let request = parse_embeddings(Bytes::from(request)).unwrap();
+    let sent = adapter.embeddings(&request, 1..3, &target("e", "a/e")).unwrap();
+    assert_eq!(sent.path, "/openai/deployments/dep/embeddings?api-version=2024-10-21");
+    assert_eq!(json(&sent.body), json!({"input": ["b", "c"], "dimensions": 8, "encoding_format": "float"}));
+    let sent = azure("").embeddings(&request, 0..3, &target("e", "a/e")).unwrap();
+    assert_eq!((sent.path.as_str(), &json(&sent.body)["model"]), ("/openai/v1/embeddings", &json!("e")));
+    assert!(adapter.capabilities().token_prompts && adapter.capabilities().openai_fields);
+    assert!(adapter.list_models().is_none());
+}
+
+#[test]
+fn a_reply_is_read_with_its_usage() {
+    let adapter = azure("");
+    let reply = adapter.decode_chat(fixture!("chat.response.json").as_bytes(), &Reading::default()).unwrap();
+    assert_eq!(reply.model.as_deref(), Some("gpt-5-2025-08-07"));
+    assert_eq!(reply.choices[0].content.as_deref(), Some("Rain, 雨 🌧"));
+    let usage = reply.usage.unwrap();
+    assert_eq!((usage.prompt, usage.completion, usage.cached, usage.reasoning), (58, 68, Some(16), Some(64)));
+}
+
+/// What a stream says, pieces of the same kind in a row joined.
+fn told(pieces: &[&[u8]]) -> Vec<String> {
+    let mut decoder = azure("").chat_stream(&Reading::default());
+    let mut told: Vec<(String, String)> = Vec::new();
+    let mut sink = |event: Event<'_>| {
+        let (head, piece) = match event {
+            Event::Text { text, .. } => ("text".to_owned(), text.into_owned()),
+            Event::ToolArgs { call, fragment, .. } => (format!("args {call}"), fragment.into_owned()),
+            other => (format!("{other:?}"), String::new()),
+        };
+        match told.last_mut() {
+            Some((last, text)) if *last == head && !piece.is_empty() => text.push_str(&piece),
+            _ => told.push((head, piece)),
+        }
+    };
+    for piece in pieces {
+        decoder.feed(piece, &mut sink);
+    }
+    decoder.eof(&mut sink);
+    told.into_iter().map(|(head, text)| format!("{head} {text}").trim().to_owned()).collect()
+}
+
+#[test]
+fn trap_18_chunks_of_the_content_filter_say_nothing() {
+    let stream = fixture!("filtered.stream.txt").as_bytes();
+    let expected = [
+        r#"Start { model: Some("gpt-4o"), fingerprint: None }"#,
+        "text Die 色 is 🟦",
+        "Finish { choice: 0, reason: ContentFilter }",
+        "Usage(Usage { prompt: 9, completion: 7, cached: None, cache_write: None, reasoning: None, estimated: false })",
+        "End",
+    ];
+    assert_eq!(told(&[stream]), expected);
+}
+
+#[test]
+fn trap_19_the_events_do_not_depend_on_the_cuts() {
+    for stream in [fixture!("filtered.stream.txt"), fixture!("tools.stream.txt")] {
+        let stream = stream.as_bytes();
+        let uncut = told(&[stream]);
+        for at in 0..=stream.len() {
+            let (begin, end) = stream.split_at(at);
+            assert_eq!(told(&[begin, end]), uncut, "cut at {at}");
+        }
+        let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+        assert_eq!(told(&bytes), uncut);
+    }
+}
+
+#[test]
+fn trap_02_and_03_parallel_calls_keep_apart_and_may_have_no_arguments() {
+    let told = told(&[fixture!("tools.stream.txt").as_bytes()]);
+    assert_eq!(
+        told[1..4],
+        [
+            r#"ToolStart { choice: 0, call: 0, id: "call_1", name: "weather" }"#,
+            r#"args 0 {"city":"東京"}"#,
+            r#"ToolStart { choice: 0, call: 1, id: "call_2", name: "time" }"#,
+        ]
+    );
+}
+
+#[test]
+fn every_error_has_its_kind() {
+    let kind = |status, body: &str| -> FailureKind {
+        azure("").classify(status, &HeaderMap::new(), body.as_bytes()).kind
+    };
+    for (status, body, expected) in [
+        (400, fixture!("content_filter.error.json"), ContentFilter),
+        (
+            404,
+            r#"{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}"#,
+            ModelMissing,
+        ),
+        (404, r#"{"error":{"code":"404","message":"Resource not found"}}"#, ModelMissing),
+        (
+            401,
+            r#"{"error":{"code":"401","message":"Access denied due to invalid subscription key or wrong API endpoint."}}"#,
+            Auth,
+        ),
+        (
+            401,
+            r#"{"error":{"code":"PermissionDenied","message":"The principal lacks the required data action."}}"#,
+            Auth,
+        ),
+        (
+            403,
+            r#"{"error":{"code":"AuthenticationTypeDisabled","message":"Key based authentication is disabled for this resource."}}"#,
+            Auth,
+        ),
+        (
+            429,
+            r#"{"error":{"code":"429","message":"Requests to the ChatCompletions_Create Operation have exceeded token rate limit."}}"#,
+            RateLimited,
+        ),
+        (429, r#"{"error":{"code":"insufficient_quota","message":"x"}}"#, Billing),
+        (
+            400,
+            r#"{"error":{"code":"context_length_exceeded","type":"invalid_request_error","message":"x"}}"#,
+            ContextLength,
+        ),
+        (
+            400,
+            r#"{"error":{"code":"OperationNotSupported","message":"The chatCompletion operation does not work with the specified model."}}"#,
+            BadRequest,
+        ),
+        (408, r#"{"error":{"code":"Timeout","message":"The operation was timeout."}}"#, Timeout),
+        (
+            500,
+            r#"{"error":{"code":"InternalServerError","message":"Backend returned unexpected response."}}"#,
+            Server,
+        ),
+        (503, "", Overloaded),
+        (502, "<html>", Server),
+    ] {
+        assert_eq!(kind(status, body), expected, "{status} {body}");
+    }
+}
+
+#[test]
+fn trap_21_the_wish_to_wait_is_kept_in_milliseconds_too() {
+    for (name, value, wait) in [("retry-after", "7", 7_000), ("retry-after-ms", "1500", 1_500)] {
+        let headers: HeaderMap = [(name.parse().unwrap(), value.parse().unwrap())].into_iter().collect();
+        let failure = azure("").classify(429, &headers, b"{}");
+        assert_eq!(failure.retry_after, Some(Duration::from_millis(wait)));
+    }
+}
+
+#[test]
+fn what_a_filter_says_holds_no_address() {
+    let body = fixture!("content_filter.error.json").as_bytes();
+    let failure = azure("").classify(400, &HeaderMap::new(), body);
+    assert!(failure.message.contains("content management policy") && !failure.message.contains("://"));
+}
+
+#[test]
+fn credentials_are_a_key_a_token_or_an_application() {
+    assert_eq!(azure("").scheme(), Scheme::Header("api-key"));
+    assert_eq!(azure("auth = 'bearer'").scheme(), Scheme::Bearer);
+    let application = "tenant_id = 't'\nclient_id = 'c'\n";
+    let built = try_build(ENDPOINT, &format!("{application}client_secret = 'sekret'")).unwrap();
+    assert_eq!(built.signer.unwrap().secrets(), ["sekret"]);
+    let key = vec![(SecretString::from("sekret-key"), 1)];
+    let with_key = ProviderSettings { api_keys: key, ..settings(ENDPOINT, application) };
+    assert_eq!(registry::build(&with_key).unwrap().signer.unwrap().secrets(), ["sekret-key"]);
+    for options in [
+        "auth = 'magic'",
+        "tenant_id = 't'",
+        "client_secret = 's'",
+        application,
+        "tenant_id = 't'\nclient_id = 'c'\nclient_secret = 5",
+        "tenant_id = 't'\nclient_id = 'c'\nclient_secret = 's'\nauthority = 'ftp://x'",
+        "api_version = 5",
+        "deployments = 'x'",
+        "deployments = { m = 5 }",
+    ] {
+        let message = try_build(ENDPOINT, options).unwrap_err();
+        assert!(!message.contains("sekret"), "{message}");
+    }
+    let both = ProviderSettings {
+        options: format!("{application}client_secret = 's'").parse().unwrap(),
+        ..with_key
+    };
+    assert!(registry::build(&both).is_err());
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_decoder_panic(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8)) {
+        let mut decoder = azure("").chat_stream(&Reading::default());
+        for piece in &pieces {
+            decoder.feed(piece, &mut |_| ());
+        }
+        decoder.eof(&mut |_| ());
+    }
+}

@@ -1,0 +1,176 @@
+//! What a Converse request is made of, as it is written. API Reference, `ContentBlock` and its parts.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// One turn.
+#[derive(Debug, Serialize)]
+pub(super) struct Message<'c> {
+    pub(super) role: Role,
+    pub(super) content: Vec<Block<'c>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Role {
+    User,
+    Assistant,
+}
+
+/// A piece of a turn, of a tool's result or of the system prompt.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Block<'c> {
+    Text(Cow<'c, str>),
+    Image(Media<'c>),
+    Audio(Media<'c>),
+    Document(Document<'c>),
+    ToolUse(ToolUse<'c>),
+    ToolResult(ToolResult<'c>),
+    ReasoningContent(Reasoning<'c>),
+    CachePoint(CachePoint),
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Media<'c> {
+    pub(super) format: &'static str,
+    pub(super) source: Source<'c>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Document<'c> {
+    pub(super) format: &'static str,
+    pub(super) name: String,
+    pub(super) source: Source<'c>,
+}
+
+/// Base64, as blobs are in JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct Source<'c> {
+    pub(super) bytes: &'c str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ToolUse<'c> {
+    pub(super) tool_use_id: Cow<'c, str>,
+    pub(super) name: &'c str,
+    pub(super) input: Json<'c>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ToolResult<'c> {
+    pub(super) tool_use_id: Cow<'c, str>,
+    pub(super) content: Vec<Block<'c>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Reasoning<'c> {
+    ReasoningText {
+        text: Cow<'c, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        signature: Option<Cow<'c, str>>,
+    },
+    /// Base64.
+    RedactedContent(Cow<'c, str>),
+}
+
+/// Everything before it is cached.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct CachePoint {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<&'static str>,
+}
+
+impl CachePoint {
+    /// For an hour, else as long as usual.
+    pub(super) fn new(hour: bool) -> Self {
+        Self { kind: "default", ttl: hour.then_some("1h") }
+    }
+}
+
+/// JSON that is passed on as it was written, or that we made.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Json<'c> {
+    Written(&'c RawValue),
+    Made(Box<RawValue>),
+    Object(Map<String, Value>),
+}
+
+/// `toolConfig`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ToolConfig<'c> {
+    pub(super) tools: Vec<ToolEntry<'c>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_choice: Option<Choice<'c>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum ToolEntry<'c> {
+    ToolSpec(ToolSpec<'c>),
+    CachePoint(CachePoint),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ToolSpec<'c> {
+    pub(super) name: Cow<'c, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<Cow<'c, str>>,
+    pub(super) input_schema: Schema<'c>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Schema<'c> {
+    pub(super) json: Json<'c>,
+}
+
+/// `toolChoice`. There is no "none".
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Choice<'c> {
+    Auto {},
+    Any {},
+    Tool { name: Cow<'c, str> },
+}
+
+/// `inferenceConfig`.
+#[derive(Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Inference<'c> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) stop_sequences: Vec<&'c str>,
+}
+
+/// The body of Converse and ConverseStream.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Request<'c> {
+    pub(super) messages: Vec<Message<'c>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) system: Vec<Block<'c>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) inference_config: Option<Inference<'c>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_config: Option<ToolConfig<'c>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) additional_model_request_fields: Option<Value>,
+}

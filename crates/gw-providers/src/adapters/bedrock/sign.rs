@@ -1,0 +1,94 @@
+//! Signature Version 4, made by AWS's own crate. IAM User Guide, "AWS Signature Version 4 for API requests".
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::SystemTime;
+
+use aws_credential_types::Credentials;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::sign::v4;
+use gw_wire::failure::{Failure, FailureKind};
+use http::header::CONTENT_TYPE;
+use http::{HeaderName, HeaderValue};
+
+use super::credentials::Source;
+use crate::adapter::{HttpCall, Signer};
+
+/// What a signature is for, besides the region.
+const SERVICE: &str = "bedrock";
+
+/// Signs calls to one region.
+pub(super) struct SigV4 {
+    region: String,
+    source: Source,
+}
+
+impl SigV4 {
+    pub(super) fn new(region: String, source: Source) -> Self {
+        Self { region, source }
+    }
+}
+
+impl fmt::Debug for SigV4 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigV4").field("region", &self.region).finish_non_exhaustive()
+    }
+}
+
+impl Signer for SigV4 {
+    fn sign<'a>(
+        &'a self,
+        call: &'a mut HttpCall,
+        url: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>> {
+        Box::pin(async move {
+            let credentials = self.source.credentials().await;
+            sign_at(call, url, &self.region, credentials, SystemTime::now())
+        })
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        let credentials = self.source.known();
+        let token = credentials.session_token().map(str::to_owned);
+        let keys = [credentials.access_key_id().to_owned(), credentials.secret_access_key().to_owned()];
+        keys.into_iter().chain(token).collect()
+    }
+}
+
+/// Adds the signature of this moment. Signed are the host, the body, its type and what the signature itself adds:
+/// nothing that a proxy may change. The path is encoded once more for the signature, as for all services but S3.
+pub(super) fn sign_at(
+    call: &mut HttpCall,
+    url: &str,
+    region: &str,
+    credentials: Credentials,
+    now: SystemTime,
+) -> Result<(), Failure> {
+    let fault = |fault: &dyn fmt::Display| {
+        Failure::new(FailureKind::Auth, "The request to the upstream provider cannot be signed.")
+            .with_detail(fault)
+    };
+    let identity = credentials.into();
+    let params = v4::SigningParams::builder()
+        .identity(&identity)
+        .region(region)
+        .name(SERVICE)
+        .time(now)
+        .settings(SigningSettings::default())
+        .build()
+        .map_err(|error| fault(&error))?
+        .into();
+    let kind = call.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let headers = kind.into_iter().map(|kind| (CONTENT_TYPE.as_str(), kind));
+    let request = SignableRequest::new(call.method.as_str(), url, headers, SignableBody::Bytes(&call.body))
+        .map_err(|error| fault(&error))?;
+    let (instructions, _) = sign(request, &params).map_err(|error| fault(&error))?.into_parts();
+    let (added, _) = instructions.into_parts();
+    for header in added {
+        let name = HeaderName::from_static(header.name());
+        let mut value = HeaderValue::from_str(header.value()).map_err(|error| fault(&error))?;
+        value.set_sensitive(true);
+        call.headers.insert(name, value);
+    }
+    Ok(())
+}

@@ -1,0 +1,364 @@
+//! The stream of ConverseStream: `messageStart`, then for each content block its start (tools only), deltas and stop,
+//! `messageStop`, and `metadata` with the usage. API Reference, `ConverseStreamOutput`.
+
+use std::borrow::Cow;
+
+use aws_smithy_types::event_stream::Message;
+use gw_wire::event::Event;
+use gw_wire::failure::Failure;
+use gw_wire::reply::Finish;
+use gw_wire::stream::MOST_TOOL_CALLS;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::frames::Frames;
+use super::reply::{finish, is_server_tool};
+use super::text::{Text, filled};
+use super::{errors, reasoning, usage};
+use crate::adapter::StreamDecoder;
+use crate::adapters::failure::{broken, invalid, invalid_json};
+
+type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+
+/// Reasoning of one block that is kept until its signature comes; a longer one is not sent back.
+const MOST_REASONING: usize = 4 << 20;
+
+/// Decodes one stream.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    frames: Frames,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    started: bool,
+    /// Tools and reasoning that are going on, by the index of their block.
+    open: Vec<(u32, Open)>,
+    calls: u32,
+    details: usize,
+    finished: bool,
+    /// The end or an error was given; what follows is not looked at.
+    over: bool,
+}
+
+#[derive(Debug)]
+enum Open {
+    Call {
+        handle: u32,
+        has_arguments: bool,
+    },
+    /// A tool of the provider's own.
+    Foreign,
+    Reasoning(reasoning::Block<'static>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BlockStart<'a> {
+    #[serde(default)]
+    content_block_index: u32,
+    #[serde(borrow)]
+    start: Option<Start<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Start<'a> {
+    #[serde(borrow)]
+    tool_use: Option<ToolStart<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolStart<'a> {
+    #[serde(borrow)]
+    tool_use_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BlockDelta<'a> {
+    #[serde(default)]
+    content_block_index: u32,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Delta<'a> {
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+    #[serde(borrow)]
+    tool_use: Option<ToolDelta<'a>>,
+    #[serde(borrow)]
+    reasoning_content: Option<ReasoningDelta<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ToolDelta<'a> {
+    #[serde(borrow)]
+    input: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReasoningDelta<'a> {
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+    #[serde(borrow)]
+    signature: Option<Text<'a>>,
+    #[serde(borrow)]
+    redacted_content: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BlockStop {
+    #[serde(default)]
+    content_block_index: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MessageStop<'a> {
+    #[serde(borrow)]
+    stop_reason: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+impl StreamDecoder for Stream {
+    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
+        let Self { frames, state } = self;
+        if state.over {
+            return;
+        }
+        frames.push(chunk);
+        while !state.over {
+            match frames.next() {
+                Ok(Some(message)) => state.message(&message, sink),
+                Ok(None) => return,
+                Err(fault) => {
+                    state.fail(broken("The upstream provider's stream is damaged.").with_detail(fault), sink);
+                }
+            }
+        }
+    }
+
+    fn eof(&mut self, sink: Sink<'_>) {
+        // After the finish only the usage can be missing; it is estimated then.
+        if self.state.finished {
+            return;
+        }
+        let words = if self.frames.is_empty() {
+            "The upstream's stream ended without saying why."
+        } else {
+            "The upstream's stream ended in the middle of an event."
+        };
+        self.state.fail(broken(words), sink);
+    }
+}
+
+/// A header of the frame that is a string.
+fn header<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
+    let found = message.headers().iter().find(|header| header.name().as_str() == name)?;
+    found.value().as_string().ok().map(|value| value.as_str())
+}
+
+fn read<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T, Failure> {
+    serde_json::from_slice(payload).map_err(|fault| invalid_json(&fault))
+}
+
+impl State {
+    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
+        if !std::mem::replace(&mut self.over, true) {
+            sink(Event::Error(failure));
+        }
+    }
+
+    fn message(&mut self, message: &Message, sink: Sink<'_>) {
+        let payload: &[u8] = message.payload();
+        match header(message, ":message-type") {
+            Some("exception") => {
+                let name = header(message, ":exception-type").unwrap_or_default();
+                self.fail(errors::in_stream(name, payload), sink);
+            }
+            Some("error") => {
+                let name = header(message, ":error-code").unwrap_or_default();
+                self.fail(errors::in_stream(name, payload), sink);
+            }
+            _ => {
+                let name = header(message, ":event-type").unwrap_or_default();
+                if let Err(failure) = self.event(name, payload, sink) {
+                    self.fail(failure, sink);
+                }
+            }
+        }
+    }
+
+    fn event(&mut self, name: &str, payload: &[u8], sink: Sink<'_>) -> Result<(), Failure> {
+        match name {
+            "contentBlockDelta" => {
+                let event: BlockDelta<'_> = read(payload)?;
+                match event.delta {
+                    Some(delta) => self.delta(event.content_block_index, delta, sink),
+                    None => Ok(()),
+                }
+            }
+            "messageStart" => {
+                if !std::mem::replace(&mut self.started, true) {
+                    sink(Event::Start { model: None, fingerprint: None });
+                }
+                Ok(())
+            }
+            "contentBlockStart" => {
+                let event: BlockStart<'_> = read(payload)?;
+                match event.start.and_then(|start| start.tool_use) {
+                    Some(call) => self.call(event.content_block_index, call, sink),
+                    None => Ok(()),
+                }
+            }
+            "contentBlockStop" => {
+                let event: BlockStop = read(payload)?;
+                self.close(event.content_block_index, sink);
+                Ok(())
+            }
+            "messageStop" => {
+                let event: MessageStop<'_> = read(payload)?;
+                self.finish(event.stop_reason, sink);
+                Ok(())
+            }
+            "metadata" => {
+                let event: Metadata<'_> = read(payload)?;
+                if let Some(usage) = event.usage.and_then(usage::read) {
+                    sink(Event::Usage(usage));
+                }
+                if self.finished {
+                    self.over = true;
+                    sink(Event::End);
+                }
+                Ok(())
+            }
+            // What is added to the API later, and `initial-response`.
+            _ => Ok(()),
+        }
+    }
+
+    fn call(&mut self, index: u32, call: ToolStart<'_>, sink: Sink<'_>) -> Result<(), Failure> {
+        if self.calls as usize >= MOST_TOOL_CALLS || self.open.len() >= MOST_TOOL_CALLS {
+            return Err(invalid("too many tool calls"));
+        }
+        if is_server_tool(call.kind.as_ref()) {
+            self.open.push((index, Open::Foreign));
+            return Ok(());
+        }
+        let handle = self.calls;
+        self.calls += 1;
+        self.open.push((index, Open::Call { handle, has_arguments: false }));
+        sink(Event::ToolStart {
+            choice: 0,
+            call: handle,
+            id: call.tool_use_id.unwrap_or_default().0,
+            name: call.name.unwrap_or_default().0,
+        });
+        Ok(())
+    }
+
+    fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
+        if let Some(text) = filled(delta.text) {
+            sink(Event::Text { choice: 0, text, logprobs: None });
+        }
+        if let Some(fragment) = delta.tool_use.and_then(|call| filled(call.input)) {
+            match self.find(index) {
+                Some(Open::Call { handle, has_arguments }) => {
+                    *has_arguments = true;
+                    sink(Event::ToolArgs { choice: 0, call: *handle, fragment });
+                }
+                Some(Open::Foreign) => {}
+                Some(Open::Reasoning(_)) | None => {
+                    return Err(invalid("arguments of a tool call that has not begun"));
+                }
+            }
+        }
+        match delta.reasoning_content {
+            Some(thought) => self.thought(index, thought, sink),
+            None => Ok(()),
+        }
+    }
+
+    fn thought(&mut self, index: u32, thought: ReasoningDelta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
+        if self.find(index).is_none() {
+            if self.open.len() >= MOST_TOOL_CALLS {
+                return Err(invalid("too many blocks of reasoning at once"));
+            }
+            self.open.push((index, Open::Reasoning(reasoning::Block::default())));
+        }
+        let text = filled(thought.text);
+        if let Some(Open::Reasoning(block)) = self.find(index) {
+            let signature = filled(thought.signature).unwrap_or_default();
+            let redacted = filled(thought.redacted_content).unwrap_or_default();
+            let words = text.as_deref().unwrap_or_default();
+            let kept = block.text.len() + block.signature.len() + block.redacted.len();
+            block.is_cut |= kept + words.len() + signature.len() + redacted.len() > MOST_REASONING;
+            if !block.is_cut {
+                block.text.to_mut().push_str(words);
+                block.signature.to_mut().push_str(&signature);
+                block.redacted.to_mut().push_str(&redacted);
+            }
+        }
+        if let Some(text) = text {
+            sink(Event::Reasoning { choice: 0, text });
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, index: u32) -> Option<&mut Open> {
+        self.open.iter_mut().rev().find(|(known, _)| *known == index).map(|(_, open)| open)
+    }
+
+    fn close(&mut self, index: u32, sink: Sink<'_>) {
+        let Some(at) = self.open.iter().rposition(|(known, _)| *known == index) else { return };
+        let (_, open) = self.open.remove(at);
+        self.closed(open, sink);
+    }
+
+    /// A block is over: a call without arguments has empty ones, signed reasoning is given whole.
+    fn closed(&mut self, open: Open, sink: Sink<'_>) {
+        match open {
+            Open::Call { handle, has_arguments: false } => {
+                sink(Event::ToolArgs { choice: 0, call: handle, fragment: Cow::Borrowed("{}") });
+            }
+            Open::Call { .. } | Open::Foreign => {}
+            Open::Reasoning(block) => {
+                let Some(detail) = block.detail(self.details) else { return };
+                self.details += 1;
+                if let Some(value) = reasoning::details(&[detail]) {
+                    sink(Event::Extra { choice: 0, name: "reasoning_details", value: &value });
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, reason: Option<Text<'_>>, sink: Sink<'_>) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        for (_, open) in std::mem::take(&mut self.open) {
+            self.closed(open, sink);
+        }
+        let has_calls = self.calls > 0;
+        let otherwise = if has_calls { Finish::ToolCalls } else { Finish::Stop };
+        let reason = reason.and_then(|reason| finish(&reason.0, has_calls)).unwrap_or(otherwise);
+        sink(Event::Finish { choice: 0, reason });
+    }
+}

@@ -1,0 +1,68 @@
+//! What goes out and what comes in, against the files of `fixtures/bedrock`.
+
+mod embeddings;
+mod errors;
+mod replies;
+mod requests;
+mod settings;
+mod signing;
+mod streams;
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use gw_wire::failure::Failure;
+use gw_wire::request::{ChatRequest, parse_chat};
+use serde_json::{Value, json};
+
+use super::Bedrock;
+use crate::adapter::{Adapter, Encoded, Share, Target};
+use crate::adapters::native::Native;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bedrock").join(name)
+}
+
+fn bytes(name: &str) -> Vec<u8> {
+    std::fs::read(fixture(name)).unwrap()
+}
+
+fn json_of(name: &str) -> Value {
+    serde_json::from_slice(&bytes(name)).unwrap()
+}
+
+fn request(body: &Value) -> ChatRequest {
+    parse_chat(Bytes::from(body.to_string())).unwrap()
+}
+
+fn target(model: &str) -> Target<'_> {
+    Target {
+        upstream_model: model,
+        id: "amazon/a-model",
+        clamp_max_tokens: None,
+        max_output_tokens: None,
+        context_length: None,
+    }
+}
+
+/// The body's own model, or a Claude that does not think.
+fn encode(body: Value) -> Result<Encoded, Failure> {
+    let mut body = body;
+    if body.get("model").is_none() {
+        body["model"] = json!("anthropic.claude-3-haiku-20240307-v1:0");
+    }
+    if body.get("messages").is_none() {
+        body["messages"] = json!([{"role": "user", "content": "Hi"}]);
+    }
+    let request = request(&body);
+    let model = body["model"].as_str().unwrap();
+    Native(Bedrock).chat(&request, &Share { n: 1, prompts: 0..1 }, &target(model))
+}
+
+fn body(encoded: &Encoded) -> Value {
+    serde_json::from_slice(&encoded.call.body).unwrap()
+}
+
+fn sent(body: Value) -> Value {
+    self::body(&encode(body).unwrap())
+}

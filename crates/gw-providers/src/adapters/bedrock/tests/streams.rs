@@ -1,0 +1,254 @@
+//! Streams, however they are cut.
+
+use gw_wire::event::Event;
+use gw_wire::failure::FailureKind;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::super::frames::LARGEST;
+use super::super::stream::Stream;
+use super::bytes;
+use crate::adapter::StreamDecoder;
+
+/// The events in words; pieces of one thing in a row are joined.
+#[derive(Default)]
+struct Seen {
+    events: Vec<(String, String)>,
+}
+
+impl Seen {
+    fn note(&mut self, event: Event<'_>) {
+        let (kind, text) = match event {
+            Event::Start { .. } => ("start".to_owned(), String::new()),
+            Event::Text { text, .. } => ("text".to_owned(), text.into_owned()),
+            Event::Reasoning { text, .. } => ("reasoning".to_owned(), text.into_owned()),
+            Event::ToolStart { call, id, name, .. } => (format!("tool {call}"), format!("{id} {name}")),
+            Event::ToolArgs { call, fragment, .. } => (format!("args {call}"), fragment.into_owned()),
+            Event::Extra { name, value, .. } => (name.to_owned(), value.get().to_owned()),
+            Event::Finish { reason, .. } => ("finish".to_owned(), reason.as_str().to_owned()),
+            Event::Usage(usage) => {
+                let counts = (usage.prompt, usage.completion, usage.cached, usage.cache_write);
+                ("usage".to_owned(), format!("{counts:?}"))
+            }
+            Event::Error(failure) => ("error".to_owned(), format!("{:?}", failure.kind)),
+            Event::End => ("end".to_owned(), String::new()),
+            other => panic!("{other:?}"),
+        };
+        let joins = ["text", "reasoning"].contains(&kind.as_str()) || kind.starts_with("args");
+        match self.events.last_mut().filter(|last| joins && last.0 == kind) {
+            Some(last) => last.1.push_str(&text),
+            None => self.events.push((kind, text)),
+        }
+    }
+}
+
+fn decode<'c>(pieces: impl IntoIterator<Item = &'c [u8]>) -> Vec<(String, String)> {
+    let mut seen = Seen::default();
+    let mut stream = Stream::default();
+    for piece in pieces {
+        stream.feed(piece, &mut |event| seen.note(event));
+    }
+    stream.eof(&mut |event| seen.note(event));
+    seen.events
+}
+
+fn last(stream: &[u8]) -> (String, String) {
+    decode([stream]).pop().unwrap()
+}
+
+fn frame(kind: &str, name: &str, payload: &str) -> Vec<u8> {
+    use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
+    let header =
+        |name: &'static str, value: &str| Header::new(name, HeaderValue::String(value.to_owned().into()));
+    let type_header = match kind {
+        "event" => ":event-type",
+        "exception" => ":exception-type",
+        _ => ":error-code",
+    };
+    let message = Message::new(payload.as_bytes().to_vec())
+        .add_header(header(":message-type", kind))
+        .add_header(header(type_header, name));
+    let mut out = Vec::new();
+    aws_smithy_eventstream::frame::write_message_to(&message, &mut out).unwrap();
+    out
+}
+
+fn stream(events: &[(&str, &str)]) -> Vec<u8> {
+    events.iter().flat_map(|(name, payload)| frame("event", name, payload)).collect()
+}
+
+const STOP: (&str, &str) = ("messageStop", r#"{"stopReason":"end_turn"}"#);
+
+#[test]
+fn the_transcript_is_understood() {
+    let events = decode([&bytes("transcript.stream.bin")[..]]);
+    let words: Vec<(&str, &str)> = events.iter().map(|(kind, text)| (kind.as_str(), text.as_str())).collect();
+    let details = words.iter().find(|(kind, _)| *kind == "reasoning_details").unwrap().1;
+    let details: Value = serde_json::from_str(details).unwrap();
+    assert_eq!(details[0]["text"], "The user asks for 天気 twice 🤔.");
+    assert_eq!((&details[0]["signature"], &details[0]["index"]), (&"RXVlQ3NJ".into(), &0.into()));
+    let rest: Vec<_> = words.into_iter().filter(|(kind, _)| *kind != "reasoning_details").collect();
+    assert_eq!(
+        rest,
+        [
+            ("start", ""),
+            ("reasoning", "The user asks for 天気 twice 🤔."),
+            ("text", "東京と大阪 ☀️\n\"both\""),
+            // Trap 3: calls are counted, blocks are not.
+            ("tool 0", "tooluse_A1 get_weather"),
+            ("args 0", "{\"city\": \"東京\"}"),
+            ("tool 1", "tooluse_B2 now"),
+            // Trap 2.
+            ("args 1", "{}"),
+            ("finish", "tool_calls"),
+            ("usage", "(1049, 74, Some(1000), Some(24))"),
+            ("end", ""),
+        ]
+    );
+}
+
+#[test]
+fn trap_19_cuts_change_nothing() {
+    let stream = bytes("transcript.stream.bin");
+    let whole = decode([&stream[..]]);
+    for cut in 0..=stream.len() {
+        let (begin, end) = stream.split_at(cut);
+        assert_eq!(decode([begin, end]), whole, "cut at {cut}");
+    }
+    assert_eq!(decode(stream.chunks(1)), whole);
+}
+
+#[test]
+fn trap_01_failures_in_a_stream_are_told() {
+    assert_eq!(last(&bytes("throttled.stream.bin")), ("error".to_owned(), "RateLimited".to_owned()));
+    assert_eq!(last(&bytes("error.stream.bin")), ("error".to_owned(), "Server".to_owned()));
+    for (name, message, kind) in [
+        ("throttlingException", "slow down", FailureKind::RateLimited),
+        ("validationException", "bad", FailureKind::BadRequest),
+        ("validationException", "Input is too long for requested model.", FailureKind::ContextLength),
+        ("modelStreamErrorException", "oops", FailureKind::Server),
+        ("internalServerException", "oops", FailureKind::Server),
+        ("serviceUnavailableException", "later", FailureKind::Overloaded),
+        ("modelTimeoutException", "late", FailureKind::Timeout),
+        ("somethingNewException", "x", FailureKind::StreamBroken),
+    ] {
+        let payload = serde_json::json!({"message": message}).to_string();
+        let mut bytes = stream(&[("messageStart", r#"{"role":"assistant"}"#)]);
+        bytes.extend(frame("exception", name, &payload));
+        // Nothing that follows a failure counts.
+        bytes.extend(stream(&[STOP]));
+        assert_eq!(last(&bytes), ("error".to_owned(), format!("{kind:?}")), "{name}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_cut_or_damaged_is_broken() {
+    let whole = bytes("transcript.stream.bin");
+    let broken = ("error".to_owned(), "StreamBroken".to_owned());
+    let finish = whole.windows(11).position(|window| window == b"messageStop").unwrap();
+    for cut in [0, 1, 100, finish - 40, finish] {
+        assert_eq!(last(&whole[..cut]), broken, "cut at {cut}");
+    }
+    // After the finish only the usage is missing.
+    assert_eq!(last(&whole[..whole.len() - 1]).0, "finish");
+    // Any byte of a frame but its length: a checksum does not fit.
+    for at in (4..200).chain([whole.len() - 300]) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x10;
+        assert_eq!(last(&damaged), broken, "damaged at {at}");
+    }
+    let too_large = u32::try_from(LARGEST + 1).unwrap().to_be_bytes();
+    for head in [&too_large[..], &[0, 0, 0, 15], b"{\"message\":\"not a stream\"}", b"<html></html>"] {
+        assert_eq!(last(head), broken);
+    }
+    let odd = stream(&[("contentBlockDelta", "{\"contentBlockIndex\":0,")]);
+    assert_eq!(last(&odd), ("error".to_owned(), "InvalidResponse".to_owned()));
+    let stray =
+        stream(&[("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{"}}}"#)]);
+    assert_eq!(last(&stray), ("error".to_owned(), "InvalidResponse".to_owned()));
+}
+
+#[test]
+fn odd_but_complete_streams_are_read() {
+    let kinds = |events: &[(&str, &str)]| {
+        let events = decode([&stream(events)[..]]);
+        events.into_iter().map(|(kind, text)| format!("{kind}:{text}")).collect::<Vec<_>>().join(" ")
+    };
+    // Blocks that are never closed, unknown events and members, nulls, reasons nobody knows.
+    let call =
+        ("contentBlockStart", r#"{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"a","name":"f"}}}"#);
+    let news = ("messageStop", r#"{"stopReason":"news"}"#);
+    assert_eq!(kinds(&[call, ("somethingNew", "{"), news]), "tool 0:a f args 0:{} finish:tool_calls");
+    assert_eq!(kinds(&[news]), "finish:stop");
+    assert_eq!(kinds(&[call, STOP]), "tool 0:a f args 0:{} finish:tool_calls");
+    let nulls = (
+        "contentBlockDelta",
+        r#"{"delta":{"text":null,"toolUse":null,"reasoningContent":null,"citation":{}}}"#,
+    );
+    assert_eq!(
+        kinds(&[nulls, ("contentBlockStop", "{}"), STOP, ("metadata", r#"{"usage":null}"#)]),
+        "finish:stop end:"
+    );
+    // Redacted reasoning has no text, and a tool of the provider's own is none of the client's.
+    let redacted = (
+        "contentBlockDelta",
+        r#"{"contentBlockIndex":0,"delta":{"reasoningContent":{"redactedContent":"QUJD"}}}"#,
+    );
+    assert_eq!(
+        kinds(&[redacted, ("contentBlockStop", r#"{"contentBlockIndex":0}"#), STOP]),
+        r#"reasoning_details:[{"data":"QUJD","format":"anthropic-claude-v1","index":0,"type":"reasoning.encrypted"}] finish:stop"#
+    );
+    let own = (
+        "contentBlockStart",
+        r#"{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"a","name":"s","type":"server_tool_use"}}}"#,
+    );
+    let input = ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{}"}}}"#);
+    assert_eq!(kinds(&[own, input, STOP]), "finish:stop");
+}
+
+proptest! {
+    #[test]
+    fn trap_19_random_pairs_of_cuts_change_nothing(first in 0_usize..3202, second in 0_usize..3202) {
+        let stream = bytes("transcript.stream.bin");
+        let (first, second) = (first.min(second).min(stream.len()), first.max(second).min(stream.len()));
+        let pieces = [&stream[..first], &stream[first..second], &stream[second..]];
+        prop_assert_eq!(decode(pieces), decode([&stream[..]]));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        decode([&bytes[..]]);
+    }
+
+    #[test]
+    fn no_frame_makes_it_panic(headers in proptest::collection::vec(any::<u8>(), 0..60), payload in "\\PC*", lie in 0_u32..80) {
+        // Lengths and checksums that fit, so that what is inside is looked at.
+        let length = u32::try_from(16 + headers.len() + payload.len()).unwrap();
+        let mut bytes = Vec::new();
+        bytes.extend(length.to_be_bytes());
+        bytes.extend(lie.to_be_bytes());
+        bytes.extend(crc(&bytes).to_be_bytes());
+        bytes.extend(&headers);
+        bytes.extend(payload.as_bytes());
+        bytes.extend(crc(&bytes).to_be_bytes());
+        decode([&bytes[..]]);
+    }
+
+    #[test]
+    fn no_event_makes_it_panic(
+        name in prop::sample::select(vec!["messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"]),
+        payload in r#"(\{"(contentBlockIndex|delta|start|usage|stopReason)":(\{\}|null|1|"x"|\[\]|\{"toolUse":\{"name":"f"\}\})\})|\PC{0,20}"#,
+    ) {
+        decode([&stream(&[(name, &payload), (name, &payload)])[..]]);
+    }
+}
+
+/// CRC-32 of ISO-HDLC, bit by bit.
+fn crc(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0_u32, |crc, byte| {
+        (0..8).fold(
+            crc ^ u32::from(*byte),
+            |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 },
+        )
+    })
+}

@@ -1,0 +1,101 @@
+//! Cohere's own API: chats over `/v2/chat`, vectors over `/v2/embed`.
+//!
+//! Documented at docs.cohere.com: "Chat" (`/reference/chat`), "Chat with Streaming" (`/reference/chat-stream`), "Embed"
+//! (`/reference/embed`), "List Models" (`/reference/list-models`), "HTTP status codes" (`/reference/errors`); the stream's
+//! events at `/docs/streaming` and `/docs/tool-use-streaming`. A body is written member by member: nothing of the client's
+//! gets into it that is not in the reference.
+
+mod embed;
+mod encode;
+mod errors;
+mod finish;
+mod logprobs;
+mod messages;
+mod reply;
+mod shape;
+mod stream;
+mod usage;
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::Conversation;
+use gw_wire::failure::Failure;
+use gw_wire::reply::{ChatReply, EmbeddingsReply};
+use gw_wire::request::EmbeddingsRequest;
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue, Method};
+
+use super::native::{Dialect, Native};
+use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Scheme, StreamDecoder, Target};
+
+/// Cohere's dialect as an adapter.
+pub(crate) fn adapter() -> Box<dyn Adapter> {
+    Box::new(Native(Cohere))
+}
+
+/// The dialect.
+#[derive(Debug)]
+struct Cohere;
+
+impl Dialect for Cohere {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            openai_fields: false,
+            suffix: false,
+            token_prompts: false,
+            // Unasked: the last event always has it.
+            stream_usage: true,
+            image_urls: true,
+            choices: 1,
+            prompts: 1,
+        }
+    }
+
+    fn scheme(&self) -> Scheme {
+        Scheme::Bearer
+    }
+
+    fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
+        encode::encode(conversation, target)
+    }
+
+    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+        reply::read(body)
+    }
+
+    fn stream(&self) -> Box<dyn StreamDecoder> {
+        Box::new(stream::Stream::default())
+    }
+
+    fn embed(
+        &self,
+        texts: &[Cow<'_, str>],
+        request: &EmbeddingsRequest,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        Ok(embed::encode(texts, request, target))
+    }
+
+    fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
+        embed::decode(body, expected)
+    }
+
+    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+        errors::classify(status, headers, body)
+    }
+
+    fn list_models(&self) -> Option<HttpCall> {
+        let mut headers = HeaderMap::with_capacity(4);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        // The most that a page may hold; by itself it would be twenty.
+        let path = "/v1/models?page_size=1000".to_owned();
+        Some(HttpCall { method: Method::GET, path, headers, body: bytes::Bytes::new() })
+    }
+
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+        reply::models(body)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Vectors: docs.cohere.com/reference/embed.
+
+use std::borrow::Cow;
+
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::json::{Kind, View, write_str};
+use gw_wire::reply::EmbeddingsReply;
+use gw_wire::request::EmbeddingsRequest;
+use gw_wire::usage::Usage;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::reply;
+use super::shape::Tokens;
+use crate::adapter::{HttpCall, Target};
+use crate::adapters::counts::count;
+use crate::adapters::failure::{invalid, invalid_json, reported};
+use crate::adapters::openai::lenient::lenient_members;
+use crate::adapters::openai::post;
+use crate::adapters::vectors;
+use crate::adapters::write::Object;
+
+/// What the vectors are for, where the client does not say: models from v3 on must be told.
+const INPUT_TYPE: &str = r#""search_document""#;
+/// Of a text that is longer than the model takes: an error, not the silent loss of its end.
+const TRUNCATE: &str = r#""NONE""#;
+
+/// A call that embeds these texts. `input_type` and `truncate` are the client's own where it knows them.
+pub(super) fn encode(texts: &[Cow<'_, str>], request: &EmbeddingsRequest, target: &Target<'_>) -> HttpCall {
+    let own = |name: &str| request.body.get(name).filter(|text| View::new(text).kind() == Kind::String);
+    let mut body = Object::begin(Vec::new());
+    body.text("model", target.upstream_model);
+    body.raw("input_type", own("input_type").unwrap_or(INPUT_TYPE));
+    body.list("texts", texts, |out, text| write_str(out, text));
+    body.raw("embedding_types", r#"["float"]"#);
+    if let Some(dimensions) = request.dimensions {
+        body.number("output_dimension", u64::from(dimensions));
+    }
+    body.raw("truncate", own("truncate").unwrap_or(TRUNCATE));
+    post("/v2/embed", body.end(), false)
+}
+
+lenient_members! {
+    /// The whole answer.
+    Answer<'de> {
+        embeddings: ByType<'de> = "embeddings",
+        meta: Meta<'de> = "meta",
+        message: &'de RawValue = "message",
+    }
+}
+
+lenient_members! {
+    /// Vectors by the type of their numbers.
+    ByType<'de> {
+        float: Vec<&'de RawValue> = "float",
+    }
+}
+
+lenient_members! {
+    /// What it cost.
+    Meta<'de> {
+        tokens: Tokens<'de> = "tokens",
+        billed_units: Tokens<'de> = "billed_units",
+    }
+}
+
+/// Reads exactly so many vectors of one length.
+pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
+    let text = reply::text(body)?;
+    let answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let Some(found) = answer.embeddings.and_then(|by_type| by_type.float) else {
+        if answer.message.is_some() {
+            let error = serde_json::from_str(text).unwrap_or(Value::Null);
+            return Err(reported(&error, FailureKind::Server));
+        }
+        return Err(invalid("the body has no vectors of floats"));
+    };
+    let vectors = vectors::read(&found, expected)?;
+    let usage = answer.meta.as_ref().and_then(usage);
+    Ok(EmbeddingsReply { model: None, vectors, usage })
+}
+
+/// Nothing is put into the prompt of an embedding, so what is billed is what was read.
+fn usage(meta: &Meta<'_>) -> Option<Usage> {
+    let told =
+        [&meta.tokens, &meta.billed_units].into_iter().flatten().find_map(|tokens| tokens.input_tokens);
+    let mut estimated = false;
+    let prompt = count(told, &mut estimated)?;
+    Some(Usage { prompt, estimated, ..Usage::default() })
+}

@@ -1,0 +1,168 @@
+//! The body of a chat, member by member: docs.cohere.com/reference/chat.
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
+use gw_wire::failure::Failure;
+use gw_wire::json::{View, write_str};
+
+use super::messages;
+use crate::adapter::{Encoded, Target};
+use crate::adapters::native::{dropped, unsupported};
+use crate::adapters::openai::post;
+use crate::adapters::write::{Object, object};
+
+/// The highest `temperature`; OpenAI's goes to 2. The reference names no bound, the guide "Advanced Generation Parameters"
+/// (docs.cohere.com/docs/advanced-generation-hyperparameters) says 0 to 1.
+const HOTTEST: f64 = 1.0;
+/// `p` stays between these.
+const TOP_P: (f64, f64) = (0.01, 0.99);
+/// Both penalties stay between these.
+const PENALTY: (f64, f64) = (0.0, 1.0);
+/// What a function without parameters takes: the member is required.
+const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
+/// Cohere's own members of a chat, for clients that know them.
+const AS_THEY_ARE: [&str; 3] = ["k", "citation_options", "safety_mode"];
+
+/// A conversation as Cohere wants it.
+pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
+    if conversation.suffix.is_some() {
+        return Err(unsupported("Invalid 'suffix': this provider has no completion with a suffix."));
+    }
+    let mut warnings = dropped(conversation, &["logit_bias"]);
+    if conversation.logprobs.is_some_and(|alternatives| alternatives > 0) {
+        warnings.push(Cow::Borrowed("parameter_dropped:top_logprobs"));
+    }
+    if conversation.parallel_tool_calls == Some(false) {
+        warnings.extend(dropped(conversation, &["parallel_tool_calls"]));
+    }
+    let written = messages::write(conversation)?;
+    let mut body = Object::begin(Vec::with_capacity(1024 + written.json.len()));
+    body.text("model", target.upstream_model);
+    body.raw("messages", &written.json);
+    body.raw("stream", if conversation.stream { "true" } else { "false" });
+    documents(&mut body, conversation, &written.documents);
+    tools(&mut body, conversation);
+    response_format(&mut body, &conversation.format);
+    sampling(&mut body, conversation, target, &mut warnings);
+    thinking(&mut body, conversation);
+    for name in AS_THEY_ARE {
+        if let Some(text) = conversation.body.get(name) {
+            body.raw(name, text);
+        }
+    }
+    let call = post("/v2/chat", body.end(), conversation.stream);
+    Ok(Encoded { warnings, ..Encoded::plain(call) })
+}
+
+/// The client's own `documents`, and the files that are text.
+fn documents(body: &mut Object, conversation: &Conversation<'_>, files: &[Vec<u8>]) {
+    let own = conversation.body.view("documents").into_iter().flat_map(View::elements);
+    let all: Vec<&[u8]> =
+        own.map(|document| document.text().as_bytes()).chain(files.iter().map(Vec::as_slice)).collect();
+    if !all.is_empty() {
+        body.list("documents", all, |out, document| out.extend_from_slice(document));
+    }
+}
+
+fn tools(body: &mut Object, conversation: &Conversation<'_>) {
+    let named = match &conversation.tool_choice {
+        ToolChoice::Named(name) => Some(name),
+        _ => None,
+    };
+    // There is no way to name a tool: it is the only one then.
+    let offered: Vec<&Tool<'_>> =
+        conversation.tools.iter().filter(|tool| named.is_none_or(|name| tool.name == *name)).collect();
+    if offered.is_empty() {
+        return;
+    }
+    // It holds for all tools or for none.
+    if offered.iter().all(|tool| tool.strict == Some(true)) {
+        body.raw("strict_tools", "true");
+    }
+    body.list("tools", offered, |out, tool| object(out, |entry| function(entry, tool)));
+    match &conversation.tool_choice {
+        ToolChoice::Unset | ToolChoice::Auto => {}
+        ToolChoice::Never => body.text("tool_choice", "NONE"),
+        ToolChoice::Required | ToolChoice::Named(_) => body.text("tool_choice", "REQUIRED"),
+    }
+}
+
+fn function(entry: &mut Object, tool: &Tool<'_>) {
+    entry.text("type", "function");
+    entry.object("function", |function| {
+        function.text("name", &tool.name);
+        if let Some(description) = &tool.description {
+            function.text("description", description);
+        }
+        function.raw("parameters", tool.parameters.map_or(NO_PARAMETERS, View::text));
+    });
+}
+
+/// A schema is a member of the JSON format there.
+fn response_format(body: &mut Object, format: &Format<'_>) {
+    if matches!(format, Format::Text) {
+        return;
+    }
+    body.object("response_format", |wanted| {
+        wanted.text("type", "json_object");
+        if let Format::Schema { schema: Some(schema), .. } = format {
+            wanted.raw("json_schema", schema.text());
+        }
+    });
+}
+
+fn sampling(
+    body: &mut Object,
+    conversation: &Conversation<'_>,
+    target: &Target<'_>,
+    warnings: &mut Vec<Cow<'static, str>>,
+) {
+    if let Some(limit) = target.max_tokens(conversation.max_tokens) {
+        body.number("max_tokens", limit);
+    }
+    let numbers = [
+        ("temperature", "temperature", conversation.temperature, (0.0, HOTTEST)),
+        ("top_p", "p", conversation.top_p, TOP_P),
+        ("frequency_penalty", "frequency_penalty", conversation.frequency_penalty, PENALTY),
+        ("presence_penalty", "presence_penalty", conversation.presence_penalty, PENALTY),
+    ];
+    for (member, name, value, (least, most)) in numbers {
+        let (Some(value), Some(text)) = (value, conversation.body.get(member)) else { continue };
+        let bound = value.clamp(least, most);
+        if (least..=most).contains(&value) {
+            body.raw(name, text);
+        } else {
+            body.raw(name, bound.to_string());
+            warnings.push(Cow::Owned(format!("parameter_clamped:{member}")));
+        }
+    }
+    if !conversation.stop.is_empty() {
+        body.list("stop_sequences", &conversation.stop, |out, stop| write_str(out, stop));
+    }
+    // A seed is not below 0 there. Which one it is means nothing; that it is the same each time does.
+    if let Some(seed) = conversation.seed {
+        body.number("seed", seed.unsigned_abs());
+    }
+    if conversation.logprobs.is_some() {
+        body.raw("logprobs", "true");
+    }
+}
+
+/// Models that reason do so unless told otherwise, and as long as they like: the lower efforts are bounds of tokens.
+fn thinking(body: &mut Object, conversation: &Conversation<'_>) {
+    let Some(effort) = conversation.reasoning_effort.as_deref() else { return };
+    let budget = match effort {
+        "none" => return body.object("thinking", |thinking| thinking.text("type", "disabled")),
+        "minimal" => Some(512),
+        "low" => Some(1024),
+        "medium" => Some(8192),
+        _ => None,
+    };
+    body.object("thinking", |thinking| {
+        thinking.text("type", "enabled");
+        if let Some(budget) = budget {
+            thinking.number("token_budget", budget);
+        }
+    });
+}

@@ -1,0 +1,36 @@
+//! Why Cohere stopped.
+
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::reply::Finish;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::adapters::failure::reported;
+
+/// `finish_reason` in our words, or the failure that it stands for. `otherwise` is the kind of a failure that says no more.
+pub(super) fn read(
+    reason: &str,
+    has_calls: bool,
+    error: Option<&RawValue>,
+    otherwise: FailureKind,
+) -> Result<Finish, Failure> {
+    match reason {
+        "MAX_TOKENS" | "ERROR_LIMIT" => Ok(Finish::Length),
+        "ERROR_TOXIC" => Ok(Finish::ContentFilter),
+        "TIMEOUT" => Err(Failure::new(FailureKind::Timeout, "The upstream provider timed out.")),
+        "USER_CANCEL" => Err(failed(error, otherwise)),
+        reason if reason.starts_with("ERROR") => Err(failed(error, otherwise)),
+        _ if has_calls => Ok(Finish::ToolCalls),
+        _ => Ok(Finish::Stop),
+    }
+}
+
+/// What `delta.error` says, when it says something.
+fn failed(error: Option<&RawValue>, otherwise: FailureKind) -> Failure {
+    let said: Value = error.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let mut failure = reported(&json!({ "error": said }), otherwise);
+    if failure.kind == otherwise {
+        "The upstream provider gave up its answer with an error.".clone_into(&mut failure.message);
+    }
+    failure
+}

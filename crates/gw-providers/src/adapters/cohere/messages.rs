@@ -1,0 +1,153 @@
+//! The messages of a chat. Cohere has OpenAI's roles, ids and calls; text beside calls is called the plan.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use gw_wire::conversation::{Content, Conversation, Message, Part, Role, Source, split_thought};
+use gw_wire::failure::Failure;
+
+use crate::adapters::native::unsupported;
+use crate::adapters::write::{Object, object};
+
+/// The messages as a JSON array, and what of them goes elsewhere.
+pub(super) struct Written {
+    /// `messages`.
+    pub(super) json: Vec<u8>,
+    /// Entries of `documents`.
+    pub(super) documents: Vec<Vec<u8>>,
+}
+
+/// A piece of content as it is sent.
+enum Piece<'m> {
+    Text(&'m str),
+    Image(Cow<'m, str>),
+}
+
+/// Writes them all. What has nothing to say and nothing to call is left out: an empty turn of the assistant is refused.
+pub(super) fn write(conversation: &Conversation<'_>) -> Result<Written, Failure> {
+    let mut written = Written { json: vec![b'['], documents: Vec::new() };
+    for message in &conversation.messages {
+        let pieces = pieces(message, &mut written.documents)?;
+        if message.role == Role::Assistant && pieces.is_empty() && message.tool_calls.is_empty() {
+            continue;
+        }
+        if written.json.len() > 1 {
+            written.json.push(b',');
+        }
+        object(&mut written.json, |out| match message.role {
+            Role::System => spoken(out, "system", &pieces),
+            Role::User => spoken(out, "user", &pieces),
+            Role::Assistant if message.tool_calls.is_empty() => spoken(out, "assistant", &pieces),
+            Role::Assistant => calling(out, message, &pieces),
+            Role::Tool => {
+                out.text("role", "tool");
+                out.text("tool_call_id", split_thought(&message.tool_call_id).0);
+                content(out, &pieces);
+            }
+        });
+    }
+    written.json.push(b']');
+    Ok(written)
+}
+
+fn spoken(out: &mut Object, role: &str, pieces: &[Piece<'_>]) {
+    out.text("role", role);
+    content(out, pieces);
+}
+
+/// Text alone is a string, as most clients write it.
+fn content(out: &mut Object, pieces: &[Piece<'_>]) {
+    match pieces {
+        [] => out.text("content", ""),
+        [Piece::Text(text)] => out.text("content", text),
+        pieces => out.list("content", pieces, |out, piece| object(out, |part| write_piece(part, piece))),
+    }
+}
+
+fn write_piece(part: &mut Object, piece: &Piece<'_>) {
+    match piece {
+        Piece::Text(text) => {
+            part.text("type", "text");
+            part.text("text", text);
+        }
+        Piece::Image(url) => {
+            part.text("type", "image_url");
+            part.object("image_url", |image| image.text("url", url));
+        }
+    }
+}
+
+/// What the assistant says beside calls is its plan, and so is what it thought: that is how it came.
+fn calling(out: &mut Object, message: &Message<'_>, pieces: &[Piece<'_>]) {
+    out.text("role", "assistant");
+    let said = pieces.iter().filter_map(|piece| match piece {
+        Piece::Text(text) => Some(*text),
+        Piece::Image(_) => None,
+    });
+    let thought = message.reasoning.as_deref().filter(|thought| !thought.is_empty());
+    let plan: Vec<&str> = thought.into_iter().chain(said).collect();
+    if !plan.is_empty() {
+        out.text("tool_plan", &plan.join("\n"));
+    }
+    out.list("tool_calls", &message.tool_calls, |out, call| {
+        object(out, |entry| {
+            entry.text("id", split_thought(&call.id).0);
+            entry.text("type", "function");
+            entry.object("function", |function| {
+                function.text("name", &call.name);
+                let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
+                function.text("arguments", arguments);
+            });
+        });
+    });
+}
+
+fn pieces<'m>(message: &'m Message<'_>, documents: &mut Vec<Vec<u8>>) -> Result<Vec<Piece<'m>>, Failure> {
+    let mut pieces = Vec::with_capacity(message.parts.len());
+    for Part { content, .. } in &message.parts {
+        match content {
+            Content::Text(text) | Content::Refusal(text) if text.is_empty() => {}
+            Content::Text(text) | Content::Refusal(text) => pieces.push(Piece::Text(text)),
+            Content::Image(source) => pieces.push(Piece::Image(image(source)?)),
+            Content::File { source, name } => documents.push(document(source, name.as_deref())?),
+            Content::Audio { .. } => {
+                return Err(unsupported("Invalid 'messages': this provider takes no audio."));
+            }
+        }
+    }
+    Ok(pieces)
+}
+
+fn image<'m>(source: &'m Source<'_>) -> Result<Cow<'m, str>, Failure> {
+    match source {
+        Source::Url(url) => Ok(Cow::Borrowed(url)),
+        Source::Data { media_type, base64 } if media_type.starts_with("image/") => {
+            Ok(Cow::Owned(format!("data:{media_type};base64,{base64}")))
+        }
+        Source::Data { .. } | Source::Id(_) => Err(unsupported(
+            "Invalid 'messages': an image must be a data URL of an image type, or an address.",
+        )),
+    }
+}
+
+/// Cohere reads no files; one that is text is a document.
+fn document(source: &Source<'_>, name: Option<&str>) -> Result<Vec<u8>, Failure> {
+    let refused = || unsupported("Invalid 'messages': this provider takes files of text only.");
+    let Source::Data { media_type, base64 } = source else { return Err(refused()) };
+    if !media_type.starts_with("text/") && media_type != "application/json" {
+        return Err(refused());
+    }
+    let bytes = STANDARD.decode(base64.as_bytes()).map_err(|_| refused())?;
+    let text = String::from_utf8(bytes).map_err(|_| refused())?;
+    let mut out = Vec::with_capacity(text.len() + 64);
+    object(&mut out, |document| {
+        document.object("data", |data| {
+            if let Some(name) = name {
+                data.text("title", name);
+            }
+            data.text("text", &text);
+        });
+    });
+    Ok(out)
+}

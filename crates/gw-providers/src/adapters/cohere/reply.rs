@@ -1,0 +1,97 @@
+//! Whole answers, and the model list.
+
+use std::borrow::Cow;
+
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
+use serde_json::Value;
+
+use super::shape::{Call, Message, Reply};
+use super::{finish, logprobs, usage};
+use crate::adapters::failure::{invalid, invalid_json, reported};
+
+/// The body as text, without a byte order mark.
+pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
+    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// Reads a chat answer. Cohere does not tell the model's name in it.
+pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+    let text = text(body)?;
+    let reply: Reply<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let message = reply.message.filter(|message| message.get().starts_with('{'));
+    let Some(message) = message.filter(|_| reply.error.is_none()) else {
+        if reply.message.is_some() || reply.error.is_some() {
+            let error = serde_json::from_str(text).unwrap_or(Value::Null);
+            return Err(reported(&error, FailureKind::Server));
+        }
+        return Err(invalid("the body has no message"));
+    };
+    let message: Message<'_> = serde_json::from_str(message.get()).map_err(|fault| invalid_json(&fault))?;
+    let mut choice = choice(message);
+    if let Some(reason) = &reply.finish_reason {
+        let has_calls = !choice.tool_calls.is_empty();
+        choice.finish = Some(finish::read(&reason.0, has_calls, None, FailureKind::Server)?);
+    }
+    choice.logprobs = reply.logprobs.and_then(logprobs::convert).map(Cow::Owned);
+    let usage = reply.usage.as_ref().and_then(usage::read);
+    Ok(ChatReply { model: None, fingerprint: None, choices: vec![choice], usage })
+}
+
+fn choice(message: Message<'_>) -> ChatChoice<'_> {
+    let (mut content, mut reasoning) = (Cow::Borrowed(""), Cow::Borrowed(""));
+    append(&mut reasoning, message.tool_plan.map(|plan| plan.0));
+    if let Some(pieces) = message.content {
+        pieces.each(|piece| {
+            append(&mut reasoning, piece.thinking.map(|thinking| thinking.0));
+            append(&mut content, piece.text.map(|text| text.0));
+        });
+    }
+    let mut tool_calls = Vec::new();
+    if let Some(calls) = message.tool_calls {
+        calls.each(|call| tool_calls.extend(tool_call(call)));
+    }
+    ChatChoice {
+        index: 0,
+        content: Some(content),
+        reasoning: (!reasoning.is_empty()).then_some(reasoning),
+        tool_calls,
+        ..ChatChoice::default()
+    }
+}
+
+fn append<'a>(whole: &mut Cow<'a, str>, piece: Option<Cow<'a, str>>) {
+    match piece {
+        Some(piece) if whole.is_empty() => *whole = piece,
+        Some(piece) => whole.to_mut().push_str(&piece),
+        None => {}
+    }
+}
+
+/// A call without a function is none.
+fn tool_call(call: Call<'_>) -> Option<ToolCall<'_>> {
+    let function = call.function?;
+    Some(ToolCall {
+        id: call.id.unwrap_or_default().0,
+        name: function.name?.0,
+        arguments: function.arguments.unwrap_or_default().0,
+    })
+}
+
+/// The names of the models that chat or embed; others (rerank, classify) cannot be called here.
+pub(super) fn models(body: &[u8]) -> Result<Vec<String>, Failure> {
+    let value: Value = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
+    let list = value.get("models").and_then(Value::as_array).ok_or_else(|| invalid("no list of models"))?;
+    let mut names: Vec<String> = Vec::with_capacity(list.len());
+    for model in list {
+        let endpoints = model.get("endpoints").and_then(Value::as_array);
+        let can = |endpoint: &Value| matches!(endpoint.as_str(), Some("chat" | "embed"));
+        let is_useful = endpoints.is_none_or(|endpoints| endpoints.iter().any(can));
+        let name = model.get("name").and_then(Value::as_str).filter(|name| is_useful && !name.is_empty());
+        if let Some(name) = name.filter(|name| !names.iter().any(|known| known == name)) {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,228 @@
+//! The stream: `message-start`, pieces of content, of the plan and of calls, `message-end` (docs.cohere.com/docs/streaming,
+//! `/docs/tool-use-streaming`). `index` says which piece of content or which call an event belongs to: there is one choice.
+//!
+//! Cohere sends server-sent events to those who accept them, which we do, and the bare events one per line to others. Both
+//! are read, so that a proxy that loses our `accept` does no harm.
+
+use gw_wire::event::Event;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::sse::SseDecoder;
+use gw_wire::stream::MOST_TOOL_CALLS;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::shape::{self, Call, Delta, Pieces};
+use super::{finish, logprobs, usage};
+use crate::adapter::StreamDecoder;
+use crate::adapters::failure::{broken, invalid, invalid_json, reported};
+use crate::adapters::ndjson::Lines;
+
+type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+
+/// Decodes one stream.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    body: Body,
+    state: State,
+}
+
+/// What the body turned out to be.
+#[derive(Debug, Default)]
+enum Body {
+    /// Only blanks so far.
+    #[default]
+    Unknown,
+    Events(SseDecoder),
+    Lines(Lines),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Cohere's number of each call, in the order in which they began. Its place is our handle.
+    calls: Vec<Option<u32>>,
+    /// Something that means something came.
+    begun: bool,
+    /// The end or an error was given; what follows is not looked at.
+    over: bool,
+}
+
+impl StreamDecoder for Stream {
+    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
+        if self.state.over {
+            return;
+        }
+        if matches!(self.body, Body::Unknown) {
+            self.body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
+                None => return,
+                Some(b'{') => Body::Lines(Lines::default()),
+                Some(_) => Body::Events(SseDecoder::default()),
+            };
+        }
+        let Self { body, state } = self;
+        let fault = match body {
+            Body::Unknown => None,
+            Body::Events(sse) => {
+                let fed = sse.feed(chunk, &mut |event| state.event(event.name, event.data, false, sink));
+                fed.err().map(invalid)
+            }
+            Body::Lines(lines) => {
+                let fed = lines.feed(chunk, &mut |line| state.event(b"", line, false, sink));
+                fed.err().map(invalid)
+            }
+        };
+        if let Some(failure) = fault {
+            state.fail(failure, sink);
+        }
+    }
+
+    fn eof(&mut self, sink: Sink<'_>) {
+        let Self { body, state } = self;
+        match body {
+            Body::Unknown => {}
+            Body::Events(sse) => sse.eof(&mut |event| state.event(event.name, event.data, true, sink)),
+            Body::Lines(lines) => lines.eof(&mut |line| state.event(b"", line, true, sink)),
+        }
+        if !state.begun {
+            state.fail(invalid("the body is not an event stream"), sink);
+        }
+    }
+}
+
+impl State {
+    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
+        if !std::mem::replace(&mut self.over, true) {
+            self.begun = true;
+            sink(Event::Error(failure));
+        }
+    }
+
+    /// `last`: the stream ended in this event, which may be cut off.
+    fn event(&mut self, name: &[u8], data: &[u8], last: bool, sink: Sink<'_>) {
+        let data = data.trim_ascii();
+        if self.over || data.is_empty() {
+            return;
+        }
+        self.begun = true;
+        // Cohere has no such mark; servers that speak its dialect have.
+        if data == b"[DONE]" {
+            self.over = true;
+            return sink(Event::End);
+        }
+        let Ok(text) = std::str::from_utf8(data) else {
+            return self.fail(invalid("an event of the stream is not UTF-8"), sink);
+        };
+        match serde_json::from_str::<shape::Event<'_>>(text) {
+            Ok(event) if name == b"error" || is_error(&event) => {
+                let error = serde_json::from_str(text).unwrap_or(Value::Null);
+                self.fail(reported(&error, FailureKind::StreamBroken), sink);
+            }
+            Ok(event) => self.read(event, sink),
+            Err(_) if name == b"error" => {
+                self.fail(reported(&Value::String(text.to_owned()), FailureKind::StreamBroken), sink);
+            }
+            Err(_) if last => {
+                self.fail(broken("The upstream's stream ended in the middle of an event."), sink);
+            }
+            Err(fault) => {
+                let mut failure = invalid_json(&fault);
+                "The upstream provider sent an event that is not JSON of the expected kind."
+                    .clone_into(&mut failure.message);
+                self.fail(failure, sink);
+            }
+        }
+    }
+
+    fn read(&mut self, event: shape::Event<'_>, sink: Sink<'_>) {
+        let kind = event.kind.map(|kind| kind.0).unwrap_or_default();
+        let delta = event.delta.unwrap_or_default();
+        match &*kind {
+            "content-delta" | "content-start" | "tool-plan-delta" | "message-start" => {
+                say(delta, event.logprobs, sink);
+            }
+            "tool-call-delta" | "tool-call-start" => {
+                let index = event.index.and_then(|index| index.0);
+                let begins = &*kind == "tool-call-start";
+                let calls = delta.message.and_then(|message| message.tool_calls);
+                if let Some(calls) = calls {
+                    self.calls(calls, index, begins, sink);
+                }
+            }
+            "message-end" => self.end(&delta, sink),
+            // `content-end`, `tool-call-end`, `citation-start`, `citation-end`, `debug`, and what is yet to come.
+            _ => {}
+        }
+    }
+
+    fn calls(&mut self, calls: Pieces<Call<'_>>, index: Option<u32>, begins: bool, sink: Sink<'_>) {
+        calls.each(|call| {
+            let function = call.function.unwrap_or_default();
+            if begins {
+                self.calls.push(index);
+                let handle = u32::try_from(self.calls.len() - 1).unwrap_or(u32::MAX);
+                if self.calls.len() > MOST_TOOL_CALLS {
+                    return self.fail(invalid("too many tool calls"), sink);
+                }
+                let id = call.id.unwrap_or_default().0;
+                let name = function.name.unwrap_or_default().0;
+                sink(Event::ToolStart { choice: 0, call: handle, id, name });
+            }
+            let Some(fragment) = function.arguments.map(|text| text.0).filter(|text| !text.is_empty()) else {
+                return;
+            };
+            // Without a number, or with one that nobody knows, it belongs to the call that began last.
+            let known = self.calls.iter().rposition(|known| index.is_some() && *known == index);
+            match known.or_else(|| self.calls.len().checked_sub(1)) {
+                Some(at) => {
+                    let handle = u32::try_from(at).unwrap_or(u32::MAX);
+                    sink(Event::ToolArgs { choice: 0, call: handle, fragment });
+                }
+                None => self.fail(invalid("arguments of a call that did not begin"), sink),
+            }
+        });
+    }
+
+    fn end(&mut self, delta: &Delta<'_>, sink: Sink<'_>) {
+        if let Some(used) = delta.usage.as_ref().and_then(usage::read) {
+            sink(Event::Usage(used));
+        }
+        let reason = delta.finish_reason.as_ref().map_or("", |reason| &reason.0);
+        let has_calls = !self.calls.is_empty();
+        // An error is one whatever the reason says.
+        let reason = if delta.error.is_some() && reason != "TIMEOUT" { "ERROR" } else { reason };
+        match finish::read(reason, has_calls, delta.error, FailureKind::StreamBroken) {
+            Ok(reason) => {
+                self.over = true;
+                sink(Event::Finish { choice: 0, reason });
+                sink(Event::End);
+            }
+            Err(failure) => self.fail(failure, sink),
+        }
+    }
+}
+
+/// Words of an error where an event should be.
+fn is_error(event: &shape::Event<'_>) -> bool {
+    let kind = event.kind.as_ref().map_or("", |kind| &kind.0);
+    (kind.is_empty() || kind == "error" || kind == "stream-error")
+        && (event.message.is_some() || event.error.is_some())
+}
+
+/// What is said or thought. The plan of a call is a thought.
+fn say(delta: Delta<'_>, probabilities: Option<&RawValue>, sink: Sink<'_>) {
+    let Some(message) = delta.message else { return };
+    if let Some(text) = message.tool_plan.map(|plan| plan.0).filter(|text| !text.is_empty()) {
+        sink(Event::Reasoning { choice: 0, text });
+    }
+    let logprobs = probabilities.and_then(logprobs::convert);
+    let Some(pieces) = message.content else { return };
+    pieces.each(|piece| {
+        if let Some(text) = piece.thinking.map(|thinking| thinking.0).filter(|text| !text.is_empty()) {
+            sink(Event::Reasoning { choice: 0, text });
+        }
+        if let Some(text) =
+            piece.text.map(|text| text.0).filter(|text| !text.is_empty() || logprobs.is_some())
+        {
+            sink(Event::Text { choice: 0, text, logprobs: logprobs.as_deref() });
+        }
+    });
+}

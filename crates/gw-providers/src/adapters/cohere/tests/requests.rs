@@ -1,0 +1,219 @@
+//! Requests as they leave.
+
+use serde_json::{Value, json};
+
+use crate::adapter::{Encoded, Scheme};
+use crate::adapters::cohere::adapter;
+use crate::adapters::native::unsupported;
+use crate::adapters::trial::{body, embed, encode};
+
+macro_rules! golden {
+    ($($name:ident: $warnings:expr,)+) => {
+        $(#[test]
+        fn $name() {
+            let request = include_str!(concat!("../../../../fixtures/cohere/", stringify!($name), ".request.json"));
+            let expected = include_str!(concat!("../../../../fixtures/cohere/", stringify!($name), ".upstream.json"));
+            let encoded = encode(&*adapter(), request, None).unwrap();
+            assert_eq!(body(&encoded.call), serde_json::from_str::<Value>(expected).unwrap());
+            let warnings: &[&str] = $warnings;
+            assert_eq!(encoded.warnings, warnings);
+            assert_eq!((encoded.call.method.as_str(), encoded.call.path.as_str()), ("POST", "/v2/chat"));
+        })+
+    };
+}
+
+golden! {
+    conversation: &[],
+    parameters: &[
+        "parameter_dropped:logit_bias",
+        "parameter_dropped:top_logprobs",
+        "parameter_dropped:parallel_tool_calls",
+        "parameter_clamped:temperature",
+        "parameter_clamped:top_p",
+        "parameter_clamped:frequency_penalty",
+        "parameter_clamped:presence_penalty",
+    ],
+    plain: &[],
+    schema: &[],
+    named: &[],
+    media: &[],
+}
+
+fn ask(more: Value) -> Encoded {
+    let mut request = json!({"model": "cohere/m", "messages": [{"role": "user", "content": "hi"}]});
+    let Value::Object(more) = more else { unreachable!() };
+    request.as_object_mut().unwrap().extend(more);
+    encode(&*adapter(), &request.to_string(), None).unwrap()
+}
+
+#[test]
+fn tool_choices() {
+    let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+    for (choice, sent) in [
+        (json!(null), Value::Null),
+        (json!("auto"), Value::Null),
+        (json!("none"), json!("NONE")),
+        (json!("required"), json!("REQUIRED")),
+        (json!({"type": "function", "function": {"name": "f"}}), json!("REQUIRED")),
+    ] {
+        let sent_body = body(&ask(json!({"tools": tools, "tool_choice": choice})).call);
+        assert_eq!(
+            (&sent_body["tool_choice"], sent_body["tools"].as_array().unwrap().len()),
+            (&sent, 1),
+            "{choice}"
+        );
+    }
+    let none = body(&ask(json!({"tool_choice": "none"})).call);
+    assert!(none.get("tools").is_none() && none.get("tool_choice").is_none());
+    let legacy = ask(json!({"functions": [{"name": "f"}], "function_call": {"name": "f"}}));
+    assert!(legacy.reading.function_call);
+    assert_eq!(body(&legacy.call)["tool_choice"], "REQUIRED");
+    assert!(legacy.warnings.is_empty());
+}
+
+#[test]
+fn strictness_holds_for_all_tools_or_none() {
+    let tool = |strict: bool| json!({"type": "function", "function": {"name": "f", "strict": strict}});
+    let strict = |tools: Value| body(&ask(json!({"tools": tools})).call).get("strict_tools").cloned();
+    assert_eq!(strict(json!([tool(true), tool(true)])), Some(json!(true)));
+    assert_eq!(strict(json!([tool(true), tool(false)])), None);
+}
+
+#[test]
+fn efforts_are_bounds_of_thinking() {
+    let thinking = |effort: &str| body(&ask(json!({"reasoning_effort": effort})).call)["thinking"].clone();
+    assert_eq!(thinking("none"), json!({"type": "disabled"}));
+    assert_eq!(thinking("minimal"), json!({"type": "enabled", "token_budget": 512}));
+    assert_eq!(thinking("medium"), json!({"type": "enabled", "token_budget": 8192}));
+    assert_eq!(thinking("high"), json!({"type": "enabled"}));
+    assert_eq!(thinking("xhigh"), json!({"type": "enabled"}));
+    assert!(body(&ask(json!({})).call).get("thinking").is_none());
+}
+
+#[test]
+fn json_without_a_schema() {
+    let wanted = json!({"type": "json_object"});
+    assert_eq!(body(&ask(json!({"response_format": wanted})).call)["response_format"], wanted);
+    let nameless = json!({"type": "json_schema", "json_schema": {"name": "n"}});
+    assert_eq!(body(&ask(json!({"response_format": nameless})).call)["response_format"], wanted);
+    assert!(body(&ask(json!({"response_format": {"type": "text"}})).call).get("response_format").is_none());
+}
+
+#[test]
+fn streams_are_asked_for_as_events() {
+    for stream in [true, false] {
+        let call = ask(json!({"stream": stream})).call;
+        assert_eq!(body(&call)["stream"], json!(stream));
+        let accept = if stream { "text/event-stream" } else { "application/json" };
+        assert_eq!(call.headers["accept"], accept);
+    }
+    assert_eq!(adapter().scheme(), Scheme::Bearer);
+    assert_eq!(adapter().capabilities().choices, 1, "several choices are asked for in several calls");
+}
+
+#[test]
+fn what_cannot_be_said_is_a_400_that_names_the_field() {
+    let part = |part: Value| json!({"model": "m", "messages": [{"role": "user", "content": [part]}]});
+    for request in [
+        part(json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
+        part(json!({"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERi0="}})),
+        part(json!({"type": "file", "file": {"file_data": "data:text/plain;base64,/w=="}})),
+        part(json!({"type": "file", "file": {"file_data": "data:text/plain;base64,#"}})),
+        part(json!({"type": "file", "file": {"file_id": "file-1"}})),
+        part(json!({"type": "image_url", "image_url": {"url": "data:application/pdf;base64,JVBERi0="}})),
+        json!({"model": "m", "prompt": "a", "suffix": "b"}),
+    ] {
+        let failure = encode(&*adapter(), &request.to_string(), None).unwrap_err();
+        let expected = unsupported("");
+        assert_eq!((failure.kind, &failure.code), (expected.kind, &expected.code), "{request}");
+        assert!(failure.message.starts_with("Invalid '"), "{}", failure.message);
+    }
+}
+
+#[test]
+fn a_text_completion_is_one_user_message() {
+    let request = json!({"model": "m", "prompt": ["a", "b"], "echo": true, "logprobs": 2, "best_of": 1});
+    let encoded = encode(&*adapter(), &request.to_string(), None).unwrap();
+    assert_eq!(body(&encoded.call)["messages"], json!([{"role": "user", "content": "a"}]));
+    assert_eq!(encoded.reading.echo.as_deref(), Some("a"));
+    assert_eq!(encoded.warnings, ["parameter_dropped:best_of", "parameter_dropped:logprobs"]);
+}
+
+#[test]
+fn trap_15_nothing_gets_into_the_body_that_is_not_in_the_reference() {
+    let sent = body(&ask(json!({"user": "u", "store": true, "stream_options": {"include_usage": true}, "n": 1, "top_k": 3, "guided_json": {}, "reasoning": {}, "prompt_cache_key": "k"})).call);
+    let names: Vec<&str> = sent.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(names, ["messages", "model", "stream"]);
+}
+
+#[test]
+fn trap_24_all_text_blocks_are_sent() {
+    let parts =
+        json!([{"type": "text", "text": "a"}, {"type": "text", "text": ""}, {"type": "text", "text": "b"}]);
+    let messages = json!([{"role": "system", "content": parts}, {"role": "user", "content": parts}, {"role": "assistant", "content": parts}]);
+    let sent = body(&ask(json!({"messages": messages})).call);
+    for message in sent["messages"].as_array().unwrap() {
+        assert_eq!(message["content"], json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]));
+    }
+}
+
+#[test]
+fn trap_25_tool_schemas_keep_every_key() {
+    let schema = json!({"$schema": "s", "type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "additionalProperties": false, "$defs": {"a": {"const": 1}}, "required": ["a"]});
+    let sent = body(
+        &ask(json!({"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]})).call,
+    );
+    assert_eq!(sent["tools"][0]["function"]["parameters"], schema);
+}
+
+#[test]
+fn trap_26_calls_their_ids_and_their_results_survive() {
+    let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": arguments}});
+    let messages = json!([
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": null, "reasoning_content": "I think.", "tool_calls": [call("a", ""), call("b", "{\"x\":1}")]},
+        {"role": "tool", "tool_call_id": "b", "content": "2"},
+        {"role": "tool", "tool_call_id": "a", "content": ""},
+        {"role": "assistant", "function_call": {"name": "g", "arguments": "{}"}},
+        {"role": "function", "name": "g", "content": "3"},
+    ]);
+    let sent = body(&ask(json!({"messages": messages})).call);
+    let legacy =
+        json!({"id": "call_function_1", "type": "function", "function": {"name": "g", "arguments": "{}"}});
+    assert_eq!(
+        sent["messages"],
+        json!([
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "tool_plan": "I think.", "tool_calls": [call("a", "{}"), call("b", "{\"x\":1}")]},
+            {"role": "tool", "tool_call_id": "b", "content": "2"},
+            {"role": "tool", "tool_call_id": "a", "content": ""},
+            {"role": "assistant", "tool_calls": [legacy]},
+            {"role": "tool", "tool_call_id": "call_function_1", "content": "3"},
+        ])
+    );
+}
+
+#[test]
+fn trap_16_vectors_are_asked_for_as_floats_and_never_cut() {
+    let call =
+        embed(&*adapter(), &json!({"model": "m", "input": ["a", "b\n"], "encoding_format": "base64"}), None)
+            .unwrap();
+    assert_eq!(call.path, "/v2/embed");
+    assert_eq!(
+        body(&call),
+        json!({"model": "m", "input_type": "search_document", "texts": ["a", "b\n"], "embedding_types": ["float"], "truncate": "NONE"})
+    );
+    let own = json!({"model": "m", "input": "q", "dimensions": 256, "input_type": "search_query", "truncate": "END"});
+    assert_eq!(
+        body(&embed(&*adapter(), &own, None).unwrap()),
+        json!({"model": "m", "input_type": "search_query", "texts": ["q"], "embedding_types": ["float"], "output_dimension": 256, "truncate": "END"})
+    );
+    let odd = body(&embed(&*adapter(), &json!({"model": "m", "input": "q", "input_type": 5}), None).unwrap());
+    assert_eq!(odd["input_type"], "search_document");
+}
+
+#[test]
+fn trap_17_tokens_are_refused() {
+    let failure = embed(&*adapter(), &json!({"model": "m", "input": [1, 2]}), None).unwrap_err();
+    assert_eq!(failure.kind, unsupported("").kind);
+}

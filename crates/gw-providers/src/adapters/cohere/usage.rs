@@ -1,0 +1,37 @@
+//! Cohere's counts.
+
+use gw_wire::usage::Usage;
+
+use super::shape;
+use crate::adapters::counts::count;
+
+/// What a call used. The tokens count, not the billed units: those leave out what Cohere itself puts into the prompt, and
+/// are only taken where nothing else is told, as an estimate.
+pub(super) fn read(usage: &shape::Usage<'_>) -> Option<Usage> {
+    let mut estimated = false;
+    let counts = match (&usage.tokens, &usage.billed_units) {
+        (Some(tokens), _) if tokens.input_tokens.is_some() || tokens.output_tokens.is_some() => tokens,
+        (_, Some(billed)) => {
+            estimated = true;
+            billed
+        }
+        (_, None) => return None,
+    };
+    let prompt = count(counts.input_tokens, &mut estimated);
+    let completion = count(counts.output_tokens, &mut estimated);
+    if prompt.is_none() && completion.is_none() {
+        return None;
+    }
+    estimated |= prompt.is_none() || completion.is_none();
+    let prompt = prompt.unwrap_or(0);
+    let cached = count(usage.cached_tokens, &mut estimated);
+    estimated |= cached > Some(prompt);
+    Some(Usage {
+        prompt,
+        completion: completion.unwrap_or(0),
+        cached: cached.map(|cached| cached.min(prompt)),
+        cache_write: None,
+        reasoning: None,
+        estimated,
+    })
+}

@@ -1,0 +1,160 @@
+//! Google's own dialect, `generateContent`, as AI Studio speaks it: <https://ai.google.dev/api/generate-content>. Vertex AI
+//! takes the same bodies at other addresses, see `vertex`.
+//!
+//! Safety settings are left as the provider has them.
+
+pub(super) mod answer;
+mod contents;
+pub(super) mod embeddings;
+pub(super) mod errors;
+mod logprobs;
+mod media;
+pub(super) mod model;
+pub(super) mod reply;
+pub(super) mod request;
+mod schema;
+mod shape;
+mod split;
+pub(super) mod stream;
+mod usage;
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::Conversation;
+use gw_wire::failure::Failure;
+use gw_wire::reply::{ChatReply, EmbeddingsReply};
+use gw_wire::request::EmbeddingsRequest;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method};
+use serde::Deserialize;
+
+use self::model::encoded_path;
+use super::failure::invalid_json;
+use super::native::{Dialect, Native};
+use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Scheme, StreamDecoder, Target};
+
+/// Which of Google's two services is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flavour {
+    /// generativelanguage.googleapis.com: has a Files API, pairs calls and responses by id.
+    AiStudio,
+    /// aiplatform.googleapis.com: refuses ids of calls and responses.
+    Vertex,
+}
+
+/// What both can carry. One choice at a time: `candidateCount` above 1 is refused by every Gemini 3 ("Multiple candidates
+/// is not enabled for this model", googleapis/js-genai#1609) and for streams.
+pub(super) const CAPABILITIES: Capabilities = Capabilities {
+    openai_fields: false,
+    suffix: false,
+    token_prompts: false,
+    stream_usage: true,
+    image_urls: true,
+    choices: 1,
+    prompts: 1,
+};
+
+/// AI Studio.
+#[derive(Debug)]
+struct Gemini;
+
+/// AI Studio as an adapter.
+pub(crate) fn adapter() -> Box<dyn Adapter> {
+    Box::new(Native(Gemini))
+}
+
+/// A call with a JSON body.
+pub(super) fn post(path: String, body: impl Into<bytes::Bytes>) -> HttpCall {
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    HttpCall { method: Method::POST, path, headers, body: body.into() }
+}
+
+/// What is called of a model for a chat.
+pub(super) fn method(stream: bool) -> &'static str {
+    if stream { "streamGenerateContent?alt=sse" } else { "generateContent" }
+}
+
+/// `models/…`, or another kind of resource that the name itself says (`tunedModels/…`).
+fn resource(upstream_model: &str) -> String {
+    if upstream_model.starts_with("models/") || upstream_model.starts_with("tunedModels/") {
+        return upstream_model.to_owned();
+    }
+    format!("models/{upstream_model}")
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Models {
+    models: Vec<Listed>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Listed {
+    name: String,
+}
+
+impl Dialect for Gemini {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn scheme(&self) -> Scheme {
+        // As a query parameter the key would stand in logs.
+        Scheme::Header("x-goog-api-key")
+    }
+
+    fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
+        let body = request::body(conversation, target, Flavour::AiStudio)?;
+        let resource = encoded_path(&resource(target.upstream_model));
+        let path = format!("/v1beta/{resource}:{}", method(conversation.stream));
+        Ok(Encoded { call: post(path, body.bytes), reading: body.reading, warnings: body.warnings })
+    }
+
+    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+        reply::decode(body)
+    }
+
+    fn stream(&self) -> Box<dyn StreamDecoder> {
+        Box::new(stream::Stream::default())
+    }
+
+    fn embed(
+        &self,
+        texts: &[Cow<'_, str>],
+        request: &EmbeddingsRequest,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        let resource = resource(target.upstream_model);
+        let body = embeddings::body(texts, &resource, request.dimensions)?;
+        Ok(post(format!("/v1beta/{}:batchEmbedContents", encoded_path(&resource)), body))
+    }
+
+    fn decode_embed<'a>(&self, body: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {
+        embeddings::decode(body)
+    }
+
+    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+        errors::classify(status, headers, body)
+    }
+
+    fn list_models(&self) -> Option<HttpCall> {
+        Some(HttpCall {
+            method: Method::GET,
+            path: "/v1beta/models?pageSize=1000".to_owned(),
+            headers: HeaderMap::new(),
+            body: bytes::Bytes::new(),
+        })
+    }
+
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+        let list: Models = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
+        let names = list.models.into_iter().map(|model| model.name);
+        let bare = names.map(|name| name.strip_prefix("models/").map(str::to_owned).unwrap_or(name));
+        Ok(bare.filter(|name| !name.is_empty()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

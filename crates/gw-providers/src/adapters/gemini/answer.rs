@@ -1,0 +1,225 @@
+//! The members of `GenerateContentResponse`, whole or as an event of a stream:
+//! <https://ai.google.dev/api/generate-content#generatecontentresponse>. Borrowed from the text wherever it holds no escape.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use gw_wire::reply::Finish;
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde_json::value::RawValue;
+
+use super::usage::Counts;
+
+/// A JSON string.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Text(Cow::Owned(text.to_owned())))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+/// The whole, or one event.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Answer<'a> {
+    #[serde(borrow)]
+    pub(super) candidates: Option<Vec<Candidate<'a>>>,
+    #[serde(borrow)]
+    pub(super) prompt_feedback: Option<PromptFeedback<'a>>,
+    pub(super) usage_metadata: Option<Counts>,
+    #[serde(borrow)]
+    pub(super) model_version: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) response_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+impl Answer<'_> {
+    /// The prompt was refused.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.prompt_feedback.as_ref().is_some_and(|feedback| feedback.block_reason.is_some())
+    }
+
+    /// It says something, if not an answer.
+    pub(super) fn is_answer(&self) -> bool {
+        self.candidates.is_some()
+            || self.prompt_feedback.is_some()
+            || self.usage_metadata.is_some()
+            || self.model_version.is_some()
+    }
+}
+
+/// What became of the prompt.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct PromptFeedback<'a> {
+    #[serde(borrow)]
+    pub(super) block_reason: Option<Text<'a>>,
+}
+
+/// A choice.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Candidate<'a> {
+    pub(super) index: Option<u32>,
+    #[serde(borrow)]
+    pub(super) content: Option<Content<'a>>,
+    #[serde(borrow)]
+    pub(super) finish_reason: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) logprobs_result: Option<LogprobsResult<'a>>,
+}
+
+/// Its content; `role` may be absent and means nothing.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct Content<'a> {
+    #[serde(borrow)]
+    pub(super) parts: Option<Vec<Part<'a>>>,
+}
+
+/// A part: text, a thought or a call.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Part<'a> {
+    #[serde(borrow)]
+    pub(super) text: Option<Text<'a>>,
+    pub(super) thought: Option<bool>,
+    #[serde(borrow)]
+    pub(super) thought_signature: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) function_call: Option<FunctionCall<'a>>,
+}
+
+/// A call, whole.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct FunctionCall<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) args: Option<&'a RawValue>,
+}
+
+impl<'a> FunctionCall<'a> {
+    /// The arguments as JSON text on one line; "" when there are none.
+    pub(super) fn arguments(&self) -> Cow<'a, str> {
+        match self.args.map(RawValue::get) {
+            None | Some("null") => Cow::Borrowed(""),
+            Some(text) if !text.contains('\n') => Cow::Borrowed(text),
+            Some(text) => Cow::Owned(on_one_line(text)),
+        }
+    }
+}
+
+/// A value without the blanks between its tokens (whole answers are pretty-printed).
+pub(super) fn on_one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut is_string, mut is_escaped) = (false, false);
+    for letter in text.chars() {
+        if is_string {
+            is_string = letter != '"' || is_escaped;
+            is_escaped = letter == '\\' && !is_escaped;
+        } else if letter.is_ascii_whitespace() {
+            continue;
+        } else {
+            is_string = letter == '"';
+        }
+        out.push(letter);
+    }
+    out
+}
+
+/// Log probabilities of the tokens.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct LogprobsResult<'a> {
+    #[serde(borrow)]
+    pub(super) chosen_candidates: Option<Vec<Token<'a>>>,
+    #[serde(borrow)]
+    pub(super) top_candidates: Option<Vec<TopCandidates<'a>>>,
+}
+
+/// The likeliest tokens of one step.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct TopCandidates<'a> {
+    #[serde(borrow)]
+    pub(super) candidates: Option<Vec<Token<'a>>>,
+}
+
+/// One token. Google leaves zeros and empty texts out.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Token<'a> {
+    #[serde(borrow)]
+    pub(super) token: Option<Text<'a>>,
+    pub(super) log_probability: Option<f64>,
+}
+
+/// What a finish reason means, given whether the choice called a function: a call ends with STOP, too.
+pub(super) fn finish(reason: &str, has_calls: bool) -> Finish {
+    match reason {
+        "MAX_TOKENS" => Finish::Length,
+        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
+        | "MODEL_ARMOR" => Finish::ContentFilter,
+        _ if reason.starts_with("IMAGE_") => Finish::ContentFilter,
+        // STOP, OTHER, MALFORMED_FUNCTION_CALL and what is not known yet.
+        _ if has_calls => Finish::ToolCalls,
+        _ => Finish::Stop,
+    }
+}
+
+/// The id that the client sees: the model's, else ours; a signature travels in it (CONTRACT 2.5, trap 7). Empty when
+/// there is nothing to carry: the writer makes one up.
+pub(super) fn call_id<'a>(
+    call: &mut FunctionCall<'a>,
+    signature: Option<Text<'a>>,
+    made: impl FnOnce() -> String,
+) -> Cow<'a, str> {
+    let id = call.id.take().map(|id| id.0).filter(|id| !id.is_empty());
+    match signature.map(|signature| signature.0).filter(|signature| !signature.is_empty()) {
+        None => id.unwrap_or_default(),
+        Some(signature) => {
+            let id = id.unwrap_or_else(|| Cow::Owned(made()));
+            Cow::Owned(format!("{id}{}{signature}", gw_wire::conversation::THOUGHT_MARK))
+        }
+    }
+}
+
+/// An id that no other call has: from the answer's own id where it has one, so that it does not depend on how the
+/// answer came.
+pub(super) fn made_id(response: &str, choice: u32, call: u32) -> String {
+    use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+    let number = if response.is_empty() {
+        RandomState::new().hash_one((choice, call))
+    } else {
+        let mut hasher = DefaultHasher::new();
+        (response, choice, call).hash(&mut hasher);
+        hasher.finish()
+    };
+    format!("call_{number:016x}")
+}

@@ -1,0 +1,216 @@
+//! The conversation as `contents`: roles user and model, calls and their responses by name, signatures brought back.
+//!
+//! Documented at <https://ai.google.dev/gemini-api/docs/function-calling> and
+//! <https://ai.google.dev/gemini-api/docs/thought-signatures>.
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::{
+    Called, Content as Said, Conversation, Message, Part as Piece, Turn, UserItem, split_thought,
+};
+use gw_wire::failure::Failure;
+use gw_wire::json::View;
+use serde_json::value::RawValue;
+
+use super::Flavour;
+use super::media;
+use super::model::Model;
+use super::shape::{Content, FunctionCall, FunctionResponse, Part, Response};
+
+/// Stands for a signature that the client could not give back (calls of another provider, or made by hand). Both of
+/// Google's services document it.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// Our name for the signatures of text in `reasoning_details`.
+pub(super) const SIGNATURE_FORMAT: &str = "google-gemini-v1";
+
+/// Google refuses an entry without a part and a part without text.
+const NOTHING_SAID: &str = " ";
+
+const USER: Option<&str> = Some("user");
+const MODEL: Option<&str> = Some("model");
+
+/// The system instruction and the contents. A conversation of system messages alone is said by the user, because
+/// `contents` must not be empty.
+pub(super) fn contents<'a>(
+    conversation: &'a Conversation<'_>,
+    model: Model,
+    flavour: Flavour,
+) -> Result<(Option<Content<'a>>, Vec<Content<'a>>), Failure> {
+    let system: Vec<Part<'a>> = conversation.system().map(|(text, _)| Part::text(text)).collect();
+    let pairs_by_id = flavour == Flavour::AiStudio && model.signs_calls();
+    let writer = Writer { flavour, signs: model.signs_calls(), pairs_by_id };
+    let mut contents = Vec::new();
+    for message_turn in turns(conversation) {
+        writer.turn(message_turn, &mut contents)?;
+    }
+    if contents.is_empty() {
+        let parts = if system.is_empty() { vec![Part::text(NOTHING_SAID)] } else { system };
+        return Ok((None, vec![Content { role: USER, parts }]));
+    }
+    if system.is_empty() {
+        return Ok((None, contents));
+    }
+    if model.takes_system() {
+        return Ok((Some(Content { role: None, parts: system }), contents));
+    }
+    match contents.first_mut().filter(|first| first.role == USER) {
+        Some(first) => drop(first.parts.splice(..0, system)),
+        None => contents.insert(0, Content { role: USER, parts: system }),
+    }
+    Ok((None, contents))
+}
+
+fn turns<'m>(conversation: &'m Conversation<'_>) -> Vec<Turn<'m, 'm>> {
+    conversation.turns()
+}
+
+struct Writer {
+    flavour: Flavour,
+    /// A step's first call needs a signature, a made one if there is no other.
+    signs: bool,
+    /// Ids are sent along.
+    pairs_by_id: bool,
+}
+
+impl Writer {
+    fn turn<'a>(&self, turn: Turn<'a, 'a>, contents: &mut Vec<Content<'a>>) -> Result<(), Failure> {
+        match turn {
+            Turn::User(items) => {
+                let mut results = Vec::new();
+                let mut parts = Vec::new();
+                for item in items {
+                    match item {
+                        UserItem::Result { id, name, message } => {
+                            results.push(self.result(id, name, message))
+                        }
+                        UserItem::Part(piece) => parts.extend(self.piece(piece)?),
+                    }
+                }
+                let only_results = !results.is_empty() && parts.is_empty();
+                if !results.is_empty() {
+                    contents.push(Content { role: USER, parts: results });
+                }
+                if !only_results {
+                    if parts.is_empty() {
+                        parts.push(Part::text(NOTHING_SAID));
+                    }
+                    contents.push(Content { role: USER, parts });
+                }
+            }
+            Turn::Assistant(messages) => {
+                let mut parts = Vec::new();
+                for message in messages {
+                    self.assistant(message, &mut parts)?;
+                }
+                if !parts.is_empty() {
+                    contents.push(Content { role: MODEL, parts });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn assistant<'a>(&self, message: &'a Message<'a>, parts: &mut Vec<Part<'a>>) -> Result<(), Failure> {
+        for piece in &message.parts {
+            parts.extend(self.piece(Cow::Borrowed(piece))?);
+        }
+        // A signature of text comes in a part of its own, behind the text: the model streams it so.
+        parts.extend(message.reasoning_details.iter().filter_map(|detail| text_signature(*detail)));
+        for (position, call) in message.tool_calls.iter().enumerate() {
+            parts.push(self.call(call, position == 0));
+        }
+        Ok(())
+    }
+
+    fn call<'a>(&self, call: &'a Called<'_>, is_first: bool) -> Part<'a> {
+        let (_, signature) = split_thought(&call.id);
+        // Of calls made side by side only the first is signed.
+        let made = (self.signs && is_first).then_some(NO_SIGNATURE);
+        let function_call =
+            FunctionCall { id: self.id(&call.id), name: Cow::Borrowed(&*call.name), args: arguments(call) };
+        Part {
+            function_call: Some(function_call),
+            thought_signature: signature.or(made).map(Cow::Borrowed),
+            ..Part::default()
+        }
+    }
+
+    fn result<'a>(&self, id: &'a str, name: &'a str, message: Option<&'a Message<'a>>) -> Part<'a> {
+        let text = match message.map(|message| message.parts.as_slice()) {
+            None | Some([]) => Cow::Borrowed(""),
+            Some([Piece { content: Said::Text(text), .. }]) => Cow::Borrowed(&**text),
+            Some(_) => Cow::Owned(message.map(Message::text).unwrap_or_default()),
+        };
+        let response = match object(&text) {
+            Some(object) => Response::Object(Cow::Owned(object)),
+            None => Response::Wrapped { result: text },
+        };
+        let response = FunctionResponse { id: self.id(id), name: Cow::Borrowed(name), response };
+        Part { function_response: Some(response), ..Part::default() }
+    }
+
+    /// The id as the model made it. Those that begin with `call_` are ours or OpenAI's: the model never saw them.
+    fn id<'a>(&self, id: &'a str) -> Option<Cow<'a, str>> {
+        let id = split_thought(id).0;
+        (self.pairs_by_id && !id.is_empty() && !id.starts_with("call_")).then_some(Cow::Borrowed(id))
+    }
+
+    /// A piece of what was said; none when it is empty.
+    fn piece<'a>(&self, piece: Cow<'a, Piece<'a>>) -> Result<Option<Part<'a>>, Failure> {
+        let content = match piece {
+            Cow::Borrowed(piece) => return self.said(&piece.content),
+            Cow::Owned(piece) => piece.content,
+        };
+        // The turns never own a piece today; text is all that could be made up there.
+        Ok(match content {
+            Said::Text(text) | Said::Refusal(text) if !text.is_empty() => Some(Part::text(text)),
+            _ => None,
+        })
+    }
+
+    fn said<'a>(&self, content: &'a Said<'_>) -> Result<Option<Part<'a>>, Failure> {
+        match content {
+            Said::Text(text) | Said::Refusal(text) => {
+                Ok((!text.is_empty()).then(|| Part::text(Cow::Borrowed(&**text))))
+            }
+            Said::Image(source) => media::image(source, self.flavour).map(Some),
+            Said::File { source, name } => media::file(source, name.as_deref(), self.flavour).map(Some),
+            Said::Audio { data, format } => Ok(Some(media::audio(data, format))),
+        }
+    }
+}
+
+/// The arguments as the client wrote them where they are an object, so that no number and no order is changed.
+fn arguments<'a>(call: &'a Called<'_>) -> Cow<'a, RawValue> {
+    if let Ok(raw) = serde_json::from_str::<&RawValue>(call.arguments.trim())
+        && raw.get().starts_with('{')
+    {
+        return Cow::Borrowed(raw);
+    }
+    Cow::Owned(serde_json::value::to_raw_value(&call.arguments_object()).unwrap_or_default())
+}
+
+/// The text when it is a JSON object.
+fn object(text: &str) -> Option<Box<RawValue>> {
+    let text = text.trim();
+    if !text.starts_with('{') {
+        return None;
+    }
+    serde_json::from_str(text).ok()
+}
+
+/// An entry of `reasoning_details` that we gave the client for a signed text.
+fn text_signature(detail: View<'_>) -> Option<Part<'_>> {
+    let mut format = None;
+    let mut data = None;
+    for (name, value) in detail.members() {
+        match name.string().as_deref() {
+            Some("format") => format = value.string(),
+            Some("data") => data = value.string(),
+            _ => {}
+        }
+    }
+    let data = data.filter(|data| !data.is_empty())?;
+    (format? == SIGNATURE_FORMAT).then(|| Part { thought_signature: Some(data), ..Part::text("") })
+}

@@ -1,0 +1,116 @@
+//! Embeddings of AI Studio: `batchEmbedContents`, <https://ai.google.dev/api/embeddings>.
+
+use std::borrow::Cow;
+
+use gw_wire::embeddings::read_parsed_vector;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::reply::{EmbeddingsReply, Vector};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::errors;
+use super::usage::Counts;
+use crate::adapters::failure::{invalid, invalid_json};
+
+#[derive(Serialize)]
+struct Batch<'a> {
+    requests: Vec<One<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct One<'a> {
+    model: &'a str,
+    content: Content<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_dimensionality: Option<u32>,
+}
+
+/// A text.
+#[derive(Serialize)]
+pub(in crate::adapters) struct Content<'a> {
+    parts: [Part<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct Part<'a> {
+    text: &'a str,
+}
+
+impl<'a> Content<'a> {
+    pub(in crate::adapters) fn of(text: &'a str) -> Self {
+        Self { parts: [Part { text }] }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Answer<'a> {
+    #[serde(borrow)]
+    embeddings: Option<Vec<Embedding<'a>>>,
+    /// Of `embedContent`, which takes one text.
+    #[serde(borrow)]
+    embedding: Option<Embedding<'a>>,
+    usage_metadata: Option<Counts>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Embedding<'a> {
+    #[serde(borrow)]
+    values: Option<&'a RawValue>,
+}
+
+/// The body that embeds these texts. `resource` is `models/…`.
+pub(super) fn body(
+    texts: &[Cow<'_, str>],
+    resource: &str,
+    dimensions: Option<u32>,
+) -> Result<Vec<u8>, Failure> {
+    let requests = texts.iter().map(|text| One {
+        model: resource,
+        content: Content::of(text),
+        output_dimensionality: dimensions,
+    });
+    written(&Batch { requests: requests.collect() })
+}
+
+/// A body as JSON.
+pub(in crate::adapters) fn written(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(body).map_err(|fault| {
+        Failure::new(FailureKind::BadRequest, "The request cannot be written for this provider.")
+            .with_detail(fault)
+    })
+}
+
+/// Reads the vectors, in the order of the texts.
+pub(in crate::adapters) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Failure> {
+    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+    let answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    if answer.error.is_some() {
+        let error = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+        return Err(errors::reported(&error, FailureKind::Server));
+    }
+    let one = answer.embedding.into_iter();
+    let vectors = answer.embeddings.unwrap_or_default().into_iter().chain(one).map(|entry| {
+        let values = entry.values.ok_or_else(|| invalid("an embedding has no values"))?;
+        read_parsed_vector(values).map_err(invalid)
+    });
+    let vectors: Vec<Vector<'_>> = vectors.collect::<Result<_, _>>()?;
+    checked(vectors, answer.usage_metadata.and_then(|counts| counts.usage()))
+}
+
+/// Vectors of one length.
+pub(in crate::adapters) fn checked(
+    vectors: Vec<Vector<'_>>,
+    usage: Option<gw_wire::usage::Usage>,
+) -> Result<EmbeddingsReply<'_>, Failure> {
+    let mut lengths = vectors.iter().map(Vector::dimensions);
+    let first = lengths.next();
+    if lengths.any(|length| Some(length) != first) {
+        return Err(invalid("vectors of different lengths"));
+    }
+    Ok(EmbeddingsReply { model: None, vectors, usage })
+}

@@ -1,0 +1,54 @@
+//! `logprobsResult` in OpenAI's shape: <https://ai.google.dev/api/generate-content#LogprobsResult>.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::answer::{LogprobsResult, Token};
+
+#[derive(Serialize)]
+struct Logprobs<'a> {
+    content: Vec<Entry<'a>>,
+    refusal: Option<()>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    token: &'a str,
+    logprob: f64,
+    bytes: Option<&'a [u8]>,
+    top_logprobs: Vec<Top<'a>>,
+}
+
+#[derive(Serialize)]
+struct Top<'a> {
+    token: &'a str,
+    logprob: f64,
+    bytes: Option<&'a [u8]>,
+}
+
+/// The member `logprobs` of a choice; None when there are no tokens.
+pub(super) fn openai(result: &LogprobsResult<'_>) -> Option<Box<RawValue>> {
+    let chosen = result.chosen_candidates.as_deref().unwrap_or_default();
+    if chosen.is_empty() {
+        return None;
+    }
+    let tops = result.top_candidates.as_deref().unwrap_or_default();
+    let content = chosen.iter().enumerate().map(|(at, token)| {
+        let top = tops.get(at).and_then(|top| top.candidates.as_deref()).unwrap_or_default();
+        let entry = top_of(token);
+        Entry {
+            token: entry.token,
+            logprob: entry.logprob,
+            bytes: entry.bytes,
+            top_logprobs: top.iter().map(top_of).collect(),
+        }
+    });
+    serde_json::value::to_raw_value(&Logprobs { content: content.collect(), refusal: None }).ok()
+}
+
+fn top_of<'a>(token: &'a Token<'_>) -> Top<'a> {
+    let text = token.token.as_ref().map_or("", |text| &*text.0);
+    // A token may be a part of a character; then its bytes are not known.
+    let bytes = (!text.contains(char::REPLACEMENT_CHARACTER)).then_some(text.as_bytes());
+    Top { token: text, logprob: token.log_probability.unwrap_or(0.0), bytes }
+}

@@ -1,0 +1,130 @@
+//! Images, documents and sounds: bytes as `inlineData`, addresses as `fileData`.
+//!
+//! Documented at <https://ai.google.dev/gemini-api/docs/file-input-methods>: https addresses are fetched by the provider,
+//! files of its own Files API are named by their `uri`.
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::Source;
+use gw_wire::failure::Failure;
+
+use super::Flavour;
+use super::shape::{Blob, FileData, Part};
+use crate::adapters::native::unsupported;
+
+/// What file names and addresses end with, and what that means.
+const TYPES: [(&str, &str); 29] = [
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("webp", "image/webp"),
+    ("gif", "image/gif"),
+    ("heic", "image/heic"),
+    ("heif", "image/heif"),
+    ("pdf", "application/pdf"),
+    ("txt", "text/plain"),
+    ("md", "text/markdown"),
+    ("html", "text/html"),
+    ("htm", "text/html"),
+    ("css", "text/css"),
+    ("csv", "text/csv"),
+    ("xml", "text/xml"),
+    ("rtf", "text/rtf"),
+    ("json", "application/json"),
+    ("js", "text/javascript"),
+    ("py", "text/x-python"),
+    ("wav", "audio/wav"),
+    ("mp3", "audio/mp3"),
+    ("ogg", "audio/ogg"),
+    ("flac", "audio/flac"),
+    ("aac", "audio/aac"),
+    ("mp4", "video/mp4"),
+    ("mov", "video/mov"),
+    ("webm", "video/webm"),
+    ("mpeg", "video/mpeg"),
+    ("mpg", "video/mpeg"),
+];
+
+/// How base64 begins when the bytes begin with a format's mark.
+const MARKS: [(&str, &str); 6] = [
+    ("iVBORw0KGgo", "image/png"),
+    ("/9j/", "image/jpeg"),
+    ("R0lGOD", "image/gif"),
+    ("UklGR", "image/webp"),
+    ("JVBERi", "application/pdf"),
+    ("SUQz", "audio/mp3"),
+];
+
+/// An image.
+pub(super) fn image<'a>(source: &'a Source<'_>, flavour: Flavour) -> Result<Part<'a>, Failure> {
+    part(source, None, Some("image/jpeg"), flavour)
+}
+
+/// A document, or whatever a file is.
+pub(super) fn file<'a>(
+    source: &'a Source<'_>,
+    name: Option<&str>,
+    flavour: Flavour,
+) -> Result<Part<'a>, Failure> {
+    part(source, name, None, flavour)
+}
+
+/// A sound.
+pub(super) fn audio<'a>(data: &'a str, format: &str) -> Part<'a> {
+    blob(Cow::Owned(format!("audio/{format}")), data)
+}
+
+fn blob<'a>(mime_type: Cow<'a, str>, data: &'a str) -> Part<'a> {
+    Part { inline_data: Some(Blob { mime_type, data: Cow::Borrowed(data) }), ..Part::default() }
+}
+
+/// `guess` is what an address without a telling end most likely is.
+fn part<'a>(
+    source: &'a Source<'_>,
+    name: Option<&str>,
+    guess: Option<&'static str>,
+    flavour: Flavour,
+) -> Result<Part<'a>, Failure> {
+    let named = name.and_then(by_ending);
+    match source {
+        Source::Data { media_type, base64 } => {
+            let is_telling = !media_type.is_empty() && media_type != "application/octet-stream";
+            let known = if is_telling { Some(&**media_type) } else { named.or_else(|| by_mark(base64)) };
+            let Some(known) = known else {
+                let message =
+                    "Invalid 'messages': the data URL of an image or a file does not name its media type.";
+                return Err(unsupported(message));
+            };
+            Ok(blob(Cow::Borrowed(known), base64))
+        }
+        Source::Url(url) => {
+            let path = url.split(['?', '#']).next().unwrap_or(url);
+            Ok(fetched(named.or_else(|| by_ending(path)).or(guess), Cow::Borrowed(&**url)))
+        }
+        Source::Id(id) => {
+            if id.starts_with("https://") || id.starts_with("gs://") {
+                return Ok(fetched(named.or_else(|| by_ending(id)), Cow::Borrowed(&**id)));
+            }
+            if flavour == Flavour::AiStudio && id.starts_with("files/") {
+                let uri = format!("https://generativelanguage.googleapis.com/v1beta/{id}");
+                return Ok(fetched(named, Cow::Owned(uri)));
+            }
+            let message = "Invalid 'messages': this provider takes files as data, as addresses or by the names of its \
+                           own ('files/…').";
+            Err(unsupported(message))
+        }
+    }
+}
+
+fn fetched<'a>(mime_type: Option<&'static str>, file_uri: Cow<'a, str>) -> Part<'a> {
+    Part { file_data: Some(FileData { mime_type, file_uri }), ..Part::default() }
+}
+
+fn by_ending(name: &str) -> Option<&'static str> {
+    let (_, ending) = name.rsplit_once('.')?;
+    TYPES.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known)).map(|(_, media_type)| *media_type)
+}
+
+fn by_mark(base64: &str) -> Option<&'static str> {
+    MARKS.iter().find(|(mark, _)| base64.starts_with(mark)).map(|(_, media_type)| *media_type)
+}

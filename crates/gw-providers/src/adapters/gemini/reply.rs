@@ -1,0 +1,111 @@
+//! A whole answer.
+
+use std::borrow::Cow;
+
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
+use serde_json::value::RawValue;
+
+use super::answer::{Answer, Candidate, Part, call_id, finish, made_id};
+use super::contents::SIGNATURE_FORMAT;
+use super::errors;
+use super::logprobs;
+use crate::adapters::failure::{invalid, invalid_json};
+
+/// The member that carries signatures of text.
+pub(super) const DETAILS: &str = "reasoning_details";
+
+/// Reads a whole answer.
+pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim_start().starts_with('[') {
+        let value = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+        return Err(match errors::in_list(&value) {
+            Some(error) => errors::reported(error, FailureKind::Server),
+            None => invalid("the body is a list"),
+        });
+    }
+    let mut answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    if answer.error.is_some() {
+        let error = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+        return Err(errors::reported(&error, FailureKind::Server));
+    }
+    if !answer.is_answer() {
+        return Err(invalid("the body has no candidates"));
+    }
+    let is_blocked = answer.is_blocked();
+    let response = answer.response_id.take().unwrap_or_default();
+    let candidates = answer.candidates.take().unwrap_or_default();
+    let mut choices: Vec<ChatChoice<'_>> = Vec::with_capacity(candidates.len().max(1));
+    for (position, candidate) in candidates.into_iter().enumerate() {
+        let index = candidate.index.unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX));
+        choices.push(choice(index, candidate, &response.0));
+    }
+    if choices.is_empty() {
+        let finish = if is_blocked { Finish::ContentFilter } else { Finish::Stop };
+        let content = Some(Cow::Borrowed(""));
+        choices.push(ChatChoice { content, finish: Some(finish), ..ChatChoice::default() });
+    }
+    choices.sort_by_key(|choice| choice.index);
+    Ok(ChatReply {
+        model: answer.model_version.map(|text| text.0).filter(|text| !text.is_empty()),
+        fingerprint: None,
+        choices,
+        usage: answer.usage_metadata.and_then(|counts| counts.usage()),
+    })
+}
+
+fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> ChatChoice<'a> {
+    let mut choice = ChatChoice { index, content: Some(Cow::Borrowed("")), ..ChatChoice::default() };
+    let mut signatures = Vec::new();
+    for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
+        add(&mut choice, part, &mut signatures, response);
+    }
+    if let Some(details) = details(&signatures, 0) {
+        choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
+    }
+    choice.logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai).map(Cow::Owned);
+    let has_calls = !choice.tool_calls.is_empty();
+    choice.finish = candidate.finish_reason.map(|reason| finish(&reason.0, has_calls));
+    // Without a reason, a call is one.
+    if choice.finish.is_none() && has_calls {
+        choice.finish = Some(Finish::ToolCalls);
+    }
+    choice
+}
+
+fn add<'a>(choice: &mut ChatChoice<'a>, part: Part<'a>, signatures: &mut Vec<Cow<'a, str>>, response: &str) {
+    if let Some(mut call) = part.function_call {
+        let count = u32::try_from(choice.tool_calls.len()).unwrap_or(u32::MAX);
+        let id = call_id(&mut call, part.thought_signature, || made_id(response, choice.index, count));
+        let arguments = call.arguments();
+        // A call of nothing is none.
+        if let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) {
+            choice.tool_calls.push(ToolCall { id, name, arguments });
+        }
+        return;
+    }
+    let into = if part.thought == Some(true) { &mut choice.reasoning } else { &mut choice.content };
+    if let Some(text) = part.text.map(|text| text.0).filter(|text| !text.is_empty()) {
+        match into {
+            Some(before) if !before.is_empty() => before.to_mut().push_str(&text),
+            _ => *into = Some(text),
+        }
+    }
+    signatures.extend(part.thought_signature.map(|text| text.0).filter(|text| !text.is_empty()));
+}
+
+/// Signatures of text as OpenRouter writes them, so that clients which send `reasoning_details` back bring them home.
+pub(super) fn details(signatures: &[Cow<'_, str>], first: u32) -> Option<Box<RawValue>> {
+    if signatures.is_empty() {
+        return None;
+    }
+    let entries: Vec<serde_json::Value> = (first..)
+        .zip(signatures)
+        .map(|(index, data)| {
+            serde_json::json!({ "type": "reasoning.encrypted", "data": data, "format": SIGNATURE_FORMAT, "index": index })
+        })
+        .collect();
+    serde_json::value::to_raw_value(&entries).ok()
+}

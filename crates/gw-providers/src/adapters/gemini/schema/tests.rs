@@ -1,0 +1,248 @@
+//! Schemas as models of both kinds take them.
+
+use gw_wire::json::View;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Kind, has_properties, write};
+
+fn written(schema: &Value, kind: Kind) -> (Value, bool) {
+    let text = schema.to_string();
+    let written = write(View::new(&text), kind).unwrap();
+    (serde_json::from_str(written.schema.get()).unwrap(), written.is_simplified)
+}
+
+fn open_api(schema: &Value) -> (Value, bool) {
+    written(schema, Kind::OpenApi)
+}
+
+fn json_schema(schema: &Value) -> (Value, bool) {
+    written(schema, Kind::Json)
+}
+
+#[test]
+fn trap_08_references_are_put_in_place() {
+    let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"$ref": "#/definitions/B~1c"}},
+        "$defs": {"A": {"type": "array", "items": {"$ref": "#/definitions/B~1c"}}}, "definitions": {"B/c": {"type": "string"}}});
+    let expected = json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}, "b": {"type": "string"}}});
+    assert_eq!(json_schema(&schema), (expected.clone(), false));
+    let (mut open, is_simplified) = open_api(&schema);
+    open.as_object_mut().unwrap().remove("propertyOrdering");
+    assert_eq!((open, is_simplified), (expected, false));
+}
+
+#[test]
+fn trap_08_recursion_ends() {
+    let schema = json!({"$ref": "#/$defs/Node", "$defs": {"Node": {"type": "object",
+        "properties": {"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}}});
+    let (written, is_simplified) = json_schema(&schema);
+    assert!(is_simplified);
+    let inner = written.pointer("/properties/children/items/properties/children/items").unwrap();
+    assert_eq!(inner, &json!({}));
+    assert!(open_api(&schema).1);
+    for circle in [
+        json!({"$ref": "#"}),
+        json!({"$ref": "#/a", "a": {"$ref": "#/a"}}),
+        json!({"allOf": [{"$ref": "#"}]}),
+        json!({"$ref": "#/nowhere"}),
+        json!({"$ref": "https://example.org/a"}),
+    ] {
+        assert!(json_schema(&circle).1, "{circle}");
+        assert!(open_api(&circle).1);
+    }
+    // References that double at every step.
+    let mut definitions = serde_json::Map::new();
+    for step in 0..40 {
+        let next = json!({"$ref": format!("#/$defs/d{}", step + 1)});
+        definitions
+            .insert(format!("d{step}"), json!({"type": "object", "properties": {"a": next, "b": next}}));
+    }
+    let text = json!({"$ref": "#/$defs/d0", "$defs": definitions}).to_string();
+    assert!(write(View::new(&text), Kind::Json).is_none());
+    assert!(write(View::new(&text), Kind::OpenApi).is_none());
+}
+
+#[test]
+fn little_text_cannot_make_much_work() {
+    let remark = "x".repeat(100 << 10);
+    let properties: serde_json::Map<_, _> =
+        (0..5000).map(|at| (format!("p{at}"), json!({"$ref": "#/$defs/a/b"}))).collect();
+    let schema = json!({"type": "object", "properties": properties, "$defs": {"a": {"b": {"type": "string", "$comment": remark}}}});
+    let many: serde_json::Map<_, _> = (0..30_000).map(|at| (format!("p{at}"), json!({}))).collect();
+    let many = json!({"type": "object", "properties": many});
+    let before = std::time::Instant::now();
+    for schema in [schema, many] {
+        let text = schema.to_string();
+        assert!(write(View::new(&text), Kind::Json).is_none());
+        assert!(write(View::new(&text), Kind::OpenApi).is_none());
+        assert!(has_properties(View::new(&text), Kind::Json));
+    }
+    assert!(before.elapsed() < std::time::Duration::from_secs(20), "{:?}", before.elapsed());
+}
+
+#[test]
+fn trap_08_the_subset_takes_what_it_knows() {
+    for (schema, expected, is_simplified) in [
+        (json!({"const": "a"}), json!({"type": "string", "enum": ["a"]}), false),
+        (json!({"type": "string", "const": "a"}), json!({"type": "string", "enum": ["a"]}), false),
+        (json!({"type": "integer", "enum": [1, 2]}), json!({"type": "integer"}), true),
+        (
+            json!({"enum": ["a", null], "type": ["string", "null"]}),
+            json!({"type": "string", "enum": ["a"], "nullable": true}),
+            false,
+        ),
+        (
+            json!({"type": ["string", "integer", "null"]}),
+            json!({"anyOf": [{"type": "string"}, {"type": "integer"}], "nullable": true}),
+            false,
+        ),
+        (
+            json!({"anyOf": [{"type": "null"}, {"type": "number", "description": "inner"}], "description": "outer"}),
+            json!({"type": "number", "description": "outer", "nullable": true}),
+            false,
+        ),
+        (
+            json!({"oneOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}], "title": "t"}),
+            json!({"title": "t", "anyOf": [{"type": "string"}, {"type": "integer"}], "nullable": true}),
+            false,
+        ),
+        (json!({"type": "array"}), json!({"type": "array", "items": {"type": "string"}}), false),
+        (
+            json!({"items": {"type": "integer"}}),
+            json!({"type": "array", "items": {"type": "integer"}}),
+            false,
+        ),
+        (json!({"type": "string", "format": "email"}), json!({"type": "string"}), false),
+        (
+            json!({"type": "string", "format": "date-time"}),
+            json!({"type": "string", "format": "date-time"}),
+            false,
+        ),
+        (
+            json!({"type": "number", "exclusiveMinimum": 0, "minimum": 0}),
+            json!({"type": "number", "minimum": 0}),
+            true,
+        ),
+        (
+            json!({"type": "object", "additionalProperties": false, "properties": {}}),
+            json!({"type": "object"}),
+            false,
+        ),
+        (
+            json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            json!({"type": "object"}),
+            true,
+        ),
+        (json!({"type": "object", "propertyNames": {"pattern": "a"}}), json!({"type": "object"}), true),
+        (
+            json!({"type": "string", "default": "a", "examples": ["b"], "$comment": "c", "x-own": 1}),
+            json!({"type": "string"}),
+            false,
+        ),
+        (
+            json!({"type": "object", "properties": {"a": true, "b": false}, "required": ["a", "c"]}),
+            json!({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"], "propertyOrdering": ["a", "b"]}),
+            true,
+        ),
+    ] {
+        assert_eq!(open_api(&schema), (expected, is_simplified), "{schema}");
+    }
+}
+
+#[test]
+fn trap_25_json_schema_keeps_its_words() {
+    let same = json!({"type": "object", "title": "T", "description": "d", "additionalProperties": false, "minProperties": 1,
+        "patternProperties": {"^a": {"type": "string"}},
+        "properties": {"n": {"type": "number", "exclusiveMinimum": 0, "multipleOf": 2, "default": 4}, "s": {"type": "string", "format": "email"},
+            "m": {"type": "object", "additionalProperties": {"type": "integer"}}, "u": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
+        "required": ["n"]});
+    assert_eq!(json_schema(&same), (same, false));
+    for (schema, expected, is_simplified) in [
+        (json!({"$schema": "x", "$id": "y", "type": "string"}), json!({"type": "string"}), false),
+        (json!({"const": 5}), json!({"enum": [5]}), false),
+        (json!({"enum": ["a", "b"], "const": "a"}), json!({"enum": ["a"]}), false),
+        (json!({"type": "boolean", "const": true}), json!({"type": "boolean"}), true),
+        (
+            json!({"type": ["string", "null"], "enum": ["a", null]}),
+            json!({"type": ["string", "null"], "enum": ["a"]}),
+            false,
+        ),
+        (json!({"type": "array"}), json!({"type": "array", "items": {}}), false),
+        (json!({"properties": {"a": {}}}), json!({"type": "object", "properties": {"a": {}}}), false),
+        (json!({"type": "object", "required": ["gone"]}), json!({"type": "object"}), false),
+        (json!({"not": {"$ref": "#/$defs/x"}, "$defs": {"x": {}}}), json!({}), true),
+        (
+            json!({"allOf": [{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}, {"properties": {"b": {"type": "string"}}, "description": "d"}]}),
+            json!({"type": "object", "description": "d", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]}),
+            false,
+        ),
+    ] {
+        assert_eq!(json_schema(&schema), (expected, is_simplified), "{schema}");
+    }
+}
+
+#[test]
+fn properties_stay_in_the_clients_order() {
+    let text = r#"{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"string"}},"required":["z","a"]}"#;
+    assert_eq!(write(View::new(text), Kind::Json).unwrap().schema.get(), text);
+}
+
+#[test]
+fn an_object_without_properties_is_known() {
+    let has = |text: &str, kind| has_properties(View::new(text), kind);
+    assert!(!has(r#"{"type":"object","properties":{}}"#, Kind::Json) && !has("{}", Kind::Json));
+    assert!(has(r##"{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"b":{}}}}}"##, Kind::OpenApi));
+    let map = r#"{"type":"object","additionalProperties":{"type":"string"}}"#;
+    assert!(has(map, Kind::Json) && !has(map, Kind::OpenApi));
+}
+
+/// Any JSON that looks like a schema from afar.
+fn any_schema() -> impl Strategy<Value = Value> {
+    let names = [
+        "type",
+        "properties",
+        "items",
+        "anyOf",
+        "allOf",
+        "$ref",
+        "enum",
+        "const",
+        "required",
+        "additionalProperties",
+        "x",
+        "format",
+        "$defs",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        prop::sample::select(vec!["string", "object", "array", "null", "#", "#/$defs/x", "#/items", "a"])
+            .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 40, 5, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((prop::sample::select(names.to_vec()), inner), 0..5).prop_map(|members| {
+                members
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), value))
+                    .collect::<serde_json::Map<_, _>>()
+                    .into()
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn anything_becomes_json_without_references(schema in any_schema()) {
+        let text = schema.to_string();
+        for kind in [Kind::Json, Kind::OpenApi] {
+            if let Some(written) = write(View::new(&text), kind) {
+                prop_assert!(serde_json::from_str::<Value>(written.schema.get()).is_ok());
+                prop_assert!(!written.schema.get().contains("\"$ref\":\""), "{} -> {}", text, written.schema.get());
+            }
+        }
+    }
+}

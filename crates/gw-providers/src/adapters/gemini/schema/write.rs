@@ -1,0 +1,363 @@
+//! Writing a schema, keyword by keyword.
+
+use std::borrow::Cow;
+
+use gw_wire::json::{Kind as Json, View, write_str};
+
+use super::Kind;
+use super::flat::{Flat, Source};
+
+/// The largest schema that is sent; references that are put in place can make a small one huge.
+const MOST_BYTES: usize = 256 << 10;
+
+/// Schemas inside schemas; what lies deeper may be anything.
+const DEEPEST: usize = 48;
+
+/// Keywords of the OpenAPI subset that are copied as they are. The others of it have rules of their own below.
+const COPIED: [&str; 13] = [
+    "title",
+    "description",
+    "nullable",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minimum",
+    "maximum",
+    "propertyOrdering",
+];
+
+/// Keywords that tell people something and models nothing that counts.
+const REMARKS: [&str; 10] = [
+    "default",
+    "example",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "externalDocs",
+    "xml",
+    "discriminator",
+    "strict",
+];
+
+/// Formats that the OpenAPI subset knows; others are refused.
+const FORMATS: [&str; 6] = ["date-time", "enum", "float", "double", "int32", "int64"];
+
+pub(super) struct Writer<'a> {
+    source: Source<'a>,
+    kind: Kind,
+    out: Vec<u8>,
+    /// The references that the place being written lies in.
+    above: Vec<Cow<'a, str>>,
+}
+
+/// What is known of a schema's type.
+#[derive(Default)]
+struct Types<'a> {
+    names: Vec<Cow<'a, str>>,
+    is_nullable: bool,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(root: View<'a>, kind: Kind) -> Self {
+        Self { source: Source::new(root), kind, out: Vec::new(), above: Vec::new() }
+    }
+
+    /// The schema's text, and whether it allows more than what was read. None: too large.
+    pub(super) fn finish(self) -> Option<(Vec<u8>, bool)> {
+        let is_whole = self.out.len() <= MOST_BYTES && !self.source.is_exhausted();
+        is_whole.then_some((self.out, self.source.is_simplified))
+    }
+
+    /// Writes one schema. None: too large.
+    pub(super) fn schema(&mut self, schema: View<'a>, depth: usize) -> Option<()> {
+        if self.out.len() > MOST_BYTES || self.source.is_exhausted() {
+            return None;
+        }
+        if schema.kind() != Json::Object || depth > DEEPEST {
+            // `true` allows everything; `false` nothing, which cannot be said.
+            self.source.is_simplified |= schema.text() != "true";
+            self.out.extend_from_slice(b"{}");
+            return Some(());
+        }
+        let flat = Flat::of(schema, &mut self.source, &self.above);
+        let outside = self.above.len();
+        self.above.extend(flat.references.iter().cloned());
+        self.out.push(b'{');
+        match self.kind {
+            Kind::Json => self.json(&flat, depth)?,
+            Kind::OpenApi => self.open_api(&flat, depth, false)?,
+        }
+        self.out.push(b'}');
+        self.above.truncate(outside);
+        Some(())
+    }
+
+    fn name(&mut self, name: &str) {
+        if self.out.last() != Some(&b'{') {
+            self.out.push(b',');
+        }
+        write_str(&mut self.out, name);
+        self.out.push(b':');
+    }
+
+    fn copy(&mut self, name: &str, value: View<'_>) {
+        self.name(name);
+        self.out.extend_from_slice(value.text().as_bytes());
+    }
+
+    fn list(&mut self, name: &str, schemas: impl Iterator<Item = View<'a>>, depth: usize) -> Option<()> {
+        self.name(name);
+        self.out.push(b'[');
+        for (at, schema) in schemas.enumerate() {
+            if at > 0 {
+                self.out.push(b',');
+            }
+            self.schema(schema, depth + 1)?;
+        }
+        self.out.push(b']');
+        Some(())
+    }
+
+    fn strings<'s>(&mut self, name: &str, strings: impl Iterator<Item = &'s str>) {
+        self.name(name);
+        self.out.push(b'[');
+        for (at, string) in strings.enumerate() {
+            if at > 0 {
+                self.out.push(b',');
+            }
+            write_str(&mut self.out, string);
+        }
+        self.out.push(b']');
+    }
+
+    /// Properties, and those of the required ones that are among them: another name is refused.
+    fn properties(&mut self, flat: &Flat<'a>, depth: usize) -> Option<()> {
+        if !flat.is_object || flat.properties.is_empty() && self.kind == Kind::OpenApi {
+            return Some(());
+        }
+        self.name("properties");
+        self.out.push(b'{');
+        for (name, value) in &flat.properties {
+            if self.source.is_exhausted() {
+                return None;
+            }
+            self.name(name);
+            self.schema(*value, depth + 1)?;
+        }
+        self.out.push(b'}');
+        let known = |name: &&Cow<'_, str>| flat.properties.iter().any(|(property, _)| property == *name);
+        let required: Vec<&str> = flat.required.iter().filter(known).map(|name| &**name).collect();
+        if !required.is_empty() {
+            self.strings("required", required.into_iter());
+        }
+        Some(())
+    }
+
+    /// Nearly everything stays: what the model does not know it ignores.
+    fn json(&mut self, flat: &Flat<'a>, depth: usize) -> Option<()> {
+        let has = |wanted: &str| flat.members.iter().any(|(name, _)| name == wanted);
+        let types = Types::of(flat);
+        if flat.is_object && !has("type") {
+            self.name("type");
+            self.out.extend_from_slice(b"\"object\"");
+        }
+        for (name, value) in &flat.members {
+            match &**name {
+                "anyOf" | "oneOf" => self.list(name, value.elements(), depth)?,
+                "prefixItems" => self.list(name, value.elements(), depth)?,
+                "items" | "additionalProperties" if value.kind() == Json::Object => {
+                    self.name(name);
+                    self.schema(*value, depth + 1)?;
+                }
+                "const" => self.enumeration(std::iter::once(*value)),
+                "enum" => self.enumeration(value.elements()),
+                // The models ignore it, but not a reference in it that leads nowhere.
+                _ if value.text().contains("\"$ref\"") => self.source.is_simplified = true,
+                _ => self.copy(name, *value),
+            }
+        }
+        if types.names.iter().any(|name| name == "array") && !has("items") && !has("prefixItems") {
+            self.name("items");
+            self.out.extend_from_slice(b"{}");
+        }
+        self.properties(flat, depth)
+    }
+
+    /// Strings and numbers are known as values. Null is said by the type; a boolean cannot be said.
+    fn enumeration(&mut self, values: impl Iterator<Item = View<'a>>) {
+        let (known, others): (Vec<View<'a>>, Vec<View<'a>>) =
+            values.partition(|value| matches!(value.kind(), Json::String | Json::Integer | Json::Decimal));
+        self.source.is_simplified |= others.iter().any(|value| value.kind() != Json::Null);
+        if known.is_empty() {
+            return;
+        }
+        self.name("enum");
+        let texts: Vec<&str> = known.iter().map(|value| value.text()).collect();
+        self.out.push(b'[');
+        self.out.extend_from_slice(texts.join(",").as_bytes());
+        self.out.push(b']');
+    }
+
+    /// `is_nullable`: an `anyOf` around this schema had a null beside it.
+    fn open_api(&mut self, flat: &Flat<'a>, depth: usize, is_nullable: bool) -> Option<()> {
+        let types = Types::of(flat);
+        let alternatives = flat.members.iter().find(|(name, _)| matches!(&**name, "anyOf" | "oneOf"));
+        let is_nullable = is_nullable || types.is_nullable;
+        if let Some((_, alternatives)) = alternatives {
+            return self.alternatives(flat, *alternatives, depth, is_nullable);
+        }
+        match types.names.as_slice() {
+            [] => {}
+            [only] => {
+                self.name("type");
+                write_str(&mut self.out, only);
+            }
+            several => {
+                self.name("anyOf");
+                self.out.push(b'[');
+                for (at, name) in several.iter().enumerate() {
+                    self.out.extend_from_slice(if at > 0 { b",{" } else { b"{" });
+                    self.name("type");
+                    write_str(&mut self.out, name);
+                    if *name == "array" {
+                        self.any_items();
+                    }
+                    self.out.push(b'}');
+                }
+                self.out.push(b']');
+            }
+        }
+        for (name, value) in &flat.members {
+            self.keyword(name, *value, &types, depth)?;
+        }
+        if types.names == ["array"] && !flat.members.iter().any(|(name, _)| name == "items") {
+            self.any_items();
+        }
+        self.properties(flat, depth)?;
+        if flat.properties.len() > 1 && !flat.members.iter().any(|(name, _)| name == "propertyOrdering") {
+            self.strings("propertyOrdering", flat.properties.iter().map(|(name, _)| &**name));
+        }
+        if is_nullable && !flat.members.iter().any(|(name, _)| name == "nullable") {
+            self.name("nullable");
+            self.out.extend_from_slice(b"true");
+        }
+        Some(())
+    }
+
+    /// An array must say what it holds. Strings are what can hold most.
+    fn any_items(&mut self) {
+        self.name("items");
+        self.out.extend_from_slice(br#"{"type":"string"}"#);
+    }
+
+    /// One keyword of the subset. `type`, `properties` and `required` are written elsewhere.
+    fn keyword(&mut self, name: &str, value: View<'a>, types: &Types<'_>, depth: usize) -> Option<()> {
+        match name {
+            "type" => {}
+            "items" if value.kind() == Json::Object => {
+                self.name(name);
+                self.schema(value, depth + 1)?;
+            }
+            "items" => self.any_items(),
+            "const" | "enum" => {
+                let values: Vec<View<'a>> =
+                    if name == "const" { vec![value] } else { value.elements().collect() };
+                let strings = values.iter().filter(|value| value.kind() == Json::String).count();
+                let nulls = values.iter().filter(|value| value.kind() == Json::Null).count();
+                if strings > 0 && strings + nulls == values.len() && types.names == ["string"] {
+                    self.enumeration(values.into_iter());
+                } else {
+                    self.source.is_simplified = true;
+                }
+            }
+            "format" => {
+                if value.string().is_some_and(|format| FORMATS.contains(&&*format)) {
+                    self.copy(name, value);
+                }
+            }
+            "additionalProperties" => self.source.is_simplified |= value.kind() == Json::Object,
+            _ if COPIED.contains(&name) => self.copy(name, value),
+            _ => self.source.is_simplified |= !REMARKS.contains(&name) && !name.starts_with("x-"),
+        }
+        Some(())
+    }
+
+    /// `anyOf` stands alone there but for the description; a single alternative beside null is the schema itself.
+    fn alternatives(
+        &mut self,
+        flat: &Flat<'a>,
+        alternatives: View<'a>,
+        depth: usize,
+        is_nullable: bool,
+    ) -> Option<()> {
+        let (nulls, schemas): (Vec<View<'a>>, Vec<View<'a>>) = alternatives.elements().partition(is_null);
+        let is_nullable = is_nullable || !nulls.is_empty();
+        let own = |name: &str| matches!(name, "title" | "description");
+        if let [only] = schemas.as_slice()
+            && depth <= DEEPEST
+        {
+            let mut inner = Flat::of(*only, &mut self.source, &self.above);
+            let outside = self.above.len();
+            self.above.extend(inner.references.iter().cloned());
+            inner
+                .members
+                .retain(|(name, _)| !flat.members.iter().any(|(outer, _)| own(outer) && outer == name));
+            inner.members.extend(flat.members.iter().filter(|(name, _)| own(name)).cloned());
+            let done = self.open_api(&inner, depth + 1, is_nullable);
+            self.above.truncate(outside);
+            return done;
+        }
+        for (name, value) in flat.members.iter().filter(|(name, _)| own(name)) {
+            self.copy(name, *value);
+        }
+        let lost = |name: &str| {
+            !own(name) && !matches!(name, "anyOf" | "oneOf" | "type") && !REMARKS.contains(&name)
+        };
+        self.source.is_simplified |= flat.is_object || flat.members.iter().any(|(name, _)| lost(name));
+        self.list("anyOf", schemas.into_iter(), depth)?;
+        if is_nullable {
+            self.name("nullable");
+            self.out.extend_from_slice(b"true");
+        }
+        Some(())
+    }
+}
+
+impl<'a> Types<'a> {
+    /// What `type` says, else what the other keywords imply.
+    fn of(flat: &Flat<'a>) -> Self {
+        let find =
+            |wanted: &str| flat.members.iter().find(|(name, _)| name == wanted).map(|(_, value)| *value);
+        let mut types = Self::default();
+        match find("type") {
+            Some(value) if value.kind() == Json::Array => {
+                types.names = value.elements().filter_map(View::string).collect();
+            }
+            Some(value) => types.names.extend(value.string()),
+            None if flat.is_object => types.names.push(Cow::Borrowed("object")),
+            None if find("items").is_some() => types.names.push(Cow::Borrowed("array")),
+            None => {
+                let first =
+                    find("enum").and_then(|values| values.elements().next()).or_else(|| find("const"));
+                if first.is_some_and(|value| value.kind() == Json::String) {
+                    types.names.push(Cow::Borrowed("string"));
+                }
+            }
+        }
+        let before = types.names.len();
+        types.names.retain(|name| name != "null");
+        types.is_nullable = types.names.len() != before && !types.names.is_empty();
+        types
+    }
+}
+
+fn is_null(schema: &View<'_>) -> bool {
+    schema
+        .members()
+        .any(|(name, value)| name.text() == "\"type\"" && value.string().is_some_and(|name| name == "null"))
+}

@@ -1,0 +1,80 @@
+//! Without `alt=sse` a stream is one JSON list, `[{…},\r\n{…}]`, sent piece by piece. This cuts it into its objects,
+//! however the network cut the bytes.
+
+use gw_wire::sse::EVENT_CAP;
+
+/// Finds the objects of a list, or a lone one.
+#[derive(Debug, Default)]
+pub(super) struct Splitter {
+    /// What came of an unfinished object.
+    held: Vec<u8>,
+    depth: usize,
+    is_string: bool,
+    is_escaped: bool,
+}
+
+/// An object outgrew [`EVENT_CAP`].
+#[derive(Debug)]
+pub(super) struct TooLarge;
+
+impl Splitter {
+    /// Takes the next bytes; every object that they complete goes to `sink`.
+    pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), TooLarge> {
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            if self.depth == 0 {
+                // Between objects there are only blanks, commas and the list's brackets.
+                let Some(start) = memchr::memchr(b'{', rest) else { return Ok(()) };
+                rest = rest.get(start..).unwrap_or_default();
+            }
+            let Some(end) = self.end(rest) else {
+                if self.held.len() + rest.len() > EVENT_CAP {
+                    return Err(TooLarge);
+                }
+                self.held.extend_from_slice(rest);
+                return Ok(());
+            };
+            let (object, after) = rest.split_at(end);
+            if self.held.len() + object.len() > EVENT_CAP {
+                return Err(TooLarge);
+            }
+            if self.held.is_empty() {
+                sink(object);
+            } else {
+                self.held.extend_from_slice(object);
+                sink(&self.held);
+                self.held.clear();
+            }
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Whether the bytes ended inside an object.
+    pub(super) fn is_inside(&self) -> bool {
+        self.depth > 0
+    }
+
+    /// Behind the brace that ends the object.
+    fn end(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (at, byte) in bytes.iter().enumerate() {
+            if self.is_string {
+                self.is_string = *byte != b'"' || self.is_escaped;
+                self.is_escaped = *byte == b'\\' && !self.is_escaped;
+                continue;
+            }
+            match byte {
+                b'"' => self.is_string = true,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return Some(at + 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,258 @@
+//! The stream of `streamGenerateContent`: each event is a whole `GenerateContentResponse`, without an end marker.
+//!
+//! <https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent>. A finish reason may come in a later
+//! event than the call it belongs to, or in every event: only the last counts, so it is told when the body ends.
+
+use std::borrow::Cow;
+
+use gw_wire::event::Event;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::reply::Finish;
+use gw_wire::sse::SseDecoder;
+use serde_json::Value;
+
+use super::answer::{Answer, Candidate, Part, call_id, finish, made_id};
+use super::split::Splitter;
+use super::{errors, logprobs, reply};
+use crate::adapter::StreamDecoder;
+use crate::adapters::failure::{broken, invalid, invalid_json};
+
+type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+
+/// The most choices that a stream may open; more than any request can ask for.
+const MOST_CHOICES: u32 = 128;
+
+/// Decodes one stream.
+#[derive(Debug, Default)]
+pub(in crate::adapters) struct Stream {
+    body: Body,
+    state: State,
+}
+
+/// What the body turned out to be.
+#[derive(Debug, Default)]
+enum Body {
+    /// Only blanks so far.
+    #[default]
+    Unknown,
+    Events(SseDecoder),
+    /// A list of objects, or a lone one.
+    Objects(Splitter),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    choices: Vec<Choice>,
+    /// The answer's own id.
+    response: String,
+    is_model_known: bool,
+    is_blocked: bool,
+    /// Something that means something came.
+    has_begun: bool,
+    /// An error was given; what follows is not looked at.
+    is_over: bool,
+}
+
+/// What is remembered of a choice.
+#[derive(Debug, Default)]
+struct Choice {
+    index: u32,
+    calls: u32,
+    signatures: u32,
+    /// The last reason that came.
+    reason: Option<String>,
+}
+
+impl StreamDecoder for Stream {
+    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
+        let Self { body, state } = self;
+        if state.is_over {
+            return;
+        }
+        if matches!(body, Body::Unknown) {
+            *body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
+                None => Body::Unknown,
+                Some(b'{' | b'[') => Body::Objects(Splitter::default()),
+                Some(_) => Body::Events(SseDecoder::default()),
+            };
+        }
+        let is_too_large = match body {
+            Body::Unknown => false,
+            Body::Events(sse) => sse.feed(chunk, &mut |event| state.event(event.data, false, sink)).is_err(),
+            Body::Objects(splitter) => {
+                splitter.feed(chunk, &mut |object| state.event(object, false, sink)).is_err()
+            }
+        };
+        if is_too_large {
+            state.fail(invalid("an event of the stream is larger than 1 MiB"), sink);
+        }
+    }
+
+    fn eof(&mut self, sink: Sink<'_>) {
+        let Self { body, state } = self;
+        match body {
+            Body::Unknown => {}
+            Body::Events(sse) => sse.eof(&mut |event| state.event(event.data, true, sink)),
+            Body::Objects(splitter) if splitter.is_inside() => state.cut(sink),
+            Body::Objects(_) => {}
+        }
+        if !state.has_begun {
+            state.fail(invalid("the body is not an event stream"), sink);
+        }
+        state.finish(sink);
+    }
+}
+
+impl State {
+    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.has_begun = true;
+            sink(Event::Error(failure));
+        }
+    }
+
+    fn cut(&mut self, sink: Sink<'_>) {
+        self.fail(broken("The upstream's stream ended in the middle of an event."), sink);
+    }
+
+    /// `is_last`: the stream ended in this event, which may be cut off.
+    fn event(&mut self, data: &[u8], is_last: bool, sink: Sink<'_>) {
+        let data = data.trim_ascii();
+        if self.is_over || data.is_empty() || data == b"[DONE]" {
+            return;
+        }
+        self.has_begun = true;
+        let Ok(text) = std::str::from_utf8(data) else {
+            return match is_last {
+                true => self.cut(sink),
+                false => self.fail(invalid("an event of the stream is not UTF-8"), sink),
+            };
+        };
+        match serde_json::from_str::<Answer<'_>>(text) {
+            Ok(answer) if answer.error.is_none() => self.answer(answer, sink),
+            Ok(_) => {
+                let error = serde_json::from_str(text).unwrap_or(Value::Null);
+                self.fail(errors::reported(&error, FailureKind::StreamBroken), sink);
+            }
+            Err(fault) => self.odd_event(text, is_last, &fault, sink),
+        }
+    }
+
+    /// A list with an error in it, or no answer at all.
+    #[cold]
+    fn odd_event(&mut self, text: &str, is_last: bool, fault: &serde_json::Error, sink: Sink<'_>) {
+        let value: Value = serde_json::from_str(text).unwrap_or(Value::Null);
+        match errors::in_list(&value) {
+            Some(error) => self.fail(errors::reported(error, FailureKind::StreamBroken), sink),
+            None if is_last && fault.is_eof() => self.cut(sink),
+            None => self.fail(invalid_json(fault), sink),
+        }
+    }
+
+    fn answer(&mut self, mut answer: Answer<'_>, sink: Sink<'_>) {
+        self.is_blocked |= answer.is_blocked();
+        if let Some(response) = answer.response_id.take().filter(|_| self.response.is_empty()) {
+            self.response = response.0.into_owned();
+        }
+        if let Some(model) = answer.model_version.filter(|model| !self.is_model_known && !model.0.is_empty())
+        {
+            self.is_model_known = true;
+            sink(Event::Start { model: Some(model.0), fingerprint: None });
+        }
+        for (position, candidate) in answer.candidates.unwrap_or_default().into_iter().enumerate() {
+            let index = candidate.index.unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX));
+            if index >= MOST_CHOICES {
+                return self.fail(invalid("a choice's index is out of range"), sink);
+            }
+            let at = self.choices.iter().position(|choice| choice.index == index).unwrap_or_else(|| {
+                self.choices.push(Choice { index, ..Choice::default() });
+                self.choices.len() - 1
+            });
+            if let Some(choice) = self.choices.get_mut(at) {
+                choice.candidate(candidate, &self.response, sink);
+            }
+        }
+        if let Some(usage) = answer.usage_metadata.and_then(|counts| counts.usage()) {
+            sink(Event::Usage(usage));
+        }
+    }
+
+    fn finish(&mut self, sink: Sink<'_>) {
+        if self.is_over {
+            return;
+        }
+        self.is_over = true;
+        if self.choices.is_empty() && self.is_blocked {
+            sink(Event::Finish { choice: 0, reason: Finish::ContentFilter });
+            // No other choice will come, however many were asked for.
+            sink(Event::End);
+            return;
+        }
+        self.choices.sort_by_key(|choice| choice.index);
+        for choice in &self.choices {
+            if let Some(reason) = &choice.reason {
+                sink(Event::Finish { choice: choice.index, reason: finish(reason, choice.calls > 0) });
+            } else if self.is_blocked {
+                sink(Event::Finish { choice: choice.index, reason: Finish::ContentFilter });
+            }
+        }
+    }
+}
+
+impl Choice {
+    fn candidate(&mut self, candidate: Candidate<'_>, response: &str, sink: Sink<'_>) {
+        let mut logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai);
+        for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
+            // They belong to the event's text, so they go with the first of it.
+            let is_text = part.function_call.is_none() && part.thought != Some(true) && part.text.is_some();
+            let own = if is_text { logprobs.take() } else { None };
+            self.part(part, own.as_deref(), response, sink);
+        }
+        if let Some(logprobs) = logprobs {
+            sink(Event::Text { choice: self.index, text: Cow::Borrowed(""), logprobs: Some(&logprobs) });
+        }
+        if let Some(reason) = candidate.finish_reason {
+            match &mut self.reason {
+                Some(known) if *known == reason.0 => {}
+                known => *known = Some(reason.0.into_owned()),
+            }
+        }
+    }
+
+    fn part(
+        &mut self,
+        part: Part<'_>,
+        logprobs: Option<&serde_json::value::RawValue>,
+        response: &str,
+        sink: Sink<'_>,
+    ) {
+        let choice = self.index;
+        if let Some(mut call) = part.function_call {
+            let handle = self.calls;
+            let id = call_id(&mut call, part.thought_signature, || made_id(response, choice, handle));
+            let arguments = call.arguments();
+            // A call of nothing is none.
+            let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) else { return };
+            self.calls = self.calls.saturating_add(1);
+            sink(Event::ToolStart { choice, call: handle, id, name });
+            if !arguments.is_empty() {
+                sink(Event::ToolArgs { choice, call: handle, fragment: arguments });
+            }
+            return;
+        }
+        let text = part.text.map(|text| text.0).unwrap_or_default();
+        if part.thought == Some(true) {
+            if !text.is_empty() {
+                sink(Event::Reasoning { choice, text });
+            }
+        } else if !text.is_empty() || logprobs.is_some() {
+            sink(Event::Text { choice, text, logprobs });
+        }
+        if let Some(signature) = part.thought_signature.filter(|signature| !signature.0.is_empty())
+            && let Some(details) = reply::details(&[signature.0], self.signatures)
+        {
+            self.signatures = self.signatures.saturating_add(1);
+            sink(Event::Extra { choice, name: reply::DETAILS, value: &details });
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The dialect against fixtures of both directions, the traps and the error table of the contract.
+
+mod answers;
+mod requests;
+mod streams;
+
+use bytes::Bytes;
+use gw_wire::request::chat::parse_chat;
+use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
+
+use super::adapter;
+use crate::adapter::{Encoded, Share, Target};
+
+fn chat(json: &str) -> ChatRequest {
+    parse_chat(Bytes::copy_from_slice(json.as_bytes())).unwrap()
+}
+
+fn target(upstream_model: &str) -> Target<'_> {
+    Target {
+        upstream_model,
+        id: "google/m",
+        clamp_max_tokens: None,
+        max_output_tokens: None,
+        context_length: None,
+    }
+}
+
+/// The upstream model of a fixture: what follows the provider.
+fn upstream_model(model: &str) -> &str {
+    model.split_once('/').map_or(model, |(_, rest)| rest)
+}
+
+fn encode(json: &str) -> Result<Encoded, gw_wire::failure::Failure> {
+    let request = chat(json);
+    let share = Share { n: request.n, prompts: 0..1 };
+    adapter().chat(&request, &share, &target(upstream_model(&request.model)))
+}
+
+fn body_of(encoded: &Encoded) -> serde_json::Value {
+    serde_json::from_slice(&encoded.call.body).unwrap()
+}
+
+fn completion(json: &str) -> CompletionRequest {
+    gw_wire::request::completion::parse_completion(Bytes::copy_from_slice(json.as_bytes())).unwrap()
+}
+
+fn embeddings(json: &str) -> EmbeddingsRequest {
+    gw_wire::request::embeddings::parse_embeddings(Bytes::copy_from_slice(json.as_bytes())).unwrap()
+}

@@ -1,0 +1,189 @@
+//! `usageMetadata`: <https://ai.google.dev/api/generate-content#UsageMetadata>. Cumulative in a stream.
+
+use std::fmt;
+
+use gw_wire::usage::{MAX_BELIEVABLE, Usage};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// The counts as they came.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Counts {
+    prompt_token_count: Option<Count>,
+    tool_use_prompt_token_count: Option<Count>,
+    candidates_token_count: Option<Count>,
+    thoughts_token_count: Option<Count>,
+    cached_content_token_count: Option<Count>,
+    total_token_count: Option<Count>,
+}
+
+/// A count, and whether it was none to be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Count {
+    value: u64,
+    is_odd: bool,
+}
+
+impl Counts {
+    /// What they add up to; None when there are none (Vertex sends such in the middle of streams).
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let mut is_odd = false;
+        let mut read = |count: Option<Count>| {
+            is_odd |= count.is_some_and(|count| count.is_odd);
+            count.map(|count| count.value)
+        };
+        let asked = read(self.prompt_token_count);
+        let tools = read(self.tool_use_prompt_token_count).unwrap_or(0);
+        let answered = read(self.candidates_token_count);
+        let thoughts = read(self.thoughts_token_count);
+        let cached = read(self.cached_content_token_count);
+        let total = read(self.total_token_count);
+        if asked.is_none() && answered.is_none() && total.is_none() {
+            return None;
+        }
+        let prompt = match (asked, total) {
+            (Some(asked), _) => asked + tools,
+            (None, Some(total)) => total.saturating_sub(answered.unwrap_or(0) + thoughts.unwrap_or(0)),
+            (None, None) => {
+                is_odd = true;
+                0
+            }
+        };
+        let thought = thoughts.unwrap_or(0);
+        let completion = match answered {
+            // Some models count the thoughts among the candidates' tokens; the total tells.
+            Some(answered) if thought > 0 && thought <= answered && total == Some(prompt + answered) => {
+                answered
+            }
+            Some(answered) => answered + thought,
+            None if thought > 0 => thought,
+            None => total.map_or(0, |total| total.saturating_sub(prompt)),
+        };
+        is_odd |= cached > Some(prompt);
+        Some(Usage {
+            prompt,
+            completion,
+            cached: cached.map(|cached| cached.min(prompt)),
+            cache_write: None,
+            reasoning: thoughts.map(|thoughts| thoughts.min(completion)),
+            estimated: is_odd,
+        })
+    }
+}
+
+impl Count {
+    const NONE: Self = Self { value: 0, is_odd: true };
+
+    fn of(value: u64) -> Self {
+        Self { value: value.min(MAX_BELIEVABLE), is_odd: value > MAX_BELIEVABLE }
+    }
+}
+
+struct CountVisitor;
+
+impl<'de> Visitor<'de> for CountVisitor {
+    type Value = Count;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a count")
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Count, E> {
+        Ok(Count::of(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Count, E> {
+        Ok(u64::try_from(value).map_or(Count::NONE, Count::of))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Count, E> {
+        // A cast saturates; what is no whole count is not believed.
+        Ok(Count { value: (value.clamp(0.0, MAX_BELIEVABLE as f64)) as u64, is_odd: true })
+    }
+
+    /// Google writes 64-bit integers as strings.
+    fn visit_str<E: Error>(self, text: &str) -> Result<Count, E> {
+        Ok(text.parse().map_or(Count::NONE, Count::of))
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Count, E> {
+        Ok(Count::NONE)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Count, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Count::NONE)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Count, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Count::NONE)
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CountVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counts;
+
+    /// Prompt, completion, cached, reasoning, and whether it is an estimate.
+    type Read = (u64, u64, Option<u64>, Option<u64>, bool);
+
+    fn read(json: &str) -> Option<Read> {
+        let usage = serde_json::from_str::<Counts>(json).unwrap().usage()?;
+        Some((usage.prompt, usage.completion, usage.cached, usage.reasoning, usage.estimated))
+    }
+
+    #[test]
+    fn the_counts_add_up() {
+        let full = r#"{"promptTokenCount":10,"toolUsePromptTokenCount":5,"candidatesTokenCount":7,
+            "thoughtsTokenCount":3,"cachedContentTokenCount":4,"totalTokenCount":25}"#;
+        assert_eq!(read(full), Some((15, 10, Some(4), Some(3), false)));
+        // Only thoughts: the answer was cut before it began.
+        let thoughts = r#"{"promptTokenCount":10,"thoughtsTokenCount":30,"totalTokenCount":40}"#;
+        assert_eq!(read(thoughts), Some((10, 30, None, Some(30), false)));
+        // Thoughts counted among the candidates' tokens.
+        let among =
+            r#"{"promptTokenCount":10,"candidatesTokenCount":7,"thoughtsTokenCount":3,"totalTokenCount":17}"#;
+        assert_eq!(read(among), Some((10, 7, None, Some(3), false)));
+        assert_eq!(read(r#"{"promptTokenCount":10,"totalTokenCount":10}"#), Some((10, 0, None, None, false)));
+        assert_eq!(read(r#"{"promptTokenCount":10,"totalTokenCount":14}"#), Some((10, 4, None, None, false)));
+        assert_eq!(
+            read(r#"{"candidatesTokenCount":4,"totalTokenCount":14}"#),
+            Some((10, 4, None, None, false))
+        );
+        assert_eq!(read(r#"{"trafficType":"ON_DEMAND"}"#), None);
+    }
+
+    #[test]
+    fn u24_impossible_counts_are_clamped_and_flagged() {
+        for (count, value) in [
+            ("-5", 0),
+            ("1e300", 1 << 32),
+            ("99999999999", 1 << 32),
+            ("7.5", 7),
+            ("[1]", 0),
+            ("{}", 0),
+            ("true", 0),
+            ("\"x\"", 0),
+        ] {
+            let json = format!(r#"{{"promptTokenCount":{count},"candidatesTokenCount":2}}"#);
+            assert_eq!(read(&json), Some((value, 2, None, None, true)), "{count}");
+        }
+        assert_eq!(
+            read(r#"{"promptTokenCount":"12","candidatesTokenCount":2}"#),
+            Some((12, 2, None, None, false))
+        );
+        assert_eq!(
+            read(r#"{"promptTokenCount":3,"cachedContentTokenCount":9}"#),
+            Some((3, 0, Some(3), None, true))
+        );
+        assert_eq!(read(r#"{"candidatesTokenCount":3}"#), Some((0, 3, None, None, true)));
+        assert_eq!(read(r#"{"promptTokenCount":null}"#), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! Mistral's La Plateforme: OpenAI's shape, read by a strict validator.
+//!
+//! Documented in Mistral's API reference (docs.mistral.ai/api): Chat Completion, Fill-in-the-middle Completion, Embeddings,
+//! List Models; the models of the official clients (`ChatCompletionRequest`, `FIMCompletionRequest`, `ContentChunk`) are made
+//! from the same specification. A member that is not in there is refused with 422 `extra_forbidden`, at the top level and
+//! inside messages and tools alike, so a body is written member by member and nothing else of the client's gets into it.
+//! Answers are OpenAI's, with `content` that may be a list of `text` and `thinking` parts: OpenAI's reader reads them.
+
+mod encode;
+mod messages;
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::Conversation;
+use gw_wire::failure::Failure;
+use gw_wire::json::write_str;
+use gw_wire::reply::{ChatReply, EmbeddingsReply};
+use gw_wire::request::EmbeddingsRequest;
+use http::HeaderMap;
+
+use super::native::{Dialect, Native};
+use super::openai::{OpenAi, post};
+use super::write::Object;
+use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Reading, Scheme, StreamDecoder, Target};
+use crate::presets::Quirks;
+use crate::settings::ProviderSettings;
+
+/// Choices of one call: all that a client may ask for. The reference names no bound.
+const MOST_CHOICES: u32 = 128;
+
+/// Mistral's dialect as an adapter.
+pub(crate) fn adapter(settings: &ProviderSettings) -> Box<dyn Adapter> {
+    Box::new(Native(Mistral { answers: OpenAi::new(Quirks::of(settings)) }))
+}
+
+/// The dialect.
+#[derive(Debug)]
+struct Mistral {
+    /// Reads what comes back.
+    answers: OpenAi,
+}
+
+impl Dialect for Mistral {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            openai_fields: false,
+            suffix: true,
+            token_prompts: false,
+            // Unasked: the last chunk always has it.
+            stream_usage: true,
+            image_urls: true,
+            choices: MOST_CHOICES,
+            prompts: 1,
+        }
+    }
+
+    fn scheme(&self) -> Scheme {
+        Scheme::Bearer
+    }
+
+    fn keeps(&self) -> &'static [&'static str] {
+        &["prediction"]
+    }
+
+    fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
+        encode::encode(conversation, target)
+    }
+
+    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+        self.answers.decode_chat(body, &Reading::default())
+    }
+
+    fn stream(&self) -> Box<dyn StreamDecoder> {
+        self.answers.chat_stream(&Reading::default())
+    }
+
+    fn embed(
+        &self,
+        texts: &[Cow<'_, str>],
+        request: &EmbeddingsRequest,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        let mut body = Object::begin(Vec::new());
+        body.text("model", target.upstream_model);
+        body.list("input", texts, |out, text| write_str(out, text));
+        if let Some(dimensions) = request.dimensions {
+            body.number("output_dimension", u64::from(dimensions));
+        }
+        Ok(post("/embeddings", body.end(), false))
+    }
+
+    fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
+        self.answers.decode_embeddings(body, expected)
+    }
+
+    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+        self.answers.classify(status, headers, body)
+    }
+
+    fn list_models(&self) -> Option<HttpCall> {
+        self.answers.list_models()
+    }
+
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+        self.answers.decode_models(body)
+    }
+}
+
+#[cfg(test)]
+mod tests;

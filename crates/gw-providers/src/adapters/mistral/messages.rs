@@ -1,0 +1,234 @@
+//! Messages as Mistral's validator wants them: only the members it knows, ids of nine letters and digits, and roles in an
+//! order it accepts.
+//!
+//! The order is that of `mistral-common` (`_validate_message_order`), which the API enforces as
+//! `invalid_request_message_order` (code 3230): a system message comes first or after one of the user's, and between a
+//! tool's result and the user the assistant has a word. Its newest release does without that word; a server that does
+//! takes a conversation that has it, too.
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::{Content, Conversation, Message, Part, Role, Source, alphanumeric_id};
+use gw_wire::failure::Failure;
+use gw_wire::json::{Kind, View};
+
+use crate::adapters::native::unsupported;
+use crate::adapters::write::{Object, object};
+
+/// What the assistant is made to say between a tool's result and the user, where it said nothing.
+const BRIDGE: &str = "OK.";
+
+/// The messages, and what had to be changed.
+pub(super) struct Messages {
+    /// JSON text.
+    pub(super) json: Vec<u8>,
+    pub(super) warnings: Vec<Cow<'static, str>>,
+}
+
+/// A member of an object that is not null.
+pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
+    let found = object.members().filter(|(known, _)| known.string().is_some_and(|known| known == name));
+    found.map(|(_, value)| value).last().filter(|value| value.kind() != Kind::Null)
+}
+
+/// Writes the messages. `reasons`: the model reasons, so that it may be shown what it thought before.
+pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<Messages, Failure> {
+    let messages = &conversation.messages;
+    let mut out = Writer { out: vec![b'['], last: None, bridged: false };
+    let late = messages.windows(2).any(|pair| {
+        matches!(pair, [before, system] if system.role == Role::System && matches!(before.role, Role::Assistant | Role::Tool))
+    });
+    let (first, rest): (Vec<_>, Vec<_>) =
+        messages.iter().partition(|message| late && message.role == Role::System);
+    let prefix = is_prefix(conversation);
+    let mut left = first.len() + rest.len();
+    for message in first.into_iter().chain(rest) {
+        left -= 1;
+        out.message(message, reasons, prefix && left == 0)?;
+    }
+    out.out.push(b']');
+    let bridged = out.bridged.then_some(Cow::Borrowed("message_inserted:assistant"));
+    Ok(Messages { json: out.out, warnings: bridged.into_iter().collect() })
+}
+
+/// Whether the client marked the last message as the begin of the answer, in Mistral's own way.
+fn is_prefix(conversation: &Conversation<'_>) -> bool {
+    let last = conversation.body.view("messages").and_then(|messages| messages.elements().last());
+    last.and_then(|last| member(last, "prefix")).is_some_and(|prefix| prefix.text() == "true")
+}
+
+struct Writer {
+    out: Vec<u8>,
+    last: Option<Role>,
+    bridged: bool,
+}
+
+impl Writer {
+    fn message(&mut self, message: &Message<'_>, reasons: bool, prefix: bool) -> Result<(), Failure> {
+        let thought = message.reasoning.as_deref().filter(|text| reasons && !text.is_empty());
+        let says = message.parts.iter().any(|part| !is_empty(part));
+        if message.role == Role::Assistant && !says && message.tool_calls.is_empty() {
+            // An empty turn, which Mistral refuses, says nothing.
+            return Ok(());
+        }
+        if message.role == Role::User && self.last == Some(Role::Tool) {
+            self.bridged = true;
+            self.begin(Role::Assistant, |bridge| {
+                bridge.text("content", BRIDGE);
+                Ok(())
+            })?;
+        }
+        self.begin(message.role, |written| {
+            match message.role {
+                Role::System | Role::User => content(written, &message.parts, None)?,
+                Role::Tool => {
+                    written.text("tool_call_id", &alphanumeric_id(&message.tool_call_id));
+                    if let Some(name) = &message.name {
+                        written.text("name", name);
+                    }
+                    content(written, &message.parts, None)?;
+                }
+                Role::Assistant => {
+                    if says || thought.is_some() {
+                        content(written, &message.parts, thought)?;
+                    }
+                    calls(written, message);
+                    if prefix {
+                        written.raw("prefix", "true");
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn begin(
+        &mut self,
+        role: Role,
+        write: impl FnOnce(&mut Object) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        if self.last.is_some() {
+            self.out.push(b',');
+        }
+        self.last = Some(role);
+        let mut written = Ok(());
+        object(&mut self.out, |message| {
+            let role = match role {
+                Role::System => "system",
+                Role::User => "user",
+                Role::Assistant => "assistant",
+                Role::Tool => "tool",
+            };
+            message.text("role", role);
+            written = write(message);
+        });
+        written
+    }
+}
+
+fn is_empty(part: &Part<'_>) -> bool {
+    matches!(&part.content, Content::Text(text) | Content::Refusal(text) if text.is_empty())
+}
+
+fn calls(message: &mut Object, of: &Message<'_>) {
+    if of.tool_calls.is_empty() {
+        return;
+    }
+    message.list("tool_calls", &of.tool_calls, |out, call| {
+        object(out, |entry| {
+            entry.text("id", &alphanumeric_id(&call.id));
+            entry.text("type", "function");
+            entry.object("function", |function| {
+                function.text("name", &call.name);
+                let arguments = if call.arguments.is_empty() { "{}" } else { &*call.arguments };
+                function.text("arguments", arguments);
+            });
+        });
+    });
+}
+
+/// `content`: a string where one text is all there is, else a list of chunks.
+fn content(message: &mut Object, parts: &[Part<'_>], thought: Option<&str>) -> Result<(), Failure> {
+    if thought.is_none() {
+        match parts {
+            [] => {
+                message.text("content", "");
+                return Ok(());
+            }
+            [Part { content: Content::Text(text) | Content::Refusal(text), .. }] => {
+                message.text("content", text);
+                return Ok(());
+            }
+            _ => {}
+        }
+    }
+    let mut fault = None;
+    let chunks = thought.map(Chunk::Thought).into_iter().chain(parts.iter().map(Chunk::Part));
+    message.list("content", chunks, |out, chunk| {
+        object(out, |entry| match chunk {
+            Chunk::Thought(text) => {
+                entry.text("type", "thinking");
+                entry.list("thinking", [text], |out, text| {
+                    object(out, |piece| {
+                        piece.text("type", "text");
+                        piece.text("text", text);
+                    });
+                });
+            }
+            Chunk::Part(part) => {
+                if let Err(failure) = chunk_of(entry, &part.content) {
+                    fault.get_or_insert(failure);
+                }
+            }
+        });
+    });
+    fault.map_or(Ok(()), Err)
+}
+
+enum Chunk<'p, 'a> {
+    Thought(&'p str),
+    Part(&'p Part<'a>),
+}
+
+fn chunk_of(entry: &mut Object, content: &Content<'_>) -> Result<(), Failure> {
+    match content {
+        Content::Text(text) | Content::Refusal(text) => {
+            entry.text("type", "text");
+            entry.text("text", text);
+        }
+        Content::Image(source) => {
+            entry.text("type", "image_url");
+            entry.text("image_url", &address(source, "image/png"));
+        }
+        Content::File { source: Source::Id(id), .. } if id.is_empty() => {
+            return Err(unsupported("Invalid 'messages': a file has neither data nor an id."));
+        }
+        Content::File { source: Source::Id(id), .. } => {
+            entry.text("type", "file");
+            entry.text("file_id", id);
+        }
+        Content::File { source, name } => {
+            entry.text("type", "document_url");
+            entry.text("document_url", &address(source, "application/pdf"));
+            if let Some(name) = name {
+                entry.text("document_name", name);
+            }
+        }
+        Content::Audio { data, .. } => {
+            entry.text("type", "input_audio");
+            entry.text("input_audio", data);
+        }
+    }
+    Ok(())
+}
+
+/// An address, or the bytes as one.
+fn address<'s>(source: &'s Source<'_>, otherwise: &str) -> Cow<'s, str> {
+    match source {
+        Source::Url(url) | Source::Id(url) => Cow::Borrowed(url),
+        Source::Data { media_type, base64 } => {
+            let media_type = if media_type.is_empty() { otherwise } else { media_type };
+            Cow::Owned(format!("data:{media_type};base64,{base64}"))
+        }
+    }
+}

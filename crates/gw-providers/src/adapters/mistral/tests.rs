@@ -1,0 +1,68 @@
+//! Mistral's dialect against the fixtures of `fixtures/mistral`.
+
+mod answers;
+mod requests;
+
+use bytes::Bytes;
+use gw_wire::conversation::alphanumeric_id;
+use gw_wire::money::Price;
+use gw_wire::request::{parse_chat, parse_completion};
+use serde_json::Value;
+
+use crate::adapter::{Adapter, Encoded, Share, Target};
+use crate::registry;
+use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
+
+macro_rules! fixture {
+    ($name:literal) => {
+        include_str!(concat!("../../../../fixtures/mistral/", $name))
+    };
+}
+use fixture;
+
+fn mistral() -> Box<dyn Adapter> {
+    let settings = ProviderSettings {
+        name: "mistral".to_owned(),
+        api: Api::Mistral,
+        base_url: None,
+        api_keys: Vec::new(),
+        headers: Vec::new(),
+        price_multiplier: Price::default(),
+        discover: false,
+        timeouts: TimeoutOverrides::default(),
+        embedding_batch: None,
+        allow_private_network: false,
+        options: toml::Table::new(),
+    };
+    registry::build(&settings).unwrap().adapter
+}
+
+fn target(upstream_model: &str) -> Target<'_> {
+    Target {
+        upstream_model,
+        id: "mistral/m",
+        clamp_max_tokens: None,
+        max_output_tokens: None,
+        context_length: None,
+    }
+}
+
+fn json(text: impl AsRef<[u8]>) -> Value {
+    serde_json::from_slice(text.as_ref()).unwrap()
+}
+
+/// A fixture of what is sent; `CALL_A` stands for the id that `call_a` becomes.
+fn sent(text: &str) -> Value {
+    json(text.replace("CALL_A", &alphanumeric_id("call_a")))
+}
+
+/// Encodes a chat for all its choices in one call.
+fn chat(request: impl Into<String>, model: &str) -> Encoded {
+    let request = parse_chat(Bytes::from(request.into())).unwrap();
+    mistral().chat(&request, &Share { n: request.n, prompts: 0..1 }, &target(model)).unwrap()
+}
+
+fn completion(request: impl Into<String>, model: &str) -> Encoded {
+    let request = parse_completion(Bytes::from(request.into())).unwrap();
+    mistral().completion(&request, &Share { n: 1, prompts: 0..1 }, &target(model)).unwrap()
+}

@@ -1,0 +1,284 @@
+//! What is sent.
+
+use bytes::Bytes;
+use gw_wire::conversation::alphanumeric_id;
+use gw_wire::failure::FailureKind;
+use gw_wire::request::{parse_chat, parse_completion, parse_embeddings};
+use serde_json::{Value, json};
+
+use super::{chat, completion, fixture, json, mistral, sent, target};
+use crate::adapter::{Scheme, Share};
+
+fn body(messages: &Value, members: &Value, model: &str) -> (Value, Vec<String>) {
+    let mut request = json!({"model": "mistral/m", "messages": messages});
+    request.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    let encoded = chat(request.to_string(), model);
+    (json(&encoded.call.body), encoded.warnings.iter().map(ToString::to_string).collect())
+}
+
+fn hi() -> Value {
+    json!([{"role": "user", "content": "hi"}])
+}
+
+#[test]
+fn the_shared_conversation_loses_nothing() {
+    let encoded = chat(fixture!("conversation.request.json"), "mistral-medium-latest");
+    assert_eq!(encoded.call.path, "/chat/completions");
+    assert_eq!(encoded.call.headers["accept"], "application/json");
+    assert_eq!(json(&encoded.call.body), sent(fixture!("conversation.upstream.json")));
+    assert!(encoded.warnings.is_empty());
+}
+
+#[test]
+fn trap_15_only_members_that_mistral_knows_are_sent() {
+    let encoded = chat(fixture!("parameters.request.json"), "mistral-small-latest");
+    assert_eq!(json(&encoded.call.body), sent(fixture!("parameters.upstream.json")));
+    assert_eq!(encoded.call.headers["accept"], "text/event-stream");
+    let dropped = ["logit_bias", "top_logprobs", "logprobs", "verbosity"]
+        .map(|name| format!("parameter_dropped:{name}"));
+    assert_eq!(encoded.warnings, dropped);
+}
+
+#[test]
+fn trap_14_ids_are_nine_letters_and_digits_and_pairs_stay_pairs() {
+    let ids = ["call_1234567890", "a", "VvvODy9mT", "toolu_01__thought__c2ln", "ひ", "call-1-call-2"];
+    let calls: Vec<Value> = ids
+        .iter()
+        .map(|id| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}))
+        .collect();
+    let mut messages =
+        vec![json!({"role": "user", "content": "x"}), json!({"role": "assistant", "tool_calls": calls})];
+    messages.extend(ids.iter().rev().map(|id| json!({"role": "tool", "tool_call_id": id, "content": id})));
+    let (sent, _) = body(&json!(messages), &json!({}), "m");
+    for (at, id) in ids.iter().enumerate() {
+        let short = sent["messages"][1]["tool_calls"][at]["id"].as_str().unwrap();
+        assert!(short.len() == 9 && short.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{short}");
+        let result = &sent["messages"][2 + ids.len() - 1 - at];
+        assert_eq!((&result["tool_call_id"], &result["content"]), (&json!(short), &json!(id)));
+    }
+    assert_eq!(sent["messages"][1]["tool_calls"][2]["id"], "VvvODy9mT");
+}
+
+#[test]
+fn trap_07_a_signature_in_an_id_is_not_sent() {
+    let id = alphanumeric_id("c1__thought__QUJD");
+    assert_eq!(id, alphanumeric_id("c1"));
+    let encoded = chat(fixture!("conversation.request.json"), "m");
+    let body = String::from_utf8(encoded.call.body.to_vec()).unwrap();
+    assert!(!body.contains("__thought__") && !body.contains("QUJD"));
+}
+
+#[test]
+fn tool_choices_in_mistrals_words() {
+    let tools = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]);
+    let named = json!({"type": "function", "function": {"name": "f"}});
+    for (choice, expected) in [
+        (json!("auto"), json!("auto")),
+        (json!("none"), json!("none")),
+        (json!("required"), json!("any")),
+        (named.clone(), named),
+    ] {
+        let (sent, _) = body(&hi(), &json!({"tools": tools, "tool_choice": choice}), "m");
+        assert_eq!(sent["tool_choice"], expected);
+    }
+    let (sent, _) = body(&hi(), &json!({"tools": [], "parallel_tool_calls": true}), "m");
+    assert_eq!(sent, json!({"model": "m", "messages": hi()}));
+}
+
+#[test]
+fn legacy_functions_become_tools() {
+    let functions = json!({"functions": [{"name": "f", "parameters": {"type": "object"}}], "function_call": {"name": "f"}});
+    let messages = json!([{"role": "user", "content": "x"},
+        {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "function", "name": "f", "content": "1"}]);
+    let (sent, _) = body(&messages, &functions, "m");
+    assert_eq!(sent["tools"][0]["function"]["name"], "f");
+    assert_eq!(sent["tool_choice"], json!({"type": "function", "function": {"name": "f"}}));
+    assert_eq!(sent["parallel_tool_calls"], json!(false));
+    assert_eq!(sent["messages"][1]["tool_calls"][0]["id"], sent["messages"][2]["tool_call_id"]);
+    assert!(
+        chat(
+            json!({"model": "x", "messages": messages, "functions": functions["functions"]}).to_string(),
+            "m"
+        )
+        .reading
+        .function_call
+    );
+}
+
+#[test]
+fn roles_come_in_an_order_that_mistral_accepts() {
+    let called = json!({"role": "assistant", "tool_calls": [{"id": "VvvODy9mT", "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
+    let result = json!({"role": "tool", "tool_call_id": "VvvODy9mT", "content": "1"});
+    let user = json!({"role": "user", "content": "u"});
+    let system = json!({"role": "developer", "content": "s"});
+    let roles = |messages: Value| {
+        let (sent, warnings) = body(&messages, &json!({}), "m");
+        let roles = sent["messages"].as_array().unwrap().iter();
+        (roles.map(|message| message["role"].as_str().unwrap()[..1].to_owned()).collect::<String>(), warnings)
+    };
+    let inserted = vec!["message_inserted:assistant".to_owned()];
+    assert_eq!(roles(json!([user, called, result, user])), ("uatau".to_owned(), inserted));
+    assert_eq!(roles(json!([user, called, result, result])), ("uatt".to_owned(), vec![]));
+    // A system message behind the user's may stay; one behind the assistant's goes to the front.
+    assert_eq!(roles(json!([user, system, user])), ("usu".to_owned(), vec![]));
+    assert_eq!(roles(json!([user, called, result, system])), ("suat".to_owned(), vec![]));
+    // An empty turn of the assistant is left out.
+    assert_eq!(
+        roles(json!([user, {"role": "assistant", "content": ""}, {"role": "assistant"}, user])),
+        ("uu".to_owned(), vec![])
+    );
+}
+
+#[test]
+fn the_begin_of_an_answer_is_marked_when_the_client_marks_it() {
+    let messages = |last: Value| json!([{"role": "user", "content": "u"}, last]);
+    let (sent, _) =
+        body(&messages(json!({"role": "assistant", "content": "{", "prefix": true})), &json!({}), "m");
+    assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": "{", "prefix": true}));
+    let (sent, _) = body(&messages(json!({"role": "assistant", "content": "{"})), &json!({}), "m");
+    assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": "{"}));
+}
+
+#[test]
+fn every_kind_of_part_has_its_chunk() {
+    let parts = json!([
+        {"type": "text", "text": "a"},
+        {"type": "image_url", "image_url": {"url": "https://x.y/i.png"}},
+        {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}},
+        {"type": "file", "file": {"file_id": "f1"}},
+        {"type": "file", "file": {"filename": "d.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}},
+    ]);
+    let (sent, _) = body(&json!([{"role": "user", "content": parts}]), &json!({}), "m");
+    let chunks = json!([
+        {"type": "text", "text": "a"},
+        {"type": "image_url", "image_url": "https://x.y/i.png"},
+        {"type": "input_audio", "input_audio": "UklGRg=="},
+        {"type": "file", "file_id": "f1"},
+        {"type": "document_url", "document_url": "data:application/pdf;base64,JVBERi0=", "document_name": "d.pdf"},
+    ]);
+    assert_eq!(sent["messages"][0]["content"], chunks);
+    let nothing =
+        json!({"model": "x", "messages": [{"role": "user", "content": [{"type": "file", "file": {}}]}]});
+    let request = parse_chat(Bytes::from(nothing.to_string())).unwrap();
+    let failure = mistral().chat(&request, &Share { n: 1, prompts: 0..1 }, &target("m")).unwrap_err();
+    assert_eq!(
+        (failure.kind, failure.code.as_deref()),
+        (FailureKind::Unsupported, Some("unsupported_value"))
+    );
+}
+
+#[test]
+fn what_is_too_hot_is_cooled_and_told() {
+    let (sent, warnings) = body(&hi(), &json!({"temperature": 2, "seed": -9_007_199_254_740_991_i64}), "m");
+    assert_eq!(
+        (&sent["temperature"], &sent["random_seed"]),
+        (&json!(1.5), &json!(9_007_199_254_740_991_i64))
+    );
+    assert_eq!(warnings, ["parameter_clamped:temperature"]);
+    let (sent, _) = body(&hi(), &json!({"seed": i64::MIN, "stop": []}), "m");
+    assert_eq!(sent, json!({"model": "m", "messages": hi(), "random_seed": 0}));
+    let (sent, _) = body(&hi(), &json!({"random_seed": 5, "prompt_mode": "reasoning", "max_tokens": 0}), "m");
+    assert_eq!(
+        sent,
+        json!({"model": "m", "messages": hi(), "random_seed": 5, "prompt_mode": "reasoning", "max_tokens": 0})
+    );
+}
+
+#[test]
+fn formats_and_efforts() {
+    for (format, expected) in [
+        (json!({"type": "text"}), Value::Null),
+        (json!({"type": "json_object"}), json!({"type": "json_object"})),
+        (json!({"type": "json_schema", "json_schema": {"name": "r"}}), json!({"type": "json_object"})),
+    ] {
+        let (sent, _) = body(&hi(), &json!({"response_format": format}), "m");
+        assert_eq!(sent["response_format"], expected);
+    }
+    let clamped = "parameter_clamped:reasoning_effort";
+    let dropped = "parameter_dropped:reasoning_effort";
+    for (model, asked, said, warning) in [
+        ("mistral-small-latest", "none", json!("none"), None),
+        ("mistral-small-latest", "high", json!("high"), None),
+        ("mistral-small-latest", "minimal", json!("none"), Some(clamped)),
+        ("mistral-medium-3-5", "low", json!("high"), Some(clamped)),
+        ("mistral-large-4-0", "medium", json!("medium"), None),
+        ("magistral-medium-latest", "high", Value::Null, Some(dropped)),
+    ] {
+        let (sent, warnings) = body(&hi(), &json!({"reasoning_effort": asked}), model);
+        assert_eq!(sent["reasoning_effort"], said, "{model} {asked}");
+        assert_eq!(warnings.first().map(String::as_str), warning);
+    }
+}
+
+#[test]
+fn earlier_thoughts_go_back_to_models_that_think() {
+    let messages = json!([{"role": "user", "content": "u"},
+        {"role": "assistant", "reasoning_content": "hm", "content": "a"}, {"role": "user", "content": "v"}]);
+    let (sent, _) = body(&messages, &json!({}), "magistral-small-latest");
+    assert_eq!(
+        sent["messages"][1],
+        json!({"role": "assistant", "content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}]})
+    );
+    let (sent, _) = body(&messages, &json!({}), "mistral-small-latest");
+    assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": "a"}));
+}
+
+#[test]
+fn a_fallbacks_limit_is_bound() {
+    let request = r#"{"model":"x","messages":[{"role":"user","content":"hi"}],"max_tokens":500}"#;
+    let request = parse_chat(Bytes::from(request)).unwrap();
+    let bound = crate::adapter::Target { clamp_max_tokens: Some(100), ..target("m") };
+    let encoded = mistral().chat(&request, &Share { n: 1, prompts: 0..1 }, &bound).unwrap();
+    assert_eq!(json(&encoded.call.body)["max_tokens"], json!(100));
+}
+
+#[test]
+fn codestral_fills_in() {
+    let encoded = completion(fixture!("fim.request.json"), "codestral-latest");
+    assert_eq!(encoded.call.path, "/fim/completions");
+    assert_eq!(json(&encoded.call.body), json(fixture!("fim.upstream.json")));
+    assert_eq!(encoded.reading.echo.as_deref(), Some("def f("));
+    let dropped = ["presence_penalty", "best_of", "logprobs"].map(|name| format!("parameter_dropped:{name}"));
+    assert_eq!(encoded.warnings, dropped);
+    // Without a suffix it goes on from the prompt.
+    let encoded = completion(r#"{"model":"x","prompt":"a"}"#, "codestral-2508");
+    assert_eq!(encoded.call.path, "/fim/completions");
+    assert_eq!(json(&encoded.call.body), json!({"model": "codestral-2508", "prompt": "a"}));
+    // Other models answer the prompt; with a suffix Mistral itself says whether they can.
+    let encoded = completion(r#"{"model":"x","prompt":"a","n":1}"#, "mistral-small-latest");
+    assert_eq!(encoded.call.path, "/chat/completions");
+    let chat = json!({"model": "mistral-small-latest", "messages": [{"role": "user", "content": "a"}]});
+    assert_eq!(json(&encoded.call.body), chat);
+    assert_eq!(completion(r#"{"model":"x","prompt":"a","suffix":"b"}"#, "m").call.path, "/fim/completions");
+    let request = parse_completion(Bytes::from(r#"{"model":"x","prompt":"a","n":2}"#)).unwrap();
+    let failure = mistral().completion(&request, &Share { n: 2, prompts: 0..1 }, &target("codestral-2508"));
+    assert_eq!(failure.unwrap_err().code.as_deref(), Some("unsupported_value"));
+}
+
+#[test]
+fn embeddings_have_mistrals_names() {
+    let request =
+        r#"{"model":"x","input":["a","b\n","c"],"dimensions":8,"encoding_format":"base64","user":"u"}"#;
+    let request = parse_embeddings(Bytes::from(request)).unwrap();
+    let call = mistral().embeddings(&request, 1..3, &target("codestral-embed")).unwrap();
+    assert_eq!(call.path, "/embeddings");
+    assert_eq!(
+        json(&call.body),
+        json!({"model": "codestral-embed", "input": ["b\n", "c"], "output_dimension": 8})
+    );
+    let tokens = parse_embeddings(Bytes::from(r#"{"model":"x","input":[1,2]}"#)).unwrap();
+    let failure = mistral().embeddings(&tokens, 0..1, &target("m")).unwrap_err();
+    assert_eq!(failure.code.as_deref(), Some("unsupported_value"));
+}
+
+#[test]
+fn what_it_is() {
+    let mistral = mistral();
+    let can = mistral.capabilities();
+    assert!(can.suffix && can.image_urls && !can.token_prompts && !can.openai_fields);
+    assert_eq!((can.choices, can.prompts, mistral.scheme()), (128, 1, Scheme::Bearer));
+    assert_eq!(mistral.list_models().unwrap().path, "/models");
+    let list = r#"{"object":"list","data":[{"id":"mistral-small-latest","capabilities":{}},{"id":"codestral-latest"}]}"#;
+    assert_eq!(mistral.decode_models(list.as_bytes()).unwrap(), ["mistral-small-latest", "codestral-latest"]);
+}

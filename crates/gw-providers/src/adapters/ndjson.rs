@@ -1,0 +1,128 @@
+//! Streams of one JSON document per line (`application/x-ndjson`), cut into lines on bytes, however the network cut them.
+
+use memchr::memchr;
+
+/// The longest line that is held. Ollama sends the arguments of a call whole, and at the end of a text completion the
+/// context as a list of numbers, which is a megabyte where the context is long.
+pub(super) const LINE_CAP: usize = 4 << 20;
+
+/// A carry-over buffer above this many bytes is given back after the line that needed it.
+const KEPT_CAPACITY: usize = 64 << 10;
+
+/// A line outgrew [`LINE_CAP`]. Nothing more is given after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a line of the upstream's stream is larger than 4 MiB")]
+pub(super) struct TooLong;
+
+/// Cuts one stream into lines. A line that lies whole in a chunk is given as a slice of it.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// The begin of the unfinished line.
+    held: Vec<u8>,
+    failed: bool,
+}
+
+impl Lines {
+    /// Takes the next bytes; every line that they complete goes to `sink` at once, without blanks around it. Blank lines
+    /// are left out.
+    pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), TooLong> {
+        if self.failed {
+            return Err(TooLong);
+        }
+        let mut rest = chunk;
+        while let Some(end) = memchr(b'\n', rest) {
+            let (line, from_end) = rest.split_at(end);
+            rest = from_end.get(1..).unwrap_or_default();
+            if self.held.is_empty() {
+                self.check_room(line)?;
+                give(line, sink);
+                continue;
+            }
+            self.hold(line)?;
+            give(&self.held, sink);
+            self.held.clear();
+            if self.held.capacity() > KEPT_CAPACITY {
+                self.held = Vec::new();
+            }
+        }
+        self.hold(rest)
+    }
+
+    /// The stream ended: a last line without its line end is given as if it had one.
+    pub(super) fn eof(&mut self, sink: &mut dyn FnMut(&[u8])) {
+        give(&std::mem::take(&mut self.held), sink);
+    }
+
+    /// The bound is on the whole line, so that it does not depend on the cuts.
+    fn check_room(&mut self, more: &[u8]) -> Result<(), TooLong> {
+        if self.held.len() + more.len() > LINE_CAP {
+            self.failed = true;
+            self.held = Vec::new();
+            return Err(TooLong);
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
+        self.check_room(bytes)?;
+        self.held.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+fn give(line: &[u8], sink: &mut dyn FnMut(&[u8])) {
+    let line = line.trim_ascii();
+    if !line.is_empty() {
+        sink(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{LINE_CAP, Lines};
+
+    fn cut(stream: &[u8], step: usize) -> Vec<Vec<u8>> {
+        let (mut lines, mut out) = (Lines::default(), Vec::new());
+        let mut sink = |line: &[u8]| out.push(line.to_vec());
+        for chunk in stream.chunks(step) {
+            lines.feed(chunk, &mut sink).unwrap();
+        }
+        lines.eof(&mut sink);
+        out
+    }
+
+    #[test]
+    fn lines_end_with_either_line_end_or_the_stream() {
+        let expected = [b"{\"a\":1}".to_vec(), "{\"é\":2}".as_bytes().to_vec(), b"{}".to_vec()];
+        for step in [1, 2, 3, 100] {
+            assert_eq!(cut("{\"a\":1}\n\r\n {\"é\":2}\r\n{}".as_bytes(), step), expected, "step {step}");
+        }
+    }
+
+    #[test]
+    fn u13_an_endless_line_is_a_fault_wherever_it_is_cut() {
+        for step in [LINE_CAP + 1, 1 << 16] {
+            let mut lines = Lines::default();
+            let mut given = 0;
+            let stream = vec![b'x'; LINE_CAP + 1];
+            let faults = stream
+                .chunks(step)
+                .chain([&b"\n{}\n"[..]])
+                .filter(|chunk| lines.feed(chunk, &mut |_| given += 1).is_err())
+                .count();
+            assert!(faults >= 1 && given == 0, "step {step}");
+        }
+        let mut longest = vec![b'x'; LINE_CAP];
+        longest.push(b'\n');
+        assert_eq!(cut(&longest, usize::MAX).len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn the_lines_do_not_depend_on_the_cuts(stream in prop::collection::vec(prop::sample::select(b"ab \r\n".to_vec()), 0..80), step in 1_usize..9) {
+            prop_assert_eq!(cut(&stream, step), cut(&stream, usize::MAX));
+        }
+    }
+}

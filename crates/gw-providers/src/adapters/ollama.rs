@@ -1,0 +1,136 @@
+//! Ollama's own API: chats over `/api/chat`, text between a prompt and a suffix over `/api/generate`, vectors over
+//! `/api/embed`.
+//!
+//! Documented at docs.ollama.com/api, before in docs/api.md of github.com/ollama/ollama; what that leaves out (`truncate`,
+//! `shift`, `tool_name`) is in its `api/types.go`. The `/v1` route of the same server speaks OpenAI's dialect but takes no
+//! `num_ctx`, and so forgets the begin of long prompts silently.
+
+mod embed;
+mod encode;
+mod errors;
+mod messages;
+mod reply;
+mod shape;
+mod stream;
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::Conversation;
+use gw_wire::failure::Failure;
+use gw_wire::reply::{ChatReply, EmbeddingsReply};
+use gw_wire::request::EmbeddingsRequest;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
+
+use super::native::{Dialect, Native};
+use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Scheme, StreamDecoder, Target};
+use crate::settings::ProviderSettings;
+
+/// Ollama's dialect as an adapter.
+///
+/// # Errors
+/// What is wrong with its options.
+pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, String> {
+    let num_ctx_max = match settings.options.get("num_ctx_max") {
+        None => None,
+        Some(value) => {
+            let tokens = value.as_integer().and_then(|tokens| u64::try_from(tokens).ok());
+            let tokens = tokens.filter(|tokens| *tokens > 0);
+            Some(tokens.ok_or("num_ctx_max must be a number of tokens")?)
+        }
+    };
+    Ok(Box::new(Native(Ollama { num_ctx_max })))
+}
+
+/// The dialect.
+#[derive(Debug)]
+struct Ollama {
+    /// The largest `num_ctx` that may be asked for: memory is taken for all of it.
+    num_ctx_max: Option<u64>,
+}
+
+impl Ollama {
+    /// The context that is asked for: the model's, as far as the operator allows; None when nobody knows.
+    fn num_ctx(&self, target: &Target<'_>) -> Option<u64> {
+        match (target.context_length, self.num_ctx_max) {
+            (Some(context), Some(most)) => Some(context.min(most)),
+            (known, most) => known.or(most),
+        }
+    }
+}
+
+impl Dialect for Ollama {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            openai_fields: false,
+            suffix: true,
+            token_prompts: false,
+            // Unasked: the last line always has it.
+            stream_usage: true,
+            image_urls: false,
+            choices: 1,
+            prompts: 1,
+        }
+    }
+
+    /// A key is sent where one is configured: to ollama.com, or to a proxy in front of a server.
+    fn scheme(&self) -> Scheme {
+        Scheme::Bearer
+    }
+
+    fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
+        encode::encode(conversation, target, self.num_ctx(target))
+    }
+
+    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+        reply::read(body)
+    }
+
+    fn stream(&self) -> Box<dyn StreamDecoder> {
+        Box::new(stream::Stream::default())
+    }
+
+    fn embed(
+        &self,
+        texts: &[Cow<'_, str>],
+        request: &EmbeddingsRequest,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        Ok(embed::encode(texts, request, target, self.num_ctx(target)))
+    }
+
+    fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
+        embed::decode(body, expected)
+    }
+
+    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+        errors::classify(status, headers, body)
+    }
+
+    fn list_models(&self) -> Option<HttpCall> {
+        let mut headers = HeaderMap::with_capacity(4);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        Some(HttpCall {
+            method: Method::GET,
+            path: "/api/tags".to_owned(),
+            headers,
+            body: bytes::Bytes::new(),
+        })
+    }
+
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+        reply::models(body)
+    }
+}
+
+/// A call with a JSON body.
+fn post(path: &str, body: Vec<u8>, stream: bool) -> HttpCall {
+    let accept = if stream { "application/x-ndjson" } else { "application/json" };
+    let mut headers = HeaderMap::with_capacity(4);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static(accept));
+    HttpCall { method: Method::POST, path: path.to_owned(), headers, body: body.into() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! Vectors: docs.ollama.com/api/embed.
+
+use std::borrow::Cow;
+
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::json::write_str;
+use gw_wire::reply::EmbeddingsReply;
+use gw_wire::request::EmbeddingsRequest;
+use gw_wire::usage::Usage;
+use serde_json::value::RawValue;
+
+use super::{errors, post, reply};
+use crate::adapter::{HttpCall, Target};
+use crate::adapters::counts::count;
+use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::openai::lenient::{Text, lenient_members};
+use crate::adapters::vectors;
+use crate::adapters::write::Object;
+
+/// A call that embeds these texts. A text that is longer than the context is an error, not the silent loss of its end.
+pub(super) fn encode(
+    texts: &[Cow<'_, str>],
+    request: &EmbeddingsRequest,
+    target: &Target<'_>,
+    num_ctx: Option<u64>,
+) -> HttpCall {
+    let mut body = Object::begin(Vec::new());
+    body.text("model", target.upstream_model);
+    body.list("input", texts, |out, text| write_str(out, text));
+    body.raw("truncate", "false");
+    if let Some(dimensions) = request.dimensions {
+        body.number("dimensions", u64::from(dimensions));
+    }
+    if let Some(num_ctx) = num_ctx {
+        body.object("options", |options| options.number("num_ctx", num_ctx));
+    }
+    post("/api/embed", body.end(), false)
+}
+
+lenient_members! {
+    /// `EmbedResponse`.
+    Answer<'de> {
+        model: Text<'de> = "model",
+        embeddings: Vec<&'de RawValue> = "embeddings",
+        prompt_eval_count: &'de RawValue = "prompt_eval_count",
+        error: &'de RawValue = "error",
+    }
+}
+
+/// Reads exactly so many vectors of one length.
+pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
+    let text = reply::text(body)?;
+    let answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    if answer.error.is_some() {
+        return Err(errors::reported(text, FailureKind::Server));
+    }
+    let found = answer.embeddings.ok_or_else(|| invalid("the body has no embeddings"))?;
+    let vectors = vectors::read(&found, expected)?;
+    let mut estimated = false;
+    let prompt = count(answer.prompt_eval_count, &mut estimated);
+    let usage = prompt.map(|prompt| Usage { prompt, estimated, ..Usage::default() });
+    let model = answer.model.map(|model| model.0).filter(|model| !model.is_empty());
+    Ok(EmbeddingsReply { model, vectors, usage })
+}

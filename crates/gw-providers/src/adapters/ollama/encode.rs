@@ -1,0 +1,152 @@
+//! The body of a chat and of a text completion with a suffix, member by member: docs.ollama.com/api/chat and `/api/generate`,
+//! the options as docs.ollama.com/modelfile names them.
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
+use gw_wire::failure::Failure;
+use gw_wire::json::{Kind, View, write_str};
+
+use super::{messages, post};
+use crate::adapter::{Encoded, Target};
+use crate::adapters::native::dropped;
+use crate::adapters::write::{Object, object};
+
+/// What a function without parameters takes.
+const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
+/// Ollama's own options, for clients that know them: numbers, which stand beside OpenAI's in a request.
+const OWN_OPTIONS: [&str; 5] = ["top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n"];
+/// OpenAI's members that are options of the same name.
+const SAME_OPTIONS: [&str; 5] = ["temperature", "top_p", "frequency_penalty", "presence_penalty", "seed"];
+
+type Warnings = Vec<Cow<'static, str>>;
+
+/// A conversation as Ollama wants it. `num_ctx` is the context to ask for.
+pub(super) fn encode(
+    conversation: &Conversation<'_>,
+    target: &Target<'_>,
+    num_ctx: Option<u64>,
+) -> Result<Encoded, Failure> {
+    let mut warnings = dropped(conversation, &["logit_bias", "top_logprobs"]);
+    if conversation.logprobs.is_some() {
+        warnings.push(Cow::Borrowed("parameter_dropped:logprobs"));
+    }
+    let mut body = Object::begin(Vec::with_capacity(1024));
+    body.text("model", target.upstream_model);
+    let path = if let Some(suffix) = &conversation.suffix {
+        let prompt = conversation.messages.first().map(|message| message.text()).unwrap_or_default();
+        body.text("prompt", &prompt);
+        body.text("suffix", suffix);
+        "/api/generate"
+    } else {
+        body.raw("messages", messages::write(conversation)?);
+        tools(&mut body, conversation, &mut warnings);
+        "/api/chat"
+    };
+    // Without it the answer is a stream.
+    body.raw("stream", if conversation.stream { "true" } else { "false" });
+    // What does not fit into the context is an error, not the silent loss of the begin (servers before 0.12.6 know neither).
+    body.raw("truncate", "false");
+    body.raw("shift", "false");
+    format(&mut body, &conversation.format);
+    think(&mut body, conversation, target, &mut warnings);
+    if let Some(keep_alive) = conversation.body.get("keep_alive") {
+        body.raw("keep_alive", keep_alive);
+    }
+    options(&mut body, conversation, target, num_ctx, &mut warnings);
+    Ok(Encoded { warnings, ..Encoded::plain(post(path, body.end(), conversation.stream)) })
+}
+
+/// The tools that are offered. A model here is never made to call one: for a named tool only that one is offered, and it
+/// is told that the model may still answer without.
+fn tools(body: &mut Object, conversation: &Conversation<'_>, warnings: &mut Warnings) {
+    let named = match &conversation.tool_choice {
+        ToolChoice::Never => return,
+        ToolChoice::Named(name) => Some(name),
+        ToolChoice::Unset | ToolChoice::Auto | ToolChoice::Required => None,
+    };
+    if named.is_some() || conversation.tool_choice == ToolChoice::Required {
+        let member = if conversation.legacy_functions { "function_call" } else { "tool_choice" };
+        warnings.extend(dropped(conversation, &[member]));
+    }
+    if conversation.parallel_tool_calls == Some(false) {
+        warnings.extend(dropped(conversation, &["parallel_tool_calls"]));
+    }
+    let offered: Vec<&Tool<'_>> =
+        conversation.tools.iter().filter(|tool| named.is_none_or(|name| tool.name == *name)).collect();
+    if !offered.is_empty() {
+        body.list("tools", offered, |out, tool| object(out, |entry| function(entry, tool)));
+    }
+}
+
+fn function(entry: &mut Object, tool: &Tool<'_>) {
+    entry.text("type", "function");
+    entry.object("function", |function| {
+        function.text("name", &tool.name);
+        if let Some(description) = &tool.description {
+            function.text("description", description);
+        }
+        function.raw("parameters", tool.parameters.map_or(NO_PARAMETERS, View::text));
+    });
+}
+
+fn format(body: &mut Object, format: &Format<'_>) {
+    match format {
+        Format::Text => {}
+        Format::Schema { schema: Some(schema), .. } => body.raw("format", schema.text()),
+        // A schema that was not given: any object will do.
+        Format::Json | Format::Schema { .. } => body.text("format", "json"),
+    }
+}
+
+/// Models think or do not; gpt-oss always does, and knows how much (docs.ollama.com/capabilities/thinking).
+fn think(body: &mut Object, conversation: &Conversation<'_>, target: &Target<'_>, warnings: &mut Warnings) {
+    let Some(effort) = conversation.reasoning_effort.as_deref() else { return };
+    if !target.upstream_model.contains("gpt-oss") {
+        return body.raw("think", if effort == "none" { "false" } else { "true" });
+    }
+    let level = match effort {
+        "none" | "minimal" | "low" => "low",
+        "medium" => "medium",
+        _ => "high",
+    };
+    if level != effort {
+        warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
+    }
+    body.text("think", level);
+}
+
+fn options(
+    body: &mut Object,
+    conversation: &Conversation<'_>,
+    target: &Target<'_>,
+    num_ctx: Option<u64>,
+    warnings: &mut Warnings,
+) {
+    body.object("options", |options| {
+        if let Some(num_ctx) = num_ctx {
+            options.number("num_ctx", num_ctx);
+        }
+        if let Some(limit) = target.max_tokens(conversation.max_tokens) {
+            // 0 is no limit there, which is the last thing that was meant.
+            if limit == 0 {
+                warnings.push(Cow::Borrowed("parameter_clamped:max_tokens"));
+            }
+            options.number("num_predict", limit.max(1));
+        }
+        for name in SAME_OPTIONS {
+            if let Some(text) = conversation.body.get(name) {
+                options.raw(name, text);
+            }
+        }
+        if !conversation.stop.is_empty() {
+            options.list("stop", &conversation.stop, |out, stop| write_str(out, stop));
+        }
+        for name in OWN_OPTIONS {
+            let given = conversation.body.view(name);
+            if let Some(value) = given.filter(|value| matches!(value.kind(), Kind::Integer | Kind::Decimal)) {
+                options.raw(name, value.text());
+            }
+        }
+    });
+}

@@ -1,0 +1,104 @@
+//! The messages of a chat. Calls have no ids here: a result belongs to a call by its place and its tool's name.
+
+use gw_wire::conversation::{Called, Content, Conversation, Message, Role, Source};
+use gw_wire::failure::Failure;
+use gw_wire::json::write_str;
+
+use crate::adapters::native::unsupported;
+use crate::adapters::write::{Object, object};
+
+/// `messages` as JSON.
+pub(super) fn write(conversation: &Conversation<'_>) -> Result<Vec<u8>, Failure> {
+    let mut out = vec![b'['];
+    for message in in_order(&conversation.messages) {
+        let images = images(message)?;
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        object(&mut out, |entry| {
+            entry.text("role", role(message.role));
+            entry.text("content", &message.text());
+            if !images.is_empty() {
+                entry.list("images", images, write_str);
+            }
+            if message.role == Role::Tool
+                && let Some(name) = &message.name
+            {
+                entry.text("tool_name", name);
+            }
+            if message.role == Role::Assistant {
+                assistant(entry, message);
+            }
+        });
+    }
+    out.push(b']');
+    Ok(out)
+}
+
+/// The messages with the results that follow calls in the order of those calls, whatever order they came in.
+fn in_order<'m, 'a>(messages: &'m [Message<'a>]) -> Vec<&'m Message<'a>> {
+    let mut ordered: Vec<&Message<'a>> = messages.iter().collect();
+    let mut calls: &[Called<'a>] = &[];
+    for group in ordered.chunk_by_mut(|one, next| one.role == Role::Tool && next.role == Role::Tool) {
+        match group {
+            [message] if message.role == Role::Assistant => calls = &message.tool_calls,
+            group => group.sort_by_key(|message| {
+                let place = calls.iter().position(|call| call.id == message.tool_call_id);
+                place.unwrap_or(usize::MAX)
+            }),
+        }
+    }
+    ordered
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    }
+}
+
+fn assistant(entry: &mut Object, message: &Message<'_>) {
+    if let Some(thinking) = message.reasoning.as_deref().filter(|thinking| !thinking.is_empty()) {
+        entry.text("thinking", thinking);
+    }
+    if message.tool_calls.is_empty() {
+        return;
+    }
+    entry.list("tool_calls", &message.tool_calls, |out, call| {
+        object(out, |entry| {
+            entry.object("function", |function| {
+                function.text("name", &call.name);
+                // A map of JSON values can always be written.
+                let arguments =
+                    serde_json::to_vec(&call.arguments_object()).unwrap_or_else(|_| b"{}".to_vec());
+                function.raw("arguments", arguments);
+            });
+        });
+    });
+}
+
+/// The bytes of the images in base64, as they came.
+fn images<'m>(message: &'m Message<'_>) -> Result<Vec<&'m str>, Failure> {
+    let mut images = Vec::new();
+    for part in &message.parts {
+        match &part.content {
+            Content::Text(_) | Content::Refusal(_) => {}
+            Content::Image(Source::Data { base64, .. }) => images.push(&**base64),
+            Content::Image(Source::Url(_) | Source::Id(_)) => {
+                return Err(unsupported(
+                    "Invalid 'messages': this provider takes images as data URLs only, not by address.",
+                ));
+            }
+            Content::File { .. } => {
+                return Err(unsupported("Invalid 'messages': this provider takes no files."));
+            }
+            Content::Audio { .. } => {
+                return Err(unsupported("Invalid 'messages': this provider takes no audio."));
+            }
+        }
+    }
+    Ok(images)
+}

@@ -1,0 +1,88 @@
+//! Whole answers, and the model list.
+
+use std::borrow::Cow;
+
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
+use serde_json::Value;
+
+use super::errors;
+use super::shape::{Call, Line};
+use crate::adapters::failure::{invalid, invalid_json};
+
+/// The body as text, without a byte order mark.
+pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
+    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// Reads an answer of `/api/chat` or `/api/generate`.
+pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+    let text = text(body)?;
+    let line: Line<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    if line.error.is_some() {
+        return Err(errors::reported(text, FailureKind::Server));
+    }
+    if line.message.is_none() && line.response.is_none() {
+        return Err(invalid("the body has no message"));
+    }
+    if !line.is_done() {
+        return Err(invalid("the answer is not done"));
+    }
+    let usage = line.usage();
+    let message = line.message.as_ref();
+    let has_calls =
+        message.and_then(|message| message.tool_calls.as_ref()).is_some_and(|calls| !calls.is_empty());
+    let finish = line.finish(has_calls);
+    let message = line.message.unwrap_or_default();
+    let mut ids = Ids::default();
+    let calls = message.tool_calls.unwrap_or_default().into_iter();
+    let thinking = message.thinking.or(line.thinking).map(|thinking| thinking.0);
+    let choice = ChatChoice {
+        content: message.content.or(line.response).map(|content| content.0),
+        reasoning: thinking.filter(|thinking| !thinking.is_empty()),
+        tool_calls: calls.filter_map(|call| tool_call(call, &mut ids)).collect(),
+        finish: Some(finish),
+        ..ChatChoice::default()
+    };
+    let model = line.model.map(|model| model.0).filter(|model| !model.is_empty());
+    Ok(ChatReply { model, fingerprint: None, choices: vec![choice], usage })
+}
+
+/// A call with its id, or an empty one, for which an id is made later. A call without a function is none.
+pub(super) fn tool_call<'a>(call: Call<'a>, ids: &mut Ids) -> Option<ToolCall<'a>> {
+    let function = call.function?;
+    let name = function.name?.0;
+    let id = ids.unique(call.id.unwrap_or_default().0);
+    let arguments = function.arguments.map(|arguments| arguments.0).filter(|arguments| !arguments.is_empty());
+    Some(ToolCall { id, name, arguments: arguments.unwrap_or(Cow::Borrowed("{}")) })
+}
+
+/// The ids that an answer has used. Most servers give none, and two calls must not share one.
+#[derive(Debug, Default)]
+pub(super) struct Ids(Vec<String>);
+
+impl Ids {
+    fn unique<'a>(&mut self, id: Cow<'a, str>) -> Cow<'a, str> {
+        if id.is_empty() || self.0.iter().any(|known| *known == id) {
+            return Cow::Borrowed("");
+        }
+        self.0.push(id.clone().into_owned());
+        id
+    }
+}
+
+/// The names of the models that the server holds.
+pub(super) fn models(body: &[u8]) -> Result<Vec<String>, Failure> {
+    let value: Value = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
+    let list = value.get("models").and_then(Value::as_array).ok_or_else(|| invalid("no list of models"))?;
+    let mut names: Vec<String> = Vec::with_capacity(list.len());
+    for model in list {
+        let name = ["name", "model"].iter().find_map(|member| model.get(member)?.as_str());
+        let is_new = |name: &&str| !name.is_empty() && !names.iter().any(|known| known == name);
+        if let Some(name) = name.filter(is_new) {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}

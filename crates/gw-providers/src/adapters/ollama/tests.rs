@@ -1,0 +1,30 @@
+//! The dialect against fixtures of both directions, the traps and the error table of the contract.
+
+mod answers;
+mod requests;
+mod streams;
+
+use crate::adapter::Adapter;
+use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
+
+/// An Ollama with this cap of `num_ctx`.
+fn server(num_ctx_max: Option<i64>) -> Result<Box<dyn Adapter>, String> {
+    let options = num_ctx_max.map(|most| ("num_ctx_max".to_owned(), toml::Value::Integer(most)));
+    super::adapter(&ProviderSettings {
+        name: "ollama".to_owned(),
+        api: Api::Ollama,
+        base_url: None,
+        api_keys: Vec::new(),
+        headers: Vec::new(),
+        price_multiplier: gw_wire::money::Price::default(),
+        discover: false,
+        timeouts: TimeoutOverrides::default(),
+        embedding_batch: None,
+        allow_private_network: true,
+        options: options.into_iter().collect(),
+    })
+}
+
+fn adapter() -> Box<dyn Adapter> {
+    server(None).unwrap()
+}

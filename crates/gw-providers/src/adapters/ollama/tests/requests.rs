@@ -1,0 +1,220 @@
+//! Requests as they leave.
+
+use serde_json::{Value, json};
+
+use super::{adapter, server};
+use crate::adapter::Encoded;
+use crate::adapters::native::unsupported;
+use crate::adapters::trial::{body, embed, encode};
+
+macro_rules! golden {
+    ($($name:ident: $path:literal, $warnings:expr,)+) => {
+        $(#[test]
+        fn $name() {
+            let request = include_str!(concat!("../../../../fixtures/ollama/", stringify!($name), ".request.json"));
+            let expected = include_str!(concat!("../../../../fixtures/ollama/", stringify!($name), ".upstream.json"));
+            let encoded = encode(&*adapter(), request, Some(8192)).unwrap();
+            assert_eq!(body(&encoded.call), serde_json::from_str::<Value>(expected).unwrap());
+            let warnings: &[&str] = $warnings;
+            assert_eq!(encoded.warnings, warnings);
+            assert_eq!((encoded.call.method.as_str(), encoded.call.path.as_str()), ("POST", $path));
+        })+
+    };
+}
+
+golden! {
+    conversation: "/api/chat", &[],
+    parameters: "/api/chat", &[
+        "parameter_dropped:logit_bias",
+        "parameter_dropped:top_logprobs",
+        "parameter_dropped:logprobs",
+        "parameter_dropped:parallel_tool_calls",
+    ],
+    schema: "/api/chat", &["parameter_clamped:max_tokens"],
+    named: "/api/chat", &["parameter_dropped:tool_choice"],
+    suffix: "/api/generate", &[],
+}
+
+fn ask(more: Value) -> Encoded {
+    let mut request = json!({"model": "ollama/m", "messages": [{"role": "user", "content": "hi"}]});
+    let Value::Object(more) = more else { unreachable!() };
+    request.as_object_mut().unwrap().extend(more);
+    encode(&*adapter(), &request.to_string(), None).unwrap()
+}
+
+#[test]
+fn trap_22_the_context_is_asked_for_and_nothing_is_forgotten_silently() {
+    let request = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]}).to_string();
+    for (context, most, asked) in [
+        (Some(131_072), None, json!(131_072)),
+        (Some(131_072), Some(32_768), json!(32_768)),
+        (Some(4096), Some(32_768), json!(4096)),
+        (None, Some(32_768), json!(32_768)),
+        (None, None, Value::Null),
+    ] {
+        let sent = body(&encode(&*server(most).unwrap(), &request, context).unwrap().call);
+        assert_eq!(sent["options"]["num_ctx"], asked, "{context:?} {most:?}");
+        assert_eq!((&sent["truncate"], &sent["shift"]), (&json!(false), &json!(false)));
+        let vectors = embed(&*server(most).unwrap(), &json!({"model": "m", "input": "a"}), context).unwrap();
+        assert_eq!(body(&vectors)["options"]["num_ctx"], asked);
+    }
+    assert!(server(Some(0)).is_err() && server(Some(-1)).is_err());
+}
+
+#[test]
+fn the_stream_is_always_said() {
+    for (stream, accept) in [
+        (json!(true), "application/x-ndjson"),
+        (json!(false), "application/json"),
+        (json!(null), "application/json"),
+    ] {
+        let call = ask(json!({"stream": stream})).call;
+        assert_eq!(body(&call)["stream"], json!(stream == true));
+        assert_eq!(call.headers["accept"], accept);
+    }
+    assert_eq!(adapter().capabilities().choices, 1, "several choices are asked for in several calls");
+}
+
+#[test]
+fn tool_choices() {
+    let tools = json!([{"type": "function", "function": {"name": "f"}}, {"type": "function", "function": {"name": "g"}}]);
+    for (choice, offered, warned) in [
+        (json!(null), 2, false),
+        (json!("auto"), 2, false),
+        (json!("none"), 0, false),
+        (json!("required"), 2, true),
+        (json!({"type": "function", "function": {"name": "g"}}), 1, true),
+    ] {
+        let encoded = ask(json!({"tools": tools, "tool_choice": choice}));
+        let sent = body(&encoded.call);
+        assert_eq!(sent.get("tools").map_or(0, |tools| tools.as_array().unwrap().len()), offered, "{choice}");
+        assert!(sent.get("tool_choice").is_none());
+        let warnings: &[&str] = if warned { &["parameter_dropped:tool_choice"] } else { &[] };
+        assert_eq!(encoded.warnings, warnings, "{choice}");
+    }
+    let legacy = ask(json!({"functions": [{"name": "f"}], "function_call": {"name": "f"}}));
+    assert!(legacy.reading.function_call);
+    assert_eq!(legacy.warnings, ["parameter_dropped:function_call"]);
+}
+
+#[test]
+fn thinking_is_a_switch_or_a_level() {
+    let think = |model: &str, effort: &str| {
+        let encoded = ask(json!({"model": format!("ollama/{model}"), "reasoning_effort": effort}));
+        (body(&encoded.call)["think"].clone(), encoded.warnings.len())
+    };
+    assert_eq!(think("qwen3", "none"), (json!(false), 0));
+    assert_eq!(think("qwen3", "high"), (json!(true), 0));
+    for (effort, level, warnings) in [
+        ("none", "low", 1),
+        ("minimal", "low", 1),
+        ("low", "low", 0),
+        ("medium", "medium", 0),
+        ("high", "high", 0),
+        ("xhigh", "high", 1),
+    ] {
+        assert_eq!(think("gpt-oss:120b", effort), (json!(level), warnings), "{effort}");
+    }
+    assert!(body(&ask(json!({})).call).get("think").is_none());
+}
+
+#[test]
+fn what_cannot_be_said_is_a_400_that_names_the_field() {
+    let part = |part: Value| json!({"model": "m", "messages": [{"role": "user", "content": [part]}]});
+    for request in [
+        part(json!({"type": "image_url", "image_url": {"url": "https://x.example/y.png"}})),
+        part(json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
+        part(json!({"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERi0="}})),
+    ] {
+        let failure = encode(&*adapter(), &request.to_string(), None).unwrap_err();
+        let expected = unsupported("");
+        assert_eq!((failure.kind, &failure.code), (expected.kind, &expected.code), "{request}");
+        assert!(failure.message.starts_with("Invalid 'messages'"), "{}", failure.message);
+    }
+    assert!(!adapter().capabilities().image_urls && adapter().capabilities().suffix);
+}
+
+#[test]
+fn a_text_completion_without_a_suffix_is_a_chat() {
+    let request = json!({"model": "m", "prompt": "a", "suffix": "", "echo": true, "best_of": 1});
+    let encoded = encode(&*adapter(), &request.to_string(), None).unwrap();
+    assert_eq!(encoded.call.path, "/api/chat");
+    assert_eq!(body(&encoded.call)["messages"], json!([{"role": "user", "content": "a"}]));
+    assert_eq!(encoded.reading.echo.as_deref(), Some("a"));
+    assert_eq!(encoded.warnings, ["parameter_dropped:best_of"]);
+}
+
+#[test]
+fn trap_15_nothing_gets_into_the_body_that_is_not_in_the_reference() {
+    let sent = body(&ask(json!({"user": "u", "store": true, "stream_options": {"include_usage": true}, "n": 1, "num_ctx": 5, "options": {"num_gpu": 9}})).call);
+    let names: Vec<&str> = sent.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(names, ["messages", "model", "options", "shift", "stream", "truncate"]);
+    assert_eq!(sent["options"], json!({}));
+}
+
+#[test]
+fn trap_23_arguments_are_objects_whatever_the_model_wrote() {
+    let call = |arguments: &str| json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}});
+    let message = json!({"role": "assistant", "content": null, "reasoning_content": "Hm.", "tool_calls": [call("{\"a\":{\"b\":1}}"), call(""), call("[1]"), call("not json")]});
+    let sent = body(&ask(json!({"messages": [{"role": "user", "content": "q"}, message]})).call);
+    let calls = sent["messages"][1]["tool_calls"].as_array().unwrap();
+    let arguments: Vec<&Value> = calls.iter().map(|call| &call["function"]["arguments"]).collect();
+    assert_eq!(
+        arguments,
+        [&json!({"a": {"b": 1}}), &json!({}), &json!({"input": [1]}), &json!({"input": "not json"})]
+    );
+    assert!(calls.iter().all(|call| call.get("id").is_none()));
+    assert_eq!(sent["messages"][1]["thinking"], "Hm.");
+}
+
+#[test]
+fn trap_10_results_stand_in_the_order_of_their_calls() {
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": format!("of {id}")});
+    let messages = json!([
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "tool_calls": [call("a"), call("b"), call("c")]},
+        result("c"), result("stray"), result("a"), result("b"),
+        {"role": "assistant", "tool_calls": [call("e"), call("d")]},
+        result("d"), result("e"),
+        {"role": "user", "content": "go on"},
+    ]);
+    let sent = body(&ask(json!({"messages": messages})).call);
+    let contents: Vec<&str> = sent["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(contents, ["q", "", "of a", "of b", "of c", "of stray", "", "of e", "of d", "go on"]);
+}
+
+#[test]
+fn trap_25_tool_schemas_keep_every_key() {
+    let schema = json!({"$schema": "s", "type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "additionalProperties": false, "$defs": {"a": {"const": 1}}});
+    let sent = body(
+        &ask(json!({"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]})).call,
+    );
+    assert_eq!(sent["tools"][0]["function"]["parameters"], schema);
+}
+
+#[test]
+fn trap_16_vectors_are_asked_for_as_numbers_and_never_cut() {
+    let call = embed(
+        &*adapter(),
+        &json!({"model": "m", "input": ["a", "b\n"], "encoding_format": "base64", "dimensions": 64}),
+        None,
+    )
+    .unwrap();
+    assert_eq!(call.path, "/api/embed");
+    assert_eq!(
+        body(&call),
+        json!({"model": "m", "input": ["a", "b\n"], "truncate": false, "dimensions": 64})
+    );
+}
+
+#[test]
+fn trap_17_tokens_are_refused() {
+    let failure = embed(&*adapter(), &json!({"model": "m", "input": [1, 2]}), None).unwrap_err();
+    assert_eq!(failure.kind, unsupported("").kind);
+}

@@ -1,0 +1,181 @@
+//! The quick way to read an answer: one pass over text that is as nearly every answer is.
+//!
+//! It gives what the lenient way gives, or nothing: whatever is odd (a number in words, text in parts, an escaped name, no
+//! JSON at all) is left to the lenient way, which knows what to make of it and what to say of it.
+
+use gw_wire::json::Reader;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::lenient::{Content, Loose, Number, Raw, Text};
+use super::shape::Envelope;
+
+/// A value that can be read the quick way.
+pub(super) trait Quick<'de>: Sized {
+    /// Reads a value that is not null into its place; None when it takes a closer look.
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()>;
+}
+
+/// A whole answer, if it is as nearly every answer is.
+pub(super) fn envelope(text: &str) -> Option<Envelope<'_>> {
+    let mut reader = Reader::new(text);
+    let mut found = None;
+    Envelope::quick(&mut found, &mut reader)?;
+    found.filter(|_| reader.is_at_end())
+}
+
+/// A member; null leaves its place as it is.
+pub(super) fn place<'de, T: Quick<'de>>(place: &mut Option<T>, reader: &mut Reader<'de>) -> Option<()> {
+    if reader.null() { Some(()) } else { T::quick(place, reader) }
+}
+
+/// The quick way for a struct of `members!`.
+macro_rules! quick_members {
+    (@other $reader:ident $name:ident $found:ident) => {
+        $reader.value().map(drop)
+    };
+    (@other $reader:ident $name:ident $found:ident $extras:ident) => {{
+        let mut extra: Option<&serde_json::value::RawValue> = None;
+        let read = $crate::adapters::openai::quick::place(&mut extra, $reader);
+        $found.$extras.extend(extra.map(|value| (std::borrow::Cow::Borrowed($name), value)));
+        read
+    }};
+    ($object:ident<$de:lifetime> $(+ $extras:ident)? { $($field:ident = $member:literal,)+ }) => {
+        impl<$de> $crate::adapters::openai::quick::Quick<$de> for $object<$de> {
+            fn quick(place: &mut Option<Self>, reader: &mut gw_wire::json::Reader<$de>) -> Option<()> {
+                let found = place.insert(Self::default());
+                reader.object(|reader, name| {
+                    $(if name == $member {
+                        return $crate::adapters::openai::quick::place(&mut found.$field, reader);
+                    })+
+                    $crate::adapters::openai::quick::quick_members!(@other reader name found $($extras)?)
+                })
+            }
+        }
+    };
+}
+pub(super) use quick_members;
+
+impl<'de> Quick<'de> for Text<'de> {
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
+        *place = Some(Self(reader.string()?));
+        Some(())
+    }
+}
+
+impl<'de> Quick<'de> for Content<'de> {
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
+        *place = Some(Self(reader.string()?, None));
+        Some(())
+    }
+}
+
+impl<'de> Quick<'de> for Loose<'de> {
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
+        let text = if reader.is_at_string() { reader.string()? } else { reader.value()?.text().into() };
+        *place = Some(Self(text));
+        Some(())
+    }
+}
+
+impl<'de> Quick<'de> for Number {
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
+        *place = Some(Self(Some(reader.value()?.text().parse().ok()?)));
+        Some(())
+    }
+}
+
+impl<'de> Quick<'de> for IgnoredAny {
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
+        *place = reader.value().map(|_| Self);
+        place.map(drop)
+    }
+}
+
+impl<'de> Quick<'de> for Raw<'de> {
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
+        *place = Some(Self(reader.value()?.text()));
+        Some(())
+    }
+}
+
+impl<'de> Quick<'de> for &'de RawValue {
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
+        *place = Some(serde_json::from_str(reader.value()?.text()).ok()?);
+        Some(())
+    }
+}
+
+impl<'de, T: Quick<'de>> Quick<'de> for Box<T> {
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
+        let mut inner = None;
+        T::quick(&mut inner, reader)?;
+        *place = inner.map(Self::new);
+        Some(())
+    }
+}
+
+impl<'de, T: Quick<'de>> Quick<'de> for Vec<T> {
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
+        let elements = place.insert(Self::new());
+        reader.array(|reader| {
+            let mut element = None;
+            T::quick(&mut element, reader)?;
+            elements.extend(element);
+            Some(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::envelope;
+    use crate::adapters::openai::shape::Envelope;
+
+    /// Both ways on one text: the quick one gives the same, or nothing. Whether it gave something.
+    fn agree(text: &str) -> bool {
+        let quick = envelope(text).map(|envelope| format!("{envelope:?}"));
+        let lenient = serde_json::from_str::<Envelope<'_>>(text).ok().map(|envelope| format!("{envelope:?}"));
+        assert!(quick.is_none() || quick == lenient, "{text}\n{quick:?}\n{lenient:?}");
+        quick.is_some()
+    }
+
+    const USUAL: &str = r#"{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":
+        {"role":"assistant","content":"a\n\"b\"","refusal":null,"annotations":[1],"tool_calls":[{"id":7,"index":0,"type":
+        "function","function":{"name":"f","arguments":"{}"}}],"reasoning":"r"},"logprobs":{"content":[]},"finish_reason":
+        "stop"},{"index":1,"text":"t","logprobs":null}],"usage":{"prompt_tokens":1},"system_fingerprint":"fp"}"#;
+
+    #[test]
+    fn the_usual_answer_is_read_the_quick_way() {
+        assert!(agree(USUAL));
+    }
+
+    #[test]
+    fn odd_answers_are_left_to_the_lenient_way_or_read_alike() {
+        for text in [
+            include_str!("../../../fixtures/openai/replies/full.json"),
+            r#"{"choices":[null]}"#,
+            r#"{"choices":[{"index":"1"}]}"#,
+            r#"{"choices":[{"index":1e999}]}"#,
+            r#"{"choices":[{"message":{"content":[{"type":"text","text":"a"}]}}]}"#,
+            r#"{"choices":[{"message":{"content":"\ud800"}}]}"#,
+            r#"{"choices":[{"message":{"content":"a"},"message":null}],"choices":[]}"#,
+            r#"{"choices":[{"message":{"a":1,"a":null,"\u0061":2,"content":"x","content":null}}]}"#,
+            r#"{"mod\u0065l":"m","model":5}"#,
+            "{\"model\":\"a\nb\"}",
+            r#"{"model":"m"}}"#,
+        ] {
+            agree(text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_agree_on_damaged_answers(at in 0..USUAL.len(), cut in 0..12usize, put in "[\\[\\]{}\",:0-9\\\\ nul]{0,4}") {
+            let end = (at + cut).min(USUAL.len());
+            agree(&format!("{}{put}{}", &USUAL[..at], &USUAL[end..]));
+        }
+    }
+}

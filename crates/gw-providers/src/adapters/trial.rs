@@ -1,0 +1,116 @@
+//! What the tests of several dialects do alike: fixtures in, fixtures compared; streams cut everywhere.
+
+use bytes::Bytes;
+use gw_wire::event::Event;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::request::{parse_chat, parse_completion, parse_embeddings};
+use serde_json::Value;
+
+use crate::adapter::{Adapter, Encoded, HttpCall, Share, StreamDecoder, Target};
+
+/// One choice of one prompt.
+pub(super) const ONE: Share = Share { n: 1, prompts: 0..1 };
+
+/// A model of which the catalogue knows its context.
+pub(super) fn target(upstream_model: &str, context_length: Option<u64>) -> Target<'_> {
+    Target { upstream_model, id: "p/m", clamp_max_tokens: None, max_output_tokens: None, context_length }
+}
+
+/// Encodes a chat, or a text completion if it has a prompt. The upstream model is what follows the provider.
+pub(super) fn encode(
+    adapter: &dyn Adapter,
+    request: &str,
+    context_length: Option<u64>,
+) -> Result<Encoded, Failure> {
+    let body = Bytes::copy_from_slice(request.as_bytes());
+    let value: Value = serde_json::from_str(request).unwrap();
+    let model = value["model"].as_str().unwrap();
+    let target = target(model.split_once('/').map_or(model, |(_, rest)| rest), context_length);
+    if value.get("prompt").is_some() {
+        return adapter.completion(&parse_completion(body).unwrap(), &ONE, &target);
+    }
+    adapter.chat(&parse_chat(body).unwrap(), &ONE, &target)
+}
+
+/// Encodes embeddings of all inputs.
+pub(super) fn embed(
+    adapter: &dyn Adapter,
+    request: &Value,
+    context: Option<u64>,
+) -> Result<HttpCall, Failure> {
+    let request = parse_embeddings(Bytes::from(request.to_string())).unwrap();
+    adapter.embeddings(&request, 0..request.inputs.len(), &target("m", context))
+}
+
+/// The body of a call.
+pub(super) fn body(call: &HttpCall) -> Value {
+    serde_json::from_slice(&call.body).unwrap()
+}
+
+/// The events of a stream that comes in these chunks, one per line; pieces of one text in a row are one.
+pub(super) fn events<'c>(
+    mut decoder: Box<dyn StreamDecoder>,
+    chunks: impl IntoIterator<Item = &'c [u8]>,
+) -> Vec<String> {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    let mut sink = |event: Event<'_>| {
+        let (kind, piece) = match event {
+            Event::Text { text, logprobs: None, .. } => ("text".to_owned(), text.into_owned()),
+            Event::Reasoning { text, .. } => ("reasoning".to_owned(), text.into_owned()),
+            Event::ToolArgs { call, fragment, .. } => (format!("args {call}"), fragment.into_owned()),
+            Event::ToolStart { call, id, name, .. } => (format!("call {call} {id} {name}"), String::new()),
+            Event::Finish { reason, .. } => (format!("finish {}", reason.as_str()), String::new()),
+            Event::Usage(usage) => {
+                let odd = if usage.estimated { " estimated" } else { "" };
+                let cached = usage.cached.map(|cached| format!(" ({cached} cached)")).unwrap_or_default();
+                (format!("usage {}{cached} + {}{odd}", usage.prompt, usage.completion), String::new())
+            }
+            Event::Error(failure) => (format!("error {:?}", failure.kind), String::new()),
+            Event::End => ("end".to_owned(), String::new()),
+            other => (format!("{other:?}"), String::new()),
+        };
+        match lines.last_mut() {
+            Some((last, whole)) if *last == kind && !piece.is_empty() => whole.push_str(&piece),
+            _ => lines.push((kind, piece)),
+        }
+    };
+    chunks.into_iter().for_each(|chunk| decoder.feed(chunk, &mut sink));
+    decoder.eof(&mut sink);
+    let line =
+        |(kind, piece): (String, String)| if piece.is_empty() { kind } else { format!("{kind}: {piece}") };
+    lines.into_iter().map(line).collect()
+}
+
+/// The kinds of the failures that a stream reports, and how many other events came.
+pub(super) fn failures(mut decoder: Box<dyn StreamDecoder>, stream: &[u8]) -> (Vec<FailureKind>, usize) {
+    let (mut kinds, mut others) = (Vec::new(), 0);
+    let mut sink = |event: Event<'_>| match event {
+        Event::Error(failure) => kinds.push(failure.kind),
+        _ => others += 1,
+    };
+    decoder.feed(stream, &mut sink);
+    decoder.eof(&mut sink);
+    (kinds, others)
+}
+
+/// Cuts a stream at every byte, at random pairs of bytes, and into single bytes: the events are always the same.
+pub(super) fn cut_everywhere(fresh: &dyn Fn() -> Box<dyn StreamDecoder>, stream: &[u8]) {
+    let uncut = events(fresh(), [stream]);
+    for at in 0..=stream.len() {
+        let (one, two) = stream.split_at(at);
+        assert_eq!(events(fresh(), [one, two]), uncut, "cut at {at}");
+    }
+    let mut seed = 1_u64;
+    let mut random = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(seed >> 33).unwrap() % (stream.len() + 1)
+    };
+    for _ in 0..500 {
+        let mut cuts = [random(), random()];
+        cuts.sort_unstable();
+        let [first, second] = cuts;
+        let chunks = [&stream[..first], &stream[first..second], &stream[second..]];
+        assert_eq!(events(fresh(), chunks), uncut, "cuts at {cuts:?}");
+    }
+    assert_eq!(events(fresh(), stream.chunks(1)), uncut, "byte by byte");
+}

@@ -1,0 +1,122 @@
+//! Embeddings on Vertex AI: `predict` of the text models, `embedContent` of the newer Gemini ones.
+//!
+//! <https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api> and `EmbedContentRequest`
+//! of the API's reference. `gemini-embedding-001` takes one text per call, `embedContent` always.
+
+use std::borrow::Cow;
+
+use gw_wire::embeddings::read_parsed_vector;
+use gw_wire::failure::Failure;
+use gw_wire::reply::EmbeddingsReply;
+use gw_wire::usage::{MAX_BELIEVABLE, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::gemini::embeddings::{self, Content, checked, written};
+use crate::adapters::native::unsupported;
+
+/// A text that is too long is an error, not a vector of its beginning: that is what OpenAI's clients expect.
+const TRUNCATE: bool = false;
+
+#[derive(Serialize)]
+struct Predict<'a> {
+    instances: Vec<Instance<'a>>,
+    parameters: Parameters,
+}
+
+#[derive(Serialize)]
+struct Instance<'a> {
+    content: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Parameters {
+    auto_truncate: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_dimensionality: Option<u32>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EmbedContent<'a> {
+    content: Content<'a>,
+    auto_truncate: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_dimensionality: Option<u32>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Predictions<'a> {
+    #[serde(borrow)]
+    predictions: Option<Vec<Prediction<'a>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Prediction<'a> {
+    #[serde(borrow)]
+    embeddings: Option<Embedding<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Embedding<'a> {
+    #[serde(borrow)]
+    values: Option<&'a RawValue>,
+    statistics: Option<Statistics>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Statistics {
+    /// A whole number that may be written `4.0`.
+    token_count: Option<f64>,
+}
+
+/// Which method is called, and its body.
+pub(super) fn body(
+    texts: &[Cow<'_, str>],
+    upstream_model: &str,
+    output_dimensionality: Option<u32>,
+) -> Result<(&'static str, Vec<u8>), Failure> {
+    let name = upstream_model.rsplit('/').next().unwrap_or(upstream_model);
+    if name.starts_with("gemini-") && name != "gemini-embedding-001" {
+        let [text] = texts else {
+            let message = "Invalid 'input': this model takes one text per call (set embedding_batch = 1).";
+            return Err(unsupported(message));
+        };
+        let body =
+            EmbedContent { content: Content::of(text), auto_truncate: TRUNCATE, output_dimensionality };
+        return Ok(("embedContent", written(&body)?));
+    }
+    let instances = texts.iter().map(|text| Instance { content: text }).collect();
+    let parameters = Parameters { auto_truncate: TRUNCATE, output_dimensionality };
+    Ok(("predict", written(&Predict { instances, parameters })?))
+}
+
+/// Reads the answer of either method.
+pub(super) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Failure> {
+    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+    let answer: Predictions<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let Some(predictions) = answer.predictions else { return embeddings::decode(body) };
+    let mut vectors = Vec::with_capacity(predictions.len());
+    let mut tokens = Some(0.0);
+    for prediction in predictions {
+        let embedding = prediction.embeddings.unwrap_or_default();
+        let values = embedding.values.ok_or_else(|| invalid("a prediction has no values"))?;
+        vectors.push(read_parsed_vector(values).map_err(invalid)?);
+        let counted = embedding.statistics.and_then(|statistics| statistics.token_count);
+        tokens = tokens.zip(counted).map(|(sum, more): (f64, f64)| sum + more);
+    }
+    checked(vectors, tokens.map(usage))
+}
+
+/// A count that is none to be believed is clamped and said to be an estimate.
+fn usage(tokens: f64) -> Usage {
+    let believed = tokens.clamp(0.0, MAX_BELIEVABLE as f64);
+    let prompt = believed as u64;
+    Usage { prompt, estimated: believed.to_bits() != tokens.to_bits(), ..Usage::default() }
+}

@@ -1,0 +1,229 @@
+//! Addresses, embeddings, and where access tokens come from.
+
+mod tokens;
+
+use bytes::Bytes;
+use gw_wire::failure::FailureKind;
+use gw_wire::reply::Vector;
+use gw_wire::request::chat::parse_chat;
+use gw_wire::request::embeddings::parse_embeddings;
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+use super::build_with;
+use crate::adapter::{HttpCall, Reading, Share, Target};
+use crate::registry::Built;
+use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
+
+fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {
+    ProviderSettings {
+        name: "gcp".to_owned(),
+        api: Api::Vertex,
+        base_url: None,
+        api_keys: keys.iter().map(|key| (SecretString::from(*key), 1)).collect(),
+        headers: Vec::new(),
+        price_multiplier: gw_wire::money::Price::default(),
+        discover: false,
+        timeouts: TimeoutOverrides::default(),
+        embedding_batch: None,
+        allow_private_network: true,
+        options: options
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), toml::Value::from(*value)))
+            .collect(),
+    }
+}
+
+fn built() -> Built {
+    build_with(&settings(&[("region", "europe-west4"), ("project", "my-project")], &["ya29.token"]), None)
+        .unwrap()
+}
+
+fn target(upstream_model: &str) -> Target<'_> {
+    Target {
+        upstream_model,
+        id: "gcp/m",
+        clamp_max_tokens: None,
+        max_output_tokens: None,
+        context_length: None,
+    }
+}
+
+fn body(call: &HttpCall) -> Value {
+    serde_json::from_slice(&call.body).unwrap()
+}
+
+#[test]
+fn a_region_decides_the_address() {
+    let address = |region: &[(&str, &str)]| {
+        let options = [&[("project", "p")], region].concat();
+        build_with(&settings(&options, &["ya29.token"]), None).unwrap().base_url.unwrap()
+    };
+    assert_eq!(address(&[("region", "europe-west4")]), "https://europe-west4-aiplatform.googleapis.com");
+    assert_eq!(address(&[("region", "global")]), "https://aiplatform.googleapis.com");
+    assert_eq!(address(&[]), "https://aiplatform.googleapis.com");
+    assert_eq!(address(&[("region", "eu")]), "https://aiplatform.eu.rep.googleapis.com");
+}
+
+#[test]
+fn wrong_options_are_refused_when_the_provider_is_built() {
+    let fault = |options: &[(&str, &str)], keys: &[&str], environment: Option<&str>| {
+        build_with(&settings(options, keys), environment.map(str::to_owned)).unwrap_err()
+    };
+    assert!(fault(&[], &["ya29.token"], None).contains("project is missing"));
+    assert!(fault(&[("project", "a/b")], &["ya29.token"], None).contains("made of letters"));
+    assert!(
+        fault(&[("project", "p"), ("region", "evil.example/#")], &["ya29.token"], None)
+            .contains("made of letters")
+    );
+    assert!(fault(&[("project", "")], &["ya29.token"], None).contains("not empty"));
+    assert!(
+        fault(&[("project", "p"), ("credentials_file", "x")], &["ya29.token"], None).contains("keep one")
+    );
+    assert!(
+        fault(&[("project", "p"), ("credentials_file", "/nowhere/x")], &[], None).contains("cannot be read")
+    );
+    assert!(fault(&[("project", "p")], &[], Some("/nowhere/y")).contains("/nowhere/y cannot be read"));
+    let plain =
+        build_with(&settings(&[("project", "p")], &["ya29.token"]), Some("/nowhere/y".to_owned())).unwrap();
+    assert!(plain.signer.is_none(), "a token that is given is sent as it is");
+    let machine = build_with(&settings(&[("project", "p")], &[]), Some(String::new())).unwrap();
+    assert!(format!("{:?}", machine.signer).contains("the metadata server"));
+}
+
+#[test]
+fn ambient_credentials_go_to_google_alone() {
+    let build = |base_url: &str, options: &[(&str, &str)], keys: &[&str]| {
+        let mut settings = settings(&[options, &[("project", "p")]].concat(), keys);
+        settings.base_url = Some(base_url.to_owned());
+        build_with(&settings, None)
+    };
+    for google in ["https://aiplatform.googleapis.com", "https://x-aiplatform-restricted.p.googleapis.com/"] {
+        assert!(build(google, &[], &[]).is_ok(), "{google}");
+    }
+    for other in [
+        "https://example.org",
+        "http://aiplatform.googleapis.com",
+        "https://googleapis.com.example.org",
+        "https://evilgoogleapis.com",
+        "http://127.0.0.1:1",
+    ] {
+        assert!(build(other, &[], &[]).unwrap_err().contains("Google's own addresses"), "{other}");
+        assert!(build(other, &[], &["ya29.token"]).is_ok());
+    }
+}
+
+#[test]
+fn models_are_called_where_they_are_without_ids_of_calls() {
+    let json = json!({"model": "gcp/m", "messages": [{"role": "user", "content": "x"},
+        {"role": "assistant", "tool_calls": [{"id": "fc-1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "fc-1", "content": "y"}]});
+    for (model, stream, path) in [
+        (
+            "gemini-3-flash-preview",
+            false,
+            "/v1/projects/my-project/locations/europe-west4/publishers/google/models/gemini-3-flash-preview:generateContent",
+        ),
+        (
+            "gemini-2.5-pro",
+            true,
+            "/v1/projects/my-project/locations/europe-west4/publishers/google/models/gemini-2.5-pro:streamGenerateContent?alt=sse",
+        ),
+        (
+            "publishers/meta/models/a b",
+            false,
+            "/v1/projects/my-project/locations/europe-west4/publishers/meta/models/a%20b:generateContent",
+        ),
+        (
+            "endpoints/123",
+            false,
+            "/v1/projects/my-project/locations/europe-west4/endpoints/123:generateContent",
+        ),
+        (
+            "projects/q/locations/global/endpoints/1",
+            false,
+            "/v1/projects/q/locations/global/endpoints/1:generateContent",
+        ),
+    ] {
+        let mut json = json.clone();
+        json["stream"] = stream.into();
+        let request = parse_chat(Bytes::from(json.to_string())).unwrap();
+        let encoded = built().adapter.chat(&request, &Share { n: 1, prompts: 0..1 }, &target(model)).unwrap();
+        assert_eq!(encoded.call.path, path);
+        let call = &body(&encoded.call)["contents"][1]["parts"][0];
+        assert_eq!(call["functionCall"], json!({"name": "f", "args": {}}));
+        let signature = model.starts_with("gemini-3").then_some("skip_thought_signature_validator");
+        assert_eq!(call["thoughtSignature"].as_str(), signature);
+        assert_eq!(
+            body(&encoded.call)["contents"][2]["parts"][0]["functionResponse"],
+            json!({"name": "f", "response": {"result": "y"}})
+        );
+    }
+}
+
+#[test]
+fn answers_streams_and_errors_are_geminis() {
+    let adapter = built().adapter;
+    let reply = adapter.decode_chat(
+        br#"{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}]}"#,
+        &Reading::default(),
+    );
+    assert_eq!(reply.unwrap().choices[0].content.as_deref(), Some("x"));
+    let error = br#"[{"error":{"code":401,"message":"Request had invalid authentication credentials.","status":"UNAUTHENTICATED"}}]"#;
+    assert_eq!(adapter.classify(401, &http::HeaderMap::new(), error).kind, FailureKind::Auth);
+    let mut events = 0;
+    let mut stream = adapter.chat_stream(&Reading::default());
+    stream.feed(b"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"x\"}]},\"finishReason\":\"STOP\"}]}\n\n", &mut |_| events += 1);
+    stream.eof(&mut |_| events += 1);
+    assert_eq!(events, 2);
+    assert!(adapter.list_models().is_none() && adapter.decode_models(b"{}").is_err());
+}
+
+#[test]
+fn embeddings_are_predictions_or_contents() {
+    let request = |input: Value| {
+        let json = json!({"model": "gcp/m", "input": input, "dimensions": 8});
+        parse_embeddings(Bytes::from(json.to_string())).unwrap()
+    };
+    let adapter = built().adapter;
+    let call = adapter.embeddings(&request(json!(["a", "b"])), 0..2, &target("text-embedding-005")).unwrap();
+    assert!(call.path.ends_with("/publishers/google/models/text-embedding-005:predict"), "{}", call.path);
+    let parameters = json!({"autoTruncate": false, "outputDimensionality": 8});
+    assert_eq!(
+        body(&call),
+        json!({"instances": [{"content": "a"}, {"content": "b"}], "parameters": parameters})
+    );
+    let call = adapter.embeddings(&request(json!("a")), 0..1, &target("gemini-embedding-2")).unwrap();
+    assert!(call.path.ends_with(":embedContent"));
+    assert_eq!(
+        body(&call),
+        json!({"content": {"parts": [{"text": "a"}]}, "autoTruncate": false, "outputDimensionality": 8})
+    );
+    let failure =
+        adapter.embeddings(&request(json!(["a", "b"])), 0..2, &target("gemini-embedding-2")).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Unsupported);
+
+    let predicted = include_bytes!("../../../fixtures/vertex/predict.response.json");
+    let reply = adapter.decode_embeddings(predicted, 2).unwrap();
+    assert!(matches!(
+        &reply.vectors[..],
+        [Vector::Json { len: 2, .. }, Vector::Json { text: "[0.25, 1]", .. }]
+    ));
+    assert_eq!(reply.usage.map(|usage| (usage.prompt, usage.estimated)), Some((7, false)));
+    let content = br#"{"embedding":{"values":[1,2]},"usageMetadata":{"promptTokenCount":3,"totalTokenCount":3},"truncated":false}"#;
+    let reply = adapter.decode_embeddings(content, 1).unwrap();
+    assert_eq!((reply.vectors.len(), reply.usage.map(|usage| usage.prompt)), (1, Some(3)));
+    for body in [
+        r#"{"predictions":[]}"#,
+        r#"{"predictions":[{}]}"#,
+        r#"{"predictions":[{"embeddings":{"values":[null]}}]}"#,
+        "{}",
+        "x",
+    ] {
+        assert_eq!(
+            adapter.decode_embeddings(body.as_bytes(), 1).unwrap_err().kind,
+            FailureKind::InvalidResponse,
+            "{body}"
+        );
+    }
+}

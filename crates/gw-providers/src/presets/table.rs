@@ -1,0 +1,145 @@
+//! The table itself: one row per provider. A row that differs from the usual names the page that says so.
+
+use super::{CAREFUL_BATCH, OPENAI, PLAIN, Preset, Quirks};
+use crate::settings::Api;
+
+/// A hosted provider that speaks OpenAI's dialect.
+const fn hosted(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Preset {
+    Preset {
+        name,
+        api: Api::OpenAi,
+        base_url: Some(base_url),
+        key_variable: Some(key_variable),
+        local: false,
+        quirks: PLAIN,
+        embedding_batch: 128,
+    }
+}
+
+/// A server of OpenAI's dialect on this machine.
+const fn local(name: &'static str, base_url: &'static str) -> Preset {
+    Preset {
+        name,
+        api: Api::OpenAi,
+        base_url: Some(base_url),
+        key_variable: None,
+        local: true,
+        quirks: PLAIN,
+        embedding_batch: CAREFUL_BATCH,
+    }
+}
+
+/// A provider with an API of its own.
+const fn native(
+    name: &'static str,
+    api: Api,
+    base_url: Option<&'static str>,
+    key_variable: &'static str,
+) -> Preset {
+    let row = hosted(name, "", key_variable);
+    Preset { api, base_url, embedding_batch: 96, ..row }
+}
+
+/// Every provider known by name, in no particular order.
+pub static ALL: &[Preset] = &[
+    Preset {
+        quirks: OPENAI,
+        embedding_batch: 2048,
+        ..hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY")
+    },
+    native("anthropic", Api::Anthropic, Some("https://api.anthropic.com"), "ANTHROPIC_API_KEY"),
+    native("google", Api::Gemini, Some("https://generativelanguage.googleapis.com"), "GEMINI_API_KEY"),
+    native("mistral", Api::Mistral, Some("https://api.mistral.ai/v1"), "MISTRAL_API_KEY"),
+    native("cohere", Api::Cohere, Some("https://api.cohere.com"), "COHERE_API_KEY"),
+    native("amazon", Api::Bedrock, None, "AWS_BEARER_TOKEN_BEDROCK"),
+    // A key alone does not tell where the resource is: none is taken up unasked. 2048 inputs: "Azure OpenAI REST API
+    // reference", Embeddings - Create.
+    Preset {
+        quirks: OPENAI,
+        embedding_batch: 2048,
+        key_variable: None,
+        ..native("azure", Api::Azure, None, "")
+    },
+    // "OpenAI Compatibility" (console.groq.com/docs/openai): these are answered with 400, and so is an `n` above 1.
+    Preset {
+        quirks: Quirks { unsupported: &["logprobs", "top_logprobs", "logit_bias"], choices: 1, ..PLAIN },
+        ..hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
+    },
+    // "Create Chat Completion" (api-docs.deepseek.com/api/create-chat-completion) has no `n`, and no role `developer`.
+    Preset {
+        quirks: Quirks { choices: 1, ..PLAIN },
+        ..hosted("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY")
+    },
+    // Its reasoning models refuse penalties and `stop` ("Chat Completions", docs.x.ai); the others take them, so that is
+    // not said here.
+    hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
+    hosted("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    // Usage comes in every chunk; `stream_options` is not in its reference (?).
+    Preset {
+        quirks: Quirks { stream_usage: false, ..PLAIN },
+        ..hosted("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY")
+    },
+    // "OpenAI Compatibility" (inference-docs.cerebras.ai/resources/openai) names them as answered with 400 (?).
+    Preset {
+        quirks: Quirks { unsupported: &["frequency_penalty", "presence_penalty", "logit_bias"], ..PLAIN },
+        ..hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY")
+    },
+    hosted("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
+    hosted("moonshotai", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
+    hosted("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY"),
+    // "OpenAI compatible - Embedding" (help.aliyun.com/en/model-studio/embedding-interfaces-compatible-with-openai): ten rows.
+    Preset {
+        embedding_batch: 10,
+        ..hosted("alibaba", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY")
+    },
+    // "OpenAI API compatible" (platform.minimax.io/docs/api-reference/text-openai-api): `n` is 1; the others are ignored (?).
+    Preset {
+        quirks: Quirks {
+            unsupported: &["frequency_penalty", "presence_penalty", "logit_bias"],
+            choices: 1,
+            ..PLAIN
+        },
+        ..hosted("minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY")
+    },
+    // The vendor's own variable, `MODEL_API_KEY`, could hold anybody's key: it is not taken up unasked.
+    hosted("meta", "https://api.meta.ai/v1", "META_API_KEY"),
+    hosted("huggingface", "https://router.huggingface.co/v1", "HF_TOKEN"),
+    // "Create chat-based completion" (docs.sambanova.ai/docs/api-reference): "Not currently implemented; accepted for API
+    // compatibility".
+    Preset {
+        quirks: Quirks { unsupported: &["presence_penalty"], ..PLAIN },
+        ..hosted("sambanova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY")
+    },
+    hosted("novita", "https://api.novita.ai/openai/v1", "NOVITA_API_KEY"),
+    hosted("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
+    hosted("nebius", "https://api.tokenfactory.nebius.com/v1", "NEBIUS_API_KEY"),
+    // Embeddings only. "Text Embeddings" (docs.voyageai.com/reference/embeddings-api; the same API in MongoDB's "Create
+    // embeddings"): `encoding_format` is base64 or absent, and the dimensions have another name.
+    Preset {
+        quirks: Quirks { encoding_format: false, dimensions: "output_dimension", ..PLAIN },
+        ..hosted("voyage", "https://api.voyageai.com/v1", "VOYAGE_API_KEY")
+    },
+    // Embeddings only. The encoding is called `embedding_type` there, and numbers are what comes unasked (?).
+    Preset {
+        quirks: Quirks { encoding_format: false, ..PLAIN },
+        ..hosted("jina", "https://api.jina.ai/v1", "JINA_API_KEY")
+    },
+    local("lmstudio", "http://127.0.0.1:1234/v1"),
+    local("vllm", "http://127.0.0.1:8000/v1"),
+    local("llamacpp", "http://127.0.0.1:8080/v1"),
+    // "Send a request" (docs.sglang.io): port 30000.
+    local("sglang", "http://127.0.0.1:30000/v1"),
+    // "Consuming Text Generation Inference" (huggingface.co/docs/text-generation-inference). Its OpenAPI document marks these
+    // as unused.
+    Preset {
+        quirks: Quirks { unsupported: &["logit_bias"], choices: 1, ..PLAIN },
+        ..local("tgi", "http://127.0.0.1:8080/v1")
+    },
+    Preset {
+        api: Api::Ollama,
+        key_variable: Some("OLLAMA_HOST"),
+        ..local("ollama", "http://127.0.0.1:11434")
+    },
+];

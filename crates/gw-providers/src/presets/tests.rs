@@ -1,0 +1,140 @@
+//! The table: complete, consistent, and obeyed.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use gw_wire::request::{parse_chat, parse_embeddings};
+use serde_json::{Value, json};
+
+use super::{ALL, find};
+use crate::adapter::{Adapter, Share, Target};
+use crate::adapters::openai::OpenAi;
+use crate::settings::Api;
+
+const TARGET: Target<'_> = Target {
+    upstream_model: "up",
+    id: "x/y",
+    clamp_max_tokens: None,
+    max_output_tokens: None,
+    context_length: None,
+};
+
+#[test]
+fn names_and_key_variables_are_unique() {
+    let names: HashSet<_> = ALL.iter().map(|preset| preset.name).collect();
+    let variables: Vec<_> = ALL.iter().filter_map(|preset| preset.key_variable).collect();
+    assert_eq!(names.len(), ALL.len());
+    assert_eq!(variables.iter().collect::<HashSet<_>>().len(), variables.len());
+}
+
+#[test]
+fn addresses_are_https_except_on_this_machine() {
+    for preset in ALL {
+        let Some(url) = preset.base_url else { continue };
+        let begin = if preset.local { "http://127.0.0.1:" } else { "https://" };
+        assert!(url.starts_with(begin) && !url.ends_with('/'), "{url}");
+    }
+}
+
+#[test]
+fn every_provider_of_the_contract_is_known() {
+    for (name, api) in [
+        ("openai", Api::OpenAi),
+        ("anthropic", Api::Anthropic),
+        ("google", Api::Gemini),
+        ("mistral", Api::Mistral),
+        ("cohere", Api::Cohere),
+        ("amazon", Api::Bedrock),
+        ("azure", Api::Azure),
+        ("ollama", Api::Ollama),
+    ] {
+        assert_eq!(find(name).map(|preset| preset.api), Some(api), "{name}");
+    }
+    for name in [
+        "groq",
+        "deepseek",
+        "xai",
+        "together",
+        "fireworks",
+        "openrouter",
+        "perplexity",
+        "cerebras",
+        "nvidia",
+        "moonshotai",
+        "zai",
+        "alibaba",
+        "minimax",
+        "huggingface",
+        "sambanova",
+        "novita",
+        "deepinfra",
+        "nebius",
+        "voyage",
+        "jina",
+        "lmstudio",
+        "vllm",
+        "llamacpp",
+        "sglang",
+        "tgi",
+    ] {
+        let preset = find(name).unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(preset.api, Api::OpenAi, "{name}");
+        assert!(preset.base_url.is_some(), "{name}");
+    }
+    assert!(find("acme").is_none());
+}
+
+#[test]
+fn only_openai_and_azure_have_openais_tokens_and_roles() {
+    for preset in ALL {
+        let is_openai = matches!(preset.name, "openai" | "azure");
+        let quirks = preset.quirks;
+        assert_eq!((quirks.developer, quirks.openai_tokens), (is_openai, is_openai), "{}", preset.name);
+        assert!((1..=128).contains(&quirks.choices) && preset.embedding_batch > 0, "{}", preset.name);
+    }
+}
+
+#[test]
+fn no_row_drops_what_a_request_is_about() {
+    let never =
+        ["model", "messages", "prompt", "input", "stream", "tools", "tool_choice", "response_format", "n"];
+    for preset in ALL {
+        for member in preset.quirks.unsupported {
+            assert!(!never.contains(member), "{}: {member}", preset.name);
+        }
+    }
+}
+
+#[test]
+fn every_row_is_obeyed() {
+    let request = json!({
+        "model": "a/b",
+        "messages": [{"role": "developer", "content": "d"}, {"role": "user", "content": "hi"}],
+        "n": 3, "max_tokens": 5, "stream": true, "temperature": 1,
+        "logprobs": true, "top_logprobs": 1, "logit_bias": {}, "frequency_penalty": 1, "presence_penalty": 1,
+    });
+    let request = parse_chat(Bytes::from(request.to_string())).unwrap();
+    let embeddings = json!({"model": "a/b", "input": "x", "dimensions": 8});
+    let embeddings = parse_embeddings(Bytes::from(embeddings.to_string())).unwrap();
+    for preset in ALL.iter().filter(|preset| preset.api == Api::OpenAi) {
+        let (name, quirks) = (preset.name, preset.quirks);
+        let adapter = OpenAi::new(quirks);
+        let n = request.n.min(adapter.capabilities().choices);
+        let encoded = adapter.chat(&request, &Share { n, prompts: 0..1 }, &TARGET).unwrap();
+        let sent: Value = serde_json::from_slice(&encoded.call.body).unwrap();
+        assert_eq!(sent["n"], json!(quirks.choices.min(3)), "{name}");
+        assert_eq!(sent["messages"][0]["role"] == "developer", quirks.developer, "{name}");
+        assert_eq!(sent["stream_options"]["include_usage"] == true, quirks.stream_usage, "{name}");
+        assert_eq!(sent["temperature"], json!(1));
+        let warned: Vec<String> =
+            quirks.unsupported.iter().map(|name| format!("parameter_dropped:{name}")).collect();
+        assert_eq!(encoded.warnings, warned, "{name}");
+        for member in quirks.unsupported {
+            assert!(sent.get(member).is_none(), "{name}: {member}");
+        }
+        let call = adapter.embeddings(&embeddings, 0..1, &TARGET).unwrap();
+        let sent: Value = serde_json::from_slice(&call.body).unwrap();
+        assert_eq!(sent[quirks.dimensions], json!(8), "{name}");
+        assert_eq!(sent["encoding_format"] == "float", quirks.encoding_format, "{name}");
+    }
+}

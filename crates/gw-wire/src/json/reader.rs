@@ -1,0 +1,199 @@
+//! Reading a text from front to back, each byte once: for documents whose shape is nearly always the expected one.
+//!
+//! Every step gives `None` at what is not JSON, is not what was asked for, or is spelled in a way that takes a closer
+//! look. The caller then reads the whole text in a slower way, which knows what to say about it.
+
+use std::borrow::Cow;
+
+use super::View;
+use super::scan::Scan;
+
+/// A place in a JSON text.
+pub struct Reader<'a> {
+    text: &'a str,
+    scan: Scan<'a>,
+}
+
+impl<'a> Reader<'a> {
+    /// At the front of a text.
+    #[must_use]
+    pub fn new(text: &'a str) -> Self {
+        Self { text, scan: Scan::new(text.as_bytes(), 0) }
+    }
+
+    /// An object: `each` is called before the value of every member and has to step over it.
+    pub fn object(&mut self, mut each: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
+        let mut is_first = true;
+        self.step(b'{')?;
+        while !self.ends(b'}', &mut is_first)? {
+            let name = self.plain_string()?;
+            self.step(b':')?;
+            each(self, name)?;
+        }
+        Some(())
+    }
+
+    /// An array: `each` is called before every element and has to step over it.
+    pub fn array(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        let mut is_first = true;
+        self.step(b'[')?;
+        while !self.ends(b']', &mut is_first)? {
+            each(self)?;
+        }
+        Some(())
+    }
+
+    /// A string, decoded.
+    pub fn string(&mut self) -> Option<Cow<'a, str>> {
+        let (start, escaped) = self.step_over_string()?;
+        if escaped {
+            return self.since(start)?.string();
+        }
+        self.text.get(start + 1..self.scan.at - 1).map(Cow::Borrowed)
+    }
+
+    /// Any value.
+    pub fn value(&mut self) -> Option<View<'a>> {
+        self.scan.space();
+        let start = self.scan.at;
+        match self.scan.peek() {
+            Some(b'"') => {
+                self.scan.string().ok()?;
+            }
+            Some(b'0'..=b'9') => self.scan.number().ok()?,
+            _ => self.scan.value(&mut |_, _| {}).ok()?,
+        }
+        self.since(start)
+    }
+
+    /// Steps over a null, if one comes next.
+    pub fn null(&mut self) -> bool {
+        self.scan.space();
+        self.scan.literal(b"null").is_ok()
+    }
+
+    /// Whether a string comes next.
+    pub fn is_at_string(&mut self) -> bool {
+        self.scan.space();
+        self.scan.peek() == Some(b'"')
+    }
+
+    /// Nothing is left but blanks.
+    #[must_use]
+    pub fn is_at_end(&mut self) -> bool {
+        self.scan.space();
+        self.scan.at == self.text.len()
+    }
+
+    /// A string without escapes.
+    fn plain_string(&mut self) -> Option<&'a str> {
+        match self.step_over_string()? {
+            (start, false) => self.text.get(start + 1..self.scan.at - 1),
+            (_, true) => None,
+        }
+    }
+
+    /// Where the string began, and whether it holds an escape.
+    fn step_over_string(&mut self) -> Option<(usize, bool)> {
+        if !self.is_at_string() {
+            return None;
+        }
+        let start = self.scan.at;
+        self.scan.string().ok().map(|escaped| (start, escaped))
+    }
+
+    fn since(&self, start: usize) -> Option<View<'a>> {
+        self.text.get(start..self.scan.at).map(View::exact)
+    }
+
+    fn step(&mut self, byte: u8) -> Option<()> {
+        self.scan.space();
+        self.scan.literal(&[byte]).ok()
+    }
+
+    /// Whether the container closes here; if not, the comma before its next part is stepped over.
+    fn ends(&mut self, close: u8, is_first: &mut bool) -> Option<bool> {
+        self.scan.space();
+        if self.scan.literal(&[close]).is_ok() {
+            return Some(true);
+        }
+        if !std::mem::replace(is_first, false) {
+            self.step(b',')?;
+        }
+        Some(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::Reader;
+
+    /// Reads anything, to the last member.
+    fn walk(reader: &mut Reader<'_>) -> Option<()> {
+        if reader.null() {
+            return Some(());
+        }
+        if reader.is_at_string() {
+            return reader.string().map(drop);
+        }
+        match reader.scan.peek()? {
+            b'{' => reader.object(|reader, _| walk(reader)),
+            b'[' => reader.array(walk),
+            _ => reader.value().map(drop),
+        }
+    }
+
+    fn is_read(text: &str) -> bool {
+        let mut reader = Reader::new(text);
+        walk(&mut reader).is_some() && reader.is_at_end()
+    }
+
+    #[test]
+    fn members_and_elements_come_in_order() {
+        let mut reader =
+            Reader::new(" { \"a\" : [ \"x\" , \"\\n\" ] , \"b\" : { } , \"c\" :-1.5 , \"d\": null } ");
+        let mut seen = Vec::new();
+        let read = reader.object(|reader, name| {
+            seen.push(name.to_owned());
+            match name {
+                "a" => reader.array(|reader| reader.string().map(|text| seen.push(text.into_owned()))),
+                "d" => reader.null().then_some(()),
+                _ => reader.value().map(|value| seen.push(value.text().to_owned())),
+            }
+        });
+        assert!(read.is_some() && reader.is_at_end());
+        assert_eq!(seen, ["a", "x", "\n", "b", "{ }", "c", "-1.5", "d"]);
+    }
+
+    #[test]
+    fn what_is_not_json_is_not_read() {
+        for text in [
+            "",
+            "{",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":1,}",
+            "{,}",
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "{}x",
+            "{a:1}",
+            "nul",
+        ] {
+            assert!(!is_read(text), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn only_json_is_read(text in "[\\[\\]{}\",:0-9\\\\ ntrue\n-]{0,16}") {
+            if is_read(&text) {
+                prop_assert!(serde_json::from_str::<Value>(&text).is_ok());
+            }
+        }
+    }
+}

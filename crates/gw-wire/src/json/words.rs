@@ -1,0 +1,116 @@
+//! Looking for single bytes in a text eight at a time: names and ids are too short for vector instructions, and most of
+//! the strings of a request or an answer are names and ids.
+//!
+//! A mark is the highest bit of a byte. The lowest mark is always right; one above it may be a carry's work.
+
+/// Bytes that are looked at together.
+const WIDTH: usize = 8;
+/// Bytes of a long text that are passed over together. Without a branch inside, a block is a few vector instructions.
+const BLOCK: usize = 32;
+/// Words that are looked at before the text counts as long.
+const FEW: u32 = 2;
+const ONES: u64 = u64::from_ne_bytes([1; WIDTH]);
+const HIGHEST: u64 = ONES << 7;
+
+/// Marks the bytes that are `byte`.
+const fn equal(word: u64, byte: u8) -> u64 {
+    let zero_where_equal = word ^ (ONES * byte as u64);
+    zero_where_equal.wrapping_sub(ONES) & !zero_where_equal
+}
+
+/// Marks what no JSON string holds as it is: a quote, a backslash, a control character.
+const fn special(word: u64) -> u64 {
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    (control | equal(word, b'"') | equal(word, b'\\')) & HIGHEST
+}
+
+/// Marks what is special and the bytes 0xc2 and 0xe2, which begin the line breaks outside ASCII.
+const fn suspicious(word: u64) -> u64 {
+    special(word) | equal(word | (ONES * 0x20), 0xe2) & HIGHEST
+}
+
+/// How many bytes can stand in a JSON string as they are: up to a quote, a backslash or a control character.
+pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
+    prefix(bytes, special, |rest| blocks(rest, |byte| (byte < 0x20) | (byte == b'"') | (byte == b'\\')))
+}
+
+/// The plain bytes of the first word; 0 when there is no word.
+#[inline(always)]
+pub(super) fn first_prefix(bytes: &[u8]) -> usize {
+    let Some(word) = bytes.first_chunk::<WIDTH>() else { return 0 };
+    first(special(u64::from_le_bytes(*word)))
+}
+
+/// As [`plain_prefix`], for a text that was checked: its strings hold no control characters.
+pub(super) fn checked_prefix(bytes: &[u8]) -> usize {
+    prefix(bytes, special, |rest| memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len()))
+}
+
+/// How many bytes need no escape and cannot begin a character that does.
+pub(super) fn clean_prefix(bytes: &[u8]) -> usize {
+    prefix(bytes, suspicious, |rest| {
+        blocks(rest, |byte| {
+            (byte < 0x20) | (byte == b'"') | (byte == b'\\') | (byte == 0xc2) | (byte == 0xe2)
+        })
+    })
+}
+
+/// The bytes of a word before its first mark.
+const fn first(marks: u64) -> usize {
+    (marks.trailing_zeros() / 8) as usize
+}
+
+/// The bytes before the first mark. What is long is passed over by `skip`, which gives bytes without any.
+#[inline(always)]
+fn prefix(bytes: &[u8], marks: impl Fn(u64) -> u64, skip: impl Fn(&[u8]) -> usize) -> usize {
+    let mut rest = bytes;
+    let mut words = 0;
+    while let Some((word, after)) = rest.split_first_chunk::<WIDTH>() {
+        let found = marks(u64::from_le_bytes(*word));
+        if found != 0 {
+            return bytes.len() - rest.len() + first(found);
+        }
+        rest = after;
+        words += 1;
+        if words == FEW {
+            rest = rest.get(skip(rest)..).unwrap_or_default();
+        }
+    }
+    // Less than a word: filled up with blanks, which are never marked.
+    let mut word = [b' '; WIDTH];
+    if let Some(filled) = word.get_mut(..rest.len()) {
+        filled.copy_from_slice(rest);
+    }
+    bytes.len() - rest.len() + first(marks(u64::from_le_bytes(word))).min(rest.len())
+}
+
+/// The bytes of the whole blocks in which nothing is found.
+#[inline(always)]
+fn blocks(bytes: &[u8], is_found: impl Fn(u8) -> bool) -> usize {
+    let (blocks, _) = bytes.as_chunks::<BLOCK>();
+    let has = |block: &[u8; BLOCK]| block.iter().fold(false, |found, byte| found | is_found(*byte));
+    blocks.iter().take_while(|block| !has(block)).count() * BLOCK
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{checked_prefix, clean_prefix, plain_prefix};
+
+    proptest! {
+        #[test]
+        fn the_first_is_found_wherever_it_stands(
+            bytes in prop::collection::vec(prop_oneof![8 => 0x20..=0x7eu8, 1 => any::<u8>()], 0..120),
+        ) {
+            let special = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
+            let suspicious = |byte: &u8| special(byte) || matches!(byte, 0xc2 | 0xe2);
+            let first = |found: &dyn Fn(&u8) -> bool| bytes.iter().position(found).unwrap_or(bytes.len());
+            prop_assert_eq!(plain_prefix(&bytes), first(&special));
+            let checked: Vec<u8> = bytes.iter().map(|byte| byte | 0x20).collect();
+            let ends = checked.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(checked.len());
+            prop_assert_eq!(checked_prefix(&checked), ends);
+            prop_assert_eq!(clean_prefix(&bytes), first(&suspicious));
+        }
+    }
+}
