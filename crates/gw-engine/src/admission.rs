@@ -57,8 +57,10 @@ impl Allowance {
             let state = rate.take(now);
             entered.requests = Some(state);
             if let Some(wait) = state.retry_after {
-                let message =
-                    format!("Rate limit reached for this {}: {} requests per minute.", self.whose, state.limit);
+                let message = format!(
+                    "Rate limit reached for this {}: {} requests per minute.",
+                    self.whose, state.limit
+                );
                 return Err(refused(entered, too_fast(message, wait)));
             }
         }
@@ -79,7 +81,8 @@ impl Allowance {
     }
 
     fn no_money(&self) -> Error {
-        let message = format!("The budget of this {} is used up or set aside for requests under way.", self.whose);
+        let message =
+            format!("The budget of this {} is used up or set aside for requests under way.", self.whose);
         Error::new(Kind::InsufficientQuota, message)
     }
 
@@ -88,11 +91,15 @@ impl Allowance {
         if let Some(rate) = &self.tokens
             && let Err(wait) = rate.take(tokens, now)
         {
-            let message = format!("Rate limit reached for this {}: {} tokens per minute.", self.whose, rate.limit());
+            let message =
+                format!("Rate limit reached for this {}: {} tokens per minute.", self.whose, rate.limit());
             return Err(match wait {
                 Some(wait) => too_fast(message, wait),
-                None => Error::new(Kind::RateLimitExceeded, format!("{message} This request alone may need {tokens}."))
-                    .retry_after(Duration::from_secs(60)),
+                None => Error::new(
+                    Kind::RateLimitExceeded,
+                    format!("{message} This request alone may need {tokens}."),
+                )
+                .retry_after(Duration::from_secs(60)),
             });
         }
         let reserved = Reserved { allowance: Arc::clone(self), tokens, cost, open: true };
@@ -108,7 +115,8 @@ impl Allowance {
 fn too_fast(message: String, wait: Duration) -> Error {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let wait = Duration::from_secs(seconds.max(1));
-    Error::new(Kind::RateLimitExceeded, format!("{message} Please try again in {}s.", wait.as_secs())).retry_after(wait)
+    Error::new(Kind::RateLimitExceeded, format!("{message} Please try again in {}s.", wait.as_secs()))
+        .retry_after(wait)
 }
 
 /// What the first door says.

@@ -1,5 +1,7 @@
 //! A validated request of any operation, and how it is said to a candidate.
 
+use std::borrow::Cow;
+
 use gw_providers::adapter::{Encoded, Target};
 use gw_wire::failure::Failure;
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
@@ -29,6 +31,43 @@ impl Ask {
             Self::Chat(request) => request.prompt_bytes,
             Self::Completion(request) => request.prompt_bytes,
             Self::Embeddings(request) => request.prompt_bytes,
+        }
+    }
+
+    /// The model as the client wrote it.
+    pub(crate) fn model(&self) -> &str {
+        match self {
+            Self::Chat(request) => &request.model,
+            Self::Completion(request) => &request.model,
+            Self::Embeddings(request) => &request.model,
+        }
+    }
+
+    /// The request's `user`.
+    pub(crate) fn user(&self) -> Option<Cow<'_, str>> {
+        let body = match self {
+            Self::Chat(request) => &request.body,
+            Self::Completion(request) => &request.body,
+            Self::Embeddings(request) => &request.body,
+        };
+        body.view("user")?.string()
+    }
+
+    /// How many answers it may get.
+    pub(crate) fn answers(&self) -> u64 {
+        match self {
+            Self::Chat(request) => u64::from(request.n),
+            Self::Completion(request) => u64::from(request.n).saturating_mul(request.prompts.len() as u64),
+            Self::Embeddings(_) => 0,
+        }
+    }
+
+    /// The client's bound on the tokens of an answer.
+    pub(crate) fn max_tokens(&self) -> Option<u64> {
+        match self {
+            Self::Chat(request) => request.max_tokens,
+            Self::Completion(request) => request.max_tokens,
+            Self::Embeddings(_) => Some(0),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use gw_store::keys::{Role, StoredKey, Team};
 use gw_store::limits::Limits;
@@ -106,10 +106,8 @@ impl KeyRing {
     /// From the configuration's keys and the store's.
     pub(crate) fn new(configured: &[KeySettings], stored: Vec<StoredKey>, teams: &[Team]) -> Self {
         let mut keys = HashMap::new();
-        let teams: HashMap<&str, Arc<Allowance>> = teams
-            .iter()
-            .map(|team| (&*team.id, Arc::new(Allowance::new("team", &team.limits))))
-            .collect();
+        let teams: HashMap<&str, Arc<Allowance>> =
+            teams.iter().map(|team| (&*team.id, Arc::new(Allowance::new("team", &team.limits)))).collect();
         for key in stored {
             let entry = Key {
                 hash: key.hash,
@@ -274,9 +272,9 @@ mod tests {
     #[test]
     fn the_second_request_of_a_minute_is_refused_at_one_per_minute() {
         let caller = identify(&ring(None), &[b"Bearer My API key"]).unwrap();
-        assert_eq!(caller.admit().unwrap().unwrap().remaining, 0);
-        let (state, error) = caller.admit().unwrap_err();
-        assert_eq!(state.limit, 1);
+        assert_eq!(caller.enter().unwrap().requests.unwrap().remaining, 0);
+        let (entered, error) = *caller.enter().unwrap_err();
+        assert_eq!(entered.requests.unwrap().limit, 1);
         assert_eq!(error.status(), 429);
         assert!(error.retry_after.is_some());
     }

@@ -9,14 +9,16 @@ use std::task::Context as TaskContext;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use gw_providers::provider::{KeyState, Provider};
-use gw_store::keys::StoredKey;
-use gw_wire::money::Price;
+use gw_store::journal::Journal;
+use gw_store::keys::{StoredKey, Team};
+use gw_wire::money::{Money, Price};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
+use crate::admission::Allowance;
 use crate::auth::{Caller, KeyRing};
 use crate::call::{Context, Reply};
 use crate::catalog::{Catalog, Model, ProviderFacts, Visible};
@@ -37,6 +39,38 @@ pub struct Deployed {
     pub discovers: bool,
 }
 
+/// What the store knows when the engine begins.
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// The keys.
+    pub keys: Vec<StoredKey>,
+    /// The teams.
+    pub teams: Vec<Team>,
+    /// Where requests are noted; None = nowhere.
+    pub journal: Option<Arc<Journal>>,
+}
+
+/// A budget whose spending so far the ledger has to tell: see [`Engine::budgets`].
+#[derive(Debug)]
+pub struct Owing {
+    /// The key's id.
+    pub key_id: Option<Arc<str>>,
+    /// The team.
+    pub team: Option<Arc<str>>,
+    /// Begin of the current period, unix seconds.
+    pub since: i64,
+    allowance: Arc<Allowance>,
+}
+
+impl Owing {
+    /// What was spent since then.
+    pub fn know(&self, spent: Money) {
+        if let Some(purse) = self.allowance.purse() {
+            purse.know(spent);
+        }
+    }
+}
+
 /// Everything that calls share.
 #[derive(Debug)]
 pub struct Engine {
@@ -45,6 +79,7 @@ pub struct Engine {
     metrics: Arc<Metrics>,
     draining: AtomicBool,
     cut: Arc<CutSwitch>,
+    journal: Option<Arc<Journal>>,
     settings: EngineSettings,
     deployed: Vec<Deployed>,
     shipped: Vec<&'static str>,
@@ -88,7 +123,7 @@ impl Engine {
         settings: EngineSettings,
         deployed: Vec<Deployed>,
         shipped: Vec<&'static str>,
-        stored_keys: Vec<StoredKey>,
+        stored: Stored,
         registry: &mut Registry,
     ) -> std::result::Result<Arc<Self>, Vec<String>> {
         let catalog = Catalog::build(&shipped, &settings.models, &settings.aliases, &facts(&deployed), &[])?;
@@ -98,10 +133,11 @@ impl Engine {
         let snapshot = Snapshot { catalog, providers, routing: settings.routing };
         Ok(Arc::new(Self {
             snapshot: ArcSwap::from_pointee(snapshot),
-            keys: KeyRing::new(&settings.keys, stored_keys),
+            keys: KeyRing::new(&settings.keys, stored.keys, &stored.teams),
             metrics: Arc::new(Metrics::new(registry)),
             draining: AtomicBool::new(false),
             cut: Arc::default(),
+            journal: stored.journal,
             settings,
             deployed,
             shipped,
@@ -240,6 +276,32 @@ impl Engine {
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    /// The budgets of all keys and teams. What was spent of them before this start must be told before the first request.
+    #[must_use]
+    pub fn budgets(&self) -> Vec<Owing> {
+        let mut owing: Vec<Owing> = Vec::new();
+        for caller in self.keys.callers() {
+            for (place, allowance) in caller.allowances().enumerate() {
+                let Some(purse) = allowance.purse() else { continue };
+                if owing.iter().any(|known| Arc::ptr_eq(&known.allowance, allowance)) {
+                    continue;
+                }
+                let own = place == 0;
+                owing.push(Owing {
+                    key_id: own.then(|| Arc::clone(caller.key_id())),
+                    team: if own { None } else { caller.team().cloned() },
+                    since: purse.since(),
+                    allowance: Arc::clone(allowance),
+                });
+            }
+        }
+        owing
+    }
+
+    pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
+        self.journal.as_ref()
     }
 
     pub(crate) fn metrics(&self) -> Arc<Metrics> {

@@ -12,6 +12,7 @@ pub mod catalog;
 mod embed;
 pub mod engine;
 pub mod error;
+mod ledger;
 mod live;
 pub mod metrics;
 mod pipeline;

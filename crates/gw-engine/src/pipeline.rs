@@ -7,10 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use gw_wire::money::Money;
 use gw_wire::request::{CacheAsk, Inputs, Prompt, Routing, chat, completion, embeddings};
+use gw_wire::usage::{BYTES_PER_TOKEN, Usage};
 use http::{HeaderName, HeaderValue};
 
 use crate::account::Account;
+use crate::admission::Reservation;
 use crate::ask::Ask;
 use crate::attempts::{self, Answer, Call};
 use crate::call::{Context, Reply, ReplyBody};
@@ -50,8 +53,8 @@ pub(crate) async fn run(
     context: Context,
     body: Bytes,
 ) -> Result<Reply> {
-    let mut account = Account::open(Arc::clone(&context.log), engine.metrics(), operation.as_str());
-    let planned = prepare(engine, operation, &context, body);
+    let mut account = Account::open(&context, engine.metrics(), engine.journal(), operation.as_str());
+    let planned = prepare(engine, operation, &context, body, &mut account);
     let (ask, plan) = match planned {
         Ok(planned) => planned,
         Err(error) => {
@@ -87,6 +90,7 @@ fn prepare(
     operation: Operation,
     context: &Context,
     body: Bytes,
+    account: &mut Account,
 ) -> Result<(Ask, (Arc<plan::Snapshot>, plan::Plan))> {
     if engine.is_draining() {
         return Err(Error::new(Kind::NoAvailableProvider, "The gateway is shutting down.")
@@ -120,7 +124,31 @@ fn prepare(
             (Ask::Embeddings(Box::new(request)), plan)
         }
     };
+    account.asked(ask.model(), ask.wants_stream(), ask.user().as_deref(), plan.strategy);
+    let (tokens, cost) = worst_case(&ask, &plan);
+    account.hold(Reservation::of(caller.allowances(), tokens, cost)?);
     Ok((ask, (snapshot, plan)))
+}
+
+/// Tokens of an answer whose request and model set no bound.
+const UNBOUNDED_ANSWER: u64 = 4096;
+
+/// What a request can take at the worst: its prompt in every call that it becomes, the longest answer to each choice, at
+/// the dearest candidate.
+fn worst_case(ask: &Ask, plan: &plan::Plan) -> (u64, Money) {
+    let one = |candidate: &Candidate| {
+        let model = &candidate.model;
+        let calls = ask.parts(candidate).len().max(1) as u64;
+        let prompt = ask.prompt_bytes().div_ceil(BYTES_PER_TOKEN).saturating_mul(calls);
+        let longest = || model.max_output_tokens.unwrap_or(UNBOUNDED_ANSWER);
+        let answer = ask.answers().saturating_mul(ask.max_tokens().unwrap_or_else(longest));
+        let usage = Usage { prompt, completion: answer, ..Usage::default() };
+        (usage.total(), model.cost(&usage).unwrap_or_default())
+    };
+    plan.candidates
+        .iter()
+        .map(one)
+        .fold((0, Money::ZERO), |(tokens, cost), (more, dearer)| (tokens.max(more), cost.max(dearer)))
 }
 
 /// The response cache comes with a later version: a wish for it is refused, never ignored.

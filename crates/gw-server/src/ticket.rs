@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use gw_engine::CallLog;
+use gw_engine::admission::Entered;
 use gw_engine::error::Kind;
 use http::{Method, StatusCode, Uri};
 
@@ -35,6 +36,8 @@ pub(crate) struct Ticket {
     pub(crate) bytes_out: u64,
     pub(crate) is_complete: bool,
     pub(crate) place: Option<Place>,
+    /// Held for its drop: its place among the key's requests at one time.
+    pub(crate) entered: Option<Entered>,
     pub(crate) share: Option<Share>,
     /// Held for its drop: the connection is idle again.
     pub(crate) _busy: Busy,

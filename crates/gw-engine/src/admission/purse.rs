@@ -66,6 +66,7 @@ impl Purse {
     }
 
     /// Spent and set aside, for those who look after it.
+    #[cfg(test)]
     pub(crate) fn figures(&self) -> (Money, Money) {
         let state = &mut *self.state.lock();
         state.turn(self.budget, now());

@@ -52,7 +52,8 @@ impl TokenRate {
     /// Puts back what was taken and takes what was used.
     pub(crate) fn settle(&self, taken: u64, used: u64) {
         let state = &mut *self.state.lock();
-        state.free = (state.free + taken as f64 - used as f64).clamp(-(self.per_minute as f64), self.per_minute as f64);
+        state.free = (state.free + taken as f64 - used as f64)
+            .clamp(-(self.per_minute as f64), self.per_minute as f64);
     }
 
     pub(crate) fn state(&self, now: Instant) -> TokenState {
