@@ -149,7 +149,7 @@ impl StreamDecoder for Stream {
                 Ok(Some(message)) => state.message(&message, sink),
                 Ok(None) => return,
                 Err(fault) => {
-                    state.fail(broken("The upstream provider's stream is damaged.").with_detail(fault), sink);
+                    state.fail(invalid(fault), sink);
                 }
             }
         }

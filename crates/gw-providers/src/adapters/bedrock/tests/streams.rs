@@ -145,6 +145,7 @@ fn trap_01_failures_in_a_stream_are_told() {
 fn a_stream_that_is_cut_or_damaged_is_broken() {
     let whole = bytes("transcript.stream.bin");
     let broken = ("error".to_owned(), "StreamBroken".to_owned());
+    let invalid = ("error".to_owned(), "InvalidResponse".to_owned());
     let finish = whole.windows(11).position(|window| window == b"messageStop").unwrap();
     for cut in [0, 1, 100, finish - 40, finish] {
         assert_eq!(last(&whole[..cut]), broken, "cut at {cut}");
@@ -152,14 +153,14 @@ fn a_stream_that_is_cut_or_damaged_is_broken() {
     // After the finish only the usage is missing.
     assert_eq!(last(&whole[..whole.len() - 1]).0, "finish");
     // Any byte of a frame but its length: a checksum does not fit.
-    for at in (4..200).chain([whole.len() - 300]) {
+    for at in (4..100).chain([whole.len() - 300]) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x10;
-        assert_eq!(last(&damaged), broken, "damaged at {at}");
+        assert_eq!(last(&damaged), invalid, "damaged at {at}");
     }
     let too_large = u32::try_from(LARGEST + 1).unwrap().to_be_bytes();
     for head in [&too_large[..], &[0, 0, 0, 15], b"{\"message\":\"not a stream\"}", b"<html></html>"] {
-        assert_eq!(last(head), broken);
+        assert_eq!(last(head), invalid);
     }
     let odd = stream(&[("contentBlockDelta", "{\"contentBlockIndex\":0,")]);
     assert_eq!(last(&odd), ("error".to_owned(), "InvalidResponse".to_owned()));
