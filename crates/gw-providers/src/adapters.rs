@@ -15,6 +15,7 @@ pub mod openai;
 mod redact;
 mod retry_after;
 mod shaping;
+mod text;
 #[cfg(test)]
 mod trial;
 mod vectors;

@@ -17,7 +17,6 @@ mod reply;
 mod request;
 mod sign;
 mod stream;
-mod text;
 mod tools;
 mod usage;
 

@@ -1,47 +1,9 @@
 //! What the Messages API answers: a message, or an event of its stream. Unknown members are skipped, null is absent.
 
-use std::borrow::Cow;
-use std::fmt;
-
 use gw_wire::reply::Finish;
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
 
-/// A string, borrowed when it holds no escape. A lone surrogate becomes U+FFFD instead of an error.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-
-        impl<'de> Visitor<'de> for Bytes {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_bytes<E: Error>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
-                Ok(Text(String::from_utf8_lossy(bytes)))
-            }
-
-            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
-            }
-        }
-
-        // As bytes, because only then serde_json lets a lone surrogate pass.
-        deserializer.deserialize_bytes(Bytes)
-    }
-}
-
-impl Text<'_> {
-    /// The text of an optional member, "" when it is absent.
-    pub(super) fn of<'t>(text: &'t Option<Text<'_>>) -> &'t str {
-        text.as_ref().map_or("", |text| &*text.0)
-    }
-}
+pub(super) use crate::adapters::text::Text;
 
 macro_rules! object {
     ($(#[$meta:meta])* $name:ident { $($(#[$member:meta])* $field:ident: $kind:ty,)+ }) => {

@@ -7,9 +7,9 @@ use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::text::{Text, filled};
 use super::{reasoning, usage};
 use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::text::{Text, filled};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -13,10 +13,10 @@ use serde_json::value::RawValue;
 
 use super::frames::Frames;
 use super::reply::{finish, is_server_tool};
-use super::text::{Text, filled};
 use super::{errors, reasoning, usage};
 use crate::adapter::StreamDecoder;
 use crate::adapters::failure::{broken, invalid, invalid_json};
+use crate::adapters::text::{Text, filled};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 

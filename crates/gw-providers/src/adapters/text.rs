@@ -6,8 +6,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// A string of an answer. `Option<Cow<str>>` would always copy. A lone surrogate becomes U+FFFD instead of an error.
-#[derive(Debug, Default)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::adapters) struct Text<'a>(pub(in crate::adapters) Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -42,7 +42,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
+impl Text<'_> {
+    /// The text of an optional member, "" when it is absent.
+    pub(in crate::adapters) fn of<'t>(text: &'t Option<Text<'_>>) -> &'t str {
+        text.as_ref().map_or("", |text| &*text.0)
+    }
+}
+
 /// The text of an optional member, when it is not empty.
-pub(super) fn filled(text: Option<Text<'_>>) -> Option<Cow<'_, str>> {
+pub(in crate::adapters) fn filled(text: Option<Text<'_>>) -> Option<Cow<'_, str>> {
     text.map(|text| text.0).filter(|text| !text.is_empty())
 }
