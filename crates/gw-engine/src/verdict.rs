@@ -47,7 +47,11 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
         FailureKind::Auth => Kind::UpstreamAuthError,
         FailureKind::Billing => Kind::UpstreamBillingError,
         FailureKind::NoKey => Kind::NoAvailableProvider,
-        FailureKind::Unsupported => Kind::UnsupportedValue,
+        FailureKind::Unsupported => match failure.code.as_deref() {
+            Some("unsupported_model") => Kind::UnsupportedModel,
+            Some("unsupported_parameter") => Kind::UnsupportedParameter,
+            _ => Kind::UnsupportedValue,
+        },
         FailureKind::ModelMissing => Kind::UpstreamModelMissing,
         FailureKind::ContextLength => Kind::ContextLengthExceeded,
         FailureKind::ContentFilter => Kind::ContentFilter,
