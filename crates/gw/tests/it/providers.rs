@@ -105,6 +105,7 @@ async fn all() -> (Gateway, Vec<FakeUpstream>) {
         config.push_str(&format!(
             "[[models]]\nid = \"my-{api}/{model}\"\ncategory = [\"chat\"]\npricing = {{ official_input_per_m = 1.0, official_output_per_m = 2.0, currency = \"USD\" }}\n"
         ));
+        config.push_str(&format!("[[models]]\nid = \"my-{api}/unknown\"\n"));
         upstreams.push(upstream);
     }
     (serve(&config).await, upstreams)
@@ -308,4 +309,60 @@ async fn one_broken_part_fails_the_whole_answer() {
     let body = json!({"model": "my-anthropic/claude-sonnet-4-5", "n": 2, "messages": [{"role": "user", "content": "hi"}]});
     let answer = client.post_json("/v1/chat/completions", &body).await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "upstream_overloaded"), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn trap_04_role_id_name_and_type_are_said_once_whatever_the_dialect_repeats() {
+    let (gateway, _upstreams) = all().await;
+    let client = gateway.client().with_key(KEY);
+    for provider in &PROVIDERS {
+        let mut body = question(&format!("my-{}/{}", provider.api, provider.model));
+        body["stream"] = json!(true);
+        let frames = client.stream("/v1/chat/completions", &body).await.rest().await;
+        let chunks = gw_testkit::sse::chunks(&frames);
+        let deltas =
+            || chunks.iter().filter_map(|chunk| chunk["choices"].get(0)).map(|choice| &choice["delta"]);
+        assert_eq!(deltas().filter(|delta| delta.get("role").is_some()).count(), 1, "{}", provider.api);
+        let calls: Vec<&Value> = deltas().filter_map(|delta| delta["tool_calls"].get(0)).collect();
+        for index in 0..2 {
+            let of = |member: &str| {
+                let own = calls.iter().filter(|call| call["index"] == index);
+                own.filter(|call| call.pointer(member).is_some()).count()
+            };
+            assert_eq!([of("/id"), of("/type"), of("/function/name")], [1, 1, 1], "{}", provider.api);
+        }
+    }
+}
+
+#[tokio::test]
+async fn trap_20_a_client_that_leaves_ends_every_upstream_call_of_its_request() {
+    let (gateway, upstreams) = all().await;
+    let client = gateway.client().with_key(KEY);
+    let at = PROVIDERS.iter().position(|provider| provider.api == "anthropic").unwrap();
+    upstreams[at].always(dialects::anthropic_that_hangs());
+    for n in [1, 3] {
+        let before = upstreams[at].hits();
+        let body = json!({"model": "my-anthropic/claude-sonnet-4-5", "n": n, "stream": true, "messages": [{"role": "user", "content": "hi"}]});
+        let mut stream = client.stream("/v1/chat/completions", &body).await;
+        stream.json().await;
+        for call in 0..n {
+            upstreams[at].request(before + call).await;
+        }
+        stream.close();
+        for call in 0..n {
+            upstreams[at].request(before + call).await.until_closed().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_provider_without_embeddings_says_that_the_model_is_the_wrong_one() {
+    let (gateway, upstreams) = all().await;
+    let client = gateway.client().with_key(KEY);
+    let at = PROVIDERS.iter().position(|provider| provider.api == "anthropic").unwrap();
+    // Of a model without a category nobody knows what it can; the dialect does.
+    let body = json!({"model": "my-anthropic/unknown", "input": "x"});
+    let answer = client.post_json("/v1/embeddings", &body).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "unsupported_model"), "{}", answer.text());
+    assert_eq!(upstreams[at].hits(), 0);
 }

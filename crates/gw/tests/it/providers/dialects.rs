@@ -281,3 +281,13 @@ pub(crate) fn ollama(say: Say, stream: bool) -> Answer {
     let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
     Answer::full(200, &[("content-type", "application/x-ndjson")], body)
 }
+
+/// The begin of an answer, and then nothing.
+pub(crate) fn anthropic_that_hangs() -> Answer {
+    let begin = json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "content": [], "usage": {"input_tokens": 1, "output_tokens": 1}}});
+    let block =
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}});
+    let text =
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hi"}});
+    Answer::sse().all(&[begin, block, text]).hang()
+}
