@@ -151,6 +151,10 @@ impl Store {
 
     /// Waits for running queries and writes the log back into the file.
     pub async fn close(&self) {
+        // Not left to SQLite: of two connections that close at once neither is the last, and neither writes it back.
+        if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.pool).await {
+            tracing::debug!("the log stays beside the store until the next start: {error}");
+        }
         self.pool.close().await;
     }
 
