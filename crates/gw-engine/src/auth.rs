@@ -19,7 +19,9 @@ const MAX_KEY_BYTES: usize = 1024;
 #[derive(Debug)]
 struct Key {
     hash: [u8; 32],
+    id: Arc<str>,
     name: Arc<str>,
+    team: Option<Arc<str>>,
     role: Role,
     models: Option<Vec<String>>,
     expires_at: Option<i64>,
@@ -42,6 +44,18 @@ impl Caller {
     #[must_use]
     pub fn key_name(&self) -> &Arc<str> {
         &self.0.name
+    }
+
+    /// The key's id, for the ledger.
+    #[must_use]
+    pub fn key_id(&self) -> &Arc<str> {
+        &self.0.id
+    }
+
+    /// The key's team.
+    #[must_use]
+    pub fn team(&self) -> Option<&Arc<str>> {
+        self.0.team.as_ref()
     }
 
     /// What the key may do.
@@ -99,24 +113,28 @@ impl KeyRing {
         for key in stored {
             let entry = Key {
                 hash: key.hash,
+                id: key.id.into(),
                 name: key.name.into(),
+                team: key.team.map(Into::into),
                 role: key.role,
                 models: key.models,
                 expires_at: key.expires_at,
                 revoked: key.revoked_at.is_some(),
-                rate: None,
+                rate: key.limits.rpm.map(RequestRate::new),
             };
             keys.insert(entry.hash, Caller(Arc::new(entry)));
         }
         for key in configured {
             let entry = Key {
                 hash: gw_store::keys::hash(key.key.expose_secret()),
+                id: format!("cfg-{}", key.name).into(),
                 name: key.name.as_str().into(),
+                team: None,
                 role: key.role,
                 models: key.models.clone(),
                 expires_at: key.expires_at,
                 revoked: false,
-                rate: key.rpm.map(RequestRate::new),
+                rate: key.limits.rpm.map(RequestRate::new),
             };
             keys.insert(entry.hash, Caller(Arc::new(entry)));
         }
@@ -190,7 +208,7 @@ mod tests {
             key: "My API key".into(),
             role: Role::Inference,
             models: Some(vec!["acme/*".into()]),
-            rpm: Some(1),
+            limits: crate::settings::Limits { rpm: Some(1), ..Default::default() },
             expires_at,
         };
         KeyRing::new(&[key], Vec::new())

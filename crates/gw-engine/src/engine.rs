@@ -9,7 +9,8 @@ use std::task::Context as TaskContext;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use gw_providers::provider::{KeyState, Provider};
-use gw_store::keys::StoredKey;
+use gw_store::journal::Journal;
+use gw_store::keys::{StoredKey, Team};
 use gw_wire::money::Price;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
@@ -37,6 +38,17 @@ pub struct Deployed {
     pub discovers: bool,
 }
 
+/// What the store knows when the engine begins.
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// The keys.
+    pub keys: Vec<StoredKey>,
+    /// The teams.
+    pub teams: Vec<Team>,
+    /// Where requests are noted; None = nowhere.
+    pub journal: Option<Arc<Journal>>,
+}
+
 /// Everything that calls share.
 #[derive(Debug)]
 pub struct Engine {
@@ -45,6 +57,7 @@ pub struct Engine {
     metrics: Arc<Metrics>,
     draining: AtomicBool,
     cut: Arc<CutSwitch>,
+    journal: Option<Arc<Journal>>,
     settings: EngineSettings,
     deployed: Vec<Deployed>,
     shipped: Vec<&'static str>,
@@ -88,7 +101,7 @@ impl Engine {
         settings: EngineSettings,
         deployed: Vec<Deployed>,
         shipped: Vec<&'static str>,
-        stored_keys: Vec<StoredKey>,
+        stored: Stored,
         registry: &mut Registry,
     ) -> std::result::Result<Arc<Self>, Vec<String>> {
         let catalog = Catalog::build(&shipped, &settings.models, &settings.aliases, &facts(&deployed), &[])?;
@@ -98,10 +111,11 @@ impl Engine {
         let snapshot = Snapshot { catalog, providers, routing: settings.routing };
         Ok(Arc::new(Self {
             snapshot: ArcSwap::from_pointee(snapshot),
-            keys: KeyRing::new(&settings.keys, stored_keys),
+            keys: KeyRing::new(&settings.keys, stored.keys),
             metrics: Arc::new(Metrics::new(registry)),
             draining: AtomicBool::new(false),
             cut: Arc::default(),
+            journal: stored.journal,
             settings,
             deployed,
             shipped,
@@ -240,6 +254,10 @@ impl Engine {
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
+        self.journal.as_ref()
     }
 
     pub(crate) fn metrics(&self) -> Arc<Metrics> {

@@ -11,6 +11,7 @@ pub mod catalog;
 mod embed;
 pub mod engine;
 pub mod error;
+mod ledger;
 mod live;
 pub mod metrics;
 mod pipeline;
@@ -22,6 +23,7 @@ mod sources;
 pub mod stream;
 mod verdict;
 mod whole;
+mod worst;
 
 pub use auth::Caller;
 pub use call::{CallLog, CallRecord, Context, Reply, ReplyBody};

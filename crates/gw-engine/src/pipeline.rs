@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use gw_wire::request::{CacheAsk, Inputs, Prompt, Routing, chat, completion, embeddings};
+use gw_wire::request::{CacheAsk, Routing, chat, completion, embeddings};
 use http::{HeaderName, HeaderValue};
 
 use crate::account::Account;
@@ -16,7 +16,7 @@ use crate::attempts::{self, Answer, Call};
 use crate::call::{Context, Reply, ReplyBody};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{self, Candidate, Wanted};
+use crate::plan::{self, Candidate};
 use crate::stream::{EventStream, Opening};
 
 const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
@@ -50,12 +50,12 @@ pub(crate) async fn run(
     context: Context,
     body: Bytes,
 ) -> Result<Reply> {
-    let mut account = Account::open(Arc::clone(&context.log), engine.metrics(), operation.as_str());
-    let planned = prepare(engine, operation, &context, body);
+    let mut account = Account::open(&context, engine.metrics(), engine.journal(), operation.as_str());
+    let planned = prepare(engine, operation, &context, body, &mut account);
     let (ask, plan) = match planned {
         Ok(planned) => planned,
         Err(error) => {
-            account.failed(error.kind.code());
+            account.failed(&error);
             return Err(error);
         }
     };
@@ -87,40 +87,32 @@ fn prepare(
     operation: Operation,
     context: &Context,
     body: Bytes,
+    account: &mut Account,
 ) -> Result<(Ask, (Arc<plan::Snapshot>, plan::Plan))> {
     if engine.is_draining() {
         return Err(Error::new(Kind::NoAvailableProvider, "The gateway is shutting down.")
             .retry_after(Duration::from_secs(1)));
     }
+    let ask = parse(operation, body)?;
+    account.asked(&ask);
     let snapshot = engine.snapshot();
-    let caller = &context.caller;
-    let metrics = engine.metrics();
     let none = Routing::default();
-    let (ask, plan) = match operation {
+    let routing = ask.routing().unwrap_or(&none);
+    let plan = plan::plan(&snapshot, &engine.metrics(), &context.caller, ask.model(), routing, ask.wanted())?;
+    account.routed(plan.strategy);
+    Ok((ask, (snapshot, plan)))
+}
+
+fn parse(operation: Operation, body: Bytes) -> Result<Ask> {
+    Ok(match operation {
         Operation::Chat => {
             let request = chat::parse_chat(body)?;
             refuse_cache(request.cache)?;
-            let wanted = Wanted::Chat { needs: &request.needs, n: request.n };
-            let plan = plan::plan(&snapshot, &metrics, caller, &request.model, &request.routing, wanted)?;
-            (Ask::Chat(Box::new(request)), plan)
+            Ask::Chat(Box::new(request))
         }
-        Operation::Completion => {
-            let request = completion::parse_completion(body)?;
-            let tokens = request.prompts.iter().any(|prompt| matches!(prompt, Prompt::Tokens(_)));
-            let prompts = request.prompts.len();
-            let wanted = Wanted::Completion { suffix: request.suffix, tokens, n: request.n, prompts };
-            let plan = plan::plan(&snapshot, &metrics, caller, &request.model, &request.routing, wanted)?;
-            (Ask::Completion(Box::new(request)), plan)
-        }
-        Operation::Embeddings => {
-            let request = embeddings::parse_embeddings(body)?;
-            let tokens = matches!(request.inputs, Inputs::Tokens(_));
-            let wanted = Wanted::Embeddings { dimensions: request.dimensions, tokens };
-            let plan = plan::plan(&snapshot, &metrics, caller, &request.model, &none, wanted)?;
-            (Ask::Embeddings(Box::new(request)), plan)
-        }
-    };
-    Ok((ask, (snapshot, plan)))
+        Operation::Completion => Ask::Completion(Box::new(completion::parse_completion(body)?)),
+        Operation::Embeddings => Ask::Embeddings(Box::new(embeddings::parse_embeddings(body)?)),
+    })
 }
 
 /// The response cache comes with a later version: a wish for it is refused, never ignored.

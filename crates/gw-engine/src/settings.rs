@@ -78,8 +78,9 @@ pub struct ModelSettings {
 }
 
 pub use gw_store::keys::Role;
+pub use gw_store::limits::{Budget, Limits, Period};
 
-/// One `[[keys]]` entry of this version's features; limits and budgets are refused by `serve` before this is made.
+/// One `[[keys]]` entry.
 #[derive(Clone, Debug)]
 pub struct KeySettings {
     /// For people.
@@ -90,8 +91,8 @@ pub struct KeySettings {
     pub role: Role,
     /// Allowed models (`acme/*` wildcards); None = all.
     pub models: Option<Vec<String>>,
-    /// Requests per minute to the generation endpoints.
-    pub rpm: Option<u32>,
+    /// What it may use.
+    pub limits: Limits,
     /// Unix seconds after which the key is refused.
     pub expires_at: Option<i64>,
 }

@@ -267,6 +267,7 @@ where
         caller,
         accepted: ticket.accepted,
         log,
+        client: Some(ticket.client.ip()),
         keepalive: edge.settings.keepalive,
     };
     // Boxed where it is made: a call's future is large, and every layer of this one would move it.

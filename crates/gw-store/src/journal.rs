@@ -43,6 +43,8 @@ pub struct Journal {
     waiting: Mutex<VecDeque<Waiting>>,
     wake: Notify,
     segments: AtomicU64,
+    /// Lines that could not be written.
+    unwritten: AtomicU64,
     closing: AtomicBool,
 }
 
@@ -60,15 +62,22 @@ impl Drop for Segment {
     }
 }
 
-/// A request that has begun. Keeps the lines about it until its outcome is in the ledger.
+/// A request that has begun. Keeps the lines about it until its outcome is in the ledger; without lines (a full disk)
+/// it is known in memory alone.
 #[derive(Debug)]
-pub struct Begun(Arc<Segment>);
+pub struct Begun(Option<Arc<Segment>>);
+
+/// Nothing new may begin: too many outcomes wait for the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// Where the lines about a request are.
+type Lines = [Option<Arc<Segment>>; 2];
 
 #[derive(Debug)]
 struct Waiting {
     entry: Entry,
-    /// Where its lines are.
-    _lines: [Option<Arc<Segment>>; 2],
+    lines: Lines,
 }
 
 /// What a process that died has left.
@@ -89,6 +98,7 @@ impl Journal {
             waiting: Mutex::default(),
             wake: Notify::new(),
             segments,
+            unwritten: AtomicU64::new(0),
             closing: AtomicBool::new(false),
         })
     }
@@ -96,16 +106,19 @@ impl Journal {
     /// A request is about to be sent upstream; `entry` is what its row says if we are not there at its end.
     ///
     /// # Errors
-    /// The line cannot be written (a full disk): the request must not go on, or it could be forgotten.
-    pub fn begin(&self, entry: &Entry) -> io::Result<Begun> {
-        self.append(b'B', entry).map(Begun)
+    /// So much waits for the store that the request must not go on.
+    pub fn begin(&self, entry: &Entry) -> Result<Begun, Full> {
+        if self.is_full() {
+            return Err(Full);
+        }
+        Ok(Begun(self.append(b'B', entry)))
     }
 
     /// A request is over. On return its outcome will outlive this process; it is in the ledger soon after.
     pub fn end(&self, begun: Option<Begun>, entry: Entry) {
-        // Without its line the outcome still goes to the ledger from memory.
-        let line = self.append(b'E', &entry).ok();
-        self.waiting.lock().push_back(Waiting { entry, _lines: [begun.map(|begun| begun.0), line] });
+        let line = self.append(b'E', &entry);
+        let lines = [begun.and_then(|begun| begun.0), line];
+        self.waiting.lock().push_back(Waiting { entry, lines });
         self.wake.notify_one();
     }
 
@@ -121,12 +134,18 @@ impl Journal {
         self.waiting.lock().len()
     }
 
+    /// Lines that could not be written since the start (a full disk): what a crash would have lost.
+    #[must_use]
+    pub fn unwritten(&self) -> u64 {
+        self.unwritten.load(Ordering::Relaxed)
+    }
+
     /// Writes outcomes into the ledger until [`Journal::close`] and all are there. For one task.
     pub async fn run(&self, store: &Store) {
         let mut pause = GATHER;
         loop {
-            let batch = self.next_batch();
-            if batch.is_empty() {
+            let (entries, lines) = self.next_batch();
+            if entries.is_empty() {
                 if self.closing.load(Ordering::Acquire) {
                     return;
                 }
@@ -134,15 +153,14 @@ impl Journal {
                 tokio::time::sleep(GATHER).await;
                 continue;
             }
-            let entries: Vec<Entry> = batch.iter().map(|waiting| waiting.entry.clone()).collect();
             match store.record(&entries).await {
                 Ok(()) => pause = GATHER,
                 Err(error) => {
                     tracing::warn!(
-                        waiting = self.waiting() + batch.len(),
+                        waiting = self.waiting() + entries.len(),
                         "the ledger cannot be written: {error}"
                     );
-                    self.put_back(batch);
+                    self.put_back(entries, lines);
                     if self.closing.load(Ordering::Acquire) {
                         // The lines stay; the next start reads them.
                         self.keep_lines();
@@ -161,15 +179,16 @@ impl Journal {
         self.wake.notify_one();
     }
 
-    fn next_batch(&self) -> Vec<Waiting> {
+    fn next_batch(&self) -> (Vec<Entry>, Vec<Lines>) {
         let mut waiting = self.waiting.lock();
         let count = waiting.len().min(BATCH);
-        waiting.drain(..count).collect()
+        waiting.drain(..count).map(|Waiting { entry, lines }| (entry, lines)).unzip()
     }
 
-    fn put_back(&self, batch: Vec<Waiting>) {
+    fn put_back(&self, entries: Vec<Entry>, lines: Vec<Lines>) {
         let mut waiting = self.waiting.lock();
-        batch.into_iter().rev().for_each(|entry| waiting.push_front(entry));
+        let batch = entries.into_iter().zip(lines);
+        batch.rev().for_each(|(entry, lines)| waiting.push_front(Waiting { entry, lines }));
     }
 
     /// The segments of what is still waiting are not deleted when they are dropped.
@@ -178,7 +197,23 @@ impl Journal {
         waiting.drain(..).for_each(std::mem::forget);
     }
 
-    fn append(&self, kind: u8, entry: &Entry) -> io::Result<Arc<Segment>> {
+    /// None: the line could not be written, which is counted and said; the request goes on without it.
+    fn append(&self, kind: u8, entry: &Entry) -> Option<Arc<Segment>> {
+        match self.try_append(kind, entry) {
+            Ok(segment) => Some(segment),
+            Err(error) => {
+                // Said at the first, and at every thousandth: a full disk is not made better by its log.
+                if self.unwritten.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000) {
+                    tracing::warn!(
+                        "the journal cannot be written, requests are kept in memory alone: {error}"
+                    );
+                }
+                None
+            }
+        }
+    }
+
+    fn try_append(&self, kind: u8, entry: &Entry) -> io::Result<Arc<Segment>> {
         let mut line = Vec::with_capacity(512);
         // The break stands first: a line that a full disk cut short does not spoil the next.
         line.extend([b'\n', kind]);

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::iter::Sum;
-use std::ops::{Add, AddAssign};
+use std::ops::{Add, AddAssign, Sub};
 
 /// Digits after the point of a price per million tokens.
 const PRICE_DIGITS: usize = 9;
@@ -120,6 +120,12 @@ impl Money {
     /// Nothing.
     pub const ZERO: Self = Self(0);
 
+    /// From femto-USD.
+    #[must_use]
+    pub const fn from_femtos(femtos: i128) -> Self {
+        Self(femtos)
+    }
+
     /// Femto-USD.
     #[must_use]
     pub const fn femtos(self) -> i128 {
@@ -160,6 +166,13 @@ impl Add for Money {
     type Output = Self;
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Money {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_engine::Engine;
-use gw_engine::settings::{EngineSettings, KeySettings, Role};
+use gw_engine::engine::Stored;
+use gw_engine::settings::{EngineSettings, KeySettings, Limits, Role};
 use gw_server::settings::ServerSettings;
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
 use prometheus_client::registry::Registry;
@@ -45,7 +46,7 @@ fn keys() -> Vec<KeySettings> {
         key: key.into(),
         role,
         models: None,
-        rpm,
+        limits: Limits { rpm, ..Limits::default() },
         expires_at: None,
     };
     vec![
@@ -73,7 +74,7 @@ impl Gateway {
         change(&mut settings);
         let mut registry = Registry::default();
         let engine = EngineSettings { keys: keys(), ..EngineSettings::default() };
-        let engine = Engine::new(engine, Vec::new(), Vec::new(), Vec::new(), &mut registry).unwrap();
+        let engine = Engine::new(engine, Vec::new(), Vec::new(), Stored::default(), &mut registry).unwrap();
         let (sender, lines) = unbounded_channel();
         let public = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let admin = match &settings.admin_listen {

@@ -19,6 +19,7 @@ mod guarantees_splits;
 mod guarantees_upstream;
 mod harness;
 mod http;
+mod ledger;
 mod load;
 mod models;
 mod process;

@@ -301,7 +301,7 @@ fn keys_are_checked() {
     let text =
         "[[keys]]\nkey = \"My API Key\"\nrole = \"admin\"\nexpires_at = \"2027-01-01T00:00:00Z\"\nrpm = 5";
     let key = &good(text).engine.keys[0];
-    assert_eq!((key.name.as_str(), key.role, key.rpm), ("key-1", Role::Admin, Some(5)));
+    assert_eq!((key.name.as_str(), key.role, key.limits.rpm), ("key-1", Role::Admin, Some(5)));
     assert_eq!(key.expires_at, Some(1_798_761_600));
 }
 
@@ -323,11 +323,8 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
         ("[store]\nurl = \"sqlite:///a.db\"", &[]),
         ("[server]\nfetch_images = true", &["server.fetch_images"]),
         ("[server]\nfetch_images = false", &[]),
-        ("[[keys]]\nkey = \"x\"\ntpm = 1\nbudget_usd = 0.5", &["keys[0].tpm", "keys[0].budget_usd"]),
-        (
-            "[[keys]]\nkey = \"x\"\nmax_in_flight = 1\nbudget_period = \"day\"",
-            &["keys[0].max_in_flight", "keys[0].budget_period"],
-        ),
+        ("[[keys]]\nkey = \"x\"\ntpm = 1\nbudget_usd = 0.5", &[]),
+        ("[[keys]]\nkey = \"x\"\nmax_in_flight = 1\nbudget_usd = 1\nbudget_period = \"day\"", &[]),
     ] {
         assert_eq!(mentioned(&good(text).later), paths, "{text}");
     }
