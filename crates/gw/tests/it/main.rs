@@ -10,6 +10,7 @@ mod chat;
 mod completions;
 mod config_cli;
 mod cost;
+mod crash;
 mod embeddings;
 mod errors;
 mod first_run;
