@@ -61,6 +61,12 @@ pub enum Error {
         /// Its words.
         reason: String,
     },
+    /// A row of this id, or of this secret, is there already.
+    #[error("{} has a row of this id already", path.display())]
+    Taken {
+        /// The file.
+        path: PathBuf,
+    },
     /// SQLite below 3.51.3 can corrupt a file in WAL mode.
     #[error("this program was built with SQLite {0}; 3.51.3 or later is needed")]
     OldSqlite(String),
@@ -74,6 +80,9 @@ const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
 
 /// How long a lock of another program is waited for.
 const BUSY: Duration = Duration::from_secs(5);
+
+/// How often the revision is worth a look.
+const POLL: Duration = Duration::from_millis(500);
 
 /// The embedded store. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -149,6 +158,17 @@ impl Store {
         Ok(())
     }
 
+    /// A number that grows with every change of a key or a team, by whichever program.
+    pub async fn revision(&self) -> Result<i64> {
+        let row = sqlx::query("SELECT number FROM revision").fetch_one(&self.pool).await;
+        row.and_then(|row| row.try_get(0)).map_err(|error| self.error(error))
+    }
+
+    /// Resolves when [`Store::revision`] may have grown.
+    pub async fn changed(&self) {
+        tokio::time::sleep(POLL).await;
+    }
+
     /// Waits for running queries and writes the log back into the file.
     pub async fn close(&self) {
         // Not left to SQLite: of two connections that close at once neither is the last, and neither writes it back.
@@ -198,6 +218,7 @@ fn migrator() -> Migrator {
     Migrator::with_migrations(vec![
         change(1, "keys", include_str!("../migrations/0001_keys.sql")),
         change(2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
+        change(3, "revision", include_str!("../migrations/0003_revision.sql")),
     ])
 }
 
@@ -299,6 +320,9 @@ fn describe(path: &Path, error: &sqlx::Error) -> Error {
         return Error::Failed { path, reason: one_line(&error.to_string()) };
     };
     let reason = one_line(database.message());
+    if database.is_unique_violation() {
+        return Error::Taken { path };
+    }
     match database.code().and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
         Some(11 | 26) => Error::Damaged { path, reason },
         Some(5 | 6) => Error::Busy { path },

@@ -131,7 +131,7 @@ async fn an_id_is_kept_once() {
     let store = store(&directory).await;
     let key = NewKey::generate().unwrap().stored("first", Role::Admin, 7);
     store.insert_key(&key).await.unwrap();
-    assert!(matches!(store.insert_key(&key).await, Err(Error::Failed { .. })));
+    assert!(matches!(store.insert_key(&key).await, Err(Error::Taken { .. })));
 }
 
 #[tokio::test]
@@ -260,4 +260,63 @@ async fn a_store_in_memory_keeps_keys_while_it_lives() {
     let key = NewKey::generate().unwrap().stored("first", Role::Admin, 7);
     assert!(store.insert_first_keys(std::slice::from_ref(&key)).await.unwrap());
     assert!(store.keys().await.unwrap() == [key]);
+}
+
+#[tokio::test]
+async fn every_change_of_a_key_or_a_team_is_seen_in_the_revision() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, other) = (store(&directory).await, store(&directory).await);
+    let mut before = other.revision().await.unwrap();
+    let mut grown = async |what: &str| {
+        let now = other.revision().await.unwrap();
+        assert!(now > before, "{what}");
+        before = now;
+    };
+    let key = NewKey::generate().unwrap().stored("first", Role::Admin, 7);
+    store.insert_key(&key).await.unwrap();
+    grown("insert_key").await;
+    assert!(store.update_key(&key).await.unwrap());
+    grown("update_key").await;
+    store.change_key(&key.id, |key| key.revoked_at = Some(1)).await.unwrap();
+    grown("change_key").await;
+    let team = Team { id: "search".to_owned(), limits: Limits::default(), created_at: 1 };
+    store.put_team(&team).await.unwrap();
+    grown("put_team").await;
+    store.put_team(&team).await.unwrap();
+    grown("put_team again").await;
+    store.change_team("search", |team| team.limits.rpm = Some(1)).await.unwrap();
+    grown("change_team").await;
+    assert!(store.delete_team("search").await.unwrap());
+    grown("delete_team").await;
+    assert!(!store.delete_team("search").await.unwrap());
+    assert_eq!(store.team("search").await.unwrap(), None);
+    assert!(store.change_team("search", |_| ()).await.unwrap().is_none());
+    assert!(store.change_key("sk-gw-nobody", |_| ()).await.unwrap().is_none());
+    store.record(&[crate::ledger::Entry::default()]).await.unwrap();
+    assert_eq!(other.revision().await.unwrap(), store.revision().await.unwrap());
+    store.changed().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_at_one_time_do_not_lose_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, other) = (store(&directory).await, store(&directory).await);
+    let key = NewKey::generate().unwrap().stored("", Role::Admin, 7);
+    store.insert_key(&key).await.unwrap();
+    store.put_team(&Team { id: "a".to_owned(), limits: Limits::default(), created_at: 1 }).await.unwrap();
+    let changes: Vec<_> = (0..40)
+        .map(|n| {
+            let (store, id) = (if n % 2 == 0 { store.clone() } else { other.clone() }, key.id.clone());
+            tokio::spawn(async move {
+                store.change_key(&id, |key| key.name.push('x')).await.unwrap().unwrap();
+                let more = |team: &mut Team| team.limits.rpm = Some(team.limits.rpm.unwrap_or(0) + 1);
+                store.change_team("a", more).await.unwrap().unwrap();
+            })
+        })
+        .collect();
+    for change in changes {
+        change.await.unwrap();
+    }
+    assert_eq!(store.key(&key.id).await.unwrap().unwrap().name.len(), 40);
+    assert_eq!(store.team("a").await.unwrap().unwrap().limits.rpm, Some(40));
 }

@@ -38,7 +38,7 @@ impl Store {
         row.as_ref().map(read).transpose().map_err(|error| self.error(error))
     }
 
-    /// Keeps a new key. Fails when its id or hash is already there.
+    /// Keeps a new key; [`Error::Taken`](crate::Error::Taken) when its id or hash is already there.
     pub async fn insert_key(&self, key: &StoredKey) -> Result<()> {
         insert(key, self.pool()).await.map_err(|error| self.error(error))
     }
@@ -68,59 +68,106 @@ impl Store {
 
     /// Writes a key over the one of its id; says whether there was one. When it was made stays.
     pub async fn update_key(&self, key: &StoredKey) -> Result<bool> {
-        let update = "UPDATE keys SET name = $2, role = $3, hash = $4, models = $5, expires_at = $6, revoked_at = $7, \
-            team = $8, rpm = $9, tpm = $10, max_in_flight = $11, budget_nano = $12, budget_period = $13, \
-            metadata = $14, previous_hash = $15, previous_until = $16 WHERE id = $1";
-        let (limits, (previous, until)) = (columns(&key.limits), split_previous(key));
-        let query = sqlx::query(update)
-            .bind(&key.id)
-            .bind(&key.name)
-            .bind(key.role.as_str())
-            .bind(key.hash.as_slice())
-            .bind(models(key))
-            .bind(key.expires_at)
-            .bind(key.revoked_at)
-            .bind(&key.team)
-            .bind(limits.rpm)
-            .bind(limits.tpm)
-            .bind(limits.max_in_flight)
-            .bind(limits.budget)
-            .bind(limits.period)
-            .bind(&key.metadata)
-            .bind(previous)
-            .bind(until);
-        let done = query.execute(self.pool()).await.map_err(|error| self.error(error))?;
-        Ok(done.rows_affected() > 0)
+        update(key, self.pool()).await.map_err(|error| self.error(error))
+    }
+
+    /// Changes the key of this id, and gives what it is then. Of two changes at one time the second sees the first:
+    /// neither loses what the other wrote. Its id and when it was made stay.
+    pub async fn change_key(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut StoredKey) + Send,
+    ) -> Result<Option<StoredKey>> {
+        self.changing_key(id, change).await.map_err(|error| self.error(error))
+    }
+
+    async fn changing_key(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut StoredKey) + Send,
+    ) -> sqlx::Result<Option<StoredKey>> {
+        let mut transaction = self.pool().begin_with("BEGIN IMMEDIATE").await?;
+        let query = format!("SELECT {KEY_COLUMNS} FROM keys WHERE id = $1");
+        let row = sqlx::query(sqlx::AssertSqlSafe(query)).bind(id).fetch_optional(&mut *transaction).await?;
+        let Some(mut key) = row.as_ref().map(read).transpose()? else { return Ok(None) };
+        let created_at = key.created_at;
+        change(&mut key);
+        id.clone_into(&mut key.id);
+        key.created_at = created_at;
+        update(&key, &mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(Some(key))
     }
 
     /// Every team, by name.
     pub async fn teams(&self) -> Result<Vec<Team>> {
         let query = "SELECT id, rpm, tpm, max_in_flight, budget_nano, budget_period, created_at FROM teams ORDER BY id";
         let rows = sqlx::query(query).fetch_all(self.pool()).await.map_err(|error| self.error(error))?;
-        let team = |row: &SqliteRow| {
-            let limits = read_limits(row)?;
-            Ok(Team { id: row.try_get("id")?, limits, created_at: row.try_get("created_at")? })
-        };
-        rows.iter().map(team).collect::<sqlx::Result<_>>().map_err(|error| self.error(error))
+        rows.iter().map(read_team).collect::<sqlx::Result<_>>().map_err(|error| self.error(error))
     }
 
-    /// Keeps a team, in place of the one of its name.
-    pub async fn put_team(&self, team: &Team) -> Result<()> {
-        let put = "INSERT INTO teams (id, rpm, tpm, max_in_flight, budget_nano, budget_period, created_at) \
-            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET rpm = excluded.rpm, \
-            tpm = excluded.tpm, max_in_flight = excluded.max_in_flight, budget_nano = excluded.budget_nano, \
-            budget_period = excluded.budget_period";
-        let limits = columns(&team.limits);
-        let query = sqlx::query(put)
-            .bind(&team.id)
-            .bind(limits.rpm)
-            .bind(limits.tpm)
-            .bind(limits.max_in_flight)
-            .bind(limits.budget)
-            .bind(limits.period)
-            .bind(team.created_at);
-        query.execute(self.pool()).await.map_err(|error| self.error(error)).map(drop)
+    /// The team of this name.
+    pub async fn team(&self, id: &str) -> Result<Option<Team>> {
+        let row = sqlx::query(ONE_TEAM).bind(id).fetch_optional(self.pool()).await;
+        row.and_then(|row| row.as_ref().map(read_team).transpose()).map_err(|error| self.error(error))
     }
+
+    /// Keeps a team, in place of the one of its name. When it was made stays.
+    pub async fn put_team(&self, team: &Team) -> Result<()> {
+        put_team(team, self.pool()).await.map_err(|error| self.error(error))
+    }
+
+    /// Changes the team of this name, as [`Store::change_key`] does a key.
+    pub async fn change_team(&self, id: &str, change: impl FnOnce(&mut Team) + Send) -> Result<Option<Team>> {
+        self.changing_team(id, change).await.map_err(|error| self.error(error))
+    }
+
+    async fn changing_team(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut Team) + Send,
+    ) -> sqlx::Result<Option<Team>> {
+        let mut transaction = self.pool().begin_with("BEGIN IMMEDIATE").await?;
+        let row = sqlx::query(ONE_TEAM).bind(id).fetch_optional(&mut *transaction).await?;
+        let Some(mut team) = row.as_ref().map(read_team).transpose()? else { return Ok(None) };
+        let created_at = team.created_at;
+        change(&mut team);
+        id.clone_into(&mut team.id);
+        team.created_at = created_at;
+        put_team(&team, &mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(Some(team))
+    }
+
+    /// Forgets the team of this name; says whether there was one. Keys that name it stay as they are.
+    pub async fn delete_team(&self, id: &str) -> Result<bool> {
+        let done = sqlx::query("DELETE FROM teams WHERE id = $1").bind(id).execute(self.pool()).await;
+        done.map(|done| done.rows_affected() > 0).map_err(|error| self.error(error))
+    }
+}
+
+const ONE_TEAM: &str =
+    "SELECT id, rpm, tpm, max_in_flight, budget_nano, budget_period, created_at FROM teams WHERE id = $1";
+
+async fn put_team(team: &Team, on: impl sqlx::SqliteExecutor<'_>) -> sqlx::Result<()> {
+    let put = "INSERT INTO teams (id, rpm, tpm, max_in_flight, budget_nano, budget_period, created_at) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET rpm = excluded.rpm, \
+        tpm = excluded.tpm, max_in_flight = excluded.max_in_flight, budget_nano = excluded.budget_nano, \
+        budget_period = excluded.budget_period";
+    let limits = columns(&team.limits);
+    let query = sqlx::query(put)
+        .bind(&team.id)
+        .bind(limits.rpm)
+        .bind(limits.tpm)
+        .bind(limits.max_in_flight)
+        .bind(limits.budget)
+        .bind(limits.period)
+        .bind(team.created_at);
+    query.execute(on).await.map(drop)
+}
+
+fn read_team(row: &SqliteRow) -> sqlx::Result<Team> {
+    Ok(Team { id: row.try_get("id")?, limits: read_limits(row)?, created_at: row.try_get("created_at")? })
 }
 
 /// Limits as their columns.
@@ -166,6 +213,31 @@ fn split_previous(key: &StoredKey) -> (Option<&[u8]>, Option<i64>) {
         Some((hash, until)) => (Some(hash.as_slice()), Some(*until)),
         None => (None, None),
     }
+}
+
+async fn update(key: &StoredKey, on: impl sqlx::SqliteExecutor<'_>) -> sqlx::Result<bool> {
+    let update = "UPDATE keys SET name = $2, role = $3, hash = $4, models = $5, expires_at = $6, revoked_at = $7, \
+        team = $8, rpm = $9, tpm = $10, max_in_flight = $11, budget_nano = $12, budget_period = $13, \
+        metadata = $14, previous_hash = $15, previous_until = $16 WHERE id = $1";
+    let (limits, (previous, until)) = (columns(&key.limits), split_previous(key));
+    let query = sqlx::query(update)
+        .bind(&key.id)
+        .bind(&key.name)
+        .bind(key.role.as_str())
+        .bind(key.hash.as_slice())
+        .bind(models(key))
+        .bind(key.expires_at)
+        .bind(key.revoked_at)
+        .bind(&key.team)
+        .bind(limits.rpm)
+        .bind(limits.tpm)
+        .bind(limits.max_in_flight)
+        .bind(limits.budget)
+        .bind(limits.period)
+        .bind(&key.metadata)
+        .bind(previous)
+        .bind(until);
+    Ok(query.execute(on).await?.rows_affected() > 0)
 }
 
 async fn insert(key: &StoredKey, on: impl sqlx::SqliteExecutor<'_>) -> sqlx::Result<()> {
