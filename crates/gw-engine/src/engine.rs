@@ -9,6 +9,7 @@ use std::task::Context as TaskContext;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use gw_providers::provider::{KeyState, Provider};
+use gw_store::Team;
 use gw_store::keys::StoredKey;
 use gw_wire::money::Price;
 use parking_lot::Mutex;
@@ -24,7 +25,7 @@ use crate::error::Result;
 use crate::metrics::Metrics;
 use crate::pipeline::{self, Operation};
 use crate::plan::Snapshot;
-use crate::settings::EngineSettings;
+use crate::settings::{EngineSettings, KeySettings};
 
 /// A configured provider and the terms it is used on.
 #[derive(Clone, Debug)]
@@ -98,7 +99,7 @@ impl Engine {
         let snapshot = Snapshot { catalog, providers, routing: settings.routing };
         Ok(Arc::new(Self {
             snapshot: ArcSwap::from_pointee(snapshot),
-            keys: KeyRing::new(&settings.keys, stored_keys),
+            keys: KeyRing::new(&settings.keys, &stored_keys),
             metrics: Arc::new(Metrics::new(registry)),
             draining: AtomicBool::new(false),
             cut: Arc::default(),
@@ -140,6 +141,23 @@ impl Engine {
     /// `invalid_api_key`.
     pub fn identify<'h>(&self, authorization: impl Iterator<Item = &'h [u8]>) -> Result<Caller> {
         self.keys.identify(authorization)
+    }
+
+    /// Replaces the keys and teams of the store, for the next requests; those of the configuration stay.
+    pub fn set_keys(&self, stored: &[StoredKey], teams: &[Team]) {
+        self.keys.set(stored, teams);
+    }
+
+    /// The store was just seen, and the keys are as they are there. From the first time on they grow stale: unknown keys
+    /// get 503 after 5 seconds without this, keys of the store after 60.
+    pub fn keys_are_fresh(&self) {
+        self.keys.seen();
+    }
+
+    /// The keys of the configuration.
+    #[must_use]
+    pub fn configured_keys(&self) -> &[KeySettings] {
+        &self.settings.keys
     }
 
     /// True when no key at all is known.

@@ -40,6 +40,11 @@ impl RequestRate {
         }
     }
 
+    /// The limit.
+    pub(crate) fn per_minute(&self) -> u32 {
+        self.per_minute
+    }
+
     /// Counts a request at this moment, or refuses it.
     pub(crate) fn take(&self, at: Instant) -> RateState {
         let now = u64::try_from(at.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(u64::MAX / 2);
