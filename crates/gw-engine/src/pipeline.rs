@@ -1,7 +1,8 @@
 //! The life of a generation request, step by step; read this first.
 //!
 //! The edge has identified the caller and read the body. Then: parse and validate (400), refuse what this version
-//! cannot do, resolve and permit and check capability (`plan.rs`), attempt (`attempts.rs`), account.
+//! cannot do, resolve and permit and check capability (`plan.rs`), set aside the worst case (`worst.rs`), attempt
+//! (`attempts.rs`), account.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,7 +18,9 @@ use crate::call::{Context, Reply, ReplyBody};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{self, Candidate};
+use crate::refusal;
 use crate::stream::{EventStream, Opening};
+use crate::worst::worst_case;
 
 const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
 const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
@@ -67,6 +70,10 @@ pub(crate) async fn run(
         }
     });
     let (snapshot, plan) = plan;
+    if let Err(error) = reserve(engine, &context, &ask, &plan, &mut account).await {
+        account.failed(&error);
+        return Err(error);
+    }
     let call = Box::new(Call {
         id: answer_id(operation),
         created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
@@ -101,6 +108,24 @@ fn prepare(
     let plan = plan::plan(&snapshot, &engine.metrics(), &context.caller, ask.model(), routing, ask.wanted())?;
     account.routed(plan.strategy);
     Ok((ask, (snapshot, plan)))
+}
+
+/// Sets aside what the request can use at the worst, with its key and with its team.
+async fn reserve(
+    engine: &Engine,
+    context: &Context,
+    ask: &Ask,
+    plan: &plan::Plan,
+    account: &mut Account,
+) -> Result<()> {
+    let subjects = context.caller.subjects();
+    if subjects.is_empty() {
+        return Ok(());
+    }
+    let (tokens, cost) = worst_case(ask, plan);
+    let reserving = engine.limiter().reserve(&context.request_id, subjects, tokens, cost.femtos());
+    account.hold(reserving.await.map_err(|refused| refusal::error(&refused))?);
+    Ok(())
 }
 
 fn parse(operation: Operation, body: Bytes) -> Result<Ask> {

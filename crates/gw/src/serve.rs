@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_engine::Engine;
 use gw_engine::engine::{Deployed, Stored};
+use gw_engine::spent::LedgerSpending;
+use gw_engine::{Engine, Limiter};
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
 use gw_store::Store;
 use gw_store::journal::{Journal, replay};
@@ -82,7 +83,9 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     let mut registry = Registry::default();
     let journal = open_journal(&setup, &store).await?;
     let teams = store.teams().await.map_err(runtime)?;
-    let stored = Stored { keys: stored, teams, journal: Some(Arc::clone(&journal)) };
+    let spending = LedgerSpending::new(store.clone(), Arc::clone(&journal));
+    let limiter = Limiter::local(Arc::new(spending));
+    let stored = Stored { keys: stored, teams, journal: Some(Arc::clone(&journal)), limiter };
     let engine = engine(&setup, deployed.clone(), stored, &mut registry)?;
     let listed = if found { first_lists(&engine, &deployed).await } else { None };
     say(&setup, made.as_ref(), address, listed)?;
