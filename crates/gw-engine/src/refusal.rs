@@ -15,10 +15,10 @@ const AWAY: Duration = Duration::from_secs(5);
 pub(crate) fn error(refusal: &Refusal) -> Error {
     match *refusal {
         Refusal::Requests { whose, limit, retry_after } => {
-            too_fast(format!("Rate limit reached for this {whose}: {limit} requests per minute."), retry_after)
+            too_fast(&format!("Rate limit reached for this {whose}: {limit} requests per minute."), retry_after)
         }
         Refusal::Tokens { whose, limit, wanted, retry_after: Some(wait) } => too_fast(
-            format!("Rate limit reached for this {whose}: {limit} tokens per minute; this request may need {wanted}."),
+            &format!("Rate limit reached for this {whose}: {limit} tokens per minute; this request may need {wanted}."),
             wait,
         ),
         Refusal::Tokens { whose, limit, wanted, retry_after: None } => Error::new(
@@ -29,7 +29,7 @@ pub(crate) fn error(refusal: &Refusal) -> Error {
         )
         .retry_after(Duration::from_secs(60)),
         Refusal::InFlight { whose, limit } => {
-            too_fast(format!("This {whose} has {limit} requests under way, which is its limit."), SOON)
+            too_fast(&format!("This {whose} has {limit} requests under way, which is its limit."), SOON)
         }
         Refusal::Budget { whose, resets_in } => {
             let message = format!(
@@ -49,7 +49,7 @@ pub(crate) fn error(refusal: &Refusal) -> Error {
     }
 }
 
-fn too_fast(message: String, wait: Duration) -> Error {
+fn too_fast(message: &str, wait: Duration) -> Error {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let wait = Duration::from_secs(seconds.max(1));
     Error::new(Kind::RateLimitExceeded, format!("{message} Please try again in {}s.", wait.as_secs()))
