@@ -24,6 +24,7 @@ use crate::auth::{Caller, KeyRing};
 use crate::call::{Context, Reply};
 use crate::catalog::{Catalog, Model, ProviderFacts, Visible};
 use crate::error::{Error, Result};
+use crate::leavers::Leavers;
 use crate::metrics::Metrics;
 use crate::pipeline::{self, Operation};
 use crate::plan::Snapshot;
@@ -73,6 +74,7 @@ pub struct Engine {
     cut: Arc<CutSwitch>,
     journal: Option<Arc<Journal>>,
     limiter: Limiter,
+    leavers: Leavers,
     settings: EngineSettings,
     deployed: Vec<Deployed>,
     shipped: Vec<&'static str>,
@@ -128,6 +130,7 @@ impl Engine {
             snapshot: ArcSwap::from_pointee(snapshot),
             keys: KeyRing::new(&settings.keys, &stored.keys, &stored.teams, stored.limiter.clone()),
             limiter: stored.limiter,
+            leavers: Leavers::default(),
             metrics: Arc::new(Metrics::new(registry)),
             draining: AtomicBool::new(false),
             cut: Arc::default(),
@@ -306,6 +309,11 @@ impl Engine {
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    /// Who takes over a call whose client went away; None = it is dropped.
+    pub(crate) fn leavers(&self) -> Option<Leavers> {
+        self.settings.routing.drain_on_disconnect.then(|| self.leavers.clone())
     }
 
     pub(crate) fn limiter(&self) -> &Limiter {

@@ -11,6 +11,7 @@ pub mod catalog;
 mod embed;
 pub mod engine;
 pub mod error;
+mod leavers;
 mod ledger;
 mod live;
 pub mod metrics;

@@ -17,6 +17,7 @@ use crate::attempts::{self, Answer, Call};
 use crate::call::{Context, Reply, ReplyBody};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
+use crate::leavers::Staying;
 use crate::plan::{self, Candidate};
 use crate::refusal;
 use crate::stream::{EventStream, Opening};
@@ -85,7 +86,16 @@ pub(crate) async fn run(
         records: Vec::new(),
         warnings: Vec::new(),
     });
-    if call.ask.wants_stream() { Box::pin(stream(engine, call)).await } else { whole(call).await }
+    if call.ask.wants_stream() {
+        return Box::pin(stream(engine, call)).await;
+    }
+    match engine.leavers() {
+        Some(leavers) => {
+            let log = Arc::clone(&call.context.log);
+            Staying::new(Box::pin(whole(call)), leavers, log).await
+        }
+        None => whole(call).await,
+    }
 }
 
 /// Steps that call nobody: parse, validate, resolve, permit, capability.
@@ -170,13 +180,13 @@ async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
         (call, found)
     });
     let Ok((call, found)) = tokio::time::timeout(COMMIT_AFTER, &mut opening).await else {
-        let stream = EventStream::waiting(opening, log, keepalive, engine.cut());
+        let stream = EventStream::waiting(opening, log, keepalive, engine.cut(), engine.leavers());
         return Ok(Reply { headers: Vec::new(), body: ReplyBody::Stream(Box::new(stream)) });
     };
     match found? {
         (index, Answer::Stream(live)) => {
             let headers = reply_headers(call.plan.candidates.get(index));
-            let stream = EventStream::live(call, live, engine.cut());
+            let stream = EventStream::live(call, live, engine.cut(), engine.leavers());
             Ok(Reply { headers, body: ReplyBody::Stream(Box::new(stream)) })
         }
         (_, Answer::Full(_)) => Err(Error::new(Kind::InternalError, "The answer was not a stream.")),

@@ -88,6 +88,7 @@ fn routing(table: &Table) -> RoutingSettings {
     set(&mut settings.max_attempts, table.int("max_attempts"));
     set(&mut settings.retries, table.int("retries"));
     set(&mut settings.fallback_on_4xx, table.bool("fallback_on_4xx"));
+    set(&mut settings.drain_on_disconnect, table.choice("on_disconnect").map(|choice| choice == "drain"));
     settings
 }
 

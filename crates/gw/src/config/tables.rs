@@ -197,6 +197,13 @@ static ROUTING: Section = Section {
             "Whether any upstream error moves on to the next candidate.",
         ),
         key(
+            "on_disconnect",
+            Kind::Choice(&[("cancel", &[]), ("drain", &[])]),
+            "\"cancel\"",
+            "What becomes of the upstream call when its client goes away: dropped at once, or read to its end (30 s and \
+             256 calls at most) for what it really used.",
+        ),
+        key(
             "mid_stream",
             Kind::Choice(&[("fail", &[]), ("continue", &[])]),
             "\"fail\"",
