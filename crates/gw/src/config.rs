@@ -81,12 +81,17 @@ pub struct Config {
 pub struct StoreSettings {
     /// `sqlite:…`; None = `gateway.db` in the data directory. A `postgres:` URL is kept too, and noted in `later`.
     pub url: Option<String>,
+    /// How long rows of the ledger are kept; None = for ever.
+    pub retention_days: Option<u32>,
 }
 
 impl fmt::Debug for StoreSettings {
     /// The URL may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreSettings").field("url", &self.url.as_ref().map(|_| "[REDACTED]")).finish()
+        f.debug_struct("StoreSettings")
+            .field("url", &self.url.as_ref().map(|_| "[REDACTED]"))
+            .field("retention_days", &self.retention_days)
+            .finish()
     }
 }
 

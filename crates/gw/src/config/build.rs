@@ -92,12 +92,17 @@ fn routing(table: &Table) -> RoutingSettings {
     settings
 }
 
+/// How long the rows of requests are kept when nothing is said.
+const RETENTION_DAYS: u32 = 90;
+
 fn store(table: &Table, report: &mut Report) -> StoreSettings {
     let url = table.secret("url").map(|url| url.expose_secret().to_owned());
     if url.as_ref().is_some_and(|url| url.starts_with("postgres")) {
         report.later(table.place("url"), &table.path("url"), "PostgreSQL is not in this version");
     }
-    StoreSettings { url }
+    // 0 = for ever.
+    let days = table.int("retention_days").unwrap_or(RETENTION_DAYS);
+    StoreSettings { url, retention_days: (days > 0).then_some(days) }
 }
 
 /// A section that says nothing would silently share nothing.

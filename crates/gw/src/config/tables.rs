@@ -145,12 +145,20 @@ pub(super) static TIMEOUTS: Section = Section {
 
 static STORE: Section = Section {
     doc: "Where keys and spending are kept.",
-    keys: &[key(
-        "url",
-        Kind::Secret(&STORE_URL),
-        "`gateway.db` in the data directory",
-        "`sqlite:///path`, or `postgres://…` when several replicas share it (a later version).",
-    )],
+    keys: &[
+        key(
+            "url",
+            Kind::Secret(&STORE_URL),
+            "`gateway.db` in the data directory",
+            "`sqlite:///path`, or `postgres://…` when several replicas share it (a later version).",
+        ),
+        key(
+            "retention_days",
+            Kind::Int { min: 0, max: 36_500 },
+            "90",
+            "How long the row of a request is kept; 0 = for ever. The sums of usage are always kept.",
+        ),
+    ],
 };
 
 static REDIS: Section = Section {

@@ -31,8 +31,8 @@ fn an_unknown_key_names_the_nearest() {
     check("[servr]\nlisten = \"a:1\"", &["1:2: servr: unknown key; did you mean 'server'?"]);
     check("[server]\nLISTEN = \"a:1\"", &["2:1: server.LISTEN: unknown key; did you mean 'listen'?"]);
     check("rpm = 5", &["1:1: rpm: unknown key; 'rpm' belongs in [[keys]]"]);
-    check("[store]\nwhatever = 5", &["2:1: store.whatever: unknown key; known here: url"]);
-    check("[store]\n\"a\\n\" = 5", &["2:1: store.\"a\\n\": unknown key; known here: url"]);
+    check("[store]\nwhatever = 5", &["2:1: store.whatever: unknown key; known here: url, retention_days"]);
+    check("[store]\n\"a\\n\" = 5", &["2:1: store.\"a\\n\": unknown key; known here: url, retention_days"]);
     check(
         "[server]\ntls = { cret = 'a' }",
         &[
