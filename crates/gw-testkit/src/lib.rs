@@ -12,6 +12,7 @@
 pub mod certificate;
 pub mod client;
 pub mod gateway;
+pub mod postgres;
 pub mod sse;
 pub mod upstream;
 pub mod wait;
