@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::Store;
-use crate::ledger::Entry;
+use crate::ledger::{Entry, Line};
 
 /// A segment is left for a new one when it has grown to this.
 const SEGMENT_BYTES: u64 = 4 << 20;
@@ -74,13 +74,13 @@ pub struct Begun(Option<Arc<Segment>>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// Where the lines about a request are.
-type Lines = [Option<Arc<Segment>>; 2];
+/// Where the journal tells of a request.
+type Told = [Option<Arc<Segment>>; 2];
 
 #[derive(Debug)]
 struct Waiting {
-    entry: Entry,
-    lines: Lines,
+    line: Line,
+    told: Told,
 }
 
 /// What a process that died has left.
@@ -116,15 +116,18 @@ impl Journal {
         if self.is_full() {
             return Err(Full);
         }
-        Ok(Begun(self.append(b'B', entry)))
+        let line = serde_json::to_vec(entry).map_err(io::Error::from);
+        Ok(Begun(line.and_then(|json| self.append(b'B', &json)).map_err(|error| self.missed(&error)).ok()))
     }
 
     /// A request is over. On return its outcome will outlive this process; it is in the ledger soon after.
     pub fn end(&self, begun: Option<Begun>, entry: Entry) {
-        let line = self.append(b'E', &entry);
-        let lines = [begun.and_then(|begun| begun.0), line];
+        let line = Line::new(entry);
+        // Without its line the outcome still goes to the ledger from memory.
+        let ended = self.append(b'E', line.json.as_bytes()).map_err(|error| self.missed(&error)).ok();
+        let told = [begun.and_then(|begun| begun.0), ended];
         let mut waiting = self.waiting.lock();
-        waiting.push_back(Waiting { entry, lines });
+        waiting.push_back(Waiting { line, told });
         // Under the lock, so that what is counted is there to be written.
         self.ended.fetch_add(1, Ordering::Release);
         drop(waiting);
@@ -163,8 +166,8 @@ impl Journal {
     pub async fn run(&self, store: &Store) {
         let mut pause = GATHER;
         loop {
-            let (entries, lines) = self.next_batch();
-            if entries.is_empty() {
+            let (lines, told) = self.next_batch();
+            if lines.is_empty() {
                 if self.closing.load(Ordering::Acquire) {
                     return;
                 }
@@ -172,17 +175,17 @@ impl Journal {
                 tokio::time::sleep(GATHER).await;
                 continue;
             }
-            match store.record(&entries).await {
+            match store.record_lines(&lines).await {
                 Ok(()) => {
                     pause = GATHER;
-                    self.written.send_modify(|written| *written += entries.len() as u64);
+                    self.written.send_modify(|written| *written += lines.len() as u64);
                 }
                 Err(error) => {
                     tracing::warn!(
-                        waiting = self.waiting() + entries.len(),
+                        waiting = self.waiting() + lines.len(),
                         "the ledger cannot be written: {error}"
                     );
-                    self.put_back(entries, lines);
+                    self.put_back(lines, told);
                     if self.closing.load(Ordering::Acquire) {
                         // The lines stay; the next start reads them.
                         self.keep_lines();
@@ -201,16 +204,16 @@ impl Journal {
         self.wake.notify_one();
     }
 
-    fn next_batch(&self) -> (Vec<Entry>, Vec<Lines>) {
+    fn next_batch(&self) -> (Vec<Line>, Vec<Told>) {
         let mut waiting = self.waiting.lock();
         let count = waiting.len().min(BATCH);
-        waiting.drain(..count).map(|Waiting { entry, lines }| (entry, lines)).unzip()
+        waiting.drain(..count).map(|Waiting { line, told }| (line, told)).unzip()
     }
 
-    fn put_back(&self, entries: Vec<Entry>, lines: Vec<Lines>) {
+    fn put_back(&self, lines: Vec<Line>, told: Vec<Told>) {
         let mut waiting = self.waiting.lock();
-        let batch = entries.into_iter().zip(lines);
-        batch.rev().for_each(|(entry, lines)| waiting.push_front(Waiting { entry, lines }));
+        let batch = lines.into_iter().zip(told);
+        batch.rev().for_each(|(line, told)| waiting.push_front(Waiting { line, told }));
     }
 
     /// The segments of what is still waiting are not deleted when they are dropped.
@@ -219,33 +222,24 @@ impl Journal {
         waiting.drain(..).for_each(std::mem::forget);
     }
 
-    /// None: the line could not be written, which is counted and said; the request goes on without it.
-    fn append(&self, kind: u8, entry: &Entry) -> Option<Arc<Segment>> {
-        match self.try_append(kind, entry) {
-            Ok(segment) => Some(segment),
-            Err(error) => {
-                // Said at the first, and at every thousandth: a full disk is not made better by its log.
-                if self.unwritten.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000) {
-                    tracing::warn!(
-                        "the journal cannot be written, requests are kept in memory alone: {error}"
-                    );
-                }
-                None
-            }
+    /// A line could not be written: the request goes on without it.
+    fn missed(&self, error: &io::Error) {
+        // Said at the first, and at every thousandth: a full disk is not made better by its log.
+        if self.unwritten.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000) {
+            tracing::warn!("the journal cannot be written, requests are kept in memory alone: {error}");
         }
     }
 
-    fn try_append(&self, kind: u8, entry: &Entry) -> io::Result<Arc<Segment>> {
-        let mut line = Vec::with_capacity(512);
+    fn append(&self, kind: u8, json: &[u8]) -> io::Result<Arc<Segment>> {
+        let mut line = Vec::with_capacity(json.len() + 2);
         // The break stands first: a line that a full disk cut short does not spoil the next.
         line.extend([b'\n', kind]);
-        serde_json::to_writer(&mut line, entry)?;
+        line.extend(json);
         let segment = Arc::clone(&self.active.lock());
         // One call: lines of other threads come before or behind it, never into it.
-        let written = (&segment.file).write(&line).and_then(|count| {
-            if count == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
-        });
-        written?;
+        if (&segment.file).write(&line)? != line.len() {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
         let bytes = segment.bytes.fetch_add(line.len() as u64, Ordering::Relaxed) + line.len() as u64;
         if bytes > SEGMENT_BYTES {
             self.next_segment(&segment);

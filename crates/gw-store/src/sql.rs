@@ -128,9 +128,4 @@ impl Row {
             Self::Postgres(row) => row.try_get(column),
         }
     }
-
-    /// A column of 0 and 1.
-    pub(crate) fn flag(&self, column: &str) -> sqlx::Result<bool> {
-        self.get::<i64>(column).map(|value| value != 0)
-    }
 }

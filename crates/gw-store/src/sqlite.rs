@@ -114,6 +114,7 @@ fn migrator() -> Migrator {
         change(1, "keys", include_str!("../migrations/0001_keys.sql")),
         change(2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
         change(3, "revision", include_str!("../migrations/0003_revision.sql")),
+        change(4, "short rows", include_str!("../migrations/0004_short_rows.sql")),
     ])
 }
 

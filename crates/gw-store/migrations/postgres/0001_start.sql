@@ -36,36 +36,15 @@ CREATE TABLE teams (
 );
 
 CREATE TABLE ledger (
-    request_id         TEXT COLLATE "C" PRIMARY KEY,
-    at                 BIGINT NOT NULL,
-    key_id             TEXT COLLATE "C" NOT NULL,
-    key_name           TEXT COLLATE "C" NOT NULL,
-    team               TEXT COLLATE "C",
-    operation          TEXT COLLATE "C" NOT NULL,
-    requested_model    TEXT COLLATE "C" NOT NULL,
-    model              TEXT COLLATE "C" NOT NULL,
-    provider           TEXT COLLATE "C" NOT NULL,
-    status             TEXT COLLATE "C" NOT NULL,
-    strategy           TEXT COLLATE "C" NOT NULL,
-    stream             BIGINT NOT NULL,
-    cache_hit          BIGINT NOT NULL,
-    fallback           BIGINT NOT NULL,
-    prompt_tokens      BIGINT NOT NULL,
-    completion_tokens  BIGINT NOT NULL,
-    cached_tokens      BIGINT NOT NULL,
-    cache_write_tokens BIGINT NOT NULL,
-    reasoning_tokens   BIGINT NOT NULL,
-    estimated          BIGINT NOT NULL,
-    cost_nano          BIGINT NOT NULL,
-    cost_rest          BIGINT NOT NULL,
-    saved_nano         BIGINT NOT NULL,
-    saved_rest         BIGINT NOT NULL,
-    ttft_ms            BIGINT,
-    latency_ms         BIGINT NOT NULL,
-    -- JSON: [{provider, model, status, latency_ms}]
-    attempts           TEXT COLLATE "C" NOT NULL,
-    end_user           TEXT COLLATE "C",
-    client             TEXT COLLATE "C"
+    request_id TEXT COLLATE "C" PRIMARY KEY,
+    at         BIGINT NOT NULL,
+    key_id     TEXT COLLATE "C" NOT NULL,
+    team       TEXT COLLATE "C",
+    model      TEXT COLLATE "C" NOT NULL,
+    provider   TEXT COLLATE "C" NOT NULL,
+    status     TEXT COLLATE "C" NOT NULL,
+    -- JSON: everything that is known of the request
+    entry      TEXT COLLATE "C" NOT NULL
 );
 CREATE INDEX ledger_by_time ON ledger (at, request_id);
 CREATE INDEX ledger_by_key ON ledger (key_id, at, request_id);

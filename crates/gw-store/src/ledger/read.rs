@@ -38,7 +38,7 @@ impl Store {
 
     /// The log, newest first.
     pub async fn requests(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Vec<Entry>> {
-        let mut sql = Sql::new("SELECT * FROM ledger WHERE 1 = 1");
+        let mut sql = Sql::new("SELECT entry FROM ledger WHERE 1 = 1");
         if let Some(since) = filter.since {
             sql.push(" AND at >= ").push_int(since);
         }
@@ -58,7 +58,7 @@ impl Store {
 
     /// One request.
     pub async fn request(&self, request_id: &str) -> Result<Option<Entry>> {
-        self.first(Sql::new("SELECT * FROM ledger WHERE request_id = $1").text(request_id), read).await
+        self.first(Sql::new("SELECT entry FROM ledger WHERE request_id = $1").text(request_id), read).await
     }
 
     /// Forgets the rows before this time (unix milliseconds), so many at most; says how many. The sums stay.
@@ -133,29 +133,6 @@ fn read_sums(row: &Row) -> sqlx::Result<Sums> {
 }
 
 fn read(row: &Row) -> sqlx::Result<Entry> {
-    Ok(Entry {
-        request_id: row.get("request_id")?,
-        at: row.get("at")?,
-        key_id: row.get("key_id")?,
-        key_name: row.get("key_name")?,
-        team: row.get("team")?,
-        operation: row.get("operation")?,
-        requested_model: row.get("requested_model")?,
-        model: row.get("model")?,
-        provider: row.get("provider")?,
-        status: row.get("status")?,
-        strategy: row.get("strategy")?,
-        stream: row.flag("stream")?,
-        cache_hit: row.flag("cache_hit")?,
-        fallback: row.flag("fallback")?,
-        tokens: read_tokens(row)?,
-        estimated: row.flag("estimated")?,
-        cost: joined(row.get("cost_nano")?, row.get("cost_rest")?),
-        saved: joined(row.get("saved_nano")?, row.get("saved_rest")?),
-        ttft_ms: row.get::<Option<i64>>("ttft_ms")?.and_then(|ms| u64::try_from(ms).ok()),
-        latency_ms: count(row, "latency_ms")?,
-        attempts: row.get("attempts")?,
-        end_user: row.get("end_user")?,
-        client: row.get("client")?,
-    })
+    let json: String = row.get("entry")?;
+    serde_json::from_str(&json).map_err(|error| sqlx::Error::Decode(Box::new(error)))
 }

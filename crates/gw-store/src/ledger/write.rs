@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row as _, Sqlite};
 
-use super::{Entry, HOUR, Sums, Tokens, split};
+use super::{Entry, HOUR, Line, Sums, Tokens, split};
 use crate::db::{Change, Result, Store};
 use crate::postgres::Held;
 use crate::sql::{Sql, without_nul};
@@ -14,17 +14,21 @@ use crate::sql::{Sql, without_nul};
 impl Store {
     /// Writes these entries. Those that are there already stay as they are and count once.
     pub async fn record(&self, entries: &[Entry]) -> Result<()> {
-        if entries.is_empty() {
+        self.record_lines(&entries.iter().cloned().map(Line::new).collect::<Vec<_>>()).await
+    }
+
+    /// As [`Store::record`], for entries that were said already.
+    pub async fn record_lines(&self, lines: &[Line]) -> Result<()> {
+        if lines.is_empty() {
             return Ok(());
         }
-        let entries: Vec<Cow<'_, Entry>> = entries.iter().map(storable).collect();
-        write(self.begin().await?, &entries).await.map_err(|error| self.error(&error))
+        write(self.begin().await?, lines).await.map_err(|error| self.error(&error))
     }
 }
 
-async fn write(mut change: Change<'_>, entries: &[Cow<'_, Entry>]) -> sqlx::Result<()> {
+async fn write(mut change: Change<'_>, lines: &[Line]) -> sqlx::Result<()> {
     let mut sums: BTreeMap<(i64, &str, &str, &str, &str), Sums> = BTreeMap::new();
-    let mut rest = entries;
+    let mut rest = lines;
     while !rest.is_empty() {
         let (chunk, new) = match &mut change {
             Change::Sqlite(transaction) => {
@@ -40,7 +44,7 @@ async fn write(mut change: Change<'_>, entries: &[Cow<'_, Entry>]) -> sqlx::Resu
             }
         };
         let mut counted = HashSet::new();
-        for entry in chunk {
+        for Line { entry, .. } in chunk {
             // The same id twice in one batch is one row.
             let counts = match &new {
                 New::All => true,
@@ -67,55 +71,6 @@ enum New {
     These(HashSet<String>),
 }
 
-/// The most that one request counts of anything, whatever an upstream claims: a sum of many still fits 64 bits.
-const MOST: u64 = 1_000_000_000_000;
-/// And the most that it costs, in femto-USD: a million dollars.
-const DEAREST: i128 = 1_000_000_000_000_000_000_000;
-
-/// The entry as both databases can keep it.
-fn storable(entry: &Entry) -> Cow<'_, Entry> {
-    let Entry { request_id, key_id, key_name, operation, requested_model, model, provider, .. } = entry;
-    let Entry { status, strategy, attempts, team, end_user, client, tokens, .. } = entry;
-    let names = [request_id, key_id, key_name, operation, requested_model, model, provider];
-    let others = [status, strategy, attempts].into_iter().chain(team).chain(end_user).chain(client);
-    let Tokens { prompt, completion, cached, cache_write, reasoning } = *tokens;
-    let most = [prompt, completion, cached, cache_write, reasoning, entry.latency_ms];
-    let fits = most.into_iter().chain(entry.ttft_ms).all(|count| count <= MOST)
-        && [entry.cost, entry.saved].iter().all(|amount| (-DEAREST..=DEAREST).contains(amount));
-    if fits && !names.into_iter().chain(others).any(|text| text.contains('\0')) {
-        return Cow::Borrowed(entry);
-    }
-    let clean = |text: &String| without_nul(text).into_owned();
-    let (count, amount) = (|count: u64| count.min(MOST), |amount: i128| amount.clamp(-DEAREST, DEAREST));
-    Cow::Owned(Entry {
-        request_id: clean(request_id),
-        key_id: clean(key_id),
-        key_name: clean(key_name),
-        operation: clean(operation),
-        requested_model: clean(requested_model),
-        model: clean(model),
-        provider: clean(provider),
-        status: clean(status),
-        strategy: clean(strategy),
-        attempts: clean(attempts),
-        team: team.as_ref().map(clean),
-        end_user: end_user.as_ref().map(clean),
-        client: client.as_ref().map(clean),
-        tokens: Tokens {
-            prompt: count(prompt),
-            completion: count(completion),
-            cached: count(cached),
-            cache_write: count(cache_write),
-            reasoning: count(reasoning),
-        },
-        cost: amount(entry.cost),
-        saved: amount(entry.saved),
-        ttft_ms: entry.ttft_ms.map(count),
-        latency_ms: count(entry.latency_ms),
-        ..*entry
-    })
-}
-
 /// A count for a column.
 fn int(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
@@ -125,20 +80,17 @@ fn int(count: u64) -> i64 {
 const ROWS_OF_POSTGRES: usize = 1_000;
 
 macro_rules! insert {
-    ($($rows:expr),*) => {
+    ($rows:expr) => {
         concat!(
-            "INSERT INTO ledger (request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, \
-             strategy, stream, cache_hit, fallback, prompt_tokens, completion_tokens, cached_tokens, \
-             cache_write_tokens, reasoning_tokens, estimated, cost_nano, cost_rest, saved_nano, saved_rest, \
-             ttft_ms, latency_ms, attempts, end_user, client) VALUES ",
-            $($rows),*,
+            "INSERT INTO ledger (request_id, at, key_id, team, model, provider, status, entry) VALUES ",
+            $rows,
             " ON CONFLICT (request_id) DO NOTHING"
         )
     };
 }
 macro_rules! row {
     () => {
-        "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+        "(?,?,?,?,?,?,?,?)"
     };
 }
 macro_rules! eight {
@@ -159,26 +111,16 @@ fn sqlite_insert(rows: usize) -> (&'static str, usize) {
 async fn into_sqlite(
     connection: &mut SqliteConnection,
     sql: &'static str,
-    entries: &[Cow<'_, Entry>],
+    lines: &[Line],
 ) -> sqlx::Result<New> {
     let mut query = sqlx::query::<Sqlite>(sql);
-    for entry in entries {
-        let Tokens { prompt, completion, cached, cache_write, reasoning } = entry.tokens;
-        let ((cost_nano, cost_rest), (saved_nano, saved_rest)) = (split(entry.cost), split(entry.saved));
-        query = query.bind(&*entry.request_id).bind(entry.at);
-        query = query.bind(&*entry.key_id).bind(&*entry.key_name).bind(entry.team.as_deref());
-        query = query.bind(&*entry.operation).bind(&*entry.requested_model);
-        query = query.bind(&*entry.model).bind(&*entry.provider);
-        query = query.bind(&*entry.status).bind(&*entry.strategy);
-        query = query.bind(entry.stream).bind(entry.cache_hit).bind(entry.fallback);
-        query = query.bind(int(prompt)).bind(int(completion)).bind(int(cached));
-        query = query.bind(int(cache_write)).bind(int(reasoning)).bind(entry.estimated);
-        query = query.bind(cost_nano).bind(cost_rest).bind(saved_nano).bind(saved_rest);
-        query = query.bind(entry.ttft_ms.map(int)).bind(int(entry.latency_ms));
-        query = query.bind(&*entry.attempts).bind(entry.end_user.as_deref()).bind(entry.client.as_deref());
+    for Line { entry, json } in lines {
+        query = query.bind(&*entry.request_id).bind(entry.at).bind(&*entry.key_id);
+        query = query.bind(entry.team.as_deref()).bind(&*entry.model).bind(&*entry.provider);
+        query = query.bind(without_nul(&entry.status)).bind(json);
     }
     let done = query.execute(&mut *connection).await?;
-    if done.rows_affected() == entries.len() as u64 {
+    if done.rows_affected() == lines.len() as u64 {
         return Ok(New::All);
     }
     if done.rows_affected() == 0 {
@@ -192,51 +134,23 @@ async fn into_sqlite(
 }
 
 /// Column by column, because it takes one text for any number of rows.
-async fn into_postgres(held: &mut Held<'_>, entries: &[Cow<'_, Entry>]) -> sqlx::Result<New> {
-    const INSERT: &str = "INSERT INTO ledger (request_id, at, key_id, key_name, team, operation, requested_model, model, \
-        provider, status, strategy, stream, cache_hit, fallback, prompt_tokens, completion_tokens, \
-        cached_tokens, cache_write_tokens, reasoning_tokens, estimated, cost_nano, cost_rest, saved_nano, \
-        saved_rest, ttft_ms, latency_ms, attempts, end_user, client) SELECT * FROM unnest($1::text[], \
-        $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], \
-        $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], \
-        $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], \
-        $23::bigint[], $24::bigint[], $25::bigint[], $26::bigint[], $27::text[], $28::text[], $29::text[]) \
-        ON CONFLICT (request_id) DO NOTHING RETURNING request_id";
-    let texts = |pick: fn(&Entry) -> &str| entries.iter().map(|entry| pick(entry)).collect::<Vec<_>>();
-    let maybe =
-        |pick: fn(&Entry) -> Option<&str>| entries.iter().map(|entry| pick(entry)).collect::<Vec<_>>();
-    let ints = |pick: fn(&Entry) -> i64| entries.iter().map(|entry| pick(entry)).collect::<Vec<_>>();
+async fn into_postgres(held: &mut Held<'_>, lines: &[Line]) -> sqlx::Result<New> {
+    const INSERT: &str = "INSERT INTO ledger (request_id, at, key_id, team, model, provider, status, entry) \
+        SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], \
+        $7::text[], $8::text[]) ON CONFLICT (request_id) DO NOTHING RETURNING request_id";
+    fn texts<'l>(lines: &'l [Line], pick: fn(&Line) -> &str) -> Vec<Cow<'l, str>> {
+        lines.iter().map(|line| without_nul(pick(line))).collect()
+    }
     let query = sqlx::query(INSERT)
         .persistent(false)
-        .bind(texts(|entry| &entry.request_id))
-        .bind(ints(|entry| entry.at))
-        .bind(texts(|entry| &entry.key_id))
-        .bind(texts(|entry| &entry.key_name))
-        .bind(maybe(|entry| entry.team.as_deref()))
-        .bind(texts(|entry| &entry.operation))
-        .bind(texts(|entry| &entry.requested_model))
-        .bind(texts(|entry| &entry.model))
-        .bind(texts(|entry| &entry.provider))
-        .bind(texts(|entry| &entry.status))
-        .bind(texts(|entry| &entry.strategy))
-        .bind(ints(|entry| i64::from(entry.stream)))
-        .bind(ints(|entry| i64::from(entry.cache_hit)))
-        .bind(ints(|entry| i64::from(entry.fallback)))
-        .bind(ints(|entry| int(entry.tokens.prompt)))
-        .bind(ints(|entry| int(entry.tokens.completion)))
-        .bind(ints(|entry| int(entry.tokens.cached)))
-        .bind(ints(|entry| int(entry.tokens.cache_write)))
-        .bind(ints(|entry| int(entry.tokens.reasoning)))
-        .bind(ints(|entry| i64::from(entry.estimated)))
-        .bind(ints(|entry| split(entry.cost).0))
-        .bind(ints(|entry| split(entry.cost).1))
-        .bind(ints(|entry| split(entry.saved).0))
-        .bind(ints(|entry| split(entry.saved).1))
-        .bind(entries.iter().map(|entry| entry.ttft_ms.map(int)).collect::<Vec<_>>())
-        .bind(ints(|entry| int(entry.latency_ms)))
-        .bind(texts(|entry| &entry.attempts))
-        .bind(maybe(|entry| entry.end_user.as_deref()))
-        .bind(maybe(|entry| entry.client.as_deref()));
+        .bind(texts(lines, |line| &line.entry.request_id))
+        .bind(lines.iter().map(|line| line.entry.at).collect::<Vec<_>>())
+        .bind(texts(lines, |line| &line.entry.key_id))
+        .bind(lines.iter().map(|line| line.entry.team.as_deref().map(without_nul)).collect::<Vec<_>>())
+        .bind(texts(lines, |line| &line.entry.model))
+        .bind(texts(lines, |line| &line.entry.provider))
+        .bind(texts(lines, |line| &line.entry.status))
+        .bind(lines.iter().map(|line| &*line.json).collect::<Vec<_>>());
     let (rows, _) = held.query(query).await?;
     rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>().map(New::These)
 }
