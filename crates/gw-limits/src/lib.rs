@@ -28,19 +28,25 @@
 //! Limits come with every question, state does not: a changed limit holds from the next request on.
 
 mod clock;
+#[cfg(test)]
+mod doubles;
 mod few;
+mod gate;
 mod limiter;
 mod local;
 mod purse;
 mod rate;
 mod registry;
+mod reservation;
+mod shared;
 mod spending;
 mod subject;
 mod verdict;
 
 pub use clock::{Clock, SystemClock};
 pub use limiter::Limiter;
-pub use local::Reservation;
+pub use reservation::Reservation;
+pub use shared::{RedisSettings, WhenAway};
 pub use spending::Spending;
 pub use subject::{Subject, Whose};
 pub use verdict::{Entered, RateState, Refusal, Refused, TokenState};

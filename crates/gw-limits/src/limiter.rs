@@ -1,12 +1,15 @@
 //! The limiter that the rest of the gateway sees.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use gw_store::Limits;
 
 use crate::clock::{Clock, SystemClock};
-use crate::local::{Local, Reservation};
+use crate::local::Local;
 use crate::registry::Registry;
+use crate::reservation::Reservation;
+use crate::shared::{RedisSettings, Shared};
 use crate::spending::Spending;
 use crate::subject::{Subject, Whose};
 use crate::verdict::{Entered, Refusal, Refused};
@@ -19,6 +22,8 @@ pub struct Limiter(Arc<Inner>);
 struct Inner {
     registry: Registry,
     local: Local,
+    /// None when this process counts for itself.
+    shared: Option<Shared>,
 }
 
 impl Limiter {
@@ -31,7 +36,32 @@ impl Limiter {
     /// One that counts in this process, by a clock of the caller's.
     #[must_use]
     pub fn local_by(clock: Arc<dyn Clock>, spending: Arc<dyn Spending>) -> Self {
-        Self(Arc::new(Inner { registry: Registry::default(), local: Local { clock, spending } }))
+        Self::new(Local { clock, spending }, None)
+    }
+
+    /// One that counts in Redis, together with other replicas. A Redis that cannot be reached is away, and asked again
+    /// in the background, on the runtime that this is called on.
+    pub async fn shared(redis: RedisSettings, spending: Arc<dyn Spending>) -> Self {
+        let clock = Arc::new(SystemClock::default());
+        Self::new(Local { clock, spending }, Some(Shared::start(redis, None).await))
+    }
+
+    pub(crate) fn new(local: Local, shared: Option<Shared>) -> Self {
+        Self(Arc::new(Inner { registry: Registry::default(), local, shared }))
+    }
+
+    /// Whether limits are shared, and the Redis that they are shared over does not answer.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.0.shared.as_ref().is_some_and(Shared::is_away)
+    }
+
+    /// Waits until Redis was told of everything that was settled so far, but not longer than this. For the end of the
+    /// process; what is not delivered then is a lease that expires.
+    pub async fn drain(&self, patience: Duration) {
+        if let Some(shared) = &self.0.shared {
+            shared.drain(patience).await;
+        }
     }
 
     /// A key or a team and its limits, with the state that it had with other limits before. For when keys are loaded
@@ -48,8 +78,10 @@ impl Limiter {
     /// One of them refuses, or a budget cannot be looked up. Requests per minute that an earlier one counted stay
     /// counted, places are given back.
     pub async fn enter(&self, request_id: &str, subjects: &[Arc<Subject>]) -> Result<Entered, Box<Refused>> {
-        let _ = request_id;
-        self.0.local.enter(subjects).await
+        match &self.0.shared {
+            None => self.0.local.enter(subjects, 1).await,
+            Some(shared) => shared.enter(&self.0.local, request_id, subjects).await,
+        }
     }
 
     /// The second door, before an upstream is called: sets the worst case aside with every subject, or with none.
@@ -63,14 +95,22 @@ impl Limiter {
         tokens: u64,
         cost_femtos: i128,
     ) -> Result<Reservation, Refusal> {
-        let _ = request_id;
-        self.0.local.reserve(subjects, tokens, cost_femtos.max(0)).await
+        let cost = cost_femtos.max(0);
+        match &self.0.shared {
+            None => self.0.local.reserve(subjects, tokens, cost, 1).await,
+            Some(shared) => shared.reserve(&self.0.local, request_id, subjects, tokens, cost).await,
+        }
     }
 
     /// Counts money that was spent outside of a reservation: a journal that is replayed after a crash. Call it when the
-    /// ledger knows of it, too: in process, a budget that was not asked for yet will hear of it from there.
+    /// ledger knows of it, too: in process, a budget that was not asked for yet will hear of it from there. In Redis it
+    /// ends the request's lease, or what is left of it; a request that was settled there before is not counted twice.
+    /// It does not wait for Redis.
     pub async fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost_femtos: i128) {
-        let _ = request_id;
-        self.0.local.charge(subjects, cost_femtos.max(0));
+        let cost = cost_femtos.max(0);
+        match &self.0.shared {
+            None => self.0.local.charge(subjects, cost),
+            Some(shared) => shared.charge(request_id, subjects, cost),
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::few::Few;
 use crate::purse::Says;
 use crate::rate::Pace;
+use crate::reservation::{Piece, Reservation};
 use crate::spending::Spending;
 use crate::subject::{State, Subject};
 use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState};
@@ -31,6 +32,25 @@ impl Place {
         state.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).ok()?;
         Some(Self(Arc::clone(state)))
     }
+
+    /// Takes a place that Redis has counted: should it go away, this process knows its own.
+    pub(crate) fn noted(state: &Arc<State>) -> Self {
+        state.running.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(state))
+    }
+}
+
+/// The part of the limits that one of so many replicas may use for itself: at least one of each.
+fn divided(limits: &Limits, share: u32) -> Limits {
+    if share <= 1 {
+        return *limits;
+    }
+    Limits {
+        rpm: limits.rpm.map(|limit| (limit / share).max(1)),
+        tpm: limits.tpm.map(|limit| (limit / u64::from(share)).max(1)),
+        max_in_flight: limits.max_in_flight.map(|limit| (limit / share).max(1)),
+        budget: limits.budget,
+    }
 }
 
 impl Drop for Place {
@@ -40,10 +60,11 @@ impl Drop for Place {
 }
 
 impl Local {
-    pub(crate) async fn enter(&self, subjects: &[Arc<Subject>]) -> Result<Entered, Box<Refused>> {
+    /// The first door. `share` is by how many the limits are divided: the replicas that each count for themselves.
+    pub(crate) async fn enter(&self, subjects: &[Arc<Subject>], share: u32) -> Result<Entered, Box<Refused>> {
         let mut entered = Entered::default();
         for subject in subjects {
-            let passed = self.pass(subject.state(), subject.limits(), &mut entered);
+            let passed = self.pass(subject.state(), &divided(subject.limits(), share), &mut entered);
             let paid = match passed {
                 Ok(()) => self.has_money(subject).await,
                 refused @ Err(_) => refused,
@@ -100,25 +121,28 @@ impl Local {
         purse.learn(subject, budget, &*self.clock, &*self.spending).await.map_err(|()| Refusal::StoreAway)
     }
 
+    /// The second door.
     pub(crate) async fn reserve(
         &self,
         subjects: &[Arc<Subject>],
         tokens: u64,
         cost: i128,
+        share: u32,
     ) -> Result<Reservation, Refusal> {
         let mut reservation = Reservation::default();
         for subject in subjects {
             // Whatever was set aside so far goes back when a later one refuses.
-            let piece = match self.set_aside(subject, tokens, cost) {
+            let piece = match self.set_aside(subject, tokens, cost, share) {
                 Ok(piece) => piece,
                 Err(None) => {
                     self.learn(subject).await?;
-                    self.set_aside(subject, tokens, cost).map_err(|why| why.unwrap_or(Refusal::StoreAway))?
+                    self.set_aside(subject, tokens, cost, share)
+                        .map_err(|why| why.unwrap_or(Refusal::StoreAway))?
                 }
                 Err(Some(refusal)) => return Err(refusal),
             };
             if let Some(piece) = piece {
-                reservation.0.push(piece);
+                reservation.pieces.push(piece);
             }
         }
         Ok(reservation)
@@ -130,8 +154,9 @@ impl Local {
         subject: &Arc<Subject>,
         tokens: u64,
         cost: i128,
+        share: u32,
     ) -> Result<Option<Piece>, Option<Refusal>> {
-        let (limits, state) = (subject.limits(), subject.state());
+        let (limits, state) = (&divided(subject.limits(), share), subject.state());
         if limits.tpm.is_none() && limits.budget.is_none() {
             return Ok(None);
         }
@@ -145,8 +170,7 @@ impl Local {
             let taken = state.tokens.take(Pace::new(limit), self.clock.micros(), tokens);
             taken.map_err(|(_, wait)| refuse(Some(wait)))?;
         }
-        let mut piece =
-            Piece { subject: Arc::clone(subject), clock: Arc::clone(&self.clock), tokens, cost, open: true };
+        let mut piece = Piece::new(state, limits, &self.clock, tokens, cost);
         if let Some(budget) = limits.budget {
             let says = state.purse.reserve(budget, self.clock.unix(), cost);
             if says != Says::Yes {
@@ -174,55 +198,6 @@ fn judge(says: Says, subject: &Subject) -> Result<(), Refusal> {
         Says::Yes => Ok(()),
         Says::No(resets_in) => Err(Refusal::Budget { whose: subject.whose(), resets_in }),
         Says::Unknown => Err(Refusal::StoreAway),
-    }
-}
-
-/// Tokens and money that are set aside for a request. Dropped unsettled, all of it goes back.
-#[derive(Debug, Default)]
-pub struct Reservation(Few<Piece>);
-
-impl Reservation {
-    /// Puts what was really used in the place of what was set aside; more than that is counted, too. Only the first
-    /// call counts.
-    pub fn settle(&mut self, tokens: u64, cost_femtos: i128) {
-        self.0.iter_mut().for_each(|piece| piece.settle(tokens, cost_femtos.max(0)));
-    }
-}
-
-/// What one subject set aside.
-#[derive(Debug)]
-struct Piece {
-    subject: Arc<Subject>,
-    clock: Arc<dyn Clock>,
-    tokens: u64,
-    cost: i128,
-    open: bool,
-}
-
-impl Piece {
-    fn settle(&mut self, tokens: u64, cost: i128) {
-        if !std::mem::replace(&mut self.open, false) {
-            return;
-        }
-        let (limits, state) = (self.subject.limits(), self.subject.state());
-        if let Some(limit) = limits.tpm {
-            state.tokens.settle(Pace::new(limit), self.clock.micros(), self.tokens, tokens);
-        }
-        if let Some(budget) = limits.budget {
-            state.purse.settle(budget, self.clock.unix(), self.cost, cost);
-        }
-    }
-
-    /// For a purse that set nothing aside.
-    fn give_back_tokens(&mut self) {
-        self.cost = 0;
-        self.settle(0, 0);
-    }
-}
-
-impl Drop for Piece {
-    fn drop(&mut self) {
-        self.settle(0, 0);
     }
 }
 

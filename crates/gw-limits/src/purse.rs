@@ -1,28 +1,21 @@
 //! A budget in process: what was spent in its period, and what is set aside for requests under way.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use gw_store::{Budget, Period};
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
-use crate::spending::Spending;
+use crate::gate::Gate;
+use crate::spending::{Spending, spent};
 use crate::subject::Subject;
-
-/// How long the ledger may take to tell what was spent.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is asked when the period turns meanwhile.
-const TRIES: usize = 3;
 
 /// The money of one key or one team. All amounts are femto-USD.
 #[derive(Debug, Default)]
 pub(crate) struct Purse {
     money: Mutex<Money>,
-    /// Held by the one who asks the ledger.
-    asking: tokio::sync::Mutex<()>,
-    /// How often the ledger did not answer.
-    failures: AtomicU64,
+    /// For those who ask the ledger.
+    pub(crate) gate: Gate,
 }
 
 #[derive(Debug, Default)]
@@ -90,11 +83,11 @@ impl Purse {
         }
     }
 
-    /// Asks the ledger what was spent in this period, unless somebody else did meanwhile.
+    /// Asks the ledger what was spent in this period, unless somebody else did meanwhile. A period that turns just then
+    /// leaves it unknown.
     ///
     /// # Errors
-    /// It could not tell. Those who waited for the same answer get the same error: a ledger that is away is not asked
-    /// by one after the other.
+    /// The ledger could not tell.
     pub(crate) async fn learn(
         &self,
         subject: &Subject,
@@ -102,26 +95,18 @@ impl Purse {
         clock: &dyn Clock,
         spending: &dyn Spending,
     ) -> Result<(), ()> {
-        let failures = self.failures.load(Ordering::Acquire);
-        let _asking = self.asking.lock().await;
-        for _ in 0..TRIES {
+        let question = async {
             let Some(since) = self.unknown_since(budget, clock.unix()) else { return Ok(()) };
-            if self.failures.load(Ordering::Acquire) != failures {
-                return Err(());
-            }
-            let asked = spending.spent(subject.whose(), subject.id(), since);
-            let Ok(Ok(spent)) = tokio::time::timeout(PATIENCE, asked).await else {
-                self.failures.fetch_add(1, Ordering::AcqRel);
-                return Err(());
-            };
+            let spent = spent(spending, subject, since).await?;
             let money = &mut *self.money.lock();
             money.turn(budget.period, clock.unix());
             if money.start == since && !money.known {
-                money.spent = money.spent.saturating_add(spent.max(0));
+                money.spent = money.spent.saturating_add(spent);
                 money.known = true;
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        self.gate.ask(question).await
     }
 
     /// The begin of the period, when nothing is known of it.
@@ -129,6 +114,13 @@ impl Purse {
         let money = &mut *self.money.lock();
         money.turn(budget.period, unix);
         (!money.known).then_some(money.start)
+    }
+
+    /// Whether the figures are of the period of this moment.
+    #[cfg(test)]
+    pub(crate) fn is_current(&self, budget: Budget, unix: i64) -> bool {
+        let money = self.money.lock();
+        money.known && money.period == budget.period && money.start <= unix && unix < money.end
     }
 
     /// Spent and set aside.

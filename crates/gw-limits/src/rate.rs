@@ -37,6 +37,11 @@ impl Pace {
         (begin(next, now) + self.stretch(more)).clamp(now, now + 2.0 * MINUTE)
     }
 
+    /// Why `next` leaves no room for so many: the time until it does.
+    pub(crate) fn wait(self, next: f64, now: f64, units: u64) -> Duration {
+        self.take(next, now, units as f64).err().map(micros).unwrap_or_default()
+    }
+
     /// How many are free, and how long it takes until all are.
     pub(crate) fn free(self, next: f64, now: f64) -> (u64, Duration) {
         let begin = begin(next, now);

@@ -2,8 +2,12 @@
 
 use std::fmt::Debug;
 use std::pin::Pin;
+use std::time::Duration;
 
-use crate::subject::Whose;
+use crate::subject::{Subject, Whose};
+
+/// How long the ledger may take to tell what was spent.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Tells what was spent so far.
 pub trait Spending: Debug + Send + Sync {
@@ -15,4 +19,14 @@ pub trait Spending: Debug + Send + Sync {
         id: &'a str,
         since: i64,
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>>;
+}
+
+/// What the ledger says, in time.
+///
+/// # Errors
+/// It cannot tell.
+pub(crate) async fn spent(spending: &dyn Spending, subject: &Subject, since: i64) -> Result<i128, ()> {
+    let asked = spending.spent(subject.whose(), subject.id(), since);
+    let answer = tokio::time::timeout(PATIENCE, asked).await;
+    answer.map_err(|_| ())?.map(|femtos| femtos.max(0))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::few::Few;
 use crate::local::Place;
 use crate::rate::Pace;
+use crate::shared::Owed;
 use crate::subject::Whose;
 
 /// The state of a limit of requests.
@@ -52,6 +53,9 @@ pub struct Entered {
     /// The limit of tokens, if there is one.
     pub tokens: Option<TokenState>,
     pub(crate) places: Few<Place>,
+    /// What Redis is told when the places are given back.
+    #[expect(dead_code, reason = "it acts when it is dropped")]
+    pub(crate) owed: Option<Owed>,
 }
 
 impl Entered {

@@ -1,63 +1,15 @@
 //! Limits in process, under many hands and by a clock that is set: never exceeded, never leaked.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gw_store::{Budget, Limits, Period};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
-use crate::{Clock, Limiter, Refusal, Reservation, Spending, Subject, Whose};
-
-/// 2026-11-21T09:38:16Z, a Saturday.
-const NOW: i64 = 1_795_253_896;
-const DAY: i64 = 86_400;
-
-/// A clock that stands until it is set; the two hands are set apart.
-#[derive(Debug)]
-struct Hands {
-    unix: AtomicI64,
-    micros: AtomicU64,
-}
-
-impl Clock for Hands {
-    fn micros(&self) -> f64 {
-        self.micros.load(Ordering::SeqCst) as f64
-    }
-
-    fn unix(&self) -> i64 {
-        self.unix.load(Ordering::SeqCst)
-    }
-}
-
-/// A ledger that says what it is told to, and notes what it was asked.
-#[derive(Debug, Default)]
-struct Ledger {
-    spent: Mutex<i128>,
-    away: AtomicBool,
-    /// It answers when somebody lets it.
-    held: Option<tokio::sync::Semaphore>,
-    asked: Mutex<Vec<i64>>,
-}
-
-impl Spending for Ledger {
-    fn spent<'a>(
-        &'a self,
-        _: Whose,
-        _: &'a str,
-        since: i64,
-    ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
-        self.asked.lock().push(since);
-        Box::pin(async {
-            if let Some(held) = &self.held {
-                held.acquire().await.map_err(|_| ())?.forget();
-            }
-            if self.away.load(Ordering::SeqCst) { Err(()) } else { Ok(*self.spent.lock()) }
-        })
-    }
-}
+use crate::doubles::{DAY, Hands, Ledger, NOW};
+use crate::{Limiter, Refusal, Reservation, Subject, Whose};
 
 struct World {
     limiter: Limiter,
@@ -70,7 +22,7 @@ fn world() -> World {
 }
 
 fn world_of(ledger: Ledger) -> World {
-    let clock = Arc::new(Hands { unix: NOW.into(), micros: 1_000_000_000.into() });
+    let clock = Arc::new(Hands::at(NOW));
     let ledger = Arc::new(ledger);
     World { limiter: Limiter::local_by(clock.clone(), ledger.clone()), clock, ledger }
 }
@@ -78,11 +30,6 @@ fn world_of(ledger: Ledger) -> World {
 impl World {
     fn key(&self, limits: Limits) -> [Arc<Subject>; 1] {
         [self.limiter.subject(Whose::Key, "k", limits)]
-    }
-
-    fn pass(&self, time: Duration) {
-        self.clock.micros.fetch_add(u64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
-        self.clock.unix.fetch_add(i64::try_from(time.as_secs()).unwrap(), Ordering::SeqCst);
     }
 }
 
@@ -115,7 +62,7 @@ async fn requests_are_counted_by_key_and_by_team() {
     let retry_after = Duration::from_secs(20);
     assert_eq!(refused.refusal, Refusal::Requests { whose: Whose::Team, limit: 3, retry_after });
     assert_eq!(refused.entered.requests.unwrap().remaining, 0);
-    world.pass(retry_after);
+    world.clock.pass(retry_after);
     world.limiter.enter("r", &keys[0]).await.unwrap();
 }
 
@@ -298,14 +245,14 @@ async fn s12_a_period_ends_at_midnight_utc_and_what_is_under_way_counts_in_the_n
     let midnight = 1_835_481_600;
     for period in [Period::Day, Period::Month] {
         let world = world();
-        world.clock.unix.store(midnight - 10, Ordering::SeqCst);
+        world.clock.set_unix(midnight - 10);
         let key = world.key(budget(100_000_000, period));
         let mut over = world.limiter.reserve("r", &key, 0, 60_000_000).await.unwrap();
         world.limiter.reserve("r", &key, 0, 40_000_000).await.unwrap().settle(0, 40_000_000);
         let why = world.limiter.reserve("r", &key, 0, 1).await.unwrap_err();
         let resets_in = Some(Duration::from_secs(10));
         assert_eq!(why, Refusal::Budget { whose: Whose::Key, resets_in });
-        world.pass(Duration::from_secs(10));
+        world.clock.pass(Duration::from_secs(10));
         assert!(world.limiter.reserve("r", &key, 0, 40_000_001).await.is_err(), "60 are under way");
         over.settle(0, 10_000_000);
         assert_eq!(figures(&key[0]), (10_000_000, 0));
@@ -317,14 +264,14 @@ async fn s12_a_period_ends_at_midnight_utc_and_what_is_under_way_counts_in_the_n
 async fn s12_a_clock_that_jumps_neither_forgets_nor_locks() {
     let world = world();
     let midnight = NOW - NOW % DAY;
-    world.clock.unix.store(midnight - 60, Ordering::SeqCst);
+    world.clock.set_unix(midnight - 60);
     let limits = Limits { rpm: Some(3), tpm: Some(100), ..budget(100_000_000, Period::Day) };
     let key = world.key(limits);
     world.limiter.enter("r", &key).await.unwrap();
     world.limiter.reserve("r", &key, 50, 90_000_000).await.unwrap().settle(50, 90_000_000);
     *world.ledger.spent.lock() = 90_000_000;
     for jump in [3600, -3600, -3600, 3600] {
-        world.clock.unix.fetch_add(jump, Ordering::SeqCst);
+        world.clock.jump(jump);
         // Rates go by the other clock, which did not move.
         let entered = world.limiter.enter("r", &key).await;
         let states = match entered {
@@ -338,7 +285,7 @@ async fn s12_a_clock_that_jumps_neither_forgets_nor_locks() {
     assert!(world.limiter.reserve("r", &key, 0, 10_000_001).await.is_err());
     world.limiter.reserve("r", &key, 0, 10_000_000).await.unwrap();
     for moment in [i64::MIN, i64::MAX, 0, -1] {
-        world.clock.unix.store(moment, Ordering::SeqCst);
+        world.clock.set_unix(moment);
         let _ = world.limiter.reserve("r", &key, 0, 1).await;
     }
     assert_eq!(figures(&key[0]).1, 0);
@@ -429,7 +376,7 @@ proptest! {
                     spent[1] += if with_team { used } else { 0 };
                 }
                 Step::Drop { which } if which < open.len() => drop(open.swap_remove(which)),
-                Step::Pass { seconds } => world.pass(Duration::from_secs(seconds)),
+                Step::Pass { seconds } => world.clock.pass(Duration::from_secs(seconds)),
                 Step::Settle { .. } | Step::Drop { .. } => {}
             }
         }
