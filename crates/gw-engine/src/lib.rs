@@ -12,6 +12,7 @@ mod embed;
 pub mod engine;
 pub mod error;
 mod live;
+pub mod manage;
 pub mod metrics;
 mod pipeline;
 mod plan;

@@ -120,6 +120,12 @@ impl Money {
     /// Nothing.
     pub const ZERO: Self = Self(0);
 
+    /// From femto-USD.
+    #[must_use]
+    pub const fn from_femtos(femtos: i128) -> Self {
+        Self(femtos)
+    }
+
     /// Femto-USD.
     #[must_use]
     pub const fn femtos(self) -> i128 {
