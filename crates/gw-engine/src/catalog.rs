@@ -13,7 +13,7 @@ mod names;
 pub mod prices;
 mod pricing;
 mod providers;
-mod query;
+pub(crate) mod query;
 mod shipped;
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ pub mod error;
 mod leavers;
 mod ledger;
 mod live;
+pub mod manage;
 pub mod metrics;
 mod pipeline;
 mod plan;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use gw_engine::Engine;
 use gw_engine::error::Result;
+use gw_engine::manage::Management;
 use parking_lot::RwLock;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -40,6 +41,7 @@ enum Phase {
 pub struct Edge {
     pub(crate) settings: ServerSettings,
     pub(crate) engine: Arc<Engine>,
+    pub(crate) management: Arc<Management>,
     pub(crate) log: Arc<dyn AccessLog>,
     pub(crate) cors: Cors,
     pub(crate) metrics: Metrics,
@@ -64,6 +66,7 @@ impl Edge {
     pub fn new(
         settings: ServerSettings,
         engine: Arc<Engine>,
+        management: Arc<Management>,
         log: Arc<dyn AccessLog>,
         readiness: Readiness,
         mut registry: Registry,
@@ -81,6 +84,7 @@ impl Edge {
             uploads,
             tls,
             engine,
+            management,
             log,
             readiness,
             registry: RwLock::new(registry),

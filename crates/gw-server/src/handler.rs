@@ -21,6 +21,7 @@ use crate::access_log::sanitise;
 use crate::cors;
 use crate::edge::Edge;
 use crate::guarded::Activity;
+use crate::manage;
 use crate::ops;
 use crate::outgoing::Outgoing;
 use crate::request_id;
@@ -205,6 +206,14 @@ where
         Target::Metrics => return ops::metrics(&edge),
         Target::Providers => return Ok(Answer::json(edge.engine.providers())),
         Target::Admin | Target::UnknownApi => return Err(unknown_url(parts)),
+        Target::Keys
+        | Target::Key(_)
+        | Target::RotateKey(_)
+        | Target::Teams
+        | Target::Team(_)
+        | Target::Usage
+        | Target::RequestLog
+        | Target::LoggedRequest(_) => return Box::pin(manage::answer(&edge, parts, target, body)).await,
         _ => ticket.place = Some(edge.enter()?),
     }
     match target {

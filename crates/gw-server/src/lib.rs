@@ -10,6 +10,7 @@ pub mod edge;
 mod guarded;
 mod gunzip;
 mod handler;
+mod manage;
 mod metrics;
 mod ops;
 mod outgoing;
@@ -27,6 +28,7 @@ mod upload;
 
 pub use access_log::{AccessLog, LogLine};
 pub use edge::{Edge, Readiness};
+pub use router::{Guard, ROUTES, Route};
 pub use serve::{Listeners, Shutdown, serve};
 
 /// The OpenAPI document, as `GET /openapi.json` and `model-gateway openapi` show it.

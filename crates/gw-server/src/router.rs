@@ -6,6 +6,9 @@ use http::Method;
 
 use crate::path;
 
+/// A decoded part of a path. None: it cannot be decoded, so nothing has this id.
+pub(crate) type Id<'a> = Option<Cow<'a, str>>;
+
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
@@ -14,14 +17,21 @@ pub(crate) enum Target<'a> {
     Embeddings,
     Models,
     Compare,
-    /// None: the id cannot be decoded, so no model has it.
-    Model(Option<Cow<'a, str>>),
+    Model(Id<'a>),
     /// Inside /v1, but nothing we have.
     UnknownApi,
     Healthz,
     Readyz,
     Metrics,
     Providers,
+    Keys,
+    Key(Id<'a>),
+    RotateKey(Id<'a>),
+    Teams,
+    Team(Id<'a>),
+    Usage,
+    RequestLog,
+    LoggedRequest(Id<'a>),
     /// Inside /admin/v1, but nothing we have.
     Admin,
     OpenApi,
@@ -29,12 +39,68 @@ pub(crate) enum Target<'a> {
     Unknown,
 }
 
-/// Labels of metrics and log lines: one per line of [`find`].
+/// What holds for a URL whatever is asked of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The label of metrics and log lines: the URL, its variable parts in braces.
+    pub label: &'static str,
+    /// Who may ask.
+    pub guard: Guard,
+    /// The `Allow` of a 405; None: the URL is unknown, which is a 404 whatever the method.
+    pub allow: Option<&'static str>,
+}
+
+/// Who may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// Everyone.
+    Open,
+    /// The holder of a key.
+    Key,
+    /// The holder of a key of role admin.
+    AdminKey,
+}
+
+const GET: Option<&str> = Some("GET, HEAD, OPTIONS");
+const POST: Option<&str> = Some("POST, OPTIONS");
+
+const fn route(label: &'static str, guard: Guard, allow: Option<&'static str>) -> Route {
+    Route { label, guard, allow }
+}
+
+/// Every URL; [`Target::name`] says which target is which.
+pub const ROUTES: [Route; 23] = [
+    route("/v1/completions", Guard::Key, POST),
+    route("/v1/chat/completions", Guard::Key, POST),
+    route("/v1/embeddings", Guard::Key, POST),
+    route("/v1/models", Guard::Key, GET),
+    route("/v1/models/compare", Guard::Key, GET),
+    route("/v1/models/{id}", Guard::Key, GET),
+    route("/v1/*", Guard::Key, None),
+    route("/healthz", Guard::Open, GET),
+    route("/readyz", Guard::Open, GET),
+    route("/metrics", Guard::AdminKey, GET),
+    route("/admin/v1/*", Guard::AdminKey, None),
+    route("/openapi.json", Guard::Open, GET),
+    route("/docs", Guard::Open, GET),
+    route("unknown", Guard::Open, None),
+    route("/admin/v1/providers", Guard::AdminKey, GET),
+    route("/admin/v1/keys", Guard::AdminKey, Some("GET, HEAD, POST, OPTIONS")),
+    route("/admin/v1/keys/{id}", Guard::AdminKey, Some("GET, HEAD, PATCH, DELETE, OPTIONS")),
+    route("/admin/v1/keys/{id}/rotate", Guard::AdminKey, POST),
+    route("/admin/v1/teams", Guard::AdminKey, GET),
+    route("/admin/v1/teams/{id}", Guard::AdminKey, Some("GET, HEAD, PUT, DELETE, OPTIONS")),
+    route("/admin/v1/usage", Guard::AdminKey, GET),
+    route("/admin/v1/requests", Guard::AdminKey, GET),
+    route("/admin/v1/requests/{id}", Guard::AdminKey, GET),
+];
+
+/// Labels of metrics and log lines: place and label of one of [`ROUTES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name(pub(crate) usize, pub(crate) &'static str);
 
-/// As many as [`Target::name`] knows.
-pub(crate) const NAMES: usize = 15;
+/// As many as there are routes.
+pub(crate) const NAMES: usize = ROUTES.len();
 
 /// Where a connection came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,10 +126,26 @@ pub(crate) fn find(raw: &str, door: Door) -> Target<'_> {
         ("/metrics", _) => Target::Metrics,
         ("/openapi.json", _) => Target::OpenApi,
         ("/docs", _) => Target::Docs,
-        ("/admin/v1/providers", _) => Target::Providers,
         ("/admin/v1", _) => Target::Admin,
-        (path, _) if path.starts_with("/admin/v1/") => Target::Admin,
-        _ => Target::Unknown,
+        (path, _) => path.strip_prefix("/admin/v1/").map_or(Target::Unknown, management),
+    }
+}
+
+/// The tail of a path under /admin/v1. A slash inside an id is written `%2F`.
+fn management(tail: &str) -> Target<'_> {
+    let mut parts = tail.split('/');
+    let (first, second) = (parts.next().unwrap_or(""), parts.next().map(path::decode));
+    match (first, second, parts.next(), parts.next()) {
+        ("providers", None, None, None) => Target::Providers,
+        ("keys", None, None, None) => Target::Keys,
+        ("keys", Some(id), None, None) => Target::Key(id),
+        ("keys", Some(id), Some("rotate"), None) => Target::RotateKey(id),
+        ("teams", None, None, None) => Target::Teams,
+        ("teams", Some(id), None, None) => Target::Team(id),
+        ("usage", None, None, None) => Target::Usage,
+        ("requests", None, None, None) => Target::RequestLog,
+        ("requests", Some(id), None, None) => Target::LoggedRequest(id),
+        _ => Target::Admin,
     }
 }
 
@@ -82,80 +164,67 @@ fn api(path: &str) -> Target<'_> {
 }
 
 impl Target<'_> {
+    /// Its place in [`ROUTES`].
+    fn place(&self) -> usize {
+        match self {
+            Self::Completions => 0,
+            Self::ChatCompletions => 1,
+            Self::Embeddings => 2,
+            Self::Models => 3,
+            Self::Compare => 4,
+            Self::Model(_) => 5,
+            Self::UnknownApi => 6,
+            Self::Healthz => 7,
+            Self::Readyz => 8,
+            Self::Metrics => 9,
+            Self::Admin => 10,
+            Self::OpenApi => 11,
+            Self::Docs => 12,
+            Self::Unknown => 13,
+            Self::Providers => 14,
+            Self::Keys => 15,
+            Self::Key(_) => 16,
+            Self::RotateKey(_) => 17,
+            Self::Teams => 18,
+            Self::Team(_) => 19,
+            Self::Usage => 20,
+            Self::RequestLog => 21,
+            Self::LoggedRequest(_) => 22,
+        }
+    }
+
+    fn route(&self) -> Route {
+        // A place that is not there is guarded best.
+        ROUTES.get(self.place()).copied().unwrap_or(route("unknown", Guard::AdminKey, None))
+    }
+
     /// Its label.
     pub(crate) fn name(&self) -> Name {
-        match self {
-            Self::Completions => Name(0, "/v1/completions"),
-            Self::ChatCompletions => Name(1, "/v1/chat/completions"),
-            Self::Embeddings => Name(2, "/v1/embeddings"),
-            Self::Models => Name(3, "/v1/models"),
-            Self::Compare => Name(4, "/v1/models/compare"),
-            Self::Model(_) => Name(5, "/v1/models/{id}"),
-            Self::UnknownApi => Name(6, "/v1/*"),
-            Self::Healthz => Name(7, "/healthz"),
-            Self::Readyz => Name(8, "/readyz"),
-            Self::Metrics => Name(9, "/metrics"),
-            Self::Admin => Name(10, "/admin/v1/*"),
-            Self::OpenApi => Name(11, "/openapi.json"),
-            Self::Docs => Name(12, "/docs"),
-            Self::Unknown => Name(13, "unknown"),
-            Self::Providers => Name(14, "/admin/v1/providers"),
-        }
+        Name(self.place(), self.route().label)
     }
 
     /// Whether a key is needed before anything else is said.
     pub(crate) fn guard(&self) -> Guard {
-        match self {
-            Self::Completions
-            | Self::ChatCompletions
-            | Self::Embeddings
-            | Self::Models
-            | Self::Compare
-            | Self::Model(_)
-            | Self::UnknownApi => Guard::Key,
-            Self::Metrics | Self::Providers | Self::Admin => Guard::AdminKey,
-            Self::Healthz | Self::Readyz | Self::OpenApi | Self::Docs | Self::Unknown => Guard::Open,
-        }
+        self.route().guard
     }
 
     /// The `Allow` of a 405, when this method is not for this target.
     pub(crate) fn refuses(&self, method: &Method) -> Option<&'static str> {
-        match self {
-            Self::Completions | Self::ChatCompletions | Self::Embeddings => {
-                (method != Method::POST).then_some("POST, OPTIONS")
-            }
-            // An unknown URL is a 404 whatever the method.
-            Self::UnknownApi | Self::Admin | Self::Unknown => None,
-            Self::Models
-            | Self::Compare
-            | Self::Model(_)
-            | Self::Healthz
-            | Self::Readyz
-            | Self::Metrics
-            | Self::Providers
-            | Self::OpenApi
-            | Self::Docs => (method != Method::GET && method != Method::HEAD).then_some("GET, HEAD, OPTIONS"),
-        }
+        let allow = self.route().allow?;
+        allow.split(", ").all(|allowed| allowed != method.as_str()).then_some(allow)
     }
-}
-
-/// Who may ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Guard {
-    /// Everyone.
-    Open,
-    /// The holder of a key.
-    Key,
-    /// The holder of a key of role admin.
-    AdminKey,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn model(id: &str) -> Target<'_> {
-        Target::Model(Some(Cow::Borrowed(id)))
+    fn id(id: &str) -> Id<'_> {
+        Some(Cow::Borrowed(id))
+    }
+
+    fn model(name: &str) -> Target<'_> {
+        Target::Model(id(name))
     }
 
     #[test]
@@ -192,7 +261,26 @@ mod tests {
             ("/metrics", Target::Metrics),
             ("/admin/v1", Target::Admin),
             ("/admin/v1/providers/", Target::Providers),
-            ("/admin/v1/keys/3", Target::Admin),
+            ("/admin/v1/keys", Target::Keys),
+            ("/admin/v1/keys/", Target::Keys),
+            ("/admin/v1/keys/3", Target::Key(id("3"))),
+            ("/admin/v1/keys/a%2Fb/", Target::Key(id("a/b"))),
+            ("/admin/v1/keys/%ff", Target::Key(None)),
+            ("/admin/v1/keys//", Target::Key(id(""))),
+            ("/admin/v1/keys/3/rotate", Target::RotateKey(id("3"))),
+            ("/admin/v1/keys/3/rotate/4", Target::Admin),
+            ("/admin/v1/keys/3/other", Target::Admin),
+            ("/admin/v1/keys/a/b", Target::Admin),
+            ("/admin/v1/teams", Target::Teams),
+            ("/admin/v1/teams/x.y", Target::Team(id("x.y"))),
+            ("/admin/v1/teams/x/rotate", Target::Admin),
+            ("/admin/v1/usage", Target::Usage),
+            ("/admin/v1/usage/x", Target::Admin),
+            ("/admin/v1/requests", Target::RequestLog),
+            ("/admin/v1/requests/req_1", Target::LoggedRequest(id("req_1"))),
+            ("/admin/v1/config", Target::Admin),
+            ("/admin/v1//keys", Target::Admin),
+            ("/admin/v1keys", Target::Unknown),
             ("/admin/v2", Target::Unknown),
             ("/openapi.json", Target::OpenApi),
             ("/docs", Target::Docs),
@@ -210,7 +298,8 @@ mod tests {
             ("/healthz", Target::Healthz, Target::Healthz),
             ("/readyz", Target::Readyz, Target::Readyz),
             ("/metrics", Target::Unknown, Target::Metrics),
-            ("/admin/v1/keys", Target::Unknown, Target::Admin),
+            ("/admin/v1/keys", Target::Unknown, Target::Keys),
+            ("/admin/v1/other", Target::Unknown, Target::Admin),
             ("/docs", Target::Unknown, Target::Docs),
         ] {
             assert_eq!(find(path, Door::Public), public, "{path}");
@@ -225,5 +314,26 @@ mod tests {
         assert_eq!(Target::ChatCompletions.refuses(&Method::GET), Some("POST, OPTIONS"));
         assert_eq!(Target::ChatCompletions.refuses(&Method::HEAD), Some("POST, OPTIONS"));
         assert_eq!(Target::UnknownApi.refuses(&Method::DELETE), None);
+        assert_eq!(Target::Key(None).refuses(&Method::PATCH), None);
+        assert_eq!(Target::Key(None).refuses(&Method::POST), Some("GET, HEAD, PATCH, DELETE, OPTIONS"));
+        assert_eq!(
+            Target::Key(None).refuses(&Method::from_bytes(b"GE").unwrap()),
+            Target::Key(None).route().allow
+        );
+    }
+
+    #[test]
+    fn every_route_has_a_label_of_its_own() {
+        let labels: std::collections::BTreeSet<_> = ROUTES.iter().map(|route| route.label).collect();
+        assert_eq!(labels.len(), NAMES);
+        for route in ROUTES.iter().filter(|route| route.allow.is_some()) {
+            let found = find(route.label, Door::Whole);
+            assert_eq!(found.route(), *route, "the URL of a label leads to it");
+            assert_eq!(
+                found.guard() == Guard::AdminKey,
+                route.label.starts_with("/admin/") || route.label == "/metrics"
+            );
+            assert_eq!(found.guard() == Guard::Key, route.label.starts_with("/v1/"));
+        }
     }
 }

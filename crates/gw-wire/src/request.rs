@@ -7,7 +7,7 @@ pub mod chat;
 pub mod completion;
 pub mod embeddings;
 pub mod encode;
-mod fields;
+pub mod fields;
 mod messages;
 mod options;
 mod tools;
@@ -17,6 +17,8 @@ use std::ops::Range;
 pub use chat::parse_chat;
 pub use completion::parse_completion;
 pub use embeddings::parse_embeddings;
+
+pub use body::strict;
 
 use bytes::Bytes;
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{check, models, serve};
+use crate::{check, keys, models, serve, usage};
 
 /// One API in front of many model providers.
 #[derive(Debug, Parser)]
@@ -60,6 +60,10 @@ enum Command {
     Check,
     /// Show the catalogue
     Models(models::ModelsArgs),
+    /// Make, list, rotate and revoke gateway keys
+    Keys(keys::KeysArgs),
+    /// What was spent, by whom and on what
+    Usage(usage::UsageArgs),
     /// Print the OpenAPI document
     Openapi,
     /// Print shell completions
@@ -123,6 +127,8 @@ fn run(cli: Cli) -> Result<(), Stop> {
         Some(_) if given => Err(Stop::Usage("--listen and --no-discover belong to serve".to_owned())),
         Some(Command::Check) => check::run(&common),
         Some(Command::Models(args)) => models::run(&common, &args),
+        Some(Command::Keys(args)) => keys::run(&common, &args),
+        Some(Command::Usage(args)) => usage::run(&common, &args),
         Some(Command::Openapi) => print(gw_server::OPENAPI_JSON),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
@@ -203,7 +209,7 @@ mod tests {
 
     #[test]
     fn commands_of_later_versions_are_not_listed() {
-        for later in ["keys", "usage", "explain", "drill", "login", "simulate"] {
+        for later in ["explain", "drill", "login", "simulate"] {
             assert_eq!(parse(&[later]).unwrap_err().kind(), ErrorKind::InvalidSubcommand, "{later}");
         }
     }

@@ -6,16 +6,20 @@ pub mod cli;
 pub mod config;
 pub mod discover;
 pub mod first_start;
+pub mod keys;
 pub mod ledger;
 pub mod lines;
 pub mod local;
 pub mod models;
+pub mod operator;
 pub mod places;
 pub mod readiness;
 pub mod serve;
 pub mod setup;
 pub mod signals;
 pub mod telemetry;
+pub mod usage;
+pub mod watch;
 
 #[cfg(test)]
 mod openapi;

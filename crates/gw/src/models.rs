@@ -1,7 +1,7 @@
 //! `model-gateway models`: the catalogue in the terminal, from the configuration and the shipped facts. Calls nobody,
 //! so models that a provider would list itself are not here.
 
-mod table;
+pub(crate) mod table;
 
 use clap::{Args, Subcommand};
 use gw_engine::catalog::Catalog;

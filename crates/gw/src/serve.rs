@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_engine::engine::{Deployed, Stored};
+use gw_engine::manage::Management;
 use gw_engine::spent::LedgerSpending;
 use gw_engine::{Engine, Limiter};
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
@@ -21,7 +22,7 @@ use crate::ledger::{self, Ledger};
 use crate::lines::Lines;
 use crate::setup::{self, Setup};
 use crate::signals::Ends;
-use crate::{discover, local, places, readiness, telemetry};
+use crate::{discover, local, places, readiness, telemetry, watch};
 
 /// Lines of the access log are gathered for so long.
 const LOG_DELAY: Duration = Duration::from_millis(100);
@@ -109,9 +110,12 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     for Deployed { provider, .. } in deployed.into_iter().filter(|deployed| deployed.discovers) {
         tokio::spawn(discover::keep_up_to_date(Arc::clone(&engine), provider));
     }
+    let management = Management::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
+    management.refresh().await.map_err(runtime)?;
+    tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
-    let edge = Edge::new(setup.config.server, engine, Arc::new(Log(lines)), readiness, registry)
+    let edge = Edge::new(setup.config.server, engine, management, Arc::new(Log(lines)), readiness, registry)
         .map_err(|problem| Stop::Usage(format!("server.tls: {problem}")))?;
     let shutdown = Shutdown::new();
     tokio::spawn(stop_on_signals(ends, shutdown.clone()));
@@ -142,7 +146,11 @@ fn ready(listeners: &Listeners, scheme: &str) {
     }
 }
 
-async fn open_store(setup: &Setup) -> Result<Store, Stop> {
+/// Opens the store of the configuration, and makes it if it is missing.
+///
+/// # Errors
+/// Exit code 1 with what is wrong with it.
+pub async fn open_store(setup: &Setup) -> Result<Store, Stop> {
     let url = setup.config.store.url.as_deref();
     let path = match url.map(sqlite_path) {
         Some(None) => return Store::in_memory().await.map_err(runtime),

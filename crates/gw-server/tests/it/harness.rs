@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use gw_engine::Engine;
 use gw_engine::engine::Stored;
+use gw_engine::manage::Management;
 use gw_engine::settings::{EngineSettings, KeySettings, Limits, Role};
 use gw_server::settings::ServerSettings;
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
+use gw_store::Store;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -75,6 +77,8 @@ impl Gateway {
         let mut registry = Registry::default();
         let engine = EngineSettings { keys: keys(), ..EngineSettings::default() };
         let engine = Engine::new(engine, Vec::new(), Vec::new(), Stored::default(), &mut registry).unwrap();
+        let store = Store::in_memory().await.unwrap();
+        let management = Management::new(store, Arc::clone(&engine), tokio::runtime::Handle::current());
         let (sender, lines) = unbounded_channel();
         let public = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let admin = match &settings.admin_listen {
@@ -84,7 +88,8 @@ impl Gateway {
         let addresses =
             (public.local_addr().unwrap(), admin.as_ref().map(|admin| admin.local_addr().unwrap()));
         let edge =
-            Edge::new(settings, engine, Arc::new(Lines(sender)), Box::new(|| Ok(())), registry).unwrap();
+            Edge::new(settings, engine, management, Arc::new(Lines(sender)), Box::new(|| Ok(())), registry)
+                .unwrap();
         let shutdown = Shutdown::new();
         let serving = tokio::spawn(gw_server::serve(edge, Listeners { public, admin }, 2, shutdown.clone()));
         Self { public: addresses.0, admin: addresses.1, shutdown, lines, serving }

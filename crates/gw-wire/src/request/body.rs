@@ -90,6 +90,17 @@ impl Body {
     }
 }
 
+/// Every member of a body that must be one JSON object, in order, `null` and unknown names too: for an endpoint that
+/// refuses what it does not know.
+///
+/// # Errors
+/// `invalid_json`.
+pub fn strict(bytes: &[u8]) -> Result<Vec<(Box<str>, View<'_>)>, Invalid> {
+    let text = text_of(bytes)?;
+    let view = |range: Range<usize>| View::exact(text.get(range).unwrap_or("null"));
+    Ok(split_all(text)?.into_iter().map(|(name, range)| (name, view(range))).collect())
+}
+
 /// The members of a body while its text is at hand, to look them up without checking the text's UTF-8 again.
 pub(super) struct Members<'a> {
     pub(super) text: &'a str,
@@ -112,7 +123,7 @@ fn invalid(message: String) -> Invalid {
     Invalid { code: "invalid_json", message }
 }
 
-fn text_of(bytes: &Bytes) -> Result<&str, Invalid> {
+fn text_of(bytes: &[u8]) -> Result<&str, Invalid> {
     std::str::from_utf8(bytes).map_err(|error| {
         invalid(format!(
             "The request body is not UTF-8: byte {} is no part of a character.",
@@ -122,6 +133,12 @@ fn text_of(bytes: &Bytes) -> Result<&str, Invalid> {
 }
 
 fn split(text: &str) -> Result<Vec<Member>, Invalid> {
+    let mut members = split_all(text)?;
+    members.retain(|(name, range)| text.get(range.clone()) != Some("null") && !shadows_known(name));
+    Ok(members)
+}
+
+fn split_all(text: &str) -> Result<Vec<Member>, Invalid> {
     if text.starts_with('\u{feff}') {
         return Err(invalid(
             "The request body begins with a byte order mark, which JSON does not have.".to_owned(),
@@ -161,7 +178,6 @@ fn split(text: &str) -> Result<Vec<Member>, Invalid> {
     if let Some(name) = first_duplicate(&members) {
         return Err(invalid(format!("Invalid '{}': the member is given more than once.", clip(name))));
     }
-    members.retain(|(name, range)| text.get(range.clone()) != Some("null") && !shadows_known(name));
     Ok(members)
 }
 

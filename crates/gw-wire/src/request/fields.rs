@@ -1,4 +1,5 @@
-//! Reading single values of a request: type and range, with errors in OpenAI's manner.
+//! Reading single values of a request: type and range, with errors in OpenAI's manner. The management API reads its
+//! bodies with it too.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,7 +11,7 @@ use crate::json::{Elements, Kind, View};
 
 /// Where in the request a value stands; written out only when something is wrong with it.
 #[derive(Clone, Copy)]
-pub(super) enum Path<'p> {
+pub enum Path<'p> {
     /// A top-level member.
     Top(&'p str),
     /// A member of an object.
@@ -20,11 +21,15 @@ pub(super) enum Path<'p> {
 }
 
 impl Path<'_> {
-    pub(super) fn member<'p>(&'p self, name: &'p str) -> Path<'p> {
+    /// A member of this object.
+    #[must_use]
+    pub fn member<'p>(&'p self, name: &'p str) -> Path<'p> {
         Path::Member(self, name)
     }
 
-    pub(super) fn item(&self, at: usize) -> Path<'_> {
+    /// An element of this array.
+    #[must_use]
+    pub fn item(&self, at: usize) -> Path<'_> {
         Path::Item(self, at)
     }
 }
@@ -40,7 +45,8 @@ impl fmt::Display for Path<'_> {
 }
 
 /// A client's text, short enough to be shown in a message.
-pub(super) fn clip(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn clip(text: &str) -> Cow<'_, str> {
     const SHOWN: usize = 64;
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
@@ -48,11 +54,15 @@ pub(super) fn clip(text: &str) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn missing(path: &Path<'_>) -> Invalid {
+/// A member that is not there and must be.
+#[must_use]
+pub fn missing(path: &Path<'_>) -> Invalid {
     Invalid { code: "missing_required_parameter", message: format!("Missing required parameter: '{path}'.") }
 }
 
-pub(super) fn wrong_type(path: &Path<'_>, expected: &str, got: View<'_>) -> Invalid {
+/// A value of another JSON type.
+#[must_use]
+pub fn wrong_type(path: &Path<'_>, expected: &str, got: View<'_>) -> Invalid {
     let got = match got.kind() {
         Kind::Null => "null",
         Kind::Boolean => "a boolean",
@@ -67,23 +77,30 @@ pub(super) fn wrong_type(path: &Path<'_>, expected: &str, got: View<'_>) -> Inva
 }
 
 /// A value outside a closed set.
-pub(super) fn not_one_of(path: &Path<'_>, allowed: &[&str], got: &str) -> Invalid {
+#[must_use]
+pub fn not_one_of(path: &Path<'_>, allowed: &[&str], got: &str) -> Invalid {
     let list = allowed.iter().map(|value| format!("'{value}'")).collect::<Vec<_>>().join(", ");
     invalid_value(path, &format!("expected one of {list}, but got '{}' instead.", clip(got)))
 }
 
-pub(super) fn invalid_value(path: &Path<'_>, what: &str) -> Invalid {
+/// A value that cannot be.
+#[must_use]
+pub fn invalid_value(path: &Path<'_>, what: &str) -> Invalid {
     Invalid { code: "invalid_value", message: format!("Invalid '{path}': {what}") }
 }
 
-pub(super) fn empty_string(path: &Path<'_>) -> Invalid {
+/// A string that must not be empty.
+#[must_use]
+pub fn empty_string(path: &Path<'_>) -> Invalid {
     let message = format!(
         "Invalid '{path}': empty string. Expected a string with minimum length 1, but got an empty string instead."
     );
     Invalid { code: "empty_string", message }
 }
 
-pub(super) fn string_too_long(path: &Path<'_>, max: usize, got: usize) -> Invalid {
+/// A string of too many characters.
+#[must_use]
+pub fn string_too_long(path: &Path<'_>, max: usize, got: usize) -> Invalid {
     let message = format!(
         "Invalid '{path}': string too long. Expected a string with maximum length {max}, but got a string with length \
          {got} instead."
@@ -91,7 +108,9 @@ pub(super) fn string_too_long(path: &Path<'_>, max: usize, got: usize) -> Invali
     Invalid { code: "string_above_max_length", message }
 }
 
-pub(super) fn empty_array(path: &Path<'_>) -> Invalid {
+/// An array that must not be empty.
+#[must_use]
+pub fn empty_array(path: &Path<'_>) -> Invalid {
     let message = format!(
         "Invalid '{path}': empty array. Expected an array with minimum length 1, but got an empty array instead."
     );
@@ -107,7 +126,10 @@ pub(super) fn array_too_long(path: &Path<'_>, max: usize, got: usize) -> Invalid
 }
 
 /// Any string.
-pub(super) fn string<'a>(path: &Path<'_>, value: View<'a>) -> Result<Cow<'a, str>, Invalid> {
+///
+/// # Errors
+/// `invalid_type`.
+pub fn string<'a>(path: &Path<'_>, value: View<'a>) -> Result<Cow<'a, str>, Invalid> {
     value.string().ok_or_else(|| wrong_type(path, "a string", value))
 }
 
@@ -147,7 +169,10 @@ pub(super) fn boolean(path: &Path<'_>, value: Option<View<'_>>) -> Result<bool, 
 }
 
 /// A whole number, written as one.
-pub(super) fn integer(path: &Path<'_>, value: View<'_>, range: &RangeInclusive<i64>) -> Result<i64, Invalid> {
+///
+/// # Errors
+/// `invalid_type`, `integer_below_min_value`, `integer_above_max_value`.
+pub fn integer(path: &Path<'_>, value: View<'_>, range: &RangeInclusive<i64>) -> Result<i64, Invalid> {
     if value.kind() != Kind::Integer {
         return Err(wrong_type(path, "an integer", value));
     }
@@ -194,7 +219,10 @@ fn out_of_range(path: &Path<'_>, sort: &str, below: bool, limit: impl fmt::Displ
 }
 
 /// The elements of an array of at most `max`; `expected` names the types that the field takes.
-pub(super) fn array<'a>(
+///
+/// # Errors
+/// `invalid_type`, `array_above_max_length`.
+pub fn array<'a>(
     path: &Path<'_>,
     value: View<'a>,
     max: usize,
@@ -239,7 +267,10 @@ pub(super) fn object<'a, const N: usize>(
 }
 
 /// The members of an object that is a map, by name; a name that comes twice is refused here too.
-pub(super) fn map<'a>(
+///
+/// # Errors
+/// `invalid_type`, `invalid_json`, and those of `each`.
+pub fn map<'a>(
     path: &Path<'_>,
     value: View<'a>,
     mut each: impl FnMut(&str, View<'a>) -> Result<(), Invalid>,

@@ -1,9 +1,9 @@
-//! Catalogue answers as text for people.
+//! Catalogue answers as text for people, and the columns that other commands use too.
 
 use serde_json::Value;
 
 /// Numbers stand at the right end of their column.
-enum Align {
+pub(crate) enum Align {
     Left,
     Right,
 }
@@ -106,7 +106,7 @@ fn show(value: &Value) -> String {
 }
 
 /// A name from a file or a provider must not move the cursor.
-fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
@@ -121,7 +121,7 @@ fn strings(value: Option<&Value>) -> Vec<String> {
 }
 
 /// Rows with every column as wide as its widest cell, two blanks apart, none at the end of a line.
-fn columns(rows: &[Vec<String>], aligns: &[Align]) -> String {
+pub(crate) fn columns(rows: &[Vec<String>], aligns: &[Align]) -> String {
     let width = |column: usize| {
         rows.iter()
             .filter_map(|row| row.get(column))

@@ -1,0 +1,141 @@
+//! `model-gateway usage`: what was spent, by whom and on what, in the terminal.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, ValueEnum};
+use gw_engine::manage::Ask;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::cli::{Common, Stop, print};
+use crate::models::table::{Align, clean, columns};
+use crate::operator::{self, Whom};
+
+/// Which requests, and how they are shown.
+#[derive(Debug, Args)]
+pub struct UsageArgs {
+    #[command(flatten)]
+    whom: Whom,
+    /// key, team, model, provider, day or hour
+    #[arg(long, default_value = "day")]
+    by: String,
+    /// From here on: 7d, 24h, 2026-11-21, 2026-11-21T09:00:00Z [default: the beginning]
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Before this time [default: now]
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Only of the key of this id
+    #[arg(long, value_name = "ID")]
+    key: Option<String>,
+    /// Only of this team
+    #[arg(long)]
+    team: Option<String>,
+    /// Only of this model
+    #[arg(long)]
+    model: Option<String>,
+    /// Only of this provider
+    #[arg(long)]
+    provider: Option<String>,
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Csv,
+}
+
+/// Prints the report.
+///
+/// # Errors
+/// Exit code 2 for what cannot be asked, 1 when the store or the gateway does not answer.
+pub fn run(common: &Common, args: &UsageArgs) -> Result<(), Stop> {
+    let is_csv = args.format == Format::Csv;
+    let query = operator::query(&[
+        ("by", Some(&args.by)),
+        ("since", args.since.as_deref()),
+        ("until", args.until.as_deref()),
+        ("key", args.key.as_deref()),
+        ("team", args.team.as_deref()),
+        ("model", args.model.as_deref()),
+        ("provider", args.provider.as_deref()),
+        ("format", Some(if is_csv { "csv" } else { "json" })),
+    ]);
+    let body = operator::ask(common, &args.whom, Ask::Usage { query, csv: is_csv })?;
+    let text = String::from_utf8_lossy(&body);
+    match args.format {
+        Format::Csv => print(&text),
+        Format::Json => print(&format!("{text}\n")),
+        Format::Table => print(&table(&text)?),
+    }
+}
+
+/// Members as they are written: an amount of money is not to pass through a float.
+type Row<'a> = BTreeMap<String, &'a RawValue>;
+
+#[derive(Deserialize)]
+struct Report<'a> {
+    by: String,
+    #[serde(borrow)]
+    data: Vec<Row<'a>>,
+    #[serde(borrow)]
+    total: Row<'a>,
+}
+
+fn table(json: &str) -> Result<String, Stop> {
+    const MEMBERS: [&str; 7] =
+        ["requests", "failed", "cache_hits", "prompt_tokens", "completion_tokens", "cost_usd", "saved_usd"];
+    const HEADER: [&str; 7] =
+        ["REQUESTS", "FAILED", "CACHED", "PROMPT", "COMPLETION", "COST USD", "SAVED USD"];
+    let report: Report<'_> = serde_json::from_str(json)
+        .map_err(|error| Stop::Runtime(format!("the answer is not a usage report: {error}")))?;
+    let groups: Vec<&str> = match report.by.as_str() {
+        "key" => vec!["key", "key_name"],
+        by => vec![by],
+    };
+    let upper = |name: &&str| name.replace("key_name", "name").to_uppercase();
+    let mut rows: Vec<Vec<String>> =
+        vec![groups.iter().map(upper).chain(HEADER.map(str::to_owned)).collect()];
+    for row in &report.data {
+        rows.push(groups.iter().copied().chain(MEMBERS).map(|name| cell(row, name)).collect());
+    }
+    let blanks = groups.iter().enumerate().map(|(at, _)| if at == 0 { "total" } else { "" }.to_owned());
+    rows.push(blanks.chain(MEMBERS.map(|name| cell(&report.total, name))).collect());
+    let aligns: Vec<Align> =
+        groups.iter().map(|_| Align::Left).chain(MEMBERS.map(|_| Align::Right)).collect();
+    Ok(columns(&rows, &aligns))
+}
+
+fn cell(row: &Row<'_>, name: &str) -> String {
+    let text = row.get(name).map_or("null", |value| value.get());
+    match serde_json::from_str::<Option<String>>(text) {
+        Ok(Some(text)) => clean(&text),
+        Ok(None) => "-".to_owned(),
+        Err(_) => clean(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_table_has_a_line_per_group_and_a_total_with_exact_amounts() {
+        let sums = r#""requests":2,"failed":1,"cache_hits":0,"prompt_tokens":10,"completion_tokens":5,
+            "cost_usd":0.123456789012345,"saved_usd":0"#;
+        let json = format!(
+            r#"{{"object":"usage","by":"key","data":[{{"key":"sk-gw-000000","key_name":"a\u001bb",{sums}}},
+            {{"key":null,"key_name":null,{sums}}}],"total":{{{sums}}}}}"#
+        );
+        let table = super::table(&json).unwrap();
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines.len(), 4, "{table}");
+        assert!(lines[0].starts_with("KEY") && lines[0].contains("NAME"), "{table}");
+        assert!(lines[1].starts_with("sk-gw-000000  a b "), "{table}");
+        assert!(lines[2].starts_with("- "), "{table}");
+        assert!(lines[3].starts_with("total ") && lines[3].contains("0.123456789012345"), "{table}");
+        assert!(super::table("{}").is_err());
+    }
+}
