@@ -211,6 +211,13 @@ impl Engine {
         })
     }
 
+    /// Tells the budgets of this key and its team of a request (femto-USD) that a process which died had under way.
+    pub async fn charge(&self, key_id: &str, request_id: &str, cost: i128) {
+        if let Some(caller) = self.keys.find(key_id) {
+            self.limiter.charge(request_id, caller.subjects(), cost).await;
+        }
+    }
+
     /// True when no key at all is known.
     #[must_use]
     pub fn has_no_keys(&self) -> bool {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use gw_limits::{Spending, Whose};
 use gw_store::Store;
 use gw_store::journal::Journal;
-use gw_store::ledger::Filter;
+use gw_store::ledger::Spender;
 
 /// How long rows that are on their way into the ledger are waited for.
 const ON_THE_WAY: Duration = Duration::from_secs(2);
@@ -32,15 +32,12 @@ impl LedgerSpending {
             tracing::warn!("a budget cannot be looked up: the ledger is behind");
             return Err(());
         }
-        let id = Some(id.to_owned());
-        let mut filter =
-            Filter { since: (since != i64::MIN).then(|| since.saturating_mul(1000)), ..Filter::default() };
-        match whose {
-            Whose::Key => filter.key_id = id,
-            Whose::Team => filter.team = id,
-        }
-        let total = self.store.total(&filter).await;
-        total.map(|sums| sums.cost).map_err(|error| tracing::warn!("a budget cannot be looked up: {error}"))
+        let who = match whose {
+            Whose::Key => Spender::Key(id),
+            Whose::Team => Spender::Team(id),
+        };
+        let spent = self.store.spent(who, since).await;
+        spent.map_err(|error| tracing::warn!("a budget cannot be looked up: {error}"))
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gw_store::Store;
 use gw_store::journal::{Journal, replay};
+use gw_store::ledger::Entry;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -24,22 +25,29 @@ const SWEEP: Duration = Duration::from_secs(3600);
 const PORTION: u32 = 2_000;
 const DAY_MS: i64 = 86_400_000;
 
-/// The journal beside the store; what a process that died has left in it is brought into the ledger first.
+/// The journal beside the store, and what a process that died had left in it: that is in the ledger now.
 ///
 /// # Errors
 /// The store's or the directory's, for an operator.
-pub async fn open(setup: &Setup, store: &Store, registry: &mut Registry) -> Result<Arc<Journal>, Stop> {
+pub async fn open(
+    setup: &Setup,
+    store: &Store,
+    registry: &mut Registry,
+) -> Result<(Arc<Journal>, Vec<Entry>), Stop> {
     let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
     let directory = data.join("journal");
     let found = replay(&directory, store).await.map_err(|error| Stop::Runtime(error.to_string()))?;
-    if found > 0 {
-        tracing::info!(requests = found, "brought into the ledger what the last process had no time for");
+    if !found.is_empty() {
+        tracing::info!(
+            requests = found.len(),
+            "brought into the ledger what the last process had no time for"
+        );
     }
     let opened = Journal::open(&directory);
     let failed = |error| Stop::Runtime(format!("{}: {error}", directory.display()));
     let journal = opened.map(Arc::new).map_err(failed)?;
     registry.register_collector(Box::new(Figures(Arc::clone(&journal))));
-    Ok(journal)
+    Ok((journal, found))
 }
 
 /// The tasks that keep the ledger.

@@ -81,12 +81,15 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     let made = first_start::make_keys(&store, configured, first_start::now()).await.map_err(runtime)?;
     let stored = if made.is_some() { store.keys().await.map_err(runtime)? } else { stored };
     let mut registry = Registry::default();
-    let journal = ledger::open(&setup, &store, &mut registry).await?;
+    let (journal, left) = ledger::open(&setup, &store, &mut registry).await?;
     let teams = store.teams().await.map_err(runtime)?;
     let spending = LedgerSpending::new(store.clone(), Arc::clone(&journal));
     let limiter = Limiter::local(Arc::new(spending));
     let stored = Stored { keys: stored, teams, journal: Some(Arc::clone(&journal)), limiter };
     let engine = engine(&setup, deployed.clone(), stored, &mut registry)?;
+    for entry in &left {
+        engine.charge(&entry.key_id, &entry.request_id, entry.cost).await;
+    }
     let listed = if found { first_lists(&engine, &deployed).await } else { None };
     say(&setup, made.as_ref(), address, listed)?;
     serve(Running { setup, store, journal, engine, deployed, registry }, listeners, ends).await

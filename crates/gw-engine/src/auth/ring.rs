@@ -109,6 +109,10 @@ impl Ring {
         Self { heads: places.iter().map(|place| head(&place.hash)).collect(), places, nobody }
     }
 
+    pub(super) fn find(&self, id: &str) -> Option<&Caller> {
+        self.places.iter().map(|place| &place.caller).find(|caller| &*caller.0.id == id)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
