@@ -103,7 +103,6 @@ impl Postgres {
             kill -QUIT $server; wait $server; [ \"$keep\" = keep ] || rm -rf \"$directory\"";
         let settings = [
             "fsync=off",
-            "synchronous_commit=off",
             "full_page_writes=off",
             "listen_addresses=127.0.0.1",
             "unix_socket_directories=",
@@ -238,7 +237,11 @@ impl PgBouncer {
         }
         // The shell goes with this process, and PgBouncer with the shell.
         let mut command = as_postgres("/bin/sh");
-        command.args(["-c", "\"$@\" & child=$!; read -r _; kill -QUIT $child; wait $child", "sh"]);
+        command.args([
+            "-c",
+            "trap '' INT HUP TERM; \"$@\" & child=$!; read -r _; kill -TERM $child; wait $child",
+            "sh",
+        ]);
         command.arg(program).arg("-q").arg(&settings).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().expect("a shell");
