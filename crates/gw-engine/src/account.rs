@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use gw_limits::Reservation;
 use gw_store::journal::Journal;
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
@@ -24,6 +25,8 @@ pub(crate) struct Account {
     settled: bool,
     /// An upstream that has the prompt and has not answered yet.
     calling: Option<Calling>,
+    /// Tokens and money set aside.
+    reservation: Reservation,
     /// Its line in the ledger, until it is written.
     line: Option<Line>,
     accepted: Instant,
@@ -46,7 +49,16 @@ impl Account {
         let line = journal.map(|journal| Line::new(journal, context, operation));
         let log = Arc::clone(&context.log);
         let accepted = context.accepted;
-        Self { log, metrics, operation, settled: false, calling: None, line, accepted }
+        Self {
+            log,
+            metrics,
+            operation,
+            settled: false,
+            calling: None,
+            reservation: Reservation::default(),
+            line,
+            accepted,
+        }
     }
 
     /// What was asked for, for the ledger.
@@ -61,6 +73,11 @@ impl Account {
         if let Some(line) = &mut self.line {
             line.routed(strategy);
         }
+    }
+
+    /// Holds what was set aside until the call is over.
+    pub(crate) fn hold(&mut self, reservation: Reservation) {
+        self.reservation = reservation;
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -142,6 +159,7 @@ impl Account {
     }
 
     fn used(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
+        self.reservation.settle(usage.total(), cost.unwrap_or_default().femtos());
         if let Some(line) = &mut self.line {
             line.used(candidate, usage, cost.unwrap_or_default());
         }

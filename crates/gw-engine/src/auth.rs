@@ -1,42 +1,66 @@
-//! Who is calling: gateway keys, held in memory as SHA-256 digests.
+//! Who is calling: gateway keys, held in memory as SHA-256 digests and replaced whole while the gateway serves.
 
-use std::collections::HashMap;
+mod ring;
+
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwap;
+use gw_limits::{Limiter, Subject};
+use gw_store::Team;
 use gw_store::keys::{Role, StoredKey};
-use secrecy::ExposeSecret;
-use subtle::ConstantTimeEq;
+use parking_lot::Mutex;
 
 use crate::error::{Error, Kind, Result};
-pub use crate::rate::RateState;
-use crate::rate::RequestRate;
 use crate::settings::KeySettings;
+pub use ring::configured_id;
+use ring::{Key, Ring, Verdict};
 
 /// The longest key that is looked at.
 const MAX_KEY_BYTES: usize = 1024;
-
-#[derive(Debug)]
-struct Key {
-    hash: [u8; 32],
-    id: Arc<str>,
-    name: Arc<str>,
-    team: Option<Arc<str>>,
-    role: Role,
-    models: Option<Vec<String>>,
-    expires_at: Option<i64>,
-    revoked: bool,
-    rate: Option<RequestRate>,
-}
+/// An unknown key is refused for good only when the store was seen so lately: another program may just have made it.
+const UNKNOWN_FOR: Duration = Duration::from_secs(5);
+/// A key of the store is let in so long after the store was last seen: it may have been revoked since.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
 
 /// An authenticated caller. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Caller(Arc<Key>);
 
 /// Every key that may call.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct KeyRing {
-    keys: HashMap<[u8; 32], Caller>,
+    ring: ArcSwap<Ring>,
+    configured: Vec<(KeySettings, Caller)>,
+    /// Keeps what the keys have used when a ring is replaced.
+    limiter: Limiter,
+    /// Held while a ring is made, so that an older one never takes the place of a newer one's successor.
+    setting: Mutex<()>,
+    seen: Seen,
+}
+
+/// When the store was last seen as it is.
+#[derive(Debug)]
+struct Seen {
+    epoch: Instant,
+    /// Milliseconds after `epoch`, plus one; 0 = nobody looks, so nothing is ever stale.
+    at: AtomicU64,
+}
+
+impl Seen {
+    fn now(&self, now: Instant) {
+        let since = now.saturating_duration_since(self.epoch).as_millis();
+        self.at.store(u64::try_from(since).unwrap_or(u64::MAX - 1) + 1, Ordering::Release);
+    }
+
+    /// How long ago that was.
+    fn ago(&self, now: Instant) -> Duration {
+        match self.at.load(Ordering::Acquire) {
+            0 => Duration::ZERO,
+            at => now.saturating_duration_since(self.epoch).saturating_sub(Duration::from_millis(at - 1)),
+        }
+    }
 }
 
 impl Caller {
@@ -46,13 +70,14 @@ impl Caller {
         &self.0.name
     }
 
-    /// The key's id, for the ledger.
+    /// Names the key in the ledger and the management API: the public first 12 characters of a key of the store, or
+    /// [`configured_id`].
     #[must_use]
     pub fn key_id(&self) -> &Arc<str> {
         &self.0.id
     }
 
-    /// The key's team.
+    /// The team that the key belongs to.
     #[must_use]
     pub fn team(&self) -> Option<&Arc<str>> {
         self.0.team.as_ref()
@@ -76,21 +101,9 @@ impl Caller {
         self.0.models.is_some()
     }
 
-    /// Counts a generation request against the key's rate.
-    ///
-    /// # Errors
-    /// `rate_limit_exceeded` with the state of the limit, when the key has used up its requests of the minute.
-    pub fn admit(&self) -> std::result::Result<Option<RateState>, (RateState, Error)> {
-        let Some(rate) = &self.0.rate else { return Ok(None) };
-        let state = rate.take(Instant::now());
-        let Some(wait) = state.retry_after else { return Ok(Some(state)) };
-        let wait = Duration::from_secs(wait.as_secs() + 1);
-        let message = format!(
-            "Rate limit reached for this key: {} requests per minute. Please try again in {}s.",
-            state.limit,
-            wait.as_secs()
-        );
-        Err((state, Error::new(Kind::RateLimitExceeded, message).retry_after(wait)))
+    /// The key and its team, as far as they have limits.
+    pub(crate) fn subjects(&self) -> &[Arc<Subject>] {
+        &self.0.subjects
     }
 }
 
@@ -108,41 +121,36 @@ fn matches(pattern: &str, id: &str) -> bool {
 
 impl KeyRing {
     /// From the configuration's keys and the store's.
-    pub(crate) fn new(configured: &[KeySettings], stored: Vec<StoredKey>) -> Self {
-        let mut keys = HashMap::new();
-        for key in stored {
-            let entry = Key {
-                hash: key.hash,
-                id: key.id.into(),
-                name: key.name.into(),
-                team: key.team.map(Into::into),
-                role: key.role,
-                models: key.models,
-                expires_at: key.expires_at,
-                revoked: key.revoked_at.is_some(),
-                rate: key.limits.rpm.map(RequestRate::new),
-            };
-            keys.insert(entry.hash, Caller(Arc::new(entry)));
+    pub(crate) fn new(
+        configured: &[KeySettings],
+        stored: &[StoredKey],
+        teams: &[Team],
+        limiter: Limiter,
+    ) -> Self {
+        let caller = |key: &KeySettings| (key.clone(), Caller::of_configuration(key, &limiter));
+        let configured: Vec<_> = configured.iter().map(caller).collect();
+        Self {
+            ring: ArcSwap::from_pointee(Ring::new(&configured, stored, teams, &limiter)),
+            configured,
+            limiter,
+            setting: Mutex::default(),
+            seen: Seen { epoch: Instant::now(), at: AtomicU64::new(0) },
         }
-        for key in configured {
-            let entry = Key {
-                hash: gw_store::keys::hash(key.key.expose_secret()),
-                id: format!("cfg-{}", key.name).into(),
-                name: key.name.as_str().into(),
-                team: None,
-                role: key.role,
-                models: key.models.clone(),
-                expires_at: key.expires_at,
-                revoked: false,
-                rate: key.limits.rpm.map(RequestRate::new),
-            };
-            keys.insert(entry.hash, Caller(Arc::new(entry)));
-        }
-        Self { keys }
+    }
+
+    /// Replaces the keys of the store; from the next request on.
+    pub(crate) fn set(&self, stored: &[StoredKey], teams: &[Team]) {
+        let _setting = self.setting.lock();
+        self.ring.store(Arc::new(Ring::new(&self.configured, stored, teams, &self.limiter)));
+    }
+
+    /// The store was seen just now, and the keys are as they are there. From the first time on the keys grow stale.
+    pub(crate) fn seen(&self) {
+        self.seen.now(Instant::now());
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.ring.load().is_empty()
     }
 
     /// Finds the caller of a request by its Authorization header values.
@@ -166,18 +174,35 @@ impl KeyRing {
         if key.len() > MAX_KEY_BYTES {
             return refuse(INCORRECT);
         }
+        self.admit(key, unix_seconds(), self.seen.ago(Instant::now()))
+    }
+
+    /// Decides about a key; `ago` is when the store was last seen.
+    fn admit(&self, key: &str, now: u64, ago: Duration) -> Result<Caller> {
         let hash = gw_store::keys::hash(key);
-        let Some(caller) = self.keys.get(&hash) else { return refuse(INCORRECT) };
-        if !bool::from(caller.0.hash.ct_eq(&hash)) {
-            return refuse(INCORRECT);
+        let ring = self.ring.load();
+        let (verdict, caller) = ring.look(&hash, now);
+        match verdict {
+            Verdict::Welcome if ago <= KNOWN_FOR || !caller.0.is_stored => Ok(caller.clone()),
+            Verdict::Welcome => Err(away()),
+            // A key whose check does not hold was never made: no store could know it.
+            Verdict::Unknown if ago > UNKNOWN_FOR && gw_store::keys::is_well_formed(key) => Err(away()),
+            refused => Err(Error::new(Kind::InvalidApiKey, refusal(refused))),
         }
-        if caller.0.revoked {
-            return refuse("This API key has been revoked.");
-        }
-        if caller.0.expires_at.is_some_and(|at| at <= unix_seconds()) {
-            return refuse("This API key has expired.");
-        }
-        Ok(caller.clone())
+    }
+}
+
+fn away() -> Error {
+    let message = "The gateway cannot look up this API key: its key store is not reachable.";
+    Error::new(Kind::StoreUnavailable, message)
+}
+
+fn refusal(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Welcome | Verdict::Unknown => INCORRECT,
+        Verdict::Revoked => "This API key has been revoked.",
+        Verdict::Expired => "This API key has expired.",
+        Verdict::Rotated => "This API key was replaced by a new one.",
     }
 }
 
@@ -193,82 +218,9 @@ fn bearer(header: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer").then(|| rest.trim_ascii())
 }
 
-fn unix_seconds() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ring(expires_at: Option<i64>) -> KeyRing {
-        let key = KeySettings {
-            name: "ci".into(),
-            key: "My API key".into(),
-            role: Role::Inference,
-            models: Some(vec!["acme/*".into()]),
-            limits: crate::settings::Limits { rpm: Some(1), ..Default::default() },
-            expires_at,
-        };
-        KeyRing::new(&[key], Vec::new())
-    }
-
-    fn identify(ring: &KeyRing, headers: &[&[u8]]) -> std::result::Result<Caller, String> {
-        ring.identify(headers.iter().copied()).map_err(|error| {
-            assert_eq!((error.status(), error.code()), (401, "invalid_api_key"));
-            error.message.into_owned()
-        })
-    }
-
-    #[test]
-    fn keys_may_hold_spaces_and_the_scheme_is_of_any_case() {
-        for header in ["Bearer My API key", "bearer   My API key ", "BEARER\tMy API key"] {
-            assert!(identify(&ring(None), &[header.as_bytes()]).is_ok(), "{header}");
-        }
-    }
-
-    #[test]
-    fn everything_else_is_refused_and_says_why() {
-        let long = [b"Bearer ".as_slice(), &[b'x'; 9000]].concat();
-        let headers: [&[&[u8]]; 8] = [
-            &[],
-            &[b"Bearer"],
-            &[b"Bearer   "],
-            &[b"Basic My API key"],
-            &[b"Bearer nope"],
-            &[b"Bearer \xff\xfe"],
-            &[&long],
-            &[b"Bearer My API key", b"Bearer My API key"],
-        ];
-        for header in headers {
-            assert!(identify(&ring(None), header).is_err(), "{header:?}");
-        }
-        assert!(identify(&ring(Some(1)), &[b"Bearer My API key"]).unwrap_err().contains("expired"));
-    }
-
-    #[test]
-    fn a_model_list_takes_wildcards() {
-        let caller = identify(&ring(None), &[b"Bearer My API key"]).unwrap();
-        assert!(caller.may_use("acme/fast") && !caller.may_use("acmes/fast") && !caller.may_use("x/acme/"));
-        for (pattern, id, expected) in [
-            ("*", "a/b", true),
-            ("a/*-mini", "a/x-mini", true),
-            ("a/*-mini", "a/x-mini2", false),
-            ("a/b", "a/b", true),
-            ("a/*b*", "a/xbx", true),
-        ] {
-            assert_eq!(matches(pattern, id), expected, "{pattern} {id}");
-        }
-    }
-
-    #[test]
-    fn the_second_request_of_a_minute_is_refused_at_one_per_minute() {
-        let caller = identify(&ring(None), &[b"Bearer My API key"]).unwrap();
-        assert_eq!(caller.admit().unwrap().unwrap().remaining, 0);
-        let (state, error) = caller.admit().unwrap_err();
-        assert_eq!(state.limit, 1);
-        assert_eq!(error.status(), 429);
-        assert!(error.retry_after.is_some());
-    }
-}
+mod tests;

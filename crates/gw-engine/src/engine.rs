@@ -8,9 +8,11 @@ use std::task::Context as TaskContext;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use gw_limits::{Entered, Limiter, Refused};
 use gw_providers::provider::{KeyState, Provider};
+use gw_store::Team;
 use gw_store::journal::Journal;
-use gw_store::keys::{StoredKey, Team};
+use gw_store::keys::StoredKey;
 use gw_wire::money::Price;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
@@ -21,11 +23,14 @@ use tokio::sync::futures::OwnedNotified;
 use crate::auth::{Caller, KeyRing};
 use crate::call::{Context, Reply};
 use crate::catalog::{Catalog, Model, ProviderFacts, Visible};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::leavers::Leavers;
 use crate::metrics::Metrics;
 use crate::pipeline::{self, Operation};
 use crate::plan::Snapshot;
-use crate::settings::EngineSettings;
+use crate::refusal;
+use crate::settings::{EngineSettings, KeySettings};
+use crate::spent::NothingSpent;
 
 /// A configured provider and the terms it is used on.
 #[derive(Clone, Debug)]
@@ -38,8 +43,8 @@ pub struct Deployed {
     pub discovers: bool,
 }
 
-/// What the store knows when the engine begins.
-#[derive(Debug, Default)]
+/// What the store knows when the engine begins, and who counts what is used.
+#[derive(Debug)]
 pub struct Stored {
     /// The keys.
     pub keys: Vec<StoredKey>,
@@ -47,6 +52,16 @@ pub struct Stored {
     pub teams: Vec<Team>,
     /// Where requests are noted; None = nowhere.
     pub journal: Option<Arc<Journal>>,
+    /// Limits and budgets.
+    pub limiter: Limiter,
+}
+
+impl Default for Stored {
+    /// No keys, no ledger, and limits that begin with nothing used.
+    fn default() -> Self {
+        let limiter = Limiter::local(Arc::new(NothingSpent));
+        Self { keys: Vec::new(), teams: Vec::new(), journal: None, limiter }
+    }
 }
 
 /// Everything that calls share.
@@ -58,6 +73,8 @@ pub struct Engine {
     draining: AtomicBool,
     cut: Arc<CutSwitch>,
     journal: Option<Arc<Journal>>,
+    limiter: Limiter,
+    leavers: Leavers,
     settings: EngineSettings,
     deployed: Vec<Deployed>,
     shipped: Vec<&'static str>,
@@ -111,7 +128,9 @@ impl Engine {
         let snapshot = Snapshot { catalog, providers, routing: settings.routing };
         Ok(Arc::new(Self {
             snapshot: ArcSwap::from_pointee(snapshot),
-            keys: KeyRing::new(&settings.keys, stored.keys),
+            keys: KeyRing::new(&settings.keys, &stored.keys, &stored.teams, stored.limiter.clone()),
+            limiter: stored.limiter,
+            leavers: Leavers::default(),
             metrics: Arc::new(Metrics::new(registry)),
             draining: AtomicBool::new(false),
             cut: Arc::default(),
@@ -154,6 +173,42 @@ impl Engine {
     /// `invalid_api_key`.
     pub fn identify<'h>(&self, authorization: impl Iterator<Item = &'h [u8]>) -> Result<Caller> {
         self.keys.identify(authorization)
+    }
+
+    /// Replaces the keys and teams of the store, for the next requests; those of the configuration stay.
+    pub fn set_keys(&self, stored: &[StoredKey], teams: &[Team]) {
+        self.keys.set(stored, teams);
+    }
+
+    /// The store was just seen, and the keys are as they are there. From the first time on they grow stale: unknown keys
+    /// get 503 after 5 seconds without this, keys of the store after 60.
+    pub fn keys_are_fresh(&self) {
+        self.keys.seen();
+    }
+
+    /// The keys of the configuration.
+    #[must_use]
+    pub fn configured_keys(&self) -> &[KeySettings] {
+        &self.settings.keys
+    }
+
+    /// The first door of a generation request: its key's and its team's limits, before the body is read.
+    ///
+    /// # Errors
+    /// `rate_limit_exceeded`, `insufficient_quota` or `budget_store_unavailable`, with the limits as they stand.
+    pub async fn enter(
+        &self,
+        caller: &Caller,
+        request_id: &str,
+    ) -> std::result::Result<Entered, Box<(Entered, Error)>> {
+        if caller.subjects().is_empty() {
+            return Ok(Entered::default());
+        }
+        let entering = self.limiter.enter(request_id, caller.subjects()).await;
+        entering.map_err(|refused| {
+            let Refused { entered, refusal } = *refused;
+            Box::new((entered, refusal::error(&refusal)))
+        })
     }
 
     /// True when no key at all is known.
@@ -254,6 +309,15 @@ impl Engine {
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    /// Who takes over a call whose client went away; None = it is dropped.
+    pub(crate) fn leavers(&self) -> Option<Leavers> {
+        self.settings.routing.drain_on_disconnect.then(|| self.leavers.clone())
+    }
+
+    pub(crate) fn limiter(&self) -> &Limiter {
+        &self.limiter
     }
 
     pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {

@@ -17,6 +17,7 @@ pub enum Kind {
     ModelNotAllowed,
     AdminRequired,
     ModelNotFound,
+    NotFound,
     UnknownUrl,
     MethodNotAllowed,
     RequestTimeout,
@@ -36,12 +37,14 @@ pub enum Kind {
     UpstreamModelMissing,
     UpstreamOverloaded,
     NoAvailableProvider,
+    BudgetStoreUnavailable,
     UpstreamTimeout,
+    StoreUnavailable,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 33] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
@@ -52,6 +55,7 @@ impl Kind {
         Self::ModelNotAllowed,
         Self::AdminRequired,
         Self::ModelNotFound,
+        Self::NotFound,
         Self::UnknownUrl,
         Self::MethodNotAllowed,
         Self::RequestTimeout,
@@ -71,7 +75,9 @@ impl Kind {
         Self::UpstreamModelMissing,
         Self::UpstreamOverloaded,
         Self::NoAvailableProvider,
+        Self::BudgetStoreUnavailable,
         Self::UpstreamTimeout,
+        Self::StoreUnavailable,
     ];
 
     /// The table: status, type, code.
@@ -90,6 +96,7 @@ impl Kind {
             Self::ModelNotAllowed => (403, "permission_error", "model_not_allowed"),
             Self::AdminRequired => (403, "permission_error", "admin_required"),
             Self::ModelNotFound => (404, REQUEST, "model_not_found"),
+            Self::NotFound => (404, REQUEST, "not_found"),
             Self::UnknownUrl => (404, REQUEST, "unknown_url"),
             Self::MethodNotAllowed => (405, REQUEST, "method_not_allowed"),
             Self::RequestTimeout => (408, REQUEST, "request_timeout"),
@@ -109,6 +116,8 @@ impl Kind {
             Self::UpstreamModelMissing => (502, UPSTREAM, "upstream_model_missing"),
             Self::UpstreamOverloaded => (503, UPSTREAM, "upstream_overloaded"),
             Self::NoAvailableProvider => (503, UPSTREAM, "no_available_provider"),
+            Self::StoreUnavailable => (503, "server_error", "store_unavailable"),
+            Self::BudgetStoreUnavailable => (503, "server_error", "budget_store_unavailable"),
             Self::UpstreamTimeout => (504, UPSTREAM, "upstream_timeout"),
         }
     }

@@ -112,7 +112,8 @@ impl Line {
 
     /// The request is over, with this status unless it has failed with another.
     pub(crate) fn end(mut self, status: &str, ttft_ms: Option<u64>, latency_ms: u64) {
-        if self.entry.status.is_empty() {
+        // A client that went away has ended it, whatever the upstream said later.
+        if self.entry.status.is_empty() || status == Kind::ClientClosedRequest.code() {
             status.clone_into(&mut self.entry.status);
         }
         self.entry.ttft_ms = ttft_ms;

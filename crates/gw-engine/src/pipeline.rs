@@ -1,7 +1,8 @@
 //! The life of a generation request, step by step; read this first.
 //!
 //! The edge has identified the caller and read the body. Then: parse and validate (400), refuse what this version
-//! cannot do, resolve and permit and check capability (`plan.rs`), attempt (`attempts.rs`), account.
+//! cannot do, resolve and permit and check capability (`plan.rs`), set aside the worst case (`worst.rs`), attempt
+//! (`attempts.rs`), account.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,8 +17,11 @@ use crate::attempts::{self, Answer, Call};
 use crate::call::{Context, Reply, ReplyBody};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
+use crate::leavers::Staying;
 use crate::plan::{self, Candidate};
+use crate::refusal;
 use crate::stream::{EventStream, Opening};
+use crate::worst::worst_case;
 
 const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
 const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
@@ -67,6 +71,10 @@ pub(crate) async fn run(
         }
     });
     let (snapshot, plan) = plan;
+    if let Err(error) = reserve(engine, &context, &ask, &plan, &mut account).await {
+        account.failed(&error);
+        return Err(error);
+    }
     let call = Box::new(Call {
         id: answer_id(operation),
         created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
@@ -78,7 +86,16 @@ pub(crate) async fn run(
         records: Vec::new(),
         warnings: Vec::new(),
     });
-    if call.ask.wants_stream() { Box::pin(stream(engine, call)).await } else { whole(call).await }
+    if call.ask.wants_stream() {
+        return Box::pin(stream(engine, call)).await;
+    }
+    match engine.leavers() {
+        Some(leavers) => {
+            let log = Arc::clone(&call.context.log);
+            Staying::new(Box::pin(whole(call)), leavers, log).await
+        }
+        None => whole(call).await,
+    }
 }
 
 /// Steps that call nobody: parse, validate, resolve, permit, capability.
@@ -101,6 +118,24 @@ fn prepare(
     let plan = plan::plan(&snapshot, &engine.metrics(), &context.caller, ask.model(), routing, ask.wanted())?;
     account.routed(plan.strategy);
     Ok((ask, (snapshot, plan)))
+}
+
+/// Sets aside what the request can use at the worst, with its key and with its team.
+async fn reserve(
+    engine: &Engine,
+    context: &Context,
+    ask: &Ask,
+    plan: &plan::Plan,
+    account: &mut Account,
+) -> Result<()> {
+    let subjects = context.caller.subjects();
+    if subjects.is_empty() {
+        return Ok(());
+    }
+    let (tokens, cost) = worst_case(ask, plan);
+    let reserving = engine.limiter().reserve(&context.request_id, subjects, tokens, cost.femtos());
+    account.hold(reserving.await.map_err(|refused| refusal::error(&refused))?);
+    Ok(())
 }
 
 fn parse(operation: Operation, body: Bytes) -> Result<Ask> {
@@ -145,13 +180,13 @@ async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
         (call, found)
     });
     let Ok((call, found)) = tokio::time::timeout(COMMIT_AFTER, &mut opening).await else {
-        let stream = EventStream::waiting(opening, log, keepalive, engine.cut());
+        let stream = EventStream::waiting(opening, log, keepalive, engine.cut(), engine.leavers());
         return Ok(Reply { headers: Vec::new(), body: ReplyBody::Stream(Box::new(stream)) });
     };
     match found? {
         (index, Answer::Stream(live)) => {
             let headers = reply_headers(call.plan.candidates.get(index));
-            let stream = EventStream::live(call, live, engine.cut());
+            let stream = EventStream::live(call, live, engine.cut(), engine.leavers());
             Ok(Reply { headers, body: ReplyBody::Stream(Box::new(stream)) })
         }
         (_, Answer::Full(_)) => Err(Error::new(Kind::InternalError, "The answer was not a stream.")),

@@ -17,11 +17,19 @@ pub struct RoutingSettings {
     pub retries: u32,
     /// Any upstream error moves on to the next candidate.
     pub fallback_on_4xx: bool,
+    /// A client that goes away leaves its upstream call running to its end, for its usage; else it is dropped.
+    pub drain_on_disconnect: bool,
 }
 
 impl Default for RoutingSettings {
     fn default() -> Self {
-        Self { strategy: "default", max_attempts: 4, retries: 1, fallback_on_4xx: false }
+        Self {
+            strategy: "default",
+            max_attempts: 4,
+            retries: 1,
+            fallback_on_4xx: false,
+            drain_on_disconnect: false,
+        }
     }
 }
 

@@ -80,6 +80,12 @@ impl RedisSettings {
             when_away: WhenAway::default(),
         }
     }
+
+    /// Whether the URL can be read at all. One that cannot is a Redis that is always away.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        core::address(self).is_some()
+    }
 }
 
 /// What happens to the limits of requests, tokens and requests at one time while Redis is away.

@@ -110,6 +110,7 @@ fn retry_seconds(error: &Error) -> Option<u64> {
             | Kind::UpstreamRateLimited
             | Kind::UpstreamOverloaded
             | Kind::NoAvailableProvider
+            | Kind::StoreUnavailable
     );
     hinted.or(curable.then_some(1)).map(|seconds| seconds.clamp(1, LONGEST_RETRY_SECONDS))
 }

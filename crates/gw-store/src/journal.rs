@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::Store;
 use crate::ledger::Entry;
@@ -45,6 +45,9 @@ pub struct Journal {
     segments: AtomicU64,
     /// Lines that could not be written.
     unwritten: AtomicU64,
+    /// Outcomes so far, and how many of them are in the ledger.
+    ended: AtomicU64,
+    written: watch::Sender<u64>,
     closing: AtomicBool,
 }
 
@@ -99,6 +102,8 @@ impl Journal {
             wake: Notify::new(),
             segments,
             unwritten: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            written: watch::Sender::new(0),
             closing: AtomicBool::new(false),
         })
     }
@@ -118,7 +123,11 @@ impl Journal {
     pub fn end(&self, begun: Option<Begun>, entry: Entry) {
         let line = self.append(b'E', &entry);
         let lines = [begun.and_then(|begun| begun.0), line];
-        self.waiting.lock().push_back(Waiting { entry, lines });
+        let mut waiting = self.waiting.lock();
+        waiting.push_back(Waiting { entry, lines });
+        // Under the lock, so that what is counted is there to be written.
+        self.ended.fetch_add(1, Ordering::Release);
+        drop(waiting);
         self.wake.notify_one();
     }
 
@@ -132,6 +141,16 @@ impl Journal {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.lock().len()
+    }
+
+    /// Waits until everything that was over by now is in the ledger; false when that takes longer.
+    pub async fn until_written(&self, at_most: Duration) -> bool {
+        let wanted = self.ended.load(Ordering::Acquire);
+        let written = async {
+            let mut seen = self.written.subscribe();
+            seen.wait_for(|written| *written >= wanted).await.is_ok()
+        };
+        tokio::time::timeout(at_most, written).await.unwrap_or(false)
     }
 
     /// Lines that could not be written since the start (a full disk): what a crash would have lost.
@@ -154,7 +173,10 @@ impl Journal {
                 continue;
             }
             match store.record(&entries).await {
-                Ok(()) => pause = GATHER,
+                Ok(()) => {
+                    pause = GATHER;
+                    self.written.send_modify(|written| *written += entries.len() as u64);
+                }
                 Err(error) => {
                     tracing::warn!(
                         waiting = self.waiting() + entries.len(),

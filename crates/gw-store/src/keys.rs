@@ -103,14 +103,21 @@ impl fmt::Debug for NewKey {
 impl NewKey {
     /// A key from the operating system's randomness.
     pub fn generate() -> Result<Self> {
-        Self::from_random(|bytes| rand::rngs::OsRng.try_fill_bytes(bytes)).map_err(|_| Error::Randomness)
+        Self::successor(PREFIX)
+    }
+
+    /// Another secret under an id that is there already: the new key of a rotation begins as the old one does. The
+    /// characters behind the id are random, so it is as hard to guess as a first key whose id is known.
+    pub fn successor(id: &str) -> Result<Self> {
+        Self::from_random(id, |bytes| rand::rngs::OsRng.try_fill_bytes(bytes)).map_err(|_| Error::Randomness)
     }
 
     fn from_random<E>(
+        begin: &str,
         mut fill: impl FnMut(&mut [u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<Self, E> {
         let mut text = String::with_capacity(PREFIX.len() + RANDOM + CHECK);
-        text.push_str(PREFIX);
+        text.push_str(begin);
         let mut bytes = [0; 2 * RANDOM];
         while text.len() < PREFIX.len() + RANDOM {
             fill(&mut bytes)?;

@@ -163,6 +163,15 @@ pub struct Filter {
     pub status: Option<String>,
 }
 
+/// Whose money it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spender<'s> {
+    /// The key of this id.
+    Key(&'s str),
+    /// All keys of the team of this name.
+    Team(&'s str),
+}
+
 /// Where a page of the log begins: behind this request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {

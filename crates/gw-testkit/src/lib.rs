@@ -12,6 +12,7 @@
 pub mod certificate;
 pub mod client;
 pub mod gateway;
+pub mod postgres;
 pub mod proxy;
 pub mod redis;
 pub mod sse;

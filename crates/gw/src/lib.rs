@@ -6,6 +6,7 @@ pub mod cli;
 pub mod config;
 pub mod discover;
 pub mod first_start;
+pub mod ledger;
 pub mod lines;
 pub mod local;
 pub mod models;

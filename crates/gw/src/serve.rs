@@ -6,16 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_engine::Engine;
 use gw_engine::engine::{Deployed, Stored};
+use gw_engine::spent::LedgerSpending;
+use gw_engine::{Engine, Limiter};
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
 use gw_store::Store;
-use gw_store::journal::{Journal, replay};
+use gw_store::journal::Journal;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use crate::cli::{Common, ServeArgs, Stop, print};
 use crate::first_start::{self, FirstKeys};
+use crate::ledger::{self, Ledger};
 use crate::lines::Lines;
 use crate::setup::{self, Setup};
 use crate::signals::Ends;
@@ -27,8 +29,6 @@ const LOG_DELAY: Duration = Duration::from_millis(100);
 const BLOCKING_THREADS: usize = 16;
 /// How long the end of the program waits for such threads.
 const LAST_WAIT: Duration = Duration::from_millis(500);
-/// The end of the program waits so long for the last rows of the ledger.
-const LAST_ROWS: Duration = Duration::from_secs(5);
 /// A start waits so long for the lists of model servers that were found on this machine.
 const LOCAL_LISTS: Duration = Duration::from_millis(300);
 
@@ -80,9 +80,11 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     let made = first_start::make_keys(&store, configured, first_start::now()).await.map_err(runtime)?;
     let stored = if made.is_some() { store.keys().await.map_err(runtime)? } else { stored };
     let mut registry = Registry::default();
-    let journal = open_journal(&setup, &store).await?;
+    let journal = ledger::open(&setup, &store, &mut registry).await?;
     let teams = store.teams().await.map_err(runtime)?;
-    let stored = Stored { keys: stored, teams, journal: Some(Arc::clone(&journal)) };
+    let spending = LedgerSpending::new(store.clone(), Arc::clone(&journal));
+    let limiter = Limiter::local(Arc::new(spending));
+    let stored = Stored { keys: stored, teams, journal: Some(Arc::clone(&journal)), limiter };
     let engine = engine(&setup, deployed.clone(), stored, &mut registry)?;
     let listed = if found { first_lists(&engine, &deployed).await } else { None };
     say(&setup, made.as_ref(), address, listed)?;
@@ -101,16 +103,13 @@ struct Running {
 
 async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(), Stop> {
     let Running { setup, store, journal, engine, deployed, registry } = running;
-    let ledger = tokio::spawn({
-        let (journal, store) = (Arc::clone(&journal), store.clone());
-        async move { journal.run(&store).await }
-    });
+    let ledger = Ledger::start(journal, store.clone(), setup.config.store.retention_days);
     let (lines, _access_log) = Lines::start("access-log", io::stdout(), LOG_DELAY)
         .map_err(|error| Stop::Runtime(error.to_string()))?;
     for Deployed { provider, .. } in deployed.into_iter().filter(|deployed| deployed.discovers) {
         tokio::spawn(discover::keep_up_to_date(Arc::clone(&engine), provider));
     }
-    let readiness = readiness::of(store.clone());
+    let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let edge = Edge::new(setup.config.server, engine, Arc::new(Log(lines)), readiness, registry)
         .map_err(|problem| Stop::Usage(format!("server.tls: {problem}")))?;
@@ -118,10 +117,7 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     tokio::spawn(stop_on_signals(ends, shutdown.clone()));
     ready(&listeners, scheme);
     gw_server::serve(edge, listeners, workers(), shutdown).await.map_err(runtime)?;
-    journal.close();
-    // What cannot be written now is read again by the next start.
-    let _ = tokio::time::timeout(LAST_ROWS, ledger).await;
-    store.close().await;
+    ledger.close().await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -161,18 +157,6 @@ fn sqlite_path(url: &str) -> Option<PathBuf> {
     let rest = url.strip_prefix("sqlite:").unwrap_or(url);
     let path = rest.strip_prefix("//").unwrap_or(rest);
     (path != ":memory:").then(|| PathBuf::from(path))
-}
-
-/// The journal beside the store; what a process that died has left in it is brought into the ledger first.
-async fn open_journal(setup: &Setup, store: &Store) -> Result<Arc<Journal>, Stop> {
-    let directory =
-        places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?.join("journal");
-    let found = replay(&directory, store).await.map_err(runtime)?;
-    if found > 0 {
-        tracing::info!(requests = found, "brought into the ledger what the last process had no time for");
-    }
-    let opened = Journal::open(&directory);
-    opened.map(Arc::new).map_err(|error| Stop::Runtime(format!("{}: {error}", directory.display())))
 }
 
 async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, Stop> {

@@ -59,7 +59,7 @@ impl Core {
     ) -> (Self, mpsc::Receiver<Note>) {
         let (notes, receiver) = mpsc::channel(QUEUE);
         let core = Self {
-            address: settings.url.expose_secret().into_connection_info().ok(),
+            address: address(&settings),
             settings,
             scripts: Scripts::default(),
             link: watch::Sender::new(None),
@@ -217,6 +217,11 @@ impl Core {
             delivery.await;
         }
     }
+}
+
+/// The URL, read.
+pub(super) fn address(settings: &RedisSettings) -> Option<ConnectionInfo> {
+    settings.url.expose_secret().into_connection_info().ok()
 }
 
 /// What kind of error it is. Never its detail: that may be what somebody else's server says.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn from_bytes(mut next: impl FnMut() -> u8) -> NewKey {
-    NewKey::from_random(|bytes| {
+    NewKey::from_random(PREFIX, |bytes| {
         bytes.fill_with(&mut next);
         Ok::<(), std::convert::Infallible>(())
     })
@@ -40,6 +40,15 @@ fn two_keys_are_never_the_same() {
     let keys: std::collections::BTreeSet<String> =
         (0..1000).map(|_| NewKey::generate().unwrap().expose().to_owned()).collect();
     assert_eq!(keys.len(), 1000);
+}
+
+#[test]
+fn the_key_of_a_rotation_keeps_the_id_and_nothing_else() {
+    let first = NewKey::generate().unwrap();
+    let second = NewKey::successor(first.id()).unwrap();
+    assert_eq!(first.id(), second.id());
+    assert!(is_well_formed(second.expose()));
+    assert_ne!(first.expose()[12..46], second.expose()[12..46]);
 }
 
 #[test]

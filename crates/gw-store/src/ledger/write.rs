@@ -1,115 +1,271 @@
 //! Rows into the ledger, and their sums with them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
-use sqlx::{QueryBuilder, Row, Sqlite};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Row as _, Sqlite};
 
 use super::{Entry, HOUR, Sums, Tokens, split};
-use crate::db::{Result, Store};
-
-/// Rows of one INSERT: their values stay below SQLite's bound of 32,766 parameters.
-const ROWS_OF_INSERT: usize = 200;
+use crate::db::{Change, Result, Store};
+use crate::postgres::Held;
+use crate::sql::{Sql, without_nul};
 
 impl Store {
     /// Writes these entries. Those that are there already stay as they are and count once.
     pub async fn record(&self, entries: &[Entry]) -> Result<()> {
-        self.write(entries).await.map_err(|error| self.error(error))
-    }
-
-    async fn write(&self, entries: &[Entry]) -> sqlx::Result<()> {
-        let mut transaction = self.pool().begin_with("BEGIN IMMEDIATE").await?;
-        let mut sums: BTreeMap<(i64, &str, &str, &str, &str), Sums> = BTreeMap::new();
-        for entries in entries.chunks(ROWS_OF_INSERT) {
-            let mut query = insert(entries);
-            let rows = query.build().fetch_all(&mut *transaction).await?;
-            let new: HashSet<String> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
-            let mut counted = HashSet::new();
-            for entry in entries.iter().filter(|entry| new.contains(&entry.request_id)) {
-                // The same id twice in one batch is one row.
-                if counted.insert(&entry.request_id) {
-                    let hour = entry.at.div_euclid(HOUR) * 3600;
-                    let team = entry.team.as_deref().unwrap_or("");
-                    let group = (hour, &*entry.key_id, team, &*entry.model, &*entry.provider);
-                    sums.entry(group).or_default().add(entry);
-                }
-            }
+        if entries.is_empty() {
+            return Ok(());
         }
-        for (group, sums) in &sums {
-            add_up(*group, sums).build().execute(&mut *transaction).await?;
-        }
-        transaction.commit().await
+        let entries: Vec<Cow<'_, Entry>> = entries.iter().map(storable).collect();
+        write(self.begin().await?, &entries).await.map_err(|error| self.error(&error))
     }
 }
 
-/// A count for a column: SQLite's integers are signed.
+async fn write(mut change: Change<'_>, entries: &[Cow<'_, Entry>]) -> sqlx::Result<()> {
+    let mut sums: BTreeMap<(i64, &str, &str, &str, &str), Sums> = BTreeMap::new();
+    let mut rest = entries;
+    while !rest.is_empty() {
+        let (chunk, new) = match &mut change {
+            Change::Sqlite(transaction) => {
+                let (sql, count) = sqlite_insert(rest.len());
+                let (chunk, after) = rest.split_at(count.min(rest.len()));
+                rest = after;
+                (chunk, into_sqlite(transaction, sql, chunk).await?)
+            }
+            Change::Postgres(held) => {
+                let (chunk, after) = rest.split_at(ROWS_OF_POSTGRES.min(rest.len()));
+                rest = after;
+                (chunk, into_postgres(held, chunk).await?)
+            }
+        };
+        let mut counted = HashSet::new();
+        for entry in chunk {
+            // The same id twice in one batch is one row.
+            let counts = match &new {
+                New::All => true,
+                New::These(ids) => ids.contains(&entry.request_id) && counted.insert(&entry.request_id),
+            };
+            if counts {
+                let hour = entry.at.div_euclid(HOUR) * 3600;
+                let team = entry.team.as_deref().unwrap_or("");
+                let group = (hour, &*entry.key_id, team, &*entry.model, &*entry.provider);
+                sums.entry(group).or_default().add(entry);
+            }
+        }
+    }
+    // In the order of the groups, so that two programs do not wait for each other.
+    for (group, sums) in &sums {
+        change.run(add_up(*group, sums)).await?;
+    }
+    change.commit().await
+}
+
+/// Which rows of a chunk were not there before.
+enum New {
+    All,
+    These(HashSet<String>),
+}
+
+/// The most that one request counts of anything, whatever an upstream claims: a sum of many still fits 64 bits.
+const MOST: u64 = 1_000_000_000_000;
+/// And the most that it costs, in femto-USD: a million dollars.
+const DEAREST: i128 = 1_000_000_000_000_000_000_000;
+
+/// The entry as both databases can keep it.
+fn storable(entry: &Entry) -> Cow<'_, Entry> {
+    let Entry { request_id, key_id, key_name, operation, requested_model, model, provider, .. } = entry;
+    let Entry { status, strategy, attempts, team, end_user, client, tokens, .. } = entry;
+    let names = [request_id, key_id, key_name, operation, requested_model, model, provider];
+    let others = [status, strategy, attempts].into_iter().chain(team).chain(end_user).chain(client);
+    let Tokens { prompt, completion, cached, cache_write, reasoning } = *tokens;
+    let most = [prompt, completion, cached, cache_write, reasoning, entry.latency_ms];
+    let fits = most.into_iter().chain(entry.ttft_ms).all(|count| count <= MOST)
+        && [entry.cost, entry.saved].iter().all(|amount| (-DEAREST..=DEAREST).contains(amount));
+    if fits && !names.into_iter().chain(others).any(|text| text.contains('\0')) {
+        return Cow::Borrowed(entry);
+    }
+    let clean = |text: &String| without_nul(text).into_owned();
+    let (count, amount) = (|count: u64| count.min(MOST), |amount: i128| amount.clamp(-DEAREST, DEAREST));
+    Cow::Owned(Entry {
+        request_id: clean(request_id),
+        key_id: clean(key_id),
+        key_name: clean(key_name),
+        operation: clean(operation),
+        requested_model: clean(requested_model),
+        model: clean(model),
+        provider: clean(provider),
+        status: clean(status),
+        strategy: clean(strategy),
+        attempts: clean(attempts),
+        team: team.as_ref().map(clean),
+        end_user: end_user.as_ref().map(clean),
+        client: client.as_ref().map(clean),
+        tokens: Tokens {
+            prompt: count(prompt),
+            completion: count(completion),
+            cached: count(cached),
+            cache_write: count(cache_write),
+            reasoning: count(reasoning),
+        },
+        cost: amount(entry.cost),
+        saved: amount(entry.saved),
+        ttft_ms: entry.ttft_ms.map(count),
+        latency_ms: count(entry.latency_ms),
+        ..*entry
+    })
+}
+
+/// A count for a column.
 fn int(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn insert(entries: &[Entry]) -> QueryBuilder<Sqlite> {
-    let mut query = QueryBuilder::new(
-        "INSERT INTO ledger (request_id, at, key_id, key_name, team, operation, requested_model, model, provider, \
-         status, strategy, stream, cache_hit, fallback, prompt_tokens, completion_tokens, cached_tokens, \
-         cache_write_tokens, reasoning_tokens, estimated, cost_nano, cost_rest, saved_nano, saved_rest, ttft_ms, \
-         latency_ms, attempts, end_user, client) ",
-    );
-    query.push_values(entries, |mut row, entry| {
-        let Tokens { prompt, completion, cached, cache_write, reasoning } = entry.tokens;
-        let ((cost_nano, cost_rest), (saved_nano, saved_rest)) = (split(entry.cost), split(entry.saved));
-        row.push_bind(entry.request_id.clone()).push_bind(entry.at);
-        row.push_bind(entry.key_id.clone()).push_bind(entry.key_name.clone()).push_bind(entry.team.clone());
-        row.push_bind(entry.operation.clone()).push_bind(entry.requested_model.clone());
-        row.push_bind(entry.model.clone()).push_bind(entry.provider.clone());
-        row.push_bind(entry.status.clone()).push_bind(entry.strategy.clone());
-        row.push_bind(entry.stream).push_bind(entry.cache_hit).push_bind(entry.fallback);
-        row.push_bind(int(prompt)).push_bind(int(completion)).push_bind(int(cached));
-        row.push_bind(int(cache_write)).push_bind(int(reasoning)).push_bind(entry.estimated);
-        row.push_bind(cost_nano).push_bind(cost_rest).push_bind(saved_nano).push_bind(saved_rest);
-        row.push_bind(entry.ttft_ms.map(int)).push_bind(int(entry.latency_ms));
-        row.push_bind(entry.attempts.clone()).push_bind(entry.end_user.clone());
-        row.push_bind(entry.client.clone());
-    });
-    query.push(" ON CONFLICT (request_id) DO NOTHING RETURNING request_id");
-    query
+/// Rows of one statement. All are one text, so that it is understood once.
+const ROWS_OF_POSTGRES: usize = 1_000;
+
+macro_rules! insert {
+    ($($rows:expr),*) => {
+        concat!(
+            "INSERT INTO ledger (request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, \
+             strategy, stream, cache_hit, fallback, prompt_tokens, completion_tokens, cached_tokens, \
+             cache_write_tokens, reasoning_tokens, estimated, cost_nano, cost_rest, saved_nano, saved_rest, \
+             ttft_ms, latency_ms, attempts, end_user, client) VALUES ",
+            $($rows),*,
+            " ON CONFLICT (request_id) DO NOTHING"
+        )
+    };
+}
+macro_rules! row {
+    () => {
+        "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    };
+}
+macro_rules! eight {
+    ($row:expr) => {
+        concat!($row, ",", $row, ",", $row, ",", $row, ",", $row, ",", $row, ",", $row, ",", $row)
+    };
 }
 
-fn add_up(
-    (hour, key, team, model, provider): (i64, &str, &str, &str, &str),
+/// A statement for so many rows or fewer, and how many it takes.
+fn sqlite_insert(rows: usize) -> (&'static str, usize) {
+    match rows {
+        64.. => (insert!(eight!(eight!(row!()))), 64),
+        8.. => (insert!(eight!(row!())), 8),
+        _ => (insert!(row!()), 1),
+    }
+}
+
+async fn into_sqlite(
+    connection: &mut SqliteConnection,
+    sql: &'static str,
+    entries: &[Cow<'_, Entry>],
+) -> sqlx::Result<New> {
+    let mut query = sqlx::query::<Sqlite>(sql);
+    for entry in entries {
+        let Tokens { prompt, completion, cached, cache_write, reasoning } = entry.tokens;
+        let ((cost_nano, cost_rest), (saved_nano, saved_rest)) = (split(entry.cost), split(entry.saved));
+        query = query.bind(&*entry.request_id).bind(entry.at);
+        query = query.bind(&*entry.key_id).bind(&*entry.key_name).bind(entry.team.as_deref());
+        query = query.bind(&*entry.operation).bind(&*entry.requested_model);
+        query = query.bind(&*entry.model).bind(&*entry.provider);
+        query = query.bind(&*entry.status).bind(&*entry.strategy);
+        query = query.bind(entry.stream).bind(entry.cache_hit).bind(entry.fallback);
+        query = query.bind(int(prompt)).bind(int(completion)).bind(int(cached));
+        query = query.bind(int(cache_write)).bind(int(reasoning)).bind(entry.estimated);
+        query = query.bind(cost_nano).bind(cost_rest).bind(saved_nano).bind(saved_rest);
+        query = query.bind(entry.ttft_ms.map(int)).bind(int(entry.latency_ms));
+        query = query.bind(&*entry.attempts).bind(entry.end_user.as_deref()).bind(entry.client.as_deref());
+    }
+    let done = query.execute(&mut *connection).await?;
+    if done.rows_affected() == entries.len() as u64 {
+        return Ok(New::All);
+    }
+    if done.rows_affected() == 0 {
+        return Ok(New::These(HashSet::new()));
+    }
+    // Row ids are counted up and nobody else writes now, so the new rows are the last ones.
+    let before = done.last_insert_rowid() - i64::try_from(done.rows_affected()).unwrap_or(i64::MAX);
+    let look = sqlx::query("SELECT request_id FROM ledger WHERE rowid > $1").bind(before);
+    let rows = look.fetch_all(connection).await?;
+    rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>().map(New::These)
+}
+
+/// Column by column, because it takes one text for any number of rows.
+async fn into_postgres(held: &mut Held<'_>, entries: &[Cow<'_, Entry>]) -> sqlx::Result<New> {
+    const INSERT: &str = "INSERT INTO ledger (request_id, at, key_id, key_name, team, operation, requested_model, model, \
+        provider, status, strategy, stream, cache_hit, fallback, prompt_tokens, completion_tokens, \
+        cached_tokens, cache_write_tokens, reasoning_tokens, estimated, cost_nano, cost_rest, saved_nano, \
+        saved_rest, ttft_ms, latency_ms, attempts, end_user, client) SELECT * FROM unnest($1::text[], \
+        $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], \
+        $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], \
+        $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], \
+        $23::bigint[], $24::bigint[], $25::bigint[], $26::bigint[], $27::text[], $28::text[], $29::text[]) \
+        ON CONFLICT (request_id) DO NOTHING RETURNING request_id";
+    let texts = |pick: fn(&Entry) -> &str| entries.iter().map(|entry| pick(entry)).collect::<Vec<_>>();
+    let maybe =
+        |pick: fn(&Entry) -> Option<&str>| entries.iter().map(|entry| pick(entry)).collect::<Vec<_>>();
+    let ints = |pick: fn(&Entry) -> i64| entries.iter().map(|entry| pick(entry)).collect::<Vec<_>>();
+    let query = sqlx::query(INSERT)
+        .persistent(false)
+        .bind(texts(|entry| &entry.request_id))
+        .bind(ints(|entry| entry.at))
+        .bind(texts(|entry| &entry.key_id))
+        .bind(texts(|entry| &entry.key_name))
+        .bind(maybe(|entry| entry.team.as_deref()))
+        .bind(texts(|entry| &entry.operation))
+        .bind(texts(|entry| &entry.requested_model))
+        .bind(texts(|entry| &entry.model))
+        .bind(texts(|entry| &entry.provider))
+        .bind(texts(|entry| &entry.status))
+        .bind(texts(|entry| &entry.strategy))
+        .bind(ints(|entry| i64::from(entry.stream)))
+        .bind(ints(|entry| i64::from(entry.cache_hit)))
+        .bind(ints(|entry| i64::from(entry.fallback)))
+        .bind(ints(|entry| int(entry.tokens.prompt)))
+        .bind(ints(|entry| int(entry.tokens.completion)))
+        .bind(ints(|entry| int(entry.tokens.cached)))
+        .bind(ints(|entry| int(entry.tokens.cache_write)))
+        .bind(ints(|entry| int(entry.tokens.reasoning)))
+        .bind(ints(|entry| i64::from(entry.estimated)))
+        .bind(ints(|entry| split(entry.cost).0))
+        .bind(ints(|entry| split(entry.cost).1))
+        .bind(ints(|entry| split(entry.saved).0))
+        .bind(ints(|entry| split(entry.saved).1))
+        .bind(entries.iter().map(|entry| entry.ttft_ms.map(int)).collect::<Vec<_>>())
+        .bind(ints(|entry| int(entry.latency_ms)))
+        .bind(texts(|entry| &entry.attempts))
+        .bind(maybe(|entry| entry.end_user.as_deref()))
+        .bind(maybe(|entry| entry.client.as_deref()));
+    let (rows, _) = held.query(query).await?;
+    rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>().map(New::These)
+}
+
+const ADD_UP: &str = "INSERT INTO usage_hours (hour, key_id, team, model, provider, requests, failed, cache_hits, \
+    prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, cost_nano, \
+    cost_rest, saved_nano, saved_rest) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
+    $14, $15, $16, $17) ON CONFLICT (hour, key_id, team, model, provider) DO UPDATE SET requests = \
+    usage_hours.requests + excluded.requests, failed = usage_hours.failed + excluded.failed, cache_hits \
+    = usage_hours.cache_hits + excluded.cache_hits, prompt_tokens = usage_hours.prompt_tokens + \
+    excluded.prompt_tokens, completion_tokens = usage_hours.completion_tokens + \
+    excluded.completion_tokens, cached_tokens = usage_hours.cached_tokens + excluded.cached_tokens, \
+    cache_write_tokens = usage_hours.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens \
+    = usage_hours.reasoning_tokens + excluded.reasoning_tokens, cost_nano = usage_hours.cost_nano + \
+    excluded.cost_nano, cost_rest = usage_hours.cost_rest + excluded.cost_rest, saved_nano = \
+    usage_hours.saved_nano + excluded.saved_nano, saved_rest = usage_hours.saved_rest + \
+    excluded.saved_rest";
+
+fn add_up<'q>(
+    (hour, key, team, model, provider): (i64, &'q str, &'q str, &'q str, &'q str),
     sums: &Sums,
-) -> QueryBuilder<Sqlite> {
-    const COLUMNS: [&str; 12] = [
-        "requests",
-        "failed",
-        "cache_hits",
-        "prompt_tokens",
-        "completion_tokens",
-        "cached_tokens",
-        "cache_write_tokens",
-        "reasoning_tokens",
-        "cost_nano",
-        "cost_rest",
-        "saved_nano",
-        "saved_rest",
-    ];
-    let ((cost_nano, cost_rest), (saved_nano, saved_rest)) = (split(sums.cost), split(sums.saved));
+) -> Sql<'q> {
     let Tokens { prompt, completion, cached, cache_write, reasoning } = sums.tokens;
     let counts =
         [sums.requests, sums.failed, sums.cache_hits, prompt, completion, cached, cache_write, reasoning];
-    let mut query = QueryBuilder::new("INSERT INTO usage_hours (hour, key_id, team, model, provider");
-    for column in COLUMNS {
-        query.push(", ").push(column);
+    let ((cost_nano, cost_rest), (saved_nano, saved_rest)) = (split(sums.cost), split(sums.saved));
+    let mut sql = Sql::new(ADD_UP).int(hour).text(key).text(team).text(model).text(provider);
+    for count in counts {
+        sql = sql.int(int(count));
     }
-    query.push(") VALUES (").push_bind(hour);
-    for name in [key, team, model, provider] {
-        query.push(", ").push_bind(name.to_owned());
-    }
-    for value in counts.map(int).into_iter().chain([cost_nano, cost_rest, saved_nano, saved_rest]) {
-        query.push(", ").push_bind(value);
-    }
-    query.push(") ON CONFLICT (hour, key_id, team, model, provider) DO UPDATE SET ");
-    for (place, column) in COLUMNS.into_iter().enumerate() {
-        let comma = if place == 0 { "" } else { ", " };
-        query.push(format_args!("{comma}{column} = usage_hours.{column} + excluded.{column}"));
-    }
-    query
+    sql.int(cost_nano).int(cost_rest).int(saved_nano).int(saved_rest)
 }

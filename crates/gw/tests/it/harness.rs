@@ -156,7 +156,12 @@ pub(crate) fn assert_error(label: &str, answer: &Response, status: u16, kind: &s
     assert_eq!(answer.header("x-should-retry"), no_retry.then_some("false"), "{label}: x-should-retry");
     let waits = matches!(
         code,
-        "rate_limit_exceeded" | "upstream_rate_limited" | "upstream_overloaded" | "no_available_provider"
+        "rate_limit_exceeded"
+            | "upstream_rate_limited"
+            | "upstream_overloaded"
+            | "no_available_provider"
+            | "store_unavailable"
+            | "budget_store_unavailable"
     );
     match answer.header("retry-after") {
         Some(after) => {

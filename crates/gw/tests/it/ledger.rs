@@ -8,7 +8,7 @@ use gw_testkit::upstream::chat_transcript;
 use gw_testkit::{Answer, Gateway, Signal, eventually};
 use serde_json::{Value, json};
 
-use crate::harness::{World, chat, chat_with, world};
+use crate::harness::{Setup, World, chat, chat_with, world};
 
 /// The rows of a running gateway, as soon as there are this many.
 async fn rows(gateway: &Gateway, wanted: usize) -> Vec<Entry> {
@@ -138,4 +138,48 @@ async fn rows_of_the_last_moment_are_written_before_the_end() {
 
 fn journals(data: &Path) -> usize {
     std::fs::read_dir(data.join("journal")).expect("the journal's directory").count()
+}
+
+#[tokio::test]
+async fn c02_drained_streams_cost_what_the_provider_says_in_the_end() {
+    let world = Setup { routing: "on_disconnect = \"drain\"", ..Setup::default() }.start().await;
+    let more = Signal::new();
+    let pieces = chat_transcript(&["Hello, ", "world"]);
+    world.upstream.enqueue(Answer::sse().all(&pieces[..2]).wait(&more).all(&pieces[2..]).done().end());
+    let mut stream =
+        world.client.stream("/v1/chat/completions", &chat_with("acme/fast", json!({"stream": true}))).await;
+    while let Some(data) = stream.data().await {
+        if data.contains("Hello") {
+            break;
+        }
+    }
+    stream.reset();
+    // Only now does the upstream go on.
+    world.gateway.log_with("client_closed_request").await;
+    more.fire();
+    let row = one_row(&world).await;
+    assert_eq!(row.status, "client_closed_request");
+    assert_eq!((row.tokens.prompt, row.tokens.completion, row.estimated), (10, 5, false), "{row:?}");
+}
+
+#[tokio::test]
+async fn c03_drained_answers_cost_what_the_provider_says_in_the_end() {
+    let world = Setup { routing: "on_disconnect = \"drain\"", ..Setup::default() }.start().await;
+    let more = Signal::new();
+    let body = gw_testkit::upstream::chat_body("m", "x").to_string();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    world.upstream.enqueue(Answer::steps(Vec::new()).wait(&more).bytes(head + &body));
+    let client = world.client.clone();
+    let asking =
+        tokio::spawn(async move { client.post_json("/v1/chat/completions", &chat("acme/fast")).await });
+    world.upstream.request(0).await;
+    asking.abort();
+    world.gateway.log_with("client_closed_request").await;
+    more.fire();
+    let row = one_row(&world).await;
+    assert_eq!(row.status, "client_closed_request");
+    assert_eq!((row.tokens.prompt, row.tokens.completion, row.estimated), (10, 5, false), "{row:?}");
 }

@@ -1,0 +1,214 @@
+//! The keys that are known at a moment, and the one look that decides about a digest.
+//!
+//! The look takes the same steps and the same time whether the digest is unknown, of a wrong secret, of a revoked or of
+//! an expired key: the number of keys alone decides how many digests are compared, and no branch depends on the outcome.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gw_limits::{Limiter, Subject, Whose};
+use gw_store::keys::StoredKey;
+use gw_store::{Limits, Role, Team};
+use secrecy::ExposeSecret;
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
+
+use super::Caller;
+use crate::settings::KeySettings;
+
+/// One key, however it came to us.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) id: Arc<str>,
+    pub(super) name: Arc<str>,
+    pub(super) team: Option<Arc<str>>,
+    pub(super) role: Role,
+    pub(super) models: Option<Vec<String>>,
+    /// The key and its team, as far as they have limits.
+    pub(super) subjects: Box<[Arc<Subject>]>,
+    /// Of the store, which may be away; the configuration's keys are always at hand.
+    pub(super) is_stored: bool,
+}
+
+/// A digest that is known.
+#[derive(Debug)]
+struct Place {
+    hash: [u8; 32],
+    caller: Caller,
+    is_revoked: Choice,
+    /// Unix seconds at which the key ends.
+    expires: u64,
+    /// Unix seconds at which this secret ends although the key goes on: the grace time of a rotation.
+    rotated: u64,
+}
+
+/// What a look at a digest says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Welcome,
+    Unknown,
+    Revoked,
+    Expired,
+    Rotated,
+}
+
+const KNOWN: u8 = 8;
+const REVOKED: u8 = 1;
+const EXPIRED: u8 = 2;
+const ROTATED: u8 = 4;
+
+/// By the bits above.
+const VERDICTS: [Verdict; 16] = {
+    use Verdict::{Expired, Revoked, Rotated, Unknown, Welcome};
+    [
+        Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Welcome, Revoked, Expired,
+        Revoked, Rotated, Revoked, Expired, Revoked,
+    ]
+};
+
+/// Every key that may call.
+#[derive(Debug)]
+pub(super) struct Ring {
+    /// The first half of each digest, in order: what is searched. Two digests with the same half would take 2^64 tries to
+    /// find.
+    heads: Vec<u128>,
+    /// In the order of `heads`.
+    places: Vec<Place>,
+    /// What is compared when the search ends behind the last place.
+    nobody: Place,
+}
+
+impl Ring {
+    /// The keys of the configuration as they are, and these of the store. What they have used is the limiter's to know.
+    pub(super) fn new(
+        configured: &[(KeySettings, Caller)],
+        stored: &[StoredKey],
+        teams: &[Team],
+        limiter: &Limiter,
+    ) -> Self {
+        let team = |team: &Team| (team.id.clone(), limited(limiter, Whose::Team, &team.id, team.limits));
+        let teams: HashMap<String, Option<Arc<Subject>>> = teams.iter().map(team).collect();
+        let mut places = Vec::with_capacity(configured.len() + stored.len());
+        for (settings, caller) in configured {
+            let hash = gw_store::keys::hash(settings.key.expose_secret());
+            places.push(Place::new(hash, caller, false, settings.expires_at, None));
+        }
+        for key in stored {
+            let team = key.team.as_deref().and_then(|team| teams.get(team)).and_then(Option::as_ref);
+            let caller = Caller::of_store(key, team, limiter);
+            let is_revoked = key.revoked_at.is_some();
+            places.push(Place::new(key.hash, &caller, is_revoked, key.expires_at, None));
+            if let Some((hash, until)) = key.previous {
+                places.push(Place::new(hash, &caller, is_revoked, key.expires_at, Some(until)));
+            }
+        }
+        // The sort is stable: of a digest that is there twice, the configuration's counts.
+        places.sort_by_key(|place| head(&place.hash));
+        places.dedup_by_key(|place| place.hash);
+        let nobody = Place::new([0; 32], &Caller::nobody(), true, None, None);
+        Self { heads: places.iter().map(|place| head(&place.hash)).collect(), places, nobody }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Who has the key of this digest at this moment (unix seconds).
+    pub(super) fn look(&self, hash: &[u8; 32], now: u64) -> (Verdict, &Caller) {
+        let wanted = head(hash);
+        let at = self.heads.partition_point(|head| *head < wanted);
+        let place = self.places.get(at).unwrap_or(&self.nobody);
+        let is_known = place.hash.ct_eq(hash);
+        let bits = KNOWN
+            | bit(REVOKED, place.is_revoked)
+            | bit(EXPIRED, !place.expires.ct_gt(&now))
+            | bit(ROTATED, !place.rotated.ct_gt(&now));
+        let verdict = VERDICTS.get(usize::from(bit(bits, is_known))).copied();
+        (verdict.unwrap_or(Verdict::Unknown), &place.caller)
+    }
+}
+
+fn bit(bits: u8, when: Choice) -> u8 {
+    u8::conditional_select(&0, &bits, when)
+}
+
+fn head(hash: &[u8; 32]) -> u128 {
+    hash.first_chunk().map_or(0, |head| u128::from_be_bytes(*head))
+}
+
+impl Place {
+    fn new(
+        hash: [u8; 32],
+        caller: &Caller,
+        is_revoked: bool,
+        expires: Option<i64>,
+        rotated: Option<i64>,
+    ) -> Self {
+        // A time before 1970 is over whatever it is.
+        let end = |at: Option<i64>| at.map_or(u64::MAX, |at| u64::try_from(at).unwrap_or(0));
+        Self {
+            hash,
+            caller: caller.clone(),
+            is_revoked: Choice::from(u8::from(is_revoked)),
+            expires: end(expires),
+            rotated: end(rotated),
+        }
+    }
+}
+
+impl Caller {
+    /// A `[[keys]]` entry.
+    pub(super) fn of_configuration(settings: &KeySettings, limiter: &Limiter) -> Self {
+        let id = configured_id(&settings.name);
+        let subjects = limited(limiter, Whose::Key, &id, settings.limits).into_iter().collect();
+        Self(Arc::new(Key {
+            id: id.into(),
+            name: settings.name.as_str().into(),
+            team: None,
+            role: settings.role,
+            models: settings.models.clone(),
+            subjects,
+            is_stored: false,
+        }))
+    }
+
+    /// A key of the store and its team.
+    fn of_store(key: &StoredKey, team: Option<&Arc<Subject>>, limiter: &Limiter) -> Self {
+        let own = limited(limiter, Whose::Key, &key.id, key.limits);
+        let subjects = own.into_iter().chain(team.cloned()).collect();
+        Self(Arc::new(Key {
+            id: key.id.as_str().into(),
+            name: key.name.as_str().into(),
+            team: key.team.as_deref().map(Arc::from),
+            role: key.role,
+            models: key.models.clone(),
+            subjects,
+            is_stored: true,
+        }))
+    }
+
+    fn nobody() -> Self {
+        Self(Arc::new(Key {
+            id: "".into(),
+            name: "".into(),
+            team: None,
+            role: Role::Inference,
+            models: None,
+            subjects: Box::default(),
+            is_stored: false,
+        }))
+    }
+}
+
+/// Who is limited; None when there is no limit at all, and so nothing to count.
+fn limited(limiter: &Limiter, whose: Whose, id: &str, limits: Limits) -> Option<Arc<Subject>> {
+    (limits != Limits::default()).then(|| limiter.subject(whose, id, limits))
+}
+
+/// The id of a key of the configuration: `cfg-` and the first 12 hexadecimal digits of its name's SHA-256. It stays the
+/// same as long as the name does, tells nothing of the key, and no key of the store begins so.
+#[must_use]
+pub fn configured_id(name: &str) -> String {
+    let digest = Sha256::digest(name.as_bytes());
+    digest.iter().take(6).fold("cfg-".to_owned(), |id, byte| format!("{id}{byte:02x}"))
+}

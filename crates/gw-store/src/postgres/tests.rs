@@ -1,0 +1,1 @@
+//! A PostgreSQL server that is away, hangs, lies, or is shared.
