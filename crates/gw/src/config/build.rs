@@ -130,6 +130,7 @@ fn redis(table: &Table, root: &Table, report: &mut Report) -> Option<RedisSettin
     if !settings.is_readable() {
         report.fault(table.place("url"), &table.path("url"), "is not the address of a Redis");
     }
+    settings.ca_file = table.file("ca_file");
     set(&mut settings.prefix, table.text("prefix"));
     set(&mut settings.timeout, table.millis("timeout_ms"));
     if table.choice("when_away") == Some("closed") {

@@ -164,7 +164,8 @@ static REDIS: Section = Section {
     doc: "Limits and budgets shared by replicas over one Redis or Valkey (no cluster); without this section each process \
           keeps its own.",
     keys: &[
-        key("url", Kind::Secret(&REDIS_URL), "", "As `redis://127.0.0.1:6379/0`."),
+        key("url", Kind::Secret(&REDIS_URL), "", "As `redis://127.0.0.1:6379/0`, or `rediss://` with TLS."),
+        key("ca_file", Kind::Path, "", "Certificates (PEM) to trust besides the machine's, for `rediss://`."),
         key("prefix", Kind::Text(&WORD), "\"gw:\"", "What all keys in Redis begin with."),
         key(
             "timeout_ms",
