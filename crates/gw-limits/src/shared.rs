@@ -29,12 +29,14 @@ mod link;
 mod notes;
 mod script;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
 
 use self::core::Core;
+use self::link::Address;
 pub(crate) use self::notes::Owed;
 use self::notes::{Note, Work};
 use self::script::{Answer, Call, Why, nano};
@@ -58,6 +60,8 @@ pub(crate) const QUEUE: usize = 65_536;
 pub struct RedisSettings {
     /// `redis://`, `rediss://` or `unix://`; it may hold a password.
     pub url: SecretString,
+    /// Certificates (PEM) that a `rediss://` server's may be signed by, besides those that the machine trusts.
+    pub ca_file: Option<PathBuf>,
     /// What all keys in Redis begin with.
     pub prefix: String,
     /// How long a request waits for an answer.
@@ -74,11 +78,18 @@ impl RedisSettings {
     pub fn new(url: SecretString) -> Self {
         Self {
             url,
+            ca_file: None,
             prefix: "gw:".to_owned(),
             timeout: Duration::from_millis(50),
             lease: Duration::from_secs(20 * 60),
             when_away: WhenAway::default(),
         }
+    }
+
+    /// Whether the URL can be read at all. One that cannot is a Redis that is always away.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        Address::read(self).is_some()
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use gw_engine::settings::EngineSettings;
+use gw_limits::RedisSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};
 use gw_server::settings::ServerSettings;
 use toml::de::{DeTable, Error};
@@ -70,6 +71,8 @@ pub struct Config {
     pub engine: EngineSettings,
     /// `[store]`.
     pub store: StoreSettings,
+    /// `[redis]`; None: each process counts for itself.
+    pub redis: Option<RedisSettings>,
     /// `server.data_dir`, relative to the file.
     pub data_dir: Option<PathBuf>,
     /// What is right but not built: `check` mentions it, `serve` refuses it.

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use redis::{ConnectionInfo, ErrorKind, FromRedisValue, IntoConnectionInfo, RedisError, ServerErrorKind};
-use secrecy::ExposeSecret;
+use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::link::Link;
+use super::link::{Address, Link};
 use super::notes::Note;
 use super::script::{Answer, Call, Script, Scripts};
 use super::{Away, MISSES, QUEUE, RedisSettings};
@@ -27,7 +26,7 @@ pub(crate) struct Core {
     pub(super) settings: RedisSettings,
     pub(super) scripts: Scripts,
     /// None when the URL is none; nobody can be asked then.
-    address: Option<ConnectionInfo>,
+    address: Option<Address>,
     /// None while Redis is away.
     link: watch::Sender<Option<Arc<Link>>>,
     pub(super) notes: mpsc::Sender<Note>,
@@ -59,7 +58,7 @@ impl Core {
     ) -> (Self, mpsc::Receiver<Note>) {
         let (notes, receiver) = mpsc::channel(QUEUE);
         let core = Self {
-            address: settings.url.expose_secret().into_connection_info().ok(),
+            address: Address::read(&settings),
             settings,
             scripts: Scripts::default(),
             link: watch::Sender::new(None),

@@ -1,18 +1,26 @@
 //! One connection to Redis: opened in bounded time, read in bounded memory, gone when it is dropped.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline, RedisError,
+    Value,
+};
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::ServerName;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName};
+use secrecy::ExposeSecret;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
+
+use super::RedisSettings;
 
 /// Bytes that Redis may send ahead of what it is asked: our answers are a few hundred bytes each, so that a server that
 /// sends without end is not Redis.
@@ -21,6 +29,24 @@ const AHEAD: i64 = 1 << 20;
 const ANSWER_RATIO: i64 = 16;
 /// Requests that may wait for the connection's own task.
 const WAITING: usize = 1024;
+
+/// Where Redis is.
+pub(crate) struct Address {
+    info: ConnectionInfo,
+    tls: bool,
+    ca_file: Option<PathBuf>,
+}
+
+impl Address {
+    /// Reads the URL; None when it is none.
+    pub(crate) fn read(settings: &RedisSettings) -> Option<Self> {
+        let url = settings.url.expose_secret();
+        // The crate reads `rediss` only with a TLS of its own.
+        let plain = url.strip_prefix("rediss://").map(|rest| format!("redis://{rest}"));
+        let info = plain.as_deref().unwrap_or(url).into_connection_info().ok()?;
+        Some(Self { info, tls: plain.is_some(), ca_file: settings.ca_file.clone() })
+    }
+}
 
 /// A connection that all requests share: answers come in the order of the questions, and one that nobody waits for any
 /// more is thrown away.
@@ -37,8 +63,9 @@ impl Link {
     ///
     /// # Errors
     /// Redis cannot be reached, or refuses.
-    pub(crate) async fn open(info: &ConnectionInfo) -> Result<Self, RedisError> {
-        let stream = Metered { inner: dial(info.addr()).await?, credit: AHEAD };
+    pub(crate) async fn open(address: &Address) -> Result<Self, RedisError> {
+        let info = &address.info;
+        let stream = Metered { inner: dial(address).await?, credit: AHEAD };
         let config =
             AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(WAITING);
         let (connection, driver) =
@@ -78,15 +105,17 @@ impl Drop for Link {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-async fn dial(address: &ConnectionAddr) -> Result<Box<dyn Stream>, RedisError> {
-    match address {
-        ConnectionAddr::Tcp(host, port) => Ok(Box::new(tcp(host, *port).await?)),
-        ConnectionAddr::TcpTls { host, port, .. } => {
+async fn dial(address: &Address) -> Result<Box<dyn Stream>, RedisError> {
+    match address.info.addr() {
+        ConnectionAddr::Tcp(host, port) if address.tls => {
             let stream = tcp(host, *port).await?;
             let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-            let config = tokio::task::spawn_blocking(tls).await.map_err(io::Error::other)??;
+            let ca_file = address.ca_file.clone();
+            let config = tokio::task::spawn_blocking(move || tls(ca_file.as_deref()));
+            let config = config.await.map_err(io::Error::other)??;
             Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
         }
+        ConnectionAddr::Tcp(host, port) => Ok(Box::new(tcp(host, *port).await?)),
         ConnectionAddr::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
         _ => Err(io::Error::from(io::ErrorKind::Unsupported).into()),
     }
@@ -98,13 +127,18 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The machine's roots, else Mozilla's. An address that asks for no verification is verified all the same.
-fn tls() -> io::Result<Arc<ClientConfig>> {
+/// Trusts the machine's roots, else Mozilla's, and those of a file. There is no way not to verify.
+fn tls(ca_file: Option<&Path>) -> io::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     let (native, _unreadable) =
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if native == 0 {
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    }
+    if let Some(path) = ca_file {
+        for root in CertificateDer::pem_file_iter(path).map_err(io::Error::other)? {
+            roots.add(root.map_err(io::Error::other)?).map_err(io::Error::other)?;
+        }
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)

@@ -39,8 +39,7 @@ pub(super) static ROOT: Section = Section {
         key("server", Kind::Table(&SERVER), "", ""),
         key("timeouts", Kind::Table(&TIMEOUTS), "", ""),
         key("store", Kind::Table(&STORE), "", ""),
-        key("redis", Kind::Table(&REDIS), "", "")
-            .later("sharing limits, budgets and cache between replicas is not in this version"),
+        key("redis", Kind::Table(&REDIS), "", ""),
         key("cache", Kind::Table(&CACHE), "", ""),
         key("routing", Kind::Table(&ROUTING), "", ""),
         key("providers", Kind::Tables(&PROVIDER_ENTRY), "", ""),
@@ -162,8 +161,26 @@ static STORE: Section = Section {
 };
 
 static REDIS: Section = Section {
-    doc: "Limits, budgets, breaker state and cache shared by replicas; without this section each process keeps its own.",
-    keys: &[key("url", Kind::Secret(&REDIS_URL), "", "As `redis://127.0.0.1:6379/0`.")],
+    doc: "Limits and budgets shared by replicas over one Redis or Valkey (no cluster); without this section each process \
+          keeps its own.",
+    keys: &[
+        key("url", Kind::Secret(&REDIS_URL), "", "As `redis://127.0.0.1:6379/0`, or `rediss://` with TLS."),
+        key("ca_file", Kind::Path, "", "Certificates (PEM) to trust besides the machine's, for `rediss://`."),
+        key("prefix", Kind::Text(&WORD), "\"gw:\"", "What all keys in Redis begin with."),
+        key(
+            "timeout_ms",
+            Kind::Int { min: 1, max: 10_000 },
+            "50",
+            "How long a request waits for Redis. After a few without an answer it counts as away, and no request waits.",
+        ),
+        key(
+            "when_away",
+            Kind::Choice(&[("local", &[]), ("closed", &[])]),
+            "\"local\"",
+            "While Redis is away, a key or team with a budget is refused. Other limits are counted by each replica, its \
+             part of them (`local`), or refuse, too (`closed`).",
+        ),
+    ],
 };
 
 static CACHE: Section = Section {

@@ -70,7 +70,6 @@ fn the_environment_fills_in_and_a_missing_variable_is_a_fault_without_its_value(
 #[test]
 fn later_features_pass_check_and_are_refused_by_serve() {
     let later = [
-        "[redis]\nurl = \"redis://127.0.0.1:6379/0\"\n",
         "[routing.hedge]\nafter = \"p95\"\n",
         "[store]\nurl = \"postgres://localhost/x\"\n",
         "[routing]\nstrategy = \"cheapest\"\n",

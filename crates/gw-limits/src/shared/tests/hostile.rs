@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use gw_testkit::certificate::Certificate;
 use gw_testkit::within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -129,4 +130,31 @@ async fn i12_the_password_is_shown_nowhere() {
     assert!(!shown.contains("c4nary"), "{shown}");
     let wrong = format!("redis://:wr0ng@127.0.0.1:{}/0", redis.port());
     assert!(replica(settings_of(wrong), &ledger()).await.is_away());
+}
+
+#[tokio::test]
+async fn k12_tls_is_verified() {
+    let certificate = Certificate::of(&["127.0.0.1"]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_string_lossy().into_owned()
+    };
+    let (cert, key_file) = (file("cert.pem", &certificate.pem), file("key.pem", &certificate.key_pem));
+    let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port().to_string();
+    let options = ["--tls-port", &port, "--tls-cert-file", &cert, "--tls-key-file", &key_file];
+    let more = ["--tls-ca-cert-file", &cert, "--tls-auth-clients", "no"];
+    let _redis = Redis::start_with(&[&options[..], &more[..]].concat()).await;
+    let trusting = |ca_file: Option<&str>, host: &str| RedisSettings {
+        ca_file: ca_file.map(Into::into),
+        ..settings_of(format!("rediss://{host}:{port}/1"))
+    };
+    let limiter = replica(trusting(Some(&cert), "127.0.0.1"), &ledger()).await;
+    limiter.enter("a", &key(&limiter, budget(1, Period::Day))).await.unwrap();
+    for wrong in
+        [trusting(None, "127.0.0.1"), trusting(Some(&cert), "localhost"), trusting(Some("none"), "127.0.0.1")]
+    {
+        assert!(replica(wrong, &ledger()).await.is_away());
+    }
 }

@@ -1,7 +1,11 @@
 //! One case per rule: the text, and exactly what is said about it.
 
+use std::time::Duration;
+
 use gw_engine::settings::Role;
+use gw_limits::WhenAway;
 use gw_providers::settings::Api;
+use secrecy::ExposeSecret;
 
 use super::{good, mentioned, wrong};
 
@@ -308,7 +312,7 @@ fn keys_are_checked() {
 #[test]
 fn what_is_not_built_is_mentioned_and_not_refused() {
     for (text, paths) in [
-        ("[redis]\nurl = \"redis://h\"", &["redis"] as &[&str]),
+        ("[redis]\nurl = \"redis://h\"", &[] as &[&str]),
         ("[cache]\nmax_mib = 5", &["cache"]),
         ("[cache]\nenabled = true", &["cache"]),
         ("[cache]\nenabled = false\nmax_mib = 5", &[]),
@@ -339,8 +343,25 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
     assert_eq!(good("[routing]\nstrategy = \"cost\"").engine.routing.strategy, "cheapest");
 }
 
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn redis_is_what_is_written_and_its_leases_outlast_every_request() {
+    assert!(good("").redis.is_none());
+    let plain = good("[redis]\nurl = \"redis://h\"").redis.unwrap();
+    assert_eq!((plain.prefix.as_str(), plain.timeout, plain.when_away), ("gw:", MS * 50, WhenAway::Local));
+    assert_eq!(plain.lease, MS * 1_200_000);
+    let text = "[redis]\nurl = \"rediss://:p@h:1/2\"\nprefix = \"a:\"\ntimeout_ms = 20\nwhen_away = \"closed\"\n\
+                [[providers]]\nname = \"x\"\napi = \"openai\"\nbase_url = \"http://a\"\ntimeouts = { total_ms = 1_200_000 }";
+    let all = good(text).redis.unwrap();
+    assert_eq!((all.prefix.as_str(), all.timeout, all.when_away), ("a:", MS * 20, WhenAway::Closed));
+    assert_eq!(all.lease, MS * 2_400_000);
+    assert_eq!(all.url.expose_secret(), "rediss://:p@h:1/2");
+}
+
 #[test]
 fn sections_that_need_each_other() {
     check("[redis]", &["1:2: redis.url: is missing"]);
+    check("[redis]\nurl = \"redis://h/notanumber\"", &["2:7: redis.url: is not the address of a Redis"]);
     check("[cache]\nbackend = \"redis\"", &["2:11: cache.backend: needs the section [redis]"]);
 }
