@@ -6,6 +6,7 @@
     reason = "in a test a panic is how a failure is reported"
 )]
 
+mod authz;
 mod chat;
 mod completions;
 mod config_cli;
@@ -19,6 +20,8 @@ mod guarantees_splits;
 mod guarantees_upstream;
 mod harness;
 mod http;
+mod keys_api;
+mod keys_cli;
 mod load;
 mod models;
 mod process;
@@ -27,4 +30,5 @@ mod providers;
 mod routing;
 mod stream;
 mod tidy;
+mod usage_api;
 mod versions;
