@@ -131,7 +131,7 @@ fn matches(pattern: &str, id: &str) -> bool {
 
 impl KeyRing {
     /// From the configuration's keys and the store's.
-    pub(crate) fn new(configured: &[KeySettings], stored: &[StoredKey]) -> Self {
+    pub(crate) fn new(configured: &[KeySettings], stored: Vec<StoredKey>) -> Self {
         let configured: Vec<_> =
             configured.iter().map(|key| (key.clone(), Caller::of_configuration(key))).collect();
         Self {
@@ -143,7 +143,7 @@ impl KeyRing {
     }
 
     /// Replaces the keys of the store; from the next request on.
-    pub(crate) fn set(&self, stored: &[StoredKey], teams: &[Team]) {
+    pub(crate) fn set(&self, stored: Vec<StoredKey>, teams: &[Team]) {
         let _setting = self.setting.lock();
         let before = self.ring.load_full();
         self.ring.store(Arc::new(Ring::new(&self.configured, stored, teams, Some(&before))));

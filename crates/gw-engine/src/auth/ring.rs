@@ -82,7 +82,7 @@ impl Ring {
     /// goes on from the ring before.
     pub(super) fn new(
         configured: &[(KeySettings, Caller)],
-        stored: &[StoredKey],
+        stored: Vec<StoredKey>,
         teams: &[Team],
         before: Option<&Self>,
     ) -> Self {
@@ -99,11 +99,13 @@ impl Ring {
         }
         for key in stored {
             let team = key.team.as_deref().and_then(|team| teams.get(team).copied());
-            let caller = Caller::of_store(key, team, before.get(&*key.id).copied());
+            let before = before.get(&*key.id).copied();
+            let (hash, previous, expires) = (key.hash, key.previous, key.expires_at);
             let is_revoked = key.revoked_at.is_some();
-            places.push(Place::new(key.hash, &caller, is_revoked, key.expires_at, None));
-            if let Some((hash, until)) = key.previous {
-                places.push(Place::new(hash, &caller, is_revoked, key.expires_at, Some(until)));
+            let caller = Caller::of_store(key, team, before);
+            places.push(Place::new(hash, &caller, is_revoked, expires, None));
+            if let Some((hash, until)) = previous {
+                places.push(Place::new(hash, &caller, is_revoked, expires, Some(until)));
             }
         }
         // The sort is stable: of a digest that is there twice, the configuration's counts.
@@ -175,17 +177,17 @@ impl Caller {
     }
 
     /// A key of the store, its team, and what it was before.
-    fn of_store(key: &StoredKey, _team: Option<&Team>, before: Option<&Self>) -> Self {
+    fn of_store(key: StoredKey, _team: Option<&Team>, before: Option<&Self>) -> Self {
         let kept = before.and_then(|before| before.0.rate.clone());
         let rate = key.limits.rpm.map(|rpm| {
             kept.filter(|kept| kept.per_minute() == rpm).unwrap_or_else(|| Arc::new(RequestRate::new(rpm)))
         });
         Self(Arc::new(Key {
-            id: key.id.as_str().into(),
-            name: key.name.as_str().into(),
-            team: key.team.as_deref().map(Arc::from),
+            id: key.id.into(),
+            name: key.name.into(),
+            team: key.team.map(Arc::from),
             role: key.role,
-            models: key.models.clone(),
+            models: key.models,
             rate,
             is_stored: true,
         }))

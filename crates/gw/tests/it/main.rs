@@ -22,6 +22,7 @@ mod harness;
 mod http;
 mod keys_api;
 mod keys_cli;
+mod keys_docs;
 mod load;
 mod models;
 mod process;
