@@ -246,7 +246,7 @@ impl Management {
         let revision = store.revision().await?;
         if *loaded != Some(revision) {
             let (keys, teams) = (store.keys().await?, store.teams().await?);
-            self.engine.set_keys(&keys, &teams);
+            self.engine.set_keys(keys, &teams);
             *loaded = Some(revision);
         }
         self.engine.keys_are_fresh();
@@ -263,3 +263,6 @@ fn away(reason: &dyn std::fmt::Display) -> Error {
     tracing::error!(%reason, "the store is away: a request of the management API cannot be answered");
     Error::new(Kind::StoreUnavailable, "The store is not reachable; nothing is known to have changed.")
 }
+
+#[cfg(test)]
+mod tests;

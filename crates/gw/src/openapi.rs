@@ -9,7 +9,7 @@ fn document() -> Value {
 }
 
 /// Every URL of gw-server/src/router.rs that a person may call.
-const ROUTES: [(&str, &str); 12] = [
+const ROUTES: [(&str, &str); 25] = [
     ("post", "/v1/completions"),
     ("post", "/v1/chat/completions"),
     ("post", "/v1/embeddings"),
@@ -20,6 +20,19 @@ const ROUTES: [(&str, &str); 12] = [
     ("get", "/readyz"),
     ("get", "/metrics"),
     ("get", "/admin/v1/providers"),
+    ("get", "/admin/v1/keys"),
+    ("post", "/admin/v1/keys"),
+    ("get", "/admin/v1/keys/{key_id}"),
+    ("patch", "/admin/v1/keys/{key_id}"),
+    ("delete", "/admin/v1/keys/{key_id}"),
+    ("post", "/admin/v1/keys/{key_id}/rotate"),
+    ("get", "/admin/v1/teams"),
+    ("get", "/admin/v1/teams/{team_id}"),
+    ("put", "/admin/v1/teams/{team_id}"),
+    ("delete", "/admin/v1/teams/{team_id}"),
+    ("get", "/admin/v1/usage"),
+    ("get", "/admin/v1/requests"),
+    ("get", "/admin/v1/requests/{request_id}"),
     ("get", "/openapi.json"),
     ("get", "/docs"),
 ];
@@ -35,6 +48,22 @@ fn every_route_is_documented_and_no_other() {
         })
         .collect();
     assert_eq!(documented, BTreeSet::from(ROUTES));
+}
+
+#[test]
+fn the_routes_of_the_document_are_those_of_the_router() {
+    let plain = |path: &str| {
+        let parts = path.split('/').map(|part| if part.starts_with('{') { "{id}" } else { part });
+        parts.collect::<Vec<_>>().join("/")
+    };
+    let documented: BTreeSet<(String, String)> =
+        ROUTES.iter().map(|(method, path)| (method.to_uppercase(), plain(path))).collect();
+    let routed = gw_server::ROUTES.iter().flat_map(|route| {
+        let methods = route.allow.into_iter().flat_map(|allow| allow.split(", "));
+        let own = methods.filter(|method| !["HEAD", "OPTIONS"].contains(method));
+        own.map(|method| (method.to_owned(), route.label.to_owned()))
+    });
+    assert_eq!(documented, routed.collect());
 }
 
 #[test]

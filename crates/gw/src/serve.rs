@@ -11,8 +11,8 @@ use gw_engine::manage::Management;
 use gw_engine::spent::LedgerSpending;
 use gw_engine::{Engine, Limiter};
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
-use gw_store::Store;
 use gw_store::journal::Journal;
+use gw_store::{Store, StoredKey};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
@@ -30,6 +30,8 @@ const LOG_DELAY: Duration = Duration::from_millis(100);
 const BLOCKING_THREADS: usize = 16;
 /// How long the end of the program waits for such threads.
 const LAST_WAIT: Duration = Duration::from_millis(500);
+/// The end of the program waits so long for a Redis that has not heard of everything.
+const LAST_SETTLES: Duration = Duration::from_secs(2);
 /// A start waits so long for the lists of model servers that were found on this machine.
 const LOCAL_LISTS: Duration = Duration::from_millis(300);
 
@@ -81,32 +83,52 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     let made = first_start::make_keys(&store, configured, first_start::now()).await.map_err(runtime)?;
     let stored = if made.is_some() { store.keys().await.map_err(runtime)? } else { stored };
     let mut registry = Registry::default();
-    let (journal, left) = ledger::open(&setup, &store, &mut registry).await?;
+    let kept = keep(&setup, &store, stored, deployed.clone(), &mut registry).await?;
+    let listed = if found { first_lists(&kept.engine, &deployed).await } else { None };
+    say(&setup, made.as_ref(), address, listed)?;
+    serve(Running { setup, store, kept, deployed, registry }, listeners, ends).await
+}
+
+/// The engine, and what it keeps: the ledger and who counts limits and budgets.
+struct Kept {
+    engine: Arc<Engine>,
+    journal: Arc<Journal>,
+    limiter: Limiter,
+}
+
+async fn keep(
+    setup: &Setup,
+    store: &Store,
+    keys: Vec<StoredKey>,
+    deployed: Vec<Deployed>,
+    registry: &mut Registry,
+) -> Result<Kept, Stop> {
+    let (journal, left) = ledger::open(setup, store, registry).await?;
+    let spending = Arc::new(LedgerSpending::new(store.clone(), Arc::clone(&journal)));
+    let limiter = match setup.config.redis.clone() {
+        Some(redis) => Limiter::shared(redis, spending).await,
+        None => Limiter::local(spending),
+    };
     let teams = store.teams().await.map_err(runtime)?;
-    let spending = LedgerSpending::new(store.clone(), Arc::clone(&journal));
-    let limiter = Limiter::local(Arc::new(spending));
-    let stored = Stored { keys: stored, teams, journal: Some(Arc::clone(&journal)), limiter };
-    let engine = engine(&setup, deployed.clone(), stored, &mut registry)?;
+    let stored = Stored { keys, teams, journal: Some(Arc::clone(&journal)), limiter: limiter.clone() };
+    let engine = engine(setup, deployed, stored, registry)?;
     for entry in &left {
         engine.charge(&entry.key_id, &entry.request_id, entry.cost).await;
     }
-    let listed = if found { first_lists(&engine, &deployed).await } else { None };
-    say(&setup, made.as_ref(), address, listed)?;
-    serve(Running { setup, store, journal, engine, deployed, registry }, listeners, ends).await
+    Ok(Kept { engine, journal, limiter })
 }
 
 /// What is put together when the gateway begins to serve.
 struct Running {
     setup: Setup,
     store: Store,
-    journal: Arc<Journal>,
-    engine: Arc<Engine>,
+    kept: Kept,
     deployed: Vec<Deployed>,
     registry: Registry,
 }
 
 async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(), Stop> {
-    let Running { setup, store, journal, engine, deployed, registry } = running;
+    let Running { setup, store, kept: Kept { engine, journal, limiter }, deployed, registry } = running;
     let ledger = Ledger::start(journal, store.clone(), setup.config.store.retention_days);
     let (lines, _access_log) = Lines::start("access-log", io::stdout(), LOG_DELAY)
         .map_err(|error| Stop::Runtime(error.to_string()))?;
@@ -124,6 +146,8 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     tokio::spawn(stop_on_signals(ends, shutdown.clone()));
     ready(&listeners, scheme);
     gw_server::serve(edge, listeners, workers(), shutdown).await.map_err(runtime)?;
+    // What is not delivered by then is a lease that expires.
+    limiter.drain(LAST_SETTLES).await;
     ledger.close().await;
     tracing::info!("stopped");
     Ok(())

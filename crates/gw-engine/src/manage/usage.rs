@@ -107,7 +107,7 @@ impl Report {
         write_str(&mut out, self.by.0);
         for (name, at) in [("since", self.filter.since), ("until", self.filter.until)] {
             out.extend_from_slice(format!(",\"{name}\":").as_bytes());
-            text(&mut out, at.map(|at| time_of_millis(at)).as_deref());
+            text(&mut out, at.map(time_of_millis).as_deref());
         }
         out.extend_from_slice(b",\"data\":[");
         for (place, row) in self.rows.iter().enumerate() {

@@ -6,6 +6,7 @@
     reason = "in a test a panic is how a failure is reported"
 )]
 
+mod authz;
 mod budgets;
 mod chat;
 mod completions;
@@ -21,6 +22,9 @@ mod guarantees_splits;
 mod guarantees_upstream;
 mod harness;
 mod http;
+mod keys_api;
+mod keys_cli;
+mod keys_docs;
 mod ledger;
 mod load;
 mod models;
@@ -30,4 +34,5 @@ mod providers;
 mod routing;
 mod stream;
 mod tidy;
+mod usage_api;
 mod versions;
