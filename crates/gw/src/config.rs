@@ -2,12 +2,13 @@
 //!
 //! A later source overrides an earlier one: defaults, the file, the environment (`MODEL_GATEWAY_<SECTION>__<KEY>`).
 
-use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gw_engine::settings::EngineSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};
 use gw_server::settings::ServerSettings;
+use secrecy::SecretString;
 use toml::de::{DeTable, Error};
 
 use place::{At, Report};
@@ -77,16 +78,17 @@ pub struct Config {
 }
 
 /// `[store]`.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug)]
 pub struct StoreSettings {
-    /// `sqlite:…`; None = `gateway.db` in the data directory. A `postgres:` URL is kept too, and noted in `later`.
-    pub url: Option<String>,
+    /// `sqlite:…` or `postgres://…`, which may hold a password; None = `gateway.db` in the data directory.
+    pub url: Option<SecretString>,
+    /// How long a start waits for a server that cannot be reached.
+    pub start_timeout: Duration,
 }
 
-impl fmt::Debug for StoreSettings {
-    /// The URL may hold a password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreSettings").field("url", &self.url.as_ref().map(|_| "[REDACTED]")).finish()
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self { url: None, start_timeout: Duration::from_secs(60) }
     }
 }
 

@@ -1,9 +1,10 @@
 //! From checked tables to the settings of the crates, with the rules that look at more than one key.
 
+use std::time::Duration;
+
 use gw_engine::settings::{EngineSettings, RoutingSettings};
 use gw_providers::settings::{TimeoutOverrides, Timeouts};
 use gw_server::settings::ServerSettings;
-use secrecy::ExposeSecret;
 
 use super::place::Report;
 use super::tree::Table;
@@ -28,7 +29,7 @@ pub(super) fn config(root: &Table, report: &mut Report) -> Config {
             aliases: models::aliases(root, report),
             keys: keys::keys(root, report),
         },
-        store: root.table("store").map(|table| store(table, report)).unwrap_or_default(),
+        store: root.table("store").map(|table| store(table)).unwrap_or_default(),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
     }
@@ -91,12 +92,10 @@ fn routing(table: &Table) -> RoutingSettings {
     settings
 }
 
-fn store(table: &Table, report: &mut Report) -> StoreSettings {
-    let url = table.secret("url").map(|url| url.expose_secret().to_owned());
-    if url.as_ref().is_some_and(|url| url.starts_with("postgres")) {
-        report.later(table.place("url"), &table.path("url"), "PostgreSQL is not in this version");
-    }
-    StoreSettings { url }
+fn store(table: &Table) -> StoreSettings {
+    let mut settings = StoreSettings { url: table.secret("url").cloned(), ..StoreSettings::default() };
+    set(&mut settings.start_timeout, table.int("start_timeout_seconds").map(Duration::from_secs));
+    settings
 }
 
 /// A section that says nothing would silently share nothing.

@@ -145,12 +145,20 @@ pub(super) static TIMEOUTS: Section = Section {
 
 static STORE: Section = Section {
     doc: "Where keys and spending are kept.",
-    keys: &[key(
-        "url",
-        Kind::Secret(&STORE_URL),
-        "`gateway.db` in the data directory",
-        "`sqlite:///path`, or `postgres://…` when several replicas share it (a later version).",
-    )],
+    keys: &[
+        key(
+            "url",
+            Kind::Secret(&STORE_URL),
+            "`gateway.db` in the data directory",
+            "`sqlite:///path`, or `postgres://user:password@host/database` when several replicas share it.",
+        ),
+        key(
+            "start_timeout_seconds",
+            Kind::Int { min: 0, max: 86_400 },
+            "60",
+            "How long a start waits for a PostgreSQL server that cannot be reached.",
+        ),
+    ],
 };
 
 static REDIS: Section = Section {
