@@ -2,9 +2,8 @@
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::manage::Management;
@@ -14,6 +13,7 @@ use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
 use gw_store::journal::Journal;
 use gw_store::{Store, StoredKey};
 use prometheus_client::registry::Registry;
+use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 
 use crate::cli::{Common, ServeArgs, Stop, print};
@@ -34,6 +34,9 @@ const LAST_WAIT: Duration = Duration::from_millis(500);
 const LAST_SETTLES: Duration = Duration::from_secs(2);
 /// A start waits so long for the lists of model servers that were found on this machine.
 const LOCAL_LISTS: Duration = Duration::from_millis(300);
+
+/// Between two tries to reach the store at the start, at first and at last.
+const STORE_PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// Runs the gateway until it is told to stop.
 ///
@@ -173,25 +176,31 @@ fn ready(listeners: &Listeners, scheme: &str) {
     }
 }
 
-/// Opens the store of the configuration, and makes it if it is missing.
+/// Opens the store of the configuration, and makes it if it is missing. Waits for a server that cannot be reached, as long
+/// as the configuration says.
 ///
 /// # Errors
 /// Exit code 1 with what is wrong with it.
 pub async fn open_store(setup: &Setup) -> Result<Store, Stop> {
-    let url = setup.config.store.url.as_deref();
-    let path = match url.map(sqlite_path) {
-        Some(None) => return Store::in_memory().await.map_err(runtime),
-        Some(Some(path)) => path,
-        None => places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?.join("gateway.db"),
+    let settings = &setup.config.store;
+    let Some(url) = &settings.url else {
+        let directory = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
+        return Store::open(&directory.join("gateway.db")).await.map_err(runtime);
     };
-    Store::open(&path).await.map_err(runtime)
-}
-
-/// The file of a `sqlite:` URL; None = in memory. The configuration has let through no other.
-fn sqlite_path(url: &str) -> Option<PathBuf> {
-    let rest = url.strip_prefix("sqlite:").unwrap_or(url);
-    let path = rest.strip_prefix("//").unwrap_or(rest);
-    (path != ":memory:").then(|| PathBuf::from(path))
+    let (start, mut pause) = (Instant::now(), STORE_PAUSES.0);
+    loop {
+        let error = match Store::open_url(url.expose_secret()).await {
+            Err(error @ gw_store::Error::Unreachable { .. }) => error,
+            done => return done.map_err(runtime),
+        };
+        let left = settings.start_timeout.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Err(runtime(error));
+        }
+        tracing::warn!("{error}; trying again, for {} s more", left.as_secs());
+        tokio::time::sleep(pause.min(left)).await;
+        pause = (pause * 2).min(STORE_PAUSES.1);
+    }
 }
 
 async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, Stop> {
@@ -303,22 +312,5 @@ struct Log(Lines);
 impl AccessLog for Log {
     fn write(&self, line: &LogLine<'_>) {
         self.0.push(&line.to_json());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_store_url_names_a_file() {
-        for (url, path) in [
-            ("sqlite:///var/lib/gateway.db", Some("/var/lib/gateway.db")),
-            ("sqlite://gateway.db", Some("gateway.db")),
-            ("sqlite:gateway.db", Some("gateway.db")),
-            ("sqlite::memory:", None),
-        ] {
-            assert_eq!(sqlite_path(url), path.map(PathBuf::from), "{url}");
-        }
     }
 }
