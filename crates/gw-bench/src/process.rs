@@ -148,6 +148,11 @@ pricing = {{ official_input_per_m = 0.02, official_output_per_m = 0.0, currency 
 name = "bench"
 key = "{key}"
 models = ["bench/*", "bench-claude/*"]
+rpm = 10000000
+tpm = 1000000000000
+max_in_flight = 100000
+budget_usd = 1000000
+budget_period = "month"
 "#,
         dir.display()
     )

@@ -1,11 +1,18 @@
 //! What a call used and cost, noted exactly once however the call ended.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use gw_limits::Reservation;
+use gw_store::journal::Journal;
+use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 
-use crate::call::CallLog;
+use crate::ask::Ask;
+use crate::call::{CallLog, Context};
+use crate::error::{Error, Result};
+use crate::ledger::Line;
 use crate::metrics::Metrics;
 use crate::plan::Candidate;
 
@@ -18,6 +25,11 @@ pub(crate) struct Account {
     settled: bool,
     /// An upstream that has the prompt and has not answered yet.
     calling: Option<Calling>,
+    /// Tokens and money set aside.
+    reservation: Reservation,
+    /// Its line in the ledger, until it is written.
+    line: Option<Line>,
+    accepted: Instant,
 }
 
 /// What an unanswered upstream call will have cost if the client goes away now.
@@ -28,8 +40,44 @@ struct Calling {
 }
 
 impl Account {
-    pub(crate) fn open(log: Arc<CallLog>, metrics: Arc<Metrics>, operation: &'static str) -> Self {
-        Self { log, metrics, operation, settled: false, calling: None }
+    pub(crate) fn open(
+        context: &Context,
+        metrics: Arc<Metrics>,
+        journal: Option<&Arc<Journal>>,
+        operation: &'static str,
+    ) -> Self {
+        let line = journal.map(|journal| Line::new(journal, context, operation));
+        let log = Arc::clone(&context.log);
+        let accepted = context.accepted;
+        Self {
+            log,
+            metrics,
+            operation,
+            settled: false,
+            calling: None,
+            reservation: Reservation::default(),
+            line,
+            accepted,
+        }
+    }
+
+    /// What was asked for, for the ledger.
+    pub(crate) fn asked(&mut self, ask: &Ask) {
+        if let Some(line) = &mut self.line {
+            line.asked(ask);
+        }
+    }
+
+    /// How it is routed, for the ledger.
+    pub(crate) fn routed(&mut self, strategy: &str) {
+        if let Some(line) = &mut self.line {
+            line.routed(strategy);
+        }
+    }
+
+    /// Holds what was set aside until the call is over.
+    pub(crate) fn hold(&mut self, reservation: Reservation) {
+        self.reservation = reservation;
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -38,15 +86,29 @@ impl Account {
 
     /// An upstream call begins, the `count`th. Noted before it is over: a client that goes away meanwhile has caused it
     /// all the same, and the provider bills the prompt.
-    pub(crate) fn calling(&mut self, candidate: &Candidate, count: usize, prompt_bytes: u64) {
+    ///
+    /// # Errors
+    /// The request cannot be accounted for, so it must not go on.
+    pub(crate) fn calling(&mut self, candidate: &Candidate, count: usize, prompt_bytes: u64) -> Result<()> {
         self.attempts(count);
         let usage = Usage::estimate(prompt_bytes, 0);
+        if let Some(line) = &mut self.line {
+            line.begin(candidate, &usage)?;
+        }
         self.calling = Some(Calling { candidate: candidate.clone(), usage });
+        Ok(())
     }
 
     /// The upstream call that had begun has failed: nothing was used.
     pub(crate) fn call_failed(&mut self) {
         self.calling = None;
+    }
+
+    /// Notes an upstream call that is over.
+    pub(crate) fn attempted(&mut self, record: &AttemptRecord) {
+        if let Some(line) = &mut self.line {
+            line.attempted(record);
+        }
     }
 
     /// Notes the number of upstream calls so far.
@@ -65,12 +127,19 @@ impl Account {
         if self.close("ok") {
             self.metrics.served(&candidate.metrics, usage, cost);
             self.used(candidate, usage, cost);
+            self.write();
         }
     }
 
-    /// The call failed with this code; nothing was used.
-    pub(crate) fn failed(&mut self, code: &'static str) {
-        self.close(code);
+    /// The call failed; nothing was used.
+    pub(crate) fn failed(&mut self, error: &Error) {
+        if self.close(error.kind.code()) {
+            if let Some(line) = &mut self.line {
+                line.unused();
+                line.failed(error.code());
+            }
+            self.write();
+        }
     }
 
     /// A stream was cut short after some tokens, by the upstream, a clock or the client.
@@ -85,10 +154,15 @@ impl Account {
             self.metrics.failed(&candidate.metrics, code);
             self.metrics.used(&candidate.metrics, usage, cost);
             self.used(candidate, usage, cost);
+            self.write();
         }
     }
 
-    fn used(&self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
+    fn used(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
+        self.reservation.settle(usage.total(), cost.unwrap_or_default().femtos());
+        if let Some(line) = &mut self.line {
+            line.used(candidate, usage, cost.unwrap_or_default());
+        }
         self.log.note(|record| {
             record.model = Some(Arc::clone(&candidate.model.id));
             record.provider = Some(Arc::clone(&candidate.model.provider));
@@ -98,6 +172,14 @@ impl Account {
             record.cost = cost.unwrap_or_default();
             record.fallback = candidate.is_fallback;
         });
+    }
+
+    /// Ends the ledger's line: what it says now will outlive us.
+    fn write(&mut self) {
+        let Some(line) = self.line.take() else { return };
+        let record = self.log.record();
+        let latency_ms = u64::try_from(self.accepted.elapsed().as_millis()).unwrap_or(u64::MAX);
+        line.end(record.status.unwrap_or("ok"), record.ttft_ms, latency_ms);
     }
 
     fn close(&mut self, code: &'static str) -> bool {
@@ -121,6 +203,9 @@ impl Drop for Account {
             let cost = candidate.model.cost(&usage);
             self.metrics.used(&candidate.metrics, &usage, cost);
             self.used(&candidate, &usage, cost);
+        } else if let Some(line) = &mut self.line {
+            line.unused();
         }
+        self.write();
     }
 }

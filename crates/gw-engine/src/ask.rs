@@ -1,10 +1,12 @@
 //! A validated request of any operation, and how it is said to a candidate.
 
+use std::borrow::Cow;
+
 use gw_providers::adapter::{Encoded, Target};
 use gw_wire::failure::Failure;
-use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
+use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs, Prompt, Routing};
 
-use crate::plan::Candidate;
+use crate::plan::{Candidate, Wanted};
 use crate::share::{self, Part};
 
 /// A validated request of any operation.
@@ -29,6 +31,74 @@ impl Ask {
             Self::Chat(request) => request.prompt_bytes,
             Self::Completion(request) => request.prompt_bytes,
             Self::Embeddings(request) => request.prompt_bytes,
+        }
+    }
+
+    /// How the client wants it routed. Embeddings have no such wish.
+    pub(crate) fn routing(&self) -> Option<&Routing> {
+        match self {
+            Self::Chat(request) => Some(&request.routing),
+            Self::Completion(request) => Some(&request.routing),
+            Self::Embeddings(_) => None,
+        }
+    }
+
+    /// What a model must be able to do for it.
+    pub(crate) fn wanted(&self) -> Wanted<'_> {
+        match self {
+            Self::Chat(request) => Wanted::Chat { needs: &request.needs, n: request.n },
+            Self::Completion(request) => Wanted::Completion {
+                suffix: request.suffix,
+                tokens: request.prompts.iter().any(|prompt| matches!(prompt, Prompt::Tokens(_))),
+                n: request.n,
+                prompts: request.prompts.len(),
+            },
+            Self::Embeddings(request) => Wanted::Embeddings {
+                dimensions: request.dimensions,
+                tokens: matches!(request.inputs, Inputs::Tokens(_)),
+            },
+        }
+    }
+
+    /// The model as the client wrote it.
+    pub(crate) fn model(&self) -> &str {
+        match self {
+            Self::Chat(request) => &request.model,
+            Self::Completion(request) => &request.model,
+            Self::Embeddings(request) => &request.model,
+        }
+    }
+
+    /// The request's `user`.
+    pub(crate) fn user(&self) -> Option<Cow<'_, str>> {
+        let body = match self {
+            Self::Chat(request) => &request.body,
+            Self::Completion(request) => &request.body,
+            Self::Embeddings(request) => &request.body,
+        };
+        body.view("user")?.string()
+    }
+
+    /// Whether there are images in it, whose bytes say nothing of their tokens.
+    pub(crate) fn has_images(&self) -> bool {
+        matches!(self, Self::Chat(request) if request.needs.image)
+    }
+
+    /// How many answers it may get.
+    pub(crate) fn answers(&self) -> u64 {
+        match self {
+            Self::Chat(request) => u64::from(request.n),
+            Self::Completion(request) => u64::from(request.n).saturating_mul(request.prompts.len() as u64),
+            Self::Embeddings(_) => 0,
+        }
+    }
+
+    /// The client's bound on the tokens of an answer.
+    pub(crate) fn max_tokens(&self) -> Option<u64> {
+        match self {
+            Self::Chat(request) => request.max_tokens,
+            Self::Completion(request) => request.max_tokens,
+            Self::Embeddings(_) => Some(0),
         }
     }
 

@@ -70,12 +70,14 @@ impl Call {
     }
 
     fn record(&mut self, candidate: &Candidate, status: &'static str, started: Instant) {
-        self.records.push(AttemptRecord {
+        let record = AttemptRecord {
             provider: Arc::clone(&candidate.model.provider),
             model: Arc::clone(&candidate.model.id),
             status,
             latency_ms: millis(started.elapsed()),
-        });
+        };
+        self.account.attempted(&record);
+        self.records.push(record);
         self.account.attempts(self.records.len());
     }
 
@@ -122,7 +124,11 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
                 break 'plan;
             }
             let started = Instant::now();
-            call.account.calling(&candidate, call.records.len() + 1, call.ask.prompt_bytes());
+            let begun = call.account.calling(&candidate, call.records.len() + 1, call.ask.prompt_bytes());
+            if let Err(error) = begun {
+                call.account.failed(&error);
+                return Err(error);
+            }
             let failure = match attempt(call, &candidate, started).await {
                 Ok(answer) => {
                     // A stream is judged at its end, see `stream.rs`.
@@ -152,7 +158,7 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
         }
     }
     let error = overall(call, &failures);
-    call.account.failed(error.kind.code());
+    call.account.failed(&error);
     Err(error)
 }
 

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
+use gw_limits::{Limiter, Subject};
 use gw_store::Team;
 use gw_store::keys::{Role, StoredKey};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Kind, Result};
-pub use crate::rate::RateState;
 use crate::settings::KeySettings;
 pub use ring::configured_id;
 use ring::{Key, Ring, Verdict};
@@ -33,6 +33,8 @@ pub struct Caller(Arc<Key>);
 pub(crate) struct KeyRing {
     ring: ArcSwap<Ring>,
     configured: Vec<(KeySettings, Caller)>,
+    /// Keeps what the keys have used when a ring is replaced.
+    limiter: Limiter,
     /// Held while a ring is made, so that an older one never takes the place of a newer one's successor.
     setting: Mutex<()>,
     seen: Seen,
@@ -99,21 +101,9 @@ impl Caller {
         self.0.models.is_some()
     }
 
-    /// Counts a generation request against the key's rate.
-    ///
-    /// # Errors
-    /// `rate_limit_exceeded` with the state of the limit, when the key has used up its requests of the minute.
-    pub fn admit(&self) -> std::result::Result<Option<RateState>, (RateState, Error)> {
-        let Some(rate) = &self.0.rate else { return Ok(None) };
-        let state = rate.take(Instant::now());
-        let Some(wait) = state.retry_after else { return Ok(Some(state)) };
-        let wait = Duration::from_secs(wait.as_secs() + 1);
-        let message = format!(
-            "Rate limit reached for this key: {} requests per minute. Please try again in {}s.",
-            state.limit,
-            wait.as_secs()
-        );
-        Err((state, Error::new(Kind::RateLimitExceeded, message).retry_after(wait)))
+    /// The key and its team, as far as they have limits.
+    pub(crate) fn subjects(&self) -> &[Arc<Subject>] {
+        &self.0.subjects
     }
 }
 
@@ -131,27 +121,37 @@ fn matches(pattern: &str, id: &str) -> bool {
 
 impl KeyRing {
     /// From the configuration's keys and the store's.
-    pub(crate) fn new(configured: &[KeySettings], stored: Vec<StoredKey>) -> Self {
-        let configured: Vec<_> =
-            configured.iter().map(|key| (key.clone(), Caller::of_configuration(key))).collect();
+    pub(crate) fn new(
+        configured: &[KeySettings],
+        stored: &[StoredKey],
+        teams: &[Team],
+        limiter: Limiter,
+    ) -> Self {
+        let caller = |key: &KeySettings| (key.clone(), Caller::of_configuration(key, &limiter));
+        let configured: Vec<_> = configured.iter().map(caller).collect();
         Self {
-            ring: ArcSwap::from_pointee(Ring::new(&configured, stored, &[], None)),
+            ring: ArcSwap::from_pointee(Ring::new(&configured, stored, teams, &limiter)),
             configured,
+            limiter,
             setting: Mutex::default(),
             seen: Seen { epoch: Instant::now(), at: AtomicU64::new(0) },
         }
     }
 
     /// Replaces the keys of the store; from the next request on.
-    pub(crate) fn set(&self, stored: Vec<StoredKey>, teams: &[Team]) {
+    pub(crate) fn set(&self, stored: &[StoredKey], teams: &[Team]) {
         let _setting = self.setting.lock();
-        let before = self.ring.load_full();
-        self.ring.store(Arc::new(Ring::new(&self.configured, stored, teams, Some(&before))));
+        self.ring.store(Arc::new(Ring::new(&self.configured, stored, teams, &self.limiter)));
     }
 
     /// The store was seen just now, and the keys are as they are there. From the first time on the keys grow stale.
     pub(crate) fn seen(&self) {
         self.seen.now(Instant::now());
+    }
+
+    /// The key of this id. Looks at every key: for the start, not for requests.
+    pub(crate) fn find(&self, id: &str) -> Option<Caller> {
+        self.ring.load().find(id).cloned()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

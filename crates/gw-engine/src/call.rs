@@ -1,5 +1,6 @@
 //! What the edge hands to the engine with a request, and what it gets back.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ pub struct Context {
     pub accepted: Instant,
     /// Where the outcome is noted for the log line.
     pub log: Arc<CallLog>,
+    /// The client's address, for the ledger.
+    pub client: Option<IpAddr>,
     /// Silence before a keep-alive comment; None = never.
     pub keepalive: Option<Duration>,
 }

@@ -8,8 +8,10 @@ use std::task::Context as TaskContext;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use gw_limits::{Entered, Limiter, Refused};
 use gw_providers::provider::{KeyState, Provider};
 use gw_store::Team;
+use gw_store::journal::Journal;
 use gw_store::keys::StoredKey;
 use gw_wire::money::Price;
 use parking_lot::Mutex;
@@ -21,11 +23,14 @@ use tokio::sync::futures::OwnedNotified;
 use crate::auth::{Caller, KeyRing};
 use crate::call::{Context, Reply};
 use crate::catalog::{Catalog, Model, ProviderFacts, Visible};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::leavers::Leavers;
 use crate::metrics::Metrics;
 use crate::pipeline::{self, Operation};
 use crate::plan::Snapshot;
+use crate::refusal;
 use crate::settings::{EngineSettings, KeySettings};
+use crate::spent::NothingSpent;
 
 /// A configured provider and the terms it is used on.
 #[derive(Clone, Debug)]
@@ -38,6 +43,27 @@ pub struct Deployed {
     pub discovers: bool,
 }
 
+/// What the store knows when the engine begins, and who counts what is used.
+#[derive(Debug)]
+pub struct Stored {
+    /// The keys.
+    pub keys: Vec<StoredKey>,
+    /// The teams.
+    pub teams: Vec<Team>,
+    /// Where requests are noted; None = nowhere.
+    pub journal: Option<Arc<Journal>>,
+    /// Limits and budgets.
+    pub limiter: Limiter,
+}
+
+impl Default for Stored {
+    /// No keys, no ledger, and limits that begin with nothing used.
+    fn default() -> Self {
+        let limiter = Limiter::local(Arc::new(NothingSpent));
+        Self { keys: Vec::new(), teams: Vec::new(), journal: None, limiter }
+    }
+}
+
 /// Everything that calls share.
 #[derive(Debug)]
 pub struct Engine {
@@ -46,6 +72,9 @@ pub struct Engine {
     metrics: Arc<Metrics>,
     draining: AtomicBool,
     cut: Arc<CutSwitch>,
+    journal: Option<Arc<Journal>>,
+    limiter: Limiter,
+    leavers: Leavers,
     settings: EngineSettings,
     deployed: Vec<Deployed>,
     shipped: Vec<&'static str>,
@@ -89,7 +118,7 @@ impl Engine {
         settings: EngineSettings,
         deployed: Vec<Deployed>,
         shipped: Vec<&'static str>,
-        stored_keys: Vec<StoredKey>,
+        stored: Stored,
         registry: &mut Registry,
     ) -> std::result::Result<Arc<Self>, Vec<String>> {
         let catalog = Catalog::build(&shipped, &settings.models, &settings.aliases, &facts(&deployed), &[])?;
@@ -99,10 +128,13 @@ impl Engine {
         let snapshot = Snapshot { catalog, providers, routing: settings.routing };
         Ok(Arc::new(Self {
             snapshot: ArcSwap::from_pointee(snapshot),
-            keys: KeyRing::new(&settings.keys, stored_keys),
+            keys: KeyRing::new(&settings.keys, &stored.keys, &stored.teams, stored.limiter.clone()),
+            limiter: stored.limiter,
+            leavers: Leavers::default(),
             metrics: Arc::new(Metrics::new(registry)),
             draining: AtomicBool::new(false),
             cut: Arc::default(),
+            journal: stored.journal,
             settings,
             deployed,
             shipped,
@@ -144,7 +176,7 @@ impl Engine {
     }
 
     /// Replaces the keys and teams of the store, for the next requests; those of the configuration stay.
-    pub fn set_keys(&self, stored: Vec<StoredKey>, teams: &[Team]) {
+    pub fn set_keys(&self, stored: &[StoredKey], teams: &[Team]) {
         self.keys.set(stored, teams);
     }
 
@@ -158,6 +190,32 @@ impl Engine {
     #[must_use]
     pub fn configured_keys(&self) -> &[KeySettings] {
         &self.settings.keys
+    }
+
+    /// The first door of a generation request: its key's and its team's limits, before the body is read.
+    ///
+    /// # Errors
+    /// `rate_limit_exceeded`, `insufficient_quota` or `budget_store_unavailable`, with the limits as they stand.
+    pub async fn enter(
+        &self,
+        caller: &Caller,
+        request_id: &str,
+    ) -> std::result::Result<Entered, Box<(Entered, Error)>> {
+        if caller.subjects().is_empty() {
+            return Ok(Entered::default());
+        }
+        let entering = self.limiter.enter(request_id, caller.subjects()).await;
+        entering.map_err(|refused| {
+            let Refused { entered, refusal } = *refused;
+            Box::new((entered, refusal::error(&refusal)))
+        })
+    }
+
+    /// Tells the budgets of this key and its team of a request (femto-USD) that a process which died had under way.
+    pub async fn charge(&self, key_id: &str, request_id: &str, cost: i128) {
+        if let Some(caller) = self.keys.find(key_id) {
+            self.limiter.charge(request_id, caller.subjects(), cost).await;
+        }
     }
 
     /// True when no key at all is known.
@@ -258,6 +316,19 @@ impl Engine {
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    /// Who takes over a call whose client went away; None = it is dropped.
+    pub(crate) fn leavers(&self) -> Option<Leavers> {
+        self.settings.routing.drain_on_disconnect.then(|| self.leavers.clone())
+    }
+
+    pub(crate) fn limiter(&self) -> &Limiter {
+        &self.limiter
+    }
+
+    pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
+        self.journal.as_ref()
     }
 
     pub(crate) fn metrics(&self) -> Arc<Metrics> {

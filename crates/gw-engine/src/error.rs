@@ -37,13 +37,14 @@ pub enum Kind {
     UpstreamModelMissing,
     UpstreamOverloaded,
     NoAvailableProvider,
+    BudgetStoreUnavailable,
     UpstreamTimeout,
     StoreUnavailable,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
@@ -74,6 +75,7 @@ impl Kind {
         Self::UpstreamModelMissing,
         Self::UpstreamOverloaded,
         Self::NoAvailableProvider,
+        Self::BudgetStoreUnavailable,
         Self::UpstreamTimeout,
         Self::StoreUnavailable,
     ];
@@ -115,6 +117,7 @@ impl Kind {
             Self::UpstreamOverloaded => (503, UPSTREAM, "upstream_overloaded"),
             Self::NoAvailableProvider => (503, UPSTREAM, "no_available_provider"),
             Self::StoreUnavailable => (503, "server_error", "store_unavailable"),
+            Self::BudgetStoreUnavailable => (503, "server_error", "budget_store_unavailable"),
             Self::UpstreamTimeout => (504, UPSTREAM, "upstream_timeout"),
         }
     }

@@ -1,13 +1,14 @@
 //! The life of a generation request, step by step; read this first.
 //!
 //! The edge has identified the caller and read the body. Then: parse and validate (400), refuse what this version
-//! cannot do, resolve and permit and check capability (`plan.rs`), attempt (`attempts.rs`), account.
+//! cannot do, resolve and permit and check capability (`plan.rs`), set aside the worst case (`worst.rs`), attempt
+//! (`attempts.rs`), account.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use gw_wire::request::{CacheAsk, Inputs, Prompt, Routing, chat, completion, embeddings};
+use gw_wire::request::{CacheAsk, Routing, chat, completion, embeddings};
 use http::{HeaderName, HeaderValue};
 
 use crate::account::Account;
@@ -16,8 +17,11 @@ use crate::attempts::{self, Answer, Call};
 use crate::call::{Context, Reply, ReplyBody};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{self, Candidate, Wanted};
+use crate::leavers::Staying;
+use crate::plan::{self, Candidate};
+use crate::refusal;
 use crate::stream::{EventStream, Opening};
+use crate::worst::worst_case;
 
 const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
 const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
@@ -50,12 +54,12 @@ pub(crate) async fn run(
     context: Context,
     body: Bytes,
 ) -> Result<Reply> {
-    let mut account = Account::open(Arc::clone(&context.log), engine.metrics(), operation.as_str());
-    let planned = prepare(engine, operation, &context, body);
+    let mut account = Account::open(&context, engine.metrics(), engine.journal(), operation.as_str());
+    let planned = prepare(engine, operation, &context, body, &mut account);
     let (ask, plan) = match planned {
         Ok(planned) => planned,
         Err(error) => {
-            account.failed(error.kind.code());
+            account.failed(&error);
             return Err(error);
         }
     };
@@ -67,6 +71,10 @@ pub(crate) async fn run(
         }
     });
     let (snapshot, plan) = plan;
+    if let Err(error) = reserve(engine, &context, &ask, &plan, &mut account).await {
+        account.failed(&error);
+        return Err(error);
+    }
     let call = Box::new(Call {
         id: answer_id(operation),
         created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
@@ -78,7 +86,16 @@ pub(crate) async fn run(
         records: Vec::new(),
         warnings: Vec::new(),
     });
-    if call.ask.wants_stream() { Box::pin(stream(engine, call)).await } else { whole(call).await }
+    if call.ask.wants_stream() {
+        return Box::pin(stream(engine, call)).await;
+    }
+    match engine.leavers() {
+        Some(leavers) => {
+            let log = Arc::clone(&call.context.log);
+            Staying::new(Box::pin(whole(call)), leavers, log).await
+        }
+        None => whole(call).await,
+    }
 }
 
 /// Steps that call nobody: parse, validate, resolve, permit, capability.
@@ -87,40 +104,50 @@ fn prepare(
     operation: Operation,
     context: &Context,
     body: Bytes,
+    account: &mut Account,
 ) -> Result<(Ask, (Arc<plan::Snapshot>, plan::Plan))> {
     if engine.is_draining() {
         return Err(Error::new(Kind::NoAvailableProvider, "The gateway is shutting down.")
             .retry_after(Duration::from_secs(1)));
     }
+    let ask = parse(operation, body)?;
+    account.asked(&ask);
     let snapshot = engine.snapshot();
-    let caller = &context.caller;
-    let metrics = engine.metrics();
     let none = Routing::default();
-    let (ask, plan) = match operation {
+    let routing = ask.routing().unwrap_or(&none);
+    let plan = plan::plan(&snapshot, &engine.metrics(), &context.caller, ask.model(), routing, ask.wanted())?;
+    account.routed(plan.strategy);
+    Ok((ask, (snapshot, plan)))
+}
+
+/// Sets aside what the request can use at the worst, with its key and with its team.
+async fn reserve(
+    engine: &Engine,
+    context: &Context,
+    ask: &Ask,
+    plan: &plan::Plan,
+    account: &mut Account,
+) -> Result<()> {
+    let subjects = context.caller.subjects();
+    if subjects.is_empty() {
+        return Ok(());
+    }
+    let (tokens, cost) = worst_case(ask, plan);
+    let reserving = engine.limiter().reserve(&context.request_id, subjects, tokens, cost.femtos());
+    account.hold(reserving.await.map_err(|refused| refusal::error(&refused))?);
+    Ok(())
+}
+
+fn parse(operation: Operation, body: Bytes) -> Result<Ask> {
+    Ok(match operation {
         Operation::Chat => {
             let request = chat::parse_chat(body)?;
             refuse_cache(request.cache)?;
-            let wanted = Wanted::Chat { needs: &request.needs, n: request.n };
-            let plan = plan::plan(&snapshot, &metrics, caller, &request.model, &request.routing, wanted)?;
-            (Ask::Chat(Box::new(request)), plan)
+            Ask::Chat(Box::new(request))
         }
-        Operation::Completion => {
-            let request = completion::parse_completion(body)?;
-            let tokens = request.prompts.iter().any(|prompt| matches!(prompt, Prompt::Tokens(_)));
-            let prompts = request.prompts.len();
-            let wanted = Wanted::Completion { suffix: request.suffix, tokens, n: request.n, prompts };
-            let plan = plan::plan(&snapshot, &metrics, caller, &request.model, &request.routing, wanted)?;
-            (Ask::Completion(Box::new(request)), plan)
-        }
-        Operation::Embeddings => {
-            let request = embeddings::parse_embeddings(body)?;
-            let tokens = matches!(request.inputs, Inputs::Tokens(_));
-            let wanted = Wanted::Embeddings { dimensions: request.dimensions, tokens };
-            let plan = plan::plan(&snapshot, &metrics, caller, &request.model, &none, wanted)?;
-            (Ask::Embeddings(Box::new(request)), plan)
-        }
-    };
-    Ok((ask, (snapshot, plan)))
+        Operation::Completion => Ask::Completion(Box::new(completion::parse_completion(body)?)),
+        Operation::Embeddings => Ask::Embeddings(Box::new(embeddings::parse_embeddings(body)?)),
+    })
 }
 
 /// The response cache comes with a later version: a wish for it is refused, never ignored.
@@ -153,13 +180,13 @@ async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
         (call, found)
     });
     let Ok((call, found)) = tokio::time::timeout(COMMIT_AFTER, &mut opening).await else {
-        let stream = EventStream::waiting(opening, log, keepalive, engine.cut());
+        let stream = EventStream::waiting(opening, log, keepalive, engine.cut(), engine.leavers());
         return Ok(Reply { headers: Vec::new(), body: ReplyBody::Stream(Box::new(stream)) });
     };
     match found? {
         (index, Answer::Stream(live)) => {
             let headers = reply_headers(call.plan.candidates.get(index));
-            let stream = EventStream::live(call, live, engine.cut());
+            let stream = EventStream::live(call, live, engine.cut(), engine.leavers());
             Ok(Reply { headers, body: ReplyBody::Stream(Box::new(stream)) })
         }
         (_, Answer::Full(_)) => Err(Error::new(Kind::InternalError, "The answer was not a stream.")),

@@ -17,11 +17,19 @@ pub struct RoutingSettings {
     pub retries: u32,
     /// Any upstream error moves on to the next candidate.
     pub fallback_on_4xx: bool,
+    /// A client that goes away leaves its upstream call running to its end, for its usage; else it is dropped.
+    pub drain_on_disconnect: bool,
 }
 
 impl Default for RoutingSettings {
     fn default() -> Self {
-        Self { strategy: "default", max_attempts: 4, retries: 1, fallback_on_4xx: false }
+        Self {
+            strategy: "default",
+            max_attempts: 4,
+            retries: 1,
+            fallback_on_4xx: false,
+            drain_on_disconnect: false,
+        }
     }
 }
 
@@ -78,8 +86,9 @@ pub struct ModelSettings {
 }
 
 pub use gw_store::keys::Role;
+pub use gw_store::limits::{Budget, Limits, Period};
 
-/// One `[[keys]]` entry of this version's features; limits and budgets are refused by `serve` before this is made.
+/// One `[[keys]]` entry.
 #[derive(Clone, Debug)]
 pub struct KeySettings {
     /// For people.
@@ -90,8 +99,8 @@ pub struct KeySettings {
     pub role: Role,
     /// Allowed models (`acme/*` wildcards); None = all.
     pub models: Option<Vec<String>>,
-    /// Requests per minute to the generation endpoints.
-    pub rpm: Option<u32>,
+    /// What it may use.
+    pub limits: Limits,
     /// Unix seconds after which the key is refused.
     pub expires_at: Option<i64>,
 }

@@ -19,6 +19,7 @@ use crate::attempts::{Answer, Call};
 use crate::call::CallLog;
 use crate::engine::Cut;
 use crate::error::{Error, Kind};
+use crate::leavers::Leavers;
 use crate::live::Live;
 use crate::sources::Step;
 use crate::verdict;
@@ -49,6 +50,8 @@ struct Limit {
 pub struct EventStream {
     state: State,
     cut: Cut,
+    /// Takes over when the client goes away.
+    leavers: Option<Leavers>,
     keepalive: Option<Duration>,
     last_sent: Instant,
     last_heard: Instant,
@@ -72,21 +75,22 @@ impl EventStream {
         log: Arc<CallLog>,
         keepalive: Option<Duration>,
         cut: Cut,
+        leavers: Option<Leavers>,
     ) -> Self {
-        let mut stream = Self::new(State::Waiting(opening, log), keepalive, cut);
+        let mut stream = Self::new(State::Waiting(opening, log), keepalive, cut, leavers);
         // The head goes out with a first keep-alive, so that proxies on the way see bytes.
         stream.last_sent = Instant::now().checked_sub(Duration::from_secs(3600)).unwrap_or(stream.last_sent);
         stream
     }
 
-    pub(crate) fn live(call: Box<Call>, live: Box<Live>, cut: Cut) -> Self {
+    pub(crate) fn live(call: Box<Call>, live: Box<Live>, cut: Cut, leavers: Option<Leavers>) -> Self {
         let keepalive = call.context.keepalive;
-        Self::new(State::Live(call, live), keepalive, cut)
+        Self::new(State::Live(call, live), keepalive, cut, leavers)
     }
 
-    fn new(state: State, keepalive: Option<Duration>, cut: Cut) -> Self {
+    fn new(state: State, keepalive: Option<Duration>, cut: Cut, leavers: Option<Leavers>) -> Self {
         let now = Instant::now();
-        Self { state, cut, keepalive, last_sent: now, last_heard: now, timer: None }
+        Self { state, cut, leavers, keepalive, last_sent: now, last_heard: now, timer: None }
     }
 
     fn send(&mut self, bytes: &[u8]) -> Polled {
@@ -274,6 +278,14 @@ impl Body for EventStream {
 
 impl Drop for EventStream {
     fn drop(&mut self) {
+        if let Some(leavers) = self.leavers.take() {
+            match std::mem::replace(&mut self.state, State::Over) {
+                State::Live(call, live) => leavers.take_live(call, live),
+                State::Waiting(opening, log) => leavers.take_opening(opening, &log),
+                State::Over => {}
+            }
+            return;
+        }
         // The client went away: what was used so far is noted, the upstream call is dropped with the state.
         self.settle_cut(Kind::ClientClosedRequest);
     }

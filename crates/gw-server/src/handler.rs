@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use gw_engine::auth::RateState;
 use gw_engine::error::{Error, Kind, Result};
-use gw_engine::{CallLog, Caller, Context, EventStream, ReplyBody};
+use gw_engine::{CallLog, Caller, Context, Entered, EventStream, ReplyBody};
 use http::header::{AUTHORIZATION, CONNECTION, EXPECT, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
@@ -37,6 +36,9 @@ const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms"
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
+const LIMIT_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-limit-tokens");
+const REMAINING_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
+const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
 
 /// An unread body up to this size is read before the answer, so that the connection can be kept.
 const SMALL_BODY: usize = 64 << 10;
@@ -92,6 +94,7 @@ where
         bytes_out: 0,
         is_complete: false,
         place: None,
+        entered: None,
         share: None,
         _busy: busy,
     };
@@ -258,11 +261,14 @@ where
     if edge.is_draining() {
         return Err(overloaded("The gateway is shutting down."));
     }
-    match caller.admit() {
-        Ok(None) => {}
-        Ok(Some(state)) => tell_rate(&state, extra),
-        Err((state, error)) => {
-            tell_rate(&state, extra);
+    match edge.engine.enter(&caller, &ticket.request_id).await {
+        Ok(entered) => {
+            tell_limits(&entered, extra);
+            ticket.entered = Some(entered);
+        }
+        Err(refused) => {
+            let (entered, error) = *refused;
+            tell_limits(&entered, extra);
             return Err(error);
         }
     }
@@ -276,6 +282,7 @@ where
         caller,
         accepted: ticket.accepted,
         log,
+        client: Some(ticket.client.ip()),
         keepalive: edge.settings.keepalive,
     };
     // Boxed where it is made: a call's future is large, and every layer of this one would move it.
@@ -291,11 +298,18 @@ where
     })
 }
 
-fn tell_rate(state: &RateState, extra: &mut Extra) {
-    extra.push((LIMIT, HeaderValue::from(state.limit)));
-    extra.push((REMAINING, HeaderValue::from(state.remaining)));
-    if let Ok(reset) = HeaderValue::from_str(&spell_reset(state.reset)) {
-        extra.push((RESET, reset));
+fn tell_limits(entered: &Entered, extra: &mut Extra) {
+    let mut tell = |names: [HeaderName; 3], limit: u64, remaining: u64, reset| {
+        let [name, left, back] = names;
+        extra.push((name, HeaderValue::from(limit)));
+        extra.push((left, HeaderValue::from(remaining)));
+        extra.extend(HeaderValue::from_str(&spell_reset(reset)).ok().map(|reset| (back, reset)));
+    };
+    if let Some(state) = &entered.requests {
+        tell([LIMIT, REMAINING, RESET], state.limit.into(), state.remaining.into(), state.reset);
+    }
+    if let Some(state) = &entered.tokens {
+        tell([LIMIT_TOKENS, REMAINING_TOKENS, RESET_TOKENS], state.limit, state.remaining, state.reset);
     }
 }
 

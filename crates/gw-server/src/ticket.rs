@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use gw_engine::CallLog;
 use gw_engine::error::Kind;
+use gw_engine::{CallLog, Entered};
 use http::{Method, StatusCode, Uri};
 
 use crate::access_log::LogLine;
@@ -35,6 +35,8 @@ pub(crate) struct Ticket {
     pub(crate) bytes_out: u64,
     pub(crate) is_complete: bool,
     pub(crate) place: Option<Place>,
+    /// Held for its drop: its places among the key's and the team's requests at one time.
+    pub(crate) entered: Option<Entered>,
     pub(crate) share: Option<Share>,
     /// Held for its drop: the connection is idle again.
     pub(crate) _busy: Busy,

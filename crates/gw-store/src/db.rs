@@ -1,94 +1,38 @@
-//! Opening the SQLite file: its pragmas, its migrations, and what is said when it cannot be used.
+//! The store: where it is, and how its statements are run, whichever database it is.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::sqlite::{
-    SqliteAutoVacuum, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool,
-    SqlitePoolOptions, SqliteSynchronous,
-};
-use sqlx::{ConnectOptions, Connection, Row, SqlSafeStr};
+use sqlx::sqlite::SqlitePool;
+use sqlx::{Sqlite, Transaction};
 
-/// Shorthand.
-pub type Result<T> = std::result::Result<T, Error>;
-
-/// Why the store cannot be used: one line for an operator, that names the file.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// It is damaged, cut short, or something else altogether.
-    #[error("{} is damaged or not a gateway store ({reason}); it was left as it is", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// SQLite's words.
-        reason: String,
-    },
-    /// A later version of this program wrote it.
-    #[error(
-        "{} was written by a newer version of this program (schema {found}, this one knows {known}); it was left as it is",
-        path.display()
-    )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: i64,
-        /// Ours.
-        known: i64,
-    },
-    /// The file or its directory cannot be written.
-    #[error("{} cannot be written: {reason}", path.display())]
-    ReadOnly {
-        /// The file.
-        path: PathBuf,
-        /// The system's words.
-        reason: String,
-    },
-    /// Another program held it for too long.
-    #[error("{} is locked by another program", path.display())]
-    Busy {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Anything else that SQLite or the system says.
-    #[error("{}: {reason}", path.display())]
-    Failed {
-        /// The file.
-        path: PathBuf,
-        /// Its words.
-        reason: String,
-    },
-    /// A row of this id, or of this secret, is there already.
-    #[error("{} has a row of this id already", path.display())]
-    Taken {
-        /// The file.
-        path: PathBuf,
-    },
-    /// SQLite below 3.51.3 can corrupt a file in WAL mode.
-    #[error("this program was built with SQLite {0}; 3.51.3 or later is needed")]
-    OldSqlite(String),
-    /// No randomness for a key.
-    #[error("the operating system gave no randomness for a key")]
-    Randomness,
-}
-
-/// Before 3.51.3 a reset of the write-ahead log could corrupt the file.
-const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
-
-/// How long a lock of another program is waited for.
-const BUSY: Duration = Duration::from_secs(5);
+pub use crate::error::{Error, Result};
+use crate::postgres::{Address, Held, Pool};
+use crate::sql::{Row, Sql};
+use crate::sqlite;
 
 /// How often the revision is worth a look.
 const POLL: Duration = Duration::from_millis(500);
 
-/// The embedded store. Cheap to clone.
-#[derive(Clone, Debug)]
+/// The store: an embedded SQLite file, or a PostgreSQL database that several replicas share. Cheap to clone.
+#[derive(Clone)]
 pub struct Store {
-    pool: SqlitePool,
-    path: PathBuf,
+    base: Base,
+    place: Arc<str>,
+}
+
+#[derive(Clone)]
+enum Base {
+    Sqlite(SqlitePool),
+    Postgres(Arc<Pool>),
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("place", &self.place).finish_non_exhaustive()
+    }
 }
 
 impl Store {
@@ -98,32 +42,8 @@ impl Store {
     /// # Errors
     /// The one line to show an operator.
     pub async fn open(path: &Path) -> Result<Self> {
-        // The switch to WAL of another program's first start cannot be waited for inside SQLite.
-        let deadline = Instant::now() + BUSY;
-        loop {
-            match Self::open_once(path).await {
-                Err(Error::Busy { .. }) if Instant::now() < deadline => {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-                done => return done,
-            }
-        }
-    }
-
-    async fn open_once(path: &Path) -> Result<Self> {
-        if create_private(path)? {
-            probe(path).await?;
-        }
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .auto_vacuum(SqliteAutoVacuum::Incremental)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Normal)
-            .foreign_keys(true)
-            .busy_timeout(BUSY)
-            .thread_name(|id| format!("store-{id}"))
-            .disable_statement_logging();
-        Self::with(options, 2, path).await
+        let base = Base::Sqlite(sqlite::open(path).await?);
+        Ok(Self { base, place: path.display().to_string().into() })
     }
 
     /// A store that ends with the program.
@@ -131,209 +51,185 @@ impl Store {
     /// # Errors
     /// None that an operator could do something about.
     pub async fn in_memory() -> Result<Self> {
-        let options =
-            SqliteConnectOptions::new().in_memory(true).foreign_keys(true).disable_statement_logging();
-        // One connection: each has a database of its own.
-        Self::with(options, 1, Path::new(":memory:")).await
+        Ok(Self { base: Base::Sqlite(sqlite::in_memory().await?), place: ":memory:".into() })
     }
 
-    async fn with(options: SqliteConnectOptions, connections: u32, path: &Path) -> Result<Self> {
-        let pool = SqlitePoolOptions::new()
-            .max_connections(connections)
-            .min_connections(1)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .acquire_timeout(2 * BUSY)
-            .connect_with(options)
-            .await
-            .map_err(|error| describe(path, &error))?;
-        let store = Self { pool, path: path.to_owned() };
-        store.prepare().await?;
-        Ok(store)
+    /// Opens the store of a URL: `sqlite:…` as [`Store::open`] and [`Store::in_memory`] do, `postgres://…` or
+    /// `postgresql://…` by bringing the schema of the database up to date. Tries once, for some seconds at most.
+    ///
+    /// # Errors
+    /// The one line to show an operator, without the URL's password. [`Error::is_passing`] when it is worth another
+    /// try.
+    pub async fn open_url(url: &str) -> Result<Self> {
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            let pool = Pool::open(Address::parse(url)?).await?;
+            let place = pool.address.place.as_str().into();
+            return Ok(Self { base: Base::Postgres(Arc::new(pool)), place });
+        }
+        let path = url.strip_prefix("sqlite:").ok_or(Error::Url("is neither sqlite:// nor postgres://"))?;
+        match path.strip_prefix("//").unwrap_or(path) {
+            ":memory:" => Self::in_memory().await,
+            path => Self::open(Path::new(path)).await,
+        }
     }
 
     /// Whether the store still answers.
     pub async fn ping(&self) -> Result<()> {
-        sqlx::query("SELECT 1").execute(&self.pool).await.map_err(|error| self.error(error))?;
-        Ok(())
+        self.all(Sql::new("SELECT 1")).await.map(drop)
+    }
+
+    /// The time by which budgets are counted, unix milliseconds: the database's when several programs share it, so that
+    /// their clocks need not agree.
+    pub async fn now(&self) -> Result<i64> {
+        if let Base::Sqlite(_) = self.base {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            return Ok(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+        }
+        let now = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) AS now";
+        self.only(Sql::new(now), |row| row.get("now")).await
     }
 
     /// A number that grows with every change of a key or a team, by whichever program.
     pub async fn revision(&self) -> Result<i64> {
-        let row = sqlx::query("SELECT number FROM revision").fetch_one(&self.pool).await;
-        row.and_then(|row| row.try_get(0)).map_err(|error| self.error(error))
+        self.only(Sql::new("SELECT number FROM revision"), |row| row.get("number")).await
     }
 
-    /// Resolves when [`Store::revision`] may have grown.
+    /// Resolves when [`Store::revision`] may have grown: at once when PostgreSQL says so, else after half a second.
     pub async fn changed(&self) {
-        tokio::time::sleep(POLL).await;
-    }
-
-    /// Waits for running queries and writes the log back into the file.
-    pub async fn close(&self) {
-        // Not left to SQLite: of two connections that close at once neither is the last, and neither writes it back.
-        if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.pool).await {
-            tracing::debug!("the log stays beside the store until the next start: {error}");
-        }
-        self.pool.close().await;
-    }
-
-    pub(crate) fn pool(&self) -> &SqlitePool {
-        &self.pool
-    }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
-    pub(crate) fn error(&self, error: sqlx::Error) -> Error {
-        describe(&self.path, &error)
-    }
-
-    /// One immediate transaction: it fails at once on a file that cannot be written, and of two programs that start
-    /// together the second finds the work done.
-    async fn prepare(&self) -> Result<()> {
-        let failed = |error: sqlx::Error| self.error(error);
-        let mut connection = self.pool.acquire().await.map_err(failed)?;
-        let version: String = sqlx::query("SELECT sqlite_version()")
-            .fetch_one(&mut *connection)
-            .await
-            .and_then(|row| row.try_get(0))
-            .map_err(failed)?;
-        if !is_new_enough(&version) {
-            return Err(Error::OldSqlite(version));
-        }
-        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
-        // Not `run`: its future is not Send for every lifetime, as its authors note.
-        migrator().run_direct(None, &mut *transaction, false).await.map_err(|error| match error {
-            MigrateError::VersionMissing(found) => newer(&self.path, found),
-            other => Error::Failed { path: self.path.clone(), reason: one_line(&other.to_string()) },
-        })?;
-        transaction.commit().await.map_err(failed)
-    }
-}
-
-/// Every schema change, oldest first. A file that was released is never edited: a change is a new file.
-fn migrator() -> Migrator {
-    let change = |version, name: &'static str, sql: &'static str| {
-        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
-    };
-    Migrator::with_migrations(vec![
-        change(1, "keys", include_str!("../migrations/0001_keys.sql")),
-        change(2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
-        change(3, "revision", include_str!("../migrations/0003_revision.sql")),
-    ])
-}
-
-fn newer(path: &Path, found: i64) -> Error {
-    let known = migrator().iter().map(|migration| migration.version).max().unwrap_or_default();
-    Error::Newer { path: path.to_owned(), found, known }
-}
-
-/// Makes the file if it is missing, readable by its owner alone (SQLite gives its log the same mode). True when there
-/// is something in it already.
-fn create_private(path: &Path) -> Result<bool> {
-    let failed = |error: io::Error| {
-        let (path, reason) = (path.to_owned(), error.to_string());
-        match error.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Error::ReadOnly { path, reason }
+        match &self.base {
+            Base::Sqlite(_) => tokio::time::sleep(POLL).await,
+            Base::Postgres(pool) => {
+                let _ = tokio::time::timeout(POLL, pool.news.notified()).await;
             }
-            _ => Error::Failed { path, reason },
         }
-    };
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(path) {
-        Ok(_) => Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::metadata(path).map(|found| found.len() > 0).map_err(failed)
+    }
+
+    /// Waits for running queries and ends the connections; SQLite's log is written back into the file.
+    pub async fn close(&self) {
+        match &self.base {
+            Base::Sqlite(pool) => sqlite::close(pool).await,
+            Base::Postgres(pool) => pool.close().await,
         }
-        Err(error) => Err(failed(error)),
     }
-}
 
-/// Looks at a file that was there before us through a connection that cannot write, so that one we must not use is
-/// left to the byte as it was found.
-async fn probe(path: &Path) -> Result<()> {
-    // SQLite takes a file shorter than one page for a new database and would write over it.
-    let mut header = [0; 512];
-    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
-    if read.is_err() || !header.starts_with(b"SQLite format 3\0") {
-        return Err(Error::Damaged { path: path.to_owned(), reason: "no SQLite header".to_owned() });
-    }
-    let failed = |error: sqlx::Error| describe(path, &error);
-    let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
-    let mut connection = options.connect().await.map_err(failed)?;
-    let found = schema(&mut connection).await.map_err(failed)?;
-    connection.close().await.map_err(failed)?;
-    match found {
-        Schema::Empty => Ok(()),
-        Schema::Version(version) if migrator().version_exists(version) => Ok(()),
-        Schema::Version(version) => Err(newer(path, version)),
-        Schema::Foreign => {
-            Err(Error::Damaged { path: path.to_owned(), reason: "another program's tables".to_owned() })
+    #[cfg(test)]
+    pub(crate) fn sqlite(&self) -> &SqlitePool {
+        match &self.base {
+            Base::Sqlite(pool) => pool,
+            Base::Postgres(_) => panic!("this is not SQLite"),
         }
-        Schema::Damaged(reason) => Err(Error::Damaged { path: path.to_owned(), reason: one_line(&reason) }),
+    }
+
+    #[cfg(test)]
+    pub(crate) fn postgres(&self) -> &Pool {
+        match &self.base {
+            Base::Postgres(pool) => pool,
+            Base::Sqlite(_) => panic!("this is not PostgreSQL"),
+        }
+    }
+
+    /// The rows of a statement.
+    pub(crate) async fn all(&self, sql: Sql<'_>) -> Result<Vec<Row>> {
+        let rows = match &self.base {
+            Base::Sqlite(pool) => sql.for_sqlite().fetch_all(pool).await.map(sqlite_rows),
+            Base::Postgres(pool) => pool.run(sql).await.map(|(rows, _)| postgres_rows(rows)),
+        };
+        rows.map_err(|error| self.error(&error))
+    }
+
+    /// The rows of a statement, read.
+    pub(crate) async fn list<T>(
+        &self,
+        sql: Sql<'_>,
+        read: impl Fn(&Row) -> sqlx::Result<T>,
+    ) -> Result<Vec<T>> {
+        let rows = self.all(sql).await?;
+        rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(|error| self.error(&error))
+    }
+
+    /// The first row of a statement, read.
+    pub(crate) async fn first<T>(
+        &self,
+        sql: Sql<'_>,
+        read: impl Fn(&Row) -> sqlx::Result<T>,
+    ) -> Result<Option<T>> {
+        let rows = self.all(sql).await?;
+        rows.first().map(read).transpose().map_err(|error| self.error(&error))
+    }
+
+    /// The row of a statement that always has one, read.
+    pub(crate) async fn only<T>(&self, sql: Sql<'_>, read: impl Fn(&Row) -> sqlx::Result<T>) -> Result<T> {
+        self.first(sql, read).await?.ok_or_else(|| self.error(&sqlx::Error::RowNotFound))
+    }
+
+    /// Runs a statement; says how many rows it wrote.
+    pub(crate) async fn run(&self, sql: Sql<'_>) -> Result<u64> {
+        let written = match &self.base {
+            Base::Sqlite(pool) => sql.for_sqlite().execute(pool).await.map(|done| done.rows_affected()),
+            Base::Postgres(pool) => pool.run(sql).await.map(|(_, written)| written),
+        };
+        written.map_err(|error| self.error(&error))
+    }
+
+    /// A transaction that will write. On SQLite nobody else writes meanwhile. One that is not committed is undone.
+    pub(crate) async fn begin(&self) -> Result<Change<'_>> {
+        let change = match &self.base {
+            Base::Sqlite(pool) => pool.begin_with("BEGIN IMMEDIATE").await.map(Change::Sqlite),
+            Base::Postgres(pool) => pool.begin().await.map(Change::Postgres),
+        };
+        change.map_err(|error| self.error(&error))
+    }
+
+    pub(crate) fn error(&self, error: &sqlx::Error) -> Error {
+        match &self.base {
+            Base::Sqlite(_) => sqlite::describe(&self.place, error),
+            Base::Postgres(pool) => pool.address.error(error),
+        }
     }
 }
 
-/// What a file holds.
-enum Schema {
-    Empty,
-    Version(i64),
-    Foreign,
-    Damaged(String),
+/// A transaction.
+pub(crate) enum Change<'s> {
+    Sqlite(Transaction<'s, Sqlite>),
+    Postgres(Held<'s>),
 }
 
-async fn schema(connection: &mut SqliteConnection) -> sqlx::Result<Schema> {
-    let tables: Vec<String> = sqlx::query("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        .fetch_all(&mut *connection)
-        .await?
-        .iter()
-        .map(|row| row.try_get(0))
-        .collect::<sqlx::Result<_>>()?;
-    if !tables.iter().any(|table| table == "_sqlx_migrations") {
-        return Ok(if tables.is_empty() { Schema::Empty } else { Schema::Foreign });
+impl Change<'_> {
+    pub(crate) async fn all(&mut self, sql: Sql<'_>) -> sqlx::Result<Vec<Row>> {
+        match self {
+            Self::Sqlite(change) => sql.for_sqlite().fetch_all(&mut **change).await.map(sqlite_rows),
+            Self::Postgres(held) => held.run(sql).await.map(|(rows, _)| postgres_rows(rows)),
+        }
     }
-    let version: Option<i64> = sqlx::query("SELECT max(version) FROM _sqlx_migrations")
-        .fetch_one(&mut *connection)
-        .await?
-        .try_get(0)?;
-    // One small table: the whole file would take its time when the ledger has grown.
-    let verdict: String = sqlx::query("PRAGMA quick_check(keys)").fetch_one(connection).await?.try_get(0)?;
-    Ok(match version {
-        _ if verdict != "ok" => Schema::Damaged(verdict),
-        None => Schema::Empty,
-        Some(version) => Schema::Version(version),
-    })
-}
 
-fn is_new_enough(version: &str) -> bool {
-    let parts: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
-    parts.as_slice() >= OLDEST_SQLITE.as_slice()
-}
-
-/// SQLite's primary result codes that deserve words of their own.
-fn describe(path: &Path, error: &sqlx::Error) -> Error {
-    let path = path.to_owned();
-    let sqlx::Error::Database(database) = error else {
-        return Error::Failed { path, reason: one_line(&error.to_string()) };
-    };
-    let reason = one_line(database.message());
-    if database.is_unique_violation() {
-        return Error::Taken { path };
+    pub(crate) async fn run(&mut self, sql: Sql<'_>) -> sqlx::Result<u64> {
+        match self {
+            Self::Sqlite(change) => {
+                sql.for_sqlite().execute(&mut **change).await.map(|done| done.rows_affected())
+            }
+            Self::Postgres(held) => held.run(sql).await.map(|(_, written)| written),
+        }
     }
-    match database.code().and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
-        Some(11 | 26) => Error::Damaged { path, reason },
-        Some(5 | 6) => Error::Busy { path },
-        Some(8) => Error::ReadOnly { path, reason },
-        _ => Error::Failed { path, reason },
+
+    pub(crate) async fn commit(self) -> sqlx::Result<()> {
+        match self {
+            Self::Sqlite(change) => change.commit().await,
+            Self::Postgres(held) => held.commit().await,
+        }
+    }
+
+    pub(crate) async fn rollback(self) -> sqlx::Result<()> {
+        match self {
+            Self::Sqlite(change) => change.rollback().await,
+            Self::Postgres(held) => held.rollback().await,
+        }
     }
 }
 
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+fn sqlite_rows(rows: Vec<sqlx::sqlite::SqliteRow>) -> Vec<Row> {
+    rows.into_iter().map(Row::Sqlite).collect()
 }
 
-#[cfg(test)]
-mod tests;
+fn postgres_rows(rows: Vec<sqlx::postgres::PgRow>) -> Vec<Row> {
+    rows.into_iter().map(Row::Postgres).collect()
+}

@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::Store;
-use crate::ledger::Entry;
+use crate::ledger::{Entry, Line};
 
 /// A segment is left for a new one when it has grown to this.
 const SEGMENT_BYTES: u64 = 4 << 20;
@@ -43,6 +43,11 @@ pub struct Journal {
     waiting: Mutex<VecDeque<Waiting>>,
     wake: Notify,
     segments: AtomicU64,
+    /// Lines that could not be written.
+    unwritten: AtomicU64,
+    /// Outcomes so far, and how many of them are in the ledger.
+    ended: AtomicU64,
+    written: watch::Sender<u64>,
     closing: AtomicBool,
 }
 
@@ -60,15 +65,22 @@ impl Drop for Segment {
     }
 }
 
-/// A request that has begun. Keeps the lines about it until its outcome is in the ledger.
+/// A request that has begun. Keeps the lines about it until its outcome is in the ledger; without lines (a full disk)
+/// it is known in memory alone.
 #[derive(Debug)]
-pub struct Begun(Arc<Segment>);
+pub struct Begun(Option<Arc<Segment>>);
+
+/// Nothing new may begin: too many outcomes wait for the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// Where the journal tells of a request.
+type Told = [Option<Arc<Segment>>; 2];
 
 #[derive(Debug)]
 struct Waiting {
-    entry: Entry,
-    /// Where its lines are.
-    _lines: [Option<Arc<Segment>>; 2],
+    line: Line,
+    told: Told,
 }
 
 /// What a process that died has left.
@@ -89,6 +101,9 @@ impl Journal {
             waiting: Mutex::default(),
             wake: Notify::new(),
             segments,
+            unwritten: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            written: watch::Sender::new(0),
             closing: AtomicBool::new(false),
         })
     }
@@ -96,16 +111,26 @@ impl Journal {
     /// A request is about to be sent upstream; `entry` is what its row says if we are not there at its end.
     ///
     /// # Errors
-    /// The line cannot be written (a full disk): the request must not go on, or it could be forgotten.
-    pub fn begin(&self, entry: &Entry) -> io::Result<Begun> {
-        self.append(b'B', entry).map(Begun)
+    /// So much waits for the store that the request must not go on.
+    pub fn begin(&self, entry: &Entry) -> Result<Begun, Full> {
+        if self.is_full() {
+            return Err(Full);
+        }
+        let line = serde_json::to_vec(entry).map_err(io::Error::from);
+        Ok(Begun(line.and_then(|json| self.append(b'B', &json)).map_err(|error| self.missed(&error)).ok()))
     }
 
     /// A request is over. On return its outcome will outlive this process; it is in the ledger soon after.
     pub fn end(&self, begun: Option<Begun>, entry: Entry) {
+        let line = Line::new(entry);
         // Without its line the outcome still goes to the ledger from memory.
-        let line = self.append(b'E', &entry).ok();
-        self.waiting.lock().push_back(Waiting { entry, _lines: [begun.map(|begun| begun.0), line] });
+        let ended = self.append(b'E', line.json.as_bytes()).map_err(|error| self.missed(&error)).ok();
+        let told = [begun.and_then(|begun| begun.0), ended];
+        let mut waiting = self.waiting.lock();
+        waiting.push_back(Waiting { line, told });
+        // Under the lock, so that what is counted is there to be written.
+        self.ended.fetch_add(1, Ordering::Release);
+        drop(waiting);
         self.wake.notify_one();
     }
 
@@ -121,12 +146,28 @@ impl Journal {
         self.waiting.lock().len()
     }
 
+    /// Waits until everything that was over by now is in the ledger; false when that takes longer.
+    pub async fn until_written(&self, at_most: Duration) -> bool {
+        let wanted = self.ended.load(Ordering::Acquire);
+        let written = async {
+            let mut seen = self.written.subscribe();
+            seen.wait_for(|written| *written >= wanted).await.is_ok()
+        };
+        tokio::time::timeout(at_most, written).await.unwrap_or(false)
+    }
+
+    /// Lines that could not be written since the start (a full disk): what a crash would have lost.
+    #[must_use]
+    pub fn unwritten(&self) -> u64 {
+        self.unwritten.load(Ordering::Relaxed)
+    }
+
     /// Writes outcomes into the ledger until [`Journal::close`] and all are there. For one task.
     pub async fn run(&self, store: &Store) {
         let mut pause = GATHER;
         loop {
-            let batch = self.next_batch();
-            if batch.is_empty() {
+            let (lines, told) = self.next_batch();
+            if lines.is_empty() {
                 if self.closing.load(Ordering::Acquire) {
                     return;
                 }
@@ -134,15 +175,17 @@ impl Journal {
                 tokio::time::sleep(GATHER).await;
                 continue;
             }
-            let entries: Vec<Entry> = batch.iter().map(|waiting| waiting.entry.clone()).collect();
-            match store.record(&entries).await {
-                Ok(()) => pause = GATHER,
+            match store.record_lines(&lines).await {
+                Ok(()) => {
+                    pause = GATHER;
+                    self.written.send_modify(|written| *written += lines.len() as u64);
+                }
                 Err(error) => {
                     tracing::warn!(
-                        waiting = self.waiting() + batch.len(),
+                        waiting = self.waiting() + lines.len(),
                         "the ledger cannot be written: {error}"
                     );
-                    self.put_back(batch);
+                    self.put_back(lines, told);
                     if self.closing.load(Ordering::Acquire) {
                         // The lines stay; the next start reads them.
                         self.keep_lines();
@@ -161,15 +204,16 @@ impl Journal {
         self.wake.notify_one();
     }
 
-    fn next_batch(&self) -> Vec<Waiting> {
+    fn next_batch(&self) -> (Vec<Line>, Vec<Told>) {
         let mut waiting = self.waiting.lock();
         let count = waiting.len().min(BATCH);
-        waiting.drain(..count).collect()
+        waiting.drain(..count).map(|Waiting { line, told }| (line, told)).unzip()
     }
 
-    fn put_back(&self, batch: Vec<Waiting>) {
+    fn put_back(&self, lines: Vec<Line>, told: Vec<Told>) {
         let mut waiting = self.waiting.lock();
-        batch.into_iter().rev().for_each(|entry| waiting.push_front(entry));
+        let batch = lines.into_iter().zip(told);
+        batch.rev().for_each(|(line, told)| waiting.push_front(Waiting { line, told }));
     }
 
     /// The segments of what is still waiting are not deleted when they are dropped.
@@ -178,17 +222,24 @@ impl Journal {
         waiting.drain(..).for_each(std::mem::forget);
     }
 
-    fn append(&self, kind: u8, entry: &Entry) -> io::Result<Arc<Segment>> {
-        let mut line = Vec::with_capacity(512);
+    /// A line could not be written: the request goes on without it.
+    fn missed(&self, error: &io::Error) {
+        // Said at the first, and at every thousandth: a full disk is not made better by its log.
+        if self.unwritten.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000) {
+            tracing::warn!("the journal cannot be written, requests are kept in memory alone: {error}");
+        }
+    }
+
+    fn append(&self, kind: u8, json: &[u8]) -> io::Result<Arc<Segment>> {
+        let mut line = Vec::with_capacity(json.len() + 2);
         // The break stands first: a line that a full disk cut short does not spoil the next.
         line.extend([b'\n', kind]);
-        serde_json::to_writer(&mut line, entry)?;
+        line.extend(json);
         let segment = Arc::clone(&self.active.lock());
         // One call: lines of other threads come before or behind it, never into it.
-        let written = (&segment.file).write(&line).and_then(|count| {
-            if count == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
-        });
-        written?;
+        if (&segment.file).write(&line)? != line.len() {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
         let bytes = segment.bytes.fetch_add(line.len() as u64, Ordering::Relaxed) + line.len() as u64;
         if bytes > SEGMENT_BYTES {
             self.next_segment(&segment);

@@ -1,5 +1,8 @@
 //! The ledger: one row per request, written in batches, and the sums by hour that reports and budgets read.
 //!
+//! A row is the entry as JSON, and beside it the few columns by which rows are looked for: what a row costs to write is
+//! on the path of every request. What is added up is in the sums.
+//!
 //! Writing a row again changes nothing (its request id is unique), so a batch whose fate is unknown is simply written
 //! again. Rows and sums are one transaction: neither is ever without the other.
 
@@ -15,17 +18,22 @@ const REST: i128 = 1_000_000;
 
 /// Tokens by kind. `prompt` includes cached and cache-write tokens, `completion` includes reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[expect(missing_docs, reason = "the names of the usage object")]
 pub struct Tokens {
     pub prompt: u64,
     pub completion: u64,
+    #[serde(skip_serializing_if = "is_default")]
     pub cached: u64,
+    #[serde(skip_serializing_if = "is_default")]
     pub cache_write: u64,
+    #[serde(skip_serializing_if = "is_default")]
     pub reasoning: u64,
 }
 
 /// One request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Entry {
     /// `req_…`.
     pub request_id: String,
@@ -36,6 +44,7 @@ pub struct Entry {
     /// Its name at the time.
     pub key_name: String,
     /// Its team.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
     /// `chat`, `completion` or `embeddings`.
     pub operation: String,
@@ -50,29 +59,73 @@ pub struct Entry {
     /// Canonical strategy name.
     pub strategy: String,
     /// A stream was asked for.
+    #[serde(skip_serializing_if = "is_default")]
     pub stream: bool,
     /// Answered from the cache.
+    #[serde(skip_serializing_if = "is_default")]
     pub cache_hit: bool,
     /// Another model than the requested one served.
+    #[serde(skip_serializing_if = "is_default")]
     pub fallback: bool,
     /// Tokens.
     pub tokens: Tokens,
     /// The tokens are our own estimate.
+    #[serde(skip_serializing_if = "is_default")]
     pub estimated: bool,
     /// Cost in femto-USD.
     pub cost: i128,
     /// What the cache saved, in femto-USD.
+    #[serde(skip_serializing_if = "is_default")]
     pub saved: i128,
     /// Milliseconds to the first content of a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ttft_ms: Option<u64>,
     /// Milliseconds to the end of the answer.
     pub latency_ms: u64,
     /// JSON array of the upstream calls.
     pub attempts: String,
     /// The request's `user`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end_user: Option<String>,
     /// Address of the client.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+}
+
+/// The most that one request counts of anything, whatever an upstream claims: a sum of many still fits 64 bits.
+const MOST: u64 = 1_000_000_000_000;
+/// And the most that it costs, in femto-USD: a million dollars.
+const DEAREST: i128 = 1_000_000_000_000_000_000_000;
+
+/// An entry as it is written: bounded, and said as JSON once.
+#[derive(Debug)]
+pub struct Line {
+    pub(crate) entry: Entry,
+    pub(crate) json: String,
+}
+
+impl Line {
+    /// Bounds what an upstream may have claimed, and says it as JSON.
+    #[must_use]
+    pub fn new(mut entry: Entry) -> Self {
+        entry.bound();
+        // Texts and numbers: there is nothing in it that JSON could not say.
+        let json = serde_json::to_string(&entry).unwrap_or_default();
+        Self { entry, json }
+    }
+}
+
+impl Entry {
+    fn bound(&mut self) {
+        let Tokens { prompt, completion, cached, cache_write, reasoning } = &mut self.tokens;
+        for count in [prompt, completion, cached, cache_write, reasoning, &mut self.latency_ms] {
+            *count = (*count).min(MOST);
+        }
+        self.ttft_ms = self.ttft_ms.map(|millis| millis.min(MOST));
+        for amount in [&mut self.cost, &mut self.saved] {
+            *amount = (*amount).clamp(-DEAREST, DEAREST);
+        }
+    }
 }
 
 /// Sums of some requests.
@@ -163,6 +216,15 @@ pub struct Filter {
     pub status: Option<String>,
 }
 
+/// Whose money it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spender<'s> {
+    /// The key of this id.
+    Key(&'s str),
+    /// All keys of the team of this name.
+    Team(&'s str),
+}
+
 /// Where a page of the log begins: behind this request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
@@ -170,6 +232,11 @@ pub struct Cursor {
     pub at: i64,
     /// Its id.
     pub request_id: String,
+}
+
+/// For members that are left out of JSON when they say nothing.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// An amount as its two columns.

@@ -1,10 +1,17 @@
-//! Memory: what outlives the process. Gateway keys as hashes, teams and the ledger, in an embedded SQLite file.
+//! Memory: what outlives the process. Gateway keys as hashes, teams and the ledger, in an embedded SQLite file or in a
+//! PostgreSQL database that replicas share.
 
 pub mod db;
+mod error;
 pub mod journal;
 pub mod keys;
 pub mod ledger;
 pub mod limits;
+mod postgres;
+mod sql;
+mod sqlite;
+#[cfg(test)]
+mod testing;
 
 pub use db::{Error, Result, Store};
 pub use keys::{NewKey, Role, StoredKey, Team};

@@ -12,6 +12,9 @@
 pub mod certificate;
 pub mod client;
 pub mod gateway;
+pub mod postgres;
+pub mod proxy;
+pub mod redis;
 pub mod sse;
 pub mod upstream;
 pub mod wait;
@@ -19,5 +22,7 @@ pub mod wire;
 
 pub use client::{Client, Response};
 pub use gateway::{Gateway, Launch};
+pub use proxy::Proxy;
+pub use redis::Redis;
 pub use upstream::{Answer, FakeUpstream, Recorded, Signal};
 pub use wait::{eventually, within};

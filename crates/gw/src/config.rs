@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use gw_engine::settings::EngineSettings;
+use gw_limits::RedisSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};
 use gw_server::settings::ServerSettings;
 use toml::de::{DeTable, Error};
@@ -70,6 +71,8 @@ pub struct Config {
     pub engine: EngineSettings,
     /// `[store]`.
     pub store: StoreSettings,
+    /// `[redis]`; None: each process counts for itself.
+    pub redis: Option<RedisSettings>,
     /// `server.data_dir`, relative to the file.
     pub data_dir: Option<PathBuf>,
     /// What is right but not built: `check` mentions it, `serve` refuses it.
@@ -81,12 +84,17 @@ pub struct Config {
 pub struct StoreSettings {
     /// `sqlite:…`; None = `gateway.db` in the data directory. A `postgres:` URL is kept too, and noted in `later`.
     pub url: Option<String>,
+    /// How long rows of the ledger are kept; None = for ever.
+    pub retention_days: Option<u32>,
 }
 
 impl fmt::Debug for StoreSettings {
     /// The URL may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreSettings").field("url", &self.url.as_ref().map(|_| "[REDACTED]")).finish()
+        f.debug_struct("StoreSettings")
+            .field("url", &self.url.as_ref().map(|_| "[REDACTED]"))
+            .field("retention_days", &self.retention_days)
+            .finish()
     }
 }
 

@@ -7,6 +7,7 @@ pub mod config;
 pub mod discover;
 pub mod first_start;
 pub mod keys;
+pub mod ledger;
 pub mod lines;
 pub mod local;
 pub mod models;

@@ -6,16 +6,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_engine::Engine;
-use gw_engine::engine::Deployed;
+use gw_engine::engine::{Deployed, Stored};
 use gw_engine::manage::Management;
+use gw_engine::spent::LedgerSpending;
+use gw_engine::{Engine, Limiter};
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
-use gw_store::{Store, StoredKey};
+use gw_store::Store;
+use gw_store::journal::Journal;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use crate::cli::{Common, ServeArgs, Stop, print};
 use crate::first_start::{self, FirstKeys};
+use crate::ledger::{self, Ledger};
 use crate::lines::Lines;
 use crate::setup::{self, Setup};
 use crate::signals::Ends;
@@ -78,23 +81,33 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     let made = first_start::make_keys(&store, configured, first_start::now()).await.map_err(runtime)?;
     let stored = if made.is_some() { store.keys().await.map_err(runtime)? } else { stored };
     let mut registry = Registry::default();
+    let (journal, left) = ledger::open(&setup, &store, &mut registry).await?;
+    let teams = store.teams().await.map_err(runtime)?;
+    let spending = LedgerSpending::new(store.clone(), Arc::clone(&journal));
+    let limiter = Limiter::local(Arc::new(spending));
+    let stored = Stored { keys: stored, teams, journal: Some(Arc::clone(&journal)), limiter };
     let engine = engine(&setup, deployed.clone(), stored, &mut registry)?;
+    for entry in &left {
+        engine.charge(&entry.key_id, &entry.request_id, entry.cost).await;
+    }
     let listed = if found { first_lists(&engine, &deployed).await } else { None };
     say(&setup, made.as_ref(), address, listed)?;
-    serve(Running { setup, store, engine, deployed, registry }, listeners, ends).await
+    serve(Running { setup, store, journal, engine, deployed, registry }, listeners, ends).await
 }
 
 /// What is put together when the gateway begins to serve.
 struct Running {
     setup: Setup,
     store: Store,
+    journal: Arc<Journal>,
     engine: Arc<Engine>,
     deployed: Vec<Deployed>,
     registry: Registry,
 }
 
 async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(), Stop> {
-    let Running { setup, store, engine, deployed, registry } = running;
+    let Running { setup, store, journal, engine, deployed, registry } = running;
+    let ledger = Ledger::start(journal, store.clone(), setup.config.store.retention_days);
     let (lines, _access_log) = Lines::start("access-log", io::stdout(), LOG_DELAY)
         .map_err(|error| Stop::Runtime(error.to_string()))?;
     for Deployed { provider, .. } in deployed.into_iter().filter(|deployed| deployed.discovers) {
@@ -103,7 +116,7 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     let management = Management::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
     management.refresh().await.map_err(runtime)?;
     tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
-    let readiness = readiness::of(store.clone());
+    let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let edge = Edge::new(setup.config.server, engine, management, Arc::new(Log(lines)), readiness, registry)
         .map_err(|problem| Stop::Usage(format!("server.tls: {problem}")))?;
@@ -111,7 +124,7 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     tokio::spawn(stop_on_signals(ends, shutdown.clone()));
     ready(&listeners, scheme);
     gw_server::serve(edge, listeners, workers(), shutdown).await.map_err(runtime)?;
-    store.close().await;
+    ledger.close().await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -210,10 +223,10 @@ async fn complete_providers(setup: &mut Setup, args: &ServeArgs, own: SocketAddr
 fn engine(
     setup: &Setup,
     deployed: Vec<Deployed>,
-    keys: Vec<StoredKey>,
+    stored: Stored,
     registry: &mut Registry,
 ) -> Result<Arc<Engine>, Stop> {
-    Engine::new(setup.config.engine.clone(), deployed, setup::shipped(), keys, registry)
+    Engine::new(setup.config.engine.clone(), deployed, setup::shipped(), stored, registry)
         .map_err(|problems| Stop::Usage(problems.join("\n")))
 }
 

@@ -6,14 +6,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use gw_limits::{Limiter, Subject, Whose};
 use gw_store::keys::StoredKey;
-use gw_store::{Role, Team};
+use gw_store::{Limits, Role, Team};
 use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
 
 use super::Caller;
-use crate::rate::RequestRate;
 use crate::settings::KeySettings;
 
 /// One key, however it came to us.
@@ -24,7 +24,8 @@ pub(super) struct Key {
     pub(super) team: Option<Arc<str>>,
     pub(super) role: Role,
     pub(super) models: Option<Vec<String>>,
-    pub(super) rate: Option<Arc<RequestRate>>,
+    /// The key and its team, as far as they have limits.
+    pub(super) subjects: Box<[Arc<Subject>]>,
     /// Of the store, which may be away; the configuration's keys are always at hand.
     pub(super) is_stored: bool,
 }
@@ -78,34 +79,27 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// The keys of the configuration as they are, and these of the store. What a key of the store has used of its rate
-    /// goes on from the ring before.
+    /// The keys of the configuration as they are, and these of the store. What they have used is the limiter's to know.
     pub(super) fn new(
         configured: &[(KeySettings, Caller)],
-        stored: Vec<StoredKey>,
+        stored: &[StoredKey],
         teams: &[Team],
-        before: Option<&Self>,
+        limiter: &Limiter,
     ) -> Self {
-        let before: HashMap<&str, &Caller> = before
-            .into_iter()
-            .flat_map(|ring| &ring.places)
-            .map(|place| (&*place.caller.0.id, &place.caller))
-            .collect();
-        let teams: HashMap<&str, &Team> = teams.iter().map(|team| (&*team.id, team)).collect();
+        let team = |team: &Team| (team.id.clone(), limited(limiter, Whose::Team, &team.id, team.limits));
+        let teams: HashMap<String, Option<Arc<Subject>>> = teams.iter().map(team).collect();
         let mut places = Vec::with_capacity(configured.len() + stored.len());
         for (settings, caller) in configured {
             let hash = gw_store::keys::hash(settings.key.expose_secret());
             places.push(Place::new(hash, caller, false, settings.expires_at, None));
         }
         for key in stored {
-            let team = key.team.as_deref().and_then(|team| teams.get(team).copied());
-            let before = before.get(&*key.id).copied();
-            let (hash, previous, expires) = (key.hash, key.previous, key.expires_at);
+            let team = key.team.as_deref().and_then(|team| teams.get(team)).and_then(Option::as_ref);
+            let caller = Caller::of_store(key, team, limiter);
             let is_revoked = key.revoked_at.is_some();
-            let caller = Caller::of_store(key, team, before);
-            places.push(Place::new(hash, &caller, is_revoked, expires, None));
-            if let Some((hash, until)) = previous {
-                places.push(Place::new(hash, &caller, is_revoked, expires, Some(until)));
+            places.push(Place::new(key.hash, &caller, is_revoked, key.expires_at, None));
+            if let Some((hash, until)) = key.previous {
+                places.push(Place::new(hash, &caller, is_revoked, key.expires_at, Some(until)));
             }
         }
         // The sort is stable: of a digest that is there twice, the configuration's counts.
@@ -113,6 +107,10 @@ impl Ring {
         places.dedup_by_key(|place| place.hash);
         let nobody = Place::new([0; 32], &Caller::nobody(), true, None, None);
         Self { heads: places.iter().map(|place| head(&place.hash)).collect(), places, nobody }
+    }
+
+    pub(super) fn find(&self, id: &str) -> Option<&Caller> {
+        self.places.iter().map(|place| &place.caller).find(|caller| &*caller.0.id == id)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -164,31 +162,31 @@ impl Place {
 
 impl Caller {
     /// A `[[keys]]` entry.
-    pub(super) fn of_configuration(settings: &KeySettings) -> Self {
+    pub(super) fn of_configuration(settings: &KeySettings, limiter: &Limiter) -> Self {
+        let id = configured_id(&settings.name);
+        let subjects = limited(limiter, Whose::Key, &id, settings.limits).into_iter().collect();
         Self(Arc::new(Key {
-            id: configured_id(&settings.name).into(),
+            id: id.into(),
             name: settings.name.as_str().into(),
             team: None,
             role: settings.role,
             models: settings.models.clone(),
-            rate: settings.rpm.map(|rpm| Arc::new(RequestRate::new(rpm))),
+            subjects,
             is_stored: false,
         }))
     }
 
-    /// A key of the store, its team, and what it was before.
-    fn of_store(key: StoredKey, _team: Option<&Team>, before: Option<&Self>) -> Self {
-        let kept = before.and_then(|before| before.0.rate.clone());
-        let rate = key.limits.rpm.map(|rpm| {
-            kept.filter(|kept| kept.per_minute() == rpm).unwrap_or_else(|| Arc::new(RequestRate::new(rpm)))
-        });
+    /// A key of the store and its team.
+    fn of_store(key: &StoredKey, team: Option<&Arc<Subject>>, limiter: &Limiter) -> Self {
+        let own = limited(limiter, Whose::Key, &key.id, key.limits);
+        let subjects = own.into_iter().chain(team.cloned()).collect();
         Self(Arc::new(Key {
-            id: key.id.into(),
-            name: key.name.into(),
-            team: key.team.map(Arc::from),
+            id: key.id.as_str().into(),
+            name: key.name.as_str().into(),
+            team: key.team.as_deref().map(Arc::from),
             role: key.role,
-            models: key.models,
-            rate,
+            models: key.models.clone(),
+            subjects,
             is_stored: true,
         }))
     }
@@ -200,10 +198,15 @@ impl Caller {
             team: None,
             role: Role::Inference,
             models: None,
-            rate: None,
+            subjects: Box::default(),
             is_stored: false,
         }))
     }
+}
+
+/// Who is limited; None when there is no limit at all, and so nothing to count.
+fn limited(limiter: &Limiter, whose: Whose, id: &str, limits: Limits) -> Option<Arc<Subject>> {
+    (limits != Limits::default()).then(|| limiter.subject(whose, id, limits))
 }
 
 /// The id of a key of the configuration: `cfg-` and the first 12 hexadecimal digits of its name's SHA-256. It stays the

@@ -94,7 +94,7 @@ impl<'a> KeyObject<'a> {
 
 /// What a key of the configuration may use.
 fn limits_of(key: &KeySettings) -> Limits {
-    Limits { rpm: key.rpm, ..Limits::default() }
+    key.limits
 }
 
 /// A key of either kind, while a list is made.

@@ -7,11 +7,13 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::engine::Stored;
 use crate::settings::EngineSettings;
 
 async fn running(configured: Vec<KeySettings>) -> (Arc<Management>, Arc<Engine>, Store) {
     let settings = EngineSettings { keys: configured, ..EngineSettings::default() };
-    let engine = Engine::new(settings, Vec::new(), Vec::new(), Vec::new(), &mut Registry::default()).unwrap();
+    let engine =
+        Engine::new(settings, Vec::new(), Vec::new(), Stored::default(), &mut Registry::default()).unwrap();
     let store = Store::in_memory().await.unwrap();
     let management = Management::new(store.clone(), Arc::clone(&engine), Handle::current());
     management.refresh().await.unwrap();
@@ -120,7 +122,7 @@ async fn an_admin_of_the_configuration_is_enough() {
         key: "sk-boss".into(),
         role: Role::Admin,
         models: None,
-        rpm: None,
+        limits: gw_store::Limits::default(),
         expires_at: None,
     };
     let (management, engine, _) = running(vec![boss]).await;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_engine::Engine;
+use gw_engine::engine::Stored;
 use gw_engine::manage::Management;
-use gw_engine::settings::{EngineSettings, KeySettings, Role};
+use gw_engine::settings::{EngineSettings, KeySettings, Limits, Role};
 use gw_server::settings::ServerSettings;
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
 use gw_store::Store;
@@ -47,7 +48,7 @@ fn keys() -> Vec<KeySettings> {
         key: key.into(),
         role,
         models: None,
-        rpm,
+        limits: Limits { rpm, ..Limits::default() },
         expires_at: None,
     };
     vec![
@@ -75,7 +76,7 @@ impl Gateway {
         change(&mut settings);
         let mut registry = Registry::default();
         let engine = EngineSettings { keys: keys(), ..EngineSettings::default() };
-        let engine = Engine::new(engine, Vec::new(), Vec::new(), Vec::new(), &mut registry).unwrap();
+        let engine = Engine::new(engine, Vec::new(), Vec::new(), Stored::default(), &mut registry).unwrap();
         let store = Store::in_memory().await.unwrap();
         let management = Management::new(store, Arc::clone(&engine), tokio::runtime::Handle::current());
         let (sender, lines) = unbounded_channel();

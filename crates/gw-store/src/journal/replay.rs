@@ -11,11 +11,11 @@ use crate::db::Result;
 use crate::ledger::Entry;
 
 /// Brings the outcomes in abandoned segments into the ledger, and a row for each request that had begun and has none.
-/// Says how many requests were found. What cannot be written stays for the next start.
+/// Gives what was found. What cannot be written stays for the next start.
 ///
 /// # Errors
 /// The store's.
-pub async fn replay(directory: &Path, store: &Store) -> Result<usize> {
+pub async fn replay(directory: &Path, store: &Store) -> Result<Vec<Entry>> {
     let segments = abandoned(directory);
     // All together: a request may begin in one segment and end in the next.
     let mut found: HashMap<String, Entry> = HashMap::new();
@@ -31,7 +31,7 @@ pub async fn replay(directory: &Path, store: &Store) -> Result<usize> {
             tracing::warn!(path = %path.display(), "a journal that was read cannot be deleted: {error}");
         }
     }
-    Ok(entries.len())
+    Ok(entries)
 }
 
 /// The segments that no living process has locked.

@@ -1,11 +1,9 @@
 //! The rows of keys and teams.
 
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
-
 use super::{Role, StoredKey};
-use crate::db::{Result, Store};
+use crate::db::{Change, Result, Store};
 use crate::limits::{Budget, Limits, Period};
+use crate::sql::{Row, Sql};
 
 /// A team: limits and a budget of its own above those of its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,57 +16,47 @@ pub struct Team {
     pub created_at: i64,
 }
 
-const KEY_COLUMNS: &str = "id, name, role, hash, models, created_at, expires_at, revoked_at, team, rpm, tpm, \
-    max_in_flight, budget_nano, budget_period, metadata, previous_hash, previous_until";
+/// Every change of a key or a team begins with it: of two at one time, the second waits here until it sees the first.
+const ONE_AT_A_TIME: &str = "UPDATE revision SET number = number + 1";
 
 impl Store {
     /// Every key ever made, revoked ones too, oldest first.
     pub async fn keys(&self) -> Result<Vec<StoredKey>> {
-        let query = format!("SELECT {KEY_COLUMNS} FROM keys ORDER BY created_at, rowid");
-        let rows = sqlx::query(sqlx::AssertSqlSafe(query)).fetch_all(self.pool()).await;
-        let rows = rows.map_err(|error| self.error(error))?;
-        rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(|error| self.error(error))
+        self.list(Sql::new("SELECT * FROM keys ORDER BY created_at, rowid"), read).await
     }
 
     /// The key of this id.
     pub async fn key(&self, id: &str) -> Result<Option<StoredKey>> {
-        let query = format!("SELECT {KEY_COLUMNS} FROM keys WHERE id = $1");
-        let row = sqlx::query(sqlx::AssertSqlSafe(query)).bind(id).fetch_optional(self.pool()).await;
-        let row = row.map_err(|error| self.error(error))?;
-        row.as_ref().map(read).transpose().map_err(|error| self.error(error))
+        self.first(Sql::new(ONE_KEY).text(id), read).await
     }
 
     /// Keeps a new key; [`Error::Taken`](crate::Error::Taken) when its id or hash is already there.
     pub async fn insert_key(&self, key: &StoredKey) -> Result<()> {
-        insert(key, self.pool()).await.map_err(|error| self.error(error))
+        self.run(insert(key)).await.map(drop)
     }
 
-    /// Keeps these keys if the store has never had one; says whether it did. Atomic: of two programs that start at
-    /// once on one file, one makes the keys.
+    /// Keeps these keys if the store has never had one; says whether it did. Atomic: of programs that start at once on
+    /// one store, one makes the keys.
     pub async fn insert_first_keys(&self, keys: &[StoredKey]) -> Result<bool> {
-        self.first_keys(keys).await.map_err(|error| self.error(error))
+        self.first_keys(self.begin().await?, keys).await.map_err(|error| self.error(&error))
     }
 
-    async fn first_keys(&self, keys: &[StoredKey]) -> sqlx::Result<bool> {
-        let mut transaction = self.pool().begin_with("BEGIN IMMEDIATE").await?;
-        let any: bool = sqlx::query("SELECT EXISTS (SELECT 1 FROM keys)")
-            .fetch_one(&mut *transaction)
-            .await?
-            .try_get(0)?;
-        if any {
-            transaction.rollback().await?;
+    async fn first_keys(&self, mut change: Change<'_>, keys: &[StoredKey]) -> sqlx::Result<bool> {
+        change.run(Sql::new(ONE_AT_A_TIME)).await?;
+        if !change.all(Sql::new("SELECT id FROM keys LIMIT 1")).await?.is_empty() {
+            change.rollback().await?;
             return Ok(false);
         }
         for key in keys {
-            insert(key, &mut *transaction).await?;
+            change.run(insert(key)).await?;
         }
-        transaction.commit().await?;
+        change.commit().await?;
         Ok(true)
     }
 
     /// Writes a key over the one of its id; says whether there was one. When it was made stays.
     pub async fn update_key(&self, key: &StoredKey) -> Result<bool> {
-        update(key, self.pool()).await.map_err(|error| self.error(error))
+        Ok(self.run(update(key)).await? > 0)
     }
 
     /// Changes the key of this id, and gives what it is then. Of two changes at one time the second sees the first:
@@ -76,125 +64,94 @@ impl Store {
     pub async fn change_key(
         &self,
         id: &str,
-        change: impl FnOnce(&mut StoredKey) + Send,
+        edit: impl FnOnce(&mut StoredKey) + Send,
     ) -> Result<Option<StoredKey>> {
-        self.changing_key(id, change).await.map_err(|error| self.error(error))
+        self.edit_key(self.begin().await?, id, edit).await.map_err(|error| self.error(&error))
     }
 
-    async fn changing_key(
+    async fn edit_key(
         &self,
+        mut change: Change<'_>,
         id: &str,
-        change: impl FnOnce(&mut StoredKey) + Send,
+        edit: impl FnOnce(&mut StoredKey) + Send,
     ) -> sqlx::Result<Option<StoredKey>> {
-        let mut transaction = self.pool().begin_with("BEGIN IMMEDIATE").await?;
-        let query = format!("SELECT {KEY_COLUMNS} FROM keys WHERE id = $1");
-        let row = sqlx::query(sqlx::AssertSqlSafe(query)).bind(id).fetch_optional(&mut *transaction).await?;
-        let Some(mut key) = row.as_ref().map(read).transpose()? else { return Ok(None) };
-        let created_at = key.created_at;
-        change(&mut key);
-        id.clone_into(&mut key.id);
-        key.created_at = created_at;
-        update(&key, &mut *transaction).await?;
-        transaction.commit().await?;
+        change.run(Sql::new(ONE_AT_A_TIME)).await?;
+        let rows = change.all(Sql::new(ONE_KEY).text(id)).await?;
+        let Some(old) = rows.first().map(read).transpose()? else {
+            change.rollback().await?;
+            return Ok(None);
+        };
+        let mut key = old.clone();
+        edit(&mut key);
+        (key.id, key.created_at) = (old.id, old.created_at);
+        change.run(update(&key)).await?;
+        change.commit().await?;
         Ok(Some(key))
     }
 
     /// Every team, by name.
     pub async fn teams(&self) -> Result<Vec<Team>> {
-        let query = "SELECT id, rpm, tpm, max_in_flight, budget_nano, budget_period, created_at FROM teams ORDER BY id";
-        let rows = sqlx::query(query).fetch_all(self.pool()).await.map_err(|error| self.error(error))?;
-        rows.iter().map(read_team).collect::<sqlx::Result<_>>().map_err(|error| self.error(error))
+        self.list(Sql::new("SELECT * FROM teams ORDER BY id"), read_team).await
     }
 
     /// The team of this name.
     pub async fn team(&self, id: &str) -> Result<Option<Team>> {
-        let row = sqlx::query(ONE_TEAM).bind(id).fetch_optional(self.pool()).await;
-        row.and_then(|row| row.as_ref().map(read_team).transpose()).map_err(|error| self.error(error))
+        self.first(Sql::new(ONE_TEAM).text(id), read_team).await
     }
 
     /// Keeps a team, in place of the one of its name. When it was made stays.
     pub async fn put_team(&self, team: &Team) -> Result<()> {
-        put_team(team, self.pool()).await.map_err(|error| self.error(error))
+        self.run(put(team)).await.map(drop)
     }
 
     /// Changes the team of this name, as [`Store::change_key`] does a key.
-    pub async fn change_team(&self, id: &str, change: impl FnOnce(&mut Team) + Send) -> Result<Option<Team>> {
-        self.changing_team(id, change).await.map_err(|error| self.error(error))
+    pub async fn change_team(&self, id: &str, edit: impl FnOnce(&mut Team) + Send) -> Result<Option<Team>> {
+        self.edit_team(self.begin().await?, id, edit).await.map_err(|error| self.error(&error))
     }
 
-    async fn changing_team(
+    async fn edit_team(
         &self,
+        mut change: Change<'_>,
         id: &str,
-        change: impl FnOnce(&mut Team) + Send,
+        edit: impl FnOnce(&mut Team) + Send,
     ) -> sqlx::Result<Option<Team>> {
-        let mut transaction = self.pool().begin_with("BEGIN IMMEDIATE").await?;
-        let row = sqlx::query(ONE_TEAM).bind(id).fetch_optional(&mut *transaction).await?;
-        let Some(mut team) = row.as_ref().map(read_team).transpose()? else { return Ok(None) };
-        let created_at = team.created_at;
-        change(&mut team);
-        id.clone_into(&mut team.id);
-        team.created_at = created_at;
-        put_team(&team, &mut *transaction).await?;
-        transaction.commit().await?;
+        change.run(Sql::new(ONE_AT_A_TIME)).await?;
+        let rows = change.all(Sql::new(ONE_TEAM).text(id)).await?;
+        let Some(old) = rows.first().map(read_team).transpose()? else {
+            change.rollback().await?;
+            return Ok(None);
+        };
+        let mut team = old.clone();
+        edit(&mut team);
+        (team.id, team.created_at) = (old.id, old.created_at);
+        change.run(put(&team)).await?;
+        change.commit().await?;
         Ok(Some(team))
     }
 
     /// Forgets the team of this name; says whether there was one. Keys that name it stay as they are.
     pub async fn delete_team(&self, id: &str) -> Result<bool> {
-        let done = sqlx::query("DELETE FROM teams WHERE id = $1").bind(id).execute(self.pool()).await;
-        done.map(|done| done.rows_affected() > 0).map_err(|error| self.error(error))
+        Ok(self.run(Sql::new("DELETE FROM teams WHERE id = $1").text(id)).await? > 0)
     }
 }
 
-const ONE_TEAM: &str =
-    "SELECT id, rpm, tpm, max_in_flight, budget_nano, budget_period, created_at FROM teams WHERE id = $1";
+const ONE_KEY: &str = "SELECT * FROM keys WHERE id = $1";
+const ONE_TEAM: &str = "SELECT * FROM teams WHERE id = $1";
 
-async fn put_team(team: &Team, on: impl sqlx::SqliteExecutor<'_>) -> sqlx::Result<()> {
-    let put = "INSERT INTO teams (id, rpm, tpm, max_in_flight, budget_nano, budget_period, created_at) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET rpm = excluded.rpm, \
-        tpm = excluded.tpm, max_in_flight = excluded.max_in_flight, budget_nano = excluded.budget_nano, \
-        budget_period = excluded.budget_period";
-    let limits = columns(&team.limits);
-    let query = sqlx::query(put)
-        .bind(&team.id)
-        .bind(limits.rpm)
-        .bind(limits.tpm)
-        .bind(limits.max_in_flight)
-        .bind(limits.budget)
-        .bind(limits.period)
-        .bind(team.created_at);
-    query.execute(on).await.map(drop)
-}
-
-fn read_team(row: &SqliteRow) -> sqlx::Result<Team> {
-    Ok(Team { id: row.try_get("id")?, limits: read_limits(row)?, created_at: row.try_get("created_at")? })
-}
-
-/// Limits as their columns.
-struct Columns {
-    rpm: Option<i64>,
-    tpm: Option<i64>,
-    max_in_flight: Option<i64>,
-    budget: Option<i64>,
-    period: Option<&'static str>,
-}
-
-fn columns(limits: &Limits) -> Columns {
+fn limits<'q>(sql: Sql<'q>, limits: &Limits) -> Sql<'q> {
     let int = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    Columns {
-        rpm: limits.rpm.map(i64::from),
-        tpm: limits.tpm.map(int),
-        max_in_flight: limits.max_in_flight.map(i64::from),
-        budget: limits.budget.map(|budget| int(budget.nano)),
-        period: limits.budget.map(|budget| budget.period.as_str()),
-    }
+    sql.int(limits.rpm.map(i64::from))
+        .int(limits.tpm.map(int))
+        .int(limits.max_in_flight.map(i64::from))
+        .int(limits.budget.map(|budget| int(budget.nano)))
+        .text(limits.budget.map(|budget| budget.period.as_str()))
 }
 
-fn read_limits(row: &SqliteRow) -> sqlx::Result<Limits> {
-    let int = |column: &str| row.try_get::<Option<i64>, _>(column);
+fn read_limits(row: &Row) -> sqlx::Result<Limits> {
+    let int = |column: &str| row.get::<Option<i64>>(column);
     let small = |column: &str| Ok::<_, sqlx::Error>(int(column)?.and_then(|count| u32::try_from(count).ok()));
     let large = |column: &str| Ok::<_, sqlx::Error>(int(column)?.and_then(|count| u64::try_from(count).ok()));
-    let period: Option<String> = row.try_get("budget_period")?;
+    let period: Option<String> = row.get("budget_period")?;
     let period = period.as_deref().and_then(Period::parse).unwrap_or_default();
     Ok(Limits {
         rpm: small("rpm")?,
@@ -204,88 +161,72 @@ fn read_limits(row: &SqliteRow) -> sqlx::Result<Limits> {
     })
 }
 
-fn models(key: &StoredKey) -> Option<String> {
-    key.models.as_ref().map(|models| serde_json::Value::from(models.as_slice()).to_string())
+fn put(team: &Team) -> Sql<'_> {
+    let put = "INSERT INTO teams (id, rpm, tpm, max_in_flight, budget_nano, budget_period, created_at) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET rpm = excluded.rpm, \
+        tpm = excluded.tpm, max_in_flight = excluded.max_in_flight, budget_nano = excluded.budget_nano, \
+        budget_period = excluded.budget_period";
+    limits(Sql::new(put).text(&*team.id), &team.limits).int(team.created_at)
 }
 
-fn split_previous(key: &StoredKey) -> (Option<&[u8]>, Option<i64>) {
-    match &key.previous {
-        Some((hash, until)) => (Some(hash.as_slice()), Some(*until)),
-        None => (None, None),
-    }
+fn read_team(row: &Row) -> sqlx::Result<Team> {
+    Ok(Team { id: row.get("id")?, limits: read_limits(row)?, created_at: row.get("created_at")? })
 }
 
-async fn update(key: &StoredKey, on: impl sqlx::SqliteExecutor<'_>) -> sqlx::Result<bool> {
+fn update(key: &StoredKey) -> Sql<'_> {
     let update = "UPDATE keys SET name = $2, role = $3, hash = $4, models = $5, expires_at = $6, revoked_at = $7, \
         team = $8, rpm = $9, tpm = $10, max_in_flight = $11, budget_nano = $12, budget_period = $13, \
         metadata = $14, previous_hash = $15, previous_until = $16 WHERE id = $1";
-    let (limits, (previous, until)) = (columns(&key.limits), split_previous(key));
-    let query = sqlx::query(update)
-        .bind(&key.id)
-        .bind(&key.name)
-        .bind(key.role.as_str())
-        .bind(key.hash.as_slice())
-        .bind(models(key))
-        .bind(key.expires_at)
-        .bind(key.revoked_at)
-        .bind(&key.team)
-        .bind(limits.rpm)
-        .bind(limits.tpm)
-        .bind(limits.max_in_flight)
-        .bind(limits.budget)
-        .bind(limits.period)
-        .bind(&key.metadata)
-        .bind(previous)
-        .bind(until);
-    Ok(query.execute(on).await?.rows_affected() > 0)
+    rest(Sql::new(update).text(&*key.id), key)
 }
 
-async fn insert(key: &StoredKey, on: impl sqlx::SqliteExecutor<'_>) -> sqlx::Result<()> {
-    let query = format!(
-        "INSERT INTO keys ({KEY_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
-    );
-    let (limits, (previous, until)) = (columns(&key.limits), split_previous(key));
-    let query = sqlx::query(sqlx::AssertSqlSafe(query))
-        .bind(&key.id)
-        .bind(&key.name)
-        .bind(key.role.as_str())
-        .bind(key.hash.as_slice())
-        .bind(models(key))
-        .bind(key.created_at)
-        .bind(key.expires_at)
-        .bind(key.revoked_at)
-        .bind(&key.team)
-        .bind(limits.rpm)
-        .bind(limits.tpm)
-        .bind(limits.max_in_flight)
-        .bind(limits.budget)
-        .bind(limits.period)
-        .bind(&key.metadata)
-        .bind(previous)
-        .bind(until);
-    query.execute(on).await.map(drop)
+fn insert(key: &StoredKey) -> Sql<'_> {
+    let insert = "INSERT INTO keys (created_at, id, name, role, hash, models, expires_at, revoked_at, team, rpm, tpm, \
+        max_in_flight, budget_nano, budget_period, metadata, previous_hash, previous_until) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+    rest(Sql::new(insert).int(key.created_at).text(&*key.id), key)
 }
 
-fn read(row: &SqliteRow) -> sqlx::Result<StoredKey> {
-    let role: String = row.try_get("role")?;
-    let models: Option<String> = row.try_get("models")?;
-    let hash: Vec<u8> = row.try_get("hash")?;
-    let previous: Option<Vec<u8>> = row.try_get("previous_hash")?;
+/// What inserting and updating have in common.
+fn rest<'q>(sql: Sql<'q>, key: &'q StoredKey) -> Sql<'q> {
+    let models = key.models.as_ref().map(|models| serde_json::Value::from(models.as_slice()).to_string());
+    let sql = sql
+        .text(&*key.name)
+        .text(key.role.as_str())
+        .bytes(key.hash.as_slice())
+        .owned(models)
+        .int(key.expires_at)
+        .int(key.revoked_at)
+        .text(key.team.as_deref());
+    limits(sql, &key.limits)
+        .text(key.metadata.as_deref())
+        .bytes(key.previous.as_ref().map(|(hash, _)| hash.as_slice()))
+        .int(key.previous.as_ref().map(|(_, until)| *until))
+}
+
+fn read(row: &Row) -> sqlx::Result<StoredKey> {
+    let role: String = row.get("role")?;
+    let models: Option<String> = row.get("models")?;
+    let hash: Vec<u8> = row.get("hash")?;
+    let previous: Option<Vec<u8>> = row.get("previous_hash")?;
     let odd =
         |column: &str| sqlx::Error::Decode(format!("keys.{column} is not what this program writes").into());
-    let until: Option<i64> = row.try_get("previous_until")?;
+    let until: Option<i64> = row.get("previous_until")?;
     Ok(StoredKey {
-        id: row.try_get("id")?,
-        name: row.try_get("name")?,
+        id: row.get("id")?,
+        name: row.get("name")?,
         role: Role::parse(&role).ok_or_else(|| odd("role"))?,
         hash: hash.try_into().map_err(|_| odd("hash"))?,
         models: models.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| odd("models"))?,
-        created_at: row.try_get("created_at")?,
-        expires_at: row.try_get("expires_at")?,
-        revoked_at: row.try_get("revoked_at")?,
-        team: row.try_get("team")?,
+        created_at: row.get("created_at")?,
+        expires_at: row.get("expires_at")?,
+        revoked_at: row.get("revoked_at")?,
+        team: row.get("team")?,
         limits: read_limits(row)?,
-        metadata: row.try_get("metadata")?,
+        metadata: row.get("metadata")?,
         previous: previous.and_then(|hash| hash.try_into().ok()).zip(until),
     })
 }
+
+#[cfg(test)]
+mod tests;

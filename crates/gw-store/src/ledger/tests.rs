@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{By, Cursor, Entry, Filter, Tokens};
-use crate::Store;
+use crate::testing::on_both;
 
 const DAY: i64 = 86_400_000;
 
@@ -29,7 +29,7 @@ fn entry(n: u64) -> Entry {
         ttft_ms: even.then_some(12),
         latency_ms: n,
         attempts: "[]".to_owned(),
-        end_user: Some("u\u{0}nul".to_owned()),
+        end_user: Some("u\u{FFFD}nul".to_owned()),
         client: Some("127.0.0.1".to_owned()),
         ..Entry::default()
     }
@@ -37,69 +37,81 @@ fn entry(n: u64) -> Entry {
 
 #[tokio::test]
 async fn a_row_written_twice_is_there_once_and_counts_once() {
-    let store = Store::in_memory().await.unwrap();
-    let entries: Vec<Entry> = (0..500).map(entry).collect();
-    store.record(&entries).await.unwrap();
-    store.record(&entries[100..300]).await.unwrap();
-    store.record(&[entry(7), entry(7), entry(900), entry(900)]).await.unwrap();
-    let total = store.total(&Filter::default()).await.unwrap();
-    let all = (0..500).chain([900]).map(entry);
-    assert_eq!(total.requests, 501);
-    assert_eq!(total.cost, all.clone().map(|entry| entry.cost).sum::<i128>());
-    assert_eq!(total.tokens.prompt, all.clone().map(|entry| entry.tokens.prompt).sum::<u64>());
-    assert_eq!(total.failed, all.filter(|entry| entry.status != "ok").count() as u64);
-    assert_eq!(store.request("req_00007").await.unwrap(), Some(entry(7)));
-    assert_eq!(store.request("req_99999").await.unwrap(), None);
+    on_both(async |place| {
+        let store = place.open().await;
+        let entries: Vec<Entry> = (0..500).map(entry).collect();
+        store.record(&entries).await.unwrap();
+        store.record(&entries[100..300]).await.unwrap();
+        store.record(&[entry(7), entry(7), entry(900), entry(900)]).await.unwrap();
+        let total = store.total(&Filter::default()).await.unwrap();
+        let all = (0..500).chain([900]).map(entry);
+        assert_eq!(total.requests, 501);
+        assert_eq!(total.cost, all.clone().map(|entry| entry.cost).sum::<i128>());
+        assert_eq!(total.tokens.prompt, all.clone().map(|entry| entry.tokens.prompt).sum::<u64>());
+        assert_eq!(total.failed, all.filter(|entry| entry.status != "ok").count() as u64);
+        assert_eq!(store.request("req_00007").await.unwrap(), Some(entry(7)));
+        assert_eq!(store.request("req_99999").await.unwrap(), None);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn reports_are_grouped_and_filtered() {
-    let store = Store::in_memory().await.unwrap();
-    store.record(&(0..300).map(entry).collect::<Vec<_>>()).await.unwrap();
-    let by_model = store.usage(By::Model, &Filter::default()).await.unwrap();
-    assert_eq!(
-        by_model.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
-        ["acme/slow", "acme/fast"]
-    );
-    assert_eq!(by_model.iter().map(|(_, sums)| sums.requests).sum::<u64>(), 300);
-    let filter =
-        Filter { team: Some("search".to_owned()), key_id: Some("key-0".to_owned()), ..Filter::default() };
-    let expected = (0..300).map(entry).filter(|entry| entry.team.is_some() && entry.key_id == "key-0");
-    assert_eq!(store.total(&filter).await.unwrap().cost, expected.map(|entry| entry.cost).sum::<i128>());
-    let days = store.usage(By::Day, &Filter::default()).await.unwrap();
-    let named: Vec<i64> = days.iter().map(|(day, _)| day.parse().unwrap()).collect();
-    assert!(named.iter().all(|day| day % 86_400 == 0) && named.len() == 4, "{named:?}");
-    let filter = Filter { since: Some(20_001 * DAY), until: Some(20_002 * DAY), ..Filter::default() };
-    let within = |entry: &Entry| (20_001 * DAY..20_002 * DAY).contains(&entry.at);
-    let expected = (0..300).map(entry).filter(within).count() as u64;
-    assert_eq!(store.total(&filter).await.unwrap().requests, expected);
+    on_both(async |place| {
+        let store = place.open().await;
+        store.record(&(0..300).map(entry).collect::<Vec<_>>()).await.unwrap();
+        let by_model = store.usage(By::Model, &Filter::default()).await.unwrap();
+        assert_eq!(
+            by_model.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+            ["acme/slow", "acme/fast"]
+        );
+        assert_eq!(by_model.iter().map(|(_, sums)| sums.requests).sum::<u64>(), 300);
+        let filter =
+            Filter { team: Some("search".to_owned()), key_id: Some("key-0".to_owned()), ..Filter::default() };
+        let expected = (0..300).map(entry).filter(|entry| entry.team.is_some() && entry.key_id == "key-0");
+        assert_eq!(store.total(&filter).await.unwrap().cost, expected.map(|entry| entry.cost).sum::<i128>());
+        let days = store.usage(By::Day, &Filter::default()).await.unwrap();
+        let named: Vec<i64> = days.iter().map(|(day, _)| day.parse().unwrap()).collect();
+        assert!(named.iter().all(|day| day % 86_400 == 0) && named.len() == 4, "{named:?}");
+        let filter = Filter { since: Some(20_001 * DAY), until: Some(20_002 * DAY), ..Filter::default() };
+        let within = |entry: &Entry| (20_001 * DAY..20_002 * DAY).contains(&entry.at);
+        let expected = (0..300).map(entry).filter(within).count() as u64;
+        assert_eq!(store.total(&filter).await.unwrap().requests, expected);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn the_log_is_paged_by_its_last_request() {
-    let store = Store::in_memory().await.unwrap();
-    store.record(&(0..25).map(entry).collect::<Vec<_>>()).await.unwrap();
-    let (mut seen, mut after) = (Vec::new(), None);
-    loop {
-        let page = store.requests(&Filter::default(), after.as_ref(), 10).await.unwrap();
-        let Some(last) = page.last() else { break };
-        after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
-        seen.extend(page.into_iter().map(|entry| entry.request_id));
-    }
-    assert_eq!(seen, (0..25).rev().map(|n| format!("req_{n:05}")).collect::<Vec<_>>());
-    let failed = Filter { status: Some("upstream_error".to_owned()), ..Filter::default() };
-    assert_eq!(store.requests(&failed, None, 100).await.unwrap().len(), 5);
+    on_both(async |place| {
+        let store = place.open().await;
+        store.record(&(0..25).map(entry).collect::<Vec<_>>()).await.unwrap();
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = store.requests(&Filter::default(), after.as_ref(), 10).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
+            seen.extend(page.into_iter().map(|entry| entry.request_id));
+        }
+        assert_eq!(seen, (0..25).rev().map(|n| format!("req_{n:05}")).collect::<Vec<_>>());
+        let failed = Filter { status: Some("upstream_error".to_owned()), ..Filter::default() };
+        assert_eq!(store.requests(&failed, None, 100).await.unwrap().len(), 5);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn old_rows_are_forgotten_and_their_sums_stay() {
-    let store = Store::in_memory().await.unwrap();
-    store.record(&(0..100).map(entry).collect::<Vec<_>>()).await.unwrap();
-    let before = store.total(&Filter::default()).await.unwrap();
-    assert_eq!(store.forget(entry(50).at, 30).await.unwrap(), 30);
-    assert_eq!(store.forget(entry(50).at, 30).await.unwrap(), 20);
-    assert_eq!(store.requests(&Filter::default(), None, 1000).await.unwrap().len(), 50);
-    assert_eq!(store.total(&Filter::default()).await.unwrap(), before);
+    on_both(async |place| {
+        let store = place.open().await;
+        store.record(&(0..100).map(entry).collect::<Vec<_>>()).await.unwrap();
+        let before = store.total(&Filter::default()).await.unwrap();
+        assert_eq!(store.forget(entry(50).at, 30).await.unwrap(), 30);
+        assert_eq!(store.forget(entry(50).at, 30).await.unwrap(), 20);
+        assert_eq!(store.requests(&Filter::default(), None, 1000).await.unwrap().len(), 50);
+        assert_eq!(store.total(&Filter::default()).await.unwrap(), before);
+    })
+    .await;
 }
 
 proptest! {

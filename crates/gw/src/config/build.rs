@@ -1,6 +1,9 @@
 //! From checked tables to the settings of the crates, with the rules that look at more than one key.
 
+use std::time::Duration;
+
 use gw_engine::settings::{EngineSettings, RoutingSettings};
+use gw_limits::{RedisSettings, WhenAway};
 use gw_providers::settings::{TimeoutOverrides, Timeouts};
 use gw_server::settings::ServerSettings;
 use secrecy::ExposeSecret;
@@ -15,10 +18,9 @@ mod providers;
 
 /// Composes everything; what is wrong goes to the report, and then the result is of no use.
 pub(super) fn config(root: &Table, report: &mut Report) -> Config {
-    redis(root, report);
     cache(root, report);
     let names = providers::names(root);
-    Config {
+    let mut config = Config {
         server: root.table("server").map(|table| server(table, report)).unwrap_or_default(),
         timeouts: root.table("timeouts").map(timeouts).unwrap_or_default().over(Timeouts::default()),
         providers: providers::providers(root, report),
@@ -28,10 +30,24 @@ pub(super) fn config(root: &Table, report: &mut Report) -> Config {
             aliases: models::aliases(root, report),
             keys: keys::keys(root, report),
         },
+        redis: root.table("redis").and_then(|table| redis(table, root, report)),
         store: root.table("store").map(|table| store(table, report)).unwrap_or_default(),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
+    };
+    let longest = longest(&config);
+    if let Some(redis) = &mut config.redis {
+        redis.lease = redis.lease.max(longest * 2);
     }
+    config
+}
+
+/// The longest that a request may take: what it has set aside must not expire before.
+fn longest(config: &Config) -> Duration {
+    let providers = config.providers.iter().map(|provider| &provider.timeouts);
+    let models = config.engine.models.iter().map(|model| &model.timeouts);
+    let own = providers.chain(models).filter_map(|timeouts| timeouts.total);
+    own.fold(config.timeouts.total, Duration::max)
 }
 
 /// Sets a field that is written.
@@ -88,22 +104,39 @@ fn routing(table: &Table) -> RoutingSettings {
     set(&mut settings.max_attempts, table.int("max_attempts"));
     set(&mut settings.retries, table.int("retries"));
     set(&mut settings.fallback_on_4xx, table.bool("fallback_on_4xx"));
+    set(&mut settings.drain_on_disconnect, table.choice("on_disconnect").map(|choice| choice == "drain"));
     settings
 }
+
+/// How long the rows of requests are kept when nothing is said.
+const RETENTION_DAYS: u32 = 90;
 
 fn store(table: &Table, report: &mut Report) -> StoreSettings {
     let url = table.secret("url").map(|url| url.expose_secret().to_owned());
     if url.as_ref().is_some_and(|url| url.starts_with("postgres")) {
         report.later(table.place("url"), &table.path("url"), "PostgreSQL is not in this version");
     }
-    StoreSettings { url }
+    // 0 = for ever.
+    let days = table.int("retention_days").unwrap_or(RETENTION_DAYS);
+    StoreSettings { url, retention_days: (days > 0).then_some(days) }
 }
 
 /// A section that says nothing would silently share nothing.
-fn redis(root: &Table, report: &mut Report) {
-    if let Some(redis) = root.table("redis").filter(|redis| !redis.has("url")) {
-        report.fault(root.place("redis"), &redis.path("url"), "is missing");
+fn redis(table: &Table, root: &Table, report: &mut Report) -> Option<RedisSettings> {
+    if !table.has("url") {
+        report.fault(root.place("redis"), &table.path("url"), "is missing");
     }
+    let mut settings = RedisSettings::new(table.secret("url")?.clone());
+    if !settings.is_readable() {
+        report.fault(table.place("url"), &table.path("url"), "is not the address of a Redis");
+    }
+    settings.ca_file = table.file("ca_file");
+    set(&mut settings.prefix, table.text("prefix"));
+    set(&mut settings.timeout, table.millis("timeout_ms"));
+    if table.choice("when_away") == Some("closed") {
+        settings.when_away = WhenAway::Closed;
+    }
+    Some(settings)
 }
 
 /// The cache is off until it is built, so only switching it off is the truth.

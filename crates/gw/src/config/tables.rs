@@ -39,8 +39,7 @@ pub(super) static ROOT: Section = Section {
         key("server", Kind::Table(&SERVER), "", ""),
         key("timeouts", Kind::Table(&TIMEOUTS), "", ""),
         key("store", Kind::Table(&STORE), "", ""),
-        key("redis", Kind::Table(&REDIS), "", "")
-            .later("sharing limits, budgets and cache between replicas is not in this version"),
+        key("redis", Kind::Table(&REDIS), "", ""),
         key("cache", Kind::Table(&CACHE), "", ""),
         key("routing", Kind::Table(&ROUTING), "", ""),
         key("providers", Kind::Tables(&PROVIDER_ENTRY), "", ""),
@@ -145,17 +144,43 @@ pub(super) static TIMEOUTS: Section = Section {
 
 static STORE: Section = Section {
     doc: "Where keys and spending are kept.",
-    keys: &[key(
-        "url",
-        Kind::Secret(&STORE_URL),
-        "`gateway.db` in the data directory",
-        "`sqlite:///path`, or `postgres://…` when several replicas share it (a later version).",
-    )],
+    keys: &[
+        key(
+            "url",
+            Kind::Secret(&STORE_URL),
+            "`gateway.db` in the data directory",
+            "`sqlite:///path`, or `postgres://…` when several replicas share it (a later version).",
+        ),
+        key(
+            "retention_days",
+            Kind::Int { min: 0, max: 36_500 },
+            "90",
+            "How long the row of a request is kept; 0 = for ever. The sums of usage are always kept.",
+        ),
+    ],
 };
 
 static REDIS: Section = Section {
-    doc: "Limits, budgets, breaker state and cache shared by replicas; without this section each process keeps its own.",
-    keys: &[key("url", Kind::Secret(&REDIS_URL), "", "As `redis://127.0.0.1:6379/0`.")],
+    doc: "Limits and budgets shared by replicas over one Redis or Valkey (no cluster); without this section each process \
+          keeps its own.",
+    keys: &[
+        key("url", Kind::Secret(&REDIS_URL), "", "As `redis://127.0.0.1:6379/0`, or `rediss://` with TLS."),
+        key("ca_file", Kind::Path, "", "Certificates (PEM) to trust besides the machine's, for `rediss://`."),
+        key("prefix", Kind::Text(&WORD), "\"gw:\"", "What all keys in Redis begin with."),
+        key(
+            "timeout_ms",
+            Kind::Int { min: 1, max: 10_000 },
+            "50",
+            "How long a request waits for Redis. After a few without an answer it counts as away, and no request waits.",
+        ),
+        key(
+            "when_away",
+            Kind::Choice(&[("local", &[]), ("closed", &[])]),
+            "\"local\"",
+            "While Redis is away, a key or team with a budget is refused. Other limits are counted by each replica, its \
+             part of them (`local`), or refuse, too (`closed`).",
+        ),
+    ],
 };
 
 static CACHE: Section = Section {
@@ -195,6 +220,13 @@ static ROUTING: Section = Section {
             Kind::Bool,
             "false",
             "Whether any upstream error moves on to the next candidate.",
+        ),
+        key(
+            "on_disconnect",
+            Kind::Choice(&[("cancel", &[]), ("drain", &[])]),
+            "\"cancel\"",
+            "What becomes of the upstream call when its client goes away: dropped at once, or read to its end (30 s and \
+             256 calls at most) for what it really used.",
         ),
         key(
             "mid_stream",

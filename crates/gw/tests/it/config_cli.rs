@@ -70,11 +70,8 @@ fn the_environment_fills_in_and_a_missing_variable_is_a_fault_without_its_value(
 #[test]
 fn later_features_pass_check_and_are_refused_by_serve() {
     let later = [
-        "[redis]\nurl = \"redis://127.0.0.1:6379/0\"\n",
         "[routing.hedge]\nafter = \"p95\"\n",
         "[store]\nurl = \"postgres://localhost/x\"\n",
-        "[[keys]]\nname = \"b\"\nkey = \"sk-b\"\nbudget_usd = 10.0\nbudget_period = \"month\"\n",
-        "[[keys]]\nname = \"b\"\nkey = \"sk-b\"\ntpm = 1000\n",
         "[routing]\nstrategy = \"cheapest\"\n",
         "[routing]\nmid_stream = \"continue\"\n",
     ];

@@ -161,6 +161,7 @@ pub(crate) fn assert_error(label: &str, answer: &Response, status: u16, kind: &s
             | "upstream_overloaded"
             | "no_available_provider"
             | "store_unavailable"
+            | "budget_store_unavailable"
     );
     match answer.header("retry-after") {
         Some(after) => {

@@ -378,13 +378,11 @@ async fn k01_a_dump_of_the_store_holds_no_key() {
 
 #[tokio::test]
 async fn r04_a_change_in_one_process_is_in_force_in_another_within_a_second() {
-    let data = tempfile::tempdir().expect("a directory");
+    let shared = tempfile::tempdir().expect("a directory");
     let launch = || {
         let keys = format!("[[keys]]\nname = \"boss\"\nkey = \"{ADMIN}\"\nrole = \"admin\"\n");
-        Launch::new(BINARY)
-            .file("gateway.toml", format!("{DEMO}\n{keys}"))
-            .env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy())
-            .start()
+        let store = format!("[store]\nurl = \"sqlite://{}/gateway.db\"\n", shared.path().display());
+        Launch::new(BINARY).file("gateway.toml", format!("{DEMO}\n{store}\n{keys}")).start()
     };
     let (one, two) = (launch().await, launch().await);
     let admin = one.client().with_key(ADMIN);

@@ -7,10 +7,12 @@
 )]
 
 mod authz;
+mod budgets;
 mod chat;
 mod completions;
 mod config_cli;
 mod cost;
+mod crash;
 mod embeddings;
 mod errors;
 mod first_run;
@@ -23,6 +25,7 @@ mod http;
 mod keys_api;
 mod keys_cli;
 mod keys_docs;
+mod ledger;
 mod load;
 mod models;
 mod process;

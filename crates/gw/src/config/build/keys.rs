@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gw_engine::settings::{KeySettings, Role};
+use gw_engine::settings::{Budget, KeySettings, Limits, Period, Role};
 use secrecy::ExposeSecret;
 
 use super::super::place::Report;
@@ -33,9 +33,25 @@ pub(super) fn keys(root: &Table, report: &mut Report) -> Vec<KeySettings> {
             key: key.clone(),
             role: if table.choice("role") == Some("admin") { Role::Admin } else { Role::Inference },
             models: table.texts("models"),
-            rpm: table.int("rpm"),
+            limits: limits(table, report),
             expires_at: table.time("expires_at"),
         });
     }
     keys
+}
+
+/// A period without a budget would mean nothing.
+fn limits(table: &Table, report: &mut Report) -> Limits {
+    let period = table.choice("budget_period").and_then(Period::parse);
+    if period.is_some() && !table.has("budget_usd") {
+        report.fault(
+            table.place("budget_period"),
+            &table.path("budget_period"),
+            "stands without 'budget_usd'",
+        );
+    }
+    // A price of so many USD is so many nano-USD.
+    let budget =
+        table.price("budget_usd").map(|usd| Budget { nano: usd.nanos(), period: period.unwrap_or_default() });
+    Limits { rpm: table.int("rpm"), tpm: table.int("tpm"), max_in_flight: table.int("max_in_flight"), budget }
 }

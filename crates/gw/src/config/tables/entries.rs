@@ -256,19 +256,20 @@ pub(super) static KEY: Section = Section {
         ),
         key("models", PATTERNS, "all", "The models it may use, as `[\"acme/*\"]`."),
         key("rpm", Kind::Int { min: 1, max: 10_000_000 }, "no limit", "Generation requests per minute."),
-        key("tpm", Kind::Int { min: 1, max: 1_000_000_000_000 }, "no limit", "Tokens per minute.")
-            .later("limits of tokens per minute are not in this version"),
-        key("max_in_flight", Kind::Int { min: 1, max: 1_000_000 }, "no limit", "Requests at one time.")
-            .later("limits of requests at one time are not in this version"),
-        key("budget_usd", Kind::Price, "no limit", "What it may spend in a period.")
-            .later("budgets are not in this version"),
+        key(
+            "tpm",
+            Kind::Int { min: 1, max: 1_000_000_000_000 },
+            "no limit",
+            "Tokens per minute, prompt and answer.",
+        ),
+        key("max_in_flight", Kind::Int { min: 1, max: 1_000_000 }, "no limit", "Requests at one time."),
+        key("budget_usd", Kind::Price, "no limit", "What it may spend in a period."),
         key(
             "budget_period",
             Kind::Choice(&[("day", &[]), ("week", &[]), ("month", &[]), ("total", &[])]),
-            "",
-            "The period of the budget.",
-        )
-        .later("budgets are not in this version"),
+            "\"month\"",
+            "The period of the budget, in UTC: from midnight, from Monday, from the first, or for ever.",
+        ),
         key("expires_at", Kind::Time, "never", "When it stops to be valid."),
     ],
 };

@@ -1,7 +1,11 @@
 //! One case per rule: the text, and exactly what is said about it.
 
+use std::time::Duration;
+
 use gw_engine::settings::Role;
+use gw_limits::WhenAway;
 use gw_providers::settings::Api;
+use secrecy::ExposeSecret;
 
 use super::{good, mentioned, wrong};
 
@@ -31,8 +35,8 @@ fn an_unknown_key_names_the_nearest() {
     check("[servr]\nlisten = \"a:1\"", &["1:2: servr: unknown key; did you mean 'server'?"]);
     check("[server]\nLISTEN = \"a:1\"", &["2:1: server.LISTEN: unknown key; did you mean 'listen'?"]);
     check("rpm = 5", &["1:1: rpm: unknown key; 'rpm' belongs in [[keys]]"]);
-    check("[store]\nwhatever = 5", &["2:1: store.whatever: unknown key; known here: url"]);
-    check("[store]\n\"a\\n\" = 5", &["2:1: store.\"a\\n\": unknown key; known here: url"]);
+    check("[store]\nwhatever = 5", &["2:1: store.whatever: unknown key; known here: url, retention_days"]);
+    check("[store]\n\"a\\n\" = 5", &["2:1: store.\"a\\n\": unknown key; known here: url, retention_days"]);
     check(
         "[server]\ntls = { cret = 'a' }",
         &[
@@ -301,14 +305,14 @@ fn keys_are_checked() {
     let text =
         "[[keys]]\nkey = \"My API Key\"\nrole = \"admin\"\nexpires_at = \"2027-01-01T00:00:00Z\"\nrpm = 5";
     let key = &good(text).engine.keys[0];
-    assert_eq!((key.name.as_str(), key.role, key.rpm), ("key-1", Role::Admin, Some(5)));
+    assert_eq!((key.name.as_str(), key.role, key.limits.rpm), ("key-1", Role::Admin, Some(5)));
     assert_eq!(key.expires_at, Some(1_798_761_600));
 }
 
 #[test]
 fn what_is_not_built_is_mentioned_and_not_refused() {
     for (text, paths) in [
-        ("[redis]\nurl = \"redis://h\"", &["redis"] as &[&str]),
+        ("[redis]\nurl = \"redis://h\"", &[] as &[&str]),
         ("[cache]\nmax_mib = 5", &["cache"]),
         ("[cache]\nenabled = true", &["cache"]),
         ("[cache]\nenabled = false\nmax_mib = 5", &[]),
@@ -323,11 +327,8 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
         ("[store]\nurl = \"sqlite:///a.db\"", &[]),
         ("[server]\nfetch_images = true", &["server.fetch_images"]),
         ("[server]\nfetch_images = false", &[]),
-        ("[[keys]]\nkey = \"x\"\ntpm = 1\nbudget_usd = 0.5", &["keys[0].tpm", "keys[0].budget_usd"]),
-        (
-            "[[keys]]\nkey = \"x\"\nmax_in_flight = 1\nbudget_period = \"day\"",
-            &["keys[0].max_in_flight", "keys[0].budget_period"],
-        ),
+        ("[[keys]]\nkey = \"x\"\ntpm = 1\nbudget_usd = 0.5", &[]),
+        ("[[keys]]\nkey = \"x\"\nmax_in_flight = 1\nbudget_usd = 1\nbudget_period = \"day\"", &[]),
     ] {
         assert_eq!(mentioned(&good(text).later), paths, "{text}");
     }
@@ -342,8 +343,25 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
     assert_eq!(good("[routing]\nstrategy = \"cost\"").engine.routing.strategy, "cheapest");
 }
 
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn redis_is_what_is_written_and_its_leases_outlast_every_request() {
+    assert!(good("").redis.is_none());
+    let plain = good("[redis]\nurl = \"redis://h\"").redis.unwrap();
+    assert_eq!((plain.prefix.as_str(), plain.timeout, plain.when_away), ("gw:", MS * 50, WhenAway::Local));
+    assert_eq!(plain.lease, MS * 1_200_000);
+    let text = "[redis]\nurl = \"rediss://:p@h:1/2\"\nprefix = \"a:\"\ntimeout_ms = 20\nwhen_away = \"closed\"\n\
+                [[providers]]\nname = \"x\"\napi = \"openai\"\nbase_url = \"http://a\"\ntimeouts = { total_ms = 1_200_000 }";
+    let all = good(text).redis.unwrap();
+    assert_eq!((all.prefix.as_str(), all.timeout, all.when_away), ("a:", MS * 20, WhenAway::Closed));
+    assert_eq!(all.lease, MS * 2_400_000);
+    assert_eq!(all.url.expose_secret(), "rediss://:p@h:1/2");
+}
+
 #[test]
 fn sections_that_need_each_other() {
     check("[redis]", &["1:2: redis.url: is missing"]);
+    check("[redis]\nurl = \"redis://h/notanumber\"", &["2:7: redis.url: is not the address of a Redis"]);
     check("[cache]\nbackend = \"redis\"", &["2:11: cache.backend: needs the section [redis]"]);
 }

@@ -1,0 +1,128 @@
+//! A call's line in the ledger: begun before an upstream is asked, ended exactly once.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use gw_store::journal::{Begun, Journal};
+use gw_store::ledger::{Entry, Tokens};
+use gw_wire::gateway::AttemptRecord;
+use gw_wire::money::Money;
+use gw_wire::usage::Usage;
+use serde_json::json;
+
+use crate::ask::Ask;
+use crate::call::Context;
+use crate::error::{Error, Kind, Result};
+use crate::plan::Candidate;
+
+/// The longest text of a client that is kept.
+const LONGEST_TEXT: usize = 256;
+
+/// The line of one call.
+#[derive(Debug)]
+pub(crate) struct Line {
+    journal: Arc<Journal>,
+    begun: Option<Begun>,
+    entry: Box<Entry>,
+    attempts: Vec<serde_json::Value>,
+}
+
+impl Line {
+    /// What is known when a request comes in.
+    pub(crate) fn new(journal: &Arc<Journal>, context: &Context, operation: &str) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let entry = Entry {
+            request_id: context.request_id.to_string(),
+            at: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+            key_id: context.caller.key_id().to_string(),
+            key_name: context.caller.key_name().to_string(),
+            team: context.caller.team().map(|team| team.to_string()),
+            operation: operation.to_owned(),
+            strategy: "default".to_owned(),
+            client: context.client.map(|client| client.to_string()),
+            ..Entry::default()
+        };
+        Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry), attempts: Vec::new() }
+    }
+
+    /// What was asked for.
+    pub(crate) fn asked(&mut self, ask: &Ask) {
+        self.entry.requested_model = clipped(ask.model());
+        self.entry.stream = ask.wants_stream();
+        self.entry.end_user = ask.user().as_deref().map(clipped);
+    }
+
+    /// How it is routed.
+    pub(crate) fn routed(&mut self, strategy: &str) {
+        strategy.clone_into(&mut self.entry.strategy);
+    }
+
+    /// The first upstream is about to be asked, with a prompt of this size.
+    ///
+    /// # Errors
+    /// The line cannot be kept, so the request must not go on.
+    pub(crate) fn begin(&mut self, candidate: &Candidate, prompt: &Usage) -> Result<()> {
+        if self.begun.is_some() {
+            return Ok(());
+        }
+        self.used(candidate, prompt, candidate.model.cost(prompt).unwrap_or_default());
+        self.begun = Some(self.journal.begin(&self.entry).map_err(|_| {
+            let message = "The gateway's store is away, and no more requests can be kept for it.";
+            Error::new(Kind::NoAvailableProvider, message).retry_after(Duration::from_secs(5))
+        })?);
+        Ok(())
+    }
+
+    /// An upstream call is over.
+    pub(crate) fn attempted(&mut self, record: &AttemptRecord) {
+        self.attempts.push(json!({
+            "provider": &*record.provider, "model": &*record.model, "status": record.status,
+            "latency_ms": record.latency_ms,
+        }));
+    }
+
+    /// Who served, and what it took.
+    pub(crate) fn used(&mut self, candidate: &Candidate, usage: &Usage, cost: Money) {
+        let entry = &mut self.entry;
+        entry.model = candidate.model.id.to_string();
+        entry.provider = candidate.model.provider.to_string();
+        entry.fallback = candidate.is_fallback;
+        entry.tokens = Tokens {
+            prompt: usage.prompt,
+            completion: usage.completion,
+            cached: usage.cached.unwrap_or(0),
+            cache_write: usage.cache_write.unwrap_or(0),
+            reasoning: usage.reasoning.unwrap_or(0),
+        };
+        entry.estimated = usage.estimated;
+        entry.cost = cost.femtos();
+    }
+
+    /// Nothing was used after all.
+    pub(crate) fn unused(&mut self) {
+        self.entry.tokens = Tokens::default();
+        self.entry.estimated = false;
+        self.entry.cost = 0;
+    }
+
+    /// It failed with this code, which is the upstream's own where that says more than ours.
+    pub(crate) fn failed(&mut self, code: &str) {
+        self.entry.status = clipped(code);
+    }
+
+    /// The request is over, with this status unless it has failed with another.
+    pub(crate) fn end(mut self, status: &str, ttft_ms: Option<u64>, latency_ms: u64) {
+        // A client that went away has ended it, whatever the upstream said later.
+        if self.entry.status.is_empty() || status == Kind::ClientClosedRequest.code() {
+            status.clone_into(&mut self.entry.status);
+        }
+        self.entry.ttft_ms = ttft_ms;
+        self.entry.latency_ms = latency_ms;
+        self.entry.attempts = serde_json::Value::Array(self.attempts).to_string();
+        self.journal.end(self.begun.take(), *self.entry);
+    }
+}
+
+fn clipped(text: &str) -> String {
+    text.chars().take(LONGEST_TEXT).collect()
+}

@@ -1,0 +1,87 @@
+//! A clock that is set, and a ledger that says what it is told to.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::{Clock, Spending, Whose};
+
+/// 2026-11-21T09:38:16Z, a Saturday.
+pub(crate) const NOW: i64 = 1_795_253_896;
+/// Seconds.
+pub(crate) const DAY: i64 = 86_400;
+/// 2025, where Redis's count of microseconds begins.
+const EPOCH: i64 = 1_735_689_600;
+
+/// A clock that stands until it is set; the two hands are set apart.
+#[derive(Debug)]
+pub(crate) struct Hands {
+    /// Microseconds since 2025.
+    pub(crate) micros: AtomicI64,
+    /// Microseconds since 1970.
+    pub(crate) unix: AtomicI64,
+}
+
+impl Hands {
+    /// Both at this moment.
+    pub(crate) fn at(unix: i64) -> Self {
+        let micros = (unix - EPOCH) * 1_000_000;
+        Self { micros: micros.into(), unix: (unix * 1_000_000).into() }
+    }
+
+    /// Sets the calendar's.
+    pub(crate) fn set_unix(&self, seconds: i64) {
+        self.unix.store(seconds.saturating_mul(1_000_000), Ordering::SeqCst);
+    }
+
+    /// Moves the calendar's.
+    pub(crate) fn jump(&self, seconds: i64) {
+        self.unix.fetch_add(seconds * 1_000_000, Ordering::SeqCst);
+    }
+
+    /// Moves both.
+    pub(crate) fn pass(&self, time: Duration) {
+        let micros = i64::try_from(time.as_micros()).unwrap();
+        self.micros.fetch_add(micros, Ordering::SeqCst);
+        self.unix.fetch_add(micros, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Hands {
+    fn micros(&self) -> f64 {
+        self.micros.load(Ordering::SeqCst) as f64
+    }
+
+    fn unix(&self) -> i64 {
+        self.unix.load(Ordering::SeqCst).div_euclid(1_000_000)
+    }
+}
+
+/// A ledger that notes what it was asked.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    pub(crate) spent: Mutex<i128>,
+    pub(crate) away: AtomicBool,
+    /// It answers when somebody lets it.
+    pub(crate) held: Option<tokio::sync::Semaphore>,
+    pub(crate) asked: Mutex<Vec<i64>>,
+}
+
+impl Spending for Ledger {
+    fn spent<'a>(
+        &'a self,
+        _: Whose,
+        _: &'a str,
+        since: i64,
+    ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
+        self.asked.lock().push(since);
+        Box::pin(async {
+            if let Some(held) = &self.held {
+                held.acquire().await.map_err(|_| ())?.forget();
+            }
+            if self.away.load(Ordering::SeqCst) { Err(()) } else { Ok(*self.spent.lock()) }
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! The limiter that the rest of the gateway sees.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gw_store::Limits;
+
+use crate::clock::{Clock, SystemClock};
+use crate::local::Local;
+use crate::registry::Registry;
+use crate::reservation::Reservation;
+use crate::shared::{RedisSettings, Shared};
+use crate::spending::Spending;
+use crate::subject::{Subject, Whose};
+use crate::verdict::{Entered, Refusal, Refused};
+
+/// Limits and budgets of all keys and teams. Cheap to clone; all clones are one.
+#[derive(Clone, Debug)]
+pub struct Limiter(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    local: Local,
+    /// None when this process counts for itself.
+    shared: Option<Shared>,
+}
+
+impl Limiter {
+    /// One that counts in this process.
+    #[must_use]
+    pub fn local(spending: Arc<dyn Spending>) -> Self {
+        Self::local_by(Arc::new(SystemClock::default()), spending)
+    }
+
+    /// One that counts in this process, by a clock of the caller's.
+    #[must_use]
+    pub fn local_by(clock: Arc<dyn Clock>, spending: Arc<dyn Spending>) -> Self {
+        Self::new(Local { clock, spending }, None)
+    }
+
+    /// One that counts in Redis, together with other replicas. A Redis that cannot be reached is away, and asked again
+    /// in the background, on the runtime that this is called on.
+    pub async fn shared(redis: RedisSettings, spending: Arc<dyn Spending>) -> Self {
+        let clock = Arc::new(SystemClock::default());
+        Self::new(Local { clock, spending }, Some(Shared::start(redis, None).await))
+    }
+
+    pub(crate) fn new(local: Local, shared: Option<Shared>) -> Self {
+        Self(Arc::new(Inner { registry: Registry::default(), local, shared }))
+    }
+
+    /// Whether limits are shared, and the Redis that they are shared over does not answer.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.0.shared.as_ref().is_some_and(Shared::is_away)
+    }
+
+    /// Waits until Redis was told of everything that was settled so far, but not longer than this. For the end of the
+    /// process; what is not delivered then is a lease that expires.
+    pub async fn drain(&self, patience: Duration) {
+        if let Some(shared) = &self.0.shared {
+            shared.drain(patience).await;
+        }
+    }
+
+    /// A key or a team and its limits, with the state that it had with other limits before. For when keys are loaded
+    /// or changed; requests use the subject.
+    #[must_use]
+    pub fn subject(&self, whose: Whose, id: &str, limits: Limits) -> Arc<Subject> {
+        self.0.registry.subject(whose, id, limits)
+    }
+
+    /// The first door, before the body is read: requests per minute, places at one time, and whether any money is left
+    /// at all; the key first, then its team.
+    ///
+    /// # Errors
+    /// One of them refuses, or a budget cannot be looked up. Requests per minute that an earlier one counted stay
+    /// counted, places are given back.
+    pub async fn enter(&self, request_id: &str, subjects: &[Arc<Subject>]) -> Result<Entered, Box<Refused>> {
+        match &self.0.shared {
+            None => self.0.local.enter(subjects, 1).await,
+            Some(shared) => shared.enter(&self.0.local, request_id, subjects).await,
+        }
+    }
+
+    /// The second door, before an upstream is called: sets the worst case aside with every subject, or with none.
+    ///
+    /// # Errors
+    /// One of them refuses, or a budget cannot be looked up.
+    pub async fn reserve(
+        &self,
+        request_id: &str,
+        subjects: &[Arc<Subject>],
+        tokens: u64,
+        cost_femtos: i128,
+    ) -> Result<Reservation, Refusal> {
+        let cost = cost_femtos.max(0);
+        match &self.0.shared {
+            None => self.0.local.reserve(subjects, tokens, cost, 1).await,
+            Some(shared) => shared.reserve(&self.0.local, request_id, subjects, tokens, cost).await,
+        }
+    }
+
+    /// Counts money that was spent outside of a reservation: a journal that is replayed after a crash. Call it when the
+    /// ledger knows of it, too: in process, a budget that was not asked for yet will hear of it from there. In Redis it
+    /// ends the request's lease, or what is left of it; a request that was settled there before is not counted twice.
+    /// It does not wait for Redis.
+    pub async fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost_femtos: i128) {
+        let cost = cost_femtos.max(0);
+        match &self.0.shared {
+            None => self.0.local.charge(subjects, cost),
+            Some(shared) => shared.charge(request_id, subjects, cost),
+        }
+    }
+}

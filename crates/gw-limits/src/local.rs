@@ -1,0 +1,205 @@
+//! The two doors, in process.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use gw_store::Limits;
+
+use crate::clock::Clock;
+use crate::few::Few;
+use crate::purse::Says;
+use crate::rate::Pace;
+use crate::reservation::{Piece, Reservation};
+use crate::spending::Spending;
+use crate::subject::{State, Subject};
+use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState};
+
+/// The limiter of one process.
+#[derive(Debug)]
+pub(crate) struct Local {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) spending: Arc<dyn Spending>,
+}
+
+/// A place among the requests at one time, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<State>);
+
+impl Place {
+    /// Takes a place when fewer than `most` are taken.
+    fn take(state: &Arc<State>, most: u32) -> Option<Self> {
+        let step = |running: u32| (running < most).then(|| running + 1);
+        state.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).ok()?;
+        Some(Self(Arc::clone(state)))
+    }
+
+    /// Takes a place that Redis has counted: should it go away, this process knows its own.
+    pub(crate) fn noted(state: &Arc<State>) -> Self {
+        state.running.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(state))
+    }
+}
+
+/// The part of the limits that one of so many replicas may use for itself: at least one of each.
+fn divided(limits: &Limits, share: u32) -> Limits {
+    if share <= 1 {
+        return *limits;
+    }
+    Limits {
+        rpm: limits.rpm.map(|limit| (limit / share).max(1)),
+        tpm: limits.tpm.map(|limit| (limit / u64::from(share)).max(1)),
+        max_in_flight: limits.max_in_flight.map(|limit| (limit / share).max(1)),
+        budget: limits.budget,
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Local {
+    /// The first door. `share` is by how many the limits are divided: the replicas that each count for themselves.
+    pub(crate) async fn enter(&self, subjects: &[Arc<Subject>], share: u32) -> Result<Entered, Box<Refused>> {
+        let mut entered = Entered::default();
+        for subject in subjects {
+            let passed = self.pass(subject.state(), &divided(subject.limits(), share), &mut entered);
+            let paid = match passed {
+                Ok(()) => self.has_money(subject).await,
+                refused @ Err(_) => refused,
+            };
+            if let Err(refusal) = paid {
+                entered.places = Few::default();
+                return Err(Box::new(Refused { entered, refusal }));
+            }
+        }
+        Ok(entered)
+    }
+
+    /// Requests per minute, and a place.
+    fn pass(&self, state: &Arc<State>, limits: &Limits, entered: &mut Entered) -> Result<(), Refusal> {
+        if limits.rpm.is_none() && limits.tpm.is_none() && limits.max_in_flight.is_none() {
+            return Ok(());
+        }
+        let (whose, now) = (state.whose, self.clock.micros());
+        if let Some(limit) = limits.tpm {
+            entered.see_tokens(TokenState::new(limit, state.tokens.next(), now));
+        }
+        if let Some(limit) = limits.rpm {
+            match state.requests.take(Pace::new(limit.into()), now, 1) {
+                Ok(next) => entered.see_requests(RateState::new(limit, next, now)),
+                Err((next, retry_after)) => {
+                    entered.see_requests(RateState::new(limit, next, now));
+                    return Err(Refusal::Requests { whose, limit, retry_after });
+                }
+            }
+        }
+        if let Some(limit) = limits.max_in_flight {
+            let place = Place::take(state, limit).ok_or(Refusal::InFlight { whose, limit })?;
+            entered.places.push(place);
+        }
+        Ok(())
+    }
+
+    async fn has_money(&self, subject: &Subject) -> Result<(), Refusal> {
+        let Some(budget) = subject.limits().budget else { return Ok(()) };
+        let ask = || subject.state().purse.has_any(budget, self.clock.unix());
+        let says = match ask() {
+            Says::Unknown => {
+                self.learn(subject).await?;
+                ask()
+            }
+            says => says,
+        };
+        judge(says, subject)
+    }
+
+    async fn learn(&self, subject: &Subject) -> Result<(), Refusal> {
+        let Some(budget) = subject.limits().budget else { return Ok(()) };
+        let purse = &subject.state().purse;
+        purse.learn(subject, budget, &*self.clock, &*self.spending).await.map_err(|()| Refusal::StoreAway)
+    }
+
+    /// The second door.
+    pub(crate) async fn reserve(
+        &self,
+        subjects: &[Arc<Subject>],
+        tokens: u64,
+        cost: i128,
+        share: u32,
+    ) -> Result<Reservation, Refusal> {
+        let mut reservation = Reservation::default();
+        for subject in subjects {
+            // Whatever was set aside so far goes back when a later one refuses.
+            let piece = match self.set_aside(subject, tokens, cost, share) {
+                Ok(piece) => piece,
+                Err(None) => {
+                    self.learn(subject).await?;
+                    self.set_aside(subject, tokens, cost, share)
+                        .map_err(|why| why.unwrap_or(Refusal::StoreAway))?
+                }
+                Err(Some(refusal)) => return Err(refusal),
+            };
+            if let Some(piece) = piece {
+                reservation.pieces.push(piece);
+            }
+        }
+        Ok(reservation)
+    }
+
+    /// Tokens and money of one subject; `Err(None)` when the ledger must be asked first.
+    fn set_aside(
+        &self,
+        subject: &Arc<Subject>,
+        tokens: u64,
+        cost: i128,
+        share: u32,
+    ) -> Result<Option<Piece>, Option<Refusal>> {
+        let (limits, state) = (&divided(subject.limits(), share), subject.state());
+        if limits.tpm.is_none() && limits.budget.is_none() {
+            return Ok(None);
+        }
+        if let Some(limit) = limits.tpm {
+            let refuse = |retry_after| {
+                Some(Refusal::Tokens { whose: state.whose, limit, wanted: tokens, retry_after })
+            };
+            if tokens > limit {
+                return Err(refuse(None));
+            }
+            let taken = state.tokens.take(Pace::new(limit), self.clock.micros(), tokens);
+            taken.map_err(|(_, wait)| refuse(Some(wait)))?;
+        }
+        let mut piece = Piece::new(state, limits, &self.clock, tokens, cost);
+        if let Some(budget) = limits.budget {
+            let says = state.purse.reserve(budget, self.clock.unix(), cost);
+            if says != Says::Yes {
+                piece.give_back_tokens();
+            }
+            match says {
+                Says::Unknown => return Err(None),
+                says => judge(says, subject).map_err(Some)?,
+            }
+        }
+        Ok(Some(piece))
+    }
+
+    pub(crate) fn charge(&self, subjects: &[Arc<Subject>], cost: i128) {
+        for subject in subjects {
+            if let Some(budget) = subject.limits().budget {
+                subject.state().purse.charge(budget, self.clock.unix(), cost);
+            }
+        }
+    }
+}
+
+fn judge(says: Says, subject: &Subject) -> Result<(), Refusal> {
+    match says {
+        Says::Yes => Ok(()),
+        Says::No(resets_in) => Err(Refusal::Budget { whose: subject.whose(), resets_in }),
+        Says::Unknown => Err(Refusal::StoreAway),
+    }
+}
+
+#[cfg(test)]
+mod tests;

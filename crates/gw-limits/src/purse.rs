@@ -1,0 +1,159 @@
+//! A budget in process: what was spent in its period, and what is set aside for requests under way.
+
+use std::time::Duration;
+
+use gw_store::{Budget, Period};
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::gate::Gate;
+use crate::spending::{Spending, spent};
+use crate::subject::Subject;
+
+/// The money of one key or one team. All amounts are femto-USD.
+#[derive(Debug, Default)]
+pub(crate) struct Purse {
+    money: Mutex<Money>,
+    /// For those who ask the ledger.
+    pub(crate) gate: Gate,
+}
+
+#[derive(Debug, Default)]
+struct Money {
+    period: Period,
+    /// The period's begin and end, unix seconds.
+    start: i64,
+    end: i64,
+    /// Whether `spent` holds what the ledger knows of the period. Until then it is what was spent since.
+    known: bool,
+    spent: i128,
+    reserved: i128,
+}
+
+/// What a purse says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Says {
+    Yes,
+    /// No; until the next period.
+    No(Option<Duration>),
+    /// The ledger must be asked first.
+    Unknown,
+}
+
+impl Purse {
+    /// Whether there is anything left.
+    pub(crate) fn has_any(&self, budget: Budget, unix: i64) -> Says {
+        let money = &mut *self.money.lock();
+        money.turn(budget.period, unix);
+        if !money.known {
+            return Says::Unknown;
+        }
+        let left = money.spent.saturating_add(money.reserved) < budget.femtos();
+        if left { Says::Yes } else { money.no(unix) }
+    }
+
+    /// Sets an amount aside, if that much is left.
+    pub(crate) fn reserve(&self, budget: Budget, unix: i64, cost: i128) -> Says {
+        let money = &mut *self.money.lock();
+        money.turn(budget.period, unix);
+        if !money.known {
+            return Says::Unknown;
+        }
+        if money.spent.saturating_add(money.reserved).saturating_add(cost) > budget.femtos() {
+            return money.no(unix);
+        }
+        money.reserved = money.reserved.saturating_add(cost);
+        Says::Yes
+    }
+
+    /// Puts what was spent in the place of what was set aside.
+    pub(crate) fn settle(&self, budget: Budget, unix: i64, reserved: i128, spent: i128) {
+        let money = &mut *self.money.lock();
+        money.turn(budget.period, unix);
+        money.reserved = money.reserved.saturating_sub(reserved);
+        money.spent = money.spent.saturating_add(spent);
+    }
+
+    /// Counts what was spent without a reservation. A purse that knows nothing yet hears of it from the ledger.
+    pub(crate) fn charge(&self, budget: Budget, unix: i64, spent: i128) {
+        let money = &mut *self.money.lock();
+        money.turn(budget.period, unix);
+        if money.known {
+            money.spent = money.spent.saturating_add(spent);
+        }
+    }
+
+    /// Asks the ledger what was spent in this period, unless somebody else did meanwhile. A period that turns just then
+    /// leaves it unknown.
+    ///
+    /// # Errors
+    /// The ledger could not tell.
+    pub(crate) async fn learn(
+        &self,
+        subject: &Subject,
+        budget: Budget,
+        clock: &dyn Clock,
+        spending: &dyn Spending,
+    ) -> Result<(), ()> {
+        let question = async {
+            let Some(since) = self.unknown_since(budget, clock.unix()) else { return Ok(()) };
+            let spent = spent(spending, subject, since).await?;
+            let money = &mut *self.money.lock();
+            money.turn(budget.period, clock.unix());
+            if money.start == since && !money.known {
+                money.spent = money.spent.saturating_add(spent);
+                money.known = true;
+            }
+            Ok(())
+        };
+        self.gate.ask(question).await
+    }
+
+    /// The begin of the period, when nothing is known of it.
+    fn unknown_since(&self, budget: Budget, unix: i64) -> Option<i64> {
+        let money = &mut *self.money.lock();
+        money.turn(budget.period, unix);
+        (!money.known).then_some(money.start)
+    }
+
+    /// Whether the figures are of the period of this moment.
+    #[cfg(test)]
+    pub(crate) fn is_current(&self, budget: Budget, unix: i64) -> bool {
+        let money = self.money.lock();
+        money.known && money.period == budget.period && money.start <= unix && unix < money.end
+    }
+
+    /// Spent and set aside.
+    #[cfg(test)]
+    pub(crate) fn figures(&self) -> (i128, i128) {
+        let money = self.money.lock();
+        (money.spent, money.reserved)
+    }
+}
+
+impl Money {
+    /// Comes into the period of this moment.
+    fn turn(&mut self, period: Period, unix: i64) {
+        if self.period == period && self.start <= unix && unix < self.end {
+            return;
+        }
+        // In the period that follows nothing is spent yet. Of another kind of period, or of one that a clock went back
+        // into, only the ledger knows.
+        self.known &= self.period == period && unix >= self.end;
+        self.period = period;
+        (self.start, self.end) = period.around(unix);
+        self.spent = 0;
+    }
+
+    fn no(&self, unix: i64) -> Says {
+        Says::No(resets_in(self.end, unix))
+    }
+}
+
+/// The time until a period ends; None when it never does.
+pub(crate) fn resets_in(end: i64, unix: i64) -> Option<Duration> {
+    if end == i64::MAX {
+        return None;
+    }
+    Some(Duration::from_secs(u64::try_from(end.saturating_sub(unix)).unwrap_or_default()))
+}

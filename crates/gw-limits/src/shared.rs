@@ -1,0 +1,343 @@
+//! Limits that several replicas share: the two doors over Redis or Valkey, and what happens while it is away.
+//!
+//! **One script per door**, for the key and its team together, so that both are taken or neither; a request asks Redis
+//! twice, and a third time when it is over, from a task of its own. Redis's clock counts, not the replicas'. A key and
+//! its team lie in different slots: one Redis with its replicas serves this, a Redis Cluster does not.
+//!
+//! **Leases.** What a request sets aside, and its place among those at one time, is a lease with its id, which expires
+//! ([`RedisSettings::lease`]) when nobody ends it: a replica that was killed leaks nothing. The next call about that
+//! subject releases it. A settlement that comes later still counts, once (`settle.lua`).
+//!
+//! **Amounts** are whole nano-USD, each rounded up; a budget above 9,007,199 USD is taken for that.
+//!
+//! **Away.** A call without an answer within [`RedisSettings::timeout`] is not waited for. After [`MISSES`] in a row, or
+//! when the connection breaks, no request asks any more until a probe in the background gets its answer. Meanwhile a
+//! budget refuses ([`Refusal::StoreAway`]); the other limits are counted in this process, each divided by the replicas
+//! that were last known to be alive, or refuse, too ([`WhenAway`]). In the minute in which Redis goes, each replica's
+//! own count starts full: at most twice a limit passes.
+//!
+//! **Settlements wait** for Redis in a queue of [`QUEUE`]; what does not fit is not counted, its lease expires, and the
+//! budget misses that spending until its state is made anew. None is counted twice: a lease ends once.
+//!
+//! **Lost state** (FLUSHALL, eviction, a failover that lost writes) is unknown, not zero: the ledger is asked. What can
+//! be overspent then is what was set aside at that moment and what the ledger had not written yet; requests that were
+//! under way are still counted when they settle. Give Redis `maxmemory-policy noeviction`, and keep it for limits.
+
+mod core;
+mod keeper;
+mod link;
+mod notes;
+mod script;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use self::core::Core;
+use self::link::Address;
+pub(crate) use self::notes::Owed;
+use self::notes::{Note, Work};
+use self::script::{Answer, Call, Why, nano};
+use crate::clock::Clock;
+use crate::local::{Local, Place};
+use crate::rate::Pace;
+use crate::reservation::Reservation;
+use crate::spending::spent;
+use crate::subject::Subject;
+use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState};
+
+/// How often a door is tried again when the ledger had to be asked.
+const TRIES: usize = 4;
+/// Calls in a row without an answer after which Redis counts as away.
+pub(crate) const MISSES: u32 = 3;
+/// Settlements that wait for Redis at most.
+pub(crate) const QUEUE: usize = 65_536;
+
+/// What is needed to share limits over Redis.
+#[derive(Clone, Debug)]
+pub struct RedisSettings {
+    /// `redis://`, `rediss://` or `unix://`; it may hold a password.
+    pub url: SecretString,
+    /// Certificates (PEM) that a `rediss://` server's may be signed by, besides those that the machine trusts.
+    pub ca_file: Option<PathBuf>,
+    /// What all keys in Redis begin with.
+    pub prefix: String,
+    /// How long a request waits for an answer.
+    pub timeout: Duration,
+    /// How long what a request has set aside stays so when nobody settles it. Longer than any request takes.
+    pub lease: Duration,
+    /// What happens to limits that are no budgets while Redis is away.
+    pub when_away: WhenAway,
+}
+
+impl RedisSettings {
+    /// The defaults: `gw:`, 50 ms, 20 minutes, local counting.
+    #[must_use]
+    pub fn new(url: SecretString) -> Self {
+        Self {
+            url,
+            ca_file: None,
+            prefix: "gw:".to_owned(),
+            timeout: Duration::from_millis(50),
+            lease: Duration::from_secs(20 * 60),
+            when_away: WhenAway::default(),
+        }
+    }
+
+    /// Whether the URL can be read at all. One that cannot is a Redis that is always away.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        Address::read(self).is_some()
+    }
+}
+
+/// What happens to the limits of requests, tokens and requests at one time while Redis is away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenAway {
+    /// Each replica counts for itself, its part of the limit.
+    #[default]
+    Local,
+    /// Who has such a limit is refused.
+    Closed,
+}
+
+/// Redis does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Away {
+    /// It was not asked.
+    NotAsked,
+    /// It may have done what it was asked.
+    InDoubt,
+}
+
+/// The limiter over Redis.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    core: Arc<Core>,
+    tasks: [tokio::task::AbortHandle; 2],
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::AbortHandle::abort);
+    }
+}
+
+impl Shared {
+    /// `clock` is for tests: the scripts take it for Redis's.
+    pub(crate) async fn start(settings: RedisSettings, clock: Option<Arc<dyn Clock>>) -> Self {
+        let (core, notes) = Core::new(settings, clock);
+        let core = Arc::new(core);
+        // A moment of patience, so that the first requests do not find it away.
+        if tokio::time::timeout(Duration::from_secs(1), core.open()).await.is_err() {
+            core.say_away("no answer");
+        }
+        let keeper = tokio::spawn(keeper::keep(Arc::clone(&core)));
+        let deliverer = tokio::spawn(notes::deliver(Arc::clone(&core), notes));
+        Self { core, tasks: [keeper.abort_handle(), deliverer.abort_handle()] }
+    }
+
+    /// Waits until everything is delivered that was settled so far, or for so long.
+    pub(crate) async fn drain(&self, patience: Duration) {
+        let _late = tokio::time::timeout(patience, self.core.delivered()).await;
+    }
+
+    /// Whether Redis answers.
+    pub(crate) fn is_away(&self) -> bool {
+        self.core.link().is_none()
+    }
+
+    /// The first door.
+    pub(crate) async fn enter(
+        &self,
+        local: &Local,
+        request_id: &str,
+        subjects: &[Arc<Subject>],
+    ) -> Result<Entered, Box<Refused>> {
+        let limited = |subject: &&Arc<Subject>| *subject.limits() != gw_store::Limits::default();
+        let limited: Vec<Arc<Subject>> = subjects.iter().filter(limited).map(Arc::clone).collect();
+        if limited.is_empty() {
+            return Ok(Entered::default());
+        }
+        let placed: Vec<_> = limited
+            .iter()
+            .filter(|subject| subject.limits().max_in_flight.is_some())
+            .map(Arc::clone)
+            .collect();
+        for _ in 0..TRIES {
+            let leave = Note::new(request_id, placed.clone(), Work::Leave);
+            let mut owed = (!placed.is_empty()).then(|| Owed::new(&self.core, leave));
+            let call =
+                limited.iter().fold(self.core.call(request_id), |call, subject| self.about(call, subject));
+            let answer = match self.core.ask(&self.core.scripts.enter, &call).await {
+                Ok(answer) => answer,
+                Err(away) => {
+                    Owed::unless_asked(&mut owed, away);
+                    return self.enter_away(local, &limited).await;
+                }
+            };
+            if answer.refused.is_some() {
+                Owed::forget(&mut owed);
+            }
+            if let Some((number, Why::Unknown(since))) = answer.refused {
+                self.learn(local, limited.get(number), since).await.map_err(refused)?;
+                continue;
+            }
+            let mut entered = Entered { owed, ..states(&answer, &limited) };
+            if let Some(refusal) = refusal(&answer, &limited, 0) {
+                return Err(Box::new(Refused { entered, refusal }));
+            }
+            for subject in &placed {
+                entered.places.push(Place::noted(subject.state()));
+            }
+            return Ok(entered);
+        }
+        Err(refused(Refusal::StoreAway))
+    }
+
+    /// The second door.
+    pub(crate) async fn reserve(
+        &self,
+        local: &Local,
+        request_id: &str,
+        subjects: &[Arc<Subject>],
+        tokens: u64,
+        cost: i128,
+    ) -> Result<Reservation, Refusal> {
+        let limited =
+            |subject: &&Arc<Subject>| subject.limits().tpm.is_some() || subject.limits().budget.is_some();
+        let limited: Vec<Arc<Subject>> = subjects.iter().filter(limited).map(Arc::clone).collect();
+        if limited.is_empty() {
+            return Ok(Reservation::default());
+        }
+        let nano = nano(cost);
+        for _ in 0..TRIES {
+            let settle = Work::Settle { tokens, nano: Some(nano), used: 0, spent: 0, epochs: String::new() };
+            let mut owed = Some(Owed::new(&self.core, Note::new(request_id, limited.clone(), settle)));
+            let call = self.core.call(request_id).arg(&tokens).arg(&nano);
+            let call = limited.iter().fold(call, |call, subject| self.about(call, subject));
+            let answer = match self.core.ask(&self.core.scripts.reserve, &call).await {
+                Ok(answer) => answer,
+                Err(away) => {
+                    Owed::unless_asked(&mut owed, away);
+                    self.may_go_on(&limited)?;
+                    return local.reserve(&limited, tokens, cost, self.core.share()).await;
+                }
+            };
+            if answer.refused.is_some() {
+                Owed::forget(&mut owed);
+            }
+            if let Some((number, Why::Unknown(since))) = answer.refused {
+                self.learn(local, limited.get(number), since).await?;
+                continue;
+            }
+            if let Some(refusal) = refusal(&answer, &limited, tokens) {
+                return Err(refusal);
+            }
+            let epochs: Vec<&str> = (0..limited.len()).map(|index| answer.field(index)).collect();
+            if let Some(owed) = &mut owed {
+                owed.of(&epochs.join(","));
+            }
+            return Ok(Reservation { owed, ..Reservation::default() });
+        }
+        Err(Refusal::StoreAway)
+    }
+
+    /// Money spent by a process that is gone.
+    pub(crate) fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost: i128) {
+        let limited: Vec<Arc<Subject>> =
+            subjects.iter().filter(|subject| subject.limits().budget.is_some()).map(Arc::clone).collect();
+        if !limited.is_empty() {
+            let work =
+                Work::Settle { tokens: 0, nano: None, used: 0, spent: nano(cost), epochs: String::new() };
+            drop(Owed::new(&self.core, Note::new(request_id, limited, work)));
+        }
+    }
+
+    fn about(&self, call: Call, subject: &Subject) -> Call {
+        call.subject(&self.core.settings.prefix, subject)
+    }
+
+    /// Asks the ledger about the current period and tells Redis.
+    async fn learn(&self, local: &Local, subject: Option<&Arc<Subject>>, since: i64) -> Result<(), Refusal> {
+        let subject = subject.ok_or(Refusal::StoreAway)?;
+        let total = subject.limits().budget.is_some_and(|budget| budget.period == gw_store::Period::Total);
+        let question = async {
+            let asked = if total { i64::MIN } else { since };
+            let spent = nano(spent(&*local.spending, subject, asked).await?);
+            let call = self.core.call("").arg(&since).arg(&spent).arg(&self.core.epoch());
+            let call = self.about(call, subject);
+            self.core.ask(&self.core.scripts.learn, &call).await.map(drop).map_err(|_| ())
+        };
+        subject.state().purse.gate.ask(question).await.map_err(|()| Refusal::StoreAway)
+    }
+
+    async fn enter_away(&self, local: &Local, subjects: &[Arc<Subject>]) -> Result<Entered, Box<Refused>> {
+        self.may_go_on(subjects).map_err(refused)?;
+        local.enter(subjects, self.core.share()).await
+    }
+
+    /// Whether these may be served while Redis is away.
+    fn may_go_on(&self, subjects: &[Arc<Subject>]) -> Result<(), Refusal> {
+        let closed = self.core.settings.when_away == WhenAway::Closed;
+        if closed || subjects.iter().any(|subject| subject.limits().budget.is_some()) {
+            return Err(Refusal::StoreAway);
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+}
+
+fn refused(refusal: Refusal) -> Box<Refused> {
+    Box::new(Refused { entered: Entered::default(), refusal })
+}
+
+/// The limits as they stand after `enter`.
+fn states(answer: &Answer, subjects: &[Arc<Subject>]) -> Entered {
+    let mut entered = Entered::default();
+    for (index, subject) in subjects.iter().enumerate() {
+        let limits = subject.limits();
+        if let (Some(limit), Some(next)) = (limits.rpm, answer.next(2 * index)) {
+            entered.see_requests(RateState::new(limit, next, answer.now));
+        }
+        if let (Some(limit), Some(next)) = (limits.tpm, answer.next(2 * index + 1)) {
+            entered.see_tokens(TokenState::new(limit, next, answer.now));
+        }
+    }
+    entered
+}
+
+/// Why a script refuses, in our words.
+fn refusal(answer: &Answer, subjects: &[Arc<Subject>], wanted: u64) -> Option<Refusal> {
+    let (number, why) = answer.refused?;
+    let Some(subject) = subjects.get(number) else { return Some(Refusal::StoreAway) };
+    let (whose, limits) = (subject.whose(), subject.limits());
+    Some(match why {
+        Why::Requests => {
+            let limit = limits.rpm.unwrap_or_default();
+            let next = answer.next(2 * number).unwrap_or_default();
+            let retry_after = Pace::new(limit.into()).wait(next, answer.now, 1);
+            Refusal::Requests { whose, limit, retry_after }
+        }
+        Why::Flight => Refusal::InFlight { whose, limit: limits.max_in_flight.unwrap_or_default() },
+        Why::Budget(seconds) => Refusal::Budget { whose, resets_in: seconds.map(Duration::from_secs) },
+        Why::Tokens(next) => {
+            let limit = limits.tpm.unwrap_or_default();
+            let retry_after = Some(Pace::new(limit).wait(next, answer.now, wanted));
+            Refusal::Tokens { whose, limit, wanted, retry_after }
+        }
+        Why::Never => {
+            Refusal::Tokens { whose, limit: limits.tpm.unwrap_or_default(), wanted, retry_after: None }
+        }
+        Why::Unknown(_) => Refusal::StoreAway,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+-- What the ledger says was spent, taken over unless somebody else's answer was there first, or the period has turned.
+--
+-- ARGV[4]  the begin of the period that was asked for
+-- ARGV[5]  nano-USD
+-- ARGV[6]  a name for the state that begins now
+
+local subject = subjects(3)[1]
+local money = purse(subject, subject.period)
+if not money.known and money.start == tonumber(ARGV[4]) then
+  put(subject.state, 'period', money.period, 'start', whole(money.start), 'spent', whole(money.spent + tonumber(ARGV[5])),
+    'open', money.open, 'reserved', whole(money.reserved), 'epoch', ARGV[6])
+  keep(subject, true)
+end
+return { exact(now), '0', '', '' }

@@ -1,0 +1,45 @@
+-- The second door: sets the worst case aside with every subject, or with none.
+--
+-- ARGV[4]  tokens
+-- ARGV[5]  nano-USD
+--
+-- Answers with the time, the number of the subject that refuses (0: none), why ('tokens', 'never', 'budget', 'unknown'),
+-- a detail (of tokens `next`; else as `enter` has it), and the epoch of each subject's state.
+
+local all = subjects(2)
+local tokens, nano = tonumber(ARGV[4]), tonumber(ARGV[5])
+
+for i, subject in ipairs(all) do
+  subject.money = purse(subject, subject.budget and subject.period)
+  if subject.budget and not subject.money.known then
+    keep(subject, false)
+    return { exact(now), tostring(i), 'unknown', whole(subject.money.start) }
+  end
+end
+
+-- All are asked before anything is taken.
+for i, subject in ipairs(all) do
+  if subject.tpm then
+    local before = tonumber(redis.call('HGET', subject.state, 'tokens')) or 0
+    if tokens > subject.tpm then return { exact(now), tostring(i), 'never', '' } end
+    subject.after = take(before, tokens, subject.tpm)
+    if not subject.after then return { exact(now), tostring(i), 'tokens', exact(before) } end
+  end
+  local money = subject.money
+  if subject.budget and money.spent + money.reserved + nano > subject.budget then
+    return { exact(now), tostring(i), 'budget', money.stop and whole(money.stop - unix) or '' }
+  end
+end
+
+local answer = { exact(now), '0', '', '' }
+for i, subject in ipairs(all) do
+  if subject.after then put(subject.state, 'tokens', exact(subject.after)) end
+  local member = whole(nano) .. ':' .. request
+  if redis.call('ZADD', subject.leases, exact(now + lease), member) == 1 then
+    put(subject.state, 'open', subject.money.open + 1, 'reserved', whole(subject.money.reserved + nano))
+  end
+  redis.call('PEXPIRE', subject.leases, whole(lease / 1000 + DAY * 1000))
+  keep(subject, true)
+  answer[4 + i] = subject.money.epoch
+end
+return answer

@@ -1,0 +1,202 @@
+//! The Lua scripts, how they are called and what they answer.
+
+use gw_store::Limits;
+use redis::Cmd;
+
+use crate::subject::Subject;
+
+/// A script and its name in Redis.
+#[derive(Debug)]
+pub(crate) struct Script {
+    code: &'static str,
+    hash: String,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    pub(crate) enter: Script,
+    pub(crate) reserve: Script,
+    pub(crate) settle: Script,
+    pub(crate) leave: Script,
+    pub(crate) learn: Script,
+    pub(crate) beat: Script,
+    /// What the period of a budget is, for tests.
+    #[cfg(test)]
+    pub(crate) window: Script,
+}
+
+macro_rules! script {
+    ($file:literal) => {
+        Script::new(concat!(include_str!("limits.lua"), include_str!($file)))
+    };
+}
+
+impl Default for Scripts {
+    fn default() -> Self {
+        Self {
+            enter: script!("enter.lua"),
+            reserve: script!("reserve.lua"),
+            settle: script!("settle.lua"),
+            leave: script!("leave.lua"),
+            learn: script!("learn.lua"),
+            beat: script!("beat.lua"),
+            #[cfg(test)]
+            window: script!("window.lua"),
+        }
+    }
+}
+
+impl Scripts {
+    pub(crate) fn all(&self) -> [&Script; 6] {
+        [&self.enter, &self.reserve, &self.settle, &self.leave, &self.learn, &self.beat]
+    }
+}
+
+impl Script {
+    fn new(code: &'static str) -> Self {
+        Self { code, hash: redis::Script::new(code).get_hash().to_owned() }
+    }
+
+    /// Puts it into Redis's memory.
+    pub(crate) fn load(&self) -> Cmd {
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(self.code);
+        command
+    }
+
+    /// Runs it by name.
+    pub(crate) fn run(&self, call: &Call) -> Cmd {
+        call.write("EVALSHA", &self.hash)
+    }
+
+    /// Runs it, and puts it into Redis's memory.
+    pub(crate) fn run_and_load(&self, call: &Call) -> Cmd {
+        call.write("EVAL", self.code)
+    }
+}
+
+/// Keys and arguments of a call.
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    keys: Vec<String>,
+    args: Vec<String>,
+}
+
+impl Call {
+    /// A call with its arguments in the order that `limits.lua` has. `time` is only set by tests, microseconds since
+    /// 1970.
+    pub(crate) fn new(time: Option<f64>, request_id: &str, lease: std::time::Duration) -> Self {
+        let time = time.map(|micros| format!("{micros:.0}")).unwrap_or_default();
+        Self { keys: Vec::new(), args: vec![time, request_id.to_owned(), lease.as_micros().to_string()] }
+    }
+
+    pub(crate) fn key(mut self, key: String) -> Self {
+        self.keys.push(key);
+        self
+    }
+
+    pub(crate) fn arg(mut self, arg: &(impl ToString + ?Sized)) -> Self {
+        self.args.push(arg.to_string());
+        self
+    }
+
+    /// The keys and the limits of a subject. Its name is the keys' hash tag.
+    pub(crate) fn subject(mut self, prefix: &str, subject: &Subject) -> Self {
+        let name = format!("{prefix}{{{}:{}}}", subject.whose(), subject.id());
+        for part in [":leases", ":late", ":flying"] {
+            self.keys.push(format!("{name}{part}"));
+        }
+        // The hash comes first.
+        let first = self.keys.len() - 3;
+        self.keys.insert(first, name);
+        let Limits { rpm, tpm, max_in_flight, budget } = *subject.limits();
+        self.args.extend([
+            optional(rpm.map(|limit| limit.max(1))),
+            optional(tpm.map(|limit| limit.max(1))),
+            optional(max_in_flight),
+            optional(budget.map(|budget| budget.nano.min(EXACT))),
+            optional(budget.map(|budget| budget.period.as_str())),
+        ]);
+        self
+    }
+
+    fn write(&self, how: &str, script: &str) -> Cmd {
+        let mut command = redis::cmd(how);
+        command.arg(script).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
+        command
+    }
+}
+
+fn optional(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// The largest whole number that Lua counts exactly.
+pub(crate) const EXACT: u64 = (1 << 53) - 1;
+
+/// Femto-USD as Redis has them: nano-USD, rounded up.
+pub(crate) fn nano(femtos: i128) -> u64 {
+    let nano = femtos.max(0).saturating_add(999_999) / 1_000_000;
+    u64::try_from(nano).unwrap_or(EXACT).min(EXACT)
+}
+
+/// What a script answers.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Redis's clock, as rates count it.
+    pub(crate) now: f64,
+    /// The subject that refuses, counted from 0, and why.
+    pub(crate) refused: Option<(usize, Why)>,
+    fields: Vec<String>,
+}
+
+/// Why a script refuses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Why {
+    Requests,
+    Flight,
+    /// The seconds until the next period.
+    Budget(Option<u64>),
+    /// The begin of the period that the ledger is to be asked about.
+    Unknown(i64),
+    /// Too many tokens now: `next`.
+    Tokens(f64),
+    /// More tokens than there ever are.
+    Never,
+}
+
+impl Answer {
+    /// Reads an answer; None when it is none of ours.
+    pub(crate) fn read(fields: Vec<String>) -> Option<Self> {
+        let [now, number, why, detail, ..] = fields.as_slice() else { return None };
+        let why = match why.as_str() {
+            "" => None,
+            "requests" => Some(Why::Requests),
+            "flight" => Some(Why::Flight),
+            "budget" if detail.is_empty() => Some(Why::Budget(None)),
+            "budget" => Some(Why::Budget(Some(detail.parse().ok()?))),
+            "unknown" => Some(Why::Unknown(detail.parse().ok()?)),
+            "tokens" => Some(Why::Tokens(detail.parse().ok()?)),
+            "never" => Some(Why::Never),
+            _ => return None,
+        };
+        let number: usize = number.parse().ok()?;
+        let refused = match why {
+            Some(why) => Some((number.checked_sub(1)?, why)),
+            None => None,
+        };
+        let now = now.parse().ok().filter(|now: &f64| now.is_finite())?;
+        Some(Self { now, refused, fields })
+    }
+
+    /// A field of the script's own, counted from 0.
+    pub(crate) fn field(&self, index: usize) -> &str {
+        self.fields.get(4 + index).map(String::as_str).unwrap_or_default()
+    }
+
+    /// A `next`, if the script looked.
+    pub(crate) fn next(&self, index: usize) -> Option<f64> {
+        self.field(index).parse().ok().filter(|next: &f64| next.is_finite())
+    }
+}

@@ -1,0 +1,53 @@
+-- Puts what was really used in the place of what was set aside, once, however often it is delivered.
+--
+-- ARGV[4]  tokens that were set aside
+-- ARGV[5]  nano-USD that were set aside; '' when the caller does not know (a journal that is replayed)
+-- ARGV[6]  tokens that were used
+-- ARGV[7]  nano-USD that were spent
+-- ARGV[8]  epochs of the subjects' states at that time, with commas between
+--
+-- The lease itself says whether this was done before:
+--   it is there                it is ended, and the spending counts
+--   it has expired             a mark says so: the spending counts, and the mark goes
+--   the state is another one   (lost since, and made anew from the ledger) the spending counts, and leaves a mark
+--   neither                    it was done before
+
+local all = subjects(5)
+local aside, used = tonumber(ARGV[4]), tonumber(ARGV[6])
+local spent = tonumber(ARGV[7])
+local epochs = {}
+for epoch in string.gmatch(ARGV[8] .. ',', '([^,]*),') do epochs[#epochs + 1] = epoch end
+
+-- The member that stands for this request, if there is one.
+local function member_of(subject)
+  if ARGV[5] ~= '' then return whole(tonumber(ARGV[5])) .. ':' .. request end
+  for _, member in ipairs(redis.call('ZRANGE', subject.leases, 0, -1)) do
+    if string.gsub(member, '^%d+:', '') == request then return member end
+  end
+end
+
+for i, subject in ipairs(all) do
+  local money = purse(subject)
+  local member = member_of(subject)
+  local counts = false
+  if member and redis.call('ZREM', subject.leases, member) == 1 then
+    counts = true
+    put(subject.state, 'open', money.open - 1, 'reserved', whole(money.reserved - amount(member)))
+    local tokens = subject.tpm and used and redis.call('HGET', subject.state, 'tokens')
+    if tokens then put(subject.state, 'tokens', exact(adjust(tonumber(tokens) or 0, used - aside, subject.tpm))) end
+  elseif redis.call('ZREM', subject.late, request) == 1 then
+    counts = true
+  elseif spent > 0 and ARGV[5] ~= '' and money.epoch ~= epochs[i] then
+    counts = redis.call('ZADD', subject.late, exact(now + DAY * 1000000), 'settled:' .. request) == 1
+    redis.call('PEXPIRE', subject.late, DAY * 1000)
+  end
+  -- Of a budget that nobody has asked the ledger about, this is what comes on top of its answer.
+  if counts and spent > 0 and (subject.budget or money.known) then
+    put(subject.state, 'spent', whole(money.spent + spent))
+  end
+  if redis.call('EXISTS', subject.state) == 1 then
+    subject.budget = subject.budget or (money.known and 0)
+    keep(subject, money.known)
+  end
+end
+return { exact(now), '0', '', '' }

@@ -1,0 +1,327 @@
+//! Redis is killed, hangs, is slow, or forgets: what a request sees, and what is counted in the end.
+
+use std::time::Instant;
+
+use gw_testkit::{Proxy, eventually};
+
+use super::*;
+use crate::shared::WhenAway;
+use crate::shared::notes::{Note, Owed, Work};
+use crate::{Refusal, Reservation};
+
+/// A key with a budget, and one with other limits only.
+fn two(limiter: &Limiter) -> ([Arc<Subject>; 1], [Arc<Subject>; 1]) {
+    let rates = Limits { rpm: Some(1_000_000), tpm: Some(1_000_000), max_in_flight: Some(900), budget: None };
+    let rich = limiter.subject(Whose::Key, "rich", budget(1_000_000, Period::Month));
+    ([rich], [limiter.subject(Whose::Key, "fast", rates)])
+}
+
+/// Sixteen at a time, two hundred each: how long the slowest but one in a hundred waited at the two doors. None of
+/// those with a budget gets through, all the others do.
+async fn p99_while_away(limiter: &Limiter) -> Duration {
+    let mut running = tokio::task::JoinSet::new();
+    for n in 0..16 {
+        let limiter = limiter.clone();
+        running.spawn(async move {
+            let (rich, fast) = two(&limiter);
+            let mut waited = Vec::new();
+            for m in 0..200 {
+                let (id, start) = (format!("req_{n}_{m}"), Instant::now());
+                if m % 2 == 0 {
+                    let refused = limiter.reserve(&id, &rich, 1, 1).await.unwrap_err();
+                    assert_eq!(refused, Refusal::StoreAway);
+                } else {
+                    let entered = limiter.enter(&id, &fast).await.unwrap();
+                    limiter.reserve(&id, &fast, 1, 1).await.unwrap().settle(1, 1);
+                    drop(entered);
+                }
+                waited.push(start.elapsed());
+                // As requests come: not all in the first moment.
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            waited
+        });
+    }
+    let mut waited: Vec<Duration> = running.join_all().await.concat();
+    waited.sort_unstable();
+    assert!(waited[waited.len() - 1] < Duration::from_secs(1), "{:?}", waited.last());
+    waited[waited.len() * 99 / 100]
+}
+
+/// Until Redis is used again, nobody having done anything about it.
+async fn back(limiter: &Limiter) {
+    eventually("Redis is used again", || (!limiter.is_away()).then_some(())).await;
+}
+
+/// Enters and reserves, though a busy machine may once be late.
+async fn reserved(limiter: &Limiter, id: &str, subjects: &[Arc<Subject>], cost: i128) -> Reservation {
+    for n in 0..50 {
+        back(limiter).await;
+        match limiter.reserve(&format!("{id}_{n}"), subjects, 1, cost).await {
+            Ok(reserved) => return reserved,
+            Err(refusal) => assert_eq!(refusal, Refusal::StoreAway),
+        }
+    }
+    panic!("{id}: no reservation");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s09_redis_is_killed_and_comes_back_empty() {
+    let mut redis = Redis::start().await;
+    let ledger = ledger();
+    let limiter = replica(hasty(&redis), &ledger).await;
+    let (rich, _) = two(&limiter);
+    let mut held = reserved(&limiter, "held", &rich, nano(500)).await;
+    redis.kill();
+    let p99 = p99_while_away(&limiter).await;
+    assert!(p99 < Duration::from_millis(20), "{p99:?}");
+    // Settled while nobody hears it.
+    held.settle(1, nano(400));
+    *ledger.spent.lock() = nano(100);
+    redis.restart().await;
+    back(&limiter).await;
+    limiter.enter("again", &rich).await.unwrap();
+    drained(&limiter).await;
+    // What the ledger knew, and what it did not know yet.
+    assert_eq!(figures(&redis, &rich[0]).await, (500, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s09_redis_hangs_and_goes_on() {
+    let redis = Redis::start().await;
+    let limiter = replica(hasty(&redis), &ledger()).await;
+    let (rich, _) = two(&limiter);
+    let mut held = reserved(&limiter, "held", &rich, nano(500)).await;
+    redis.pause();
+    let p99 = p99_while_away(&limiter).await;
+    assert!(p99 < Duration::from_millis(20), "{p99:?}");
+    held.settle(1, nano(400));
+    redis.resume();
+    back(&limiter).await;
+    drained(&limiter).await;
+    let seen = || async { figures(&redis, &rich[0]).await };
+    // Questions that it was asked before it hung are answered now, and what they took is given back.
+    let mut figures = seen().await;
+    for _ in 0..200 {
+        if figures == (400, 0) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        figures = seen().await;
+    }
+    assert_eq!(figures, (400, 0));
+    assert_eq!(leases(&redis, &rich[0]).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s09_a_slow_redis_is_one_that_is_away() {
+    let redis = Redis::start().await;
+    let proxy = Proxy::to(redis.port()).await;
+    let settings = RedisSettings::new(SecretString::from(format!("redis://{}/0", proxy.address())));
+    let limiter = replica(settings, &ledger()).await;
+    let (rich, _) = two(&limiter);
+    drop(reserved(&limiter, "first", &rich, nano(500)).await);
+    proxy.delay(Duration::from_millis(500));
+    let p99 = p99_while_away(&limiter).await;
+    assert!(p99 < Duration::from_millis(20), "{p99:?}");
+    assert!(limiter.is_away());
+    proxy.delay(Duration::ZERO);
+    reserved(&limiter, "again", &rich, nano(500)).await.settle(1, nano(300));
+    drained(&limiter).await;
+    assert_eq!(figures(&redis, &rich[0]).await.0, 300);
+}
+
+#[tokio::test]
+async fn r05_a_replica_that_is_cut_off_settles_once_when_it_is_back() {
+    let redis = Redis::start().await;
+    let proxy = Proxy::to(redis.port()).await;
+    let ledger = ledger();
+    let cut = replica(settings_of(format!("redis://{}/0", proxy.address())), &ledger).await;
+    let other = replica(settings(&redis), &ledger).await;
+    let subjects = key(&cut, budget(1_000, Period::Month));
+    let mut held = Vec::new();
+    for n in 0..10 {
+        held.push(cut.reserve(&format!("req_{n}"), &subjects, 1, nano(100)).await.unwrap());
+    }
+    // Answers are under way when the line is cut: what Redis has done is in doubt.
+    proxy.delay(Duration::from_millis(200));
+    for mut reserved in held.drain(..5) {
+        reserved.settle(1, nano(50));
+    }
+    while figures(&redis, &subjects[0]).await.0 == 0 {
+        tokio::task::yield_now().await;
+    }
+    proxy.cut();
+    eventually("away", || cut.is_away().then_some(())).await;
+    assert!(other.reserve("x", &key(&other, budget(1_000, Period::Month)), 1, nano(751)).await.is_err());
+    for mut reserved in held {
+        reserved.settle(1, nano(50));
+    }
+    proxy.delay(Duration::ZERO);
+    proxy.heal();
+    back(&cut).await;
+    drained(&cut).await;
+    assert_eq!(figures(&redis, &subjects[0]).await, (500, 0));
+    assert_eq!(leases(&redis, &subjects[0]).await, 0);
+}
+
+#[tokio::test]
+async fn s09_after_flushall_the_ledger_is_asked_and_what_is_under_way_still_counts() {
+    let redis = Redis::start().await;
+    let ledger = ledger();
+    let limiter = replica(settings(&redis), &ledger).await;
+    let subjects = key(&limiter, budget(1_000, Period::Month));
+    limiter.reserve("a", &subjects, 1, nano(300)).await.unwrap().settle(1, nano(300));
+    let mut under_way = limiter.reserve("b", &subjects, 1, nano(200)).await.unwrap();
+    drained(&limiter).await;
+    redis.flush().await;
+    redis.command(&["SCRIPT", "FLUSH"]).await;
+    *ledger.spent.lock() = nano(300);
+    // The bound: what was set aside when the state was lost, and what the ledger does not know yet.
+    let mut new = limiter.reserve("c", &subjects, 1, nano(700)).await.unwrap();
+    assert!(limiter.reserve("d", &subjects, 1, nano(1)).await.is_err());
+    under_way.settle(1, nano(200));
+    new.settle(1, nano(600));
+    drained(&limiter).await;
+    assert_eq!(
+        figures(&redis, &subjects[0]).await,
+        (1_100, 0),
+        "over by 100 of at most 200, and all is counted"
+    );
+    assert!(limiter.enter("e", &subjects).await.is_err());
+    assert_eq!(ledger.asked.lock().len(), 2);
+}
+
+#[tokio::test]
+async fn s09_a_budget_that_was_evicted_is_unknown_and_not_unspent() {
+    let redis = Redis::start_with(&["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru"]).await;
+    let ledger = ledger();
+    let limiter = replica(settings(&redis), &ledger).await;
+    let subjects = key(&limiter, budget(1_000, Period::Month));
+    limiter.reserve("a", &subjects, 1, nano(900)).await.unwrap().settle(1, nano(900));
+    drained(&limiter).await;
+    *ledger.spent.lock() = nano(900);
+    let junk = "x".repeat(20_000);
+    for n in 0..10_000 {
+        redis.command(&["SET", &format!("junk-{n}"), &junk]).await;
+        if redis.command(&["EXISTS", "gw:{key:k}"]).await == ["0"] {
+            break;
+        }
+    }
+    assert_eq!(redis.command(&["EXISTS", "gw:{key:k}"]).await, ["0"], "evicted");
+    assert!(limiter.reserve("b", &subjects, 1, nano(101)).await.is_err());
+    limiter.reserve("c", &subjects, 1, nano(100)).await.unwrap().settle(1, nano(100));
+    drained(&limiter).await;
+    assert_eq!(figures(&redis, &subjects[0]).await, (1_000, 0));
+    assert_eq!(ledger.asked.lock().len(), 2);
+}
+
+#[tokio::test]
+async fn parts_that_were_evicted_alone_are_made_good() {
+    let redis = Redis::start().await;
+    let ledger = ledger();
+    let limiter = replica(settings(&redis), &ledger).await;
+    let subjects = key(&limiter, budget(1_000, Period::Month));
+    let mut held = limiter.reserve("a", &subjects, 1, nano(600)).await.unwrap();
+    // The set: nothing is set aside for ever.
+    redis.command(&["DEL", "gw:{key:k}:leases"]).await;
+    drop(limiter.reserve("b", &subjects, 1, nano(1_000)).await.unwrap());
+    held.settle(1, nano(100));
+    drained(&limiter).await;
+    let (_, reserved) = figures(&redis, &subjects[0]).await;
+    assert_eq!(reserved, 0);
+    // The hash: what is set aside is still in the set.
+    let _held = limiter.reserve("c", &subjects, 1, nano(600)).await.unwrap();
+    redis.command(&["DEL", "gw:{key:k}"]).await;
+    assert!(limiter.reserve("d", &subjects, 1, nano(401)).await.is_err());
+    limiter.reserve("e", &subjects, 1, nano(400)).await.unwrap();
+}
+
+#[tokio::test]
+async fn s09_a_full_redis_closes_budgets_and_recovers() {
+    let redis = Redis::start_with(&["--maxmemory-policy", "noeviction"]).await;
+    let limiter = replica(settings(&redis), &ledger()).await;
+    let (rich, fast) = two(&limiter);
+    limiter.enter("a", &rich).await.unwrap();
+    redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    for n in 0..10 {
+        let why = limiter.reserve(&format!("b{n}"), &rich, 1, nano(1)).await.unwrap_err();
+        assert_eq!(why, Refusal::StoreAway);
+        limiter.enter(&format!("c{n}"), &fast).await.unwrap();
+    }
+    assert!(limiter.is_away());
+    redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    back(&limiter).await;
+    limiter.reserve("d", &rich, 1, nano(1)).await.unwrap();
+    drained(&limiter).await;
+}
+
+#[tokio::test]
+async fn while_away_each_replica_counts_its_part() {
+    let mut redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (one, core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let (two, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    core.beat(&core.link().unwrap()).await;
+    let limits = Limits { rpm: Some(10), tpm: Some(1_000), max_in_flight: Some(2), budget: None };
+    let entered = one.enter("first", &key(&one, limits)).await.unwrap();
+    redis.kill();
+    for limiter in [&one, &two] {
+        eventually("away", || limiter.is_away().then_some(())).await;
+    }
+    let why = one.enter("second", &key(&one, limits)).await.unwrap_err().refusal;
+    assert_eq!(why, Refusal::InFlight { whose: Whose::Key, limit: 1 }, "the place from before is known here");
+    drop(entered);
+    for (limiter, left) in [(&one, 4), (&two, 5)] {
+        let subjects = key(limiter, limits);
+        for n in 0..left {
+            limiter.enter(&format!("{n}"), &subjects).await.unwrap();
+        }
+        let why = limiter.enter("one more", &subjects).await.unwrap_err().refusal;
+        assert!(matches!(why, Refusal::Requests { limit: 5, .. }), "{why:?}");
+        let mut all = limiter.reserve("r", &subjects, 500, 0).await.unwrap();
+        assert!(limiter.reserve("s", &subjects, 1, 0).await.is_err());
+        all.settle(400, 0);
+        limiter.reserve("t", &subjects, 100, 0).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn closed_when_away_means_every_limit() {
+    let mut redis = Redis::start().await;
+    let settings = RedisSettings { when_away: WhenAway::Closed, ..settings(&redis) };
+    let limiter = replica(settings, &ledger()).await;
+    let (_, fast) = two(&limiter);
+    limiter.enter("a", &fast).await.unwrap();
+    redis.kill();
+    eventually("away", || limiter.is_away().then_some(())).await;
+    assert_eq!(limiter.enter("b", &fast).await.unwrap_err().refusal, Refusal::StoreAway);
+    assert_eq!(limiter.reserve("b", &fast, 1, 1).await.unwrap_err(), Refusal::StoreAway);
+    let free = [limiter.subject(Whose::Key, "free", Limits::default())];
+    limiter.enter("c", &free).await.unwrap();
+    limiter.reserve("c", &free, 1, 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_waits_for_redis_is_bounded() {
+    let mut redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let subjects = key(&limiter, budget(1_000, Period::Month));
+    limiter.enter("a", &subjects).await.unwrap();
+    redis.kill();
+    eventually("away", || limiter.is_away().then_some(())).await;
+    for n in 0..crate::shared::QUEUE + 1_000 {
+        let work = Work::Settle { tokens: 0, nano: Some(1), used: 0, spent: 1, epochs: "none".to_owned() };
+        drop(Owed::new(&core, Note::new(&n.to_string(), subjects.to_vec(), work)));
+    }
+    let lost = core.lost.load(std::sync::atomic::Ordering::SeqCst);
+    // A batch is out of the queue, waiting with the one who delivers.
+    assert!((800..=1_000).contains(&lost), "{lost}");
+    redis.restart().await;
+    back(&limiter).await;
+    let _either = limiter.enter("b", &subjects).await;
+    drained(&limiter).await;
+    let (spent, _) = figures(&redis, &subjects[0]).await;
+    assert_eq!(spent, crate::shared::QUEUE as u64 + 1_000 - lost);
+}

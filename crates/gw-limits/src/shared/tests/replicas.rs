@@ -1,0 +1,134 @@
+//! Several replicas, one limit.
+
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::{Refusal, Reservation};
+
+async fn three(redis: &Redis, ledger: &Arc<Ledger>) -> Vec<Limiter> {
+    let mut replicas = Vec::new();
+    for _ in 0..3 {
+        replicas.push(replica(settings(redis), ledger).await);
+    }
+    replicas
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r01_three_replicas_and_three_hundred_requests_never_exceed_a_budget_for_a_hundred() {
+    let redis = Redis::start().await;
+    let ledger = ledger();
+    let replicas = three(&redis, &ledger).await;
+    // A hundred times the worst case, for the key; the team has twice that.
+    const WORST: u64 = 1_000;
+    let mut running = JoinSet::new();
+    for n in 0..300_u64 {
+        let limiter = replicas[n as usize % 3].clone();
+        running.spawn(async move {
+            let subjects = [
+                limiter.subject(Whose::Key, "k", budget(100 * WORST, Period::Month)),
+                limiter.subject(Whose::Team, "t", budget(200 * WORST, Period::Month)),
+            ];
+            let id = format!("req_{n}");
+            limiter.enter(&id, &subjects).await.ok()?;
+            let mut reserved = limiter.reserve(&id, &subjects, 10, nano(WORST)).await.ok()?;
+            tokio::task::yield_now().await;
+            let used = WORST - n % 300;
+            reserved.settle(10, nano(used));
+            Some(used)
+        });
+    }
+    let served: Vec<u64> = running.join_all().await.into_iter().flatten().collect();
+    for limiter in &replicas {
+        drained(limiter).await;
+    }
+    let spent: u64 = served.iter().sum();
+    assert!(served.len() >= 95, "{} served", served.len());
+    assert!(spent <= 100 * WORST, "{spent} spent");
+    for (whose, id) in [(Whose::Key, "k"), (Whose::Team, "t")] {
+        let subject = replicas[0].subject(whose, id, Limits::default());
+        assert_eq!(figures(&redis, &subject).await, (spent, 0));
+        assert_eq!(leases(&redis, &subject).await, 0);
+    }
+    // What is left is given to whoever it is enough for, and no more.
+    let rest = 100 * WORST - spent;
+    let subjects = key(&replicas[1], budget(100 * WORST, Period::Month));
+    assert!(replicas[1].reserve("more", &subjects, 0, nano(rest + 1)).await.is_err());
+    replicas[2].reserve("rest", &subjects, 0, nano(rest)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r03_a_hundred_a_minute_over_three_replicas_is_a_hundred() {
+    let redis = Redis::start().await;
+    let ledger = ledger();
+    let replicas = three(&redis, &ledger).await;
+    let mut running = JoinSet::new();
+    for n in 0..450_usize {
+        let limiter = replicas[n % 3].clone();
+        running.spawn(async move {
+            let subjects = key(&limiter, Limits { rpm: Some(100), ..Limits::default() });
+            limiter.enter(&format!("req_{n}"), &subjects).await.map_err(|refused| refused.refusal)
+        });
+    }
+    let answers = running.join_all().await;
+    let admitted = answers.iter().filter(|answer| answer.is_ok()).count();
+    assert!((95..=105).contains(&admitted), "{admitted}");
+    for refusal in answers.into_iter().filter_map(Result::err) {
+        let Refusal::Requests { limit: 100, retry_after, .. } = refusal else { panic!("{refusal:?}") };
+        assert!(retry_after <= Duration::from_millis(601), "{retry_after:?}");
+    }
+}
+
+#[tokio::test]
+async fn r06_the_clocks_of_replicas_do_not_matter() {
+    let redis = Redis::start().await;
+    let ledger = ledger();
+    let mut replicas = Vec::new();
+    for minutes in [-5, 0, 5, 60 * 24 * 40] {
+        let clock: Arc<dyn Clock> = Arc::new(Hands::at(NOW + minutes * 60));
+        let shared = Shared::start(settings(&redis), None).await;
+        replicas.push(Limiter::new(Local { clock, spending: ledger.clone() }, Some(shared)));
+    }
+    let limits = Limits { rpm: Some(8), tpm: Some(1_000), ..budget(100, Period::Day) };
+    let mut held: Vec<Reservation> = Vec::new();
+    for (n, limiter) in replicas.iter().chain(&replicas).enumerate() {
+        let entered = limiter.enter(&format!("req_{n}"), &key(limiter, limits)).await.unwrap();
+        assert_eq!(entered.requests.unwrap().remaining, 7 - n as u32);
+        held.push(limiter.reserve(&format!("req_{n}"), &key(limiter, limits), 10, nano(12)).await.unwrap());
+    }
+    for limiter in &replicas {
+        let why = limiter.enter("one more", &key(limiter, limits)).await.unwrap_err().refusal;
+        assert!(matches!(why, Refusal::Requests { .. }), "{why:?}");
+        let why = limiter.reserve("one more", &key(limiter, limits), 10, nano(5)).await.unwrap_err();
+        assert!(matches!(why, Refusal::Budget { resets_in: Some(_), .. }), "{why:?}");
+    }
+    assert_eq!(ledger.asked.lock().len(), 1, "one period for all");
+}
+
+#[tokio::test]
+async fn replicas_are_counted_and_forgotten() {
+    let redis = Redis::start().await;
+    let ledger = ledger();
+    let (clock, settings) = (clock(), settings(&redis));
+    let (_one, first) = replica_at(settings.clone(), &clock, &ledger).await;
+    let (two, second) = replica_at(settings, &clock, &ledger).await;
+    assert_eq!(second.share(), 2);
+    first.beat(&first.link().unwrap()).await;
+    assert_eq!(first.share(), 2);
+    drop(two);
+    clock.pass(Duration::from_secs(6));
+    first.beat(&first.link().unwrap()).await;
+    assert_eq!(first.share(), 1);
+}
+
+#[tokio::test]
+async fn a_state_is_asked_for_by_one_replica_and_known_to_all() {
+    let redis = Redis::start().await;
+    let ledger = Arc::new(Ledger { spent: nano(95).into(), ..Ledger::default() });
+    let replicas = three(&redis, &ledger).await;
+    for limiter in &replicas {
+        let subjects = key(limiter, budget(100, Period::Total));
+        limiter.enter("a", &subjects).await.unwrap();
+        assert!(limiter.reserve("a", &subjects, 0, nano(6)).await.is_err());
+    }
+    assert_eq!(*ledger.asked.lock(), [i64::MIN]);
+}

@@ -1,0 +1,32 @@
+//! What is asked of the ledger.
+
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::subject::{Subject, Whose};
+
+/// How long the ledger may take to tell what was spent.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Tells what was spent so far.
+pub trait Spending: Debug + Send + Sync {
+    /// The femto-USD that the ledger knows this key or team to have spent since a moment (unix seconds; `i64::MIN` for
+    /// all time). `Err` when the ledger cannot tell now; why is for the ledger to log.
+    fn spent<'a>(
+        &'a self,
+        whose: Whose,
+        id: &'a str,
+        since: i64,
+    ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>>;
+}
+
+/// What the ledger says, in time.
+///
+/// # Errors
+/// It cannot tell.
+pub(crate) async fn spent(spending: &dyn Spending, subject: &Subject, since: i64) -> Result<i128, ()> {
+    let asked = spending.spent(subject.whose(), subject.id(), since);
+    let answer = tokio::time::timeout(PATIENCE, asked).await;
+    answer.map_err(|_| ())?.map(|femtos| femtos.max(0))
+}

@@ -1,0 +1,81 @@
+//! Bringing a database up to date: all changes in one transaction, by one program at a time.
+
+use std::time::Duration;
+
+use sqlx::Row;
+
+use super::{Held, Pool};
+use crate::error::{Error, Result};
+use crate::sql::Sql;
+
+/// Every change, oldest first. One that was released is never edited: a change is a new file.
+const CHANGES: [(i64, &str); 1] = [(1, include_str!("../../migrations/postgres/0001_start.sql"))];
+/// What programs that start at one time agree on: the lock of this number.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(7310003465208157025)";
+/// Longer than any change takes.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+pub(super) async fn run(pool: &Pool) -> Result<()> {
+    let failed = |error: sqlx::Error| pool.address.error(&error);
+    let newest = CHANGES.iter().map(|(version, _)| *version).max().unwrap_or_default();
+    let mut held = pool.begin().await.map_err(failed)?;
+    let found = version(&mut held).await.map_err(failed)?;
+    held.rollback().await.map_err(failed)?;
+    // Most starts find nothing to do, and need not wait for one another.
+    if check(pool, found, newest)? == Some(newest) {
+        return Ok(());
+    }
+    let mut held = pool.begin_with("BEGIN", PATIENCE).await.map_err(failed)?;
+    held.run(Sql::new(LOCK)).await.map_err(failed)?;
+    let found = check(pool, version(&mut held).await.map_err(failed)?, newest)?;
+    if found.is_none() {
+        refuse_foreign(pool, &mut held).await?;
+        let make = "CREATE TABLE gateway_schema (version BIGINT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now())";
+        held.query(sqlx::raw_sql(make)).await.map_err(failed)?;
+    }
+    for (version, change) in CHANGES.into_iter().filter(|(version, _)| Some(*version) > found) {
+        held.query(sqlx::raw_sql(change)).await.map_err(failed)?;
+        let note = Sql::new("INSERT INTO gateway_schema (version) VALUES ($1)").int(version);
+        held.run(note).await.map_err(failed)?;
+    }
+    held.commit().await.map_err(failed)
+}
+
+fn check(pool: &Pool, found: Option<i64>, known: i64) -> Result<Option<i64>> {
+    match found {
+        Some(found) if found > known => Err(Error::Newer { place: pool.address.place.clone(), found, known }),
+        found => Ok(found),
+    }
+}
+
+/// The schema that is there; None = none of ours.
+async fn version(held: &mut Held<'_>) -> sqlx::Result<Option<i64>> {
+    // Not to_regclass: it may answer from before the lock was waited for.
+    let look = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class WHERE relname = 'gateway_schema' \
+        AND pg_catalog.pg_table_is_visible(oid)) AS ours";
+    let (rows, _) = held.run(Sql::new(look)).await?;
+    let ours = rows.first().map_or(Ok(false), |row| row.try_get("ours"))?;
+    if !ours {
+        return Ok(None);
+    }
+    let (rows, _) =
+        held.run(Sql::new("SELECT coalesce(max(version), 0) AS version FROM gateway_schema")).await?;
+    rows.first().map(|row| row.try_get("version")).transpose()
+}
+
+/// A database may be shared with others, as long as their tables have other names.
+async fn refuse_foreign(pool: &Pool, held: &mut Held<'_>) -> Result<()> {
+    let look = "SELECT relname::text AS name FROM pg_catalog.pg_class \
+        WHERE relname IN ('keys', 'teams', 'ledger', 'usage_hours', 'revision') AND pg_catalog.pg_table_is_visible(oid)";
+    let found = held
+        .run(Sql::new(look))
+        .await
+        .and_then(|(rows, _)| rows.first().map(|row| row.try_get::<String, _>("name")).transpose());
+    match found.map_err(|error| pool.address.error(&error))? {
+        Some(name) => Err(Error::Damaged {
+            place: pool.address.place.clone(),
+            reason: format!("another program's table named {name:?}"),
+        }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,131 @@
+//! One SQL text with its values for either database, and the rows that come back.
+//!
+//! The text is put together from pieces of this program alone (`&'static str`): what comes from outside can only be a
+//! value. A NUL, which PostgreSQL has no place for in a text, becomes U+FFFD in both.
+
+use std::borrow::Cow;
+
+use sqlx::postgres::PgRow;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
+
+/// A value of a statement.
+#[derive(Debug)]
+enum Value<'q> {
+    Int(Option<i64>),
+    Text(Option<Cow<'q, str>>),
+    Bytes(Option<&'q [u8]>),
+}
+
+/// A statement in the making.
+#[derive(Debug)]
+pub(crate) struct Sql<'q> {
+    text: Cow<'static, str>,
+    values: Vec<Value<'q>>,
+}
+
+impl<'q> Sql<'q> {
+    pub(crate) fn new(text: &'static str) -> Self {
+        Self { text: Cow::Borrowed(text), values: Vec::new() }
+    }
+
+    /// Adds a piece of text.
+    pub(crate) fn push(&mut self, piece: &'static str) -> &mut Self {
+        self.text.to_mut().push_str(piece);
+        self
+    }
+
+    /// Adds the placeholder of the last value.
+    fn placeholder(&mut self) -> &mut Self {
+        let number = self.values.len();
+        let text = self.text.to_mut();
+        text.push('$');
+        text.push_str(&number.to_string());
+        self
+    }
+
+    /// Binds a value to the next `$n` of the text.
+    pub(crate) fn int(mut self, value: impl Into<Option<i64>>) -> Self {
+        self.values.push(Value::Int(value.into()));
+        self
+    }
+
+    /// As [`Sql::int`].
+    pub(crate) fn text(mut self, value: impl Into<Option<&'q str>>) -> Self {
+        self.values.push(Value::Text(value.into().map(without_nul)));
+        self
+    }
+
+    /// As [`Sql::int`].
+    pub(crate) fn owned(mut self, value: Option<String>) -> Self {
+        self.values.push(Value::Text(value.map(Cow::Owned)));
+        self
+    }
+
+    /// As [`Sql::int`].
+    pub(crate) fn bytes(mut self, value: impl Into<Option<&'q [u8]>>) -> Self {
+        self.values.push(Value::Bytes(value.into()));
+        self
+    }
+
+    /// Adds a value and its placeholder.
+    pub(crate) fn push_int(&mut self, value: i64) -> &mut Self {
+        self.values.push(Value::Int(Some(value)));
+        self.placeholder()
+    }
+
+    /// Adds a value and its placeholder.
+    pub(crate) fn push_text(&mut self, value: &'q str) -> &mut Self {
+        self.values.push(Value::Text(Some(without_nul(value))));
+        self.placeholder()
+    }
+
+    pub(crate) fn for_sqlite(self) -> sqlx::query::Query<'q, Sqlite, sqlx::sqlite::SqliteArguments> {
+        let mut query = sqlx::query(AssertSqlSafe(self.text));
+        for value in self.values {
+            query = match value {
+                Value::Int(value) => query.bind(value),
+                Value::Text(value) => query.bind(value.map(Cow::into_owned)),
+                Value::Bytes(value) => query.bind(value),
+            };
+        }
+        query
+    }
+
+    /// Without a name on the server: PgBouncer may give the next statement another connection.
+    pub(crate) fn for_postgres(self) -> sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments> {
+        let mut query = sqlx::query(AssertSqlSafe(self.text)).persistent(false);
+        for value in self.values {
+            query = match value {
+                Value::Int(value) => query.bind(value),
+                Value::Text(value) => query.bind(value),
+                Value::Bytes(value) => query.bind(value),
+            };
+        }
+        query
+    }
+}
+
+/// A text as both databases can keep it.
+pub(crate) fn without_nul(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{FFFD}")) } else { Cow::Borrowed(text) }
+}
+
+/// A row of either database.
+pub(crate) enum Row {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+}
+
+impl Row {
+    /// The value of a column.
+    pub(crate) fn get<T>(&self, column: &str) -> sqlx::Result<T>
+    where
+        T: for<'r> Decode<'r, Sqlite> + Type<Sqlite> + for<'r> Decode<'r, Postgres> + Type<Postgres>,
+    {
+        match self {
+            Self::Sqlite(row) => row.try_get(column),
+            Self::Postgres(row) => row.try_get(column),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The SQLite file: opened with its pragmas and its migrations, or left alone when it cannot be used.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool,
+    SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Connection, Row, SqlSafeStr};
+
+use crate::error::{Error, Result, one_line};
+
+/// Before 3.51.3 a reset of the write-ahead log could corrupt the file.
+const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
+
+/// How long a lock of another program is waited for.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Connections at one time: one writes, and a long report must not keep the others from reading.
+const CONNECTIONS: u32 = 4;
+
+/// Opens the file, makes it if it is missing, and brings its schema up to date.
+pub(crate) async fn open(path: &Path) -> Result<SqlitePool> {
+    // The switch to WAL of another program's first start cannot be waited for inside SQLite.
+    let deadline = Instant::now() + BUSY;
+    loop {
+        match open_once(path).await {
+            Err(Error::Busy { .. }) if Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+async fn open_once(path: &Path) -> Result<SqlitePool> {
+    if create_private(path)? {
+        probe(path).await?;
+    }
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .auto_vacuum(SqliteAutoVacuum::Incremental)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Normal)
+        .foreign_keys(true)
+        .busy_timeout(BUSY)
+        .thread_name(|id| format!("store-{id}"))
+        .disable_statement_logging();
+    with(options, CONNECTIONS, &path.display().to_string()).await
+}
+
+/// A database that ends with the program.
+pub(crate) async fn in_memory() -> Result<SqlitePool> {
+    let options = SqliteConnectOptions::new().in_memory(true).foreign_keys(true).disable_statement_logging();
+    // One connection: each has a database of its own.
+    with(options, 1, ":memory:").await
+}
+
+async fn with(options: SqliteConnectOptions, connections: u32, place: &str) -> Result<SqlitePool> {
+    let pool = SqlitePoolOptions::new()
+        .max_connections(connections)
+        .min_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .acquire_timeout(2 * BUSY)
+        .connect_with(options)
+        .await
+        .map_err(|error| describe(place, &error))?;
+    prepare(&pool, place).await?;
+    Ok(pool)
+}
+
+/// Writes the log back into the file, and ends the connections once their queries have ended.
+pub(crate) async fn close(pool: &SqlitePool) {
+    // Not left to SQLite: of two connections that close at once neither is the last, and neither writes it back.
+    if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(pool).await {
+        tracing::debug!("the log stays beside the store until the next start: {error}");
+    }
+    pool.close().await;
+}
+
+/// One immediate transaction: it fails at once on a file that cannot be written, and of two programs that start
+/// together the second finds the work done.
+async fn prepare(pool: &SqlitePool, place: &str) -> Result<()> {
+    let failed = |error: sqlx::Error| describe(place, &error);
+    let mut connection = pool.acquire().await.map_err(failed)?;
+    let version: String = sqlx::query("SELECT sqlite_version()")
+        .fetch_one(&mut *connection)
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(failed)?;
+    if !is_new_enough(&version) {
+        return Err(Error::OldSqlite(version));
+    }
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
+    // Not `run`: its future is not Send for every lifetime, as its authors note.
+    migrator().run_direct(None, &mut *transaction, false).await.map_err(|error| match error {
+        MigrateError::VersionMissing(found) => newer(place, found),
+        other => Error::Failed { place: place.to_owned(), reason: one_line(&other.to_string()) },
+    })?;
+    transaction.commit().await.map_err(failed)
+}
+
+/// Every schema change, oldest first. A file that was released is never edited: a change is a new file.
+fn migrator() -> Migrator {
+    let change = |version, name: &'static str, sql: &'static str| {
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations(vec![
+        change(1, "keys", include_str!("../migrations/0001_keys.sql")),
+        change(2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
+        change(3, "revision", include_str!("../migrations/0003_revision.sql")),
+        change(4, "short rows", include_str!("../migrations/0004_short_rows.sql")),
+    ])
+}
+
+fn newer(place: &str, found: i64) -> Error {
+    let known = migrator().iter().map(|migration| migration.version).max().unwrap_or_default();
+    Error::Newer { place: place.to_owned(), found, known }
+}
+
+/// Makes the file if it is missing, readable by its owner alone (SQLite gives its log the same mode). True when there
+/// is something in it already.
+fn create_private(path: &Path) -> Result<bool> {
+    let failed = |error: io::Error| {
+        let (place, reason) = (path.display().to_string(), error.to_string());
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Error::ReadOnly { place, reason }
+            }
+            _ => Error::Failed { place, reason },
+        }
+    };
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::metadata(path).map(|found| found.len() > 0).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Looks at a file that was there before us through a connection that cannot write, so that one we must not use is
+/// left to the byte as it was found.
+async fn probe(path: &Path) -> Result<()> {
+    let place = path.display().to_string();
+    // SQLite takes a file shorter than one page for a new database and would write over it.
+    let mut header = [0; 512];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    if read.is_err() || !header.starts_with(b"SQLite format 3\0") {
+        return Err(Error::Damaged { place, reason: "no SQLite header".to_owned() });
+    }
+    let failed = |error: sqlx::Error| describe(&place, &error);
+    let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
+    let mut connection = options.connect().await.map_err(failed)?;
+    let found = schema(&mut connection).await.map_err(failed)?;
+    connection.close().await.map_err(failed)?;
+    match found {
+        Schema::Empty => Ok(()),
+        Schema::Version(version) if migrator().version_exists(version) => Ok(()),
+        Schema::Version(version) => Err(newer(&place, version)),
+        Schema::Foreign => Err(Error::Damaged { place, reason: "another program's tables".to_owned() }),
+        Schema::Damaged(reason) => Err(Error::Damaged { place, reason: one_line(&reason) }),
+    }
+}
+
+/// What a file holds.
+enum Schema {
+    Empty,
+    Version(i64),
+    Foreign,
+    Damaged(String),
+}
+
+async fn schema(connection: &mut SqliteConnection) -> sqlx::Result<Schema> {
+    let tables: Vec<String> = sqlx::query("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        .fetch_all(&mut *connection)
+        .await?
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<sqlx::Result<_>>()?;
+    if !tables.iter().any(|table| table == "_sqlx_migrations") {
+        return Ok(if tables.is_empty() { Schema::Empty } else { Schema::Foreign });
+    }
+    let version: Option<i64> = sqlx::query("SELECT max(version) FROM _sqlx_migrations")
+        .fetch_one(&mut *connection)
+        .await?
+        .try_get(0)?;
+    // One small table: the whole file would take its time when the ledger has grown.
+    let verdict: String = sqlx::query("PRAGMA quick_check(keys)").fetch_one(connection).await?.try_get(0)?;
+    Ok(match version {
+        _ if verdict != "ok" => Schema::Damaged(verdict),
+        None => Schema::Empty,
+        Some(version) => Schema::Version(version),
+    })
+}
+
+fn is_new_enough(version: &str) -> bool {
+    let parts: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
+    parts.as_slice() >= OLDEST_SQLITE.as_slice()
+}
+
+/// SQLite's primary result codes that deserve words of their own.
+pub(crate) fn describe(place: &str, error: &sqlx::Error) -> Error {
+    let place = place.to_owned();
+    let sqlx::Error::Database(database) = error else {
+        return Error::Failed { place, reason: one_line(&error.to_string()) };
+    };
+    let reason = one_line(database.message());
+    if database.is_unique_violation() {
+        return Error::Taken { place };
+    }
+    match database.code().and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
+        Some(11 | 26) => Error::Damaged { place, reason },
+        Some(5 | 6) => Error::Busy { place },
+        Some(8) => Error::ReadOnly { place, reason },
+        _ => Error::Failed { place, reason },
+    }
+}
+
+#[cfg(test)]
+mod tests;

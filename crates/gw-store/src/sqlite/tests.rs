@@ -1,0 +1,174 @@
+//! The file: made, found again, and left alone when it cannot be used.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use super::*;
+use crate::Store;
+use crate::keys::{NewKey, Role};
+
+async fn store(directory: &tempfile::TempDir) -> Store {
+    Store::open(&directory.path().join("gateway.db")).await.unwrap()
+}
+
+/// Opens a damaged file, shows that it stays as it is, gives the error.
+async fn refused(path: &Path) -> String {
+    let before = fs::read(path).unwrap();
+    let error = Store::open(path).await.expect_err("must be refused").to_string();
+    assert_eq!(fs::read(path).unwrap(), before, "the file was changed");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(error.contains(path.to_str().unwrap()), "{error}");
+    error
+}
+
+async fn filled(directory: &tempfile::TempDir) -> PathBuf {
+    let store = store(directory).await;
+    for n in 0..200 {
+        let key = NewKey::generate().unwrap().stored(&format!("key {n}"), Role::Inference, n);
+        store.insert_key(&key).await.unwrap();
+    }
+    store.close().await;
+    directory.path().join("gateway.db")
+}
+
+#[tokio::test]
+async fn k01_no_byte_of_a_key_is_in_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    let key = NewKey::generate().unwrap();
+    store.insert_key(&key.stored("first", Role::Admin, 7)).await.unwrap();
+    let secret = &key.expose().as_bytes()[12..];
+    for file in fs::read_dir(directory.path()).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(secret.len()).any(|window| window == secret));
+    }
+}
+
+#[tokio::test]
+async fn the_file_is_as_house_rules_want_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    for (pragma, wanted) in [
+        ("PRAGMA journal_mode", "wal"),
+        ("PRAGMA synchronous", "1"),
+        ("PRAGMA foreign_keys", "1"),
+        ("PRAGMA busy_timeout", "5000"),
+        ("PRAGMA auto_vacuum", "2"),
+    ] {
+        let row = sqlx::query(pragma).fetch_one(store.sqlite()).await.unwrap();
+        let found =
+            row.try_get::<String, _>(0).or_else(|_| row.try_get::<i64, _>(0).map(|n| n.to_string())).unwrap();
+        assert_eq!(found, wanted, "{pragma}");
+    }
+    let mode = fs::metadata(directory.path().join("gateway.db")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn the_sqlite_built_in_is_new_enough() {
+    let directory = tempfile::tempdir().unwrap();
+    let row =
+        sqlx::query("SELECT sqlite_version()").fetch_one(store(&directory).await.sqlite()).await.unwrap();
+    assert!(is_new_enough(row.get(0)));
+    for (version, enough) in [
+        ("3.51.3", true),
+        ("3.53.0", true),
+        ("4.0", true),
+        ("3.51.2", false),
+        ("3.46.0", false),
+        ("", false),
+        ("x", false),
+    ] {
+        assert_eq!(is_new_enough(version), enough, "{version}");
+    }
+}
+
+#[tokio::test]
+async fn s03_a_file_that_is_not_a_database_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.db");
+    for content in [&b"x"[..], b"this is a note about something else, not a database", &[0; 8192]] {
+        fs::write(&path, content).unwrap();
+        let error = refused(&path).await;
+        assert!(error.contains("damaged or not a gateway store"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn s03_a_truncated_file_is_refused_wherever_it_is_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = filled(&directory).await;
+    let whole = fs::read(&path).unwrap();
+    assert!(whole.len() > 3 * 4096, "the test wants several pages");
+    let mut cut = 1;
+    while cut < whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let error = refused(&path).await;
+        assert!(error.contains("damaged"), "cut at {cut}: {error}");
+        cut += 1021;
+    }
+}
+
+#[tokio::test]
+async fn s03_a_file_with_a_broken_page_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = filled(&directory).await;
+    let mut bytes = fs::read(&path).unwrap();
+    let end = bytes.len();
+    bytes[4096..end].fill(0xa5);
+    fs::write(&path, &bytes).unwrap();
+    assert!(refused(&path).await.contains("damaged"));
+}
+
+#[tokio::test]
+async fn s03_a_newer_schema_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = filled(&directory).await;
+    let mut connection = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    sqlx::query("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (999, 'later', 1, x'00', 1)")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
+    let error = refused(&path).await;
+    assert!(error.contains("newer version") && error.contains("999"), "{error}");
+}
+
+#[tokio::test]
+async fn s03_the_database_of_another_program_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.db");
+    let mut connection =
+        SqliteConnectOptions::new().filename(&path).create_if_missing(true).connect().await.unwrap();
+    sqlx::query("CREATE TABLE bookmarks (url TEXT)").execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    assert!(refused(&path).await.contains("another program"));
+}
+
+#[tokio::test]
+async fn s03_a_place_that_cannot_be_written_gives_one_clear_line() {
+    let directory = tempfile::tempdir().unwrap();
+    for path in
+        [directory.path().to_owned(), directory.path().join("missing/gateway.db"), "/proc/gateway.db".into()]
+    {
+        let error = Store::open(&path).await.expect_err("must be refused").to_string();
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_left_empty_by_a_killed_first_start_is_taken_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.db");
+    fs::write(&path, b"").unwrap();
+    assert!(Store::open(&path).await.unwrap().keys().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_store_in_memory_keeps_keys_while_it_lives() {
+    let store = Store::in_memory().await.unwrap();
+    let key = NewKey::generate().unwrap().stored("first", Role::Admin, 7);
+    assert!(store.insert_first_keys(std::slice::from_ref(&key)).await.unwrap());
+    assert!(store.keys().await.unwrap() == [key]);
+}

@@ -1,0 +1,102 @@
+//! A TCP proxy that is slow, or cut, when the test says so.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+/// Forwards to a port on the loopback.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    state: Arc<State>,
+    task: tokio::task::AbortHandle,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    delay_ms: AtomicU64,
+    cut: AtomicBool,
+    cutting: Notify,
+}
+
+impl Proxy {
+    /// Forwards to this port from now on.
+    pub async fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        let state = Arc::new(State::default());
+        let task = tokio::spawn(accept(listener, port, Arc::clone(&state))).abort_handle();
+        Self { address, state, task }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What the server says arrives this much later.
+    pub fn delay(&self, delay: Duration) {
+        self.state.delay_ms.store(u64::try_from(delay.as_millis()).expect("a short delay"), Ordering::SeqCst);
+    }
+
+    /// Closes every connection, and every new one at once.
+    pub fn cut(&self) {
+        self.state.cut.store(true, Ordering::SeqCst);
+        self.state.cutting.notify_waiters();
+    }
+
+    /// Forwards again.
+    pub fn heal(&self) {
+        self.state.cut.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.cut();
+    }
+}
+
+async fn accept(listener: TcpListener, port: u16, state: Arc<State>) {
+    while let Ok((client, _)) = listener.accept().await {
+        if state.cut.load(Ordering::SeqCst) {
+            continue;
+        }
+        let state = Arc::clone(&state);
+        tokio::spawn(async move {
+            let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { return };
+            let cut = state.cutting.notified();
+            let ((from_client, to_client), (from_server, to_server)) =
+                (client.into_split(), server.into_split());
+            tokio::select! {
+                () = cut => {}
+                () = copy(from_client, to_server, None) => {}
+                () = copy(from_server, to_client, Some(&state.delay_ms)) => {}
+            }
+        });
+    }
+}
+
+async fn copy(
+    mut from: impl AsyncReadExt + Unpin,
+    mut to: impl AsyncWriteExt + Unpin,
+    delay_ms: Option<&AtomicU64>,
+) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        let delay = delay_ms.map_or(0, |delay| delay.load(Ordering::SeqCst));
+        if delay > 0 {
+            tokio::time::sleep(Duration::from_millis(delay)).await;
+        }
+        if to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The ledger beside the running gateway: what a dead process left, the one writer, old rows, and its figures.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use gw_store::Store;
+use gw_store::journal::{Journal, replay};
+use gw_store::ledger::Entry;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use tokio::task::JoinHandle;
+
+use crate::cli::Stop;
+use crate::places;
+use crate::setup::Setup;
+
+/// The end of the program waits so long for the last rows.
+const LAST_ROWS: Duration = Duration::from_secs(5);
+/// Old rows are looked for so often.
+const SWEEP: Duration = Duration::from_secs(3600);
+/// Old rows that are forgotten in one transaction: it must not hold up the writer.
+const PORTION: u32 = 2_000;
+const DAY_MS: i64 = 86_400_000;
+
+/// The journal beside the store, and what a process that died had left in it: that is in the ledger now.
+///
+/// # Errors
+/// The store's or the directory's, for an operator.
+pub async fn open(
+    setup: &Setup,
+    store: &Store,
+    registry: &mut Registry,
+) -> Result<(Arc<Journal>, Vec<Entry>), Stop> {
+    let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
+    let directory = data.join("journal");
+    let found = replay(&directory, store).await.map_err(|error| Stop::Runtime(error.to_string()))?;
+    if !found.is_empty() {
+        tracing::info!(
+            requests = found.len(),
+            "brought into the ledger what the last process had no time for"
+        );
+    }
+    let opened = Journal::open(&directory);
+    let failed = |error| Stop::Runtime(format!("{}: {error}", directory.display()));
+    let journal = opened.map(Arc::new).map_err(failed)?;
+    registry.register_collector(Box::new(Figures(Arc::clone(&journal))));
+    Ok((journal, found))
+}
+
+/// The tasks that keep the ledger.
+#[derive(Debug)]
+pub struct Ledger {
+    journal: Arc<Journal>,
+    store: Store,
+    writer: JoinHandle<()>,
+}
+
+impl Ledger {
+    /// Starts the writer, and the broom when rows are not kept for ever.
+    #[must_use]
+    pub fn start(journal: Arc<Journal>, store: Store, retention_days: Option<u32>) -> Self {
+        let writer = tokio::spawn({
+            let (journal, store) = (Arc::clone(&journal), store.clone());
+            async move { journal.run(&store).await }
+        });
+        if let Some(days) = retention_days {
+            tokio::spawn(forget_old(store.clone(), i64::from(days) * DAY_MS));
+        }
+        Self { journal, store, writer }
+    }
+
+    /// Writes what is left and closes the store. What cannot be written now is read again by the next start.
+    pub async fn close(self) {
+        self.journal.close();
+        let _ = tokio::time::timeout(LAST_ROWS, self.writer).await;
+        self.store.close().await;
+    }
+}
+
+async fn forget_old(store: Store, age_ms: i64) {
+    loop {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let before = i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(age_ms);
+        match store.forget(before, PORTION).await {
+            Ok(gone) if gone == u64::from(PORTION) => continue,
+            Ok(0) => {}
+            Ok(gone) => {
+                tracing::info!(rows = gone, "the last of the old requests are forgotten; their sums stay")
+            }
+            Err(error) => tracing::warn!("old requests cannot be forgotten now: {error}"),
+        }
+        tokio::time::sleep(SWEEP).await;
+    }
+}
+
+/// What metrics say of the journal.
+#[derive(Debug)]
+struct Figures(Arc<Journal>);
+
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let waiting = ConstGauge::new(i64::try_from(self.0.waiting()).unwrap_or(i64::MAX));
+        let help = "Requests that are over and not in the ledger yet";
+        let metric =
+            encoder.encode_descriptor("gateway_ledger_waiting", help, None, waiting.metric_type())?;
+        waiting.encode(metric)?;
+        let unwritten = ConstCounter::new(self.0.unwritten());
+        let help = "Lines that could not be written to the journal, so that a crash would have lost them";
+        let name = "gateway_journal_unwritten";
+        let metric = encoder.encode_descriptor(name, help, None, unwritten.metric_type())?;
+        unwritten.encode(metric)
+    }
+}

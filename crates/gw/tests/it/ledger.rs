@@ -1,0 +1,185 @@
+//! The ledger: one row for every request, however it ended, that says what the answer said.
+
+use std::path::Path;
+
+use gw_store::Store;
+use gw_store::ledger::{Entry, Filter};
+use gw_testkit::upstream::chat_transcript;
+use gw_testkit::{Answer, Gateway, Signal, eventually};
+use serde_json::{Value, json};
+
+use crate::harness::{Setup, World, chat, chat_with, world};
+
+/// The rows of a running gateway, as soon as there are this many.
+async fn rows(gateway: &Gateway, wanted: usize) -> Vec<Entry> {
+    let store = Store::open(&gateway.dir().join("data/gateway.db")).await.expect("the gateway's store");
+    let found = rows_of(&store, wanted).await;
+    store.close().await;
+    found
+}
+
+async fn rows_of(store: &Store, wanted: usize) -> Vec<Entry> {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let found = store.requests(&Filter::default(), None, 10_000).await.expect("the ledger can be read");
+        if found.len() >= wanted {
+            return found;
+        }
+        assert!(std::time::Instant::now() < deadline, "{} rows of {wanted}", found.len());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+async fn one_row(world: &World) -> Entry {
+    let mut found = rows(&world.gateway, 1).await;
+    assert_eq!(found.len(), 1);
+    found.remove(0)
+}
+
+#[tokio::test]
+async fn a_row_says_what_the_answer_said() {
+    let world = world().await;
+    let answer = world.chat(&chat_with("acme/fast", json!({ "user": "u-1" }))).await.ok();
+    let body = answer.json();
+    let row = one_row(&world).await;
+    assert_eq!(Some(row.request_id.as_str()), answer.header("x-request-id"));
+    assert_eq!((row.status.as_str(), row.operation.as_str(), row.stream), ("ok", "chat", false));
+    assert_eq!((row.requested_model.as_str(), row.model.as_str()), ("acme/fast", "acme/fast"));
+    assert_eq!((row.provider.as_str(), row.strategy.as_str()), ("acme", "default"));
+    assert_eq!(Value::from(row.tokens.prompt), body["usage"]["prompt_tokens"]);
+    assert_eq!(Value::from(row.tokens.completion), body["usage"]["completion_tokens"]);
+    let cost = body["usage"]["cost_usd"].as_f64().expect("a cost");
+    assert!((row.cost as f64 / 1e15 - cost).abs() < 1e-15 && cost > 0.0);
+    assert_eq!((row.end_user.as_deref(), row.client.as_deref()), (Some("u-1"), Some("127.0.0.1")));
+    assert!(!row.estimated && !row.fallback && !row.cache_hit);
+    let attempts: Value = serde_json::from_str(&row.attempts).expect("attempts are JSON");
+    assert_eq!(attempts.as_array().map(Vec::len), Some(1));
+    assert_eq!(attempts[0]["status"], "ok");
+}
+
+#[tokio::test]
+async fn a_stream_a_fallback_and_a_failure_have_their_rows() {
+    let world = world().await;
+    let mut stream =
+        world.client.stream("/v1/chat/completions", &chat_with("acme/fast", json!({"stream": true}))).await;
+    stream.rest().await;
+    world.upstream.enqueue(Answer::error(500, "broken", "no"));
+    world.chat(&chat_with("acme/fast", json!({"routing": {"fallback": ["beta/spare"]}}))).await.ok();
+    world.upstream.enqueue(Answer::error(400, "bad", "no"));
+    assert_eq!(world.chat(&chat("acme/fast")).await.status, 400);
+    assert_eq!(world.chat(&chat("nobody/knows")).await.status, 404);
+    assert_eq!(world.chat(&json!({"model": "acme/fast"})).await.status, 400);
+    let found = rows(&world.gateway, 5).await;
+    assert_eq!(found.len(), 5);
+    // Several may fall into one millisecond, so not by their order.
+    let with = |status: &str| found.iter().find(|row| row.status == status && !row.fallback);
+    let fallback = found.iter().find(|row| row.fallback).expect("a fallback served");
+    assert_eq!((fallback.status.as_str(), fallback.model.as_str()), ("ok", "beta/spare"));
+    let attempts: Value = serde_json::from_str(&fallback.attempts).expect("attempts are JSON");
+    assert_eq!((&attempts[0]["status"], &attempts[1]["status"]), (&json!("upstream_error"), &json!("ok")));
+    let streamed = with("ok").expect("a stream served");
+    assert!(streamed.stream && streamed.ttft_ms.is_some() && streamed.cost > 0);
+    for code in ["bad", "model_not_found", "missing_required_parameter"] {
+        let failed = with(code).unwrap_or_else(|| panic!("{code}: {found:?}"));
+        assert_eq!((failed.cost, failed.tokens.prompt), (0, 0), "{failed:?}");
+    }
+}
+
+#[tokio::test]
+async fn c02_a_stream_that_the_client_leaves_costs_what_was_seen() {
+    let world = world().await;
+    let more = Signal::new();
+    let pieces = chat_transcript(&["Hello, ", "world"]);
+    let answer = Answer::sse().all(&pieces[..2]).wait(&more).all(&pieces[2..]).done();
+    world.upstream.enqueue(answer);
+    let mut stream =
+        world.client.stream("/v1/chat/completions", &chat_with("acme/fast", json!({"stream": true}))).await;
+    while let Some(data) = stream.data().await {
+        if data.contains("Hello") {
+            break;
+        }
+    }
+    stream.close();
+    let request = world.upstream.requests().pop().expect("the upstream was asked");
+    request.until_closed().await;
+    let row = one_row(&world).await;
+    assert_eq!(row.status, "client_closed_request");
+    assert!(row.estimated && row.tokens.completion > 0 && row.cost > 0, "{row:?}");
+}
+
+#[tokio::test]
+async fn c03_a_client_that_leaves_before_the_answer_pays_the_prompt() {
+    let world = world().await;
+    let never = Signal::new();
+    world.upstream.enqueue(Answer::steps(Vec::new()).wait(&never));
+    let client = world.client.clone();
+    let asking =
+        tokio::spawn(async move { client.post_json("/v1/chat/completions", &chat("acme/fast")).await });
+    let request = eventually("the upstream is asked", || world.upstream.requests().pop()).await;
+    asking.abort();
+    request.until_closed().await;
+    let row = one_row(&world).await;
+    assert_eq!(row.status, "client_closed_request");
+    assert!(row.estimated && row.tokens.prompt > 0 && row.tokens.completion == 0 && row.cost > 0, "{row:?}");
+}
+
+#[tokio::test]
+async fn rows_of_the_last_moment_are_written_before_the_end() {
+    let mut world = world().await;
+    for _ in 0..20 {
+        world.chat(&chat("acme/fast")).await.ok();
+    }
+    world.gateway.sigterm();
+    assert!(world.gateway.ended().await.success());
+    let data = world.gateway.dir().join("data");
+    assert_eq!(rows(&world.gateway, 20).await.len(), 20);
+    assert_eq!(journals(&data), 0, "nothing is left to replay");
+}
+
+fn journals(data: &Path) -> usize {
+    std::fs::read_dir(data.join("journal")).expect("the journal's directory").count()
+}
+
+#[tokio::test]
+async fn c02_drained_streams_cost_what_the_provider_says_in_the_end() {
+    let world = Setup { routing: "on_disconnect = \"drain\"", ..Setup::default() }.start().await;
+    let more = Signal::new();
+    let pieces = chat_transcript(&["Hello, ", "world"]);
+    world.upstream.enqueue(Answer::sse().all(&pieces[..2]).wait(&more).all(&pieces[2..]).done().end());
+    let mut stream =
+        world.client.stream("/v1/chat/completions", &chat_with("acme/fast", json!({"stream": true}))).await;
+    while let Some(data) = stream.data().await {
+        if data.contains("Hello") {
+            break;
+        }
+    }
+    stream.reset();
+    // Only now does the upstream go on.
+    world.gateway.log_with("client_closed_request").await;
+    more.fire();
+    let row = one_row(&world).await;
+    assert_eq!(row.status, "client_closed_request");
+    assert_eq!((row.tokens.prompt, row.tokens.completion, row.estimated), (10, 5, false), "{row:?}");
+}
+
+#[tokio::test]
+async fn c03_drained_answers_cost_what_the_provider_says_in_the_end() {
+    let world = Setup { routing: "on_disconnect = \"drain\"", ..Setup::default() }.start().await;
+    let more = Signal::new();
+    let body = gw_testkit::upstream::chat_body("m", "x").to_string();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    world.upstream.enqueue(Answer::steps(Vec::new()).wait(&more).bytes(head + &body));
+    let client = world.client.clone();
+    let asking =
+        tokio::spawn(async move { client.post_json("/v1/chat/completions", &chat("acme/fast")).await });
+    world.upstream.request(0).await;
+    asking.abort();
+    world.gateway.log_with("client_closed_request").await;
+    more.fire();
+    let row = one_row(&world).await;
+    assert_eq!(row.status, "client_closed_request");
+    assert_eq!((row.tokens.prompt, row.tokens.completion, row.estimated), (10, 5, false), "{row:?}");
+}
