@@ -252,7 +252,12 @@ fn k02_no_refusal_takes_longer_than_another() {
     let refuse = |key: &str| assert!(std::hint::black_box(ring.admit(key, NOW, LATELY)).is_err());
     for (name, kind) in [("wrong secret", &wrong_secret), ("revoked", &revoked), ("expired", &expired)] {
         // A true difference shows every time; a neighbour on the machine does not.
-        let found: Vec<f64> = (0..3).map(|_| welch(&refuse, [&unknown, kind], samples)).collect();
-        assert!(found.iter().any(|t| t.abs() < 5.0), "unknown id against {name}: t = {found:?}");
+        let mut found = Vec::new();
+        let alike = (0..3).any(|_| {
+            found.push(welch(&refuse, [&unknown, kind], samples));
+            found.last().is_some_and(|t| t.abs() < 5.0)
+        });
+        println!("unknown id against {name}: t = {found:?}");
+        assert!(alike, "unknown id against {name}: t = {found:?}");
     }
 }
