@@ -320,8 +320,11 @@ async fn teams_are_put_shown_and_deleted_when_nobody_is_in_them() {
             .await;
     assert_eq!(made.status, 201, "{}", made.text());
     assert_eq!((&made.json()["rpm"], &made.json()["budget_usd"]), (&json!(100), &json!(1000)));
-    let again = ask(&admin, "PUT", &team, &json!({ "tpm": 5 })).await.ok().json();
-    assert_eq!((&again["rpm"], &again["tpm"], &again["budget"]), (&Value::Null, &json!(5), &Value::Null));
+    let again = ask(&admin, "PUT", &team, &json!({ "tpm": 5_000_000 })).await.ok().json();
+    assert_eq!(
+        (&again["rpm"], &again["tpm"], &again["budget"]),
+        (&Value::Null, &json!(5_000_000), &Value::Null)
+    );
     assert_eq!(again["created_at"], made.json()["created_at"]);
     let (secret, key) = create(&admin, json!({ "name": "member", "team": "Search.EU_1-a" })).await;
     assert_eq!(status(&world.gateway, &secret, "acme/fast").await.0, 200);
@@ -378,13 +381,11 @@ async fn k01_a_dump_of_the_store_holds_no_key() {
 
 #[tokio::test]
 async fn r04_a_change_in_one_process_is_in_force_in_another_within_a_second() {
-    let data = tempfile::tempdir().expect("a directory");
+    let shared = tempfile::tempdir().expect("a directory");
     let launch = || {
         let keys = format!("[[keys]]\nname = \"boss\"\nkey = \"{ADMIN}\"\nrole = \"admin\"\n");
-        Launch::new(BINARY)
-            .file("gateway.toml", format!("{DEMO}\n{keys}"))
-            .env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy())
-            .start()
+        let store = format!("[store]\nurl = \"sqlite://{}/gateway.db\"\n", shared.path().display());
+        Launch::new(BINARY).file("gateway.toml", format!("{DEMO}\n{store}\n{keys}")).start()
     };
     let (one, two) = (launch().await, launch().await);
     let admin = one.client().with_key(ADMIN);
