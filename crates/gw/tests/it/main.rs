@@ -8,6 +8,7 @@
 
 mod authz;
 mod budgets;
+mod chaos;
 mod chat;
 mod completions;
 mod config_cli;
