@@ -153,7 +153,10 @@ impl Postgres {
     /// Connections that clients have to a database.
     #[must_use]
     pub fn connections(&self, database: &str) -> usize {
-        let count = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'");
+        let count = format!(
+            "SELECT count(*) FROM pg_stat_activity \
+             WHERE datname = '{database}' AND backend_type = 'client backend'"
+        );
         self.sql("postgres", &count).parse().expect("a count")
     }
 

@@ -2,13 +2,14 @@
 //!
 //! A later source overrides an earlier one: defaults, the file, the environment (`MODEL_GATEWAY_<SECTION>__<KEY>`).
 
-use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gw_engine::settings::EngineSettings;
 use gw_limits::RedisSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};
 use gw_server::settings::ServerSettings;
+use secrecy::SecretString;
 use toml::de::{DeTable, Error};
 
 use place::{At, Report};
@@ -80,21 +81,19 @@ pub struct Config {
 }
 
 /// `[store]`.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug)]
 pub struct StoreSettings {
-    /// `sqlite:…`; None = `gateway.db` in the data directory. A `postgres:` URL is kept too, and noted in `later`.
-    pub url: Option<String>,
+    /// `sqlite:…` or `postgres://…`, which may hold a password; None = `gateway.db` in the data directory.
+    pub url: Option<SecretString>,
+    /// How long a start waits for a server that cannot be reached.
+    pub start_timeout: Duration,
     /// How long rows of the ledger are kept; None = for ever.
     pub retention_days: Option<u32>,
 }
 
-impl fmt::Debug for StoreSettings {
-    /// The URL may hold a password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreSettings")
-            .field("url", &self.url.as_ref().map(|_| "[REDACTED]"))
-            .field("retention_days", &self.retention_days)
-            .finish()
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self { url: None, start_timeout: Duration::from_secs(60), retention_days: Some(90) }
     }
 }
 

@@ -11,6 +11,7 @@ use gw_providers::settings::Timeouts;
 use gw_wire::failure::Failure;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
+use secrecy::ExposeSecret;
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -57,7 +58,7 @@ pub fn ask(common: &Common, whom: &Whom, ask: Ask) -> Result<Bytes, Stop> {
 
 async fn on_the_store(common: &Common, ask: Ask) -> Result<Bytes, Stop> {
     let setup = setup::load(common)?;
-    if setup.config.store.url.as_deref().is_some_and(|url| url.contains(":memory:")) {
+    if setup.config.store.url.as_ref().is_some_and(|url| url.expose_secret().contains(":memory:")) {
         return Err(Stop::Usage(
             "the configuration's store is in the memory of the running gateway: ask that with --url"
                 .to_owned(),

@@ -2,18 +2,18 @@
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::manage::Management;
 use gw_engine::spent::LedgerSpending;
 use gw_engine::{Engine, Limiter};
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
-use gw_store::Store;
 use gw_store::journal::Journal;
+use gw_store::{Store, StoredKey};
 use prometheus_client::registry::Registry;
+use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 
 use crate::cli::{Common, ServeArgs, Stop, print};
@@ -30,8 +30,13 @@ const LOG_DELAY: Duration = Duration::from_millis(100);
 const BLOCKING_THREADS: usize = 16;
 /// How long the end of the program waits for such threads.
 const LAST_WAIT: Duration = Duration::from_millis(500);
+/// The end of the program waits so long for a Redis that has not heard of everything.
+const LAST_SETTLES: Duration = Duration::from_secs(2);
 /// A start waits so long for the lists of model servers that were found on this machine.
 const LOCAL_LISTS: Duration = Duration::from_millis(300);
+
+/// Between two tries to reach the store at the start, at first and at last.
+const STORE_PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// Runs the gateway until it is told to stop.
 ///
@@ -81,32 +86,52 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     let made = first_start::make_keys(&store, configured, first_start::now()).await.map_err(runtime)?;
     let stored = if made.is_some() { store.keys().await.map_err(runtime)? } else { stored };
     let mut registry = Registry::default();
-    let (journal, left) = ledger::open(&setup, &store, &mut registry).await?;
+    let kept = keep(&setup, &store, stored, deployed.clone(), &mut registry).await?;
+    let listed = if found { first_lists(&kept.engine, &deployed).await } else { None };
+    say(&setup, made.as_ref(), address, listed)?;
+    serve(Running { setup, store, kept, deployed, registry }, listeners, ends).await
+}
+
+/// The engine, and what it keeps: the ledger and who counts limits and budgets.
+struct Kept {
+    engine: Arc<Engine>,
+    journal: Arc<Journal>,
+    limiter: Limiter,
+}
+
+async fn keep(
+    setup: &Setup,
+    store: &Store,
+    keys: Vec<StoredKey>,
+    deployed: Vec<Deployed>,
+    registry: &mut Registry,
+) -> Result<Kept, Stop> {
+    let (journal, left) = ledger::open(setup, store, registry).await?;
+    let spending = Arc::new(LedgerSpending::new(store.clone(), Arc::clone(&journal)));
+    let limiter = match setup.config.redis.clone() {
+        Some(redis) => Limiter::shared(redis, spending).await,
+        None => Limiter::local(spending),
+    };
     let teams = store.teams().await.map_err(runtime)?;
-    let spending = LedgerSpending::new(store.clone(), Arc::clone(&journal));
-    let limiter = Limiter::local(Arc::new(spending));
-    let stored = Stored { keys: stored, teams, journal: Some(Arc::clone(&journal)), limiter };
-    let engine = engine(&setup, deployed.clone(), stored, &mut registry)?;
+    let stored = Stored { keys, teams, journal: Some(Arc::clone(&journal)), limiter: limiter.clone() };
+    let engine = engine(setup, deployed, stored, registry)?;
     for entry in &left {
         engine.charge(&entry.key_id, &entry.request_id, entry.cost).await;
     }
-    let listed = if found { first_lists(&engine, &deployed).await } else { None };
-    say(&setup, made.as_ref(), address, listed)?;
-    serve(Running { setup, store, journal, engine, deployed, registry }, listeners, ends).await
+    Ok(Kept { engine, journal, limiter })
 }
 
 /// What is put together when the gateway begins to serve.
 struct Running {
     setup: Setup,
     store: Store,
-    journal: Arc<Journal>,
-    engine: Arc<Engine>,
+    kept: Kept,
     deployed: Vec<Deployed>,
     registry: Registry,
 }
 
 async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(), Stop> {
-    let Running { setup, store, journal, engine, deployed, registry } = running;
+    let Running { setup, store, kept: Kept { engine, journal, limiter }, deployed, registry } = running;
     let ledger = Ledger::start(journal, store.clone(), setup.config.store.retention_days);
     let (lines, _access_log) = Lines::start("access-log", io::stdout(), LOG_DELAY)
         .map_err(|error| Stop::Runtime(error.to_string()))?;
@@ -124,6 +149,8 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     tokio::spawn(stop_on_signals(ends, shutdown.clone()));
     ready(&listeners, scheme);
     gw_server::serve(edge, listeners, workers(), shutdown).await.map_err(runtime)?;
+    // What is not delivered by then is a lease that expires.
+    limiter.drain(LAST_SETTLES).await;
     ledger.close().await;
     tracing::info!("stopped");
     Ok(())
@@ -149,25 +176,31 @@ fn ready(listeners: &Listeners, scheme: &str) {
     }
 }
 
-/// Opens the store of the configuration, and makes it if it is missing.
+/// Opens the store of the configuration, and makes it if it is missing. Waits for a server that cannot be reached, as long
+/// as the configuration says.
 ///
 /// # Errors
 /// Exit code 1 with what is wrong with it.
 pub async fn open_store(setup: &Setup) -> Result<Store, Stop> {
-    let url = setup.config.store.url.as_deref();
-    let path = match url.map(sqlite_path) {
-        Some(None) => return Store::in_memory().await.map_err(runtime),
-        Some(Some(path)) => path,
-        None => places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?.join("gateway.db"),
+    let settings = &setup.config.store;
+    let Some(url) = &settings.url else {
+        let directory = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
+        return Store::open(&directory.join("gateway.db")).await.map_err(runtime);
     };
-    Store::open(&path).await.map_err(runtime)
-}
-
-/// The file of a `sqlite:` URL; None = in memory. The configuration has let through no other.
-fn sqlite_path(url: &str) -> Option<PathBuf> {
-    let rest = url.strip_prefix("sqlite:").unwrap_or(url);
-    let path = rest.strip_prefix("//").unwrap_or(rest);
-    (path != ":memory:").then(|| PathBuf::from(path))
+    let (start, mut pause) = (Instant::now(), STORE_PAUSES.0);
+    loop {
+        let error = match Store::open_url(url.expose_secret()).await {
+            Err(error @ gw_store::Error::Unreachable { .. }) => error,
+            done => return done.map_err(runtime),
+        };
+        let left = settings.start_timeout.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Err(runtime(error));
+        }
+        tracing::warn!("{error}; trying again, for {} s more", left.as_secs());
+        tokio::time::sleep(pause.min(left)).await;
+        pause = (pause * 2).min(STORE_PAUSES.1);
+    }
 }
 
 async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, Stop> {
@@ -279,22 +312,5 @@ struct Log(Lines);
 impl AccessLog for Log {
     fn write(&self, line: &LogLine<'_>) {
         self.0.push(&line.to_json());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_store_url_names_a_file() {
-        for (url, path) in [
-            ("sqlite:///var/lib/gateway.db", Some("/var/lib/gateway.db")),
-            ("sqlite://gateway.db", Some("gateway.db")),
-            ("sqlite:gateway.db", Some("gateway.db")),
-            ("sqlite::memory:", None),
-        ] {
-            assert_eq!(sqlite_path(url), path.map(PathBuf::from), "{url}");
-        }
     }
 }

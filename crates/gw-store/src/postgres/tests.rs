@@ -322,13 +322,13 @@ async fn s13_a_migration_that_was_killed_leaves_nothing_and_is_done_again() {
     // Every step of the migration takes a while, so that there is time to be killed in it.
     sql_at(
         &url,
-        "CREATE FUNCTION dawdle() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.1); END $$;
+        "CREATE FUNCTION dawdle() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.05); END $$;
          CREATE EVENT TRIGGER slow ON ddl_command_end EXECUTE FUNCTION dawdle()",
     );
     let name = url.rsplit('/').next().unwrap();
     let ours =
         "SELECT count(*) FROM pg_class WHERE relname IN ('keys', 'ledger', 'revision', 'gateway_schema')";
-    for killed_after in [50, 200, 400, 800, 1_000] {
+    for killed_after in [40, 150, 300, 450] {
         // What the server sees of a killed program: its connection ends.
         let opening = Store::open_url(&url);
         let after = Duration::from_millis(killed_after);

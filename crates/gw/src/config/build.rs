@@ -6,7 +6,6 @@ use gw_engine::settings::{EngineSettings, RoutingSettings};
 use gw_limits::{RedisSettings, WhenAway};
 use gw_providers::settings::{TimeoutOverrides, Timeouts};
 use gw_server::settings::ServerSettings;
-use secrecy::ExposeSecret;
 
 use super::place::Report;
 use super::tree::Table;
@@ -31,7 +30,7 @@ pub(super) fn config(root: &Table, report: &mut Report) -> Config {
             keys: keys::keys(root, report),
         },
         redis: root.table("redis").and_then(|table| redis(table, root, report)),
-        store: root.table("store").map(|table| store(table, report)).unwrap_or_default(),
+        store: root.table("store").map(store).unwrap_or_default(),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
     };
@@ -108,17 +107,15 @@ fn routing(table: &Table) -> RoutingSettings {
     settings
 }
 
-/// How long the rows of requests are kept when nothing is said.
-const RETENTION_DAYS: u32 = 90;
-
-fn store(table: &Table, report: &mut Report) -> StoreSettings {
-    let url = table.secret("url").map(|url| url.expose_secret().to_owned());
-    if url.as_ref().is_some_and(|url| url.starts_with("postgres")) {
-        report.later(table.place("url"), &table.path("url"), "PostgreSQL is not in this version");
-    }
+fn store(table: &Table) -> StoreSettings {
+    let mut settings = StoreSettings { url: table.secret("url").cloned(), ..StoreSettings::default() };
+    set(&mut settings.start_timeout, table.int("start_timeout_seconds").map(Duration::from_secs));
     // 0 = for ever.
-    let days = table.int("retention_days").unwrap_or(RETENTION_DAYS);
-    StoreSettings { url, retention_days: (days > 0).then_some(days) }
+    set(
+        &mut settings.retention_days,
+        table.int("retention_days").map(|days| Some(days).filter(|days| *days > 0)),
+    );
+    settings
 }
 
 /// A section that says nothing would silently share nothing.

@@ -149,7 +149,13 @@ static STORE: Section = Section {
             "url",
             Kind::Secret(&STORE_URL),
             "`gateway.db` in the data directory",
-            "`sqlite:///path`, or `postgres://…` when several replicas share it (a later version).",
+            "`sqlite:///path`, or `postgres://user:password@host/database` when several replicas share it.",
+        ),
+        key(
+            "start_timeout_seconds",
+            Kind::Int { min: 0, max: 86_400 },
+            "60",
+            "How long a start waits for a PostgreSQL server that cannot be reached.",
         ),
         key(
             "retention_days",

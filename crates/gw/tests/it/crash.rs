@@ -21,7 +21,7 @@ use crate::harness::{BINARY, KEY, Setup};
 const IN_FLIGHT: usize = 50;
 
 /// Kill -9, this often: `P1_ROUNDS`, or what the issue asks for.
-fn rounds() -> usize {
+pub(crate) fn rounds() -> usize {
     std::env::var("P1_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(100)
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn killed_again_and_again(url: &str, data: &Path, rounds: usize
         load.ended().await;
     }
     let gateway = start(&config, data).await;
-    let store = Store::open(&data.join("gateway.db")).await.expect("the store");
+    let store = Store::open_url(url).await.expect("the store");
     compare(&store, &upstream, &told.lock().expect("no panic")).await;
     store.close().await;
     drop(gateway);

@@ -31,6 +31,7 @@ mod models;
 mod process;
 mod provider_keys;
 mod providers;
+mod replicas;
 mod routing;
 mod stream;
 mod tidy;

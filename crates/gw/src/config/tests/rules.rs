@@ -35,8 +35,14 @@ fn an_unknown_key_names_the_nearest() {
     check("[servr]\nlisten = \"a:1\"", &["1:2: servr: unknown key; did you mean 'server'?"]);
     check("[server]\nLISTEN = \"a:1\"", &["2:1: server.LISTEN: unknown key; did you mean 'listen'?"]);
     check("rpm = 5", &["1:1: rpm: unknown key; 'rpm' belongs in [[keys]]"]);
-    check("[store]\nwhatever = 5", &["2:1: store.whatever: unknown key; known here: url, retention_days"]);
-    check("[store]\n\"a\\n\" = 5", &["2:1: store.\"a\\n\": unknown key; known here: url, retention_days"]);
+    check(
+        "[store]\nwhatever = 5",
+        &["2:1: store.whatever: unknown key; known here: url, start_timeout_seconds, retention_days"],
+    );
+    check(
+        "[store]\n\"a\\n\" = 5",
+        &["2:1: store.\"a\\n\": unknown key; known here: url, start_timeout_seconds, retention_days"],
+    );
     check(
         "[server]\ntls = { cret = 'a' }",
         &[
@@ -323,7 +329,7 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
         ),
         ("[routing]\nstrategy = \"default\"\nmid_stream = \"fail\"", &[]),
         ("[routing.breaker]\nfailures = 5\n[routing.hedge]", &["routing.breaker", "routing.hedge"]),
-        ("[store]\nurl = \"postgres://u:p@h/d\"", &["store.url"]),
+        ("[store]\nurl = \"postgres://u:p@h/d\"\nstart_timeout_seconds = 5", &[]),
         ("[store]\nurl = \"sqlite:///a.db\"", &[]),
         ("[server]\nfetch_images = true", &["server.fetch_images"]),
         ("[server]\nfetch_images = false", &[]),
