@@ -56,6 +56,12 @@ impl Limiter {
         self.0.shared.as_ref().is_some_and(Shared::is_away)
     }
 
+    /// Settlements that wait for Redis, and how many did not find room to wait and were lost.
+    #[must_use]
+    pub fn undelivered(&self) -> (usize, u64) {
+        self.0.shared.as_ref().map(Shared::undelivered).unwrap_or_default()
+    }
+
     /// Waits until Redis was told of everything that was settled so far, but not longer than this. For the end of the
     /// process; what is not delivered then is a lease that expires.
     pub async fn drain(&self, patience: Duration) {

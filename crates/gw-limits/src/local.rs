@@ -63,18 +63,32 @@ impl Local {
     /// The first door. `share` is by how many the limits are divided: the replicas that each count for themselves.
     pub(crate) async fn enter(&self, subjects: &[Arc<Subject>], share: u32) -> Result<Entered, Box<Refused>> {
         let mut entered = Entered::default();
+        // Nothing is counted before everything is known.
+        if let Err(refusal) = self.know(subjects).await {
+            return Err(Box::new(Refused { entered, refusal }));
+        }
         for subject in subjects {
-            let passed = self.pass(subject.state(), &divided(subject.limits(), share), &mut entered);
-            let paid = match passed {
-                Ok(()) => self.has_money(subject).await,
-                refused @ Err(_) => refused,
-            };
-            if let Err(refusal) = paid {
+            let limits = divided(subject.limits(), share);
+            let passed = self.pass(subject.state(), &limits, &mut entered);
+            if let Err(refusal) = passed.and_then(|()| self.has_money(subject)) {
                 entered.places = Few::default();
                 return Err(Box::new(Refused { entered, refusal }));
             }
         }
         Ok(entered)
+    }
+
+    /// Asks the ledger about every budget that nothing is known of.
+    async fn know(&self, subjects: &[Arc<Subject>]) -> Result<(), Refusal> {
+        for subject in subjects {
+            let Some(budget) = subject.limits().budget else { continue };
+            let purse = &subject.state().purse;
+            if !purse.is_known(budget, self.clock.unix()) {
+                let learned = purse.learn(subject, budget, &*self.clock, &*self.spending).await;
+                learned.map_err(|()| Refusal::StoreAway)?;
+            }
+        }
+        Ok(())
     }
 
     /// Requests per minute, and a place.
@@ -102,23 +116,9 @@ impl Local {
         Ok(())
     }
 
-    async fn has_money(&self, subject: &Subject) -> Result<(), Refusal> {
+    fn has_money(&self, subject: &Subject) -> Result<(), Refusal> {
         let Some(budget) = subject.limits().budget else { return Ok(()) };
-        let ask = || subject.state().purse.has_any(budget, self.clock.unix());
-        let says = match ask() {
-            Says::Unknown => {
-                self.learn(subject).await?;
-                ask()
-            }
-            says => says,
-        };
-        judge(says, subject)
-    }
-
-    async fn learn(&self, subject: &Subject) -> Result<(), Refusal> {
-        let Some(budget) = subject.limits().budget else { return Ok(()) };
-        let purse = &subject.state().purse;
-        purse.learn(subject, budget, &*self.clock, &*self.spending).await.map_err(|()| Refusal::StoreAway)
+        judge(subject.state().purse.has_any(budget, self.clock.unix()), subject)
     }
 
     /// The second door.
@@ -129,41 +129,32 @@ impl Local {
         cost: i128,
         share: u32,
     ) -> Result<Reservation, Refusal> {
+        self.know(subjects).await?;
         let mut reservation = Reservation::default();
         for subject in subjects {
             // Whatever was set aside so far goes back when a later one refuses.
-            let piece = match self.set_aside(subject, tokens, cost, share) {
-                Ok(piece) => piece,
-                Err(None) => {
-                    self.learn(subject).await?;
-                    self.set_aside(subject, tokens, cost, share)
-                        .map_err(|why| why.unwrap_or(Refusal::StoreAway))?
-                }
-                Err(Some(refusal)) => return Err(refusal),
-            };
-            if let Some(piece) = piece {
+            if let Some(piece) = self.set_aside(subject, tokens, cost, share)? {
                 reservation.pieces.push(piece);
             }
         }
         Ok(reservation)
     }
 
-    /// Tokens and money of one subject; `Err(None)` when the ledger must be asked first.
+    /// Tokens and money of one subject.
     fn set_aside(
         &self,
         subject: &Arc<Subject>,
         tokens: u64,
         cost: i128,
         share: u32,
-    ) -> Result<Option<Piece>, Option<Refusal>> {
+    ) -> Result<Option<Piece>, Refusal> {
         let (limits, state) = (&divided(subject.limits(), share), subject.state());
         if limits.tpm.is_none() && limits.budget.is_none() {
             return Ok(None);
         }
         if let Some(limit) = limits.tpm {
-            let refuse = |retry_after| {
-                Some(Refusal::Tokens { whose: state.whose, limit, wanted: tokens, retry_after })
-            };
+            let refuse =
+                |retry_after| Refusal::Tokens { whose: state.whose, limit, wanted: tokens, retry_after };
             if tokens > limit {
                 return Err(refuse(None));
             }
@@ -176,10 +167,7 @@ impl Local {
             if says != Says::Yes {
                 piece.give_back_tokens();
             }
-            match says {
-                Says::Unknown => return Err(None),
-                says => judge(says, subject).map_err(Some)?,
-            }
+            judge(says, subject)?;
         }
         Ok(Some(piece))
     }

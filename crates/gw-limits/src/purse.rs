@@ -36,11 +36,18 @@ pub(crate) enum Says {
     Yes,
     /// No; until the next period.
     No(Option<Duration>),
-    /// The ledger must be asked first.
+    /// The ledger must be asked first: the period turned just now.
     Unknown,
 }
 
 impl Purse {
+    /// Whether the ledger need not be asked.
+    pub(crate) fn is_known(&self, budget: Budget, unix: i64) -> bool {
+        let money = &mut *self.money.lock();
+        money.turn(budget.period, unix);
+        money.known
+    }
+
     /// Whether there is anything left.
     pub(crate) fn has_any(&self, budget: Budget, unix: i64) -> Says {
         let money = &mut *self.money.lock();

@@ -31,6 +31,7 @@ mod script;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -144,7 +145,12 @@ impl Shared {
         let _late = tokio::time::timeout(patience, self.core.delivered()).await;
     }
 
-    /// Whether Redis answers.
+    /// Settlements that wait, and those that were lost.
+    pub(crate) fn undelivered(&self) -> (usize, u64) {
+        (self.core.undelivered.load(Ordering::Relaxed), self.core.lost.load(Ordering::Relaxed))
+    }
+
+    /// Whether nobody asks Redis now.
     pub(crate) fn is_away(&self) -> bool {
         self.core.link().is_none()
     }

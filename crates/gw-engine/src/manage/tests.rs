@@ -7,18 +7,13 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::engine::Stored;
 use crate::settings::EngineSettings;
 
 async fn running(configured: Vec<KeySettings>) -> (Arc<Management>, Arc<Engine>, Store) {
     let settings = EngineSettings { keys: configured, ..EngineSettings::default() };
-    let engine = Engine::new(
-        settings,
-        Vec::new(),
-        Vec::new(),
-        crate::engine::Stored::default(),
-        &mut Registry::default(),
-    )
-    .unwrap();
+    let engine =
+        Engine::new(settings, Vec::new(), Vec::new(), Stored::default(), &mut Registry::default()).unwrap();
     let store = Store::in_memory().await.unwrap();
     let management = Management::new(store.clone(), Arc::clone(&engine), Handle::current());
     management.refresh().await.unwrap();

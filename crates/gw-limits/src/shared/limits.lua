@@ -58,9 +58,10 @@ end
 
 -- Rates ------------------------------------------------------------------------------------------------------------
 
--- `next`, not before now; and not further ahead than it can get, unless a clock went back.
+-- `next`, not before now. Further ahead than it can get, it is of a clock that went back since: then all is free.
 local function begin(next)
-  return math.min(math.max(next, now), now + 2 * MINUTE)
+  if next > now + 2 * MINUTE then return now end
+  return math.max(next, now)
 end
 
 -- Takes so many of a limit: `next` afterwards, or nil when they are not free.

@@ -163,8 +163,11 @@ fn both_decide_alike() {
     let settings = RedisSettings { lease: Duration::from_secs(400 * 86_400), ..settings(&redis) };
     let (remote, _core) = runtime.block_on(replica_at(settings, &clock, &ledger));
     let local = Limiter::local_by(clock.clone(), ledger);
-    let mut runner =
-        proptest::test_runner::TestRunner::new(ProptestConfig { cases: 200, ..ProptestConfig::default() });
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
     let steps = prop::collection::vec(step(), 1..80);
     let checked = runner.run(&steps, |steps| {
         let case = CASES.fetch_add(1, Ordering::Relaxed);
@@ -192,4 +195,30 @@ fn both_decide_alike() {
         Ok(())
     });
     checked.unwrap();
+}
+
+#[tokio::test]
+async fn s12_a_redis_whose_clock_jumps_neither_forgets_nor_locks() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let limits = Limits { rpm: Some(3), tpm: Some(100), max_in_flight: Some(9), ..budget(100, Period::Day) };
+    let subjects = key(&limiter, limits);
+    // A minute before midnight.
+    clock.pass(Duration::from_secs(14 * 3600 + 20 * 60 + 44));
+    drop(limiter.enter("a", &subjects).await.unwrap());
+    limiter.reserve("a", &subjects, 50, nano(90)).await.unwrap().settle(50, nano(90));
+    drained(&limiter).await;
+    *ledger.spent.lock() = nano(90);
+    let hour = 3_600_000_000;
+    for jump in [hour, -hour, -hour, hour] {
+        clock.micros.fetch_add(jump, Ordering::SeqCst);
+        // Two minutes are the furthest that a limit is ever ahead: nobody waits for the clock to come there again.
+        drop(limiter.enter("b", &subjects).await.unwrap());
+        drained(&limiter).await;
+    }
+    // Back in the day in which it was spent: the ledger was asked, nothing was forgotten.
+    let why = limiter.reserve("c", &subjects, 0, nano(11)).await.unwrap_err();
+    assert!(matches!(why, Refusal::Budget { .. }), "{why:?}");
+    limiter.reserve("c", &subjects, 0, nano(10)).await.unwrap();
 }

@@ -132,3 +132,28 @@ async fn a_state_is_asked_for_by_one_replica_and_known_to_all() {
     }
     assert_eq!(*ledger.asked.lock(), [i64::MIN]);
 }
+
+#[tokio::test]
+async fn the_first_answer_of_the_ledger_counts() {
+    let redis = Redis::start().await;
+    let ledger = Arc::new(Ledger { spent: nano(40).into(), ..Ledger::default() });
+    let (clock, settings) = (clock(), settings(&redis));
+    let (limiter, core) = replica_at(settings.clone(), &clock, &ledger).await;
+    let subjects = key(&limiter, budget(100, Period::Day));
+    limiter.reserve("a", &subjects, 0, nano(10)).await.unwrap().settle(0, nano(10));
+    drained(&limiter).await;
+    // Another replica asked at the same time, and is late.
+    let since = Period::Day.around(crate::doubles::NOW).0;
+    for (since, name) in [(since, "late"), (since - 86_400, "of yesterday")] {
+        let call = core.call("").arg(&since).arg(&40).arg(name);
+        let call = call.subject(&settings.prefix, &subjects[0]);
+        core.ask(&core.scripts.learn, &call).await.unwrap();
+        assert_eq!(figures(&redis, &subjects[0]).await, (50, 0));
+    }
+    // An answer about yesterday says nothing about today.
+    redis.flush().await;
+    let call = core.call("").arg(&(since - 86_400)).arg(&40).arg("of yesterday");
+    core.ask(&core.scripts.learn, &call.subject(&settings.prefix, &subjects[0])).await.unwrap();
+    *ledger.spent.lock() = nano(100);
+    assert!(limiter.enter("b", &subjects).await.is_err());
+}
