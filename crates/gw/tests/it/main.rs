@@ -26,6 +26,7 @@ mod http;
 mod keys_api;
 mod keys_cli;
 mod keys_docs;
+mod leavers;
 mod ledger;
 mod load;
 mod models;
