@@ -43,12 +43,16 @@ pub struct Journal {
     waiting: Mutex<VecDeque<Waiting>>,
     wake: Notify,
     segments: AtomicU64,
+    /// Outcomes beyond which nothing new begins.
+    most: usize,
     /// Lines that could not be written.
     unwritten: AtomicU64,
     /// Outcomes so far, and how many of them are in the ledger.
     ended: AtomicU64,
     written: watch::Sender<u64>,
     closing: AtomicBool,
+    /// Cuts the pause between two tries short.
+    stop: Notify,
 }
 
 #[derive(Debug)]
@@ -56,12 +60,17 @@ struct Segment {
     path: PathBuf,
     file: File,
     bytes: AtomicU64,
+    /// Lines whose outcome is not in the ledger yet.
+    open: AtomicU64,
 }
 
 impl Drop for Segment {
-    /// Nobody needs it any more: all it tells is in the ledger.
+    /// A segment whose every line is in the ledger is needed no more. Any other is the next start's to read, however this
+    /// process ends: a stop while the store is away loses nothing.
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if *self.open.get_mut() == 0 {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -92,6 +101,10 @@ impl Journal {
     /// # Errors
     /// The file cannot be made.
     pub fn open(directory: &Path) -> io::Result<Self> {
+        Self::open_with(directory, MOST_WAITING)
+    }
+
+    fn open_with(directory: &Path, most: usize) -> io::Result<Self> {
         fs::create_dir_all(directory)?;
         let segments = AtomicU64::new(0);
         let first = Arc::new(Segment::make(directory, segments.fetch_add(1, Ordering::Relaxed))?);
@@ -101,10 +114,12 @@ impl Journal {
             waiting: Mutex::default(),
             wake: Notify::new(),
             segments,
+            most,
             unwritten: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             written: watch::Sender::new(0),
             closing: AtomicBool::new(false),
+            stop: Notify::new(),
         })
     }
 
@@ -137,13 +152,15 @@ impl Journal {
     /// Whether so much waits for the store that nothing new may begin.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.waiting.lock().len() >= MOST_WAITING
+        self.waiting.lock().len() >= self.most
     }
 
-    /// Outcomes that are not in the ledger yet.
+    /// Outcomes that are not in the ledger yet, those that are being written among them.
     #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.waiting.lock().len()
+    pub fn waiting(&self) -> u64 {
+        // In this order: what is written has ended before.
+        let written = *self.written.borrow();
+        self.ended.load(Ordering::Acquire).saturating_sub(written)
     }
 
     /// Waits until everything that was over by now is in the ledger; false when that takes longer.
@@ -165,6 +182,7 @@ impl Journal {
     /// Writes outcomes into the ledger until [`Journal::close`] and all are there. For one task.
     pub async fn run(&self, store: &Store) {
         let mut pause = GATHER;
+        let mut is_away = false;
         loop {
             let (lines, told) = self.next_batch();
             if lines.is_empty() {
@@ -178,20 +196,26 @@ impl Journal {
             match store.record_lines(&lines).await {
                 Ok(()) => {
                     pause = GATHER;
+                    settle(&told);
                     self.written.send_modify(|written| *written += lines.len() as u64);
+                    if std::mem::take(&mut is_away) {
+                        tracing::info!(waiting = self.waiting(), "the ledger can be written again");
+                    }
                 }
                 Err(error) => {
-                    tracing::warn!(
-                        waiting = self.waiting() + lines.len(),
-                        "the ledger cannot be written: {error}"
-                    );
+                    // Said once: the store being away is one event, however often it is tried.
+                    if !std::mem::replace(&mut is_away, true) {
+                        tracing::warn!(
+                            waiting = self.waiting(),
+                            "the ledger cannot be written, its rows wait: {error}"
+                        );
+                    }
                     self.put_back(lines, told);
                     if self.closing.load(Ordering::Acquire) {
                         // The lines stay; the next start reads them.
-                        self.keep_lines();
                         return;
                     }
-                    tokio::time::sleep(pause).await;
+                    let _ = tokio::time::timeout(pause, self.stop.notified()).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
@@ -202,6 +226,7 @@ impl Journal {
     pub fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.wake.notify_one();
+        self.stop.notify_one();
     }
 
     fn next_batch(&self) -> (Vec<Line>, Vec<Told>) {
@@ -214,12 +239,6 @@ impl Journal {
         let mut waiting = self.waiting.lock();
         let batch = lines.into_iter().zip(told);
         batch.rev().for_each(|(line, told)| waiting.push_front(Waiting { line, told }));
-    }
-
-    /// The segments of what is still waiting are not deleted when they are dropped.
-    fn keep_lines(&self) {
-        let mut waiting = self.waiting.lock();
-        waiting.drain(..).for_each(std::mem::forget);
     }
 
     /// A line could not be written: the request goes on without it.
@@ -240,6 +259,7 @@ impl Journal {
         if (&segment.file).write(&line)? != line.len() {
             return Err(io::ErrorKind::WriteZero.into());
         }
+        segment.open.fetch_add(1, Ordering::Relaxed);
         let bytes = segment.bytes.fetch_add(line.len() as u64, Ordering::Relaxed) + line.len() as u64;
         if bytes > SEGMENT_BYTES {
             self.next_segment(&segment);
@@ -260,12 +280,19 @@ impl Journal {
     }
 }
 
+/// What these lines told is in the ledger.
+fn settle(told: &[Told]) {
+    for segment in told.iter().flatten().flatten() {
+        segment.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Segment {
     fn make(directory: &Path, number: u64) -> io::Result<Self> {
         let path = directory.join(format!("{}-{number}.journal", uuid::Uuid::now_v7()));
         let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
         file.try_lock().map_err(io::Error::from)?;
-        Ok(Self { path, file, bytes: AtomicU64::new(0) })
+        Ok(Self { path, file, bytes: AtomicU64::new(0), open: AtomicU64::new(0) })
     }
 }
 

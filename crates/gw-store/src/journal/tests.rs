@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{INTERRUPTED, Journal, replay};
+use super::{Full, INTERRUPTED, Journal, replay};
 use crate::Store;
 use crate::ledger::{Entry, Filter};
 
@@ -101,4 +101,59 @@ async fn a_living_process_keeps_its_journal() {
     journal.close();
     journal.run(&store).await;
     assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 1);
+}
+
+#[tokio::test]
+async fn s02_beyond_the_bound_nothing_new_begins_until_the_store_is_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let away = Store::in_memory().await.unwrap();
+    away.close().await;
+    let journal = Journal::open_with(directory.path(), 50).unwrap();
+    let begun: Vec<_> = (0..60).map(|n| journal.begin(&entry(n)).unwrap()).collect();
+    let trying = async {
+        // What has begun may end, however many wait.
+        for (n, begun) in (0..60).zip(begun) {
+            journal.end(Some(begun), entry(n));
+        }
+        assert_eq!(journal.begin(&entry(60)).unwrap_err(), Full);
+        assert!(!journal.until_written(std::time::Duration::from_millis(100)).await);
+        assert!(journal.is_full());
+        assert_eq!((journal.waiting(), journal.unwritten()), (60, 0));
+    };
+    tokio::select! {
+        () = journal.run(&away) => unreachable!("nothing can be written"),
+        () = trying => {}
+    }
+    let store = Store::in_memory().await.unwrap();
+    // The batch that was under way when the writer was stopped is given back by nobody: here it had failed already.
+    journal.close();
+    journal.run(&store).await;
+    assert!(!journal.is_full() && journal.begin(&entry(61)).is_ok());
+    assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 60);
+    let rows = store.requests(&Filter::default(), None, 100).await.unwrap();
+    assert!(rows.iter().rev().map(|row| row.at).eq(0..60), "in order");
+}
+
+#[tokio::test]
+async fn s01_a_stop_in_the_middle_of_a_write_leaves_its_lines() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("gateway.db");
+    let (store, other) = (Store::open(&file).await.unwrap(), Store::open(&file).await.unwrap());
+    let lines = directory.path().join("journal");
+    let journal = Journal::open(&lines).unwrap();
+    for n in 0..3 {
+        let begun = journal.begin(&entry(n)).unwrap();
+        journal.end(Some(begun), entry(n));
+    }
+    let lock = other.begin().await.unwrap();
+    // The process ends while SQLite waits for the lock: the writer is dropped where it stands.
+    let writing = tokio::time::timeout(std::time::Duration::from_millis(200), journal.run(&store));
+    assert!(writing.await.is_err());
+    assert_eq!(journal.waiting(), 3);
+    drop(journal);
+    assert_eq!(files(&lines), 1, "the next start reads it");
+    lock.rollback().await.unwrap();
+    assert_eq!(replay(&lines, &other).await.unwrap().len(), 3);
+    assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 3);
+    assert_eq!(files(&lines), 0);
 }
