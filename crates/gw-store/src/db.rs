@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sqlx::sqlite::SqlitePool;
@@ -16,6 +17,9 @@ use crate::sqlite;
 /// How often the revision is worth a look.
 const POLL: Duration = Duration::from_millis(500);
 
+/// Rows between two looks at SQLite's log: some 10 MiB of it.
+const ROWS_OF_LOG: u64 = 10_000;
+
 /// The store: an embedded SQLite file, or a PostgreSQL database that several replicas share. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
@@ -25,7 +29,7 @@ pub struct Store {
 
 #[derive(Clone)]
 enum Base {
-    Sqlite(SqlitePool),
+    Sqlite(SqlitePool, Arc<AtomicU64>),
     Postgres(Arc<Pool>),
 }
 
@@ -42,7 +46,7 @@ impl Store {
     /// # Errors
     /// The one line to show an operator.
     pub async fn open(path: &Path) -> Result<Self> {
-        let base = Base::Sqlite(sqlite::open(path).await?);
+        let base = Base::Sqlite(sqlite::open(path).await?, Arc::default());
         Ok(Self { base, place: path.display().to_string().into() })
     }
 
@@ -51,7 +55,7 @@ impl Store {
     /// # Errors
     /// None that an operator could do something about.
     pub async fn in_memory() -> Result<Self> {
-        Ok(Self { base: Base::Sqlite(sqlite::in_memory().await?), place: ":memory:".into() })
+        Ok(Self { base: Base::Sqlite(sqlite::in_memory().await?, Arc::default()), place: ":memory:".into() })
     }
 
     /// Opens the store of a URL: `sqlite:…` as [`Store::open`] and [`Store::in_memory`] do, `postgres://…` or
@@ -81,7 +85,7 @@ impl Store {
     /// The time by which budgets are counted, unix milliseconds: the database's when several programs share it, so that
     /// their clocks need not agree.
     pub async fn now(&self) -> Result<i64> {
-        if let Base::Sqlite(_) = self.base {
+        if let Base::Sqlite(..) = self.base {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             return Ok(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
         }
@@ -97,7 +101,7 @@ impl Store {
     /// Resolves when [`Store::revision`] may have grown: at once when PostgreSQL says so, else after half a second.
     pub async fn changed(&self) {
         match &self.base {
-            Base::Sqlite(_) => tokio::time::sleep(POLL).await,
+            Base::Sqlite(..) => tokio::time::sleep(POLL).await,
             Base::Postgres(pool) => {
                 let _ = tokio::time::timeout(POLL, pool.news.notified()).await;
             }
@@ -107,7 +111,7 @@ impl Store {
     /// Waits for running queries and ends the connections; SQLite's log is written back into the file.
     pub async fn close(&self) {
         match &self.base {
-            Base::Sqlite(pool) => sqlite::close(pool).await,
+            Base::Sqlite(pool, _) => sqlite::close(pool).await,
             Base::Postgres(pool) => pool.close().await,
         }
     }
@@ -115,7 +119,7 @@ impl Store {
     #[cfg(test)]
     pub(crate) fn sqlite(&self) -> &SqlitePool {
         match &self.base {
-            Base::Sqlite(pool) => pool,
+            Base::Sqlite(pool, _) => pool,
             Base::Postgres(_) => panic!("this is not SQLite"),
         }
     }
@@ -124,14 +128,14 @@ impl Store {
     pub(crate) fn postgres(&self) -> &Pool {
         match &self.base {
             Base::Postgres(pool) => pool,
-            Base::Sqlite(_) => panic!("this is not PostgreSQL"),
+            Base::Sqlite(..) => panic!("this is not PostgreSQL"),
         }
     }
 
     /// The rows of a statement.
     pub(crate) async fn all(&self, sql: Sql<'_>) -> Result<Vec<Row>> {
         let rows = match &self.base {
-            Base::Sqlite(pool) => sql.for_sqlite().fetch_all(pool).await.map(sqlite_rows),
+            Base::Sqlite(pool, _) => sql.for_sqlite().fetch_all(pool).await.map(sqlite_rows),
             Base::Postgres(pool) => pool.run(sql).await.map(|(rows, _)| postgres_rows(rows)),
         };
         rows.map_err(|error| self.error(&error))
@@ -165,7 +169,7 @@ impl Store {
     /// Runs a statement; says how many rows it wrote.
     pub(crate) async fn run(&self, sql: Sql<'_>) -> Result<u64> {
         let written = match &self.base {
-            Base::Sqlite(pool) => sql.for_sqlite().execute(pool).await.map(|done| done.rows_affected()),
+            Base::Sqlite(pool, _) => sql.for_sqlite().execute(pool).await.map(|done| done.rows_affected()),
             Base::Postgres(pool) => pool.run(sql).await.map(|(_, written)| written),
         };
         written.map_err(|error| self.error(&error))
@@ -174,15 +178,26 @@ impl Store {
     /// A transaction that will write. On SQLite nobody else writes meanwhile. One that is not committed is undone.
     pub(crate) async fn begin(&self) -> Result<Change<'_>> {
         let change = match &self.base {
-            Base::Sqlite(pool) => pool.begin_with("BEGIN IMMEDIATE").await.map(Change::Sqlite),
+            Base::Sqlite(pool, _) => pool.begin_with("BEGIN IMMEDIATE").await.map(Change::Sqlite),
             Base::Postgres(pool) => pool.begin().await.map(Change::Postgres),
         };
         change.map_err(|error| self.error(&error))
     }
 
+    /// So many rows were written: from time to time SQLite's log is looked after.
+    pub(crate) async fn wrote(&self, rows: u64) {
+        let Base::Sqlite(pool, written) = &self.base else { return };
+        let before = written.fetch_add(rows, Ordering::Relaxed);
+        if before / ROWS_OF_LOG != (before + rows) / ROWS_OF_LOG
+            && let Err(error) = sqlite::shorten_log(pool).await
+        {
+            tracing::debug!("the write-ahead log stays as long as it is: {error}");
+        }
+    }
+
     pub(crate) fn error(&self, error: &sqlx::Error) -> Error {
         match &self.base {
-            Base::Sqlite(_) => sqlite::describe(&self.place, error),
+            Base::Sqlite(..) => sqlite::describe(&self.place, error),
             Base::Postgres(pool) => pool.address.error(error),
         }
     }
@@ -233,3 +248,6 @@ fn sqlite_rows(rows: Vec<sqlx::sqlite::SqliteRow>) -> Vec<Row> {
 fn postgres_rows(rows: Vec<sqlx::postgres::PgRow>) -> Vec<Row> {
     rows.into_iter().map(Row::Postgres).collect()
 }
+
+#[cfg(test)]
+mod tests;

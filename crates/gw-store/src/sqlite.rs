@@ -23,6 +23,11 @@ const BUSY: Duration = Duration::from_secs(5);
 /// Connections at one time: one writes, and a long report must not keep the others from reading.
 const CONNECTIONS: u32 = 4;
 
+/// Pages of the write-ahead log (32 MiB) beyond which it is made to begin anew.
+const LONG_LOG: i64 = 8_192;
+/// How long that waits for those who read.
+const LOG_PATIENCE: &str = "PRAGMA busy_timeout = 400";
+
 /// Opens the file, makes it if it is missing, and brings its schema up to date.
 pub(crate) async fn open(path: &Path) -> Result<SqlitePool> {
     // The switch to WAL of another program's first start cannot be waited for inside SQLite.
@@ -41,27 +46,39 @@ async fn open_once(path: &Path) -> Result<SqlitePool> {
     if create_private(path)? {
         probe(path).await?;
     }
+    let place = path.display().to_string();
+    let failed = |error: sqlx::Error| describe(&place, &error);
     let options = SqliteConnectOptions::new()
         .filename(path)
-        .auto_vacuum(SqliteAutoVacuum::Incremental)
-        .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
         .foreign_keys(true)
         .busy_timeout(BUSY)
         .thread_name(|id| format!("store-{id}"))
         .disable_statement_logging();
-    with(options, CONNECTIONS, &path.display().to_string()).await
+    // What is kept in the file itself is set once, because it needs the lock: a connection that is made later must not
+    // wait for another program's.
+    let made =
+        options.clone().auto_vacuum(SqliteAutoVacuum::Incremental).journal_mode(SqliteJournalMode::Wal);
+    let mut connection = made.connect().await.map_err(failed)?;
+    prepare(&mut connection, &place).await?;
+    let pool = pool(options, CONNECTIONS).await.map_err(failed)?;
+    connection.close().await.map_err(failed)?;
+    Ok(pool)
 }
 
 /// A database that ends with the program.
 pub(crate) async fn in_memory() -> Result<SqlitePool> {
+    let place = ":memory:";
+    let failed = |error: sqlx::Error| describe(place, &error);
     let options = SqliteConnectOptions::new().in_memory(true).foreign_keys(true).disable_statement_logging();
     // One connection: each has a database of its own.
-    with(options, 1, ":memory:").await
+    let pool = pool(options, 1).await.map_err(failed)?;
+    prepare(&mut *pool.acquire().await.map_err(failed)?, place).await?;
+    Ok(pool)
 }
 
-async fn with(options: SqliteConnectOptions, connections: u32, place: &str) -> Result<SqlitePool> {
-    let pool = SqlitePoolOptions::new()
+async fn pool(options: SqliteConnectOptions, connections: u32) -> sqlx::Result<SqlitePool> {
+    SqlitePoolOptions::new()
         .max_connections(connections)
         .min_connections(1)
         .idle_timeout(None)
@@ -69,9 +86,6 @@ async fn with(options: SqliteConnectOptions, connections: u32, place: &str) -> R
         .acquire_timeout(2 * BUSY)
         .connect_with(options)
         .await
-        .map_err(|error| describe(place, &error))?;
-    prepare(&pool, place).await?;
-    Ok(pool)
 }
 
 /// Writes the log back into the file, and ends the connections once their queries have ended.
@@ -83,11 +97,24 @@ pub(crate) async fn close(pool: &SqlitePool) {
     pool.close().await;
 }
 
+/// SQLite lets the log begin anew when nobody reads, which may be never. This waits for those who read now, and not for
+/// those who come meanwhile.
+pub(crate) async fn shorten_log(pool: &SqlitePool) -> sqlx::Result<()> {
+    let mut connection = pool.acquire().await?;
+    let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(&mut *connection).await?;
+    if row.try_get::<i64, _>("log")? > LONG_LOG {
+        sqlx::query(LOG_PATIENCE).execute(&mut *connection).await?;
+        let done = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut *connection).await;
+        sqlx::query("PRAGMA busy_timeout = 5000").execute(&mut *connection).await?;
+        done?;
+    }
+    Ok(())
+}
+
 /// One immediate transaction: it fails at once on a file that cannot be written, and of two programs that start
 /// together the second finds the work done.
-async fn prepare(pool: &SqlitePool, place: &str) -> Result<()> {
+async fn prepare(connection: &mut SqliteConnection, place: &str) -> Result<()> {
     let failed = |error: sqlx::Error| describe(place, &error);
-    let mut connection = pool.acquire().await.map_err(failed)?;
     let version: String = sqlx::query("SELECT sqlite_version()")
         .fetch_one(&mut *connection)
         .await
@@ -114,6 +141,7 @@ fn migrator() -> Migrator {
         change(1, "keys", include_str!("../migrations/0001_keys.sql")),
         change(2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
         change(3, "revision", include_str!("../migrations/0003_revision.sql")),
+        change(4, "cheaper indices", include_str!("../migrations/0004_cheaper_indices.sql")),
     ])
 }
 
