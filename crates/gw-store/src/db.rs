@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+#[cfg(test)]
 use sqlx::sqlite::SqlitePool;
 use sqlx::{Sqlite, Transaction};
 
@@ -17,9 +17,6 @@ use crate::sqlite;
 /// How often the revision is worth a look.
 const POLL: Duration = Duration::from_millis(500);
 
-/// Rows between two looks at SQLite's log: some 10 MiB of it.
-const ROWS_OF_LOG: u64 = 10_000;
-
 /// The store: an embedded SQLite file, or a PostgreSQL database that several replicas share. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
@@ -29,7 +26,7 @@ pub struct Store {
 
 #[derive(Clone)]
 enum Base {
-    Sqlite(SqlitePool, Arc<AtomicU64>),
+    Sqlite(Arc<sqlite::Pools>),
     Postgres(Arc<Pool>),
 }
 
@@ -46,7 +43,7 @@ impl Store {
     /// # Errors
     /// The one line to show an operator.
     pub async fn open(path: &Path) -> Result<Self> {
-        let base = Base::Sqlite(sqlite::open(path).await?, Arc::default());
+        let base = Base::Sqlite(Arc::new(sqlite::open(path).await?));
         Ok(Self { base, place: path.display().to_string().into() })
     }
 
@@ -55,7 +52,7 @@ impl Store {
     /// # Errors
     /// None that an operator could do something about.
     pub async fn in_memory() -> Result<Self> {
-        Ok(Self { base: Base::Sqlite(sqlite::in_memory().await?, Arc::default()), place: ":memory:".into() })
+        Ok(Self { base: Base::Sqlite(Arc::new(sqlite::in_memory().await?)), place: ":memory:".into() })
     }
 
     /// Opens the store of a URL: `sqlite:…` as [`Store::open`] and [`Store::in_memory`] do, `postgres://…` or
@@ -111,7 +108,7 @@ impl Store {
     /// Waits for running queries and ends the connections; SQLite's log is written back into the file.
     pub async fn close(&self) {
         match &self.base {
-            Base::Sqlite(pool, _) => sqlite::close(pool).await,
+            Base::Sqlite(pools) => pools.close().await,
             Base::Postgres(pool) => pool.close().await,
         }
     }
@@ -119,7 +116,7 @@ impl Store {
     #[cfg(test)]
     pub(crate) fn sqlite(&self) -> &SqlitePool {
         match &self.base {
-            Base::Sqlite(pool, _) => pool,
+            Base::Sqlite(pools) => &pools.readers,
             Base::Postgres(_) => panic!("this is not SQLite"),
         }
     }
@@ -135,7 +132,7 @@ impl Store {
     /// The rows of a statement.
     pub(crate) async fn all(&self, sql: Sql<'_>) -> Result<Vec<Row>> {
         let rows = match &self.base {
-            Base::Sqlite(pool, _) => sql.for_sqlite().fetch_all(pool).await.map(sqlite_rows),
+            Base::Sqlite(pools) => sql.for_sqlite().fetch_all(&pools.readers).await.map(sqlite_rows),
             Base::Postgres(pool) => pool.run(sql).await.map(|(rows, _)| postgres_rows(rows)),
         };
         rows.map_err(|error| self.error(&error))
@@ -169,7 +166,9 @@ impl Store {
     /// Runs a statement; says how many rows it wrote.
     pub(crate) async fn run(&self, sql: Sql<'_>) -> Result<u64> {
         let written = match &self.base {
-            Base::Sqlite(pool, _) => sql.for_sqlite().execute(pool).await.map(|done| done.rows_affected()),
+            Base::Sqlite(pools) => {
+                sql.for_sqlite().execute(&pools.writer).await.map(|done| done.rows_affected())
+            }
             Base::Postgres(pool) => pool.run(sql).await.map(|(_, written)| written),
         };
         written.map_err(|error| self.error(&error))
@@ -178,7 +177,7 @@ impl Store {
     /// A transaction that will write. On SQLite nobody else writes meanwhile. One that is not committed is undone.
     pub(crate) async fn begin(&self) -> Result<Change<'_>> {
         let change = match &self.base {
-            Base::Sqlite(pool, _) => pool.begin_with("BEGIN IMMEDIATE").await.map(Change::Sqlite),
+            Base::Sqlite(pools) => pools.writer.begin_with("BEGIN IMMEDIATE").await.map(Change::Sqlite),
             Base::Postgres(pool) => pool.begin().await.map(Change::Postgres),
         };
         change.map_err(|error| self.error(&error))
@@ -186,11 +185,8 @@ impl Store {
 
     /// So many rows were written: from time to time SQLite's log is looked after.
     pub(crate) async fn wrote(&self, rows: u64) {
-        let Base::Sqlite(pool, written) = &self.base else { return };
-        let before = written.fetch_add(rows, Ordering::Relaxed);
-        if before / ROWS_OF_LOG != (before + rows) / ROWS_OF_LOG
-            && let Err(error) = sqlite::shorten_log(pool).await
-        {
+        let Base::Sqlite(pools) = &self.base else { return };
+        if let Err(error) = pools.wrote(rows).await {
             tracing::debug!("the write-ahead log stays as long as it is: {error}");
         }
     }

@@ -3,6 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
@@ -20,8 +21,10 @@ const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
 /// How long a lock of another program is waited for.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Connections at one time: one writes, and a long report must not keep the others from reading.
-const CONNECTIONS: u32 = 4;
+/// Connections that read: a long report must not keep others from reading.
+const READERS: u32 = 3;
+/// Rows between two looks at the write-ahead log: some 10 MiB of it.
+const ROWS_OF_LOG: u64 = 10_000;
 
 /// Pages of the write-ahead log (32 MiB) beyond which it is made to begin anew.
 const LONG_LOG: i64 = 8_192;
@@ -29,7 +32,7 @@ const LONG_LOG: i64 = 8_192;
 const LOG_PATIENCE: &str = "PRAGMA busy_timeout = 400";
 
 /// Opens the file, makes it if it is missing, and brings its schema up to date.
-pub(crate) async fn open(path: &Path) -> Result<SqlitePool> {
+pub(crate) async fn open(path: &Path) -> Result<Pools> {
     // The switch to WAL of another program's first start cannot be waited for inside SQLite.
     let deadline = Instant::now() + BUSY;
     loop {
@@ -42,7 +45,7 @@ pub(crate) async fn open(path: &Path) -> Result<SqlitePool> {
     }
 }
 
-async fn open_once(path: &Path) -> Result<SqlitePool> {
+async fn open_once(path: &Path) -> Result<Pools> {
     if create_private(path)? {
         probe(path).await?;
     }
@@ -61,20 +64,23 @@ async fn open_once(path: &Path) -> Result<SqlitePool> {
         options.clone().auto_vacuum(SqliteAutoVacuum::Incremental).journal_mode(SqliteJournalMode::Wal);
     let mut connection = made.connect().await.map_err(failed)?;
     prepare(&mut connection, &place).await?;
-    let pool = pool(options, CONNECTIONS).await.map_err(failed)?;
+    let readers = pool(options.clone(), READERS).await.map_err(failed)?;
+    // Fewer checkpoints: pages that are written again and again are copied once.
+    let writing = options.pragma("wal_autocheckpoint", "4000").pragma("cache_size", "-8192");
+    let writer = pool(writing, 1).await.map_err(failed)?;
     connection.close().await.map_err(failed)?;
-    Ok(pool)
+    Ok(Pools { readers, writer, written: AtomicU64::new(0) })
 }
 
 /// A database that ends with the program.
-pub(crate) async fn in_memory() -> Result<SqlitePool> {
+pub(crate) async fn in_memory() -> Result<Pools> {
     let place = ":memory:";
     let failed = |error: sqlx::Error| describe(place, &error);
     let options = SqliteConnectOptions::new().in_memory(true).foreign_keys(true).disable_statement_logging();
     // One connection: each has a database of its own.
     let pool = pool(options, 1).await.map_err(failed)?;
     prepare(&mut *pool.acquire().await.map_err(failed)?, place).await?;
-    Ok(pool)
+    Ok(Pools { readers: pool.clone(), writer: pool, written: AtomicU64::new(0) })
 }
 
 async fn pool(options: SqliteConnectOptions, connections: u32) -> sqlx::Result<SqlitePool> {
@@ -88,27 +94,42 @@ async fn pool(options: SqliteConnectOptions, connections: u32) -> sqlx::Result<S
         .await
 }
 
-/// Writes the log back into the file, and ends the connections once their queries have ended.
-pub(crate) async fn close(pool: &SqlitePool) {
-    // Not left to SQLite: of two connections that close at once neither is the last, and neither writes it back.
-    if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(pool).await {
-        tracing::debug!("the log stays beside the store until the next start: {error}");
-    }
-    pool.close().await;
+/// The connections to one file.
+pub(crate) struct Pools {
+    pub(crate) readers: SqlitePool,
+    /// Always the same connection: what another one had written, it would have to read again.
+    pub(crate) writer: SqlitePool,
+    written: AtomicU64,
 }
 
-/// SQLite lets the log begin anew when nobody reads, which may be never. This waits for those who read now, and not for
-/// those who come meanwhile.
-pub(crate) async fn shorten_log(pool: &SqlitePool) -> sqlx::Result<()> {
-    let mut connection = pool.acquire().await?;
-    let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(&mut *connection).await?;
-    if row.try_get::<i64, _>("log")? > LONG_LOG {
-        sqlx::query(LOG_PATIENCE).execute(&mut *connection).await?;
-        let done = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut *connection).await;
-        sqlx::query("PRAGMA busy_timeout = 5000").execute(&mut *connection).await?;
-        done?;
+impl Pools {
+    /// Writes the log back into the file, and ends the connections once their queries have ended.
+    pub(crate) async fn close(&self) {
+        // Not left to SQLite: of two connections that close at once neither is the last, and neither writes it back.
+        if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.writer).await {
+            tracing::debug!("the log stays beside the store until the next start: {error}");
+        }
+        self.readers.close().await;
+        self.writer.close().await;
     }
-    Ok(())
+
+    /// So many rows were written: from time to time the log is looked after. SQLite lets it begin anew when nobody
+    /// reads, which may be never; this waits for those who read now, and not for those who come meanwhile.
+    pub(crate) async fn wrote(&self, rows: u64) -> sqlx::Result<()> {
+        let before = self.written.fetch_add(rows, Ordering::Relaxed);
+        if before / ROWS_OF_LOG == (before + rows) / ROWS_OF_LOG {
+            return Ok(());
+        }
+        let mut connection = self.writer.acquire().await?;
+        let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(&mut *connection).await?;
+        if row.try_get::<i64, _>("log")? > LONG_LOG {
+            sqlx::query(LOG_PATIENCE).execute(&mut *connection).await?;
+            let done = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut *connection).await;
+            sqlx::query("PRAGMA busy_timeout = 5000").execute(&mut *connection).await?;
+            done?;
+        }
+        Ok(())
+    }
 }
 
 /// One immediate transaction: it fails at once on a file that cannot be written, and of two programs that start
