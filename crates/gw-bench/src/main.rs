@@ -2,7 +2,9 @@
 //!
 //! Reported per request (and per streamed event): CPU time from the scheduler's account, added latency against the
 //! upstream without a proxy, memory; each as a ratio to nginx. Rounds alternate, so that a noisy machine hits both.
+//! `./bench ledger` measures the store alone.
 
+mod ledger;
 mod load;
 mod process;
 mod upstream;
@@ -11,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 use crate::load::{Kind, Measured};
 use crate::process::Process;
@@ -19,6 +21,8 @@ use crate::process::Process;
 /// Benchmark of the gateway against nginx.
 #[derive(Debug, Parser)]
 struct Options {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// The gateway's program.
     #[arg(long, default_value = "target/release/model-gateway")]
     binary: PathBuf,
@@ -34,6 +38,13 @@ struct Options {
     /// Share of the usual number of requests.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
+}
+
+/// What is measured without nginx.
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// The ledger: rows a second, and answers over many rows.
+    Ledger(ledger::LedgerOptions),
 }
 
 const KEY: &str = "sk-bench-key";
@@ -54,7 +65,13 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.to_string()),
     };
-    match runtime.block_on(bench(&options)) {
+    let measured = runtime.block_on(async {
+        match &options.other {
+            Some(Other::Ledger(options)) => ledger::run(options).await,
+            None => bench(&options).await,
+        }
+    });
+    match measured {
         Ok(report) => {
             print(&report);
             ExitCode::SUCCESS

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -73,17 +73,9 @@ impl Process {
         std::iter::once(own).chain(children.split_whitespace().filter_map(|pid| pid.parse().ok())).collect()
     }
 
-    /// CPU time used so far, user and system, to the nanosecond of the scheduler's own account.
+    /// CPU time used so far, user and system.
     pub(crate) fn cpu(&self) -> Duration {
-        let tasks = self.pids().into_iter().flat_map(|pid| {
-            let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-            entries.map(|entry| entry.path().join("schedstat")).collect::<Vec<PathBuf>>()
-        });
-        let nanos = tasks.filter_map(|path| {
-            let text = fs::read_to_string(path).ok()?;
-            text.split_whitespace().next()?.parse::<u64>().ok()
-        });
-        Duration::from_nanos(nanos.sum())
+        self.pids().into_iter().map(|pid| cpu_of(&pid.to_string())).sum()
     }
 
     /// Resident memory in MiB.
@@ -95,6 +87,16 @@ impl Process {
         });
         kib.sum::<f64>() / 1024.0
     }
+}
+
+/// CPU time that a process (or `self`) has used so far, to the nanosecond of the scheduler's own account.
+pub(crate) fn cpu_of(pid: &str) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let nanos = tasks.filter_map(|task| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanos.sum())
 }
 
 fn free_port() -> Result<u16, String> {

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+#[cfg(test)]
+use sqlx::sqlite::SqlitePool;
 use sqlx::{Sqlite, Transaction};
 
 pub use crate::error::{Error, Result};
 use crate::postgres::{Address, Held, Pool};
 use crate::sql::{Row, Sql};
-use crate::sqlite::{self, Pools};
+use crate::sqlite;
 
 /// How often the revision is worth a look.
 const POLL: Duration = Duration::from_millis(500);
@@ -24,7 +26,7 @@ pub struct Store {
 
 #[derive(Clone)]
 enum Base {
-    Sqlite(Pools),
+    Sqlite(Arc<sqlite::Pools>),
     Postgres(Arc<Pool>),
 }
 
@@ -41,7 +43,7 @@ impl Store {
     /// # Errors
     /// The one line to show an operator.
     pub async fn open(path: &Path) -> Result<Self> {
-        let base = Base::Sqlite(sqlite::open(path).await?);
+        let base = Base::Sqlite(Arc::new(sqlite::open(path).await?));
         Ok(Self { base, place: path.display().to_string().into() })
     }
 
@@ -50,7 +52,7 @@ impl Store {
     /// # Errors
     /// None that an operator could do something about.
     pub async fn in_memory() -> Result<Self> {
-        Ok(Self { base: Base::Sqlite(sqlite::in_memory().await?), place: ":memory:".into() })
+        Ok(Self { base: Base::Sqlite(Arc::new(sqlite::in_memory().await?)), place: ":memory:".into() })
     }
 
     /// Opens the store of a URL: `sqlite:…` as [`Store::open`] and [`Store::in_memory`] do, `postgres://…` or
@@ -80,7 +82,7 @@ impl Store {
     /// The time by which budgets are counted, unix milliseconds: the database's when several programs share it, so that
     /// their clocks need not agree.
     pub async fn now(&self) -> Result<i64> {
-        if let Base::Sqlite(_) = self.base {
+        if let Base::Sqlite(..) = self.base {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             return Ok(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
         }
@@ -96,7 +98,7 @@ impl Store {
     /// Resolves when [`Store::revision`] may have grown: at once when PostgreSQL says so, else after half a second.
     pub async fn changed(&self) {
         match &self.base {
-            Base::Sqlite(_) => tokio::time::sleep(POLL).await,
+            Base::Sqlite(..) => tokio::time::sleep(POLL).await,
             Base::Postgres(pool) => {
                 let _ = tokio::time::timeout(POLL, pool.news.notified()).await;
             }
@@ -106,15 +108,15 @@ impl Store {
     /// Waits for running queries and ends the connections; SQLite's log is written back into the file.
     pub async fn close(&self) {
         match &self.base {
-            Base::Sqlite(pools) => sqlite::close(pools).await,
+            Base::Sqlite(pools) => pools.close().await,
             Base::Postgres(pool) => pool.close().await,
         }
     }
 
     #[cfg(test)]
-    pub(crate) fn sqlite(&self) -> &sqlx::SqlitePool {
+    pub(crate) fn sqlite(&self) -> &SqlitePool {
         match &self.base {
-            Base::Sqlite(pools) => &pools.writer,
+            Base::Sqlite(pools) => &pools.readers,
             Base::Postgres(_) => panic!("this is not SQLite"),
         }
     }
@@ -123,7 +125,7 @@ impl Store {
     pub(crate) fn postgres(&self) -> &Pool {
         match &self.base {
             Base::Postgres(pool) => pool,
-            Base::Sqlite(_) => panic!("this is not PostgreSQL"),
+            Base::Sqlite(..) => panic!("this is not PostgreSQL"),
         }
     }
 
@@ -181,9 +183,17 @@ impl Store {
         change.map_err(|error| self.error(&error))
     }
 
+    /// So many rows were written: from time to time SQLite's log is looked after.
+    pub(crate) async fn wrote(&self, rows: u64) {
+        let Base::Sqlite(pools) = &self.base else { return };
+        if let Err(error) = pools.wrote(rows).await {
+            tracing::debug!("the write-ahead log stays as long as it is: {error}");
+        }
+    }
+
     pub(crate) fn error(&self, error: &sqlx::Error) -> Error {
         match &self.base {
-            Base::Sqlite(_) => sqlite::describe(&self.place, error),
+            Base::Sqlite(..) => sqlite::describe(&self.place, error),
             Base::Postgres(pool) => pool.address.error(error),
         }
     }
@@ -234,3 +244,6 @@ fn sqlite_rows(rows: Vec<sqlx::sqlite::SqliteRow>) -> Vec<Row> {
 fn postgres_rows(rows: Vec<sqlx::postgres::PgRow>) -> Vec<Row> {
     rows.into_iter().map(Row::Postgres).collect()
 }
+
+#[cfg(test)]
+mod tests;

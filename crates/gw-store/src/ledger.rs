@@ -9,7 +9,11 @@
 mod read;
 mod write;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
+
+use crate::sql::indexed;
 
 /// Milliseconds of an hour.
 const HOUR: i64 = 3_600_000;
@@ -122,6 +126,12 @@ impl Entry {
             *count = (*count).min(MOST);
         }
         self.ttft_ms = self.ttft_ms.map(|millis| millis.min(MOST));
+        let names = [&mut self.request_id, &mut self.key_id, &mut self.model, &mut self.provider];
+        for name in names.into_iter().chain(&mut self.team) {
+            if let Cow::Owned(other) = indexed(name) {
+                *name = other;
+            }
+        }
         for amount in [&mut self.cost, &mut self.saved] {
             *amount = (*amount).clamp(-DEAREST, DEAREST);
         }

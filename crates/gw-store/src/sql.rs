@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use sha2::{Digest, Sha256};
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
@@ -80,6 +81,18 @@ impl<'q> Sql<'q> {
         self.placeholder()
     }
 
+    /// As [`Sql::push_text`], for a column that is in an index.
+    pub(crate) fn push_name(&mut self, value: &'q str) -> &mut Self {
+        self.values.push(Value::Text(Some(indexed(value))));
+        self.placeholder()
+    }
+
+    /// As [`Sql::int`], for a column that is in an index.
+    pub(crate) fn name(mut self, value: &'q str) -> Self {
+        self.values.push(Value::Text(Some(indexed(value))));
+        self
+    }
+
     pub(crate) fn for_sqlite(self) -> sqlx::query::Query<'q, Sqlite, sqlx::sqlite::SqliteArguments> {
         let mut query = sqlx::query(AssertSqlSafe(self.text));
         for value in self.values {
@@ -109,6 +122,22 @@ impl<'q> Sql<'q> {
 /// A text as both databases can keep it.
 pub(crate) fn without_nul(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{FFFD}")) } else { Cow::Borrowed(text) }
+}
+
+/// PostgreSQL has no index for texts beyond some 2,700 bytes, and one of ours has four texts.
+pub(crate) const LONGEST_INDEXED: usize = 500;
+
+/// A name as both databases can keep it and find it again: of one that is too long, the beginning and a digest.
+pub(crate) fn indexed(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST_INDEXED {
+        return without_nul(text);
+    }
+    let beginning = text.get(..text.floor_char_boundary(LONGEST_INDEXED - 100)).unwrap_or_default();
+    let digest = Sha256::digest(text.as_bytes());
+    let mut short = without_nul(beginning).into_owned();
+    short.push('…');
+    digest.iter().for_each(|byte| short.push_str(&format!("{byte:02x}")));
+    Cow::Owned(short)
 }
 
 /// A row of either database.

@@ -3,6 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
@@ -20,19 +21,15 @@ const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
 /// How long a lock of another program is waited for.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Connections that read: a long report must not keep the others waiting.
+/// Connections that read: a long report must not keep others from reading.
 const READERS: u32 = 3;
-/// Pages of the log (of 4 KiB) after which it is written back into the file: seldom, because the same pages are written again
-/// and again; and long before the log is large.
-const LOG_PAGES: &str = "4000";
+/// Rows between two looks at the write-ahead log: some 10 MiB of it.
+const ROWS_OF_LOG: u64 = 10_000;
 
-/// The connections to a file.
-#[derive(Clone, Debug)]
-pub(crate) struct Pools {
-    pub(crate) readers: SqlitePool,
-    /// The one that writes, so that it finds in its cache what it wrote last.
-    pub(crate) writer: SqlitePool,
-}
+/// Pages of the write-ahead log (16 MiB) beyond which it is made to begin anew.
+const LONG_LOG: i64 = 4_096;
+/// How long that waits for those who read.
+const LOG_PATIENCE: &str = "PRAGMA busy_timeout = 400";
 
 /// Opens the file, makes it if it is missing, and brings its schema up to date.
 pub(crate) async fn open(path: &Path) -> Result<Pools> {
@@ -52,32 +49,41 @@ async fn open_once(path: &Path) -> Result<Pools> {
     if create_private(path)? {
         probe(path).await?;
     }
+    let place = path.display().to_string();
+    let failed = |error: sqlx::Error| describe(&place, &error);
     let options = SqliteConnectOptions::new()
         .filename(path)
-        .auto_vacuum(SqliteAutoVacuum::Incremental)
-        .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
         .foreign_keys(true)
         .busy_timeout(BUSY)
-        .pragma("wal_autocheckpoint", LOG_PAGES)
         .thread_name(|id| format!("store-{id}"))
         .disable_statement_logging();
-    let place = path.display().to_string();
-    let writer = with(options.clone(), 1, &place).await?;
-    prepare(&writer, &place).await?;
-    Ok(Pools { readers: with(options, READERS, &place).await?, writer })
+    // What is kept in the file itself is set once, because it needs the lock: a connection that is made later must not
+    // wait for another program's.
+    let made =
+        options.clone().auto_vacuum(SqliteAutoVacuum::Incremental).journal_mode(SqliteJournalMode::Wal);
+    let mut connection = made.connect().await.map_err(failed)?;
+    prepare(&mut connection, &place).await?;
+    let readers = pool(options.clone(), READERS).await.map_err(failed)?;
+    // Fewer checkpoints: pages that are written again and again are copied once.
+    let writing = options.pragma("wal_autocheckpoint", "4000").pragma("cache_size", "-8192");
+    let writer = pool(writing, 1).await.map_err(failed)?;
+    connection.close().await.map_err(failed)?;
+    Ok(Pools { readers, writer, written: AtomicU64::new(0) })
 }
 
 /// A database that ends with the program.
 pub(crate) async fn in_memory() -> Result<Pools> {
+    let place = ":memory:";
+    let failed = |error: sqlx::Error| describe(place, &error);
     let options = SqliteConnectOptions::new().in_memory(true).foreign_keys(true).disable_statement_logging();
     // One connection: each has a database of its own.
-    let writer = with(options, 1, ":memory:").await?;
-    prepare(&writer, ":memory:").await?;
-    Ok(Pools { readers: writer.clone(), writer })
+    let pool = pool(options, 1).await.map_err(failed)?;
+    prepare(&mut *pool.acquire().await.map_err(failed)?, place).await?;
+    Ok(Pools { readers: pool.clone(), writer: pool, written: AtomicU64::new(0) })
 }
 
-async fn with(options: SqliteConnectOptions, connections: u32, place: &str) -> Result<SqlitePool> {
+async fn pool(options: SqliteConnectOptions, connections: u32) -> sqlx::Result<SqlitePool> {
     SqlitePoolOptions::new()
         .max_connections(connections)
         .min_connections(1)
@@ -86,24 +92,50 @@ async fn with(options: SqliteConnectOptions, connections: u32, place: &str) -> R
         .acquire_timeout(2 * BUSY)
         .connect_with(options)
         .await
-        .map_err(|error| describe(place, &error))
 }
 
-/// Writes the log back into the file, and ends the connections once their queries have ended.
-pub(crate) async fn close(pools: &Pools) {
-    pools.readers.close().await;
-    // Not left to SQLite: of two connections that close at once neither is the last, and neither writes it back.
-    if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&pools.writer).await {
-        tracing::debug!("the log stays beside the store until the next start: {error}");
+/// The connections to one file.
+pub(crate) struct Pools {
+    pub(crate) readers: SqlitePool,
+    /// Always the same connection: what another one had written, it would have to read again.
+    pub(crate) writer: SqlitePool,
+    written: AtomicU64,
+}
+
+impl Pools {
+    /// Writes the log back into the file, and ends the connections once their queries have ended.
+    pub(crate) async fn close(&self) {
+        // Not left to SQLite: of two connections that close at once neither is the last, and neither writes it back.
+        if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.writer).await {
+            tracing::debug!("the log stays beside the store until the next start: {error}");
+        }
+        self.readers.close().await;
+        self.writer.close().await;
     }
-    pools.writer.close().await;
+
+    /// So many rows were written: from time to time the log is looked after. SQLite lets it begin anew when nobody
+    /// reads, which may be never; this waits for those who read now, and not for those who come meanwhile.
+    pub(crate) async fn wrote(&self, rows: u64) -> sqlx::Result<()> {
+        let before = self.written.fetch_add(rows, Ordering::Relaxed);
+        if before / ROWS_OF_LOG == (before + rows) / ROWS_OF_LOG {
+            return Ok(());
+        }
+        let mut connection = self.writer.acquire().await?;
+        let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(&mut *connection).await?;
+        if row.try_get::<i64, _>("log")? > LONG_LOG {
+            sqlx::query(LOG_PATIENCE).execute(&mut *connection).await?;
+            let done = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut *connection).await;
+            sqlx::query("PRAGMA busy_timeout = 5000").execute(&mut *connection).await?;
+            done?;
+        }
+        Ok(())
+    }
 }
 
 /// One immediate transaction: it fails at once on a file that cannot be written, and of two programs that start
 /// together the second finds the work done.
-async fn prepare(pool: &SqlitePool, place: &str) -> Result<()> {
+async fn prepare(connection: &mut SqliteConnection, place: &str) -> Result<()> {
     let failed = |error: sqlx::Error| describe(place, &error);
-    let mut connection = pool.acquire().await.map_err(failed)?;
     let version: String = sqlx::query("SELECT sqlite_version()")
         .fetch_one(&mut *connection)
         .await
@@ -130,7 +162,8 @@ fn migrator() -> Migrator {
         change(1, "keys", include_str!("../migrations/0001_keys.sql")),
         change(2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
         change(3, "revision", include_str!("../migrations/0003_revision.sql")),
-        change(4, "short rows", include_str!("../migrations/0004_short_rows.sql")),
+        change(4, "cheaper indices", include_str!("../migrations/0004_cheaper_indices.sql")),
+        change(5, "short rows", include_str!("../migrations/0005_short_rows.sql")),
     ])
 }
 

@@ -29,8 +29,8 @@ impl Store {
              CAST(coalesce(sum(cost_rest), 0) AS BIGINT) AS rest FROM usage_hours WHERE ",
         );
         match who {
-            Spender::Key(id) => sql.push("key_id = ").push_text(id),
-            Spender::Team(id) => sql.push("team = ").push_text(id),
+            Spender::Key(id) => sql.push("key_id = ").push_name(id),
+            Spender::Team(id) => sql.push("team = ").push_name(id),
         };
         sql.push(" AND hour >= ").push_int(since.div_euclid(3600).saturating_mul(3600));
         self.only(sql, |row| Ok(joined(row.get("nano")?, row.get("rest")?))).await
@@ -38,7 +38,16 @@ impl Store {
 
     /// The log, newest first.
     pub async fn requests(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Vec<Entry>> {
-        let mut sql = Sql::new("SELECT entry FROM ledger WHERE 1 = 1");
+        let mut sql = Sql::new("SELECT ledger.entry FROM ");
+        // Failures have an index. Otherwise the sums tell in which hours the wanted rows are, however rare they are.
+        let named = filter.team.is_some() || filter.model.is_some() || filter.provider.is_some();
+        let by_hours = named && filter.status.as_deref().is_none_or(|status| status == "ok");
+        if by_hours {
+            push_hours_with(&mut sql, filter, after, limit);
+            sql.push("CROSS JOIN ledger WHERE at >= hours.hour * 1000 AND at < hours.hour * 1000 + 3600000");
+        } else {
+            sql.push("ledger WHERE 1 = 1");
+        }
         if let Some(since) = filter.since {
             sql.push(" AND at >= ").push_int(since);
         }
@@ -47,10 +56,14 @@ impl Store {
         }
         push_names(&mut sql, filter);
         if let Some(status) = &filter.status {
+            if status != "ok" {
+                sql.push(" AND status <> 'ok'");
+            }
             sql.push(" AND status = ").push_text(status);
         }
         if let Some(Cursor { at, request_id }) = after {
-            sql.push(" AND (at, request_id) < (").push_int(*at).push(", ").push_text(request_id).push(")");
+            sql.push(" AND at <= ").push_int(*at);
+            sql.push(" AND (at, request_id) < (").push_int(*at).push(", ").push_name(request_id).push(")");
         }
         sql.push(" ORDER BY at DESC, request_id DESC LIMIT ").push_int(i64::from(limit));
         self.list(sql, read).await
@@ -58,7 +71,7 @@ impl Store {
 
     /// One request.
     pub async fn request(&self, request_id: &str) -> Result<Option<Entry>> {
-        self.first(Sql::new("SELECT entry FROM ledger WHERE request_id = $1").text(request_id), read).await
+        self.first(Sql::new("SELECT entry FROM ledger WHERE request_id = $1").name(request_id), read).await
     }
 
     /// Forgets the rows before this time (unix milliseconds), so many at most; says how many. The sums stay.
@@ -93,6 +106,28 @@ fn push_hours<'q>(sql: &mut Sql<'q>, filter: &'q Filter) {
     push_names(sql, filter);
 }
 
+/// The newest hours that together have as many of the wanted rows as are asked for. In the hour of the cursor nobody
+/// knows how many are left, so it counts for none. Hours whose rows were forgotten are older than all others.
+fn push_hours_with<'q>(sql: &mut Sql<'q>, filter: &'q Filter, after: Option<&Cursor>, limit: u32) {
+    let newest = after.map(|cursor| cursor.at.div_euclid(HOUR) * 3600);
+    let last = filter.until.map(|until| until.saturating_sub(1).div_euclid(HOUR) * 3600);
+    let unsure = newest.into_iter().chain(last).min().unwrap_or(i64::MAX);
+    sql.push(
+        "(SELECT hour FROM (SELECT hour, sum(rows) OVER (ORDER BY hour DESC) - rows AS newer FROM (SELECT hour, \
+         CAST(sum(CASE WHEN hour >= ",
+    );
+    sql.push_int(unsure);
+    let counted = if filter.status.is_some() { "requests - failed" } else { "requests" };
+    sql.push(" THEN 0 ELSE ").push(counted).push(" END) AS BIGINT) AS rows FROM usage_hours WHERE 1 = 1");
+    push_hours(sql, filter);
+    if let Some(newest) = newest {
+        sql.push(" AND hour <= ").push_int(newest);
+    }
+    sql.push(" GROUP BY hour) AS counted) AS added WHERE newer < ")
+        .push_int(i64::from(limit))
+        .push(") AS hours ");
+}
+
 fn push_names<'q>(sql: &mut Sql<'q>, filter: &'q Filter) {
     let names = [
         (" AND key_id = ", &filter.key_id),
@@ -102,7 +137,7 @@ fn push_names<'q>(sql: &mut Sql<'q>, filter: &'q Filter) {
     ];
     for (piece, value) in names {
         if let Some(value) = value {
-            sql.push(piece).push_text(value);
+            sql.push(piece).push_name(value);
         }
     }
 }

@@ -9,7 +9,7 @@ use sqlx::{Row as _, Sqlite};
 use super::{Entry, HOUR, Line, Sums, Tokens, split};
 use crate::db::{Change, Result, Store};
 use crate::postgres::Held;
-use crate::sql::{Sql, without_nul};
+use crate::sql::without_nul;
 
 impl Store {
     /// Writes these entries. Those that are there already stay as they are and count once.
@@ -22,12 +22,14 @@ impl Store {
         if lines.is_empty() {
             return Ok(());
         }
-        write(self.begin().await?, lines).await.map_err(|error| self.error(&error))
+        write(self.begin().await?, lines).await.map_err(|error| self.error(&error))?;
+        self.wrote(lines.len() as u64).await;
+        Ok(())
     }
 }
 
 async fn write(mut change: Change<'_>, lines: &[Line]) -> sqlx::Result<()> {
-    let mut sums: BTreeMap<(i64, &str, &str, &str, &str), Sums> = BTreeMap::new();
+    let mut sums: BTreeMap<Group<'_>, Sums> = BTreeMap::new();
     let mut rest = lines;
     while !rest.is_empty() {
         let (chunk, new) = match &mut change {
@@ -59,11 +61,16 @@ async fn write(mut change: Change<'_>, lines: &[Line]) -> sqlx::Result<()> {
         }
     }
     // In the order of the groups, so that two programs do not wait for each other.
-    for (group, sums) in &sums {
-        change.run(add_up(*group, sums)).await?;
+    let sums: Vec<(Group<'_>, Sums)> = sums.into_iter().collect();
+    match &mut change {
+        Change::Sqlite(transaction) => add_up_sqlite(transaction, &sums).await?,
+        Change::Postgres(held) => add_up_postgres(held, &sums).await?,
     }
     change.commit().await
 }
+
+/// Hour, key, team, model and provider.
+type Group<'e> = (i64, &'e str, &'e str, &'e str, &'e str);
 
 /// Which rows of a chunk were not there before.
 enum New {
@@ -155,31 +162,99 @@ async fn into_postgres(held: &mut Held<'_>, lines: &[Line]) -> sqlx::Result<New>
     rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>().map(New::These)
 }
 
-const ADD_UP: &str = "INSERT INTO usage_hours (hour, key_id, team, model, provider, requests, failed, cache_hits, \
-    prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, cost_nano, \
-    cost_rest, saved_nano, saved_rest) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
-    $14, $15, $16, $17) ON CONFLICT (hour, key_id, team, model, provider) DO UPDATE SET requests = \
-    usage_hours.requests + excluded.requests, failed = usage_hours.failed + excluded.failed, cache_hits \
-    = usage_hours.cache_hits + excluded.cache_hits, prompt_tokens = usage_hours.prompt_tokens + \
-    excluded.prompt_tokens, completion_tokens = usage_hours.completion_tokens + \
-    excluded.completion_tokens, cached_tokens = usage_hours.cached_tokens + excluded.cached_tokens, \
-    cache_write_tokens = usage_hours.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens \
-    = usage_hours.reasoning_tokens + excluded.reasoning_tokens, cost_nano = usage_hours.cost_nano + \
-    excluded.cost_nano, cost_rest = usage_hours.cost_rest + excluded.cost_rest, saved_nano = \
-    usage_hours.saved_nano + excluded.saved_nano, saved_rest = usage_hours.saved_rest + \
-    excluded.saved_rest";
+macro_rules! add_up {
+    ($rows:expr) => {
+        concat!(
+            "INSERT INTO usage_hours (hour, key_id, team, model, provider, requests, failed, cache_hits, prompt_tokens, completion_tokens, cached_tokens, \
+             cache_write_tokens, reasoning_tokens, cost_nano, cost_rest, saved_nano, saved_rest) ",
+            $rows,
+            " ON CONFLICT (hour, key_id, team, model, provider) DO UPDATE SET requests = usage_hours.requests + excluded.requests, failed = usage_hours.failed + \
+             excluded.failed, cache_hits = usage_hours.cache_hits + excluded.cache_hits, prompt_tokens = \
+             usage_hours.prompt_tokens + excluded.prompt_tokens, completion_tokens = \
+             usage_hours.completion_tokens + excluded.completion_tokens, cached_tokens = \
+             usage_hours.cached_tokens + excluded.cached_tokens, cache_write_tokens = \
+             usage_hours.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens = \
+             usage_hours.reasoning_tokens + excluded.reasoning_tokens, cost_nano = usage_hours.cost_nano + \
+             excluded.cost_nano, cost_rest = usage_hours.cost_rest + excluded.cost_rest, saved_nano = \
+             usage_hours.saved_nano + excluded.saved_nano, saved_rest = usage_hours.saved_rest + \
+             excluded.saved_rest"
+        )
+    };
+}
+macro_rules! group {
+    () => {
+        "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    };
+}
 
-fn add_up<'q>(
-    (hour, key, team, model, provider): (i64, &'q str, &'q str, &'q str, &'q str),
-    sums: &Sums,
-) -> Sql<'q> {
-    let Tokens { prompt, completion, cached, cache_write, reasoning } = sums.tokens;
-    let counts =
-        [sums.requests, sums.failed, sums.cache_hits, prompt, completion, cached, cache_write, reasoning];
-    let ((cost_nano, cost_rest), (saved_nano, saved_rest)) = (split(sums.cost), split(sums.saved));
-    let mut sql = Sql::new(ADD_UP).int(hour).text(key).text(team).text(model).text(provider);
-    for count in counts {
-        sql = sql.int(int(count));
+/// A statement that adds so many groups or fewer, and how many it takes.
+fn sqlite_add_up(groups: usize) -> (&'static str, usize) {
+    match groups {
+        64.. => (add_up!(concat!("VALUES ", eight!(eight!(group!())))), 64),
+        8.. => (add_up!(concat!("VALUES ", eight!(group!()))), 8),
+        _ => (add_up!(concat!("VALUES ", group!())), 1),
     }
-    sql.int(cost_nano).int(cost_rest).int(saved_nano).int(saved_rest)
+}
+
+async fn add_up_sqlite(connection: &mut SqliteConnection, sums: &[(Group<'_>, Sums)]) -> sqlx::Result<()> {
+    let mut rest = sums;
+    while !rest.is_empty() {
+        let (sql, count) = sqlite_add_up(rest.len());
+        let (groups, after) = rest.split_at(count.min(rest.len()));
+        rest = after;
+        let mut query = sqlx::query::<Sqlite>(sql);
+        for ((hour, key, team, model, provider), sums) in groups {
+            query = query.bind(*hour).bind(*key).bind(*team).bind(*model).bind(*provider);
+            for value in values(sums) {
+                query = query.bind(value);
+            }
+        }
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+async fn add_up_postgres(held: &mut Held<'_>, sums: &[(Group<'_>, Sums)]) -> sqlx::Result<()> {
+    const ADD_UP: &str = add_up!(
+        "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], \
+         $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
+         $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])"
+    );
+    for sums in sums.chunks(ROWS_OF_POSTGRES) {
+        let texts =
+            |pick: fn(&Group<'_>) -> String| sums.iter().map(|(group, _)| pick(group)).collect::<Vec<_>>();
+        let mut query = sqlx::query(ADD_UP)
+            .persistent(false)
+            .bind(sums.iter().map(|(group, _)| group.0).collect::<Vec<_>>())
+            .bind(texts(|group| group.1.to_owned()))
+            .bind(texts(|group| group.2.to_owned()))
+            .bind(texts(|group| group.3.to_owned()))
+            .bind(texts(|group| group.4.to_owned()));
+        let rows: Vec<[i64; 12]> = sums.iter().map(|(_, sums)| values(sums)).collect();
+        for column in 0..12 {
+            query = query.bind(rows.iter().filter_map(|row| row.get(column).copied()).collect::<Vec<_>>());
+        }
+        held.query(query).await?;
+    }
+    Ok(())
+}
+
+/// What a group adds, in the order of the columns.
+fn values(sums: &Sums) -> [i64; 12] {
+    let Tokens { prompt, completion, cached, cache_write, reasoning } = sums.tokens;
+    let ((cost_nano, cost_rest), (saved_nano, saved_rest)) = (split(sums.cost), split(sums.saved));
+    [
+        int(sums.requests),
+        int(sums.failed),
+        int(sums.cache_hits),
+        int(prompt),
+        int(completion),
+        int(cached),
+        int(cache_write),
+        int(reasoning),
+        cost_nano,
+        cost_rest,
+        saved_nano,
+        saved_rest,
+    ]
 }

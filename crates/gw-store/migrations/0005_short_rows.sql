@@ -12,5 +12,6 @@ CREATE TABLE ledger (
     -- JSON: everything that is known of the request
     entry      TEXT NOT NULL
 ) STRICT;
-CREATE INDEX ledger_by_time ON ledger (at, request_id);
-CREATE INDEX ledger_by_key ON ledger (key_id, at, request_id);
+CREATE INDEX ledger_by_time ON ledger (at);
+CREATE INDEX ledger_by_key ON ledger (key_id, at);
+CREATE INDEX ledger_by_status ON ledger (status, at) WHERE status <> 'ok';

@@ -1,0 +1,166 @@
+//! `gw-bench ledger`: how many rows a second a store takes, what a row costs, and how long questions take over many.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use gw_store::Store;
+use gw_store::ledger::{By, Cursor, Entry, Filter, Spender, Tokens};
+
+use crate::process::cpu_of;
+
+/// What to measure.
+#[derive(Debug, Args)]
+pub(crate) struct LedgerOptions {
+    /// The store: `sqlite:///path` or `postgres://…`, empty; without one, a file that is deleted afterwards.
+    #[arg(long)]
+    url: Option<String>,
+    /// Rows to write.
+    #[arg(long, default_value_t = 1_000_000)]
+    rows: u64,
+    /// Rows of one transaction.
+    #[arg(long, default_value_t = 100)]
+    batch: usize,
+}
+
+const HOUR: i64 = 3_600_000;
+/// The rows are spread over so many hours: a month.
+const HOURS: i64 = 720;
+const NOW: i64 = 1_795_000_000_000;
+
+/// Writes, asks, and says how long it took.
+pub(crate) async fn run(options: &LedgerOptions) -> Result<String, String> {
+    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let file = format!("sqlite://{}", directory.path().join("bench.db").display());
+    let url = options.url.as_deref().unwrap_or(&file);
+    let store = Store::open_url(url).await.map_err(|error| error.to_string())?;
+    let mut report = write(&store, options).await?;
+    report.push_str(&ask(&store, options.rows).await?);
+    store.close().await;
+    Ok(report)
+}
+
+async fn write(store: &Store, options: &LedgerOptions) -> Result<String, String> {
+    let batch = options.batch.max(1) as u64;
+    let (mut took, mut slowest) = (Duration::ZERO, Duration::ZERO);
+    let mut cpu = Duration::ZERO;
+    for first in (0..options.rows).step_by(options.batch.max(1)) {
+        let entries: Vec<Entry> =
+            (first..(first + batch).min(options.rows)).map(|n| entry(n, options.rows)).collect();
+        let (start, before) = (Instant::now(), cpu_of("self"));
+        store.record(&entries).await.map_err(|error| error.to_string())?;
+        cpu += cpu_of("self").saturating_sub(before);
+        took += start.elapsed();
+        slowest = slowest.max(start.elapsed());
+    }
+    let rows = options.rows as f64;
+    Ok(format!(
+        "{} rows in batches of {batch}: {:.0} rows/s, {:.2} µs of this process's CPU a row, slowest batch {:.1} ms\n\n",
+        options.rows,
+        rows / took.as_secs_f64(),
+        cpu.as_secs_f64() * 1e6 / rows,
+        slowest.as_secs_f64() * 1e3
+    ))
+}
+
+/// Keys, teams and models of very different sizes, and one of each that is hardly ever used. A key uses two models.
+fn entry(n: u64, rows: u64) -> Entry {
+    let mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+    let at = NOW - HOURS * HOUR + i64::try_from(n * (HOURS * HOUR).unsigned_abs() / rows.max(1)).unwrap_or(0);
+    let rare = n % 100_000 == 77;
+    let key = if rare { 999 } else { (mixed % 50).min(mixed % 50 / 2) };
+    Entry {
+        request_id: format!("req_{:012x}-7{:03x}-8{:03x}-{:012x}", at, mixed % 4096, n % 4096, n),
+        at,
+        key_id: format!("sk-gw-{key:06}"),
+        key_name: format!("service {key}"),
+        team: (key % 5 > 0).then(|| format!("team-{}", key % 5 + if rare { 90 } else { 0 })),
+        operation: "chat".to_owned(),
+        requested_model: "gpt-4o-mini".to_owned(),
+        model: format!("acme/model-{}", if rare { 99 } else { (key + mixed % 2) % 7 }),
+        provider: if rare { "rare" } else { ["acme", "other"][(key % 2) as usize % 2] }.to_owned(),
+        status: if n % 997 == 0 { "upstream_error" } else { "ok" }.to_owned(),
+        strategy: "default".to_owned(),
+        stream: n % 2 == 0,
+        tokens: Tokens { prompt: 900 + mixed % 100, completion: 120, cached: 300, ..Tokens::default() },
+        cost: i128::from(mixed % 1_000) * 1_234_567,
+        ttft_ms: Some(210),
+        latency_ms: 1_432,
+        attempts: r#"[{"provider":"acme","model":"model-1","status":"ok","latency_ms":1432}]"#.to_owned(),
+        end_user: Some(format!("user-{}", mixed % 1_000)),
+        client: Some("203.0.113.7".to_owned()),
+        ..Entry::default()
+    }
+}
+
+async fn ask(store: &Store, rows: u64) -> Result<String, String> {
+    let mut report = "| question | ms | rows |\n|---|---|---|\n".to_owned();
+    let mut line = |name: &str, start: Instant, found: usize| {
+        let _ = writeln!(report, "| {name} | {:.1} | {found} |", start.elapsed().as_secs_f64() * 1e3);
+    };
+    let text = |text: &str| Some(text.to_owned());
+    let week = Filter { since: Some(NOW - 7 * 24 * HOUR), ..Filter::default() };
+    let key = Filter { key_id: text("sk-gw-000003"), ..Filter::default() };
+    for (name, by) in By::ALL {
+        let start = Instant::now();
+        let found = store.usage(by, &Filter::default()).await.map_err(|error| error.to_string())?;
+        line(&format!("usage by {name}"), start, found.len());
+    }
+    for (name, filter) in [("all", &Filter::default()), ("a week", &week), ("a key", &key)] {
+        let start = Instant::now();
+        store.total(filter).await.map_err(|error| error.to_string())?;
+        line(&format!("total of {name}"), start, 1);
+    }
+    let since = (NOW - HOURS * HOUR) / 1_000;
+    for (name, who) in [
+        ("a key", Spender::Key("sk-gw-000003")),
+        ("a team", Spender::Team("team-2")),
+        ("nobody", Spender::Team("x")),
+    ] {
+        let start = Instant::now();
+        store.spent(who, since).await.map_err(|error| error.to_string())?;
+        line(&format!("spent by {name}"), start, 1);
+    }
+    let logs = [
+        ("log", Filter::default()),
+        ("log of a key", key),
+        ("log of a rare key", Filter { key_id: text("sk-gw-000999"), ..Filter::default() }),
+        ("log of a team", Filter { team: text("team-2"), ..Filter::default() }),
+        ("log of a rare team", Filter { team: text("team-94"), ..Filter::default() }),
+        ("log of a model", Filter { model: text("acme/model-3"), ..Filter::default() }),
+        ("log of a rare model", Filter { model: text("acme/model-99"), ..Filter::default() }),
+        ("log of a model that is not there", Filter { model: text("acme/none"), ..Filter::default() }),
+        ("log of a rare provider", Filter { provider: text("rare"), ..Filter::default() }),
+        ("log of a rare status", Filter { status: text("upstream_error"), ..Filter::default() }),
+        ("log of no status", Filter { status: text("none"), ..Filter::default() }),
+        (
+            "log of a rare key's errors",
+            Filter { key_id: text("sk-gw-000999"), status: text("x"), ..Filter::default() },
+        ),
+        (
+            "log of a model's errors",
+            Filter { model: text("acme/model-3"), status: text("upstream_error"), ..Filter::default() },
+        ),
+        (
+            "log of an hour of a month ago",
+            Filter {
+                since: Some(NOW - HOURS * HOUR),
+                until: Some(NOW - (HOURS - 1) * HOUR),
+                ..Filter::default()
+            },
+        ),
+    ];
+    let middle = entry(rows / 2, rows);
+    let middle = Cursor { at: middle.at, request_id: middle.request_id };
+    for (name, filter) in logs {
+        for (page, after) in [("", None), (", from the middle", Some(&middle))] {
+            let start = Instant::now();
+            let found = store.requests(&filter, after, 100).await.map_err(|error| error.to_string())?;
+            line(&format!("{name}{page}"), start, found.len());
+        }
+    }
+    let start = Instant::now();
+    let gone = store.forget(NOW - (HOURS - 1) * HOUR, 1_000).await.map_err(|error| error.to_string())?;
+    line("forget a thousand", start, usize::try_from(gone).unwrap_or(0));
+    Ok(report)
+}

@@ -1,0 +1,483 @@
+//! What every store promises, whichever database it is: shown on both.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use crate::Store;
+use crate::db::Error;
+use crate::keys::{NewKey, Role, StoredKey, Team};
+use crate::ledger::{By, Cursor, Entry, Filter, Spender};
+use crate::limits::Limits;
+use crate::testing::on_both;
+
+const DAY: i64 = 86_400_000;
+
+fn entry(n: u64) -> Entry {
+    Entry {
+        request_id: format!("req_{n:06}"),
+        at: 20_000 * DAY + i64::try_from(n).unwrap(),
+        key_id: format!("key-{}", n % 3),
+        team: (n % 2 == 0).then(|| "search".to_owned()),
+        status: "ok".to_owned(),
+        cost: i128::from(n) * 1_000_003,
+        ..Entry::default()
+    }
+}
+
+#[tokio::test]
+async fn s14_a_batch_retried_after_an_unknown_commit_is_one_row_each() {
+    on_both(async |place| {
+        let (store, other) = (place.open().await, place.open().await);
+        let batch: Vec<_> = (0..300).map(entry).collect();
+        // Given up at any moment, from before it began to after it was done: nobody knows what became of it.
+        for micros in (0..8_000).step_by(400) {
+            let _ = tokio::time::timeout(Duration::from_micros(micros), store.record(&batch)).await;
+        }
+        // And at the same time by two.
+        let (one, two) = tokio::join!(store.record(&batch), other.record(&batch));
+        one.unwrap();
+        two.unwrap();
+        let total = store.total(&Filter::default()).await.unwrap();
+        assert_eq!(total.requests, 300);
+        assert_eq!(total.cost, batch.iter().map(|entry| entry.cost).sum::<i128>());
+        assert_eq!(store.requests(&Filter::default(), None, 1_000).await.unwrap().len(), 300);
+        // A part of it is new.
+        store.record(&(250..350).map(entry).collect::<Vec<_>>()).await.unwrap();
+        assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 350);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_spent_is_the_sum_of_the_rows_by_key_and_by_team() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let mut rows: Vec<_> = (0..200).map(entry).collect();
+        for (n, row) in rows.iter_mut().enumerate() {
+            row.at += i64::try_from(n % 4).unwrap() * 3_600_000;
+        }
+        store.record(&rows).await.unwrap();
+        for hours in 0..5 {
+            let since = 20_000 * DAY / 1_000 + hours * 3_600;
+            let sum = |wanted: &dyn Fn(&Entry) -> bool| {
+                let counts = rows.iter().filter(|row| row.at >= since * 1_000 && wanted(row));
+                counts.map(|row| row.cost).sum::<i128>()
+            };
+            let key = store.spent(Spender::Key("key-1"), since + 1_800).await.unwrap();
+            assert_eq!(key, sum(&|row| row.key_id == "key-1"), "{hours}");
+            let team = store.spent(Spender::Team("search"), since).await.unwrap();
+            assert_eq!(team, sum(&|row| row.team.is_some()), "{hours}");
+        }
+        assert_eq!(store.spent(Spender::Key("nobody"), i64::MIN).await.unwrap(), 0);
+        assert_eq!(
+            store.spent(Spender::Team("search"), i64::MIN).await.unwrap(),
+            store.spent(Spender::Team("search"), 0).await.unwrap()
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_nul_is_stored_and_returned_the_same_by_both() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let text = || "a\0b".to_owned();
+        let stored = "a\u{FFFD}b";
+        let row = Entry {
+            request_id: text(),
+            key_id: text(),
+            team: Some(text()),
+            model: text(),
+            provider: text(),
+            status: text(),
+            end_user: Some(text()),
+            attempts: text(),
+            ..entry(1)
+        };
+        store.record(&[row.clone(), row.clone()]).await.unwrap();
+        store.record(&[row]).await.unwrap();
+        let found = store.request("a\0b").await.unwrap().unwrap();
+        assert_eq!(store.request(stored).await.unwrap().unwrap(), found);
+        // What is only shown comes back to the letter.
+        assert_eq!((found.request_id.as_str(), found.end_user.as_deref()), (stored, Some("a\0b")));
+        let filter = Filter { model: Some(text()), status: Some(text()), ..Filter::default() };
+        assert_eq!(store.requests(&filter, None, 10).await.unwrap(), [found]);
+        assert_eq!(store.usage(By::Team, &Filter::default()).await.unwrap()[0].0, stored);
+        let key = NewKey::generate().unwrap();
+        let key = StoredKey { team: Some(text()), ..key.stored("a\0b", Role::Admin, 1) };
+        store.insert_key(&key).await.unwrap();
+        let found = store.key(&key.id).await.unwrap().unwrap();
+        assert_eq!((found.name.as_str(), found.team.as_deref()), (stored, Some(stored)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_upstream_that_claims_absurd_numbers_does_not_stop_the_ledger() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let absurd = |n: u64| {
+            let mut row = entry(n);
+            let tokens = &mut row.tokens;
+            (tokens.prompt, tokens.completion, tokens.cached) = (u64::MAX, u64::MAX / 2, 1 << 40);
+            (row.cost, row.saved, row.latency_ms, row.ttft_ms) =
+                (i128::MAX, i128::MIN, u64::MAX, Some(u64::MAX));
+            row
+        };
+        let rows: Vec<_> = (0..500).map(absurd).collect();
+        store.record(&rows).await.unwrap();
+        let (total, listed) = (
+            store.total(&Filter::default()).await.unwrap(),
+            store.requests(&Filter::default(), None, 1_000).await.unwrap(),
+        );
+        assert_eq!(total.requests, 500);
+        assert_eq!(total.cost, listed.iter().map(|row| row.cost).sum::<i128>());
+        assert_eq!(total.tokens.prompt, listed.iter().map(|row| row.tokens.prompt).sum::<u64>());
+    })
+    .await;
+}
+
+/// What has broken others' SQL, each with every kind of quote and at the edges.
+fn payloads() -> BTreeSet<String> {
+    let seeds = [
+        "'; DROP TABLE keys; --",
+        "' OR '1'='1",
+        "\" OR \"\"=\"",
+        "1; DELETE FROM ledger",
+        "') OR ('1'='1",
+        "admin'--",
+        "' UNION SELECT * FROM keys --",
+        "$1",
+        "$99",
+        "?",
+        "?1",
+        ":name",
+        "@name",
+        "#{x}",
+        "{}",
+        "{0}",
+        "%s",
+        "%n",
+        "%",
+        "_",
+        "\\",
+        "\\'",
+        "\\\\",
+        "''",
+        "'",
+        "\"",
+        "`",
+        "$$",
+        "$tag$x$tag$",
+        "/*",
+        "*/",
+        "--",
+        ";",
+        "\u{FFFD}",
+        "\n",
+        "\r\n",
+        "\t",
+        "\u{1}",
+        "\u{7f}",
+        "\u{202e}",
+        "é",
+        "𝕊",
+        "ﬀ",
+        "I\u{307}",
+        "NULL",
+        "null",
+        "true",
+        "0x41",
+        "1e309",
+        "-1",
+    ];
+    let frames = [("", ""), ("'", ""), ("", "' --"), ("x\"", "\"x")];
+    let framed = frames
+        .iter()
+        .flat_map(|(before, after)| seeds.iter().map(move |seed| format!("{before}{seed}{after}")));
+    framed.chain([String::new(), " ".to_owned()]).collect()
+}
+
+#[tokio::test]
+async fn i01_two_hundred_injections_are_stored_and_compared_as_they_are_in_the_ledger() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let payloads = payloads();
+        assert!(payloads.len() >= 200, "{}", payloads.len());
+        let rows: Vec<Entry> = (0..)
+            .zip(&payloads)
+            .map(|(n, payload)| {
+                let text = || payload.clone();
+                Entry {
+                    request_id: format!("{n}{payload}"),
+                    at: n,
+                    key_id: text(),
+                    key_name: text(),
+                    team: Some(text()),
+                    operation: text(),
+                    requested_model: text(),
+                    model: text(),
+                    provider: text(),
+                    status: text(),
+                    strategy: text(),
+                    attempts: text(),
+                    end_user: Some(text()),
+                    client: Some(text()),
+                    cost: 1,
+                    ..Entry::default()
+                }
+            })
+            .collect();
+        store.record(&rows).await.unwrap();
+        for row in &rows {
+            let payload = &row.status;
+            assert_eq!(store.request(&row.request_id).await.unwrap().as_ref(), Some(row), "{payload:?}");
+            let one = || Some(payload.clone());
+            let filter = Filter {
+                key_id: one(),
+                team: one(),
+                model: one(),
+                provider: one(),
+                status: one(),
+                ..Filter::default()
+            };
+            assert_eq!(
+                store.requests(&filter, None, 10).await.unwrap(),
+                std::slice::from_ref(row),
+                "{payload:?}"
+            );
+            let cursor = Cursor { at: row.at, request_id: row.request_id.clone() };
+            assert!(store.requests(&filter, Some(&cursor), 10).await.unwrap().is_empty(), "{payload:?}");
+            let filter = Filter { status: None, ..filter };
+            assert_eq!(store.total(&filter).await.unwrap().requests, 1, "{payload:?}");
+            assert_eq!(store.usage(By::Key, &filter).await.unwrap()[0].0, *payload);
+            assert_eq!(store.spent(Spender::Key(payload), 0).await.unwrap(), 1, "{payload:?}");
+            assert_eq!(store.spent(Spender::Team(payload), 0).await.unwrap(), 1, "{payload:?}");
+        }
+        assert_eq!(store.total(&Filter::default()).await.unwrap().requests, payloads.len() as u64);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn i02_two_hundred_injections_are_stored_and_compared_as_they_are_in_keys_and_teams() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let payloads = payloads();
+        for (n, payload) in (0..).zip(&payloads) {
+            let mut key = NewKey::generate().unwrap().stored(payload, Role::Inference, n);
+            key.models = Some(vec![payload.clone(), "acme/*".to_owned()]);
+            (key.id, key.team, key.metadata) =
+                (format!("{n}{payload}"), Some(payload.clone()), Some(payload.clone()));
+            store.insert_key(&key).await.unwrap();
+            assert!(store.key(&key.id).await.unwrap().as_ref() == Some(&key), "{payload:?}");
+            let changed = store.change_key(&key.id, |key| key.name.push_str(payload)).await.unwrap().unwrap();
+            assert!(store.key(&key.id).await.unwrap() == Some(changed), "{payload:?}");
+            let team = Team { id: payload.clone(), limits: Limits::default(), created_at: n };
+            store.put_team(&team).await.unwrap();
+            assert_eq!(store.team(payload).await.unwrap(), Some(team), "{payload:?}");
+        }
+        assert_eq!(store.keys().await.unwrap().len(), payloads.len());
+        assert_eq!(store.teams().await.unwrap().len(), payloads.len());
+        for payload in &payloads {
+            assert!(store.delete_team(payload).await.unwrap(), "{payload:?}");
+        }
+        assert!(store.teams().await.unwrap().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn names_that_are_too_long_for_an_index_are_told_apart_and_found() {
+    on_both(async |place| {
+        let store = place.open().await;
+        // Not compressible, so that no database can make it short.
+        let noise: String =
+            (0..20_000_u64).map(|n| char::from(33 + (n.wrapping_mul(n) % 89) as u8)).collect();
+        let long = |n: u64| Entry {
+            request_id: format!("{noise}{n}"),
+            key_id: format!("{noise}k{n}"),
+            team: Some(format!("{noise}t{n}")),
+            model: format!("é{noise}m{n}"),
+            provider: format!("{noise}p{n}"),
+            status: noise.clone(),
+            end_user: Some(noise.clone()),
+            ..entry(n)
+        };
+        store.record(&[long(1), long(2), long(2)]).await.unwrap();
+        for n in [1, 2] {
+            let row = long(n);
+            let found = store.request(&row.request_id).await.unwrap().unwrap();
+            assert_eq!((found.at, &found.end_user), (row.at, &row.end_user));
+            assert_eq!(store.spent(Spender::Key(&row.key_id), 0).await.unwrap(), row.cost);
+            assert_eq!(store.spent(Spender::Team(row.team.as_ref().unwrap()), 0).await.unwrap(), row.cost);
+            let filter = Filter { model: Some(row.model), provider: Some(row.provider), ..Filter::default() };
+            assert_eq!(store.requests(&filter, None, 10).await.unwrap(), [found]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_filter_and_page_of_the_log_gives_what_a_scan_would() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let rows: Vec<Entry> = (0..600_u64)
+            .map(|n| Entry {
+                at: 20_000 * DAY + i64::try_from(n * n % 997).unwrap() * 600_000,
+                model: format!("m{}", if n % 100 == 7 { 9 } else { n % 3 }),
+                provider: format!("p{}", n % 2),
+                status: ["ok", "ok", "ok", "upstream_error", "timeout"][(n % 5) as usize].to_owned(),
+                ..entry(n)
+            })
+            .collect();
+        store.record(&rows).await.unwrap();
+        let mut sorted = rows.clone();
+        sorted.sort_by(|a, b| (b.at, &b.request_id).cmp(&(a.at, &a.request_id)));
+        let times = [None, Some(20_001 * DAY + 1_234_567)];
+        let words = |words: &[&str]| -> Vec<Option<String>> {
+            std::iter::once(None).chain(words.iter().map(|word| Some((*word).to_owned()))).collect()
+        };
+        for status in words(&["ok", "timeout"]) {
+            for model in words(&["m1", "m9", "none"]) {
+                for (team, key_id) in words(&["search"])
+                    .into_iter()
+                    .zip(words(&["key-1"]))
+                    .chain([(Some("search".to_owned()), None)])
+                {
+                    for since in times {
+                        for until in times.map(|time| time.map(|time| time + 5 * DAY / 2)) {
+                            let filter = Filter {
+                                since,
+                                until,
+                                key_id: key_id.clone(),
+                                team: team.clone(),
+                                model: model.clone(),
+                                provider: None,
+                                status: status.clone(),
+                            };
+                            let fits = |row: &&Entry| {
+                                since.is_none_or(|since| row.at >= since)
+                                    && until.is_none_or(|until| row.at < until)
+                                    && key_id.as_ref().is_none_or(|id| *id == row.key_id)
+                                    && (team.is_none() || team == row.team)
+                                    && model.as_ref().is_none_or(|model| *model == row.model)
+                                    && status.as_ref().is_none_or(|status| *status == row.status)
+                            };
+                            let wanted: Vec<&str> =
+                                sorted.iter().filter(fits).map(|row| &*row.request_id).collect();
+                            let (mut seen, mut after) = (Vec::new(), None);
+                            loop {
+                                let page = store.requests(&filter, after.as_ref(), 40).await.unwrap();
+                                let Some(last) = page.last() else { break };
+                                after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
+                                seen.extend(page.into_iter().map(|row| row.request_id));
+                            }
+                            assert_eq!(seen, wanted, "{filter:?}");
+                        }
+                    }
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_time_of_the_store_is_the_time() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let before = store.now().await.unwrap();
+        let own = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+        assert!(i64::try_from(own).unwrap().abs_diff(before) < 5_000);
+        assert!(store.now().await.unwrap() >= before);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_log_is_ordered_by_time_and_then_by_the_bytes_of_the_id() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let ids = ["req_a", "req_B", "req_é", "REQ", "req-a", "req_ab", "_", "~"];
+        let rows: Vec<_> =
+            ids.iter().map(|id| Entry { request_id: (*id).to_owned(), at: 5, ..Entry::default() }).collect();
+        store.record(&rows).await.unwrap();
+        let (mut seen, mut after) = (Vec::new(), None);
+        while let [row] = &store.requests(&Filter::default(), after.as_ref(), 1).await.unwrap()[..] {
+            after = Some(Cursor { at: row.at, request_id: row.request_id.clone() });
+            seen.push(row.request_id.clone());
+        }
+        let mut sorted: Vec<_> = ids.map(str::to_owned).to_vec();
+        sorted.sort();
+        sorted.reverse();
+        assert_eq!(seen, sorted);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn s01_a_locked_sqlite_file_is_waited_for_and_then_said_to_be_busy() {
+    let place = crate::testing::Place::sqlite();
+    let (store, other) = (place.open().await, place.open().await);
+    let lock = other.sqlite().begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let start = Instant::now();
+    let batch = [entry(1)];
+    let (written, read) = tokio::join!(store.record(&batch), store.keys());
+    assert!(matches!(written, Err(Error::Busy { .. })), "{written:?}");
+    assert!(read.is_ok(), "readers do not wait");
+    let waited = start.elapsed();
+    assert!((Duration::from_secs(4)..Duration::from_secs(9)).contains(&waited), "{waited:?}");
+    // A lock that is given back in time is not noticed.
+    let again = store.clone();
+    let waiting = tokio::spawn(async move { again.record(&[entry(1), entry(2)]).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    lock.rollback().await.unwrap();
+    waiting.await.unwrap().unwrap();
+    assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s04_with_a_long_reader_and_writes_the_log_of_sqlite_stays_small_and_nobody_stops() {
+    let place = crate::testing::Place::sqlite();
+    let store = place.open().await;
+    let log = format!("{}-wal", place.url.trim_start_matches("sqlite://"));
+    let size = || std::fs::metadata(&log).map_or(0, |log| log.len());
+    store.record(&(0..1_000).map(entry).collect::<Vec<_>>()).await.unwrap();
+    let (mut largest, mut slowest, mut rows) = (0, Duration::ZERO, 1_000);
+    let mut readers = std::collections::VecDeque::new();
+    let end = Instant::now() + Duration::from_secs(6);
+    while Instant::now() < end {
+        // Never a moment without a reader, each of which takes a while: the log cannot begin anew by itself.
+        if readers.back().is_none_or(|(began, _): &(Instant, _)| began.elapsed() > Duration::from_millis(300))
+        {
+            let mut reader = store.sqlite().begin().await.unwrap();
+            sqlx::query("SELECT count(*) FROM ledger").fetch_one(&mut *reader).await.unwrap();
+            readers.push_back((Instant::now(), reader));
+        }
+        if readers.len() > 2 {
+            readers.pop_front().unwrap().1.rollback().await.unwrap();
+        }
+        let start = Instant::now();
+        store.record(&(rows..rows + 500).map(entry).collect::<Vec<_>>()).await.unwrap();
+        slowest = slowest.max(start.elapsed());
+        rows += 500;
+        largest = largest.max(size());
+    }
+    drop(readers);
+    println!("{rows} rows, at most {largest} bytes of log, the slowest batch {slowest:?}");
+    assert!(largest < 64 << 20, "{largest} bytes");
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    assert_eq!(store.total(&Filter::default()).await.unwrap().requests, rows);
+    store.close().await;
+    assert_eq!(size(), 0);
+}
+
+#[tokio::test]
+async fn a_store_in_memory_is_one_of_a_url_too() {
+    let store = Store::open_url("sqlite::memory:").await.unwrap();
+    store.ping().await.unwrap();
+    for url in ["", "gateway.db", "mysql://h/d"] {
+        assert!(matches!(Store::open_url(url).await, Err(Error::Url(_))), "{url}");
+    }
+}
