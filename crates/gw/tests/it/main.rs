@@ -21,6 +21,7 @@ mod harness;
 mod http;
 mod load;
 mod models;
+mod postgres_start;
 mod process;
 mod provider_keys;
 mod providers;
