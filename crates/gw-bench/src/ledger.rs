@@ -78,10 +78,17 @@ fn entry(n: u64, rows: u64) -> Entry {
         operation: "chat".to_owned(),
         requested_model: "gpt-4o-mini".to_owned(),
         model: format!("acme/model-{}", if rare { 99 } else { (key + mixed % 2) % 7 }),
-        provider: if rare { "rare" } else { ["acme", "other"][(key % 2) as usize % 2] }.to_owned(),
-        status: if n % 997 == 0 { "upstream_error" } else { "ok" }.to_owned(),
+        provider: if rare {
+            "rare"
+        } else if key.is_multiple_of(2) {
+            "acme"
+        } else {
+            "other"
+        }
+        .to_owned(),
+        status: if n.is_multiple_of(997) { "upstream_error" } else { "ok" }.to_owned(),
         strategy: "default".to_owned(),
-        stream: n % 2 == 0,
+        stream: n.is_multiple_of(2),
         tokens: Tokens { prompt: 900 + mixed % 100, completion: 120, cached: 300, ..Tokens::default() },
         cost: i128::from(mixed % 1_000) * 1_234_567,
         ttft_ms: Some(210),

@@ -17,7 +17,7 @@ fn entry(n: u64) -> Entry {
         request_id: format!("req_{n:06}"),
         at: 20_000 * DAY + i64::try_from(n).unwrap(),
         key_id: format!("key-{}", n % 3),
-        team: (n % 2 == 0).then(|| "search".to_owned()),
+        team: n.is_multiple_of(2).then(|| "search".to_owned()),
         status: "ok".to_owned(),
         cost: i128::from(n) * 1_000_003,
         ..Entry::default()

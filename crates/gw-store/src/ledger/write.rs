@@ -86,12 +86,14 @@ fn int(count: u64) -> i64 {
 /// Rows of one statement. All are one text, so that it is understood once.
 const ROWS_OF_POSTGRES: usize = 1_000;
 
+/// Rows that are left empty are not inserted: so a few texts, each understood once, are enough for any number, and
+/// seldom more than one statement, which is a call to another thread.
 macro_rules! insert {
     ($rows:expr) => {
         concat!(
-            "INSERT INTO ledger (request_id, at, key_id, team, model, provider, status, entry) VALUES ",
+            "INSERT INTO ledger (request_id, at, key_id, team, model, provider, status, entry) SELECT * FROM (VALUES ",
             $rows,
-            " ON CONFLICT (request_id) DO NOTHING"
+            ") WHERE column1 IS NOT NULL ON CONFLICT (request_id) DO NOTHING"
         )
     };
 }
@@ -100,18 +102,19 @@ macro_rules! row {
         "(?,?,?,?,?,?,?,?)"
     };
 }
-macro_rules! eight {
+macro_rules! four {
     ($row:expr) => {
-        concat!($row, ",", $row, ",", $row, ",", $row, ",", $row, ",", $row, ",", $row, ",", $row)
+        concat!($row, ",", $row, ",", $row, ",", $row)
     };
 }
 
 /// A statement for so many rows or fewer, and how many it takes.
 fn sqlite_insert(rows: usize) -> (&'static str, usize) {
     match rows {
-        64.. => (insert!(eight!(eight!(row!()))), 64),
-        8.. => (insert!(eight!(row!())), 8),
-        _ => (insert!(row!()), 1),
+        ..=1 => (insert!(row!()), 1),
+        2..=16 => (insert!(four!(four!(row!()))), 16),
+        17..=64 => (insert!(four!(four!(four!(row!())))), 64),
+        _ => (insert!(four!(four!(four!(four!(row!()))))), 256),
     }
 }
 
@@ -189,10 +192,16 @@ macro_rules! group {
 
 /// A statement that adds so many groups or fewer, and how many it takes.
 fn sqlite_add_up(groups: usize) -> (&'static str, usize) {
+    macro_rules! groups {
+        ($groups:expr) => {
+            add_up!(concat!("SELECT * FROM (VALUES ", $groups, ") WHERE column1 IS NOT NULL"))
+        };
+    }
     match groups {
-        64.. => (add_up!(concat!("VALUES ", eight!(eight!(group!())))), 64),
-        8.. => (add_up!(concat!("VALUES ", eight!(group!()))), 8),
-        _ => (add_up!(concat!("VALUES ", group!())), 1),
+        ..=1 => (groups!(group!()), 1),
+        2..=16 => (groups!(four!(four!(group!()))), 16),
+        17..=64 => (groups!(four!(four!(four!(group!())))), 64),
+        _ => (groups!(four!(four!(four!(four!(group!()))))), 256),
     }
 }
 

@@ -30,6 +30,7 @@ mod leavers;
 mod ledger;
 mod load;
 mod models;
+mod postgres_start;
 mod process;
 mod provider_keys;
 mod providers;
