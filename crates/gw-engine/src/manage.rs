@@ -266,7 +266,7 @@ impl Management {
     }
 }
 
-fn away(reason: &dyn std::fmt::Display) -> Error {
+fn away(reason: &dyn fmt::Display) -> Error {
     tracing::error!(%reason, "the store is away: a request of the management API cannot be answered");
     Error::new(Kind::StoreUnavailable, "The store is not reachable; nothing is known to have changed.")
 }

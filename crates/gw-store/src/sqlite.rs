@@ -38,19 +38,26 @@ pub(crate) async fn open(path: &Path) -> Result<SqlitePool> {
 }
 
 async fn open_once(path: &Path) -> Result<SqlitePool> {
-    if create_private(path)? {
+    let place = path.display().to_string();
+    let is_there = create_private(path)?;
+    if is_there {
         probe(path).await?;
     }
     let options = SqliteConnectOptions::new()
         .filename(path)
-        .auto_vacuum(SqliteAutoVacuum::Incremental)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
         .foreign_keys(true)
         .busy_timeout(BUSY)
         .thread_name(|id| format!("store-{id}"))
         .disable_statement_logging();
-    with(options, CONNECTIONS, &path.display().to_string()).await
+    if !is_there {
+        // Once in a file's life: said again, it takes the lock of a writer, and every connection that only reads would
+        // wait for one.
+        let first = options.clone().auto_vacuum(SqliteAutoVacuum::Incremental);
+        with(first, 1, &place).await?.close().await;
+    }
+    with(options, CONNECTIONS, &place).await
 }
 
 /// A database that ends with the program.
@@ -67,6 +74,12 @@ async fn with(options: SqliteConnectOptions, connections: u32, place: &str) -> R
         .idle_timeout(None)
         .max_lifetime(None)
         .acquire_timeout(2 * BUSY)
+        // A full disk ends a transaction inside SQLite; there is nothing to undo then, and sqlx goes on counting it: such
+        // a connection would refuse every transaction from then on.
+        .before_acquire(|connection, _| {
+            let is_free = !connection.is_in_transaction();
+            Box::pin(std::future::ready(Ok(is_free)))
+        })
         .connect_with(options)
         .await
         .map_err(|error| describe(place, &error))?;
@@ -142,7 +155,9 @@ fn create_private(path: &Path) -> Result<bool> {
     match options.open(path) {
         Ok(_) => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::metadata(path).map(|found| found.len() > 0).map_err(failed)
+            // Opened, and not touched: SQLite's own words for a file that cannot be written are no help.
+            let found = OpenOptions::new().append(true).open(path).and_then(|file| file.metadata());
+            found.map(|found| found.len() > 0).map_err(failed)
         }
         Err(error) => Err(failed(error)),
     }
@@ -222,6 +237,10 @@ pub(crate) fn describe(place: &str, error: &sqlx::Error) -> Error {
         Some(11 | 26) => Error::Damaged { place, reason },
         Some(5 | 6) => Error::Busy { place },
         Some(8) => Error::ReadOnly { place, reason },
+        // In WAL mode even a reader makes files beside it.
+        Some(14) => {
+            Error::ReadOnly { place, reason: format!("{reason}; its directory must be writable too") }
+        }
         _ => Error::Failed { place, reason },
     }
 }
