@@ -8,6 +8,7 @@
 
 mod authz;
 mod budgets;
+mod canary;
 mod chat;
 mod completions;
 mod config_cli;
@@ -18,7 +19,10 @@ mod errors;
 mod first_run;
 mod guarantees_client;
 mod guarantees_docs;
+mod guarantees_injection;
+mod guarantees_secrets;
 mod guarantees_splits;
+mod guarantees_stores;
 mod guarantees_upstream;
 mod harness;
 mod http;
