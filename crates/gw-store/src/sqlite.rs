@@ -20,6 +20,9 @@ const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
 /// How long a lock of another program is waited for.
 const BUSY: Duration = Duration::from_secs(5);
 
+/// What is left of a log that a long reader has made larger.
+const LOG_LIMIT: &str = "16777216";
+
 /// Connections at one time: one writes, and a long report must not keep the others from reading.
 const CONNECTIONS: u32 = 4;
 
@@ -48,6 +51,7 @@ async fn open_once(path: &Path) -> Result<SqlitePool> {
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
         .foreign_keys(true)
+        .pragma("journal_size_limit", LOG_LIMIT)
         .busy_timeout(BUSY)
         .thread_name(|id| format!("store-{id}"))
         .disable_statement_logging();

@@ -201,7 +201,8 @@ fn i01_no_sql_is_made_of_formatted_text() {
                 "query(format!",
                 "query_as(&",
                 "query_scalar(&",
-                "raw_sql(",
+                "raw_sql(&",
+                "raw_sql(format!",
                 "Sql::new(&",
                 ".push(&format",
             ];
