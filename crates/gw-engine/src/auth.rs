@@ -123,7 +123,7 @@ impl KeyRing {
     /// From the configuration's keys and the store's.
     pub(crate) fn new(
         configured: &[KeySettings],
-        stored: Vec<StoredKey>,
+        stored: &[StoredKey],
         teams: &[Team],
         limiter: Limiter,
     ) -> Self {
@@ -139,7 +139,7 @@ impl KeyRing {
     }
 
     /// Replaces the keys of the store; from the next request on.
-    pub(crate) fn set(&self, stored: Vec<StoredKey>, teams: &[Team]) {
+    pub(crate) fn set(&self, stored: &[StoredKey], teams: &[Team]) {
         let _setting = self.setting.lock();
         self.ring.store(Arc::new(Ring::new(&self.configured, stored, teams, &self.limiter)));
     }

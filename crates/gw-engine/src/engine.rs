@@ -128,7 +128,7 @@ impl Engine {
         let snapshot = Snapshot { catalog, providers, routing: settings.routing };
         Ok(Arc::new(Self {
             snapshot: ArcSwap::from_pointee(snapshot),
-            keys: KeyRing::new(&settings.keys, stored.keys, &stored.teams, stored.limiter.clone()),
+            keys: KeyRing::new(&settings.keys, &stored.keys, &stored.teams, stored.limiter.clone()),
             limiter: stored.limiter,
             leavers: Leavers::default(),
             metrics: Arc::new(Metrics::new(registry)),
@@ -176,7 +176,7 @@ impl Engine {
     }
 
     /// Replaces the keys and teams of the store, for the next requests; those of the configuration stay.
-    pub fn set_keys(&self, stored: Vec<StoredKey>, teams: &[Team]) {
+    pub fn set_keys(&self, stored: &[StoredKey], teams: &[Team]) {
         self.keys.set(stored, teams);
     }
 

@@ -253,7 +253,7 @@ impl Management {
         let revision = store.revision().await?;
         if *loaded != Some(revision) {
             let (keys, teams) = (store.keys().await?, store.teams().await?);
-            self.engine.set_keys(keys, &teams);
+            self.engine.set_keys(&keys, &teams);
             *loaded = Some(revision);
         }
         self.engine.keys_are_fresh();

@@ -2,11 +2,14 @@
 //!
 //! **One script per door**, for the key and its team together, so that both are taken or neither; a request asks Redis
 //! twice, and a third time when it is over, from a task of its own. Redis's clock counts, not the replicas'. A key and
-//! its team lie in different slots: one Redis with its replicas serves this, a Redis Cluster does not.
+//! its team lie in different slots: one Redis (6.2 or later, or Valkey) with its replicas serves this, a Redis Cluster
+//! does not.
 //!
 //! **Leases.** What a request sets aside, and its place among those at one time, is a lease with its id, which expires
 //! ([`RedisSettings::lease`]) when nobody ends it: a replica that was killed leaks nothing. The next call about that
-//! subject releases it. A settlement that comes later still counts, once (`settle.lua`).
+//! subject releases it. A settlement that comes later still counts, once (`settle.lua`). A request that stops waiting
+//! for Redis, cancelled or out of time, posts that it holds nothing; should Redis take its question from a dead
+//! connection only after that, the lease expires.
 //!
 //! **Amounts** are whole nano-USD, each rounded up; a budget above 9,007,199 USD is taken for that.
 //!

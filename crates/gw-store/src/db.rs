@@ -5,13 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sqlx::sqlite::SqlitePool;
 use sqlx::{Sqlite, Transaction};
 
 pub use crate::error::{Error, Result};
 use crate::postgres::{Address, Held, Pool};
 use crate::sql::{Row, Sql};
-use crate::sqlite;
+use crate::sqlite::{self, Pools};
 
 /// How often the revision is worth a look.
 const POLL: Duration = Duration::from_millis(500);
@@ -25,7 +24,7 @@ pub struct Store {
 
 #[derive(Clone)]
 enum Base {
-    Sqlite(SqlitePool),
+    Sqlite(Pools),
     Postgres(Arc<Pool>),
 }
 
@@ -107,15 +106,15 @@ impl Store {
     /// Waits for running queries and ends the connections; SQLite's log is written back into the file.
     pub async fn close(&self) {
         match &self.base {
-            Base::Sqlite(pool) => sqlite::close(pool).await,
+            Base::Sqlite(pools) => sqlite::close(pools).await,
             Base::Postgres(pool) => pool.close().await,
         }
     }
 
     #[cfg(test)]
-    pub(crate) fn sqlite(&self) -> &SqlitePool {
+    pub(crate) fn sqlite(&self) -> &sqlx::SqlitePool {
         match &self.base {
-            Base::Sqlite(pool) => pool,
+            Base::Sqlite(pools) => &pools.writer,
             Base::Postgres(_) => panic!("this is not SQLite"),
         }
     }
@@ -131,7 +130,7 @@ impl Store {
     /// The rows of a statement.
     pub(crate) async fn all(&self, sql: Sql<'_>) -> Result<Vec<Row>> {
         let rows = match &self.base {
-            Base::Sqlite(pool) => sql.for_sqlite().fetch_all(pool).await.map(sqlite_rows),
+            Base::Sqlite(pools) => sql.for_sqlite().fetch_all(&pools.readers).await.map(sqlite_rows),
             Base::Postgres(pool) => pool.run(sql).await.map(|(rows, _)| postgres_rows(rows)),
         };
         rows.map_err(|error| self.error(&error))
@@ -165,7 +164,9 @@ impl Store {
     /// Runs a statement; says how many rows it wrote.
     pub(crate) async fn run(&self, sql: Sql<'_>) -> Result<u64> {
         let written = match &self.base {
-            Base::Sqlite(pool) => sql.for_sqlite().execute(pool).await.map(|done| done.rows_affected()),
+            Base::Sqlite(pools) => {
+                sql.for_sqlite().execute(&pools.writer).await.map(|done| done.rows_affected())
+            }
             Base::Postgres(pool) => pool.run(sql).await.map(|(_, written)| written),
         };
         written.map_err(|error| self.error(&error))
@@ -174,7 +175,7 @@ impl Store {
     /// A transaction that will write. On SQLite nobody else writes meanwhile. One that is not committed is undone.
     pub(crate) async fn begin(&self) -> Result<Change<'_>> {
         let change = match &self.base {
-            Base::Sqlite(pool) => pool.begin_with("BEGIN IMMEDIATE").await.map(Change::Sqlite),
+            Base::Sqlite(pools) => pools.writer.begin_with("BEGIN IMMEDIATE").await.map(Change::Sqlite),
             Base::Postgres(pool) => pool.begin().await.map(Change::Postgres),
         };
         change.map_err(|error| self.error(&error))

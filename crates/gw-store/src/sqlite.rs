@@ -23,11 +23,22 @@ const BUSY: Duration = Duration::from_secs(5);
 /// What is left of a log that a long reader has made larger.
 const LOG_LIMIT: &str = "16777216";
 
-/// Connections at one time: one writes, and a long report must not keep the others from reading.
-const CONNECTIONS: u32 = 4;
+/// Connections that read: a long report must not keep the others waiting.
+const READERS: u32 = 3;
+/// Pages of the log (of 4 KiB) after which it is written back into the file: seldom, because the same pages are written again
+/// and again; and long before the log is large.
+const LOG_PAGES: &str = "4000";
+
+/// The connections to a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Pools {
+    pub(crate) readers: SqlitePool,
+    /// The one that writes, so that it finds in its cache what it wrote last.
+    pub(crate) writer: SqlitePool,
+}
 
 /// Opens the file, makes it if it is missing, and brings its schema up to date.
-pub(crate) async fn open(path: &Path) -> Result<SqlitePool> {
+pub(crate) async fn open(path: &Path) -> Result<Pools> {
     // The switch to WAL of another program's first start cannot be waited for inside SQLite.
     let deadline = Instant::now() + BUSY;
     loop {
@@ -40,7 +51,7 @@ pub(crate) async fn open(path: &Path) -> Result<SqlitePool> {
     }
 }
 
-async fn open_once(path: &Path) -> Result<SqlitePool> {
+async fn open_once(path: &Path) -> Result<Pools> {
     let place = path.display().to_string();
     let is_there = create_private(path)?;
     if is_there {
@@ -53,26 +64,29 @@ async fn open_once(path: &Path) -> Result<SqlitePool> {
         .foreign_keys(true)
         .pragma("journal_size_limit", LOG_LIMIT)
         .busy_timeout(BUSY)
+        .pragma("wal_autocheckpoint", LOG_PAGES)
         .thread_name(|id| format!("store-{id}"))
         .disable_statement_logging();
-    if !is_there {
-        // Once in a file's life: said again, it takes the lock of a writer, and every connection that only reads would
-        // wait for one.
-        let first = options.clone().auto_vacuum(SqliteAutoVacuum::Incremental);
-        with(first, 1, &place).await?.close().await;
-    }
-    with(options, CONNECTIONS, &place).await
+    // Once in a file's life: said again, it takes the lock of a writer, and every connection that only reads would wait for
+    // one.
+    let first =
+        if is_there { options.clone() } else { options.clone().auto_vacuum(SqliteAutoVacuum::Incremental) };
+    let writer = with(first, 1, &place).await?;
+    prepare(&writer, &place).await?;
+    Ok(Pools { readers: with(options, READERS, &place).await?, writer })
 }
 
 /// A database that ends with the program.
-pub(crate) async fn in_memory() -> Result<SqlitePool> {
+pub(crate) async fn in_memory() -> Result<Pools> {
     let options = SqliteConnectOptions::new().in_memory(true).foreign_keys(true).disable_statement_logging();
     // One connection: each has a database of its own.
-    with(options, 1, ":memory:").await
+    let writer = with(options, 1, ":memory:").await?;
+    prepare(&writer, ":memory:").await?;
+    Ok(Pools { readers: writer.clone(), writer })
 }
 
 async fn with(options: SqliteConnectOptions, connections: u32, place: &str) -> Result<SqlitePool> {
-    let pool = SqlitePoolOptions::new()
+    SqlitePoolOptions::new()
         .max_connections(connections)
         .min_connections(1)
         .idle_timeout(None)
@@ -86,18 +100,17 @@ async fn with(options: SqliteConnectOptions, connections: u32, place: &str) -> R
         })
         .connect_with(options)
         .await
-        .map_err(|error| describe(place, &error))?;
-    prepare(&pool, place).await?;
-    Ok(pool)
+        .map_err(|error| describe(place, &error))
 }
 
 /// Writes the log back into the file, and ends the connections once their queries have ended.
-pub(crate) async fn close(pool: &SqlitePool) {
+pub(crate) async fn close(pools: &Pools) {
+    pools.readers.close().await;
     // Not left to SQLite: of two connections that close at once neither is the last, and neither writes it back.
-    if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(pool).await {
+    if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&pools.writer).await {
         tracing::debug!("the log stays beside the store until the next start: {error}");
     }
-    pool.close().await;
+    pools.writer.close().await;
 }
 
 /// One immediate transaction: it fails at once on a file that cannot be written, and of two programs that start

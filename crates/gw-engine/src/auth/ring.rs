@@ -82,7 +82,7 @@ impl Ring {
     /// The keys of the configuration as they are, and these of the store. What they have used is the limiter's to know.
     pub(super) fn new(
         configured: &[(KeySettings, Caller)],
-        stored: Vec<StoredKey>,
+        stored: &[StoredKey],
         teams: &[Team],
         limiter: &Limiter,
     ) -> Self {
@@ -95,12 +95,11 @@ impl Ring {
         }
         for key in stored {
             let team = key.team.as_deref().and_then(|team| teams.get(team)).and_then(Option::as_ref);
-            let (hash, previous, expires) = (key.hash, key.previous, key.expires_at);
-            let is_revoked = key.revoked_at.is_some();
             let caller = Caller::of_store(key, team, limiter);
-            places.push(Place::new(hash, &caller, is_revoked, expires, None));
-            if let Some((hash, until)) = previous {
-                places.push(Place::new(hash, &caller, is_revoked, expires, Some(until)));
+            let is_revoked = key.revoked_at.is_some();
+            places.push(Place::new(key.hash, &caller, is_revoked, key.expires_at, None));
+            if let Some((hash, until)) = key.previous {
+                places.push(Place::new(hash, &caller, is_revoked, key.expires_at, Some(until)));
             }
         }
         // The sort is stable: of a digest that is there twice, the configuration's counts.
@@ -178,15 +177,15 @@ impl Caller {
     }
 
     /// A key of the store and its team.
-    fn of_store(key: StoredKey, team: Option<&Arc<Subject>>, limiter: &Limiter) -> Self {
+    fn of_store(key: &StoredKey, team: Option<&Arc<Subject>>, limiter: &Limiter) -> Self {
         let own = limited(limiter, Whose::Key, &key.id, key.limits);
         let subjects = own.into_iter().chain(team.cloned()).collect();
         Self(Arc::new(Key {
-            id: key.id.into(),
-            name: key.name.into(),
-            team: key.team.map(Arc::from),
+            id: key.id.as_str().into(),
+            name: key.name.as_str().into(),
+            team: key.team.as_deref().map(Arc::from),
             role: key.role,
-            models: key.models,
+            models: key.models.clone(),
             subjects,
             is_stored: true,
         }))

@@ -40,7 +40,7 @@ async fn the_first_failure_wins() {
         ("GET /metrics", &[KEY], "", 403, "admin_required"),
         ("GET /admin/v1/keys", &[], "", 401, "invalid_api_key"),
         ("POST /admin/v1/keys", &[KEY, JSON], "{}", 403, "admin_required"),
-        ("GET /admin/v1/other", &[ADMIN], "", 404, "unknown_url"),
+        ("GET /admin/v1/nothing", &[ADMIN], "", 404, "unknown_url"),
     ] {
         let answer = gateway.ask(request, headers, body).await;
         assert_eq!((answer.status, answer.code().as_str()), (status, code), "{request} {headers:?}");

@@ -195,20 +195,21 @@ async fn s04_a_long_reader_stops_no_writer_and_the_log_is_cut_when_it_has_ended(
         store.record(&batch).await.unwrap();
     };
     write(0).await;
-    let mut reader = store.sqlite().acquire().await.unwrap();
+    let path = directory.path().join("gateway.db");
+    let mut reader = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
     let count = "SELECT count(*) FROM ledger";
-    sqlx::query("BEGIN").execute(&mut *reader).await.unwrap();
-    let seen: i64 = sqlx::query(count).fetch_one(&mut *reader).await.unwrap().get(0);
+    sqlx::query("BEGIN").execute(&mut reader).await.unwrap();
+    let seen: i64 = sqlx::query(count).fetch_one(&mut reader).await.unwrap().get(0);
     // What 5,000 requests a second write in the 8 seconds that a report may take.
     for batch in 1..40 {
         write(batch).await;
     }
     let grown = log();
     assert!((17 << 20..64 << 20).contains(&grown), "{grown} bytes");
-    let still: i64 = sqlx::query(count).fetch_one(&mut *reader).await.unwrap().get(0);
+    let still: i64 = sqlx::query(count).fetch_one(&mut reader).await.unwrap().get(0);
     assert_eq!((seen, still), (1_000, 1_000), "the reader sees what it began with");
-    sqlx::query("COMMIT").execute(&mut *reader).await.unwrap();
-    drop(reader);
+    sqlx::query("COMMIT").execute(&mut reader).await.unwrap();
+    reader.close().await.unwrap();
     for batch in 40..44 {
         write(batch).await;
     }

@@ -36,10 +36,13 @@ pub(super) fn config(root: &Table, report: &mut Report) -> Config {
     };
     let longest = longest(&config);
     if let Some(redis) = &mut config.redis {
-        redis.lease = redis.lease.max(longest * 2);
+        redis.lease = SHORTEST_LEASE.max(longest * 2);
     }
     config
 }
+
+/// What a process that died had set aside is free again after twice the longest request, and not before this.
+const SHORTEST_LEASE: Duration = Duration::from_secs(10);
 
 /// The longest that a request may take: what it has set aside must not expire before.
 fn longest(config: &Config) -> Duration {

@@ -5,7 +5,7 @@ use gw_testkit::Client;
 use serde_json::json;
 
 use crate::harness::{ADMIN, EXPIRED, KEY, assert_error, world};
-use crate::keys_api::{ask, create};
+use crate::keys_api::{ask, create, worlds};
 
 /// A URL of each route: a new route without one fails the test.
 const URLS: [(&str, &str); 23] = [
@@ -146,115 +146,124 @@ fn encode(text: &str) -> String {
 
 #[tokio::test]
 async fn i02_payloads_in_filters_sorts_groups_and_ids_are_only_text() {
-    let world = world().await;
-    let admin = world.gateway.client().with_key(ADMIN);
-    create(&admin, json!({ "name": "kept" })).await;
-    let before = admin.get("/admin/v1/keys").await.ok().body;
-    let places = [
-        ("/admin/v1/usage?by=", 400),
-        ("/admin/v1/usage?format=", 400),
-        ("/admin/v1/usage?since=", 400),
-        ("/admin/v1/usage?until=", 400),
-        ("/admin/v1/usage?key=", 404),
-        ("/admin/v1/usage?team=", 404),
-        ("/admin/v1/usage?model=", 200),
-        ("/admin/v1/usage?provider=", 200),
-        ("/admin/v1/usage?by=key&model=", 200),
-        ("/admin/v1/usage?order=", 400),
-        ("/admin/v1/usage?", 400),
-        ("/admin/v1/requests?key=", 404),
-        ("/admin/v1/requests?team=", 404),
-        ("/admin/v1/requests?model=", 200),
-        ("/admin/v1/requests?provider=", 200),
-        ("/admin/v1/requests?status=", 200),
-        ("/admin/v1/requests?since=", 400),
-        ("/admin/v1/requests?limit=", 400),
-        ("/admin/v1/requests?after=", 400),
-        ("/admin/v1/requests?sort=", 400),
-        ("/admin/v1/keys?team=", 404),
-        ("/admin/v1/keys?name=", 200),
-        ("/admin/v1/keys?after=", 404),
-        ("/admin/v1/keys?limit=", 400),
-        ("/admin/v1/keys/", 404),
-        ("/admin/v1/teams/", 404),
-        ("/admin/v1/requests/", 404),
-    ];
-    for (place, status) in places {
-        for payload in PAYLOADS {
-            let start = std::time::Instant::now();
-            let answer = admin.get(&format!("{place}{}", encode(payload))).await;
-            assert_eq!(answer.status, status, "{place}{payload}: {}", answer.text());
-            assert!(start.elapsed().as_secs() < 5, "{place}{payload} took {:?}", start.elapsed());
-            let text = answer.text();
-            for inside in ["sqlite", "SQLite", "SELECT id", "syntax error", ".rs:"] {
-                let echoed = payload.contains(inside);
-                assert!(echoed || !text.contains(inside), "{place}{payload}: {text}");
+    for world in worlds().await {
+        let admin = world.gateway.client().with_key(ADMIN);
+        create(&admin, json!({ "name": "kept" })).await;
+        let before = admin.get("/admin/v1/keys").await.ok().body;
+        let places = [
+            ("/admin/v1/usage?by=", 400),
+            ("/admin/v1/usage?format=", 400),
+            ("/admin/v1/usage?since=", 400),
+            ("/admin/v1/usage?until=", 400),
+            ("/admin/v1/usage?key=", 404),
+            ("/admin/v1/usage?team=", 404),
+            ("/admin/v1/usage?model=", 200),
+            ("/admin/v1/usage?provider=", 200),
+            ("/admin/v1/usage?by=key&model=", 200),
+            ("/admin/v1/usage?order=", 400),
+            ("/admin/v1/usage?", 400),
+            ("/admin/v1/requests?key=", 404),
+            ("/admin/v1/requests?team=", 404),
+            ("/admin/v1/requests?model=", 200),
+            ("/admin/v1/requests?provider=", 200),
+            ("/admin/v1/requests?status=", 200),
+            ("/admin/v1/requests?since=", 400),
+            ("/admin/v1/requests?limit=", 400),
+            ("/admin/v1/requests?after=", 400),
+            ("/admin/v1/requests?sort=", 400),
+            ("/admin/v1/keys?team=", 404),
+            ("/admin/v1/keys?name=", 200),
+            ("/admin/v1/keys?after=", 404),
+            ("/admin/v1/keys?limit=", 400),
+            ("/admin/v1/keys/", 404),
+            ("/admin/v1/teams/", 404),
+            ("/admin/v1/requests/", 404),
+        ];
+        for (place, status) in places {
+            for payload in PAYLOADS {
+                let start = std::time::Instant::now();
+                let answer = admin.get(&format!("{place}{}", encode(payload))).await;
+                assert_eq!(answer.status, status, "{place}{payload}: {}", answer.text());
+                assert!(start.elapsed().as_secs() < 5, "{place}{payload} took {:?}", start.elapsed());
+                let text = answer.text();
+                for inside in
+                    ["sqlite", "SQLite", "postgres", "ostgreSQL", "SELECT id", "syntax error", ".rs:"]
+                {
+                    let echoed = payload.contains(inside);
+                    assert!(echoed || !text.contains(inside), "{place}{payload}: {text}");
+                }
             }
         }
+        for payload in PAYLOADS {
+            let made = ask(&admin, "POST", "/admin/v1/keys", &json!({ "name": payload })).await;
+            assert_eq!((made.status, &made.json()["name"]), (201, &json!(payload)));
+            let id = made.json()["id"].as_str().expect("an id").to_owned();
+            admin.send("DELETE", &format!("/admin/v1/keys/{id}"), None, None).await.ok();
+        }
+        assert_eq!(admin.get("/admin/v1/keys").await.ok().body, before, "nothing was done");
     }
-    for payload in PAYLOADS {
-        let made = ask(&admin, "POST", "/admin/v1/keys", &json!({ "name": payload })).await;
-        assert_eq!((made.status, &made.json()["name"]), (201, &json!(payload)));
-        let id = made.json()["id"].as_str().expect("an id").to_owned();
-        admin.send("DELETE", &format!("/admin/v1/keys/{id}"), None, None).await.ok();
-    }
-    assert_eq!(admin.get("/admin/v1/keys").await.ok().body, before, "nothing was done");
 }
 
 #[tokio::test]
 async fn k11_ids_of_nobody_and_crafted_ids_are_404_for_every_method() {
-    let world = world().await;
-    let admin = world.gateway.client().with_key(ADMIN);
-    let (_, key) = create(&admin, json!({ "name": "kept" })).await;
-    let id = key["id"].as_str().expect("an id");
-    let crafted = [
-        "sk-gw-000000".to_owned(),
-        "cfg-000000000000".to_owned(),
-        id.to_lowercase().replace("sk-gw", "SK-GW"),
-        format!("{id}x"),
-        id[..11].to_owned(),
-        format!("{id}%00"),
-        format!("{id}%20"),
-        format!("%20{id}"),
-        format!("{id}%2F"),
-        format!("x%2F..%2F{id}"),
-        format!("{id}%25"),
-        "%ff".to_owned(),
-        "%".to_owned(),
-        "%2e%2e".to_owned(),
-        encode("' OR '1'='1"),
-        "x".repeat(4000),
-        "null".to_owned(),
-        "*".to_owned(),
-    ];
-    for id in &crafted {
-        let urls: [(&str, String); 8] = [
-            ("GET", format!("/admin/v1/keys/{id}")),
-            ("PATCH", format!("/admin/v1/keys/{id}")),
-            ("DELETE", format!("/admin/v1/keys/{id}")),
-            ("POST", format!("/admin/v1/keys/{id}/rotate")),
-            ("GET", format!("/admin/v1/teams/{id}")),
-            ("DELETE", format!("/admin/v1/teams/{id}")),
-            ("GET", format!("/admin/v1/requests/{id}")),
-            ("GET", format!("/admin/v1/keys/{id}/../{id}")),
+    for world in worlds().await {
+        let admin = world.gateway.client().with_key(ADMIN);
+        let (_, key) = create(&admin, json!({ "name": "kept" })).await;
+        let id = key["id"].as_str().expect("an id");
+        let crafted = [
+            "sk-gw-000000".to_owned(),
+            "cfg-000000000000".to_owned(),
+            id.to_lowercase().replace("sk-gw", "SK-GW"),
+            format!("{id}x"),
+            id[..11].to_owned(),
+            format!("{id}%00"),
+            format!("{id}%20"),
+            format!("%20{id}"),
+            format!("{id}%2F"),
+            format!("x%2F..%2F{id}"),
+            format!("{id}%25"),
+            "%ff".to_owned(),
+            "%".to_owned(),
+            "%2e%2e".to_owned(),
+            encode("' OR '1'='1"),
+            "x".repeat(4000),
+            "null".to_owned(),
+            "*".to_owned(),
         ];
-        for (method, url) in urls {
-            let body = if method == "PATCH" { json!({ "role": "admin" }) } else { json!({}) };
-            let answer = ask(&admin, method, &url, &body).await;
-            let code = if url.contains("/../") { "unknown_url" } else { "not_found" };
-            assert_error(&format!("{method} {url}"), &answer, 404, "invalid_request_error", code);
+        for id in &crafted {
+            let urls: [(&str, String); 8] = [
+                ("GET", format!("/admin/v1/keys/{id}")),
+                ("PATCH", format!("/admin/v1/keys/{id}")),
+                ("DELETE", format!("/admin/v1/keys/{id}")),
+                ("POST", format!("/admin/v1/keys/{id}/rotate")),
+                ("GET", format!("/admin/v1/teams/{id}")),
+                ("DELETE", format!("/admin/v1/teams/{id}")),
+                ("GET", format!("/admin/v1/requests/{id}")),
+                ("GET", format!("/admin/v1/keys/{id}/../{id}")),
+            ];
+            for (method, url) in urls {
+                let body = if method == "PATCH" { json!({ "role": "admin" }) } else { json!({}) };
+                let answer = ask(&admin, method, &url, &body).await;
+                let code = if url.contains("/../") { "unknown_url" } else { "not_found" };
+                assert_error(&format!("{method} {url}"), &answer, 404, "invalid_request_error", code);
+            }
+            let query = if id.len() > 500 { "sk-gw-000000" } else { id };
+            for url in
+                ["usage?key=", "usage?team=", "requests?key=", "requests?team=", "keys?team=", "keys?after="]
+            {
+                let answer = admin.get(&format!("/admin/v1/{url}{query}")).await;
+                // Blanks around a filter's value and a NUL in it are no part of an id.
+                let is_other = ["%20", "%00"].iter().any(|part| query.contains(part));
+                assert!(
+                    answer.status == 404 || is_other,
+                    "{url}{query}: {} {}",
+                    answer.status,
+                    answer.text()
+                );
+            }
         }
-        let query = if id.len() > 500 { "sk-gw-000000" } else { id };
-        for url in
-            ["usage?key=", "usage?team=", "requests?key=", "requests?team=", "keys?team=", "keys?after="]
-        {
-            let answer = admin.get(&format!("/admin/v1/{url}{query}")).await;
-            // Blanks around a filter's value and a NUL in it are no part of an id.
-            let is_other = ["%20", "%00"].iter().any(|part| query.contains(part));
-            assert!(answer.status == 404 || is_other, "{url}{query}: {} {}", answer.status, answer.text());
-        }
+        let mut made = key.clone();
+        made.as_object_mut().expect("an object").remove("key");
+        assert_eq!(admin.get(&format!("/admin/v1/keys/{id}")).await.ok().json(), made);
     }
-    let mut made = key.clone();
-    made.as_object_mut().expect("an object").remove("key");
-    assert_eq!(admin.get(&format!("/admin/v1/keys/{id}")).await.ok().json(), made);
 }

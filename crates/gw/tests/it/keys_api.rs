@@ -3,7 +3,7 @@
 use gw_testkit::{Client, Gateway, Launch, Response, eventually};
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, BINARY, KEY, World, assert_error, chat, serve, world};
+use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, chat, serve, world};
 
 const KEYS: &str = "/admin/v1/keys";
 const TEAMS: &str = "/admin/v1/teams";
@@ -11,6 +11,13 @@ const TEAMS: &str = "/admin/v1/teams";
 pub(crate) async fn ask(client: &Client, method: &str, path: &str, body: &Value) -> Response {
     let body = body.to_string();
     client.send(method, path, Some("application/json"), Some(body.as_bytes())).await
+}
+
+/// The usual world on either store.
+pub(crate) async fn worlds() -> [World; 2] {
+    let url = gw_testkit::postgres::database();
+    let extra = format!("[store]\nurl = \"{url}\"\n");
+    [world().await, Setup { extra, ..Setup::default() }.start().await]
 }
 
 fn admin(world: &World) -> Client {
@@ -57,215 +64,233 @@ async fn first_start() -> (Gateway, String, String) {
 
 #[tokio::test]
 async fn a_key_is_made_used_narrowed_rotated_and_revoked() {
-    let world = world().await;
-    let admin = admin(&world);
-    let members = json!({ "name": "search", "models": ["acme/*"], "budget_usd": 12.5, "metadata": { "a": [1.0, "é"] } });
-    let (first, key) = create(&admin, members).await;
-    assert_eq!((first.len(), &first[..12]), (52, key["id"].as_str().expect("an id")));
-    assert_eq!(key["object"], "key");
-    assert_eq!((&key["role"], &key["source"]), (&json!("inference"), &json!("store")));
-    assert_eq!((&key["budget_usd"], &key["budget_period"]), (&json!(12.5), &json!("month")));
-    assert_eq!(key["budget"]["spent_usd"], 0);
-    assert!(key["budget"]["resets_at"].as_str().is_some_and(|at| at.ends_with("-01T00:00:00Z")), "{key}");
-    assert_eq!(key["metadata"], json!({ "a": [1.0, "é"] }));
-    assert_eq!(status(&world.gateway, &first, "acme/fast").await.0, 200, "in force when its answer is there");
+    for world in worlds().await {
+        let admin = admin(&world);
+        let members = json!({ "name": "search", "models": ["acme/*"], "budget_usd": 12.5, "metadata": { "a": [1.0, "é"] } });
+        let (first, key) = create(&admin, members).await;
+        assert_eq!((first.len(), &first[..12]), (52, key["id"].as_str().expect("an id")));
+        assert_eq!(key["object"], "key");
+        assert_eq!((&key["role"], &key["source"]), (&json!("inference"), &json!("store")));
+        assert_eq!((&key["budget_usd"], &key["budget_period"]), (&json!(12.5), &json!("month")));
+        assert_eq!(key["budget"]["spent_usd"], 0);
+        assert!(key["budget"]["resets_at"].as_str().is_some_and(|at| at.ends_with("-01T00:00:00Z")), "{key}");
+        assert_eq!(key["metadata"], json!({ "a": [1.0, "é"] }));
+        assert_eq!(
+            status(&world.gateway, &first, "acme/fast").await.0,
+            200,
+            "in force when its answer is there"
+        );
 
-    let narrowed =
-        ask(&admin, "PATCH", &path(&key), &json!({ "models": ["acme/plain"], "budget_usd": null })).await;
-    let narrowed = narrowed.ok().json();
-    assert_eq!((&narrowed["budget_usd"], &narrowed["budget"]), (&Value::Null, &Value::Null));
-    assert_eq!(narrowed["name"], "search", "what is absent stays");
-    assert!(narrowed.get("key").is_none(), "the secret is shown once");
-    assert_eq!(status(&world.gateway, &first, "acme/fast").await, (403, "model_not_allowed".to_owned()));
-    assert_eq!(status(&world.gateway, &first, "acme/plain").await.0, 200);
+        let narrowed =
+            ask(&admin, "PATCH", &path(&key), &json!({ "models": ["acme/plain"], "budget_usd": null })).await;
+        let narrowed = narrowed.ok().json();
+        assert_eq!((&narrowed["budget_usd"], &narrowed["budget"]), (&Value::Null, &Value::Null));
+        assert_eq!(narrowed["name"], "search", "what is absent stays");
+        assert!(narrowed.get("key").is_none(), "the secret is shown once");
+        assert_eq!(status(&world.gateway, &first, "acme/fast").await, (403, "model_not_allowed".to_owned()));
+        assert_eq!(status(&world.gateway, &first, "acme/plain").await.0, 200);
 
-    let rotated =
-        ask(&admin, "POST", &format!("{}/rotate", path(&key)), &json!({ "grace_seconds": 600 })).await;
-    let rotated = rotated.ok().json();
-    let second = rotated["key"].as_str().expect("a new secret").to_owned();
-    assert_eq!(rotated["id"], key["id"]);
-    assert!(rotated["rotated"]["previous_valid_until"].is_string(), "{rotated}");
-    assert_ne!(first, second);
-    for secret in [&first, &second] {
-        assert_eq!(status(&world.gateway, secret, "acme/plain").await.0, 200, "both are good for a while");
-    }
-    let at_once =
-        ask(&admin, "POST", &format!("{}/rotate", path(&key)), &json!({ "grace_seconds": 0 })).await;
-    let third = at_once.ok().json()["key"].as_str().expect("a secret").to_owned();
-    for old in [&first, &second] {
-        assert_eq!(status(&world.gateway, old, "acme/plain").await, (401, "invalid_api_key".to_owned()));
-    }
-    assert_eq!(status(&world.gateway, &third, "acme/plain").await.0, 200);
+        let rotated =
+            ask(&admin, "POST", &format!("{}/rotate", path(&key)), &json!({ "grace_seconds": 600 })).await;
+        let rotated = rotated.ok().json();
+        let second = rotated["key"].as_str().expect("a new secret").to_owned();
+        assert_eq!(rotated["id"], key["id"]);
+        assert!(rotated["rotated"]["previous_valid_until"].is_string(), "{rotated}");
+        assert_ne!(first, second);
+        for secret in [&first, &second] {
+            assert_eq!(
+                status(&world.gateway, secret, "acme/plain").await.0,
+                200,
+                "both are good for a while"
+            );
+        }
+        let at_once =
+            ask(&admin, "POST", &format!("{}/rotate", path(&key)), &json!({ "grace_seconds": 0 })).await;
+        let third = at_once.ok().json()["key"].as_str().expect("a secret").to_owned();
+        for old in [&first, &second] {
+            assert_eq!(status(&world.gateway, old, "acme/plain").await, (401, "invalid_api_key".to_owned()));
+        }
+        assert_eq!(status(&world.gateway, &third, "acme/plain").await.0, 200);
 
-    let revoked = admin.send("DELETE", &path(&key), None, None).await.ok().json();
-    assert!(revoked["revoked_at"].is_string(), "{revoked}");
-    assert_eq!(status(&world.gateway, &third, "acme/plain").await, (401, "invalid_api_key".to_owned()));
-    let again = admin.send("DELETE", &path(&key), None, None).await.ok().json();
-    assert_eq!(again["revoked_at"], revoked["revoked_at"], "once more changes nothing");
-    for (method, path, body) in
-        [("PATCH", path(&key), json!({ "name": "x" })), ("POST", format!("{}/rotate", path(&key)), json!({}))]
-    {
-        let refused = ask(&admin, method, &path, &body).await;
-        assert_error(&path, &refused, 400, "invalid_request_error", "invalid_value");
+        let revoked = admin.send("DELETE", &path(&key), None, None).await.ok().json();
+        assert!(revoked["revoked_at"].is_string(), "{revoked}");
+        assert_eq!(status(&world.gateway, &third, "acme/plain").await, (401, "invalid_api_key".to_owned()));
+        let again = admin.send("DELETE", &path(&key), None, None).await.ok().json();
+        assert_eq!(again["revoked_at"], revoked["revoked_at"], "once more changes nothing");
+        for (method, path, body) in [
+            ("PATCH", path(&key), json!({ "name": "x" })),
+            ("POST", format!("{}/rotate", path(&key)), json!({})),
+        ] {
+            let refused = ask(&admin, method, &path, &body).await;
+            assert_error(&path, &refused, 400, "invalid_request_error", "invalid_value");
+        }
+        assert_eq!(admin.get(&path(&key)).await.ok().json()["revoked_at"], revoked["revoked_at"]);
     }
-    assert_eq!(admin.get(&path(&key)).await.ok().json()["revoked_at"], revoked["revoked_at"]);
 }
 
 #[tokio::test]
 async fn keys_are_listed_page_by_page_and_by_team_and_name() {
-    let world = world().await;
-    let admin = admin(&world);
-    let names = |answer: &Value| -> Vec<String> {
-        let data = answer["data"].as_array().expect("data");
-        data.iter().map(|key| key["name"].as_str().expect("a name").to_owned()).collect()
-    };
-    ask(&admin, "PUT", &format!("{TEAMS}/blue"), &json!({ "rpm": 9 })).await;
-    for n in 0..5 {
-        let team = (n % 2 == 0).then_some("blue");
-        create(&admin, json!({ "name": format!("k{n}"), "team": team })).await;
-    }
-    let whole = admin.get(KEYS).await.ok().json();
-    let configured = ["ci", "boss", "limited", "metered", "expired"];
-    assert_eq!(names(&whole), [&configured[..], &["k0", "k1", "k2", "k3", "k4"]].concat());
-    assert_eq!(
-        (&whole["object"], &whole["has_more"], &whole["next"]),
-        (&json!("list"), &json!(false), &Value::Null)
-    );
-    assert!(!whole.to_string().contains("\"key\":"), "no secret in a list");
-    let (mut seen, mut after) = (Vec::new(), String::new());
-    loop {
-        let page = admin.get(&format!("{KEYS}?limit=3{after}")).await.ok().json();
-        seen.extend(names(&page));
-        let Some(next) = page["next"].as_str() else { break };
-        after = format!("&after={next}");
-    }
-    assert_eq!(seen, names(&whole));
-    assert_eq!(names(&admin.get(&format!("{KEYS}?team=blue")).await.ok().json()), ["k0", "k2", "k4"]);
-    assert_eq!(names(&admin.get(&format!("{KEYS}?name=k3")).await.ok().json()), ["k3"]);
-    let k3 = admin.get(&format!("{KEYS}?name=k3")).await.json()["data"][0].clone();
-    admin.send("DELETE", &path(&k3), None, None).await.ok();
-    assert!(names(&admin.get(&format!("{KEYS}?name=k3")).await.ok().json()).is_empty());
-    assert_eq!(names(&admin.get(&format!("{KEYS}?name=k3&include_revoked=true")).await.ok().json()), ["k3"]);
-    for (query, code) in [
-        ("limit=0", "integer_below_min_value"),
-        ("limit=1001", "integer_above_max_value"),
-        ("limit=x", "invalid_type"),
-        ("include_revoked=maybe", "invalid_value"),
-        ("nmae=k3", "unsupported_parameter"),
-    ] {
-        let refused = admin.get(&format!("{KEYS}?{query}")).await;
-        assert_error(query, &refused, 400, "invalid_request_error", code);
-        assert!(
-            refused.message().contains(query.split('=').next().unwrap_or_default()),
-            "{}",
-            refused.message()
+    for world in worlds().await {
+        let admin = admin(&world);
+        let names = |answer: &Value| -> Vec<String> {
+            let data = answer["data"].as_array().expect("data");
+            data.iter().map(|key| key["name"].as_str().expect("a name").to_owned()).collect()
+        };
+        ask(&admin, "PUT", &format!("{TEAMS}/blue"), &json!({ "rpm": 9 })).await;
+        for n in 0..5 {
+            let team = (n % 2 == 0).then_some("blue");
+            create(&admin, json!({ "name": format!("k{n}"), "team": team })).await;
+        }
+        let whole = admin.get(KEYS).await.ok().json();
+        let configured = ["ci", "boss", "limited", "metered", "expired"];
+        assert_eq!(names(&whole), [&configured[..], &["k0", "k1", "k2", "k3", "k4"]].concat());
+        assert_eq!(
+            (&whole["object"], &whole["has_more"], &whole["next"]),
+            (&json!("list"), &json!(false), &Value::Null)
         );
+        assert!(!whole.to_string().contains("\"key\":"), "no secret in a list");
+        let (mut seen, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = admin.get(&format!("{KEYS}?limit=3{after}")).await.ok().json();
+            seen.extend(names(&page));
+            let Some(next) = page["next"].as_str() else { break };
+            after = format!("&after={next}");
+        }
+        assert_eq!(seen, names(&whole));
+        assert_eq!(names(&admin.get(&format!("{KEYS}?team=blue")).await.ok().json()), ["k0", "k2", "k4"]);
+        assert_eq!(names(&admin.get(&format!("{KEYS}?name=k3")).await.ok().json()), ["k3"]);
+        let k3 = admin.get(&format!("{KEYS}?name=k3")).await.json()["data"][0].clone();
+        admin.send("DELETE", &path(&k3), None, None).await.ok();
+        assert!(names(&admin.get(&format!("{KEYS}?name=k3")).await.ok().json()).is_empty());
+        assert_eq!(
+            names(&admin.get(&format!("{KEYS}?name=k3&include_revoked=true")).await.ok().json()),
+            ["k3"]
+        );
+        for (query, code) in [
+            ("limit=0", "integer_below_min_value"),
+            ("limit=1001", "integer_above_max_value"),
+            ("limit=x", "invalid_type"),
+            ("include_revoked=maybe", "invalid_value"),
+            ("nmae=k3", "unsupported_parameter"),
+        ] {
+            let refused = admin.get(&format!("{KEYS}?{query}")).await;
+            assert_error(query, &refused, 400, "invalid_request_error", code);
+            assert!(
+                refused.message().contains(query.split('=').next().unwrap_or_default()),
+                "{}",
+                refused.message()
+            );
+        }
     }
 }
 
 #[tokio::test]
 async fn a_body_with_a_fault_is_a_400_that_names_the_field_and_changes_nothing() {
-    let world = world().await;
-    let admin = admin(&world);
-    let (_, key) = create(&admin, json!({ "name": "good" })).await;
-    let long = "x".repeat(201);
-    let big = json!({ "x": "y".repeat(17_000) });
-    let faults = [
-        (json!({ "name": 5 }), "name", "invalid_type"),
-        (json!({ "name": "" }), "name", "empty_string"),
-        (json!({ "name": long }), "name", "string_above_max_length"),
-        (json!({ "name": "a\nb" }), "name", "invalid_value"),
-        (json!({ "name": "a\u{0}b" }), "name", "invalid_value"),
-        (json!({ "name": null }), "name", "invalid_type"),
-        (json!({ "role": "root" }), "role", "invalid_value"),
-        (json!({ "role": null }), "role", "invalid_type"),
-        (json!({ "team": "nobody" }), "team", "invalid_value"),
-        (json!({ "models": "acme/*" }), "models", "invalid_type"),
-        (json!({ "models": [] }), "models", "empty_array"),
-        (json!({ "models": [""] }), "models[0]", "empty_string"),
-        (json!({ "models": ["a", 5] }), "models[1]", "invalid_type"),
-        (json!({ "rpm": 0 }), "rpm", "integer_below_min_value"),
-        (json!({ "rpm": 1.5 }), "rpm", "invalid_type"),
-        (json!({ "rpm": 99_999_999 }), "rpm", "integer_above_max_value"),
-        (json!({ "tpm": "many" }), "tpm", "invalid_type"),
-        (json!({ "max_in_flight": -1 }), "max_in_flight", "integer_below_min_value"),
-        (json!({ "budget_usd": -0.5 }), "budget_usd", "decimal_below_min_value"),
-        (json!({ "budget_usd": "ten" }), "budget_usd", "invalid_value"),
-        (json!({ "budget_usd": "0.0000000001" }), "budget_usd", "invalid_value"),
-        (json!({ "budget_usd": true }), "budget_usd", "invalid_type"),
-        (json!({ "budget_period": "month" }), "budget_period", "invalid_value"),
-        (json!({ "budget_usd": 1, "budget_period": "year" }), "budget_period", "invalid_value"),
-        (json!({ "expires_at": "tomorrow" }), "expires_at", "invalid_value"),
-        (json!({ "expires_at": 5 }), "expires_at", "invalid_type"),
-        (json!({ "metadata": [] }), "metadata", "invalid_type"),
-        (json!({ "metadata": big }), "metadata", "invalid_value"),
-        (json!({ "id": "sk-gw-mine00" }), "id", "unsupported_parameter"),
-        (json!({ "key": "sk-gw-mine" }), "key", "unsupported_parameter"),
-        (json!({ "Name": "x" }), "Name", "unsupported_parameter"),
-        (json!({ "revoked_at": null }), "revoked_at", "unsupported_parameter"),
-        (json!({ "allowed_routes": ["/*"] }), "allowed_routes", "unsupported_parameter"),
-    ];
-    for (fault, field, code) in faults {
-        let label = format!("{field}: {code}");
-        let refused = ask(&admin, "PATCH", &path(&key), &fault).await;
-        assert_error(&label, &refused, 400, "invalid_request_error", code);
-        assert!(refused.message().contains(&format!("'{field}'")), "{label}: {}", refused.message());
-        let mut whole = fault;
-        if whole.get("name").is_none() {
-            whole["name"] = json!("bad");
+    for world in worlds().await {
+        let admin = admin(&world);
+        let (_, key) = create(&admin, json!({ "name": "good" })).await;
+        let long = "x".repeat(201);
+        let big = json!({ "x": "y".repeat(17_000) });
+        let faults = [
+            (json!({ "name": 5 }), "name", "invalid_type"),
+            (json!({ "name": "" }), "name", "empty_string"),
+            (json!({ "name": long }), "name", "string_above_max_length"),
+            (json!({ "name": "a\nb" }), "name", "invalid_value"),
+            (json!({ "name": "a\u{0}b" }), "name", "invalid_value"),
+            (json!({ "name": null }), "name", "invalid_type"),
+            (json!({ "role": "root" }), "role", "invalid_value"),
+            (json!({ "role": null }), "role", "invalid_type"),
+            (json!({ "team": "nobody" }), "team", "invalid_value"),
+            (json!({ "models": "acme/*" }), "models", "invalid_type"),
+            (json!({ "models": [] }), "models", "empty_array"),
+            (json!({ "models": [""] }), "models[0]", "empty_string"),
+            (json!({ "models": ["a", 5] }), "models[1]", "invalid_type"),
+            (json!({ "rpm": 0 }), "rpm", "integer_below_min_value"),
+            (json!({ "rpm": 1.5 }), "rpm", "invalid_type"),
+            (json!({ "rpm": 99_999_999 }), "rpm", "integer_above_max_value"),
+            (json!({ "tpm": "many" }), "tpm", "invalid_type"),
+            (json!({ "max_in_flight": -1 }), "max_in_flight", "integer_below_min_value"),
+            (json!({ "budget_usd": -0.5 }), "budget_usd", "decimal_below_min_value"),
+            (json!({ "budget_usd": "ten" }), "budget_usd", "invalid_value"),
+            (json!({ "budget_usd": "0.0000000001" }), "budget_usd", "invalid_value"),
+            (json!({ "budget_usd": true }), "budget_usd", "invalid_type"),
+            (json!({ "budget_period": "month" }), "budget_period", "invalid_value"),
+            (json!({ "budget_usd": 1, "budget_period": "year" }), "budget_period", "invalid_value"),
+            (json!({ "expires_at": "tomorrow" }), "expires_at", "invalid_value"),
+            (json!({ "expires_at": 5 }), "expires_at", "invalid_type"),
+            (json!({ "metadata": [] }), "metadata", "invalid_type"),
+            (json!({ "metadata": big }), "metadata", "invalid_value"),
+            (json!({ "id": "sk-gw-mine00" }), "id", "unsupported_parameter"),
+            (json!({ "key": "sk-gw-mine" }), "key", "unsupported_parameter"),
+            (json!({ "Name": "x" }), "Name", "unsupported_parameter"),
+            (json!({ "revoked_at": null }), "revoked_at", "unsupported_parameter"),
+            (json!({ "allowed_routes": ["/*"] }), "allowed_routes", "unsupported_parameter"),
+        ];
+        for (fault, field, code) in faults {
+            let label = format!("{field}: {code}");
+            let refused = ask(&admin, "PATCH", &path(&key), &fault).await;
+            assert_error(&label, &refused, 400, "invalid_request_error", code);
+            assert!(refused.message().contains(&format!("'{field}'")), "{label}: {}", refused.message());
+            let mut whole = fault;
+            if whole.get("name").is_none() {
+                whole["name"] = json!("bad");
+            }
+            let refused = ask(&admin, "POST", KEYS, &whole).await;
+            assert_error(&label, &refused, 400, "invalid_request_error", code);
         }
-        let refused = ask(&admin, "POST", KEYS, &whole).await;
-        assert_error(&label, &refused, 400, "invalid_request_error", code);
+        let nameless = ask(&admin, "POST", KEYS, &json!({})).await;
+        assert_error("no name", &nameless, 400, "invalid_request_error", "missing_required_parameter");
+        let past =
+            ask(&admin, "POST", KEYS, &json!({ "name": "x", "expires_at": "2020-01-01T00:00:00Z" })).await;
+        assert_error("born dead", &past, 400, "invalid_request_error", "invalid_value");
+        for (body, code) in [
+            (&b"{\"name\":\"a\",\"name\":\"b\"}"[..], "invalid_json"),
+            (b"{", "invalid_json"),
+            (b"[]", "invalid_json"),
+            (b"", "invalid_json"),
+            (b"{\"name\":\"\\ud800\"}", "invalid_json"),
+            (b"{\"name\":\"\xff\"}", "invalid_json"),
+        ] {
+            let refused = admin.post_bytes(KEYS, body).await;
+            assert_error(code, &refused, 400, "invalid_request_error", code);
+        }
+        let large = format!("{{\"name\":\"{}\"}}", "x".repeat(70_000));
+        let refused = admin.post_bytes(KEYS, large.as_bytes()).await;
+        assert_error("large", &refused, 413, "invalid_request_error", "request_too_large");
+        let refused = admin.send("POST", KEYS, Some("text/plain"), Some(b"{}")).await;
+        assert_error("text", &refused, 415, "invalid_request_error", "unsupported_media_type");
+        for grace in [json!(-1), json!(604_801), json!("1h"), json!(1.5)] {
+            let refused =
+                ask(&admin, "POST", &format!("{}/rotate", path(&key)), &json!({ "grace_seconds": grace }))
+                    .await;
+            assert_eq!((refused.status, refused.message().contains("grace_seconds")), (400, true), "{grace}");
+        }
+        let kept = admin.get(&path(&key)).await.ok().json();
+        let mut made = key.clone();
+        made.as_object_mut().expect("an object").remove("key");
+        assert_eq!(kept, made);
+        assert_eq!(admin.get(KEYS).await.json()["data"].as_array().map(Vec::len), Some(6));
     }
-    let nameless = ask(&admin, "POST", KEYS, &json!({})).await;
-    assert_error("no name", &nameless, 400, "invalid_request_error", "missing_required_parameter");
-    let past = ask(&admin, "POST", KEYS, &json!({ "name": "x", "expires_at": "2020-01-01T00:00:00Z" })).await;
-    assert_error("born dead", &past, 400, "invalid_request_error", "invalid_value");
-    for (body, code) in [
-        (&b"{\"name\":\"a\",\"name\":\"b\"}"[..], "invalid_json"),
-        (b"{", "invalid_json"),
-        (b"[]", "invalid_json"),
-        (b"", "invalid_json"),
-        (b"{\"name\":\"\\ud800\"}", "invalid_json"),
-        (b"{\"name\":\"\xff\"}", "invalid_json"),
-    ] {
-        let refused = admin.post_bytes(KEYS, body).await;
-        assert_error(code, &refused, 400, "invalid_request_error", code);
-    }
-    let large = format!("{{\"name\":\"{}\"}}", "x".repeat(70_000));
-    let refused = admin.post_bytes(KEYS, large.as_bytes()).await;
-    assert_error("large", &refused, 413, "invalid_request_error", "request_too_large");
-    let refused = admin.send("POST", KEYS, Some("text/plain"), Some(b"{}")).await;
-    assert_error("text", &refused, 415, "invalid_request_error", "unsupported_media_type");
-    for grace in [json!(-1), json!(604_801), json!("1h"), json!(1.5)] {
-        let refused =
-            ask(&admin, "POST", &format!("{}/rotate", path(&key)), &json!({ "grace_seconds": grace })).await;
-        assert_eq!((refused.status, refused.message().contains("grace_seconds")), (400, true), "{grace}");
-    }
-    let kept = admin.get(&path(&key)).await.ok().json();
-    let mut made = key.clone();
-    made.as_object_mut().expect("an object").remove("key");
-    assert_eq!(kept, made);
-    assert_eq!(admin.get(KEYS).await.json()["data"].as_array().map(Vec::len), Some(6));
 }
 
 #[tokio::test]
 async fn amounts_are_exact_to_the_nano_dollar() {
-    let world = world().await;
-    let admin = admin(&world);
-    for (sent, shown) in [
-        ("0.1", "0.1"),
-        ("123456789.123456789", "123456789.123456789"),
-        ("\"0.000000001\"", "0.000000001"),
-        ("1e-9", "0.000000001"),
-        ("\"12.50\"", "12.5"),
-        ("0", "0"),
-    ] {
-        let body = format!("{{\"name\":\"n\",\"budget_usd\":{sent},\"budget_period\":\"total\"}}");
-        let answer = admin.post_bytes(KEYS, body.as_bytes()).await;
-        assert_eq!(answer.status, 201, "{}", answer.text());
-        assert!(answer.text().contains(&format!("\"budget_usd\":{shown},")), "{sent}: {}", answer.text());
-        assert!(answer.text().contains("\"resets_at\":null"), "{}", answer.text());
+    for world in worlds().await {
+        let admin = admin(&world);
+        for (sent, shown) in [
+            ("0.1", "0.1"),
+            ("123456789.123456789", "123456789.123456789"),
+            ("\"0.000000001\"", "0.000000001"),
+            ("1e-9", "0.000000001"),
+            ("\"12.50\"", "12.5"),
+            ("0", "0"),
+        ] {
+            let body = format!("{{\"name\":\"n\",\"budget_usd\":{sent},\"budget_period\":\"total\"}}");
+            let answer = admin.post_bytes(KEYS, body.as_bytes()).await;
+            assert_eq!(answer.status, 201, "{}", answer.text());
+            assert!(answer.text().contains(&format!("\"budget_usd\":{shown},")), "{sent}: {}", answer.text());
+            assert!(answer.text().contains("\"resets_at\":null"), "{}", answer.text());
+        }
     }
 }
 
@@ -312,34 +337,38 @@ async fn the_last_admin_cannot_lock_everyone_out() {
 
 #[tokio::test]
 async fn teams_are_put_shown_and_deleted_when_nobody_is_in_them() {
-    let world = world().await;
-    let admin = admin(&world);
-    let team = format!("{TEAMS}/Search.EU_1-a");
-    let made =
-        ask(&admin, "PUT", &team, &json!({ "rpm": 100, "budget_usd": "1000", "budget_period": "week" }))
-            .await;
-    assert_eq!(made.status, 201, "{}", made.text());
-    assert_eq!((&made.json()["rpm"], &made.json()["budget_usd"]), (&json!(100), &json!(1000)));
-    let again = ask(&admin, "PUT", &team, &json!({ "tpm": 5 })).await.ok().json();
-    assert_eq!((&again["rpm"], &again["tpm"], &again["budget"]), (&Value::Null, &json!(5), &Value::Null));
-    assert_eq!(again["created_at"], made.json()["created_at"]);
-    let (secret, key) = create(&admin, json!({ "name": "member", "team": "Search.EU_1-a" })).await;
-    assert_eq!(status(&world.gateway, &secret, "acme/fast").await.0, 200);
-    assert_eq!(admin.get(&team).await.ok().json()["keys"], 1);
-    let refused = admin.send("DELETE", &team, None, None).await;
-    assert_error("not empty", &refused, 400, "invalid_request_error", "invalid_value");
-    ask(&admin, "PATCH", &path(&key), &json!({ "team": null })).await.ok();
-    assert_eq!(admin.get(TEAMS).await.ok().json()["data"].as_array().map(Vec::len), Some(1));
-    let deleted = admin.send("DELETE", &team, None, None).await.ok().json();
-    assert_eq!(deleted, json!({ "object": "team", "id": "Search.EU_1-a", "deleted": true }));
-    let gone = admin.get(&team).await;
-    assert_error("gone", &gone, 404, "invalid_request_error", "not_found");
-    for id in ["a%20b", "a%2Fb", "%00", "a%27--", &"x".repeat(65)] {
-        let refused = ask(&admin, "PUT", &format!("{TEAMS}/{id}"), &json!({})).await;
-        assert_error(id, &refused, 400, "invalid_request_error", "invalid_value");
+    for world in worlds().await {
+        let admin = admin(&world);
+        let team = format!("{TEAMS}/Search.EU_1-a");
+        let made =
+            ask(&admin, "PUT", &team, &json!({ "rpm": 100, "budget_usd": "1000", "budget_period": "week" }))
+                .await;
+        assert_eq!(made.status, 201, "{}", made.text());
+        assert_eq!((&made.json()["rpm"], &made.json()["budget_usd"]), (&json!(100), &json!(1000)));
+        let again = ask(&admin, "PUT", &team, &json!({ "tpm": 5_000_000 })).await.ok().json();
+        assert_eq!(
+            (&again["rpm"], &again["tpm"], &again["budget"]),
+            (&Value::Null, &json!(5_000_000), &Value::Null)
+        );
+        assert_eq!(again["created_at"], made.json()["created_at"]);
+        let (secret, key) = create(&admin, json!({ "name": "member", "team": "Search.EU_1-a" })).await;
+        assert_eq!(status(&world.gateway, &secret, "acme/fast").await.0, 200);
+        assert_eq!(admin.get(&team).await.ok().json()["keys"], 1);
+        let refused = admin.send("DELETE", &team, None, None).await;
+        assert_error("not empty", &refused, 400, "invalid_request_error", "invalid_value");
+        ask(&admin, "PATCH", &path(&key), &json!({ "team": null })).await.ok();
+        assert_eq!(admin.get(TEAMS).await.ok().json()["data"].as_array().map(Vec::len), Some(1));
+        let deleted = admin.send("DELETE", &team, None, None).await.ok().json();
+        assert_eq!(deleted, json!({ "object": "team", "id": "Search.EU_1-a", "deleted": true }));
+        let gone = admin.get(&team).await;
+        assert_error("gone", &gone, 404, "invalid_request_error", "not_found");
+        for id in ["a%20b", "a%2Fb", "%00", "a%27--", &"x".repeat(65)] {
+            let refused = ask(&admin, "PUT", &format!("{TEAMS}/{id}"), &json!({})).await;
+            assert_error(id, &refused, 400, "invalid_request_error", "invalid_value");
+        }
+        let refused = ask(&admin, "PUT", &team, &json!({ "name": "x" })).await;
+        assert_error("unknown field", &refused, 400, "invalid_request_error", "unsupported_parameter");
     }
-    let refused = ask(&admin, "PUT", &team, &json!({ "name": "x" })).await;
-    assert_error("unknown field", &refused, 400, "invalid_request_error", "unsupported_parameter");
 }
 
 #[tokio::test]
@@ -378,13 +407,11 @@ async fn k01_a_dump_of_the_store_holds_no_key() {
 
 #[tokio::test]
 async fn r04_a_change_in_one_process_is_in_force_in_another_within_a_second() {
-    let data = tempfile::tempdir().expect("a directory");
+    let shared = tempfile::tempdir().expect("a directory");
     let launch = || {
         let keys = format!("[[keys]]\nname = \"boss\"\nkey = \"{ADMIN}\"\nrole = \"admin\"\n");
-        Launch::new(BINARY)
-            .file("gateway.toml", format!("{DEMO}\n{keys}"))
-            .env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy())
-            .start()
+        let store = format!("[store]\nurl = \"sqlite://{}/gateway.db\"\n", shared.path().display());
+        Launch::new(BINARY).file("gateway.toml", format!("{DEMO}\n{store}\n{keys}")).start()
     };
     let (one, two) = (launch().await, launch().await);
     let admin = one.client().with_key(ADMIN);

@@ -98,11 +98,11 @@ async fn keys_are_managed_over_the_network_with_the_admin_key_of_the_environment
         "--role",
         "admin",
         "--tpm",
-        "1000",
+        "100000000",
         "--max-in-flight",
         "3",
         "--budget-usd",
-        "0.123456789",
+        "1000.123456789",
         "--budget-period",
         "week",
         "--expires-at",
@@ -115,7 +115,10 @@ async fn keys_are_managed_over_the_network_with_the_admin_key_of_the_environment
     let listed = stdout(&ok(remote(&gateway, Some(&first), &["keys", "list", "--json"])));
     let keys: Value = serde_json::from_str(&listed).expect("JSON");
     let key = keys.as_array().and_then(|keys| keys.last()).expect("a key");
-    assert_eq!((&key["name"], &key["role"], &key["tpm"]), (&"far".into(), &"admin".into(), &1000.into()));
+    assert_eq!(
+        (&key["name"], &key["role"], &key["tpm"]),
+        (&"far".into(), &"admin".into(), &100_000_000.into())
+    );
     assert_eq!((&key["budget_period"], &key["max_in_flight"]), (&"week".into(), &3.into()));
     assert!(listed.contains("0.123456789,") && listed.contains("[1.10,2]"), "as it was written: {listed}");
     let second = secret(&ok(remote(&gateway, Some(ADMIN), &["keys", "rotate", &first[..12]])));

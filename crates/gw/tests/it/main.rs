@@ -9,6 +9,7 @@
 mod authz;
 mod budgets;
 mod canary;
+mod chaos;
 mod chat;
 mod completions;
 mod config_cli;
@@ -29,6 +30,7 @@ mod http;
 mod keys_api;
 mod keys_cli;
 mod keys_docs;
+mod leavers;
 mod ledger;
 mod load;
 mod models;

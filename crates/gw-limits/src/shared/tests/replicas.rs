@@ -143,7 +143,7 @@ async fn the_first_answer_of_the_ledger_counts() {
     limiter.reserve("a", &subjects, 0, nano(10)).await.unwrap().settle(0, nano(10));
     drained(&limiter).await;
     // Another replica asked at the same time, and is late.
-    let since = Period::Day.around(crate::doubles::NOW).0;
+    let since = Period::Day.around(NOW).0;
     for (since, name) in [(since, "late"), (since - 86_400, "of yesterday")] {
         let call = core.call("").arg(&since).arg(&40).arg(name);
         let call = call.subject(&settings.prefix, &subjects[0]);
