@@ -182,7 +182,7 @@ impl Journal {
     /// Writes outcomes into the ledger until [`Journal::close`] and all are there. For one task.
     pub async fn run(&self, store: &Store) {
         let mut pause = GATHER;
-        let mut is_away = false;
+        let mut away: Option<String> = None;
         loop {
             let (lines, told) = self.next_batch();
             if lines.is_empty() {
@@ -199,7 +199,7 @@ impl Journal {
                     pause = GATHER;
                     settle(&told);
                     self.written.send_modify(|written| *written += lines.len() as u64);
-                    if std::mem::take(&mut is_away) {
+                    if away.take().is_some() {
                         tracing::info!(waiting = self.waiting(), "the ledger can be written again");
                     }
                     // A transaction costs by the pages it touches, so few large ones are cheaper than many small ones.
@@ -208,12 +208,12 @@ impl Journal {
                     }
                 }
                 Err(error) => {
-                    // Said once: the store being away is one event, however often it is tried.
-                    if !std::mem::replace(&mut is_away, true) {
-                        tracing::warn!(
-                            waiting = self.waiting(),
-                            "the ledger cannot be written, its rows wait: {error}"
-                        );
+                    // Said once for each reason: the store being away is one event, however often it is tried.
+                    let reason = error.to_string();
+                    if away.as_ref() != Some(&reason) {
+                        let waiting = self.waiting();
+                        tracing::warn!(waiting, "the ledger cannot be written, its rows wait: {reason}");
+                        away = Some(reason);
                     }
                     self.put_back(lines, told);
                     if self.closing.load(Ordering::Acquire) {

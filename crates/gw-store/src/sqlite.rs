@@ -21,6 +21,9 @@ const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
 /// How long a lock of another program is waited for.
 const BUSY: Duration = Duration::from_secs(5);
 
+/// What is left of a log that a long reader has made larger.
+const LOG_LIMIT: &str = "16777216";
+
 /// Connections that read: a long report must not keep others from reading.
 const READERS: u32 = 3;
 /// Rows between two looks at the write-ahead log: some 10 MiB of it.
@@ -55,6 +58,7 @@ async fn open_once(path: &Path) -> Result<Pools> {
         .filename(path)
         .synchronous(SqliteSynchronous::Normal)
         .foreign_keys(true)
+        .pragma("journal_size_limit", LOG_LIMIT)
         .busy_timeout(BUSY)
         .thread_name(|id| format!("store-{id}"))
         .disable_statement_logging();
@@ -90,6 +94,12 @@ async fn pool(options: SqliteConnectOptions, connections: u32) -> sqlx::Result<S
         .idle_timeout(None)
         .max_lifetime(None)
         .acquire_timeout(2 * BUSY)
+        // A full disk ends a transaction inside SQLite; there is nothing to undo then, and sqlx goes on counting it: such
+        // a connection would refuse every transaction from then on.
+        .before_acquire(|connection, _| {
+            let is_free = !connection.is_in_transaction();
+            Box::pin(std::future::ready(Ok(is_free)))
+        })
         .connect_with(options)
         .await
 }
@@ -191,7 +201,9 @@ fn create_private(path: &Path) -> Result<bool> {
     match options.open(path) {
         Ok(_) => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::metadata(path).map(|found| found.len() > 0).map_err(failed)
+            // Opened, and not touched: SQLite's own words for a file that cannot be written are no help.
+            let found = OpenOptions::new().append(true).open(path).and_then(|file| file.metadata());
+            found.map(|found| found.len() > 0).map_err(failed)
         }
         Err(error) => Err(failed(error)),
     }
@@ -271,6 +283,10 @@ pub(crate) fn describe(place: &str, error: &sqlx::Error) -> Error {
         Some(11 | 26) => Error::Damaged { place, reason },
         Some(5 | 6) => Error::Busy { place },
         Some(8) => Error::ReadOnly { place, reason },
+        // In WAL mode even a reader makes files beside it.
+        Some(14) => {
+            Error::ReadOnly { place, reason: format!("{reason}; its directory must be writable too") }
+        }
         _ => Error::Failed { place, reason },
     }
 }

@@ -160,6 +160,13 @@ impl Postgres {
         self.sql("postgres", &count).parse().expect("a count")
     }
 
+    /// What the server has logged since it was last started.
+    #[must_use]
+    pub fn log(&self) -> String {
+        let log = std::fs::read(self.directory.path().join("server.log")).expect("the server's log");
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
     fn data(&self) -> PathBuf {
         self.directory.path().join("data")
     }

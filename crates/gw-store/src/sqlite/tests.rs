@@ -172,3 +172,48 @@ async fn a_store_in_memory_keeps_keys_while_it_lives() {
     assert!(store.insert_first_keys(std::slice::from_ref(&key)).await.unwrap());
     assert!(store.keys().await.unwrap() == [key]);
 }
+
+#[tokio::test]
+async fn s04_a_long_reader_stops_no_writer_and_the_log_is_cut_when_it_has_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    let log = || fs::metadata(directory.path().join("gateway.db-wal")).unwrap().len();
+    let entry = |n: i64| crate::ledger::Entry {
+        request_id: format!("req_{n:026}"),
+        at: n,
+        key_id: "sk-gw-aaaaaa".to_owned(),
+        key_name: "a key".to_owned(),
+        requested_model: "acme/fast".to_owned(),
+        model: "acme/fast".to_owned(),
+        provider: "acme".to_owned(),
+        attempts: "[{\"provider\":\"acme\",\"model\":\"acme/fast\",\"status\":\"ok\",\"latency_ms\":12}]"
+            .to_owned(),
+        ..crate::ledger::Entry::default()
+    };
+    let write = async |batch: i64| {
+        let batch: Vec<_> = (batch * 1_000..(batch + 1) * 1_000).map(entry).collect();
+        store.record(&batch).await.unwrap();
+    };
+    write(0).await;
+    let path = directory.path().join("gateway.db");
+    let mut reader = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
+    let count = "SELECT count(*) FROM ledger";
+    sqlx::query("BEGIN").execute(&mut reader).await.unwrap();
+    let seen: i64 = sqlx::query(count).fetch_one(&mut reader).await.unwrap().get(0);
+    // What 5,000 requests a second write in the 8 seconds that a report may take.
+    for batch in 1..40 {
+        write(batch).await;
+    }
+    let grown = log();
+    assert!((17 << 20..64 << 20).contains(&grown), "{grown} bytes");
+    let still: i64 = sqlx::query(count).fetch_one(&mut reader).await.unwrap().get(0);
+    assert_eq!((seen, still), (1_000, 1_000), "the reader sees what it began with");
+    sqlx::query("COMMIT").execute(&mut reader).await.unwrap();
+    reader.close().await.unwrap();
+    for batch in 40..44 {
+        write(batch).await;
+    }
+    assert!(log() <= 17 << 20, "{} bytes, {grown} before", log());
+    let filter = crate::ledger::Filter::default();
+    assert_eq!(store.total(&filter).await.unwrap().requests, 44_000);
+}

@@ -8,6 +8,7 @@
 
 mod authz;
 mod budgets;
+mod canary;
 mod chaos;
 mod chat;
 mod completions;
@@ -19,7 +20,10 @@ mod errors;
 mod first_run;
 mod guarantees_client;
 mod guarantees_docs;
+mod guarantees_injection;
+mod guarantees_secrets;
 mod guarantees_splits;
+mod guarantees_stores;
 mod guarantees_upstream;
 mod harness;
 mod http;
