@@ -163,7 +163,8 @@ async fn chaos_leaves_a_ledger_that_equals_the_upstreams_own_log() {
         world.kill(replica).await;
     }
     let store = settled(&url, &upstream).await;
-    let summary = compare(&store, &oracle.lock().expect("no panic")).await;
+    let oracle = oracle.lock().expect("no panic").clone();
+    let summary = compare(&store, &oracle).await;
     let spent = redis_agrees(&redis, &store, &world).await;
     println!(
         "chaos: {} s, {asked} requests, kills {}, PostgreSQL restarts {}, Redis pauses {}; {summary}; {spent}",

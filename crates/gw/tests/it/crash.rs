@@ -53,7 +53,8 @@ pub(crate) async fn killed_again_and_again(url: &str, data: &Path, rounds: usize
     }
     let gateway = start(&config, data).await;
     let store = Store::open_url(url).await.expect("the store");
-    compare(&store, &upstream, &told.lock().expect("no panic")).await;
+    let told = told.lock().expect("no panic").clone();
+    compare(&store, &upstream, &told).await;
     store.close().await;
     drop(gateway);
 }
