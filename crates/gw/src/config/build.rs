@@ -29,7 +29,7 @@ pub(super) fn config(root: &Table, report: &mut Report) -> Config {
             aliases: models::aliases(root, report),
             keys: keys::keys(root, report),
         },
-        store: root.table("store").map(|table| store(table)).unwrap_or_default(),
+        store: root.table("store").map(store).unwrap_or_default(),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
     }
