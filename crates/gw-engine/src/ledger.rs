@@ -8,7 +8,7 @@ use gw_store::ledger::{Entry, Tokens};
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::ask::Ask;
 use crate::call::Context;
@@ -18,13 +18,23 @@ use crate::plan::Candidate;
 /// The longest text of a client that is kept.
 const LONGEST_TEXT: usize = 256;
 
+/// An upstream call, as the row tells it.
+#[derive(Serialize)]
+struct Attempt<'r> {
+    provider: &'r str,
+    model: &'r str,
+    status: &'static str,
+    latency_ms: u64,
+}
+
 /// The line of one call.
 #[derive(Debug)]
 pub(crate) struct Line {
     journal: Arc<Journal>,
     begun: Option<Begun>,
     entry: Box<Entry>,
-    attempts: Vec<serde_json::Value>,
+    /// The JSON array of the upstream calls, without its end.
+    attempts: String,
 }
 
 impl Line {
@@ -42,7 +52,7 @@ impl Line {
             client: context.client.map(|client| client.to_string()),
             ..Entry::default()
         };
-        Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry), attempts: Vec::new() }
+        Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry), attempts: String::new() }
     }
 
     /// What was asked for.
@@ -75,17 +85,20 @@ impl Line {
 
     /// An upstream call is over.
     pub(crate) fn attempted(&mut self, record: &AttemptRecord) {
-        self.attempts.push(json!({
-            "provider": &*record.provider, "model": &*record.model, "status": record.status,
-            "latency_ms": record.latency_ms,
-        }));
+        self.attempts.push(if self.attempts.is_empty() { '[' } else { ',' });
+        let AttemptRecord { provider, model, status, latency_ms } = record;
+        let told = Attempt { provider, model, status, latency_ms: *latency_ms };
+        // Texts and a number: there is nothing in it that JSON could not say.
+        self.attempts.push_str(&serde_json::to_string(&told).unwrap_or_default());
     }
 
     /// Who served, and what it took.
     pub(crate) fn used(&mut self, candidate: &Candidate, usage: &Usage, cost: Money) {
         let entry = &mut self.entry;
-        entry.model = candidate.model.id.to_string();
-        entry.provider = candidate.model.provider.to_string();
+        if *entry.model != *candidate.model.id {
+            entry.model = candidate.model.id.to_string();
+            entry.provider = candidate.model.provider.to_string();
+        }
         entry.fallback = candidate.is_fallback;
         entry.tokens = Tokens {
             prompt: usage.prompt,
@@ -118,7 +131,11 @@ impl Line {
         }
         self.entry.ttft_ms = ttft_ms;
         self.entry.latency_ms = latency_ms;
-        self.entry.attempts = serde_json::Value::Array(self.attempts).to_string();
+        if self.attempts.is_empty() {
+            self.attempts.push('[');
+        }
+        self.attempts.push(']');
+        self.entry.attempts = self.attempts;
         self.journal.end(self.begun.take(), *self.entry);
     }
 }
