@@ -113,6 +113,10 @@ impl Store {
         }
     }
 
+    pub(crate) fn is_postgres(&self) -> bool {
+        matches!(self.base, Base::Postgres(_))
+    }
+
     #[cfg(test)]
     pub(crate) fn sqlite(&self) -> &SqlitePool {
         match &self.base {

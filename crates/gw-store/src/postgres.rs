@@ -20,9 +20,10 @@ pub(crate) use pool::{Held, Pool};
 
 /// A caller waits no longer than this for all of its statements together.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A transaction whose program is frozen is ended by the server after this time, so that others get at its rows.
-const BEGIN: &str =
-    "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 10000; SET LOCAL statement_timeout = 10000";
+/// A transaction whose program is frozen is ended by the server after this time, so that others get at its rows. And no
+/// question of ours is worth compiling, which takes longer than answering it.
+const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 10000; SET LOCAL statement_timeout = 10000; \
+    SET LOCAL jit = off";
 
 /// A URL as options of a connection.
 #[derive(Clone)]

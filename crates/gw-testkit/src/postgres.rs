@@ -247,11 +247,9 @@ impl PgBouncer {
         }
         // The shell goes with this process, and PgBouncer with the shell.
         let mut command = as_postgres("/bin/sh");
-        command.args([
-            "-c",
-            "trap '' INT HUP TERM; \"$@\" & child=$!; read -r _; kill -TERM $child; wait $child",
-            "sh",
-        ]);
+        let script = "directory=$1; shift; trap '' INT HUP TERM; \"$@\" & child=$!; read -r _; kill -TERM $child; \
+            wait $child; rm -rf \"$directory\"";
+        command.args(["-c", script, "sh"]).arg(directory.path());
         command.arg(program).arg("-q").arg(&settings).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().expect("a shell");

@@ -44,7 +44,9 @@ impl Store {
         let by_hours = named && filter.status.as_deref().is_none_or(|status| status == "ok");
         if by_hours {
             push_hours_with(&mut sql, filter, after, limit);
-            sql.push("CROSS JOIN ledger WHERE at >= hours.hour * 1000 AND at < hours.hour * 1000 + 3600000");
+            // PostgreSQL would rather read the whole ledger; with a limit inside it cannot.
+            sql.push(if self.is_postgres() { "CROSS JOIN LATERAL (SELECT * FROM " } else { "CROSS JOIN " });
+            sql.push("ledger WHERE at >= hours.hour * 1000 AND at < hours.hour * 1000 + 3600000");
         } else {
             sql.push("ledger WHERE 1 = 1");
         }
@@ -65,7 +67,10 @@ impl Store {
             sql.push(" AND at <= ").push_int(*at);
             sql.push(" AND (at, request_id) < (").push_int(*at).push(", ").push_name(request_id).push(")");
         }
-        sql.push(" ORDER BY at DESC, request_id DESC LIMIT ").push_int(i64::from(limit));
+        sql.push(NEWEST_FIRST).push_int(i64::from(limit));
+        if by_hours && self.is_postgres() {
+            sql.push(") AS ledger").push(NEWEST_FIRST).push_int(i64::from(limit));
+        }
         self.list(sql, read).await
     }
 
@@ -81,6 +86,8 @@ impl Store {
         self.run(Sql::new(delete).int(before).int(i64::from(at_most))).await
     }
 }
+
+const NEWEST_FIRST: &str = " ORDER BY at DESC, request_id DESC LIMIT ";
 
 /// Columns of the sums, in the order that `read_sums` wants.
 const SUMS: &str = "CAST(coalesce(sum(requests), 0) AS BIGINT) AS requests, \
