@@ -93,7 +93,7 @@ struct Waiting {
 }
 
 /// What a process that died has left.
-pub use replay::replay;
+pub use replay::{Replayed, replay};
 
 impl Journal {
     /// A journal in this directory, which is made when it is missing.
@@ -179,8 +179,14 @@ impl Journal {
         self.unwritten.load(Ordering::Relaxed)
     }
 
-    /// Writes outcomes into the ledger until [`Journal::close`] and all are there. For one task.
+    /// As [`Journal::run_with`], when nobody else has to know.
     pub async fn run(&self, store: &Store) {
+        self.run_with(store, || std::future::ready(())).await;
+    }
+
+    /// Writes outcomes into the ledger until [`Journal::close`] and all are there. For one task. Their lines are kept until
+    /// `others_know` is over, too: it is called after each batch.
+    pub async fn run_with<F: Future<Output = ()>>(&self, store: &Store, others_know: impl Fn() -> F) {
         let mut pause = GATHER;
         let mut away: Option<String> = None;
         loop {
@@ -197,6 +203,7 @@ impl Journal {
             match store.record_lines(&lines).await {
                 Ok(()) => {
                     pause = GATHER;
+                    others_know().await;
                     settle(&told);
                     self.written.send_modify(|written| *written += lines.len() as u64);
                     if away.take().is_some() {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gw_engine::Limiter;
 use gw_store::Store;
-use gw_store::journal::{Journal, replay};
-use gw_store::ledger::Entry;
+use gw_store::journal::{Journal, Replayed, replay};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -19,6 +19,8 @@ use crate::setup::Setup;
 
 /// The end of the program waits so long for the last rows.
 const LAST_ROWS: Duration = Duration::from_secs(5);
+/// Lines are kept so long for a Redis that does not answer.
+const UNTIL_TOLD: Duration = Duration::from_secs(1);
 /// Old rows are looked for so often.
 const SWEEP: Duration = Duration::from_secs(3600);
 /// Old rows that are forgotten in one transaction: it must not hold up the writer.
@@ -33,13 +35,13 @@ pub async fn open(
     setup: &Setup,
     store: &Store,
     registry: &mut Registry,
-) -> Result<(Arc<Journal>, Vec<Entry>), Stop> {
+) -> Result<(Arc<Journal>, Replayed), Stop> {
     let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
     let directory = data.join("journal");
     let found = replay(&directory, store).await.map_err(|error| Stop::Runtime(error.to_string()))?;
-    if !found.is_empty() {
+    if !found.entries.is_empty() {
         tracing::info!(
-            requests = found.len(),
+            requests = found.entries.len(),
             "brought into the ledger what the last process had no time for"
         );
     }
@@ -61,10 +63,11 @@ pub struct Ledger {
 impl Ledger {
     /// Starts the writer, and the broom when rows are not kept for ever.
     #[must_use]
-    pub fn start(journal: Arc<Journal>, store: Store, retention_days: Option<u32>) -> Self {
+    pub fn start(journal: Arc<Journal>, store: Store, limiter: Limiter, retention_days: Option<u32>) -> Self {
         let writer = tokio::spawn({
             let (journal, store) = (Arc::clone(&journal), store.clone());
-            async move { journal.run(&store).await }
+            // What Redis has not heard of yet must be in the journal: a replica that is killed now could not say it again.
+            async move { journal.run_with(&store, || limiter.drain(UNTIL_TOLD)).await }
         });
         if let Some(days) = retention_days {
             tokio::spawn(forget_old(store.clone(), i64::from(days) * DAY_MS));

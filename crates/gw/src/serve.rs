@@ -115,8 +115,12 @@ async fn keep(
     let teams = store.teams().await.map_err(runtime)?;
     let stored = Stored { keys, teams, journal: Some(Arc::clone(&journal)), limiter: limiter.clone() };
     let engine = engine(setup, deployed, stored, registry)?;
-    for entry in &left {
+    for entry in &left.entries {
         engine.charge(&entry.key_id, &entry.request_id, entry.cost).await;
+    }
+    limiter.drain(LAST_SETTLES).await;
+    if limiter.undelivered().0 == 0 {
+        left.forget();
     }
     Ok(Kept { engine, journal, limiter })
 }
@@ -132,7 +136,7 @@ struct Running {
 
 async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(), Stop> {
     let Running { setup, store, kept: Kept { engine, journal, limiter }, deployed, registry } = running;
-    let ledger = Ledger::start(journal, store.clone(), setup.config.store.retention_days);
+    let ledger = Ledger::start(journal, store.clone(), limiter.clone(), setup.config.store.retention_days);
     let (lines, _access_log) = Lines::start("access-log", io::stdout(), LOG_DELAY)
         .map_err(|error| Stop::Runtime(error.to_string()))?;
     for Deployed { provider, .. } in deployed.into_iter().filter(|deployed| deployed.discovers) {

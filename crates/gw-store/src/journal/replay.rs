@@ -10,12 +10,32 @@ use crate::Store;
 use crate::db::Result;
 use crate::ledger::Entry;
 
+/// What was found, and is in the ledger now.
+#[derive(Debug)]
+pub struct Replayed {
+    /// The requests.
+    pub entries: Vec<Entry>,
+    /// Locked until this is dropped.
+    segments: Vec<(PathBuf, File)>,
+}
+
+impl Replayed {
+    /// Whoever else had to know of these requests does: nobody needs to read them again.
+    pub fn forget(self) {
+        for (path, _) in &self.segments {
+            if let Err(error) = fs::remove_file(path) {
+                tracing::warn!(path = %path.display(), "a journal that was read cannot be deleted: {error}");
+            }
+        }
+    }
+}
+
 /// Brings the outcomes in abandoned segments into the ledger, and a row for each request that had begun and has none.
-/// Gives what was found. What cannot be written stays for the next start.
+/// The segments stay until [`Replayed::forget`]: read again, they change nothing.
 ///
 /// # Errors
 /// The store's.
-pub async fn replay(directory: &Path, store: &Store) -> Result<Vec<Entry>> {
+pub async fn replay(directory: &Path, store: &Store) -> Result<Replayed> {
     let segments = abandoned(directory);
     // All together: a request may begin in one segment and end in the next.
     let mut found: HashMap<String, Entry> = HashMap::new();
@@ -26,12 +46,7 @@ pub async fn replay(directory: &Path, store: &Store) -> Result<Vec<Entry>> {
     }
     let entries: Vec<Entry> = found.into_values().collect();
     store.record(&entries).await?;
-    for (path, _) in &segments {
-        if let Err(error) = fs::remove_file(path) {
-            tracing::warn!(path = %path.display(), "a journal that was read cannot be deleted: {error}");
-        }
-    }
-    Ok(entries)
+    Ok(Replayed { entries, segments })
 }
 
 /// The segments that no living process has locked.

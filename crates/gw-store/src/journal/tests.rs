@@ -35,6 +35,14 @@ fn killed(journal: Journal, directory: &Path) {
     }
 }
 
+/// How many requests were found; their segments are gone then.
+async fn replayed(directory: &Path, store: &Store) -> usize {
+    let found = replay(directory, store).await.unwrap();
+    let count = found.entries.len();
+    found.forget();
+    count
+}
+
 #[tokio::test]
 async fn outcomes_reach_the_ledger_and_their_lines_go() {
     let directory = tempfile::tempdir().unwrap();
@@ -66,13 +74,13 @@ async fn a_killed_process_loses_and_doubles_nothing() {
     // Some were written before the end came.
     store.record(&(0..3).map(entry).collect::<Vec<_>>()).await.unwrap();
     killed(journal, directory.path());
-    assert_eq!(replay(directory.path(), &store).await.unwrap().len(), 10);
+    assert_eq!(replayed(directory.path(), &store).await, 10);
     let rows = store.requests(&Filter::default(), None, 100).await.unwrap();
     assert_eq!(rows.len(), 10);
     let interrupted: Vec<_> = rows.iter().filter(|row| row.status == INTERRUPTED).map(|row| row.at).collect();
     assert_eq!(interrupted, [9, 8, 7]);
     assert_eq!(files(directory.path()), 0);
-    assert_eq!(replay(directory.path(), &store).await.unwrap().len(), 0);
+    assert_eq!(replayed(directory.path(), &store).await, 0);
 }
 
 #[tokio::test]
@@ -86,7 +94,7 @@ async fn a_line_cut_short_is_passed_over() {
     let whole = fs::read(&path).unwrap();
     for cut in 0..whole.len() {
         fs::write(&path, [&whole[..], &whole[..cut]].concat()).unwrap();
-        assert_eq!(replay(directory.path(), &store).await.unwrap().len(), 1, "{cut}");
+        assert_eq!(replayed(directory.path(), &store).await, 1, "{cut}");
     }
 }
 
@@ -96,7 +104,7 @@ async fn a_living_process_keeps_its_journal() {
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap();
     let begun = journal.begin(&entry(1)).unwrap();
-    assert_eq!(replay(directory.path(), &store).await.unwrap().len(), 0);
+    assert_eq!(replayed(directory.path(), &store).await, 0);
     journal.end(Some(begun), entry(1));
     journal.close();
     journal.run(&store).await;
@@ -153,7 +161,7 @@ async fn s01_a_stop_in_the_middle_of_a_write_leaves_its_lines() {
     drop(journal);
     assert_eq!(files(&lines), 1, "the next start reads it");
     lock.rollback().await.unwrap();
-    assert_eq!(replay(&lines, &other).await.unwrap().len(), 3);
+    assert_eq!(replayed(&lines, &other).await, 3);
     assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 3);
     assert_eq!(files(&lines), 0);
 }
