@@ -117,3 +117,26 @@ impl Collector for Figures {
         unwritten.encode(metric)
     }
 }
+
+/// Has metrics say what the limiter has not been able to tell Redis.
+pub fn watch(limiter: &Limiter, registry: &mut Registry) {
+    registry.register_collector(Box::new(Undelivered(limiter.clone())));
+}
+
+#[derive(Debug)]
+struct Undelivered(Limiter);
+
+impl Collector for Undelivered {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let (waiting, lost) = self.0.undelivered();
+        let waiting = ConstGauge::new(i64::try_from(waiting).unwrap_or(i64::MAX));
+        let help = "Settlements that wait for Redis";
+        let name = "gateway_limits_undelivered";
+        let metric = encoder.encode_descriptor(name, help, None, waiting.metric_type())?;
+        waiting.encode(metric)?;
+        let lost = ConstCounter::new(lost);
+        let help = "Settlements that Redis was never told, because too many waited";
+        let metric = encoder.encode_descriptor("gateway_limits_lost", help, None, lost.metric_type())?;
+        lost.encode(metric)
+    }
+}

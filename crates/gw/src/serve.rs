@@ -112,6 +112,7 @@ async fn keep(
         Some(redis) => Limiter::shared(redis, spending).await,
         None => Limiter::local(spending),
     };
+    ledger::watch(&limiter, registry);
     let teams = store.teams().await.map_err(runtime)?;
     let stored = Stored { keys, teams, journal: Some(Arc::clone(&journal)), limiter: limiter.clone() };
     let engine = engine(setup, deployed, stored, registry)?;
