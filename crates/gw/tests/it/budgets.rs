@@ -4,7 +4,8 @@ use gw_testkit::upstream::chat_body;
 use gw_testkit::{Answer, Client, Signal, eventually};
 use serde_json::json;
 
-use crate::harness::{Setup, World, assert_error, chat_with};
+use crate::harness::{ADMIN, Setup, World, assert_error, chat_with, world};
+use crate::keys_api;
 
 /// `acme/plain` costs 1 and 2 USD per million: 10 prompt and 5 completion tokens are 0.00002 USD.
 const COST: f64 = 0.000_02;
@@ -179,4 +180,47 @@ async fn what_an_upstream_uses_beyond_the_worst_case_is_counted() {
     client(&world).post_json(CHAT, &ask(5)).await.ok();
     assert_eq!(client(&world).post_json(CHAT, &ask(0)).await.code(), "insufficient_quota");
     eventually("one call", || (world.upstream.hits() == 1).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_budget_that_is_taken_away_and_given_back_remembers() {
+    let world = world().await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    let budget = |usd: Option<f64>| json!({ "budget_usd": usd, "budget_period": "total" });
+    let (secret, made) = keys_api::create(&admin, budget(Some(0.000_05))).await;
+    let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
+    let limit = async |usd: Option<f64>| {
+        keys_api::ask(&admin, "PATCH", &path, &json!({ "budget_usd": usd })).await.ok();
+    };
+    let client = world.gateway.client().with_key(&secret);
+    client.post_json(CHAT, &ask(5)).await.ok();
+    limit(None).await;
+    for _ in 0..5 {
+        client.post_json(CHAT, &ask(5)).await.ok();
+    }
+    limit(Some(0.000_05)).await;
+    let refused = client.post_json(CHAT, &ask(5)).await;
+    assert_error("given back", &refused, 429, "insufficient_quota", "insufficient_quota");
+    assert_eq!(world.upstream.hits(), 6, "nothing was sent for it");
+
+    // Requests that began without a budget end when there is one, and the ledger was asked already.
+    let (secret, made) = keys_api::create(&admin, json!({ "name": "under way" })).await;
+    let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
+    let client = world.gateway.client().with_key(&secret);
+    let go = Signal::new();
+    let under_way: Vec<_> = (0..10)
+        .map(|_| {
+            world.upstream.enqueue(Answer::steps(Vec::new()).wait(&go).then(&chat_body("m", "x")));
+            let client = client.clone();
+            tokio::spawn(async move { client.post_json(CHAT, &ask(5)).await.status })
+        })
+        .collect();
+    world.upstream.request(15).await;
+    keys_api::ask(&admin, "PATCH", &path, &json!({ "budget_usd": 0.000_05 })).await.ok();
+    client.post_json(CHAT, &ask(5)).await.ok();
+    go.set();
+    for task in under_way {
+        assert_eq!(task.await.expect("no panic"), 200);
+    }
+    assert_eq!(client.post_json(CHAT, &ask(5)).await.code(), "insufficient_quota");
 }
