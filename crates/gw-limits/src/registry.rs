@@ -50,7 +50,7 @@ impl Registry {
         let entry = inner
             .states
             .entry((whose, id.into()))
-            .or_insert_with(|| Entry { state: Arc::new(State::new(whose, id)), asked: now });
+            .or_insert_with(|| Entry { state: Arc::new(State::new(whose, id, &limits)), asked: now });
         entry.asked = now;
         entry.state.limit(&limits);
         Arc::new(Subject::new(limits, Arc::clone(&entry.state)))

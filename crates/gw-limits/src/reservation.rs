@@ -7,7 +7,7 @@ use gw_store::Limits;
 use crate::clock::Clock;
 use crate::few::Few;
 use crate::rate::Pace;
-use crate::shared::Owed;
+use crate::shared::{Meanwhile, Owed};
 use crate::subject::State;
 
 /// Tokens and money that are set aside for a request. Dropped unsettled, all of it goes back.
@@ -16,6 +16,8 @@ pub struct Reservation {
     pub(crate) pieces: Few<Piece>,
     /// What Redis is told in the end.
     pub(crate) owed: Option<Owed>,
+    /// Who had no budget in Redis when it began.
+    pub(crate) meanwhile: Option<Meanwhile>,
 }
 
 impl Reservation {
@@ -26,6 +28,9 @@ impl Reservation {
         self.pieces.iter_mut().for_each(|piece| piece.settle(tokens, cost));
         if let Some(owed) = self.owed.take() {
             owed.settle(tokens, cost);
+        }
+        if let Some(meanwhile) = self.meanwhile.take() {
+            meanwhile.settle(cost);
         }
     }
 }

@@ -27,6 +27,7 @@
 //! under way are still counted when they settle. Give Redis `maxmemory-policy noeviction`, and keep it for limits.
 
 mod core;
+mod given;
 mod keeper;
 mod link;
 mod notes;
@@ -40,6 +41,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use self::core::Core;
+pub(crate) use self::given::Meanwhile;
 use self::link::Address;
 pub(crate) use self::notes::Owed;
 use self::notes::{Note, Work};
@@ -170,6 +172,7 @@ impl Shared {
         if limited.is_empty() {
             return Ok(Entered::default());
         }
+        given::tell(&self.core, &limited).await.map_err(refused)?;
         let placed: Vec<_> = limited
             .iter()
             .filter(|subject| subject.limits().max_in_flight.is_some())
@@ -217,10 +220,13 @@ impl Shared {
     ) -> Result<Reservation, Refusal> {
         let limited =
             |subject: &&Arc<Subject>| subject.limits().tpm.is_some() || subject.limits().budget.is_some();
-        let limited: Vec<Arc<Subject>> = subjects.iter().filter(limited).map(Arc::clone).collect();
+        let (limited, free): (Vec<_>, Vec<_>) =
+            subjects.iter().map(Arc::clone).partition(|one| limited(&one));
+        let meanwhile = Meanwhile::new(&self.core, request_id, free);
         if limited.is_empty() {
-            return Ok(Reservation::default());
+            return Ok(Reservation { meanwhile, ..Reservation::default() });
         }
+        given::tell(&self.core, &limited).await?;
         let nano = nano(cost);
         for _ in 0..TRIES {
             let settle = Work::Settle { tokens, nano: Some(nano), used: 0, spent: 0, epochs: String::new() };
@@ -232,7 +238,10 @@ impl Shared {
                 Err(away) => {
                     Owed::unless_asked(&mut owed, away);
                     self.may_go_on(&limited)?;
-                    return local.reserve(&limited, tokens, cost, self.core.share()).await;
+                    let reserved = local.reserve(&limited, tokens, cost, self.core.share()).await?;
+                    // None of them has a budget.
+                    let meanwhile = Meanwhile::new(&self.core, request_id, subjects.to_vec());
+                    return Ok(Reservation { meanwhile, ..reserved });
                 }
             };
             if answer.refused.is_some() {
@@ -249,7 +258,7 @@ impl Shared {
             if let Some(owed) = &mut owed {
                 owed.of(&epochs.join(","));
             }
-            return Ok(Reservation { owed, ..Reservation::default() });
+            return Ok(Reservation { owed, meanwhile, ..Reservation::default() });
         }
         Err(Refusal::StoreAway)
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use gw_store::Limits;
 
@@ -72,12 +72,11 @@ pub(crate) struct State {
     /// Requests under way.
     pub(crate) running: AtomicU32,
     pub(crate) purse: Purse,
-    /// Whether the newest limits have a budget.
-    has_budget: AtomicBool,
+    pub(crate) given: Given,
 }
 
 impl State {
-    pub(crate) fn new(whose: Whose, id: &str) -> Self {
+    pub(crate) fn new(whose: Whose, id: &str, limits: &Limits) -> Self {
         Self {
             whose,
             id: id.into(),
@@ -85,16 +84,54 @@ impl State {
             tokens: Rate::default(),
             running: AtomicU32::new(0),
             purse: Purse::default(),
-            has_budget: AtomicBool::new(false),
+            given: Given::new(limits),
         }
     }
 
     /// Hears of new limits. A purse counts reliably only while there is a budget: when one is given to who had none, it
     /// begins anew.
     pub(crate) fn limit(&self, limits: &Limits) {
-        let has = limits.budget.is_some();
-        if !self.has_budget.swap(has, Ordering::AcqRel) && has {
+        if self.given.limit(limits) {
             self.purse.forget();
         }
+    }
+}
+
+/// Whether there is a budget, and how often one was given to who had none.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// Twice that number, and one more while there is none.
+    count: AtomicU64,
+    /// The same when Redis was told last.
+    told: AtomicU64,
+}
+
+impl Given {
+    /// A budget that is there from the beginning is none that was given: Redis may know it.
+    fn new(limits: &Limits) -> Self {
+        Self { count: u64::from(limits.budget.is_none()).into(), told: 0.into() }
+    }
+
+    /// Whether new limits give a budget.
+    fn limit(&self, limits: &Limits) -> bool {
+        let has = limits.budget.is_some();
+        let step = |count: u64| (count.is_multiple_of(2) != has).then(|| count.wrapping_add(1));
+        self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).is_ok() && has
+    }
+
+    /// Whether there is a budget now.
+    pub(crate) fn is_there(&self) -> bool {
+        self.count.load(Ordering::Acquire).is_multiple_of(2)
+    }
+
+    /// The count that Redis is to be told of, when there is a budget.
+    pub(crate) fn untold(&self) -> Option<u64> {
+        let count = self.count.load(Ordering::Acquire);
+        (count.is_multiple_of(2) && count != self.told.load(Ordering::Acquire)).then_some(count)
+    }
+
+    /// Redis was told of this count.
+    pub(crate) fn told(&self, count: u64) {
+        self.told.store(count, Ordering::Release);
     }
 }

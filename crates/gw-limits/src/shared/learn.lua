@@ -7,7 +7,12 @@
 local subject = subjects(3)[1]
 local money = purse(subject, subject.period)
 if not money.known and money.start == tonumber(ARGV[4]) then
-  put(subject.state, 'period', money.period, 'start', whole(money.start), 'spent', whole(money.spent + tonumber(ARGV[5])),
+  local spent = tonumber(ARGV[5])
+  -- What was counted before it was forgotten (`forget.lua`), if that was of this period.
+  local least, of = unpack(redis.call('HMGET', subject.state, 'least', 'least_of'))
+  if tonumber(of) == money.start then spent = math.max(spent, tonumber(least) or 0) end
+  redis.call('HDEL', subject.state, 'least', 'least_of')
+  put(subject.state, 'period', money.period, 'start', whole(money.start), 'spent', whole(money.spent + spent),
     'open', money.open, 'reserved', whole(money.reserved), 'epoch', ARGV[6])
   keep(subject, true)
 end

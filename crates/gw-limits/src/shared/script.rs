@@ -20,6 +20,7 @@ pub(crate) struct Scripts {
     pub(crate) settle: Script,
     pub(crate) leave: Script,
     pub(crate) learn: Script,
+    pub(crate) forget: Script,
     pub(crate) beat: Script,
     /// What the period of a budget is, for tests.
     #[cfg(test)]
@@ -40,6 +41,7 @@ impl Default for Scripts {
             settle: script!("settle.lua"),
             leave: script!("leave.lua"),
             learn: script!("learn.lua"),
+            forget: script!("forget.lua"),
             beat: script!("beat.lua"),
             #[cfg(test)]
             window: script!("window.lua"),
@@ -48,8 +50,8 @@ impl Default for Scripts {
 }
 
 impl Scripts {
-    pub(crate) fn all(&self) -> [&Script; 6] {
-        [&self.enter, &self.reserve, &self.settle, &self.leave, &self.learn, &self.beat]
+    pub(crate) fn all(&self) -> [&Script; 7] {
+        [&self.enter, &self.reserve, &self.settle, &self.leave, &self.learn, &self.forget, &self.beat]
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod agree;
 mod away;
+mod given;
 mod hostile;
 mod leases;
 mod replicas;

@@ -186,8 +186,8 @@ async fn what_an_upstream_uses_beyond_the_worst_case_is_counted() {
 async fn a_budget_that_is_taken_away_and_given_back_remembers() {
     let world = world().await;
     let admin = world.gateway.client().with_key(ADMIN);
-    let budget = |usd: Option<f64>| json!({ "budget_usd": usd, "budget_period": "total" });
-    let (secret, made) = keys_api::create(&admin, budget(Some(0.000_05))).await;
+    let members = json!({ "name": "taken away", "budget_usd": 0.000_05, "budget_period": "total" });
+    let (secret, made) = keys_api::create(&admin, members).await;
     let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
     let limit = async |usd: Option<f64>| {
         keys_api::ask(&admin, "PATCH", &path, &json!({ "budget_usd": usd })).await.ok();
@@ -208,9 +208,14 @@ async fn a_budget_that_is_taken_away_and_given_back_remembers() {
     let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
     let client = world.gateway.client().with_key(&secret);
     let go = Signal::new();
+    let body = chat_body("m", "x").to_string();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     let under_way: Vec<_> = (0..10)
         .map(|_| {
-            world.upstream.enqueue(Answer::steps(Vec::new()).wait(&go).then(&chat_body("m", "x")));
+            world.upstream.enqueue(Answer::steps(Vec::new()).wait(&go).bytes(head.clone() + &body));
             let client = client.clone();
             tokio::spawn(async move { client.post_json(CHAT, &ask(5)).await.status })
         })
@@ -218,7 +223,7 @@ async fn a_budget_that_is_taken_away_and_given_back_remembers() {
     world.upstream.request(15).await;
     keys_api::ask(&admin, "PATCH", &path, &json!({ "budget_usd": 0.000_05 })).await.ok();
     client.post_json(CHAT, &ask(5)).await.ok();
-    go.set();
+    go.fire();
     for task in under_way {
         assert_eq!(task.await.expect("no panic"), 200);
     }
