@@ -25,7 +25,9 @@
 //! went back) asks the ledger through [`Spending`], once for all who wait; until it has an answer nothing is spent
 //! ([`Refusal::StoreAway`]).
 //!
-//! Limits come with every question, state does not: a changed limit holds from the next request on.
+//! Limits come with every question, state does not: a changed limit holds from the next request on. A budget that is
+//! given to who had none asks the ledger, and requests that are under way then are counted when they settle; for that,
+//! keys and teams without limits are subjects, too.
 
 mod clock;
 #[cfg(test)]

@@ -24,7 +24,8 @@
 //!
 //! **Lost state** (FLUSHALL, eviction, a failover that lost writes) is unknown, not zero: the ledger is asked. What can
 //! be overspent then is what was set aside at that moment and what the ledger had not written yet; requests that were
-//! under way are still counted when they settle. Give Redis `maxmemory-policy noeviction`, and keep it for limits.
+//! under way are still counted when they settle. It is the same when a budget is given to who had none (`forget.lua`): a
+//! replica that has not heard of it yet, or of its being taken away, counts nothing of what ends there meanwhile. Give Redis `maxmemory-policy noeviction`, and keep it for limits.
 
 mod core;
 mod given;

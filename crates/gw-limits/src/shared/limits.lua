@@ -7,7 +7,8 @@
 -- time, budget in nano-USD, its period; '' where there is no such limit.
 --
 -- KEYS, four for each subject, all with its name as their hash tag:
---   1  a hash: requests, tokens (`next` of each, microseconds since 2025), period, start, spent, reserved, open, epoch
+--   1  a hash: requests, tokens (`next` of each, microseconds since 2025), period, start, spent, reserved, open, epoch;
+--      least and least_of (a begin of a period) between `forget` and `learn`
 --   2  a sorted set: what is set aside, '<nano-USD>:<request>', by the moment at which the lease expires
 --   3  a sorted set: requests whose lease expired before they were settled, by the moment at which that is forgotten
 --   4  a sorted set: requests at one time, by the moment at which the lease of the place expires

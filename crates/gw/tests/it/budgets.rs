@@ -207,15 +207,16 @@ async fn a_budget_that_is_taken_away_and_given_back_remembers() {
     let (secret, made) = keys_api::create(&admin, json!({ "name": "under way" })).await;
     let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
     let client = world.gateway.client().with_key(&secret);
-    let go = Signal::new();
+    let go: Vec<_> = (0..10).map(|_| Signal::new()).collect();
     let body = chat_body("m", "x").to_string();
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    let under_way: Vec<_> = (0..10)
-        .map(|_| {
-            world.upstream.enqueue(Answer::steps(Vec::new()).wait(&go).bytes(head.clone() + &body));
+    let under_way: Vec<_> = go
+        .iter()
+        .map(|go| {
+            world.upstream.enqueue(Answer::steps(Vec::new()).wait(go).bytes(head.clone() + &body));
             let client = client.clone();
             tokio::spawn(async move { client.post_json(CHAT, &ask(5)).await.status })
         })
@@ -223,7 +224,7 @@ async fn a_budget_that_is_taken_away_and_given_back_remembers() {
     world.upstream.request(15).await;
     keys_api::ask(&admin, "PATCH", &path, &json!({ "budget_usd": 0.000_05 })).await.ok();
     client.post_json(CHAT, &ask(5)).await.ok();
-    go.fire();
+    go.iter().for_each(Signal::fire);
     for task in under_way {
         assert_eq!(task.await.expect("no panic"), 200);
     }
