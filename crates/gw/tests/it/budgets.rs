@@ -180,3 +180,56 @@ async fn what_an_upstream_uses_beyond_the_worst_case_is_counted() {
     assert_eq!(client(&world).post_json(CHAT, &ask(0)).await.code(), "insufficient_quota");
     eventually("one call", || (world.upstream.hits() == 1).then_some(())).await;
 }
+
+#[tokio::test]
+async fn c25_everything_that_may_be_paid_is_in_the_worst_case() {
+    // 0.002 USD are 2,000 tokens of prompt or 1,000 of answer at acme/plain, 13,000 and 3,300 at acme/fast.
+    let world = key("budget_usd = 0.002").start().await;
+    let client = client(&world);
+    let plain = |more: serde_json::Value| chat_with("acme/plain", more);
+    let image = json!({ "type": "image_url", "image_url": { "url": "https://example.com/a.png" } });
+    let images = json!({ "model": "acme/fast", "max_tokens": 1, "messages": [{ "role": "user", "content": vec![image; 20] }] });
+    let properties: serde_json::Map<_, _> =
+        (0..500).map(|n| (format!("property_{n}"), json!({ "type": "string" }))).collect();
+    let schema = json!({ "name": "s", "schema": { "type": "object", "properties": properties } });
+    let requests = [
+        (
+            "best_of",
+            "/v1/completions",
+            json!({ "model": "acme/plain", "prompt": "Hi", "max_tokens": 100, "best_of": 20 }),
+        ),
+        ("images", CHAT, images),
+        (
+            "messages",
+            CHAT,
+            plain(
+                json!({ "max_tokens": 1, "messages": vec![json!({ "role": "user", "content": "a" }); 300] }),
+            ),
+        ),
+        (
+            "a schema",
+            CHAT,
+            json!({ "model": "acme/fast", "max_tokens": 2_500, "messages": [{ "role": "user", "content": "a" }],
+            "response_format": { "type": "json_schema", "json_schema": schema } }),
+        ),
+    ];
+    for (what, path, body) in requests {
+        let refused = client.post_json(path, &body).await;
+        assert_error(what, &refused, 429, "insufficient_quota", "insufficient_quota");
+    }
+    assert_eq!(world.upstream.hits(), 0);
+    client
+        .post_json("/v1/completions", &json!({ "model": "acme/plain", "prompt": "Hi", "max_tokens": 100 }))
+        .await
+        .ok();
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_bounded_fits_into_an_ordinary_limit_of_tokens() {
+    let world = key("tpm = 10000").start().await;
+    let body = json!({ "model": "demo/chat", "messages": [{ "role": "user", "content": "Hello!" }] });
+    client(&world).post_json(CHAT, &body).await.ok();
+    // What somebody asks for is taken at their word.
+    let asked = chat_with("demo/chat", json!({ "max_tokens": 20_000 }));
+    assert_eq!(client(&world).post_json(CHAT, &asked).await.code(), "rate_limit_exceeded");
+}
