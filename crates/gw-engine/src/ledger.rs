@@ -82,7 +82,7 @@ impl Line {
         self.used(candidate, prompt, candidate.model.cost(prompt).unwrap_or_default());
         self.begun = Some(self.journal.begin(&self.entry).map_err(|_| {
             let message = "The gateway's store is away, and no more requests can be kept for it.";
-            Error::new(Kind::NoAvailableProvider, message).retry_after(Duration::from_secs(5))
+            Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(5))
         })?);
         Ok(())
     }
