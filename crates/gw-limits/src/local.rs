@@ -133,25 +133,20 @@ impl Local {
         let mut reservation = Reservation::default();
         for subject in subjects {
             // Whatever was set aside so far goes back when a later one refuses.
-            if let Some(piece) = self.set_aside(subject, tokens, cost, share)? {
-                reservation.pieces.push(piece);
-            }
+            reservation.pieces.push(self.set_aside(subject, tokens, cost, share)?);
         }
         Ok(reservation)
     }
 
-    /// Tokens and money of one subject.
+    /// Tokens and money of one subject; of one without a budget nothing, but what it spends is counted in the end.
     fn set_aside(
         &self,
         subject: &Arc<Subject>,
         tokens: u64,
         cost: i128,
         share: u32,
-    ) -> Result<Option<Piece>, Refusal> {
+    ) -> Result<Piece, Refusal> {
         let (limits, state) = (&divided(subject.limits(), share), subject.state());
-        if limits.tpm.is_none() && limits.budget.is_none() {
-            return Ok(None);
-        }
         if let Some(limit) = limits.tpm {
             let refuse =
                 |retry_after| Refusal::Tokens { whose: state.whose, limit, wanted: tokens, retry_after };
@@ -161,7 +156,8 @@ impl Local {
             let taken = state.tokens.take(Pace::new(limit), self.clock.micros(), tokens);
             taken.map_err(|(_, wait)| refuse(Some(wait)))?;
         }
-        let mut piece = Piece::new(state, limits, &self.clock, tokens, cost);
+        let aside = if limits.budget.is_some() { cost } else { 0 };
+        let mut piece = Piece::new(state, limits, &self.clock, tokens, aside);
         if let Some(budget) = limits.budget {
             let says = state.purse.reserve(budget, self.clock.unix(), cost);
             if says != Says::Yes {
@@ -169,7 +165,7 @@ impl Local {
             }
             judge(says, subject)?;
         }
-        Ok(Some(piece))
+        Ok(piece)
     }
 
     pub(crate) fn charge(&self, subjects: &[Arc<Subject>], cost: i128) {

@@ -24,7 +24,7 @@ struct Money {
     /// The period's begin and end, unix seconds.
     start: i64,
     end: i64,
-    /// Whether `spent` holds what the ledger knows of the period. Until then it is what was spent since.
+    /// Whether `spent` holds what the ledger knows of the period. Until then it is what was spent since it was asked.
     known: bool,
     spent: i128,
     reserved: i128,
@@ -73,10 +73,11 @@ impl Purse {
         Says::Yes
     }
 
-    /// Puts what was spent in the place of what was set aside.
-    pub(crate) fn settle(&self, budget: Budget, unix: i64, reserved: i128, spent: i128) {
+    /// Puts what was spent in the place of what was set aside, in the period that the purse is of now: the request may
+    /// have begun with a budget of another kind, or with none.
+    pub(crate) fn settle(&self, unix: i64, reserved: i128, spent: i128) {
         let money = &mut *self.money.lock();
-        money.turn(budget.period, unix);
+        money.turn(money.period, unix);
         money.reserved = money.reserved.saturating_sub(reserved);
         money.spent = money.spent.saturating_add(spent);
     }
@@ -88,6 +89,11 @@ impl Purse {
         if money.known {
             money.spent = money.spent.saturating_add(spent);
         }
+    }
+
+    /// A budget is given to who had none: not all was counted meanwhile, so the ledger is asked. What is set aside stays.
+    pub(crate) fn forget(&self) {
+        self.money.lock().known = false;
     }
 
     /// Asks the ledger what was spent in this period, unless somebody else did meanwhile. A period that turns just then
@@ -116,11 +122,16 @@ impl Purse {
         self.gate.ask(question).await
     }
 
-    /// The begin of the period, when nothing is known of it.
+    /// The begin of the period, when nothing is known of it. The ledger is asked then: what was spent before is its to
+    /// say, what is spent while it is asked is counted here, sooner twice than not at all.
     fn unknown_since(&self, budget: Budget, unix: i64) -> Option<i64> {
         let money = &mut *self.money.lock();
         money.turn(budget.period, unix);
-        (!money.known).then_some(money.start)
+        if money.known {
+            return None;
+        }
+        money.spent = 0;
+        Some(money.start)
     }
 
     /// Whether the figures are of the period of this moment.

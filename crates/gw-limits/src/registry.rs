@@ -52,6 +52,7 @@ impl Registry {
             .entry((whose, id.into()))
             .or_insert_with(|| Entry { state: Arc::new(State::new(whose, id)), asked: now });
         entry.asked = now;
+        entry.state.limit(&limits);
         Arc::new(Subject::new(limits, Arc::clone(&entry.state)))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gw_store::{Budget, Limits};
+use gw_store::Limits;
 
 use crate::clock::Clock;
 use crate::few::Few;
@@ -35,7 +35,6 @@ impl Reservation {
 pub(crate) struct Piece {
     state: Arc<State>,
     tpm: Option<u64>,
-    budget: Option<Budget>,
     clock: Arc<dyn Clock>,
     tokens: u64,
     cost: i128,
@@ -51,7 +50,7 @@ impl Piece {
         cost: i128,
     ) -> Self {
         let (state, clock) = (Arc::clone(state), Arc::clone(clock));
-        Self { state, tpm: limits.tpm, budget: limits.budget, clock, tokens, cost, open: true }
+        Self { state, tpm: limits.tpm, clock, tokens, cost, open: true }
     }
 
     fn settle(&mut self, tokens: u64, cost: i128) {
@@ -61,8 +60,9 @@ impl Piece {
         if let Some(limit) = self.tpm {
             self.state.tokens.settle(Pace::new(limit), self.clock.micros(), self.tokens, tokens);
         }
-        if let Some(budget) = self.budget {
-            self.state.purse.settle(budget, self.clock.unix(), self.cost, cost);
+        // Who had no budget when the request began may have one now.
+        if self.cost != 0 || cost != 0 {
+            self.state.purse.settle(self.clock.unix(), self.cost, cost);
         }
     }
 

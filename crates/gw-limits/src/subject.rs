@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use gw_store::Limits;
 
@@ -72,6 +72,8 @@ pub(crate) struct State {
     /// Requests under way.
     pub(crate) running: AtomicU32,
     pub(crate) purse: Purse,
+    /// Whether the newest limits have a budget.
+    has_budget: AtomicBool,
 }
 
 impl State {
@@ -83,6 +85,16 @@ impl State {
             tokens: Rate::default(),
             running: AtomicU32::new(0),
             purse: Purse::default(),
+            has_budget: AtomicBool::new(false),
+        }
+    }
+
+    /// Hears of new limits. A purse counts reliably only while there is a budget: when one is given to who had none, it
+    /// begins anew.
+    pub(crate) fn limit(&self, limits: &Limits) {
+        let has = limits.budget.is_some();
+        if !self.has_budget.swap(has, Ordering::AcqRel) && has {
+            self.purse.forget();
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use gw_limits::{Limiter, Subject, Whose};
 use gw_store::keys::StoredKey;
-use gw_store::{Limits, Role, Team};
+use gw_store::{Role, Team};
 use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
@@ -24,7 +24,7 @@ pub(super) struct Key {
     pub(super) team: Option<Arc<str>>,
     pub(super) role: Role,
     pub(super) models: Option<Vec<String>>,
-    /// The key and its team, as far as they have limits.
+    /// The key and its team, with or without limits: a request that is under way when a budget is given counts, too.
     pub(super) subjects: Box<[Arc<Subject>]>,
     /// Of the store, which may be away; the configuration's keys are always at hand.
     pub(super) is_stored: bool,
@@ -86,15 +86,15 @@ impl Ring {
         teams: &[Team],
         limiter: &Limiter,
     ) -> Self {
-        let team = |team: &Team| (team.id.clone(), limited(limiter, Whose::Team, &team.id, team.limits));
-        let teams: HashMap<String, Option<Arc<Subject>>> = teams.iter().map(team).collect();
+        let team = |team: &Team| (team.id.clone(), limiter.subject(Whose::Team, &team.id, team.limits));
+        let teams: HashMap<String, Arc<Subject>> = teams.iter().map(team).collect();
         let mut places = Vec::with_capacity(configured.len() + stored.len());
         for (settings, caller) in configured {
             let hash = gw_store::keys::hash(settings.key.expose_secret());
             places.push(Place::new(hash, caller, false, settings.expires_at, None));
         }
         for key in stored {
-            let team = key.team.as_deref().and_then(|team| teams.get(team)).and_then(Option::as_ref);
+            let team = key.team.as_deref().and_then(|team| teams.get(team));
             let caller = Caller::of_store(key, team, limiter);
             let is_revoked = key.revoked_at.is_some();
             places.push(Place::new(key.hash, &caller, is_revoked, key.expires_at, None));
@@ -164,7 +164,7 @@ impl Caller {
     /// A `[[keys]]` entry.
     pub(super) fn of_configuration(settings: &KeySettings, limiter: &Limiter) -> Self {
         let id = configured_id(&settings.name);
-        let subjects = limited(limiter, Whose::Key, &id, settings.limits).into_iter().collect();
+        let subjects = Box::new([limiter.subject(Whose::Key, &id, settings.limits)]);
         Self(Arc::new(Key {
             id: id.into(),
             name: settings.name.as_str().into(),
@@ -178,8 +178,8 @@ impl Caller {
 
     /// A key of the store and its team.
     fn of_store(key: &StoredKey, team: Option<&Arc<Subject>>, limiter: &Limiter) -> Self {
-        let own = limited(limiter, Whose::Key, &key.id, key.limits);
-        let subjects = own.into_iter().chain(team.cloned()).collect();
+        let own = limiter.subject(Whose::Key, &key.id, key.limits);
+        let subjects = std::iter::once(own).chain(team.cloned()).collect();
         Self(Arc::new(Key {
             id: key.id.as_str().into(),
             name: key.name.as_str().into(),
@@ -202,11 +202,6 @@ impl Caller {
             is_stored: false,
         }))
     }
-}
-
-/// Who is limited; None when there is no limit at all, and so nothing to count.
-fn limited(limiter: &Limiter, whose: Whose, id: &str, limits: Limits) -> Option<Arc<Subject>> {
-    (limits != Limits::default()).then(|| limiter.subject(whose, id, limits))
 }
 
 /// The id of a key of the configuration: `cfg-` and the first 12 hexadecimal digits of its name's SHA-256. It stays the

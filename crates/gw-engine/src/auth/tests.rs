@@ -137,12 +137,16 @@ async fn what_a_key_has_used_of_its_rate_outlives_a_change_of_keys() {
 fn a_key_counts_for_its_team_too() {
     let ring = KeyRing::new(&[], &[], &[], limiter());
     let (secret, mut key) = stored("a");
+    let id = key.id.clone();
     key.team = Some("search".to_owned());
     let limits = gw_store::Limits { rpm: Some(1), ..Default::default() };
     let team = Team { id: "search".to_owned(), limits, created_at: 1 };
     ring.set(&[key], std::slice::from_ref(&team));
     let caller = ring.admit(&secret, NOW, LATELY).unwrap();
-    assert_eq!(caller.subjects().iter().map(|subject| subject.id()).collect::<Vec<_>>(), ["search"]);
+    assert_eq!(
+        caller.subjects().iter().map(|subject| subject.id()).collect::<Vec<_>>(),
+        [id.as_str(), "search"]
+    );
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Limits in process, under many hands and by a clock that is set: never exceeded, never leaked.
 
+mod given;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

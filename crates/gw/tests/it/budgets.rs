@@ -4,7 +4,7 @@ use gw_testkit::upstream::chat_body;
 use gw_testkit::{Answer, Client, Signal, eventually};
 use serde_json::json;
 
-use crate::harness::{Setup, World, assert_error, chat_with};
+use crate::harness::{ADMIN, Setup, World, assert_error, chat_with, world};
 
 /// `acme/plain` costs 1 and 2 USD per million: 10 prompt and 5 completion tokens are 0.00002 USD.
 const COST: f64 = 0.000_02;
@@ -232,4 +232,26 @@ async fn an_answer_that_nobody_bounded_fits_into_an_ordinary_limit_of_tokens() {
     // What somebody asks for is taken at their word.
     let asked = chat_with("demo/chat", json!({ "max_tokens": 20_000 }));
     assert_eq!(client(&world).post_json(CHAT, &asked).await.code(), "rate_limit_exceeded");
+}
+
+#[tokio::test]
+async fn a_budget_that_is_taken_away_and_given_back_remembers() {
+    let world = world().await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    let (secret, made) =
+        create(&admin, json!({ "name": "given back", "budget_usd": "0.00005", "budget_period": "total" }))
+            .await;
+    let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
+    let change =
+        async |members: serde_json::Value| crate::keys_api::ask(&admin, "PATCH", &path, &members).await.ok();
+    let client = world.gateway.client().with_key(&secret);
+    client.post_json(CHAT, &ask(5)).await.ok();
+    change(json!({ "budget_usd": null })).await;
+    for _ in 0..5 {
+        client.post_json(CHAT, &ask(5)).await.ok();
+    }
+    change(json!({ "budget_usd": "0.00005", "budget_period": "total" })).await;
+    let refused = client.post_json(CHAT, &ask(5)).await;
+    assert_error("given back", &refused, 429, "insufficient_quota", "insufficient_quota");
+    assert_eq!(world.upstream.hits(), 6, "nothing was sent for it");
 }
