@@ -5,6 +5,7 @@ use gw_testkit::{Answer, Client, Signal, eventually};
 use serde_json::json;
 
 use crate::harness::{ADMIN, Setup, World, assert_error, chat_with, world};
+use crate::keys_api::create;
 
 /// `acme/plain` costs 1 and 2 USD per million: 10 prompt and 5 completion tokens are 0.00002 USD.
 const COST: f64 = 0.000_02;
