@@ -11,10 +11,10 @@ use gw_wire::usage::Usage;
 
 use crate::ask::Ask;
 use crate::call::{CallLog, Context};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::ledger::Line;
 use crate::metrics::Metrics;
-use crate::plan::Candidate;
+use crate::plan::{Candidate, Plan};
 
 /// The open account of one call. Dropped before it is settled, it notes that the client went away.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct Account {
     calling: Option<Calling>,
     /// Tokens and money set aside.
     reservation: Reservation,
+    /// What takes its place in the end.
+    spent: (u64, Money),
     /// Its line in the ledger, until it is written.
     line: Option<Line>,
     accepted: Instant,
@@ -37,6 +39,7 @@ pub(crate) struct Account {
 struct Calling {
     candidate: Candidate,
     usage: Usage,
+    since: Instant,
 }
 
 impl Account {
@@ -56,6 +59,7 @@ impl Account {
             settled: false,
             calling: None,
             reservation: Reservation::default(),
+            spent: Default::default(),
             line,
             accepted,
         }
@@ -69,9 +73,9 @@ impl Account {
     }
 
     /// How it is routed, for the ledger.
-    pub(crate) fn routed(&mut self, strategy: &str) {
+    pub(crate) fn routed(&mut self, plan: &Plan) {
         if let Some(line) = &mut self.line {
-            line.routed(strategy);
+            line.routed(plan);
         }
     }
 
@@ -95,7 +99,7 @@ impl Account {
         if let Some(line) = &mut self.line {
             line.begin(candidate, &usage)?;
         }
-        self.calling = Some(Calling { candidate: candidate.clone(), usage });
+        self.calling = Some(Calling { candidate: candidate.clone(), usage, since: Instant::now() });
         Ok(())
     }
 
@@ -159,7 +163,7 @@ impl Account {
     }
 
     fn used(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
-        self.reservation.settle(usage.total(), cost.unwrap_or_default().femtos());
+        self.spent = (usage.total(), cost.unwrap_or_default());
         if let Some(line) = &mut self.line {
             line.used(candidate, usage, cost.unwrap_or_default());
         }
@@ -174,12 +178,16 @@ impl Account {
         });
     }
 
-    /// Ends the ledger's line: what it says now will outlive us.
+    /// Ends the ledger's line: what it says now will outlive us. Only then what was set aside is settled: a process that
+    /// died in between would have told the budget and not the ledger.
     fn write(&mut self) {
-        let Some(line) = self.line.take() else { return };
-        let record = self.log.record();
-        let latency_ms = u64::try_from(self.accepted.elapsed().as_millis()).unwrap_or(u64::MAX);
-        line.end(record.status.unwrap_or("ok"), record.ttft_ms, latency_ms);
+        if let Some(line) = self.line.take() {
+            let record = self.log.record();
+            let latency_ms = u64::try_from(self.accepted.elapsed().as_millis()).unwrap_or(u64::MAX);
+            line.end(record.status.unwrap_or("ok"), record.ttft_ms, latency_ms);
+        }
+        let (tokens, cost) = self.spent;
+        self.reservation.settle(tokens, cost.femtos());
     }
 
     fn close(&mut self, code: &'static str) -> bool {
@@ -196,13 +204,21 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        if !self.close("client_closed_request") {
+        // Nobody ended it: the client went away, or a bug unwinds what was under way.
+        let kind = if std::thread::panicking() { Kind::InternalError } else { Kind::ClientClosedRequest };
+        if !self.close(kind.code()) {
             return;
         }
-        if let Some(Calling { candidate, usage }) = self.calling.take() {
+        if let Some(Calling { candidate, usage, since }) = self.calling.take() {
             let cost = candidate.model.cost(&usage);
             self.metrics.used(&candidate.metrics, &usage, cost);
             self.used(&candidate, &usage, cost);
+            self.attempted(&AttemptRecord {
+                provider: Arc::clone(&candidate.model.provider),
+                model: Arc::clone(&candidate.model.id),
+                status: kind.code(),
+                latency_ms: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
+            });
         } else if let Some(line) = &mut self.line {
             line.unused();
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gw_providers::adapter::{Encoded, Target};
 use gw_wire::failure::Failure;
-use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs, Prompt, Routing};
+use gw_wire::request::{Beside, ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs, Prompt, Routing};
 
 use crate::plan::{Candidate, Wanted};
 use crate::share::{self, Part};
@@ -79,16 +79,23 @@ impl Ask {
         body.view("user")?.string()
     }
 
-    /// Whether there are images in it, whose bytes say nothing of their tokens.
-    pub(crate) fn has_images(&self) -> bool {
-        matches!(self, Self::Chat(request) if request.needs.image)
+    /// What is in the prompt beside its text.
+    pub(crate) fn beside(&self) -> Beside {
+        let frames = |count: usize| Beside { frames: count as u64, ..Beside::default() };
+        match self {
+            Self::Chat(request) => request.beside,
+            Self::Completion(request) => frames(request.prompts.len()),
+            Self::Embeddings(request) => frames(request.inputs.len()),
+        }
     }
 
-    /// How many answers it may get.
+    /// How many answers it may get, those included that are made only to choose from.
     pub(crate) fn answers(&self) -> u64 {
         match self {
             Self::Chat(request) => u64::from(request.n),
-            Self::Completion(request) => u64::from(request.n).saturating_mul(request.prompts.len() as u64),
+            Self::Completion(request) => {
+                u64::from(request.n.max(request.best_of)).saturating_mul(request.prompts.len() as u64)
+            }
             Self::Embeddings(_) => 0,
         }
     }
@@ -109,6 +116,16 @@ impl Ask {
             Self::Chat(request) => share::parts(&can, request.n, 1),
             Self::Completion(request) => share::parts(&can, request.n, request.prompts.len()),
             Self::Embeddings(_) => Vec::new(),
+        }
+    }
+
+    /// How many upstream calls it becomes at a candidate.
+    pub(crate) fn calls(&self, candidate: &Candidate) -> usize {
+        match self {
+            Self::Embeddings(request) => {
+                request.inputs.len().div_ceil(candidate.provider.embedding_batch().max(1))
+            }
+            _ => self.parts(candidate).len(),
         }
     }
 

@@ -69,7 +69,8 @@ impl Call {
         self.record(candidate, "ok", started);
     }
 
-    fn record(&mut self, candidate: &Candidate, status: &'static str, started: Instant) {
+    /// Notes an attempt that is over.
+    pub(crate) fn record(&mut self, candidate: &Candidate, status: &'static str, started: Instant) {
         let record = AttemptRecord {
             provider: Arc::clone(&candidate.model.provider),
             model: Arc::clone(&candidate.model.id),
@@ -114,7 +115,7 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
     'plan: for index in 0..call.plan.candidates.len() {
         let Some(candidate) = call.plan.candidates.get(index).cloned() else { break };
         // Of a divided request the parts that had succeeded would be paid twice.
-        let mut retries_left = if call.ask.parts(&candidate).len() > 1 { 0 } else { retries };
+        let mut retries_left = if call.ask.calls(&candidate) > 1 { 0 } else { retries };
         let mut keys_left = candidate.provider.keys().len().saturating_sub(1);
         loop {
             let total = candidate.model.timeouts.over(candidate.provider.timeouts()).total;

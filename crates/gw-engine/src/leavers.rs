@@ -72,7 +72,9 @@ impl Drop for Going {
         let Self { call, live } = self;
         let usage = live.normaliser.usage(call.ask.prompt_bytes());
         let cost = live.candidate.model.cost(&usage);
-        call.account.cut(&live.candidate, &usage, cost, Kind::ClientClosedRequest.code());
+        let code = Kind::ClientClosedRequest.code();
+        call.record(&live.candidate, code, live.started);
+        call.account.cut(&live.candidate, &usage, cost, code);
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::ask::Ask;
 use crate::call::Context;
 use crate::error::{Error, Kind, Result};
-use crate::plan::Candidate;
+use crate::plan::{Candidate, Plan};
 
 /// The longest text of a client that is kept.
 const LONGEST_TEXT: usize = 256;
@@ -63,8 +63,12 @@ impl Line {
     }
 
     /// How it is routed.
-    pub(crate) fn routed(&mut self, strategy: &str) {
-        strategy.clone_into(&mut self.entry.strategy);
+    pub(crate) fn routed(&mut self, plan: &Plan) {
+        plan.strategy.clone_into(&mut self.entry.strategy);
+        if let Some(Candidate { model, .. }) = plan.candidates.first() {
+            self.entry.model = model.id.to_string();
+            self.entry.provider = model.provider.to_string();
+        }
     }
 
     /// The first upstream is about to be asked, with a prompt of this size.
@@ -78,7 +82,7 @@ impl Line {
         self.used(candidate, prompt, candidate.model.cost(prompt).unwrap_or_default());
         self.begun = Some(self.journal.begin(&self.entry).map_err(|_| {
             let message = "The gateway's store is away, and no more requests can be kept for it.";
-            Error::new(Kind::NoAvailableProvider, message).retry_after(Duration::from_secs(5))
+            Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(5))
         })?);
         Ok(())
     }

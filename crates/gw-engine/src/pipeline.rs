@@ -116,7 +116,7 @@ fn prepare(
     let none = Routing::default();
     let routing = ask.routing().unwrap_or(&none);
     let plan = plan::plan(&snapshot, &engine.metrics(), &context.caller, ask.model(), routing, ask.wanted())?;
-    account.routed(plan.strategy);
+    account.routed(&plan);
     Ok((ask, (snapshot, plan)))
 }
 

@@ -169,6 +169,7 @@ impl EventStream {
             let failure = live.candidate.provider.censor(failure);
             let kind = verdict::stream_kind(&failure);
             live.candidate.model.measured.failed();
+            call.record(&live.candidate, kind.code(), live.started);
             call.account.cut(&live.candidate, &usage, cost, kind.code());
             return self.fail(out, &Error::new(kind, failure.message), kind);
         }
@@ -249,6 +250,7 @@ impl EventStream {
                 }
                 let usage = live.normaliser.usage(call.ask.prompt_bytes());
                 let cost = live.candidate.model.cost(&usage);
+                call.record(&live.candidate, kind.code(), live.started);
                 call.account.cut(&live.candidate, &usage, cost, kind.code());
             }
             // A client that goes away is what the account assumes of a call that is dropped.

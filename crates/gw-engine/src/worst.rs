@@ -1,9 +1,13 @@
 //! What a request can take at the worst: set aside before its upstream is called.
 //!
-//! The prompt is estimated, because its tokens are the provider's: a token for every three bytes (English has four to
-//! a token, code and most other scripts about three), eight more for the frame of each choice's prompt, and 2,000 where
-//! there are images. The answer is taken as long as it may become, once for every choice, and all of it at the dearest
-//! candidate that the plan can reach. What an upstream uses beyond it is counted when the request is over.
+//! The prompt is estimated, because its tokens are the provider's: a token for every three bytes of text (English has
+//! four to a token, code and most other scripts about three), of files and of a schema, eight more for the frame of each message,
+//! prompt or input, and 2,000 for each image. The answer is taken as long as it may become, once for every choice, and
+//! all of it at the dearest candidate that the plan can reach. What an upstream uses beyond it is counted when the request is
+//! over.
+//!
+//! For tokens per minute an answer whose length nobody has bounded is taken for 4,096 tokens: a limit of that kind is about
+//! the pace, and models that could say 128,000 tokens hardly ever do.
 
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
@@ -12,10 +16,10 @@ use crate::ask::Ask;
 use crate::plan::{Candidate, Plan};
 
 const BYTES_PER_TOKEN: u64 = 3;
-/// Roles, separators and what a chat template puts around the messages.
+/// Roles, separators and what a chat template puts around a message.
 const FRAME: u64 = 8;
-const IMAGES: u64 = 2_000;
-/// Tokens of an answer whose request and model set no bound.
+const IMAGE: u64 = 2_000;
+/// Tokens of an answer whose request and model set no bound; and, for the pace, whose request sets none.
 const UNBOUNDED_ANSWER: u64 = 4_096;
 
 /// Tokens and cost.
@@ -29,16 +33,24 @@ pub(crate) fn worst_case(ask: &Ask, plan: &Plan) -> (u64, Money) {
 fn at(ask: &Ask, candidate: &Candidate) -> (u64, Money) {
     let model = &candidate.model;
     let calls = ask.parts(candidate).len().max(1) as u64;
-    let images = if ask.has_images() { IMAGES } else { 0 };
-    let prompt = ask.prompt_bytes().div_ceil(BYTES_PER_TOKEN).saturating_add(FRAME + images);
-    let prompt = prompt.saturating_mul(calls);
-    let bound = || model.max_output_tokens.unwrap_or(UNBOUNDED_ANSWER);
-    let longest = ask.max_tokens().unwrap_or_else(bound);
+    let prompt = prompt_tokens(ask).saturating_mul(calls);
+    let answers = ask.answers();
     // No answer is longer than what the model can see.
-    let longest = model.context_length.map_or(longest, |most| longest.min(most));
-    let usage = Usage { prompt, completion: ask.answers().saturating_mul(longest), ..Usage::default() };
+    let seen = |tokens: u64| model.context_length.map_or(tokens, |most| tokens.min(most));
+    let longest = model.max_output_tokens.unwrap_or(UNBOUNDED_ANSWER);
+    let bound = seen(ask.max_tokens().unwrap_or(longest));
+    let likely = seen(ask.max_tokens().unwrap_or_else(|| longest.min(UNBOUNDED_ANSWER)));
+    let usage = Usage { prompt, completion: answers.saturating_mul(bound), ..Usage::default() };
     // A provider may put all of the prompt into its cache, which can cost more than reading it.
     let written = Usage { cache_write: Some(prompt), ..usage };
     let cost = |usage| model.cost(usage).unwrap_or_default();
-    (usage.total(), cost(&usage).max(cost(&written)))
+    (prompt.saturating_add(answers.saturating_mul(likely)), cost(&usage).max(cost(&written)))
+}
+
+fn prompt_tokens(ask: &Ask) -> u64 {
+    let beside = ask.beside();
+    let bytes = ask.prompt_bytes().saturating_add(beside.bytes);
+    let frames = beside.frames.saturating_mul(FRAME);
+    let images = beside.images.saturating_mul(IMAGE);
+    bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames).saturating_add(images)
 }

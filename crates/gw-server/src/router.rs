@@ -68,7 +68,7 @@ const fn route(label: &'static str, guard: Guard, allow: Option<&'static str>) -
     Route { label, guard, allow }
 }
 
-/// Every URL; [`Target::name`] says which target is which.
+/// Every URL; a target's `name` says which it is.
 pub const ROUTES: [Route; 23] = [
     route("/v1/completions", Guard::Key, POST),
     route("/v1/chat/completions", Guard::Key, POST),

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -23,6 +23,9 @@ use crate::ledger::{Entry, Line};
 
 /// A segment is left for a new one when it has grown to this.
 const SEGMENT_BYTES: u64 = 4 << 20;
+/// Or when it is as old as this: what is in the ledger must not lie here until the ledger has forgotten it, because it
+/// would look new to [`replay`] then.
+const SEGMENT_AGE: Duration = Duration::from_secs(3600);
 /// Outcomes that wait for the store in memory. Beyond it nothing new is accepted: see [`Journal::is_full`].
 const MOST_WAITING: usize = 200_000;
 /// Rows of one transaction.
@@ -36,6 +39,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub const INTERRUPTED: &str = "interrupted";
 
 /// The journal of one process.
+///
+/// What it keeps in memory while the store is away is bounded: once [`Journal::is_full`], nothing begins any more, and an
+/// outcome that never began (a request refused before any upstream) is dropped, which [`Journal::dropped`] counts. Only
+/// what had begun before still comes on top, at most the requests under way, and the batch that is being tried.
 #[derive(Debug)]
 pub struct Journal {
     directory: PathBuf,
@@ -45,6 +52,10 @@ pub struct Journal {
     segments: AtomicU64,
     /// Outcomes beyond which nothing new begins.
     most: usize,
+    /// A segment as old as this is left.
+    oldest: Duration,
+    /// Outcomes that were not kept.
+    dropped: AtomicU64,
     /// Lines that could not be written.
     unwritten: AtomicU64,
     /// Outcomes so far, and how many of them are in the ledger.
@@ -59,6 +70,7 @@ pub struct Journal {
 struct Segment {
     path: PathBuf,
     file: File,
+    made: Instant,
     bytes: AtomicU64,
     /// Lines whose outcome is not in the ledger yet.
     open: AtomicU64,
@@ -101,10 +113,10 @@ impl Journal {
     /// # Errors
     /// The file cannot be made.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        Self::open_with(directory, MOST_WAITING)
+        Self::open_with(directory, MOST_WAITING, SEGMENT_AGE)
     }
 
-    fn open_with(directory: &Path, most: usize) -> io::Result<Self> {
+    fn open_with(directory: &Path, most: usize, oldest: Duration) -> io::Result<Self> {
         fs::create_dir_all(directory)?;
         let segments = AtomicU64::new(0);
         let first = Arc::new(Segment::make(directory, segments.fetch_add(1, Ordering::Relaxed))?);
@@ -115,6 +127,8 @@ impl Journal {
             wake: Notify::new(),
             segments,
             most,
+            oldest,
+            dropped: AtomicU64::new(0),
             unwritten: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             written: watch::Sender::new(0),
@@ -135,8 +149,13 @@ impl Journal {
         Ok(Begun(line.and_then(|json| self.append(b'B', &json)).map_err(|error| self.missed(&error)).ok()))
     }
 
-    /// A request is over. On return its outcome will outlive this process; it is in the ledger soon after.
+    /// A request is over. On return its outcome will outlive this process; it is in the ledger soon after. One that never
+    /// began is dropped while the journal is full.
     pub fn end(&self, begun: Option<Begun>, entry: Entry) {
+        if begun.is_none() && self.is_full() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         let line = Line::new(entry);
         // Without its line the outcome still goes to the ledger from memory.
         let ended = self.append(b'E', line.json.as_bytes()).map_err(|error| self.missed(&error)).ok();
@@ -179,6 +198,12 @@ impl Journal {
         self.unwritten.load(Ordering::Relaxed)
     }
 
+    /// Outcomes since the start that were not kept, because they had not begun and too many waited for the store.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
     /// As [`Journal::run_with`], when nobody else has to know.
     pub async fn run(&self, store: &Store) {
         self.run_with(store, || std::future::ready(())).await;
@@ -195,7 +220,9 @@ impl Journal {
                 if self.closing.load(Ordering::Acquire) {
                     return;
                 }
-                self.wake.notified().await;
+                // Where nothing comes, no line does what has to be done with an old segment.
+                let _ = tokio::time::timeout(self.oldest, self.wake.notified()).await;
+                self.leave_old();
                 self.gather().await;
                 continue;
             }
@@ -280,13 +307,21 @@ impl Journal {
         }
         segment.open.fetch_add(1, Ordering::Relaxed);
         let bytes = segment.bytes.fetch_add(line.len() as u64, Ordering::Relaxed) + line.len() as u64;
-        if bytes > SEGMENT_BYTES {
+        if bytes > SEGMENT_BYTES || segment.made.elapsed() >= self.oldest {
             self.next_segment(&segment);
         }
         Ok(segment)
     }
 
-    /// Leaves a full segment, unless another thread already has.
+    /// Leaves the active segment if it is old and tells of anything.
+    fn leave_old(&self) {
+        let segment = Arc::clone(&self.active.lock());
+        if segment.bytes.load(Ordering::Relaxed) > 0 && segment.made.elapsed() >= self.oldest {
+            self.next_segment(&segment);
+        }
+    }
+
+    /// Leaves a segment that is full or old, unless another thread already has.
     fn next_segment(&self, full: &Arc<Segment>) {
         let mut active = self.active.lock();
         if !Arc::ptr_eq(&active, full) {
@@ -311,7 +346,7 @@ impl Segment {
         let path = directory.join(format!("{}-{number}.journal", uuid::Uuid::now_v7()));
         let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
         file.try_lock().map_err(io::Error::from)?;
-        Ok(Self { path, file, bytes: AtomicU64::new(0), open: AtomicU64::new(0) })
+        Ok(Self { path, file, made: Instant::now(), bytes: AtomicU64::new(0), open: AtomicU64::new(0) })
     }
 }
 

@@ -89,6 +89,17 @@ impl Needs {
     pub const OTHER_PARTS: &'static str = "messages";
 }
 
+/// What is in a prompt beside its text: the base of what it may cost at the worst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// Messages, prompts or inputs: each is put into a frame.
+    pub frames: u64,
+    /// Images.
+    pub images: u64,
+    /// Bytes of files, of a schema and of what only the provider understands; audio as bytes of text of as many tokens.
+    pub bytes: u64,
+}
+
 /// A validated chat completion request.
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
@@ -112,6 +123,8 @@ pub struct ChatRequest {
     pub needs: Needs,
     /// Bytes of all text in messages and tools: the base of token estimates.
     pub prompt_bytes: u64,
+    /// What else is in the prompt.
+    pub beside: Beside,
 }
 
 /// One prompt of a text completion.
@@ -138,6 +151,8 @@ pub struct CompletionRequest {
     pub include_usage: bool,
     /// Choices per prompt, 1..=128.
     pub n: u32,
+    /// Answers per prompt that are made to choose from, and paid; 0 = not said.
+    pub best_of: u32,
     /// `max_tokens`.
     pub max_tokens: Option<u64>,
     /// Prefix the answer with the prompt.

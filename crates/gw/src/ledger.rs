@@ -38,7 +38,9 @@ pub async fn open(
 ) -> Result<(Arc<Journal>, Replayed), Stop> {
     let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
     let directory = data.join("journal");
-    let found = replay(&directory, store).await.map_err(|error| Stop::Runtime(error.to_string()))?;
+    let not_before = setup.config.store.retention_days.map(|days| ago(i64::from(days) * DAY_MS));
+    let found =
+        replay(&directory, store, not_before).await.map_err(|error| Stop::Runtime(error.to_string()))?;
     if !found.entries.is_empty() {
         tracing::info!(
             requests = found.entries.len(),
@@ -83,11 +85,15 @@ impl Ledger {
     }
 }
 
+/// The time so many milliseconds ago, unix milliseconds.
+fn ago(age_ms: i64) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(age_ms)
+}
+
 async fn forget_old(store: Store, age_ms: i64) {
     loop {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let before = i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(age_ms);
-        match store.forget(before, PORTION).await {
+        match store.forget(ago(age_ms), PORTION).await {
             Ok(gone) if gone == u64::from(PORTION) => continue,
             Ok(0) => {}
             Ok(gone) => {
@@ -114,7 +120,13 @@ impl Collector for Figures {
         let help = "Lines that could not be written to the journal, so that a crash would have lost them";
         let name = "gateway_journal_unwritten";
         let metric = encoder.encode_descriptor(name, help, None, unwritten.metric_type())?;
-        unwritten.encode(metric)
+        unwritten.encode(metric)?;
+        let dropped = ConstCounter::new(self.0.dropped());
+        let help =
+            "Requests without a row: refused before any upstream while too many rows waited for the store";
+        let name = "gateway_ledger_dropped";
+        let metric = encoder.encode_descriptor(name, help, None, dropped.metric_type())?;
+        dropped.encode(metric)
     }
 }
 

@@ -14,7 +14,8 @@ use crate::error::Error;
 
 /// Milliseconds of an hour: what is summed up is no finer.
 const HOUR: i64 = 3_600_000;
-const PARAMETERS: [&str; 8] = ["by", "since", "until", "key", "team", "model", "provider", "format"];
+const PARAMETERS: [&str; 9] =
+    ["by", "group_by", "since", "until", "key", "team", "model", "provider", "format"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
@@ -87,7 +88,10 @@ impl Books {
 
 fn by(params: &Params) -> Result<(&'static str, By), Error> {
     let all = By::ALL.map(|(name, by)| (name, (name, by)));
-    Ok(params.choice("by", &all)?.unwrap_or(("day", By::Day)))
+    // `group_by` is what others call it.
+    let by = params.choice("by", &all)?;
+    let by = if by.is_some() { by } else { params.choice("group_by", &all)? };
+    Ok(by.unwrap_or(("day", By::Day)))
 }
 
 /// The hours that the filter touches: what the sums are made of, and what the report says that it is about.

@@ -10,11 +10,16 @@ use crate::Store;
 use crate::db::Result;
 use crate::ledger::Entry;
 
+/// Rows of one transaction: it must be over in the time that the store gives it, however much was left.
+const CHUNK: usize = 2_000;
+
 /// What was found, and is in the ledger now.
 #[derive(Debug)]
 pub struct Replayed {
     /// The requests.
     pub entries: Vec<Entry>,
+    /// Requests that were too old to be brought into the ledger.
+    pub passed_over: usize,
     /// Locked until this is dropped.
     segments: Vec<(PathBuf, File)>,
 }
@@ -33,9 +38,12 @@ impl Replayed {
 /// Brings the outcomes in abandoned segments into the ledger, and a row for each request that had begun and has none.
 /// The segments stay until [`Replayed::forget`]: read again, they change nothing.
 ///
+/// Requests accepted before `not_before` (unix milliseconds; `None` = any time) are passed over: the ledger may have had
+/// and forgotten them, and would add them to its sums again.
+///
 /// # Errors
-/// The store's.
-pub async fn replay(directory: &Path, store: &Store) -> Result<Replayed> {
+/// The store's. Some may be in the ledger then; the segments stay.
+pub async fn replay(directory: &Path, store: &Store, not_before: Option<i64>) -> Result<Replayed> {
     let segments = abandoned(directory);
     // All together: a request may begin in one segment and end in the next.
     let mut found: HashMap<String, Entry> = HashMap::new();
@@ -44,9 +52,20 @@ pub async fn replay(directory: &Path, store: &Store) -> Result<Replayed> {
             tracing::warn!("a journal cannot be read to its end: {error}");
         }
     }
-    let entries: Vec<Entry> = found.into_values().collect();
-    store.record(&entries).await?;
-    Ok(Replayed { entries, segments })
+    let all = found.len();
+    let is_kept = |entry: &Entry| not_before.is_none_or(|not_before| entry.at >= not_before);
+    let entries: Vec<Entry> = found.into_values().filter(is_kept).collect();
+    let passed_over = all - entries.len();
+    if passed_over > 0 {
+        tracing::warn!(
+            requests = passed_over,
+            "the journal tells of requests that are older than rows are kept; passed over"
+        );
+    }
+    for chunk in entries.chunks(CHUNK) {
+        store.record(chunk).await?;
+    }
+    Ok(Replayed { entries, passed_over, segments })
 }
 
 /// The segments that no living process has locked.

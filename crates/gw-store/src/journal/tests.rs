@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use super::{Full, INTERRUPTED, Journal, replay};
+use super::{Full, INTERRUPTED, Journal, MOST_WAITING, SEGMENT_AGE, replay};
 use crate::Store;
 use crate::ledger::{Entry, Filter};
 
@@ -37,7 +38,7 @@ fn killed(journal: Journal, directory: &Path) {
 
 /// How many requests were found; their segments are gone then.
 async fn replayed(directory: &Path, store: &Store) -> usize {
-    let found = replay(directory, store).await.unwrap();
+    let found = replay(directory, store, None).await.unwrap();
     let count = found.entries.len();
     found.forget();
     count
@@ -116,7 +117,7 @@ async fn s02_beyond_the_bound_nothing_new_begins_until_the_store_is_back() {
     let directory = tempfile::tempdir().unwrap();
     let away = Store::in_memory().await.unwrap();
     away.close().await;
-    let journal = Journal::open_with(directory.path(), 50).unwrap();
+    let journal = Journal::open_with(directory.path(), 50, SEGMENT_AGE).unwrap();
     let begun: Vec<_> = (0..60).map(|n| journal.begin(&entry(n)).unwrap()).collect();
     let trying = async {
         // What has begun may end, however many wait.
@@ -124,7 +125,7 @@ async fn s02_beyond_the_bound_nothing_new_begins_until_the_store_is_back() {
             journal.end(Some(begun), entry(n));
         }
         assert_eq!(journal.begin(&entry(60)).unwrap_err(), Full);
-        assert!(!journal.until_written(std::time::Duration::from_millis(100)).await);
+        assert!(!journal.until_written(Duration::from_millis(100)).await);
         assert!(journal.is_full());
         assert_eq!((journal.waiting(), journal.unwritten()), (60, 0));
     };
@@ -155,7 +156,7 @@ async fn s01_a_stop_in_the_middle_of_a_write_leaves_its_lines() {
     }
     let lock = other.begin().await.unwrap();
     // The process ends while SQLite waits for the lock: the writer is dropped where it stands.
-    let writing = tokio::time::timeout(std::time::Duration::from_millis(200), journal.run(&store));
+    let writing = tokio::time::timeout(Duration::from_millis(200), journal.run(&store));
     assert!(writing.await.is_err());
     assert_eq!(journal.waiting(), 3);
     drop(journal);
@@ -164,4 +165,113 @@ async fn s01_a_stop_in_the_middle_of_a_write_leaves_its_lines() {
     assert_eq!(replayed(&lines, &other).await, 3);
     assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 3);
     assert_eq!(files(&lines), 0);
+}
+
+#[tokio::test]
+async fn more_than_a_transaction_takes_is_replayed_in_several() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
+    for n in 0..5_000 {
+        journal.end(None, entry(n));
+    }
+    killed(journal, directory.path());
+    let away = Store::in_memory().await.unwrap();
+    away.close().await;
+    assert!(replay(directory.path(), &away, None).await.is_err());
+    assert_eq!(files(directory.path()), 1, "nothing is deleted before all is in the ledger");
+    // A start that came half way.
+    store.record(&(0..3_000).map(entry).collect::<Vec<_>>()).await.unwrap();
+    assert_eq!(replayed(directory.path(), &store).await, 5_000);
+    let total = store.total(&Filter::default()).await.unwrap();
+    assert_eq!((total.requests, total.cost), (5_000, (0..5_000).sum::<i128>() * 3));
+    assert_eq!(files(directory.path()), 0);
+}
+
+#[tokio::test]
+async fn what_the_ledger_has_forgotten_is_not_replayed() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
+    for n in 0..10 {
+        let begun = journal.begin(&entry(n)).unwrap();
+        journal.end(Some(begun), entry(n));
+    }
+    store.record(&(0..9).map(entry).collect::<Vec<_>>()).await.unwrap();
+    assert_eq!(store.forget(6, 100).await.unwrap(), 6);
+    killed(journal, directory.path());
+    let found = replay(directory.path(), &store, Some(6)).await.unwrap();
+    assert_eq!((found.entries.len(), found.passed_over), (4, 6));
+    found.forget();
+    assert_eq!(files(directory.path()), 0);
+    let total = store.total(&Filter::default()).await.unwrap();
+    assert_eq!((total.requests, total.cost), (10, 45 * 3), "the sums have each once");
+    assert_eq!(store.requests(&Filter::default(), None, 100).await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn an_old_segment_is_left_and_goes_once_it_is_in_the_ledger() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    let journal = Journal::open_with(directory.path(), MOST_WAITING, Duration::ZERO).unwrap();
+    let under_way = journal.begin(&entry(0)).unwrap();
+    for n in 1..20 {
+        let begun = journal.begin(&entry(n)).unwrap();
+        journal.end(Some(begun), entry(n));
+    }
+    assert_eq!(files(directory.path()), 40, "each line had its own, and one is new");
+    journal.close();
+    journal.run(&store).await;
+    assert_eq!(files(directory.path()), 2, "that of the request under way, and the new one");
+    killed(journal, directory.path());
+    drop(under_way);
+    assert_eq!(store.forget(i64::MAX, 100).await.unwrap(), 19);
+    assert_eq!(replayed(directory.path(), &store).await, 1);
+    assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 20);
+}
+
+#[tokio::test]
+async fn an_idle_gateway_leaves_its_old_segment_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    let journal = Journal::open_with(directory.path(), MOST_WAITING, Duration::from_millis(300)).unwrap();
+    let begun = journal.begin(&entry(1)).unwrap();
+    journal.end(Some(begun), entry(1));
+    let bytes = || -> u64 {
+        let files = fs::read_dir(directory.path()).unwrap().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
+    };
+    assert!(bytes() > 0);
+    let emptied = async {
+        while bytes() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        () = journal.run(&store) => unreachable!("nobody has closed it"),
+        emptied = tokio::time::timeout(Duration::from_secs(20), emptied) => emptied.unwrap(),
+    }
+    assert_eq!(files(directory.path()), 1);
+    assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 1);
+}
+
+#[tokio::test]
+async fn s02_beyond_the_bound_what_never_began_is_dropped_and_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    let journal = Journal::open_with(directory.path(), 3, SEGMENT_AGE).unwrap();
+    let begun = journal.begin(&entry(0)).unwrap();
+    (1..4).for_each(|n| journal.end(None, entry(n)));
+    assert_eq!((journal.is_full(), journal.waiting(), journal.dropped()), (true, 3, 0));
+    (4..9).for_each(|n| journal.end(None, entry(n)));
+    journal.end(Some(begun), entry(0));
+    assert_eq!((journal.waiting(), journal.dropped()), (4, 5), "what had begun is kept");
+    journal.close();
+    journal.run(&store).await;
+    journal.end(None, entry(9));
+    assert_eq!((journal.waiting(), journal.dropped()), (1, 5), "there is room again");
+    killed(journal, directory.path());
+    replayed(directory.path(), &store).await;
+    let rows = store.requests(&Filter::default(), None, 100).await.unwrap();
+    assert!(rows.iter().rev().map(|row| row.at).eq([0, 1, 2, 3, 9]), "{rows:?}");
 }

@@ -47,6 +47,10 @@ pub fn parse_chat(bytes: Bytes) -> Result<ChatRequest, Invalid> {
     fields.integer("top_logprobs", &(0..=20))?;
     let tool_bytes = fields.tools(&mut survey.needs)?;
     fields.response_format(&mut survey.needs)?;
+    if survey.needs.json_schema {
+        let format = fields.get("response_format").map_or(0, |format| format.text().len());
+        survey.beside.bytes += format as u64;
+    }
     fields.kinds(&LIGHT)?;
     fields.modalities(&mut survey.needs)?;
     let routing = fields.routing(&model)?;
@@ -63,6 +67,7 @@ pub fn parse_chat(bytes: Bytes) -> Result<ChatRequest, Invalid> {
         cache,
         needs: survey.needs,
         prompt_bytes: survey.bytes + tool_bytes,
+        beside: survey.beside,
     })
 }
 

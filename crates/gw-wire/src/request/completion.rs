@@ -23,7 +23,7 @@ pub fn parse_completion(bytes: Bytes) -> Result<CompletionRequest, Invalid> {
     let prompts = prompts(fields.get("prompt"))?;
     fields.sampling()?;
     let n = fields.choices()?;
-    fields.integer("best_of", &(0..=20))?;
+    let best_of = fields.integer("best_of", &(0..=20))?;
     let max_tokens = fields.tokens("max_tokens")?;
     fields.stop()?;
     let stream = fields.boolean("stream")?;
@@ -43,6 +43,7 @@ pub fn parse_completion(bytes: Bytes) -> Result<CompletionRequest, Invalid> {
         stream,
         include_usage,
         n,
+        best_of: best_of.and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
         max_tokens,
         echo,
         suffix,

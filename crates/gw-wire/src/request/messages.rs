@@ -3,7 +3,7 @@
 use super::fields::{
     Path, array, empty_array, invalid_value, missing, not_one_of, object, optional, required_string,
 };
-use super::{Invalid, Needs};
+use super::{Beside, Invalid, Needs};
 use crate::json::{Kind, View};
 
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
@@ -14,6 +14,8 @@ pub(super) struct Survey {
     pub(super) needs: Needs,
     /// Bytes of text.
     pub(super) bytes: u64,
+    /// What is in the prompt beside its text.
+    pub(super) beside: Beside,
 }
 
 impl Survey {
@@ -45,6 +47,7 @@ pub(super) fn messages(value: Option<View<'_>>) -> Result<Survey, Invalid> {
     let mut none = true;
     for (at, value) in array(&path, value, usize::MAX, "an array of objects")?.enumerate() {
         none = false;
+        survey.beside.frames += 1;
         message(&path.item(at), value, &mut survey)?;
     }
     if none { Err(empty_array(&path)) } else { Ok(survey) }
@@ -119,18 +122,23 @@ fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey) -> Re
             return Err(not_one_of(&kind_path, allowed, &kind));
         }
         survey.needs.openai_only.get_or_insert(Needs::OTHER_PARTS);
+        survey.beside.bytes += value.text().len() as u64;
         return Ok(());
     }
     match &*kind {
         "image_url" => {
             survey.needs.image = true;
+            survey.beside.images += 1;
             image(&path.member("image_url"), image_url)
         }
         "input_audio" => {
             survey.needs.audio_input = true;
+            // A second of speech is some ten tokens, and several thousand bytes.
+            survey.beside.bytes += value.text().len() as u64 / 16;
             audio(&path.member("input_audio"), input_audio)
         }
         "file" => {
+            survey.beside.bytes += value.text().len() as u64;
             let path = path.member("file");
             let names = ["file_id", "file_data", "filename"];
             let members = object(&path, file.ok_or_else(|| missing(&path))?, names)?;

@@ -5,7 +5,7 @@ use gw_testkit::{Answer, Client, Signal, eventually};
 use serde_json::json;
 
 use crate::harness::{ADMIN, Setup, World, assert_error, chat_with, world};
-use crate::keys_api;
+use crate::keys_api::create;
 
 /// `acme/plain` costs 1 and 2 USD per million: 10 prompt and 5 completion tokens are 0.00002 USD.
 const COST: f64 = 0.000_02;
@@ -183,28 +183,85 @@ async fn what_an_upstream_uses_beyond_the_worst_case_is_counted() {
 }
 
 #[tokio::test]
+async fn c25_everything_that_may_be_paid_is_in_the_worst_case() {
+    // 0.002 USD are 2,000 tokens of prompt or 1,000 of answer at acme/plain, 13,000 and 3,300 at acme/fast.
+    let world = key("budget_usd = 0.002").start().await;
+    let client = client(&world);
+    let plain = |more: serde_json::Value| chat_with("acme/plain", more);
+    let image = json!({ "type": "image_url", "image_url": { "url": "https://example.com/a.png" } });
+    let images = json!({ "model": "acme/fast", "max_tokens": 1, "messages": [{ "role": "user", "content": vec![image; 20] }] });
+    let properties: serde_json::Map<_, _> =
+        (0..500).map(|n| (format!("property_{n}"), json!({ "type": "string" }))).collect();
+    let schema = json!({ "name": "s", "schema": { "type": "object", "properties": properties } });
+    let requests = [
+        (
+            "best_of",
+            "/v1/completions",
+            json!({ "model": "acme/plain", "prompt": "Hi", "max_tokens": 100, "best_of": 20 }),
+        ),
+        ("images", CHAT, images),
+        (
+            "messages",
+            CHAT,
+            plain(
+                json!({ "max_tokens": 1, "messages": vec![json!({ "role": "user", "content": "a" }); 300] }),
+            ),
+        ),
+        (
+            "a schema",
+            CHAT,
+            json!({ "model": "acme/fast", "max_tokens": 2_500, "messages": [{ "role": "user", "content": "a" }],
+            "response_format": { "type": "json_schema", "json_schema": schema } }),
+        ),
+    ];
+    for (what, path, body) in requests {
+        let refused = client.post_json(path, &body).await;
+        assert_error(what, &refused, 429, "insufficient_quota", "insufficient_quota");
+    }
+    assert_eq!(world.upstream.hits(), 0);
+    client
+        .post_json("/v1/completions", &json!({ "model": "acme/plain", "prompt": "Hi", "max_tokens": 100 }))
+        .await
+        .ok();
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_bounded_fits_into_an_ordinary_limit_of_tokens() {
+    let world = key("tpm = 10000").start().await;
+    let body = json!({ "model": "demo/chat", "messages": [{ "role": "user", "content": "Hello!" }] });
+    client(&world).post_json(CHAT, &body).await.ok();
+    // What somebody asks for is taken at their word.
+    let asked = chat_with("demo/chat", json!({ "max_tokens": 20_000 }));
+    assert_eq!(client(&world).post_json(CHAT, &asked).await.code(), "rate_limit_exceeded");
+}
+
+#[tokio::test]
 async fn a_budget_that_is_taken_away_and_given_back_remembers() {
     let world = world().await;
     let admin = world.gateway.client().with_key(ADMIN);
-    let members = json!({ "name": "taken away", "budget_usd": 0.000_05, "budget_period": "total" });
-    let (secret, made) = keys_api::create(&admin, members).await;
+    let (secret, made) =
+        create(&admin, json!({ "name": "given back", "budget_usd": "0.00005", "budget_period": "total" }))
+            .await;
     let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
-    let limit = async |usd: Option<f64>| {
-        keys_api::ask(&admin, "PATCH", &path, &json!({ "budget_usd": usd })).await.ok();
-    };
+    let change =
+        async |members: serde_json::Value| crate::keys_api::ask(&admin, "PATCH", &path, &members).await.ok();
     let client = world.gateway.client().with_key(&secret);
     client.post_json(CHAT, &ask(5)).await.ok();
-    limit(None).await;
+    change(json!({ "budget_usd": null })).await;
     for _ in 0..5 {
         client.post_json(CHAT, &ask(5)).await.ok();
     }
-    limit(Some(0.000_05)).await;
+    change(json!({ "budget_usd": "0.00005", "budget_period": "total" })).await;
     let refused = client.post_json(CHAT, &ask(5)).await;
     assert_error("given back", &refused, 429, "insufficient_quota", "insufficient_quota");
     assert_eq!(world.upstream.hits(), 6, "nothing was sent for it");
+}
 
-    // Requests that began without a budget end when there is one, and the ledger was asked already.
-    let (secret, made) = keys_api::create(&admin, json!({ "name": "under way" })).await;
+#[tokio::test]
+async fn requests_under_way_when_a_budget_is_given_are_counted_in_it() {
+    let world = world().await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    let (secret, made) = create(&admin, json!({ "name": "under way" })).await;
     let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
     let client = world.gateway.client().with_key(&secret);
     let go: Vec<_> = (0..10).map(|_| Signal::new()).collect();
@@ -221,8 +278,9 @@ async fn a_budget_that_is_taken_away_and_given_back_remembers() {
             tokio::spawn(async move { client.post_json(CHAT, &ask(5)).await.status })
         })
         .collect();
-    world.upstream.request(15).await;
-    keys_api::ask(&admin, "PATCH", &path, &json!({ "budget_usd": 0.000_05 })).await.ok();
+    world.upstream.request(9).await;
+    crate::keys_api::ask(&admin, "PATCH", &path, &json!({ "budget_usd": 0.000_05 })).await.ok();
+    // The ledger is asked now, and knows nothing of them.
     client.post_json(CHAT, &ask(5)).await.ok();
     go.iter().for_each(Signal::fire);
     for task in under_way {

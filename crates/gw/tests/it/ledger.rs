@@ -183,3 +183,26 @@ async fn c03_drained_answers_cost_what_the_provider_says_in_the_end() {
     assert_eq!(row.status, "client_closed_request");
     assert_eq!((row.tokens.prompt, row.tokens.completion, row.estimated), (10, 5, false), "{row:?}");
 }
+
+#[tokio::test]
+async fn the_call_that_was_cut_left_or_refused_is_named() {
+    let extra = "[[keys]]\nname = \"poor\"\nkey = \"sk-poor\"\nbudget_usd = 0.000000001\n".to_owned();
+    let world = Setup { extra, ..Setup::default() }.start().await;
+    let cut = chat_with("demo/cut", json!({"stream": true}));
+    world.client.stream("/v1/chat/completions", &cut).await.rest().await;
+    assert_eq!(world.chat(&chat("demo/panic")).await.status, 500);
+    let poor = world.gateway.client().with_key("sk-poor");
+    assert_eq!(poor.post_json("/v1/chat/completions", &chat("acme/fast")).await.code(), "insufficient_quota");
+    let found = rows(&world.gateway, 3).await;
+    let row = |status: &str| {
+        found.iter().find(|row| row.status == status).unwrap_or_else(|| panic!("{status}: {found:?}"))
+    };
+    let attempts = |row: &Entry| serde_json::from_str::<Value>(&row.attempts).expect("attempts are JSON");
+    let cut = attempts(row("upstream_stream_error"));
+    assert_eq!((&cut[0]["model"], &cut[0]["status"]), (&json!("demo/cut"), &json!("upstream_stream_error")));
+    let bug = attempts(row("internal_error"));
+    assert_eq!((&bug[0]["model"], &bug[0]["status"]), (&json!("demo/panic"), &json!("internal_error")));
+    let refused = row("insufficient_quota");
+    assert_eq!((refused.model.as_str(), refused.provider.as_str(), refused.cost), ("acme/fast", "acme", 0));
+    assert_eq!(attempts(refused), json!([]));
+}
