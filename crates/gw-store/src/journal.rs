@@ -24,7 +24,7 @@ use crate::ledger::{Entry, Line};
 /// A segment is left for a new one when it has grown to this.
 const SEGMENT_BYTES: u64 = 4 << 20;
 /// Or when it is as old as this: what is in the ledger must not lie here until the ledger has forgotten it, because it
-/// would look new to [`replay`] then.
+/// would look new to [`replay()`] then.
 const SEGMENT_AGE: Duration = Duration::from_secs(3600);
 /// Outcomes that wait for the store in memory. Beyond it nothing new is accepted: see [`Journal::is_full`].
 const MOST_WAITING: usize = 200_000;
