@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 #[cfg(test)]
 use sqlx::sqlite::SqlitePool;
@@ -77,17 +77,6 @@ impl Store {
     /// Whether the store still answers.
     pub async fn ping(&self) -> Result<()> {
         self.all(Sql::new("SELECT 1")).await.map(drop)
-    }
-
-    /// The time by which budgets are counted, unix milliseconds: the database's when several programs share it, so that
-    /// their clocks need not agree.
-    pub async fn now(&self) -> Result<i64> {
-        if let Base::Sqlite(..) = self.base {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            return Ok(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
-        }
-        let now = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) AS now";
-        self.only(Sql::new(now), |row| row.get("now")).await
     }
 
     /// A number that grows with every change of a key or a team, by whichever program.

@@ -384,18 +384,6 @@ async fn every_filter_and_page_of_the_log_gives_what_a_scan_would() {
 }
 
 #[tokio::test]
-async fn the_time_of_the_store_is_the_time() {
-    on_both(async |place| {
-        let store = place.open().await;
-        let before = store.now().await.unwrap();
-        let own = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
-        assert!(i64::try_from(own).unwrap().abs_diff(before) < 5_000);
-        assert!(store.now().await.unwrap() >= before);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn the_log_is_ordered_by_time_and_then_by_the_bytes_of_the_id() {
     on_both(async |place| {
         let store = place.open().await;
