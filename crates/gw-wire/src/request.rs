@@ -19,6 +19,7 @@ pub use completion::parse_completion;
 pub use embeddings::parse_embeddings;
 
 pub use body::strict;
+pub use options::STRATEGIES;
 
 use bytes::Bytes;
 
