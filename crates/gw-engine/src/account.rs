@@ -25,6 +25,10 @@ pub(crate) struct Account {
     settled: bool,
     /// An upstream that has the prompt and has not answered yet.
     calling: Option<Calling>,
+    /// Another one that was begun beside it.
+    beside: Option<Calling>,
+    /// What upstream calls cost that were given up for a faster one.
+    extra: Money,
     /// Tokens and money set aside.
     reservation: Reservation,
     /// What takes its place in the end.
@@ -58,6 +62,8 @@ impl Account {
             operation,
             settled: false,
             calling: None,
+            beside: None,
+            extra: Money::ZERO,
             reservation: Reservation::default(),
             spent: Default::default(),
             line,
@@ -103,9 +109,38 @@ impl Account {
         Ok(())
     }
 
-    /// The upstream call that had begun has failed: nothing was used.
-    pub(crate) fn call_failed(&mut self) {
-        self.calling = None;
+    /// Another upstream call begins beside the one under way.
+    pub(crate) fn calling_too(&mut self, candidate: &Candidate, count: usize, prompt_bytes: u64) {
+        self.attempts(count);
+        let usage = Usage::estimate(prompt_bytes, 0);
+        self.beside = Some(Calling { candidate: candidate.clone(), usage, since: Instant::now() });
+    }
+
+    /// An upstream call that had begun has failed: nothing was used.
+    pub(crate) fn call_failed(&mut self, candidate: &Candidate) {
+        let is_it = |calling: &Calling| Arc::ptr_eq(&calling.candidate.model, &candidate.model);
+        if self.beside.as_ref().is_some_and(is_it) {
+            self.beside = None;
+        } else {
+            self.calling = self.beside.take();
+        }
+    }
+
+    /// An upstream call was given up for a faster one. Its provider has had the prompt, and bills it.
+    pub(crate) fn lost(&mut self, candidate: &Candidate) {
+        let is_it = |calling: &Calling| Arc::ptr_eq(&calling.candidate.model, &candidate.model);
+        if self.calling.as_ref().is_some_and(is_it) {
+            std::mem::swap(&mut self.calling, &mut self.beside);
+        }
+        let Some(Calling { candidate, usage, .. }) = self.beside.take() else { return };
+        let cost = candidate.model.cost(&usage);
+        self.metrics.used(&candidate.metrics, &usage, cost);
+        self.extra += cost.unwrap_or_default();
+    }
+
+    /// What calls cost that were given up for a faster one.
+    pub(crate) fn extra(&self) -> Money {
+        self.extra
     }
 
     /// Notes an upstream call that is over.
@@ -138,8 +173,9 @@ impl Account {
     /// The call failed; nothing was used.
     pub(crate) fn failed(&mut self, error: &Error) {
         if self.close(error.kind.code()) {
+            self.spent.1 = self.extra;
             if let Some(line) = &mut self.line {
-                line.unused();
+                line.unused(self.extra);
                 line.failed(error.code());
             }
             self.write();
@@ -163,9 +199,10 @@ impl Account {
     }
 
     fn used(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
-        self.spent = (usage.total(), cost.unwrap_or_default());
+        let paid = cost.unwrap_or_default() + self.extra;
+        self.spent = (usage.total(), paid);
         if let Some(line) = &mut self.line {
-            line.used(candidate, usage, cost.unwrap_or_default());
+            line.used(candidate, usage, paid);
         }
         self.log.note(|record| {
             record.model = Some(Arc::clone(&candidate.model.id));
@@ -209,6 +246,10 @@ impl Drop for Account {
         if !self.close(kind.code()) {
             return;
         }
+        if let Some(Calling { candidate, .. }) = &self.beside {
+            let candidate = candidate.clone();
+            self.lost(&candidate);
+        }
         if let Some(Calling { candidate, usage, since }) = self.calling.take() {
             let cost = candidate.model.cost(&usage);
             self.metrics.used(&candidate.metrics, &usage, cost);
@@ -220,7 +261,7 @@ impl Drop for Account {
                 latency_ms: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
             });
         } else if let Some(line) = &mut self.line {
-            line.unused();
+            line.unused(self.extra);
         }
         self.write();
     }

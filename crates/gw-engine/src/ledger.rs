@@ -64,7 +64,7 @@ impl Line {
 
     /// How it is routed.
     pub(crate) fn routed(&mut self, plan: &Plan) {
-        plan.strategy.clone_into(&mut self.entry.strategy);
+        plan.strategy.as_str().clone_into(&mut self.entry.strategy);
         if let Some(Candidate { model, .. }) = plan.candidates.first() {
             self.entry.model = model.id.to_string();
             self.entry.provider = model.provider.to_string();
@@ -115,11 +115,11 @@ impl Line {
         entry.cost = cost.femtos();
     }
 
-    /// Nothing was used after all.
-    pub(crate) fn unused(&mut self) {
+    /// Nothing was used after all, but for what calls cost that were given up.
+    pub(crate) fn unused(&mut self, extra: Money) {
         self.entry.tokens = Tokens::default();
         self.entry.estimated = false;
-        self.entry.cost = 0;
+        self.entry.cost = extra.femtos();
     }
 
     /// It failed with this code, which is the upstream's own where that says more than ours.

@@ -84,7 +84,7 @@ impl EventStream {
     }
 
     pub(crate) fn live(call: Box<Call>, live: Box<Live>, cut: Cut, leavers: Option<Leavers>) -> Self {
-        let keepalive = call.context.keepalive;
+        let keepalive = call.job.context.keepalive;
         Self::new(State::Live(call, live), keepalive, cut, leavers)
     }
 
@@ -162,23 +162,25 @@ impl EventStream {
         let State::Live(mut call, mut live) = std::mem::replace(&mut self.state, State::Over) else {
             return Poll::Ready(None);
         };
-        let usage = live.normaliser.usage(call.ask.prompt_bytes());
+        let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
         let cost = live.candidate.model.cost(&usage);
         let mut out = std::mem::take(&mut live.out);
         if let Some(failure) = live.normaliser.take_failure() {
             let failure = live.candidate.provider.censor(failure);
             let kind = verdict::stream_kind(&failure);
-            live.candidate.model.measured.failed();
+            live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
             call.record(&live.candidate, kind.code(), live.started);
-            call.account.cut(&live.candidate, &usage, cost, kind.code());
+            call.tally.account.cut(&live.candidate, &usage, cost, kind.code());
             return self.fail(out, &Error::new(kind, failure.message), kind);
         }
         call.record_ok(&live.candidate, live.started);
-        live.candidate.model.measured.served(live.first_content);
+        let breaker = &call.job.snapshot.routing.breaker;
+        live.candidate.served(breaker, live.first_content, Instant::now());
+        live.spoke(usage.completion);
         let gateway = call.meta(&live.candidate, cost.is_some());
         let closing = Closing { usage, cost: cost.unwrap_or(Money::ZERO), gateway: &gateway };
         live.normaliser.close(&closing, &mut out);
-        call.account.served(&live.candidate, &usage, cost);
+        call.served(&live.candidate, &usage, cost);
         self.send(&out)
     }
 
@@ -236,8 +238,8 @@ impl EventStream {
     /// When the silence or the whole request has lasted too long. A waiting stream has its own clocks.
     fn limit(&self) -> Option<Limit> {
         let State::Live(call, live) = &self.state else { return None };
-        let clocks = live.candidate.model.timeouts.over(live.candidate.provider.timeouts());
-        let at = (self.last_heard + clocks.idle).min(call.context.accepted + clocks.total);
+        let clocks = live.candidate.clocks();
+        let at = (self.last_heard + clocks.idle).min(call.job.context.accepted + clocks.total);
         Some(Limit { at, idle: clocks.idle })
     }
 
@@ -246,12 +248,12 @@ impl EventStream {
             State::Live(call, live) => {
                 live.abandon();
                 if kind == Kind::UpstreamTimeout {
-                    live.candidate.model.measured.failed();
+                    live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
                 }
-                let usage = live.normaliser.usage(call.ask.prompt_bytes());
+                let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
                 let cost = live.candidate.model.cost(&usage);
                 call.record(&live.candidate, kind.code(), live.started);
-                call.account.cut(&live.candidate, &usage, cost, kind.code());
+                call.tally.account.cut(&live.candidate, &usage, cost, kind.code());
             }
             // A client that goes away is what the account assumes of a call that is dropped.
             State::Waiting(_, log) if kind != Kind::ClientClosedRequest => {

@@ -40,6 +40,7 @@ mod provider_keys;
 mod providers;
 mod replicas;
 mod routing;
+mod strategies;
 mod stream;
 mod tidy;
 mod usage_api;

@@ -76,7 +76,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 9] = [
     ("gw-testkit", &["gw-wire"], &["hyper", "axum", "sqlx"]),
     (
         "gw",
-        &["gw-wire", "gw-store", "gw-limits", "gw-providers", "gw-engine", "gw-server"],
+        &["gw-wire", "gw-store", "gw-limits", "gw-providers", "gw-routing", "gw-engine", "gw-server"],
         &["axum", "hyper", "sqlx"],
     ),
 ];
