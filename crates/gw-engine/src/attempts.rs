@@ -222,9 +222,7 @@ pub(crate) async fn ask(job: &Job, candidate: &Candidate, started: Instant) -> R
         ask if ask.wants_stream() => {
             Box::pin(live::open(job, candidate, started)).await.map(|live| Got::Stream(Box::new(live)))
         }
-        Ask::Embeddings(request) => {
-            Box::pin(embed::fetch(job, candidate, request)).await.map(Got::Vectors)
-        }
+        Ask::Embeddings(request) => Box::pin(embed::fetch(job, candidate, request)).await.map(Got::Vectors),
         _ => Box::pin(whole::fetch(job, candidate)).await.map(|(given, told)| Got::Whole(given, told)),
     };
     got.map_err(|failure| candidate.provider.censor(failure))
@@ -263,4 +261,3 @@ fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> {
         }
     }
 }
-

@@ -38,7 +38,14 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn new(account: Account) -> Self {
-        Self { account, records: Vec::new(), warnings: Vec::new(), failures: Vec::new(), hedged: None, hedge: None }
+        Self {
+            account,
+            records: Vec::new(),
+            warnings: Vec::new(),
+            failures: Vec::new(),
+            hedged: None,
+            hedge: None,
+        }
     }
 
     /// Notes an attempt that is over.

@@ -33,9 +33,7 @@ pub(crate) fn candidates(
         (model.provider != base.provider, price.is_none(), price)
     });
     let able = better.into_iter().filter_map(|model| planner.candidate(model, 0).ok());
-    able.take(MOST)
-        .map(|candidate| Candidate { is_fallback: true, is_upgrade: true, ..candidate })
-        .collect()
+    able.take(MOST).map(|candidate| Candidate { is_fallback: true, is_upgrade: true, ..candidate }).collect()
 }
 
 /// Never a downgrade: what is unknown counts as the least.

@@ -1,9 +1,9 @@
 //! `/admin/v1/keys`, `teams`, `usage`, `requests`: from a request to the question that the engine answers.
 
 use bytes::Bytes;
-use gw_engine::{Caller, EventStream};
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::manage::Ask;
+use gw_engine::{Caller, EventStream};
 use http::header::{ACCEPT, CACHE_CONTROL};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};

@@ -93,7 +93,9 @@ async fn a_fallbacks_output_limit_is_kept_for_it() {
 
 #[tokio::test]
 async fn which_failures_move_on() {
-    let world = no_retries().await;
+    // What fails so often would be asked last.
+    let routing = "retries = 0\n[routing.breaker]\nfailures = 1000";
+    let world = Setup { routing, ..Setup::default() }.start().await;
     let moves = [
         Answer::error(408, "x", "m"),
         Answer::error(409, "x", "m"),

@@ -127,10 +127,14 @@ async fn an_upgrade_serves_when_the_requested_model_cannot_and_is_reported() {
     let world = three("retries = 0").await;
     world.upstream.always(Answer::error(400, "context_length_exceeded", "too long"));
     let body = world.chat_ok(&chat_with("gamma/m", upgrade.clone())).await;
-    assert_eq!((used(&body), &body["gateway"]["warnings"]), ("beta/m", &json!(["upgraded_for_context_length"])));
+    assert_eq!(
+        (used(&body), &body["gateway"]["warnings"]),
+        ("beta/m", &json!(["upgraded_for_context_length"]))
+    );
     // It lacks a feature.
     let world = three("").await;
-    let tools = json!([{ "type": "function", "function": { "name": "f", "parameters": { "type": "object" } } }]);
+    let tools =
+        json!([{ "type": "function", "function": { "name": "f", "parameters": { "type": "object" } } }]);
     let with_tools = chat_with("gamma/m", json!({ "tools": tools }));
     assert_invalid("no permission", &world.chat(&with_tools).await, "unsupported_parameter");
     let body = world.chat_ok(&with(with_tools, upgrade.clone())).await;
@@ -199,11 +203,18 @@ async fn explain_tells_the_decision_and_asks_nobody() {
         .iter()
         .map(|row| (row["model"].as_str().unwrap(), row["named_as"].as_str().unwrap()))
         .collect();
-    let expected =
-        [("gamma/m", "requested"), ("acme/m", "requested"), ("beta/m", "requested"), ("acme/fast", "fallback")];
+    let expected = [
+        ("gamma/m", "requested"),
+        ("acme/m", "requested"),
+        ("beta/m", "requested"),
+        ("acme/fast", "fallback"),
+    ];
     assert_eq!(order[..4], expected, "{told}");
     assert_eq!((&told["object"], &told["strategy"]), (&json!("routing.explanation"), &json!("cheapest")));
-    assert!(told["candidates"][0]["score"].is_number() && told["candidates"][0]["standing"] == "able", "{told}");
+    assert!(
+        told["candidates"][0]["score"].is_number() && told["candidates"][0]["standing"] == "able",
+        "{told}"
+    );
     assert!(told["worst_case"]["cost_usd"].as_f64().unwrap() > 0.0, "{told}");
     assert_eq!(world.upstream.hits() + world.second.hits(), 0);
     // It is the real decision.
@@ -217,7 +228,8 @@ async fn explain_tells_the_decision_and_asks_nobody() {
     assert_eq!(out, ["acme/m", "gamma/m"], "{told}");
     assert!(told["excluded"][0]["reason"].as_str().unwrap().contains("tools"), "{told}");
     // Text completions and embeddings are told by their members.
-    let told = admin.post_json("/admin/v1/routing/explain", &json!({ "model": "acme/embed", "input": "x" })).await;
+    let told =
+        admin.post_json("/admin/v1/routing/explain", &json!({ "model": "acme/embed", "input": "x" })).await;
     assert_eq!(told.ok().json()["candidates"][0]["model"], "acme/embed");
     let told = admin.post_json("/admin/v1/routing/explain", &json!({ "model": "m", "prompt": "x" })).await;
     assert_eq!(told.ok().json()["candidates"][0]["model"], "acme/m");
@@ -250,7 +262,8 @@ async fn what_was_measured_replaces_the_prior_in_the_catalogue_and_in_the_order(
     let body = world.chat_ok(&chat_with("m", json!({ "routing": { "strategy": "fastest" } }))).await;
     assert_eq!(used(&body), "gamma/m", "measured at a few milliseconds, the others by their priors");
     let providers = world.client.with_key(ADMIN).get("/admin/v1/providers").await.ok().json();
-    let gamma = &providers["data"].as_array().unwrap().iter().find(|row| row["name"] == "gamma").unwrap()["targets"][0];
+    let gamma = &providers["data"].as_array().unwrap().iter().find(|row| row["name"] == "gamma").unwrap()["targets"]
+        [0];
     assert_eq!((&gamma["model"], &gamma["standing"]), (&json!("gamma/m"), &json!("able")), "{providers}");
     assert_eq!(gamma["samples"], 6);
 }

@@ -323,10 +323,7 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
         ("[cache]\nenabled = true", &["cache"]),
         ("[cache]\nenabled = false\nmax_mib = 5", &[]),
         ("[cache]", &[]),
-        (
-            "[routing]\nstrategy = \"lowest_cost\"\nmid_stream = \"continue\"",
-            &["routing.mid_stream"],
-        ),
+        ("[routing]\nstrategy = \"lowest_cost\"\nmid_stream = \"continue\"", &["routing.mid_stream"]),
         ("[routing]\nstrategy = \"default\"\nmid_stream = \"fail\"", &[]),
         ("[routing.breaker]\nfailures = 5\n[routing.hedge]", &[]),
         ("[store]\nurl = \"postgres://u:p@h/d\"\nstart_timeout_seconds = 5", &[]),
@@ -344,7 +341,8 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
         assert!(good(&text).later.is_empty(), "{text}");
     }
     let later = &good("\n[server]\n fetch_images = true").later[0];
-    let expected = "gateway.toml:3:17: server.fetch_images: fetching images for providers is not in this version";
+    let expected =
+        "gateway.toml:3:17: server.fetch_images: fetching images for providers is not in this version";
     assert_eq!(later.to_string(), expected);
     assert_eq!(good("[routing]\nstrategy = \"cost\"").engine.routing.strategy.as_str(), "cheapest");
 }
@@ -354,17 +352,27 @@ const MS: Duration = Duration::from_millis(1);
 #[test]
 fn routing_is_what_is_written() {
     let usual = good("").engine.routing;
-    assert_eq!((usual.breaker.failures, usual.breaker.cooldown, usual.breaker.ramp), (5, MS * 10_000, MS * 10_000));
+    assert_eq!(
+        (usual.breaker.failures, usual.breaker.cooldown, usual.breaker.ramp),
+        (5, MS * 10_000, MS * 10_000)
+    );
     assert_eq!((usual.hedge, usual.upgrade_max_price_ratio), (None, None));
     let text = "[routing]\nupgrade_max_price_ratio = 3\n[routing.breaker]\nfailures = 2\ncooldown_ms = 300\nramp_ms = 0\n\
                 [routing.hedge]\n[routing.balanced]\nprice = 2.5\nload = 0";
     let routing = good(text).engine.routing;
-    assert_eq!((routing.breaker.failures, routing.breaker.cooldown, routing.breaker.ramp), (2, MS * 300, MS * 0));
+    assert_eq!(
+        (routing.breaker.failures, routing.breaker.cooldown, routing.breaker.ramp),
+        (2, MS * 300, MS * 0)
+    );
     let hedge = routing.hedge.unwrap();
     assert_eq!((hedge.after, hedge.max_extra_cost_percent), (After::P95, 5.0));
-    assert_eq!((routing.weights.price, routing.weights.load, routing.weights.latency), (2.5, 0.0, usual.weights.latency));
+    assert_eq!(
+        (routing.weights.price, routing.weights.load, routing.weights.latency),
+        (2.5, 0.0, usual.weights.latency)
+    );
     assert_eq!(routing.upgrade_max_price_ratio, Some(3.0));
-    let hedge = good("[routing.hedge]\nafter = 80\nmax_extra_cost_percent = 50").engine.routing.hedge.unwrap();
+    let hedge =
+        good("[routing.hedge]\nafter = 80\nmax_extra_cost_percent = 50").engine.routing.hedge.unwrap();
     assert_eq!((hedge.after, hedge.max_extra_cost_percent), (After::Fixed(MS * 80), 50.0));
 }
 
