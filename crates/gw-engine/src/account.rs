@@ -29,6 +29,8 @@ pub(crate) struct Account {
     beside: Option<Calling>,
     /// What upstream calls cost that were given up for a faster one.
     extra: Money,
+    /// What upstreams used and charged that began an answer and broke off.
+    begun: (Usage, Money),
     /// Tokens and money set aside.
     reservation: Reservation,
     /// What takes its place in the end.
@@ -64,6 +66,7 @@ impl Account {
             calling: None,
             beside: None,
             extra: Money::ZERO,
+            begun: Default::default(),
             reservation: Reservation::default(),
             spent: Default::default(),
             line,
@@ -138,6 +141,26 @@ impl Account {
         self.extra += cost.unwrap_or_default();
     }
 
+    /// An upstream began the answer and broke off with this code; another one goes on.
+    pub(crate) fn broke_off(
+        &mut self,
+        candidate: &Candidate,
+        usage: &Usage,
+        cost: Option<Money>,
+        code: &'static str,
+    ) {
+        self.calling = None;
+        self.metrics.failed(&candidate.metrics, code);
+        self.metrics.used(&candidate.metrics, usage, cost);
+        let (used, charged) = self.begun;
+        self.begun = (used.plus(usage), charged + cost.unwrap_or_default());
+    }
+
+    /// What upstreams used and charged that began the answer before the last one.
+    pub(crate) fn begun(&self) -> (Usage, Money) {
+        self.begun
+    }
+
     /// What calls cost that were given up for a faster one.
     pub(crate) fn extra(&self) -> Money {
         self.extra
@@ -173,9 +196,9 @@ impl Account {
     /// The call failed; nothing was used.
     pub(crate) fn failed(&mut self, error: &Error) {
         if self.close(error.kind.code()) {
-            self.spent.1 = self.extra;
+            self.spent = (self.begun.0.total(), self.begun.1 + self.extra);
             if let Some(line) = &mut self.line {
-                line.unused(self.extra);
+                line.unused(&self.begun.0, self.begun.1 + self.extra);
                 line.failed(error.code());
             }
             self.write();
@@ -199,7 +222,8 @@ impl Account {
     }
 
     fn used(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
-        let paid = cost.unwrap_or_default() + self.extra;
+        let paid = cost.unwrap_or_default() + self.begun.1 + self.extra;
+        let usage = &self.begun.0.plus(usage);
         self.spent = (usage.total(), paid);
         if let Some(line) = &mut self.line {
             line.used(candidate, usage, paid);
@@ -261,7 +285,7 @@ impl Drop for Account {
                 latency_ms: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
             });
         } else if let Some(line) = &mut self.line {
-            line.unused(self.extra);
+            line.unused(&self.begun.0, self.begun.1 + self.extra);
         }
         self.write();
     }

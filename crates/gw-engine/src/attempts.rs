@@ -110,21 +110,29 @@ impl Call {
 
 /// Runs the plan until a candidate answers. On failure the account is settled with the error's code.
 pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
-    let mut next = 0;
-    while let Some(candidate) = call.plan.candidates.get(next).cloned() {
-        match attempt(call, next, &candidate).await {
-            Ok(Outcome::Answered(index, answer)) => return Ok((index, answer)),
-            Ok(Outcome::Next) => next = call.plan.after(next, call.tally.hedged),
-            Ok(Outcome::Stop) => break,
-            Err(error) => {
-                call.tally.account.failed(&error);
-                return Err(error);
-            }
-        }
-    }
-    let error = call.tally.error();
+    let error = match search(call, 0).await {
+        Ok(Some(answered)) => return Ok(answered),
+        Ok(None) => call.tally.error(),
+        Err(error) => error,
+    };
     call.tally.account.failed(&error);
     Err(error)
+}
+
+/// Runs the plan from this candidate on; None when no candidate has answered.
+///
+/// # Errors
+/// The request cannot be accounted for.
+pub(crate) async fn search(call: &mut Call, from: usize) -> Result<Option<(usize, Answer)>, Error> {
+    let mut next = from;
+    while let Some(candidate) = call.plan.candidates.get(next).cloned() {
+        match attempt(call, next, &candidate).await? {
+            Outcome::Answered(index, answer) => return Ok(Some((index, answer))),
+            Outcome::Next => next = call.plan.after(next, call.tally.hedged),
+            Outcome::Stop => break,
+        }
+    }
+    Ok(None)
 }
 
 /// What a candidate's attempts came to.
@@ -234,7 +242,10 @@ fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> {
     let body = match got {
         Got::Stream(mut live) => {
             call.tally.warnings.append(&mut live.warnings);
-            call.tally.account.first_token(&candidate, call.job.latency_ms());
+            if !live.normaliser.resumes() {
+                call.tally.account.first_token(&candidate, call.job.latency_ms());
+            }
+            live.index = index;
             candidate.model.measured.first_token(live.first_content, Instant::now());
             if probe.is_some() {
                 candidate.model.health.succeeded(&call.job.snapshot.routing.breaker, Instant::now());

@@ -24,6 +24,7 @@ mod pipeline;
 mod plan;
 mod race;
 mod refusal;
+mod resume;
 pub mod settings;
 mod share;
 mod sources;

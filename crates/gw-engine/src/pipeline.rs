@@ -84,6 +84,7 @@ pub(crate) async fn run(
             ask,
             context,
             snapshot,
+            resume: None,
         },
         plan,
         tally: Tally::new(account),
@@ -135,7 +136,7 @@ async fn reserve(
     if subjects.is_empty() {
         return Ok(());
     }
-    let (tokens, cost) = worst_case(ask, plan, engine.snapshot().routing.hedge.is_some());
+    let (tokens, cost) = worst_case(ask, plan, &engine.snapshot().routing);
     let reserving = engine.limiter().reserve(&context.request_id, subjects, tokens, cost.femtos());
     account.hold(reserving.await.map_err(|refused| refusal::error(&refused))?);
     Ok(())

@@ -5,6 +5,7 @@
 mod body;
 pub mod chat;
 pub mod completion;
+mod continued;
 pub mod embeddings;
 pub mod encode;
 pub mod fields;

@@ -237,9 +237,9 @@ static ROUTING: Section = Section {
             "mid_stream",
             Kind::Choice(&[("fail", &[]), ("continue", &[])]),
             "\"fail\"",
-            "What a stream does whose upstream breaks off; `continue` is for plain text.",
-        )
-        .later_unless("fail", "continuing a broken stream is not in this version"),
+            "What a stream does whose upstream breaks off: `fail` ends it with the error event; `continue` lets the next \
+             candidate go on with a plain text answer, told what was said so far (never inside tool calls or JSON).",
+        ),
         key(
             "upgrade_max_price_ratio",
             Kind::Number { min: 1.0, max: 1_000_000.0 },

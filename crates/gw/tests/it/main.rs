@@ -13,6 +13,7 @@ mod chaos;
 mod chat;
 mod completions;
 mod config_cli;
+mod continued;
 mod cost;
 mod crash;
 mod embeddings;

@@ -323,7 +323,7 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
         ("[cache]\nenabled = true", &["cache"]),
         ("[cache]\nenabled = false\nmax_mib = 5", &[]),
         ("[cache]", &[]),
-        ("[routing]\nstrategy = \"lowest_cost\"\nmid_stream = \"continue\"", &["routing.mid_stream"]),
+        ("[routing]\nstrategy = \"lowest_cost\"\nmid_stream = \"continue\"", &[]),
         ("[routing]\nstrategy = \"default\"\nmid_stream = \"fail\"", &[]),
         ("[routing.breaker]\nfailures = 5\n[routing.hedge]", &[]),
         ("[store]\nurl = \"postgres://u:p@h/d\"\nstart_timeout_seconds = 5", &[]),
