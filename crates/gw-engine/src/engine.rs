@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Context as TaskContext;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -310,6 +311,23 @@ impl Engine {
             Some(id) => self.keys.find(id).ok_or_else(|| explain::no_such_key(id))?,
         };
         explain::explain(self, &caller, body)
+    }
+
+    /// Tells other replicas which models' circuits are open here, and opens here what is open there. False when there is
+    /// nobody to tell.
+    pub async fn share_circuits(&self) -> bool {
+        let snapshot = self.snapshot();
+        let now = Instant::now();
+        let open = |model: &Arc<Model>| Some((model.id.to_string(), model.health.open_for(now)?));
+        let open: Vec<_> = snapshot.catalog.models().iter().filter_map(open).collect();
+        let Some(heard) = self.limiter.circuits(&open).await else { return false };
+        let now = Instant::now();
+        for (id, left) in heard {
+            if let Some(model) = snapshot.catalog.get(&id) {
+                model.health.open_elsewhere(now + left, now);
+            }
+        }
+        true
     }
 
     /// New generation requests are refused from now on.

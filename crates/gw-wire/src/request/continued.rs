@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    fn request(body: Value) -> ChatRequest {
+    fn request(body: &Value) -> ChatRequest {
         parse_chat(Bytes::from(body.to_string())).unwrap()
     }
 
@@ -79,7 +79,7 @@ mod tests {
         let body = json!({"model": "a/b", "stream": true, "messages": [{"role": "user", "content": "Count \"up\"."}],
             "max_completion_tokens": 100, "temperature": 0.5, "routing": {"fallback": ["c/d"]}});
         let said = "one \u{1f600} \"two\"\n".repeat(8);
-        let next = request(body).continued(&said).unwrap();
+        let next = request(&body).continued(&said).unwrap();
         let sent: Value = serde_json::from_slice(&next.body.bytes).unwrap();
         assert_eq!(sent["messages"][0]["content"], "Count \"up\".");
         assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": said}));
@@ -94,13 +94,13 @@ mod tests {
     #[test]
     fn nothing_follows_what_has_used_up_its_limit() {
         let body = json!({"model": "a/b", "messages": [{"role": "user", "content": "x"}], "max_tokens": 3});
-        assert!(request(body).continued(&"word ".repeat(50)).is_none());
+        assert!(request(&body).continued(&"word ".repeat(50)).is_none());
     }
 
     #[test]
     fn only_one_answer_in_plain_text_can_be_continued() {
         let plain = json!({"model": "a/b", "stream": true, "messages": [{"role": "user", "content": "x"}]});
-        assert!(request(plain.clone()).wants_plain_text());
+        assert!(request(&plain).wants_plain_text());
         for (name, value) in [
             ("n", json!(2)),
             ("response_format", json!({"type": "json_object"})),
@@ -110,7 +110,7 @@ mod tests {
         ] {
             let mut body = plain.clone();
             body[name] = value;
-            assert!(!request(body).wants_plain_text(), "{name}");
+            assert!(!request(&body).wants_plain_text(), "{name}");
         }
     }
 }
