@@ -21,6 +21,8 @@
 
 mod cache;
 mod canonical;
+#[cfg(test)]
+mod doubles;
 mod entry;
 mod fields;
 mod figures;

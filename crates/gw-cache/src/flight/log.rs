@@ -168,6 +168,11 @@ impl<T, E> Log<T, E> {
         readers.map(read).max().unwrap_or(self.total)
     }
 
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.kept
+    }
+
     pub(super) fn poll_abandoned(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.participants == 0 {
             return Poll::Ready(());
