@@ -31,6 +31,7 @@ mod key;
 mod life;
 mod memory;
 mod purges;
+mod wish;
 
 pub use cache::{Cache, Found, NotEverywhere};
 pub use entry::Stored;
@@ -39,3 +40,4 @@ pub use flight::{Bounds, End, Flights, Follower, Lead, Next, Pieces, Role, Wants
 pub use key::{Key, Question, Route, Scope};
 pub use life::{Freshness, Life};
 pub use purges::{Purge, Stamp};
+pub use wish::{Mode, Wish};

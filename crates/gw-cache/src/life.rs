@@ -57,7 +57,8 @@ impl Life {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
+/// Whole milliseconds.
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
