@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use gw_cache::Stored;
 use gw_limits::Reservation;
 use gw_store::journal::Journal;
 use gw_wire::gateway::AttemptRecord;
@@ -189,6 +190,25 @@ impl Account {
         if self.close("ok") {
             self.metrics.served(&candidate.metrics, usage, cost);
             self.used(candidate, usage, cost);
+            self.write();
+        }
+    }
+
+    /// It was answered with what another call brought: nothing was used and nothing is to be paid.
+    pub(crate) fn cached(&mut self, stored: &Stored, fallback: bool) {
+        if self.close("ok") {
+            if let Some(line) = &mut self.line {
+                line.cached(stored, fallback);
+            }
+            self.log.note(|record| {
+                record.model = Some(Arc::clone(&stored.model_used));
+                record.provider = Some(Arc::clone(&stored.provider));
+                record.prompt_tokens = stored.usage.prompt;
+                record.completion_tokens = stored.usage.completion;
+                record.estimated = stored.usage.estimated;
+                record.fallback = fallback;
+                record.cache_hit = true;
+            });
             self.write();
         }
     }

@@ -30,6 +30,16 @@ pub(crate) struct Call {
     pub(crate) job: Job,
     pub(crate) plan: Plan,
     pub(crate) tally: Tally,
+    /// What the client was told of a complete answer.
+    pub(crate) told: Option<Told>,
+}
+
+/// Who answered, what was used and what it cost.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) candidate: Candidate,
+    pub(crate) usage: Usage,
+    pub(crate) cost: Option<Money>,
 }
 
 /// What a successful attempt gave.
@@ -82,7 +92,15 @@ impl Call {
         if let Some(hedge) = self.tally.hedge.take() {
             hedge.spent(self.tally.account.extra());
         }
+        let (begun, charged) = self.tally.account.begun();
+        let cost_of_all = cost.map(|cost| cost + charged);
+        self.told = self.is_shared().then(|| Told { candidate: candidate.clone(), usage: begun.plus(usage), cost: cost_of_all });
         self.tally.account.served(candidate, usage, cost);
+    }
+
+    /// Whether others may get its answer, too.
+    fn is_shared(&self) -> bool {
+        matches!(&self.job.ask, Ask::Chat(request) if request.cache.is_some_and(|cache| cache.enabled))
     }
 
     /// The `gateway` object of an answer that this candidate gave. Takes the records: it is written once.
@@ -104,6 +122,7 @@ impl Call {
             latency_ms: self.job.latency_ms(),
             attempts: std::mem::take(&mut self.tally.records),
             warnings,
+            saved: None,
         }
     }
 }

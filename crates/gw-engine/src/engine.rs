@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
 use crate::auth::{Caller, KeyRing};
+use crate::cached::Caching;
 use crate::call::{Context, Reply};
 use crate::catalog::query::Query;
 use crate::catalog::{Catalog, Model, ProviderFacts, Visible};
@@ -58,13 +59,15 @@ pub struct Stored {
     pub journal: Option<Arc<Journal>>,
     /// Limits and budgets.
     pub limiter: Limiter,
+    /// The response cache; None = requests may not ask for it.
+    pub caching: Option<Arc<Caching>>,
 }
 
 impl Default for Stored {
     /// No keys, no ledger, and limits that begin with nothing used.
     fn default() -> Self {
         let limiter = Limiter::local(Arc::new(NothingSpent));
-        Self { keys: Vec::new(), teams: Vec::new(), journal: None, limiter }
+        Self { keys: Vec::new(), teams: Vec::new(), journal: None, limiter, caching: None }
     }
 }
 
@@ -79,6 +82,7 @@ pub struct Engine {
     journal: Option<Arc<Journal>>,
     limiter: Limiter,
     leavers: Leavers,
+    caching: Option<Arc<Caching>>,
     settings: EngineSettings,
     deployed: Vec<Deployed>,
     shipped: Vec<&'static str>,
@@ -92,7 +96,7 @@ struct CutSwitch {
 }
 
 /// A stream's view of the end of a drain.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Cut {
     switch: Arc<CutSwitch>,
     watching: Option<Pin<Box<OwnedNotified>>>,
@@ -140,6 +144,7 @@ impl Engine {
             draining: AtomicBool::new(false),
             cut: Arc::default(),
             journal: stored.journal,
+            caching: stored.caching,
             settings,
             deployed,
             shipped,
@@ -358,6 +363,10 @@ impl Engine {
     /// Who takes over a call whose client went away; None = it is dropped.
     pub(crate) fn leavers(&self) -> Option<Leavers> {
         self.settings.routing.drain_on_disconnect.then(|| self.leavers.clone())
+    }
+
+    pub(crate) fn caching(&self) -> Option<&Arc<Caching>> {
+        self.caching.as_ref()
     }
 
     pub(crate) fn limiter(&self) -> &Limiter {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gw_cache::Stored;
 use gw_store::journal::{Begun, Journal};
 use gw_store::ledger::{Entry, Tokens};
 use gw_wire::gateway::AttemptRecord;
@@ -117,6 +118,16 @@ impl Line {
         };
         self.entry.estimated = usage.estimated;
         self.entry.cost = cost.femtos();
+    }
+
+    /// It was answered out of the cache.
+    pub(crate) fn cached(&mut self, stored: &Stored, fallback: bool) {
+        self.entry.model = stored.model_used.to_string();
+        self.entry.provider = stored.provider.to_string();
+        self.entry.fallback = fallback;
+        self.entry.cache_hit = true;
+        self.entry.saved = stored.cost.femtos();
+        self.counted(&stored.usage, Money::ZERO);
     }
 
     /// Nothing was used after all, but for what calls used that were given up or broke off.

@@ -7,6 +7,7 @@ mod affinity;
 mod ask;
 mod attempts;
 pub mod auth;
+pub mod cached;
 pub mod call;
 mod capability;
 pub mod catalog;

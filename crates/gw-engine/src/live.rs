@@ -235,7 +235,7 @@ fn replay(
     Ok(())
 }
 
-fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>)) {
+pub(crate) fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>)) {
     play(Event::Start { model: reply.model, fingerprint: reply.fingerprint });
     for choice in reply.choices {
         let index = choice.index;

@@ -15,7 +15,8 @@ use gw_wire::stream::{Closing, KEEPALIVE, write_error};
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
-use crate::attempts::{Answer, Call};
+use crate::attempts::{Answer, Call, Told};
+use crate::cached::Shared;
 use crate::call::CallLog;
 use crate::engine::Cut;
 use crate::error::{Error, Kind};
@@ -38,6 +39,10 @@ enum State {
     Live(Box<Call>, Box<Live>),
     /// It broke off with this, and somebody is looked for who goes on.
     Resuming(Resuming, Arc<CallLog>, Error),
+    /// Follows a call that is shared.
+    Shared(Box<Shared>),
+    /// All there will be.
+    Ready(Bytes),
     /// Nothing more will come.
     Over,
 }
@@ -59,6 +64,10 @@ pub struct EventStream {
     last_sent: Instant,
     last_heard: Instant,
     timer: Option<Pin<Box<Sleep>>>,
+    /// What a complete answer used, for those who share it.
+    told: Option<Told>,
+    /// Why it broke off.
+    failure: Option<Error>,
 }
 
 impl std::fmt::Debug for EventStream {
@@ -67,6 +76,8 @@ impl std::fmt::Debug for EventStream {
             State::Waiting(..) => "waiting",
             State::Live(..) => "live",
             State::Resuming(..) => "resuming",
+            State::Shared(_) => "shared",
+            State::Ready(_) => "ready",
             State::Over => "over",
         };
         f.debug_struct("EventStream").field("state", &state).finish_non_exhaustive()
@@ -92,9 +103,67 @@ impl EventStream {
         Self::new(State::Live(call, live), keepalive, cut, leavers)
     }
 
+    /// A call whose answer others read: no comments, they have their own.
+    pub(crate) fn unheard(call: Box<Call>, live: Box<Live>, cut: Cut, leavers: Option<Leavers>) -> Self {
+        Self::new(State::Live(call, live), None, cut, leavers)
+    }
+
+    pub(crate) fn shared(shared: Shared, keepalive: Option<Duration>, cut: Cut) -> Self {
+        let mut stream = Self::new(State::Shared(Box::new(shared)), keepalive, cut, None);
+        stream.last_sent = Instant::now();
+        stream
+    }
+
+    /// A stream that is known whole.
+    pub(crate) fn ready(bytes: Vec<u8>) -> Self {
+        Self::new(State::Ready(bytes.into()), None, Cut::default(), None)
+    }
+
+    /// What a complete answer used, once.
+    pub(crate) fn told(&mut self) -> Option<Told> {
+        self.told.take()
+    }
+
+    /// Why it broke off.
+    pub(crate) fn failure(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
+
+    fn poll_shared(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
+        match &mut self.state {
+            State::Shared(shared) => match shared.poll(cx) {
+                Poll::Ready(Some(bytes)) => {
+                    self.last_sent = Instant::now();
+                    Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
+                }
+                Poll::Ready(None) => {
+                    self.state = State::Over;
+                    None
+                }
+                Poll::Pending => self.poll_clocks(cx),
+            },
+            State::Ready(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.state = State::Over;
+                Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
+            }
+            _ => None,
+        }
+    }
+
     fn new(state: State, keepalive: Option<Duration>, cut: Cut, leavers: Option<Leavers>) -> Self {
         let now = Instant::now();
-        Self { state, cut, leavers, keepalive, last_sent: now, last_heard: now, timer: None }
+        Self {
+            state,
+            cut,
+            leavers,
+            keepalive,
+            last_sent: now,
+            last_heard: now,
+            timer: None,
+            told: None,
+            failure: None,
+        }
     }
 
     fn send(&mut self, bytes: &[u8]) -> Polled {
@@ -106,6 +175,7 @@ impl EventStream {
     fn fail(&mut self, out: Vec<u8>, error: &Error, kind: Kind) -> Polled {
         let mut out = out;
         write_error(&mut out, &error.message, "upstream_error", kind.code());
+        self.failure = Some(error.clone());
         self.state = State::Over;
         self.send(&out)
     }
@@ -230,6 +300,7 @@ impl EventStream {
         let closing = Closing { usage: told.0, cost: told.1, gateway: &gateway };
         live.normaliser.close(&closing, &mut out);
         call.served(&live.candidate, &usage, cost);
+        self.told = call.told.take();
         self.send(&out)
     }
 
@@ -315,7 +386,7 @@ impl EventStream {
             State::Waiting(_, log) | State::Resuming(_, log, _) if kind != Kind::ClientClosedRequest => {
                 log.note(|record| record.status = Some(kind.code()));
             }
-            State::Waiting(..) | State::Resuming(..) | State::Over => {}
+            State::Waiting(..) | State::Resuming(..) | State::Shared(_) | State::Ready(_) | State::Over => {}
         }
     }
 }
@@ -326,6 +397,9 @@ impl Body for EventStream {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Polled {
         if let Some(answer) = self.poll_waiting(cx) {
+            return answer;
+        }
+        if let Some(answer) = self.poll_shared(cx) {
             return answer;
         }
         if let Some(answer) = self.poll_resuming(cx) {
@@ -345,7 +419,7 @@ impl Drop for EventStream {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Live(call, live) => leavers.take_live(call, live),
                 State::Waiting(opening, log) => leavers.take_opening(opening, &log),
-                State::Resuming(..) | State::Over => {}
+                State::Resuming(..) | State::Shared(_) | State::Ready(_) | State::Over => {}
             }
             return;
         }

@@ -284,6 +284,7 @@ where
         accepted: ticket.accepted,
         log,
         client: Some(ticket.client.ip()),
+        cache_control: cache_control(&parts.headers),
         keepalive: edge.settings.keepalive,
     };
     // Boxed where it is made: a call's future is large, and every layer of this one would move it.
@@ -392,4 +393,15 @@ mod tests {
             StreamBody::new(stream::pending::<std::result::Result<Frame<Bytes>, std::io::Error>>());
         assert!(!settle_body(&HeaderMap::new(), &mut never).await);
     }
+}
+
+/// The lines of `Cache-Control`, as one.
+fn cache_control(headers: &HeaderMap) -> Option<Box<[u8]>> {
+    let mut lines = headers.get_all(CACHE_CONTROL).iter().map(HeaderValue::as_bytes);
+    let mut all = lines.next()?.to_vec();
+    for line in lines {
+        all.push(b',');
+        all.extend_from_slice(line);
+    }
+    Some(all.into())
 }

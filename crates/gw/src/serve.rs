@@ -22,7 +22,7 @@ use crate::ledger::{self, Ledger};
 use crate::lines::Lines;
 use crate::setup::{self, Setup};
 use crate::signals::Ends;
-use crate::{discover, local, places, readiness, telemetry, watch};
+use crate::{caching, discover, local, places, readiness, telemetry, watch};
 
 /// Lines of the access log are gathered for so long.
 const LOG_DELAY: Duration = Duration::from_millis(100);
@@ -114,7 +114,8 @@ async fn keep(
     };
     ledger::watch(&limiter, registry);
     let teams = store.teams().await.map_err(runtime)?;
-    let stored = Stored { keys, teams, journal: Some(Arc::clone(&journal)), limiter: limiter.clone() };
+    let caching = caching::open(&setup.config, registry).await;
+    let stored = Stored { keys, teams, journal: Some(Arc::clone(&journal)), limiter: limiter.clone(), caching };
     let engine = engine(setup, deployed, stored, registry)?;
     for entry in &left.entries {
         engine.charge(&entry.key_id, &entry.request_id, entry.cost).await;

@@ -22,6 +22,7 @@ fn meta() -> GatewayMeta {
         latency_ms: 5,
         attempts: Vec::new(),
         warnings: Vec::new(),
+        saved: None,
     }
 }
 

@@ -190,16 +190,27 @@ static REDIS: Section = Section {
 };
 
 static CACHE: Section = Section {
-    doc: "The response cache. Until it is built, `enabled = false` is all that `serve` takes.",
+    doc: "Answers to chats that ask for it (`cache.enabled` in the request), kept for each API key alone.",
     keys: &[
         key("enabled", Kind::Bool, "true", "Whether requests may ask for it."),
-        key("backend", Kind::Choice(&[("memory", &[]), ("redis", &[])]), "\"memory\"", "Where it lies."),
-        key("max_mib", Kind::Int { min: 1, max: 1_048_576 }, "256", "Its size."),
+        key(
+            "backend",
+            Kind::Choice(&[("memory", &[]), ("redis", &[])]),
+            "\"memory\"",
+            "Where it lies: in this process, or in the Redis of `[redis]`, for all replicas.",
+        ),
+        key("max_mib", Kind::Int { min: 1, max: 1_048_576 }, "256", "Its size in memory."),
         key(
             "default_ttl_seconds",
             Kind::Int { min: 1, max: 31_536_000 },
             "3600",
             "How long an answer stays when the request does not say.",
+        ),
+        key(
+            "stale_if_error_seconds",
+            Kind::Int { min: 0, max: 31_536_000 },
+            "0",
+            "How long beyond its time an answer is used when no upstream answers (marked in `gateway.warnings`); 0 = never.",
         ),
     ],
 };
