@@ -31,13 +31,15 @@ mod key;
 mod life;
 mod memory;
 mod purges;
+mod shared;
 mod wish;
 
-pub use cache::{Cache, Found, NotEverywhere};
+pub use cache::{Cache, Found, NotPurged};
 pub use entry::Stored;
 pub use figures::{Figures, Outcome};
 pub use flight::{Bounds, End, Flights, Follower, Lead, Next, Pieces, Role, Wants};
 pub use key::{Key, Question, Route, Scope};
 pub use life::{Freshness, Life};
 pub use purges::{Purge, Stamp};
+pub use shared::SharedSettings;
 pub use wish::{Mode, Wish};
