@@ -27,6 +27,7 @@
 //! under way are still counted when they settle. It is the same when a budget is given to who had none (`forget.lua`): a
 //! replica that has not heard of it yet, or of its being taken away, counts nothing of what ends there meanwhile. Give Redis `maxmemory-policy noeviction`, and keep it for limits.
 
+mod circuits;
 mod core;
 mod given;
 mod keeper;
