@@ -134,3 +134,6 @@ impl Cache {
         figures
     }
 }
+
+#[cfg(test)]
+mod tests;
