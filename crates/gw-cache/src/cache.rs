@@ -9,6 +9,7 @@ use crate::key::Key;
 use crate::life::Freshness;
 use crate::memory::Memory;
 use crate::purges::{Purge, Stamp};
+use crate::shared::{Shared, SharedSettings};
 
 /// What was found under a key.
 #[derive(Clone, Debug)]
@@ -21,9 +22,9 @@ pub enum Found {
     Nothing,
 }
 
-/// A purge did not reach the store that others share: it holds in this process only.
+/// The store that replicas share did not hear of a purge: it holds nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotEverywhere;
+pub struct NotPurged;
 
 /// Answers that were kept, in process or shared by replicas. It fails open: whatever is wrong with it is a miss.
 #[derive(Debug)]
@@ -35,6 +36,7 @@ pub struct Cache {
 #[derive(Debug)]
 enum Kept {
     Here(Memory),
+    Shared(Shared),
 }
 
 impl Cache {
@@ -44,11 +46,17 @@ impl Cache {
         Self { kept: Kept::Here(Memory::new(max_bytes)), counts: Counts::default() }
     }
 
+    /// Over Redis or Valkey, shared by replicas. It need not be there: it is looked for in the background.
+    pub async fn shared(settings: SharedSettings) -> Self {
+        Self { kept: Kept::Shared(Shared::start(settings).await), counts: Counts::default() }
+    }
+
     /// To be taken before anything is looked for, and given back with what is stored in the end: a purge in between voids it.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         match &self.kept {
             Kept::Here(memory) => memory.stamp(),
+            Kept::Shared(shared) => shared.stamp(),
         }
     }
 
@@ -56,6 +64,7 @@ impl Cache {
     pub async fn look(&self, key: &Key, max_age: Duration, now_ms: u64) -> Found {
         let stored = match &self.kept {
             Kept::Here(memory) => memory.get(key, now_ms),
+            Kept::Shared(shared) => shared.get(key, now_ms).await,
         };
         let Some(stored) = stored else { return Found::Nothing };
         match stored.life.at(now_ms, max_age) {
@@ -70,6 +79,7 @@ impl Cache {
     pub fn store(&self, key: Key, stored: Arc<Stored>, stamp: Stamp) {
         let is_kept = match &self.kept {
             Kept::Here(memory) => memory.put(key, stored, stamp),
+            Kept::Shared(shared) => shared.put(key, stored, stamp),
         };
         if is_kept {
             self.counts.was_stored();
@@ -79,12 +89,30 @@ impl Cache {
     /// Throws answers away, and what is under way and would become one. Its work does not depend on how many they are.
     ///
     /// # Errors
-    /// A store that is shared did not hear of it.
-    pub async fn purge(&self, purge: &Purge) -> Result<(), NotEverywhere> {
+    /// A store that is shared did not hear of it within a second.
+    pub async fn purge(&self, purge: &Purge) -> Result<(), NotPurged> {
         match &self.kept {
             Kept::Here(memory) => memory.purge(purge),
+            Kept::Shared(shared) if !shared.purge(purge).await => return Err(NotPurged),
+            Kept::Shared(_) => {}
         }
         Ok(())
+    }
+
+    /// Waits until what was stored so far is written where it is shared, or given up.
+    pub async fn written(&self) {
+        if let Kept::Shared(shared) = &self.kept {
+            shared.written().await;
+        }
+    }
+
+    /// Whether the store that is shared does not answer: everything is a miss then.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        match &self.kept {
+            Kept::Here(_) => false,
+            Kept::Shared(shared) => shared.is_away(),
+        }
     }
 
     /// Counts how a request went: once for each that asked for the cache.
@@ -101,7 +129,11 @@ impl Cache {
                 figures.entries = memory.entries();
                 figures.bytes = memory.bytes();
             }
+            Kept::Shared(shared) => shared.figures(&mut figures),
         }
         figures
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,7 +75,8 @@ pub struct Question<'a> {
     pub input: Option<&'a str>,
 }
 
-/// An answer's name: SHA-256 over [`Scope`] and [`Question`]. [`Key::of`] is the only way to one.
+/// An answer's name: SHA-256 over [`Scope`] and [`Question`]. [`Key::of`] is the only way to an
+/// answer's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key([u8; 32]);
 
@@ -85,6 +86,21 @@ impl Key {
     #[must_use]
     pub fn of(scope: &Scope, question: &Question<'_>) -> Option<Self> {
         Self::over(scope, question, COMPONENTS.iter())
+    }
+
+    /// The key of what stands around a part of a question: the rest of it, and what `rest` was fed in place of its messages.
+    pub(crate) fn around(scope: &Scope, question: &Question<'_>, rest: Sha256) -> Option<Self> {
+        let components = COMPONENTS.iter().filter(|(name, _)| *name != BODY);
+        let around = Self::over(scope, question, components)?;
+        let mut out = Sha256::new();
+        members(question, Some("messages"), None, &mut out)?;
+        // Three hashes of a known length behind a name that no component has: no answer's key is made like this.
+        let mut all = Sha256::new();
+        canonical::feed_text("around", &mut all);
+        all.update(around.0);
+        all.update(out.finalize());
+        all.update(rest.finalize());
+        Some(Self(all.finalize().into()))
     }
 
     fn over<'c>(
@@ -127,6 +143,9 @@ const NO_MATTER: [&str; 7] = ["cache", "metadata", "model", "routing", "stream",
 /// A part of the key: its name, and how it is fed.
 type Component = (&'static str, fn(&Scope, &Question<'_>, &mut Sha256) -> Option<()>);
 
+/// The name of the component that is the request itself.
+const BODY: &str = "body";
+
 /// All that an answer depends on. A test takes each out in turn and finds two requests that then share an answer.
 const COMPONENTS: [Component; 7] = [
     ("whose", |scope, _, out| text(scope.kind(), out)),
@@ -140,7 +159,10 @@ const COMPONENTS: [Component; 7] = [
         out.update(question.config.to_le_bytes());
         Some(())
     }),
-    ("body", |_, question, out| body(question, out)),
+    (BODY, |_, question, out| match question.input {
+        Some(input) => members(question, Some("input"), Some(input), out),
+        None => members(question, None, None, out),
+    }),
 ];
 
 fn text(text: &str, out: &mut Sha256) -> Option<()> {
@@ -148,13 +170,13 @@ fn text(text: &str, out: &mut Sha256) -> Option<()> {
     Some(())
 }
 
-fn body(question: &Question<'_>, out: &mut Sha256) -> Option<()> {
-    let is_replaced = |name: &str| question.input.is_some() && name == "input";
+/// Feeds what matters of a body, with another value for one of its members, or without it.
+fn members(question: &Question<'_>, but: Option<&str>, value: Option<&str>, out: &mut Sha256) -> Option<()> {
     let mut members: Vec<(&str, &str)> = question
         .body
         .members()
-        .filter(|(name, _)| !NO_MATTER.contains(name) && !is_replaced(name))
-        .chain(question.input.map(|text| ("input", text)))
+        .filter(|(name, _)| !NO_MATTER.contains(name) && Some(*name) != but)
+        .chain(but.zip(value))
         .collect();
     members.sort_unstable();
     for (name, value) in members {

@@ -21,6 +21,7 @@
 
 mod cache;
 mod canonical;
+mod context;
 #[cfg(test)]
 mod doubles;
 mod entry;
@@ -31,13 +32,18 @@ mod key;
 mod life;
 mod memory;
 mod purges;
+mod shared;
+mod similar;
 mod wish;
 
-pub use cache::{Cache, Found, NotEverywhere};
+pub use cache::{Cache, Found, NotPurged};
+pub use context::Context;
 pub use entry::Stored;
 pub use figures::{Figures, Outcome};
 pub use flight::{Bounds, End, Flights, Follower, Lead, Next, Pieces, Role, Wants};
 pub use key::{Key, Question, Route, Scope};
 pub use life::{Freshness, Life};
 pub use purges::{Purge, Stamp};
+pub use shared::SharedSettings;
+pub use similar::{Match, Similar, SimilarFigures, SimilarMode, SimilarSettings, THRESHOLD, Unit};
 pub use wish::{Mode, Wish};

@@ -13,7 +13,7 @@ use crate::entry::Stored;
 use crate::key::Scope;
 
 /// Models and scopes whose purges are told apart. One more, and everything before it counts as purged.
-const MOST: usize = 4096;
+pub(crate) const MOST: usize = 4096;
 
 /// How many purges a call knew of when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,9 +79,30 @@ impl Purges {
         self.last.store(number, Ordering::Release);
     }
 
+    /// Takes over what another place knows: the last number and every name's.
+    pub(crate) fn learn(&self, last: u64, names: impl IntoIterator<Item = (String, u64)>) {
+        let mut table = self.table.lock();
+        for (name, number) in names {
+            table.note(name, number);
+        }
+        self.last.fetch_max(last, Ordering::AcqRel);
+    }
+
+    /// Knows of nothing any more.
+    pub(crate) fn forget(&self) {
+        let mut table = self.table.lock();
+        *table = Table::default();
+        self.last.store(0, Ordering::Release);
+    }
+
     /// Whether nothing of it was purged since its stamp.
     pub(crate) fn allow(&self, stored: &Stored, stamp: Stamp) -> bool {
-        if stamp >= self.stamp() {
+        self.allow_at(stored, stamp, self.stamp())
+    }
+
+    /// The same, when `last` was the last purge.
+    pub(crate) fn allow_at(&self, stored: &Stored, stamp: Stamp, last: Stamp) -> bool {
+        if stamp >= last {
             return true;
         }
         let table = self.table.lock();

@@ -1,4 +1,5 @@
 //! How much memory the cache really takes, in a process of its own, with the gateway's allocator.
+#![expect(clippy::expect_used, reason = "a test")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -62,10 +62,10 @@ fn i33_a_key_is_made_of_a_scope_and_cannot_be_made_without() {
     let scopes = [Scope::Key(Arc::from("a")), Scope::Key(Arc::from("b")), Scope::Team(Arc::from("a"))];
     let keys = scopes.map(|scope| Asked { scope, ..Asked::body(HELLO) }.key());
     assert!(keys[0] != keys[1] && keys[0] != keys[2] && keys[1] != keys[2], "{keys:?}");
-    // The type's field is private to its file, and in its file one function makes it, from a scope.
+    // The type's field is private to its file, and in its file all that makes one does so from a scope.
     let source = include_str!("../key.rs");
     let code = source.split("#[cfg(test)]").next().unwrap();
-    assert_eq!(code.matches("Some(Self(").count(), 1);
+    assert_eq!(code.matches("Some(Self(").count(), 2, "of an answer and of a context");
     assert!(code.contains("pub struct Key([u8; 32]);"));
     assert_eq!(code.matches("Key([").count(), 1, "the type itself");
     for (at, _) in code.match_indices("-> Option<Self>") {
