@@ -139,38 +139,61 @@ pub(crate) fn parts(strategy: Strategy, facts: &Facts, common: Common, position:
 
 /// The best and the worst known of each part, over all candidates: what `balanced` measures distances from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ranges([(f64, f64); PARTS]);
+pub(crate) struct Ranges {
+    low: Values,
+    high: Values,
+}
 
 impl Ranges {
     /// Nothing seen yet.
-    pub(crate) const EMPTY: Self = Self([(f64::INFINITY, f64::NEG_INFINITY); PARTS]);
+    pub(crate) const EMPTY: Self = Self { low: [f64::INFINITY; PARTS], high: [f64::NEG_INFINITY; PARTS] };
 
     /// Takes a candidate in.
     pub(crate) fn take(&mut self, values: &Values) {
-        for ((low, high), value) in self.0.iter_mut().zip(values) {
-            // A value that is not known (NaN) is neither smaller nor larger.
-            *low = low.min(*value);
-            *high = high.max(*value);
-        }
-        // Failures are a distance already, from none.
-        if let Some((low, _)) = self.0.get_mut(FAILURES) {
-            *low = 0.0;
+        for ((low, high), value) in self.low.iter_mut().zip(&mut self.high).zip(values) {
+            // What is not known (NaN) is neither smaller nor larger.
+            *low = if value < low { *value } else { *low };
+            *high = if value > high { *value } else { *high };
         }
     }
 
-    /// Each part becomes its distance from the best one, times its weight. What is not known is one further away than
-    /// the furthest; what is known of nobody does not count.
-    pub(crate) fn weigh(&self, weights: &Weights, values: &mut Values) {
+    /// What the parts are weighed by.
+    pub(crate) fn scale(mut self, weights: &Weights) -> Scale {
+        // Failures are a distance already, from none.
+        if let Some(low) = self.low.get_mut(FAILURES) {
+            *low = 0.0;
+        }
         let weights = [weights.price, weights.latency, weights.quality, weights.availability, weights.load];
-        for (((low, high), value), weight) in self.0.iter().zip(values).zip(weights) {
-            let distance = if low > high {
-                0.0
-            } else if value.is_nan() {
-                high - low + 1.0
-            } else {
-                *value - low
-            };
-            *value = if weight.is_finite() { distance * weight } else { 0.0 };
+        let mut scale = Scale { low: self.low, weight: [0.0; PARTS], unknown: [0.0; PARTS] };
+        let ranges = self.low.iter().zip(&self.high).zip(weights);
+        for ((weight, unknown), ((low, high), its)) in
+            scale.weight.iter_mut().zip(&mut scale.unknown).zip(ranges)
+        {
+            // What is known of nobody does not count, neither does a weight that is no number.
+            if low <= high && its.is_finite() {
+                (*weight, *unknown) = (its, (high - low + 1.0) * its);
+            }
+        }
+        scale
+    }
+}
+
+/// Of each part of `balanced`: the best, the weight, and what counts when it is not known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    low: Values,
+    weight: Values,
+    unknown: Values,
+}
+
+impl Scale {
+    /// Each part becomes its distance from the best one, times its weight. What is not known is one further away than
+    /// the furthest.
+    pub(crate) fn weigh(&self, values: &mut Values) {
+        let scale = self.low.iter().zip(&self.weight).zip(&self.unknown);
+        for (value, ((low, weight), unknown)) in values.iter_mut().zip(scale) {
+            let known = (*value - low) * weight;
+            *value = if known.is_nan() { *unknown } else { known };
         }
     }
 }
