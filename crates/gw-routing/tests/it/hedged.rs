@@ -46,8 +46,8 @@ pub(crate) fn simulate(max_extra_cost_percent: f64) -> Report {
         budget.request(now);
         let (own, other) = (ttft(&mut draw), ttft(&mut draw));
         let wait = hedge_after(&settings, &first).filter(|wait| *wait < own);
-        // The worst that a second attempt can cost is all of it.
-        let hedge = wait.and_then(|wait| Some((wait, purse.allow(Money::from_femtos(PROMPT + ANSWER))?)));
+        // The worst that a hedge can cost is the loser's prompt.
+        let hedge = wait.and_then(|wait| Some((wait, purse.allow(Money::from_femtos(PROMPT))?)));
         let hedge = hedge.filter(|_| budget.allow(now));
         let took = match hedge {
             None => {
