@@ -145,10 +145,11 @@ fn scored(strategy: Strategy, weights: &Weights, facts: &[Facts], turn: u64) -> 
     }
     let scale = ranges.scale(weights);
     for row in &mut rows {
-        if balanced {
-            scale.weigh(&mut row.parts.values);
-        }
-        row.score = formula::sum(strategy, &row.parts.values);
+        row.score = if balanced {
+            scale.weigh(&mut row.parts.values)
+        } else {
+            formula::sum(strategy, &row.parts.values)
+        };
     }
     rows
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::indexing_slicing, clippy::expect_used, reason = "a test that is wrong may stop")]
 
+mod few_allocations;
 mod hedged;
 mod hour;
 mod page;
