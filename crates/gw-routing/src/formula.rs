@@ -86,7 +86,7 @@ impl Common {
     }
 }
 
-/// The parts of a candidate's score; for `balanced` still without distance and weight ([`balance`]), for `round_robin`
+/// The parts of a candidate's score; for `balanced` still without distance and weight ([`Scale`]), for `round_robin`
 /// still without its turn. `position` is the candidate's place in the given order.
 pub(crate) fn parts(strategy: Strategy, facts: &Facts, common: Common, position: usize) -> Values {
     let seen = &facts.seen;
