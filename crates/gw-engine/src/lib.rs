@@ -16,6 +16,7 @@ mod ledger;
 mod live;
 pub mod manage;
 pub mod metrics;
+pub mod payloads;
 mod pipeline;
 mod plan;
 mod refusal;

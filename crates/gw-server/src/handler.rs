@@ -96,6 +96,7 @@ where
         place: None,
         entered: None,
         share: None,
+        capture: None,
         _busy: busy,
     };
     let mut extra = Extra::new();
@@ -159,6 +160,9 @@ fn finish(
     }
     ticket.status = Some(reply.status);
     ticket.code = reply.code;
+    if let (Some(capture), Content::Stream(_)) = (&mut ticket.capture, &reply.content) {
+        capture.streams();
+    }
     let mut response = Response::new(Outgoing::new(reply.content, ticket));
     // 499 is a word of the log. Whoever sent half a body and still reads hears that the request was bad.
     let closed = reply.status.as_u16() == Kind::ClientClosedRequest.row().0;
@@ -275,6 +279,7 @@ where
     let encoding = upload::check_media(&parts.headers)?;
     let (bytes, share) = upload::read(&parts.headers, encoding, body, &edge.uploads).await?;
     ticket.share = Some(share);
+    ticket.capture = edge.engine.capture(&caller, &ticket.request_id, &bytes);
     let log = Arc::new(CallLog::default());
     ticket.call = Some(Arc::clone(&log));
     let context = Context {

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use gw_store::ledger::{Cursor, Entry};
+use gw_store::payloads::Payload;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -51,6 +52,31 @@ struct RequestObject<'a> {
     /// Only where one request is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<Box<RawValue>>,
+    /// Only where one request is shown; null when nothing of it was stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Option<PayloadObject>>,
+}
+
+/// What the request and its answer said. As texts: they may be cut, and need not be JSON.
+#[derive(Serialize)]
+struct PayloadObject {
+    at: String,
+    request: String,
+    request_truncated: bool,
+    response: String,
+    response_truncated: bool,
+}
+
+impl From<Payload> for PayloadObject {
+    fn from(Payload { at, request, response, .. }: Payload) -> Self {
+        Self {
+            at: time_of_millis(at),
+            request: request.text,
+            request_truncated: request.is_cut,
+            response: response.text,
+            response_truncated: response.is_cut,
+        }
+    }
 }
 
 impl<'a> RequestObject<'a> {
@@ -87,6 +113,7 @@ impl<'a> RequestObject<'a> {
             user: entry.end_user.as_deref(),
             client: entry.client.as_deref(),
             attempts: None,
+            payload: None,
         }
     }
 }
@@ -118,7 +145,8 @@ impl Books {
             return Err(Error::new(Kind::NotFound, format!("There is no request '{}'.", shown(id))).into());
         };
         let attempts = write::stored(&entry.attempts).or_else(|| write::stored("[]"));
-        write::document(&RequestObject { attempts, ..RequestObject::new(&entry) })
+        let payload = Some(self.store.payload(&entry.request_id).await?.map(PayloadObject::from));
+        write::document(&RequestObject { attempts, payload, ..RequestObject::new(&entry) })
     }
 }
 

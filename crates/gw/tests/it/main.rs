@@ -34,6 +34,7 @@ mod leavers;
 mod ledger;
 mod load;
 mod models;
+mod payloads;
 mod postgres_start;
 mod process;
 mod provider_keys;
