@@ -239,8 +239,7 @@ impl Payloads {
     }
 }
 
-/// Hears one request. What it has heard is on its way to the store when it is dropped.
-#[derive(Debug)]
+/// Hears one request. What it has heard is on its way to the store when it is dropped. Prints itself without it.
 pub struct Capture {
     payloads: Arc<Payloads>,
     request_id: Arc<str>,
@@ -249,12 +248,17 @@ pub struct Capture {
 }
 
 /// What was heard of the answer so far.
-#[derive(Debug)]
 enum Answer {
     /// A document, sent at once.
     Whole(Bytes),
     /// Events.
     Events(Box<Assembly>),
+}
+
+impl std::fmt::Debug for Capture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Capture").field("request_id", &self.request_id).finish_non_exhaustive()
+    }
 }
 
 impl Capture {

@@ -17,7 +17,6 @@ const PER_ITEM: usize = 8;
 const CUT: char = '…';
 
 /// A streamed answer as it grows. Holds no more text than it was given place for.
-#[derive(Debug)]
 pub(super) struct Assembly {
     decoder: SseDecoder,
     /// Every other member of the chunks as it was written last, in the order in which they came.
@@ -27,7 +26,6 @@ pub(super) struct Assembly {
 }
 
 /// How much more is kept.
-#[derive(Debug)]
 struct Place {
     left: usize,
     is_cut: bool,

@@ -1,6 +1,8 @@
 //! Payloads on both databases.
 
 use super::{Payload, Said};
+use crate::keys::{NewKey, Role, StoredKey};
+use crate::sql::Sql;
 use crate::testing::on_both;
 
 fn payload(n: i64) -> Payload {
@@ -57,6 +59,33 @@ async fn old_payloads_are_forgotten_in_portions() {
         assert_eq!(store.forget_payloads(1_040, 30).await.unwrap(), 0);
         assert!(store.payload("req_000039").await.unwrap().is_none());
         assert!(store.payload("req_000040").await.unwrap().is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_keys_of_an_older_store_are_not_heard_and_can_be() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let key = NewKey::generate().unwrap().stored("old", Role::Inference, 7);
+        store.insert_key(&key).await.unwrap();
+        let forget = if place.is_postgres() {
+            "DELETE FROM gateway_schema WHERE version = 2"
+        } else {
+            "DELETE FROM _sqlx_migrations WHERE version = 6"
+        };
+        for change in ["DROP TABLE payloads", "ALTER TABLE keys DROP COLUMN log_payloads", forget] {
+            store.run(Sql::new(change)).await.unwrap();
+        }
+        store.close().await;
+        let store = place.open().await;
+        assert!(store.key(&key.id).await.unwrap() == Some(key.clone()));
+        store.keep_payloads(&[payload(1)]).await.unwrap();
+        let before = store.revision().await.unwrap();
+        let changed = store.change_key(&key.id, |key| key.log_payloads = true).await.unwrap();
+        assert!(changed == Some(StoredKey { log_payloads: true, ..key.clone() }));
+        assert!(store.key(&key.id).await.unwrap() == changed);
+        assert!(store.revision().await.unwrap() > before, "every replica hears of it");
     })
     .await;
 }

@@ -9,6 +9,7 @@ fn events(chunks: &[Value]) -> String {
     chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect::<String>() + "data: [DONE]\n\n"
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is always made on the spot")]
 fn delta(index: u32, delta: Value, finish: Option<&str>) -> Value {
     json!({ "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 5, "model": "m", "usage": null,
         "choices": [{ "index": index, "delta": delta, "logprobs": null, "finish_reason": finish }] })

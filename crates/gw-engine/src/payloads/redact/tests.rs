@@ -168,7 +168,8 @@ fn nasty() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn masking_never_panics_and_masking_again_changes_nothing(text in nasty(), name in nasty()) {
-        let json = serde_json::json!({ name: text.clone(), "in": serde_json::json!({ "x": text }).to_string() }).to_string();
+        let inner = serde_json::json!({ "x": &text }).to_string();
+        let json = serde_json::json!({ name: &text, "in": inner }).to_string();
         for body in [&text, &json] {
             let once = masked(body);
             prop_assert_eq!(&masked(&once), &once, "{}", body);
