@@ -11,7 +11,7 @@ mod redact;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use gw_store::Store;
@@ -22,6 +22,8 @@ use tokio::sync::Notify;
 use assemble::Assembly;
 pub use patterns::Masks;
 pub use redact::Redactor;
+
+use crate::ledger::unix_millis;
 
 /// Payloads that wait for the store in memory.
 const MOST_WAITING: usize = 10_000;
@@ -278,7 +280,6 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (response, is_cut) = match std::mem::replace(&mut self.answer, Answer::Whole(Bytes::new())) {
             Answer::Whole(answer) => (answer, false),
             Answer::Events(assembly) => {
@@ -288,7 +289,7 @@ impl Drop for Capture {
         };
         self.payloads.push(Heard {
             request_id: Arc::clone(&self.request_id),
-            at: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+            at: unix_millis(),
             request: std::mem::take(&mut self.request),
             response,
             is_cut,

@@ -217,7 +217,8 @@ where
         | Target::Team(_)
         | Target::Usage
         | Target::RequestLog
-        | Target::LoggedRequest(_) => return Box::pin(manage::answer(&edge, parts, target, body)).await,
+        | Target::LoggedRequest(_)
+        | Target::LoggedPayload(_) => return Box::pin(manage::answer(&edge, parts, target, body)).await,
         _ => ticket.place = Some(edge.enter()?),
     }
     match target {

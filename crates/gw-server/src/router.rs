@@ -32,6 +32,7 @@ pub(crate) enum Target<'a> {
     Usage,
     RequestLog,
     LoggedRequest(Id<'a>),
+    LoggedPayload(Id<'a>),
     /// Inside /admin/v1, but nothing we have.
     Admin,
     OpenApi,
@@ -69,7 +70,7 @@ const fn route(label: &'static str, guard: Guard, allow: Option<&'static str>) -
 }
 
 /// Every URL; a target's `name` says which it is.
-pub const ROUTES: [Route; 23] = [
+pub const ROUTES: [Route; 24] = [
     route("/v1/completions", Guard::Key, POST),
     route("/v1/chat/completions", Guard::Key, POST),
     route("/v1/embeddings", Guard::Key, POST),
@@ -93,6 +94,7 @@ pub const ROUTES: [Route; 23] = [
     route("/admin/v1/usage", Guard::AdminKey, GET),
     route("/admin/v1/requests", Guard::AdminKey, GET),
     route("/admin/v1/requests/{id}", Guard::AdminKey, GET),
+    route("/admin/v1/requests/{id}/payload", Guard::AdminKey, Some("DELETE, OPTIONS")),
 ];
 
 /// Labels of metrics and log lines: place and label of one of [`ROUTES`].
@@ -145,6 +147,7 @@ fn management(tail: &str) -> Target<'_> {
         ("usage", None, None, None) => Target::Usage,
         ("requests", None, None, None) => Target::RequestLog,
         ("requests", Some(id), None, None) => Target::LoggedRequest(id),
+        ("requests", Some(id), Some("payload"), None) => Target::LoggedPayload(id),
         _ => Target::Admin,
     }
 }
@@ -190,6 +193,7 @@ impl Target<'_> {
             Self::Usage => 20,
             Self::RequestLog => 21,
             Self::LoggedRequest(_) => 22,
+            Self::LoggedPayload(_) => 23,
         }
     }
 
@@ -278,6 +282,8 @@ mod tests {
             ("/admin/v1/usage/x", Target::Admin),
             ("/admin/v1/requests", Target::RequestLog),
             ("/admin/v1/requests/req_1", Target::LoggedRequest(id("req_1"))),
+            ("/admin/v1/requests/req_1/payload", Target::LoggedPayload(id("req_1"))),
+            ("/admin/v1/requests/req_1/other", Target::Admin),
             ("/admin/v1/config", Target::Admin),
             ("/admin/v1//keys", Target::Admin),
             ("/admin/v1keys", Target::Unknown),

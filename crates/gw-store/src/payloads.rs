@@ -62,6 +62,12 @@ impl Store {
         self.first(Sql::new("SELECT * FROM payloads WHERE request_id = $1").name(request_id), read).await
     }
 
+    /// Forgets the payload of this request; says whether there was one.
+    pub async fn delete_payload(&self, request_id: &str) -> Result<bool> {
+        let delete = "DELETE FROM payloads WHERE request_id = $1";
+        Ok(self.run(Sql::new(delete).name(request_id)).await? > 0)
+    }
+
     /// Forgets the payloads before this time (unix milliseconds), so many at most; says how many.
     pub async fn forget_payloads(&self, before: i64, at_most: u32) -> Result<u64> {
         let delete = "DELETE FROM payloads WHERE request_id IN (SELECT request_id FROM payloads WHERE at < $1 LIMIT $2)";

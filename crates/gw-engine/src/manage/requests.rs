@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::query::Params;
-use super::write::{self, List, Usd, time_of_millis};
+use super::write::{self, Deleted, List, Usd, time_of_millis};
 use super::{Answer, Books};
 use crate::catalog::query::{invalid, shown};
 use crate::error::{Error, Kind};
@@ -138,16 +138,28 @@ impl Books {
     }
 
     pub(super) async fn show_request(&self, id: &str) -> Answer {
-        let is_plain =
-            id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-        let found = if is_plain { self.store.request(id).await? } else { None };
-        let Some(entry) = found else {
-            return Err(Error::new(Kind::NotFound, format!("There is no request '{}'.", shown(id))).into());
-        };
+        let found = if is_plain(id) { self.store.request(id).await? } else { None };
+        let Some(entry) = found else { return Err(nothing("request", id).into()) };
         let attempts = write::stored(&entry.attempts).or_else(|| write::stored("[]"));
         let payload = Some(self.store.payload(&entry.request_id).await?.map(PayloadObject::from));
         write::document(&RequestObject { attempts, payload, ..RequestObject::new(&entry) })
     }
+
+    pub(super) async fn forget_payload(&self, id: &str) -> Answer {
+        if !is_plain(id) || !self.store.delete_payload(id).await? {
+            return Err(nothing("payload of a request", id).into());
+        }
+        write::document(&Deleted { object: "payload", id, deleted: true })
+    }
+}
+
+/// What cannot be an id needs no store to be unknown.
+fn is_plain(id: &str) -> bool {
+    id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+}
+
+fn nothing(what: &str, id: &str) -> Error {
+    Error::new(Kind::NotFound, format!("There is no {what} '{}'.", shown(id)))
 }
 
 fn write_cursor(entry: &Entry) -> String {

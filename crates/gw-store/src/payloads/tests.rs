@@ -28,6 +28,10 @@ async fn payloads_are_found_again_and_a_second_writing_changes_nothing() {
             assert!(store.payload(&wanted.request_id).await.unwrap() == Some(wanted));
         }
         assert!(store.payload("req_none").await.unwrap().is_none());
+        assert!(store.delete_payload("req_000007").await.unwrap());
+        assert!(!store.delete_payload("req_000007").await.unwrap());
+        assert!(store.payload("req_000007").await.unwrap().is_none());
+        assert!(store.payload("req_000008").await.unwrap().is_some());
     })
     .await;
 }

@@ -169,6 +169,13 @@ async fn what_was_said_is_shown_for_answers_streams_embeddings_and_errors() {
     heap.add("stderr", world.gateway.stderr().concat());
     heap.holds_none_of(&["Tell me of", "find me", "Hello from upstream"]);
     assert_eq!(client.get(&format!("/admin/v1/requests/{id}")).await.status, 403);
+    // Forgotten when an admin says so; the row stays.
+    let path = format!("/admin/v1/requests/{id}/payload");
+    assert_eq!(ask(&client, "DELETE", &path, &json!({})).await.status, 403);
+    let gone = ask(&admin, "DELETE", &path, &json!({})).await.ok().json();
+    assert_eq!(gone, json!({ "object": "payload", "id": id, "deleted": true }));
+    assert_eq!(shown(&admin, &id, |_| true).await["payload"], Value::Null);
+    assert_eq!(ask(&admin, "DELETE", &path, &json!({})).await.code(), "not_found");
     // Another key's requests are not heard.
     let other = shown(&admin, &id_of(&world.chat(&chat("acme/fast")).await.ok()), |_| true).await;
     assert_eq!(other["payload"], Value::Null);
