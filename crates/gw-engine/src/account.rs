@@ -25,6 +25,12 @@ pub(crate) struct Account {
     settled: bool,
     /// An upstream that has the prompt and has not answered yet.
     calling: Option<Calling>,
+    /// Another one that was begun beside it.
+    beside: Option<Calling>,
+    /// What upstream calls cost that were given up for a faster one.
+    extra: Money,
+    /// What upstreams used and charged that began an answer and broke off.
+    begun: (Usage, Money),
     /// Tokens and money set aside.
     reservation: Reservation,
     /// What takes its place in the end.
@@ -58,6 +64,9 @@ impl Account {
             operation,
             settled: false,
             calling: None,
+            beside: None,
+            extra: Money::ZERO,
+            begun: Default::default(),
             reservation: Reservation::default(),
             spent: Default::default(),
             line,
@@ -103,9 +112,58 @@ impl Account {
         Ok(())
     }
 
-    /// The upstream call that had begun has failed: nothing was used.
-    pub(crate) fn call_failed(&mut self) {
+    /// Another upstream call begins beside the one under way.
+    pub(crate) fn calling_too(&mut self, candidate: &Candidate, count: usize, prompt_bytes: u64) {
+        self.attempts(count);
+        let usage = Usage::estimate(prompt_bytes, 0);
+        self.beside = Some(Calling { candidate: candidate.clone(), usage, since: Instant::now() });
+    }
+
+    /// An upstream call that had begun has failed: nothing was used.
+    pub(crate) fn call_failed(&mut self, candidate: &Candidate) {
+        let is_it = |calling: &Calling| Arc::ptr_eq(&calling.candidate.model, &candidate.model);
+        if self.beside.as_ref().is_some_and(is_it) {
+            self.beside = None;
+        } else {
+            self.calling = self.beside.take();
+        }
+    }
+
+    /// An upstream call was given up for a faster one. Its provider has had the prompt, and bills it.
+    pub(crate) fn lost(&mut self, candidate: &Candidate) {
+        let is_it = |calling: &Calling| Arc::ptr_eq(&calling.candidate.model, &candidate.model);
+        if self.calling.as_ref().is_some_and(is_it) {
+            std::mem::swap(&mut self.calling, &mut self.beside);
+        }
+        let Some(Calling { candidate, usage, .. }) = self.beside.take() else { return };
+        let cost = candidate.model.cost(&usage);
+        self.metrics.used(&candidate.metrics, &usage, cost);
+        self.extra += cost.unwrap_or_default();
+    }
+
+    /// An upstream began the answer and broke off with this code; another one goes on.
+    pub(crate) fn broke_off(
+        &mut self,
+        candidate: &Candidate,
+        usage: &Usage,
+        cost: Option<Money>,
+        code: &'static str,
+    ) {
         self.calling = None;
+        self.metrics.failed(&candidate.metrics, code);
+        self.metrics.used(&candidate.metrics, usage, cost);
+        let (used, charged) = self.begun;
+        self.begun = (used.plus(usage), charged + cost.unwrap_or_default());
+    }
+
+    /// What upstreams used and charged that began the answer before the last one.
+    pub(crate) fn begun(&self) -> (Usage, Money) {
+        self.begun
+    }
+
+    /// What calls cost that were given up for a faster one.
+    pub(crate) fn extra(&self) -> Money {
+        self.extra
     }
 
     /// Notes an upstream call that is over.
@@ -138,8 +196,9 @@ impl Account {
     /// The call failed; nothing was used.
     pub(crate) fn failed(&mut self, error: &Error) {
         if self.close(error.kind.code()) {
+            self.spent = (self.begun.0.total(), self.begun.1 + self.extra);
             if let Some(line) = &mut self.line {
-                line.unused();
+                line.unused(&self.begun.0, self.begun.1 + self.extra);
                 line.failed(error.code());
             }
             self.write();
@@ -163,9 +222,11 @@ impl Account {
     }
 
     fn used(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
-        self.spent = (usage.total(), cost.unwrap_or_default());
+        let paid = cost.unwrap_or_default() + self.begun.1 + self.extra;
+        let usage = &self.begun.0.plus(usage);
+        self.spent = (usage.total(), paid);
         if let Some(line) = &mut self.line {
-            line.used(candidate, usage, cost.unwrap_or_default());
+            line.used(candidate, usage, paid);
         }
         self.log.note(|record| {
             record.model = Some(Arc::clone(&candidate.model.id));
@@ -209,6 +270,10 @@ impl Drop for Account {
         if !self.close(kind.code()) {
             return;
         }
+        if let Some(Calling { candidate, .. }) = &self.beside {
+            let candidate = candidate.clone();
+            self.lost(&candidate);
+        }
         if let Some(Calling { candidate, usage, since }) = self.calling.take() {
             let cost = candidate.model.cost(&usage);
             self.metrics.used(&candidate.metrics, &usage, cost);
@@ -220,7 +285,7 @@ impl Drop for Account {
                 latency_ms: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
             });
         } else if let Some(line) = &mut self.line {
-            line.unused();
+            line.unused(&self.begun.0, self.begun.1 + self.extra);
         }
         self.write();
     }

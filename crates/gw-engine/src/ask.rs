@@ -6,7 +6,8 @@ use gw_providers::adapter::{Encoded, Target};
 use gw_wire::failure::Failure;
 use gw_wire::request::{Beside, ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs, Prompt, Routing};
 
-use crate::plan::{Candidate, Wanted};
+use crate::capability::Wanted;
+use crate::plan::Candidate;
 use crate::share::{self, Part};
 
 /// A validated request of any operation.

@@ -4,42 +4,32 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use gw_providers::client::UpstreamResponse;
-use gw_providers::settings::Timeouts;
-use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::gateway::{AttemptRecord, GatewayMeta};
+use gw_routing::health::{Pass, Probe};
+use gw_routing::measured::InFlight;
+use gw_wire::failure::Failure;
+use gw_wire::gateway::GatewayMeta;
+use gw_wire::money::Money;
+use gw_wire::usage::Usage;
 use rand::Rng;
 
-use crate::account::Account;
 use crate::ask::Ask;
-use crate::call::Context;
 use crate::error::Error;
+use crate::job::Job;
 use crate::live::{self, Live};
-use crate::plan::{Candidate, Plan, Snapshot};
+use crate::plan::{Candidate, Plan};
+use crate::tally::{Tally, Warnings};
 use crate::verdict::{self, Verdict};
-use crate::{embed, whole};
+use crate::{embed, race, whole};
 
-/// The largest body of a complete upstream answer, decoded.
-pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
-/// The largest error body that is read.
-const MAX_ERROR_BYTES: usize = 64 << 10;
+/// The longest `Retry-After` that is waited out before the same target is tried again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// One call on its way.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(crate) ask: Ask,
-    pub(crate) context: Context,
-    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) job: Job,
     pub(crate) plan: Plan,
-    /// `chatcmpl-…` or `cmpl-…`.
-    pub(crate) id: String,
-    /// Unix seconds.
-    pub(crate) created: u64,
-    pub(crate) account: Account,
-    pub(crate) records: Vec<AttemptRecord>,
-    /// What the attempt under way could not say, for `gateway.warnings`.
-    pub(crate) warnings: Vec<Cow<'static, str>>,
+    pub(crate) tally: Tally,
 }
 
 /// What a successful attempt gave.
@@ -50,229 +40,235 @@ pub(crate) enum Answer {
     Stream(Box<Live>),
 }
 
+/// What an attempt brought, before it is written for the client.
+pub(crate) enum Got {
+    Stream(Box<Live>),
+    Whole(Vec<whole::Given>, Warnings),
+    Vectors(Vec<embed::Batch>),
+}
+
+/// An attempt that brought something: whose, and since when.
+pub(crate) struct Served {
+    pub(crate) index: usize,
+    pub(crate) candidate: Candidate,
+    pub(crate) started: Instant,
+    pub(crate) got: Got,
+    /// Counts it as in flight.
+    pub(crate) flying: InFlight,
+    /// It is the one request that finds out whether a broken target is well again.
+    pub(crate) probe: Option<Probe>,
+}
+
 impl Call {
-    /// The clocks of a candidate, the first-token clock cut to what is left of the whole.
-    pub(crate) fn clocks(&self, candidate: &Candidate) -> Timeouts {
-        let mut clocks = candidate.model.timeouts.over(candidate.provider.timeouts());
-        let left = clocks.total.saturating_sub(self.context.accepted.elapsed());
-        clocks.first_token = clocks.first_token.min(left);
-        clocks.connect = clocks.connect.min(left);
-        clocks
-    }
-
-    pub(crate) fn latency_ms(&self) -> u64 {
-        millis(self.context.accepted.elapsed())
-    }
-
     /// Notes a successful attempt.
     pub(crate) fn record_ok(&mut self, candidate: &Candidate, started: Instant) {
-        self.record(candidate, "ok", started);
+        self.tally.record(candidate, "ok", started);
     }
 
     /// Notes an attempt that is over.
     pub(crate) fn record(&mut self, candidate: &Candidate, status: &'static str, started: Instant) {
-        let record = AttemptRecord {
-            provider: Arc::clone(&candidate.model.provider),
-            model: Arc::clone(&candidate.model.id),
-            status,
-            latency_ms: millis(started.elapsed()),
-        };
-        self.account.attempted(&record);
-        self.records.push(record);
-        self.account.attempts(self.records.len());
+        self.tally.record(candidate, status, started);
+    }
+
+    /// The call was answered in full.
+    pub(crate) fn served(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
+        let state = &self.job.snapshot.state;
+        if let Some(conversation) = self.plan.conversation {
+            state.affinity.note(conversation.id, &candidate.model.id, usage.prompt, Instant::now());
+        }
+        if let Some(purse) = &state.hedges {
+            purse.served(cost.unwrap_or_default());
+        }
+        if let Some(hedge) = self.tally.hedge.take() {
+            hedge.spent(self.tally.account.extra());
+        }
+        self.tally.account.served(candidate, usage, cost);
     }
 
     /// The `gateway` object of an answer that this candidate gave. Takes the records: it is written once.
     pub(crate) fn meta(&mut self, candidate: &Candidate, priced: bool) -> GatewayMeta {
-        let mut warnings = std::mem::take(&mut self.warnings);
+        let mut warnings = std::mem::take(&mut self.tally.warnings);
         if !priced {
             warnings.push(Cow::Borrowed("price_unknown"));
         }
+        if let Some(reason) = self.plan.upgraded(candidate, &self.tally.failures) {
+            warnings.push(Cow::Borrowed(reason));
+        }
         GatewayMeta {
-            request_id: Arc::clone(&self.context.request_id),
+            request_id: Arc::clone(&self.job.context.request_id),
             model_used: Arc::clone(&candidate.model.id),
             provider: Arc::clone(&candidate.model.provider),
             cache_hit: false,
-            routing_strategy: self.plan.strategy,
+            routing_strategy: self.plan.strategy.as_str(),
             fallback_used: candidate.is_fallback,
-            latency_ms: self.latency_ms(),
-            attempts: std::mem::take(&mut self.records),
+            latency_ms: self.job.latency_ms(),
+            attempts: std::mem::take(&mut self.tally.records),
             warnings,
         }
     }
 }
 
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Runs the plan until a candidate answers. On failure the account is settled with the error's code.
 pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
-    let routing = call.snapshot.routing;
-    // Another candidate is a better second try than the one that just failed; only a sole target is tried again.
-    let retries = if call.plan.candidates.len() == 1 { routing.retries } else { 0 };
-    let mut failures: Vec<Failure> = Vec::new();
-    'plan: for index in 0..call.plan.candidates.len() {
-        let Some(candidate) = call.plan.candidates.get(index).cloned() else { break };
-        // Of a divided request the parts that had succeeded would be paid twice.
-        let mut retries_left = if call.ask.calls(&candidate) > 1 { 0 } else { retries };
-        let mut keys_left = candidate.provider.keys().len().saturating_sub(1);
-        loop {
-            let total = candidate.model.timeouts.over(candidate.provider.timeouts()).total;
-            let spent = call.context.accepted.elapsed();
-            if call.records.len() >= routing.max_attempts as usize || (!failures.is_empty() && spent >= total)
-            {
-                break 'plan;
-            }
-            let started = Instant::now();
-            let begun = call.account.calling(&candidate, call.records.len() + 1, call.ask.prompt_bytes());
-            if let Err(error) = begun {
-                call.account.failed(&error);
-                return Err(error);
-            }
-            let failure = match attempt(call, &candidate, started).await {
-                Ok(answer) => {
-                    // A stream is judged at its end, see `stream.rs`.
-                    if matches!(answer, Answer::Full(_)) {
-                        candidate.model.measured.served(started.elapsed());
-                    }
-                    return Ok((index, answer));
-                }
-                Err(failure) => candidate.provider.censor(failure),
-            };
-            note_failure(call, &candidate, &failure, started);
-            let verdict = verdict::verdict(&failure, routing.fallback_on_4xx);
-            let key_failed = verdict::is_about_the_key(&failure);
-            failures.push(failure);
-            match verdict {
-                Verdict::Stop => break 'plan,
-                // The provider may well serve us, only not with that key.
-                _ if key_failed && keys_left > 0 && candidate.provider.has_other_key() => keys_left -= 1,
-                Verdict::Retry if retries_left > 0 => {
-                    retries_left -= 1;
-                    // A little jitter, so that clients that failed together do not come back together.
-                    let pause = Duration::from_millis(rand::rng().random_range(20..80));
-                    tokio::time::sleep(pause).await;
-                }
-                Verdict::Retry | Verdict::Next => break,
-            }
-        }
-    }
-    let error = overall(call, &failures);
-    call.account.failed(&error);
+    let error = match search(call, 0).await {
+        Ok(Some(answered)) => return Ok(answered),
+        Ok(None) => call.tally.error(),
+        Err(error) => error,
+    };
+    call.tally.account.failed(&error);
     Err(error)
 }
 
-/// Notes a failed attempt wherever it counts. What was refused before anything was sent was no attempt.
-fn note_failure(call: &mut Call, candidate: &Candidate, failure: &Failure, started: Instant) {
-    call.account.call_failed();
-    if verdict::is_upstreams_fault(failure) {
-        candidate.model.measured.failed();
-    }
-    let code = verdict::kind(failure).code();
-    if !verdict::was_sent(failure) {
-        call.account.attempts(call.records.len());
-        return;
-    }
-    call.record(candidate, code, started);
-    call.account.metrics().failed(&candidate.metrics, code);
-    tell(call, candidate, failure, code);
-}
-
-/// One line for the operator. What an upstream said may quote the prompt, so its words are for debugging only; what we
-/// found ourselves (refused, timed out, not JSON) is for everybody.
-fn tell(call: &Call, candidate: &Candidate, failure: &Failure, code: &'static str) {
-    let ours = matches!(
-        failure.kind,
-        FailureKind::Unreachable
-            | FailureKind::Timeout
-            | FailureKind::InvalidResponse
-            | FailureKind::StreamBroken
-    );
-    let detail = failure.detail.as_deref();
-    tracing::info!(
-        request_id = %call.context.request_id,
-        model = %candidate.model.id,
-        code,
-        upstream_status = failure.status,
-        detail = detail.filter(|_| ours),
-        "an upstream call failed"
-    );
-    if let Some(detail) = detail.filter(|_| !ours) {
-        tracing::debug!(request_id = %call.context.request_id, detail, "what the upstream said");
-    }
-}
-
-/// The last attempt's error, except that 429 wins if every attempt was 429, with the smallest hint.
-fn overall(call: &Call, failures: &[Failure]) -> Error {
-    // What an upstream said tells more than why others were not asked.
-    let said = failures.iter().rev().find(|failure| verdict::was_sent(failure));
-    let Some(last) = said.or(failures.last()) else {
-        return verdict::error(
-            &Failure::new(FailureKind::Timeout, "The request's time was used up."),
-            &[],
-            None,
-        );
-    };
-    let mut tried: Vec<&str> = Vec::new();
-    for record in &call.records {
-        if !tried.contains(&&*record.model) {
-            tried.push(&record.model);
+/// Runs the plan from this candidate on; None when no candidate has answered.
+///
+/// # Errors
+/// The request cannot be accounted for.
+pub(crate) async fn search(call: &mut Call, from: usize) -> Result<Option<(usize, Answer)>, Error> {
+    let mut next = from;
+    while let Some(candidate) = call.plan.candidates.get(next).cloned() {
+        match attempt(call, next, &candidate).await? {
+            Outcome::Answered(index, answer) => return Ok(Some((index, answer))),
+            Outcome::Next => next = call.plan.after(next, call.tally.hedged),
+            Outcome::Stop => break,
         }
     }
-    let all_limited = failures
-        .iter()
-        .filter(|failure| verdict::was_sent(failure))
-        .all(|failure| failure.kind == FailureKind::RateLimited);
-    let smallest =
-        all_limited.then(|| failures.iter().filter_map(|failure| failure.retry_after).min()).flatten();
-    verdict::error(last, &tried, smallest)
+    Ok(None)
 }
 
-async fn attempt(call: &mut Call, candidate: &Candidate, started: Instant) -> Result<Answer, Failure> {
-    if call.ask.wants_stream() {
-        return Box::pin(live::open(call, candidate, started))
-            .await
-            .map(|live| Answer::Stream(Box::new(live)));
+/// What a candidate's attempts came to.
+enum Outcome {
+    Answered(usize, Answer),
+    /// Another candidate may answer.
+    Next,
+    /// None will.
+    Stop,
+}
+
+/// Tries a candidate: once, again with another key, again after a pause if it is the only one.
+///
+/// # Errors
+/// The request cannot be accounted for.
+async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result<Outcome, Error> {
+    let routing = call.job.snapshot.routing;
+    let mut retries_left = retries(call, candidate);
+    let mut keys_left = candidate.provider.keys().len().saturating_sub(1);
+    loop {
+        if is_over(call, candidate) {
+            return Ok(Outcome::Stop);
+        }
+        let Some(probe) = may_pass(call, index, candidate) else { return Ok(Outcome::Next) };
+        call.tally.account.calling(candidate, call.tally.records.len() + 1, call.job.ask.prompt_bytes())?;
+        if let Ok(served) = race::run(call, index, candidate, probe).await {
+            return Ok(match finish(call, served) {
+                Ok((index, answer)) => Outcome::Answered(index, answer),
+                Err(()) => Outcome::Next,
+            });
+        }
+        let Some(failure) = call.tally.failures.last() else { return Ok(Outcome::Stop) };
+        let key_failed = verdict::is_about_the_key(failure);
+        match verdict::verdict(failure, routing.fallback_on_4xx) {
+            Verdict::Stop => return Ok(Outcome::Stop),
+            // The provider may well serve us, only not with that key.
+            _ if key_failed && keys_left > 0 && candidate.provider.has_other_key() => keys_left -= 1,
+            Verdict::Retry if retries_left > 0 => {
+                retries_left -= 1;
+                let Some(pause) = pause(call, candidate, failure) else { return Ok(Outcome::Next) };
+                tokio::time::sleep(pause).await;
+            }
+            Verdict::Retry | Verdict::Next => return Ok(Outcome::Next),
+        }
     }
-    if matches!(call.ask, Ask::Embeddings(_)) {
-        return Box::pin(embed::attempt(call, candidate, started)).await.map(Answer::Full);
+}
+
+/// Retries of the same target. Another candidate is a better second try than the one that just failed; and of a divided
+/// request the parts that had succeeded would be paid twice.
+fn retries(call: &Call, candidate: &Candidate) -> u32 {
+    let alone = call.plan.candidates.len() == 1 && call.job.ask.calls(candidate) == 1;
+    if alone { call.job.snapshot.routing.retries } else { 0 }
+}
+
+/// Whether the calls or the time of the request are used up. Its first attempt is always made.
+fn is_over(call: &Call, candidate: &Candidate) -> bool {
+    let most = call.job.snapshot.routing.max_attempts as usize;
+    let late = call.job.context.accepted.elapsed() >= candidate.clocks().total;
+    call.tally.records.len() >= most || (late && !call.tally.failures.is_empty())
+}
+
+/// Whether the candidate's breaker lets the attempt pass; None = go on to the next. The last one is never held back, and
+/// while there is room for extra attempts the others are not, either: all may be open by a common cause that is over.
+fn may_pass(call: &Call, index: usize, candidate: &Candidate) -> Option<Option<Probe>> {
+    let Job { snapshot, .. } = &call.job;
+    let now = Instant::now();
+    match candidate.model.health.pass(&snapshot.routing.breaker, now) {
+        Pass::Through => Some(None),
+        Pass::Probe(probe) => Some(Some(probe)),
+        Pass::Closed => {
+            let is_last = call.tally.records.is_empty() && call.plan.is_last_named(index);
+            (is_last || snapshot.state.retry_budget.allow(now)).then_some(None)
+        }
     }
-    Box::pin(whole::attempt(call, candidate, started)).await.map(Answer::Full)
 }
 
-/// A response whose head says success, else the failure that its body tells.
-pub(crate) async fn successful(
-    call: &Call,
-    candidate: &Candidate,
-    response: UpstreamResponse,
-    clocks: &Timeouts,
-) -> Result<UpstreamResponse, Failure> {
-    let key = response.key;
-    if response.status == 200 {
-        candidate.provider.judge(key, Ok(()));
-        return Ok(response);
+/// How long to wait before the same target is tried again: what it asks for, with a little jitter, so that clients that
+/// failed together do not come back together. None = it is not worth it.
+fn pause(call: &Call, candidate: &Candidate, failure: &Failure) -> Option<Duration> {
+    let now = Instant::now();
+    let breaker = &call.job.snapshot.routing.breaker;
+    if !candidate.model.health.standing(breaker, now).is_served() {
+        return None;
     }
-    let (status, headers) = (response.status, response.headers);
-    let body =
-        response.body.collect(MAX_ERROR_BYTES, clocks.idle, deadline(call, clocks)).await.unwrap_or_default();
-    let failure = candidate.provider.adapter().classify(status, &headers, &body);
-    candidate.provider.judge(key, Err(&failure));
-    Err(failure)
+    let asked = failure.retry_after.unwrap_or_default();
+    let jitter = Duration::from_millis(rand::rng().random_range(20..80));
+    let left = candidate.clocks().total.saturating_sub(call.job.context.accepted.elapsed());
+    let fits = asked <= LONGEST_PAUSE && asked + jitter < left;
+    (fits && call.job.snapshot.state.retry_budget.allow(now)).then_some(asked + jitter)
 }
 
-/// The whole body of a successful response.
-pub(crate) async fn body_of(
-    call: &Call,
-    candidate: &Candidate,
-    response: UpstreamResponse,
-    clocks: &Timeouts,
-) -> Result<Bytes, Failure> {
-    let response = successful(call, candidate, response, clocks).await?;
-    response.body.collect(MAX_ANSWER_BYTES, clocks.idle, deadline(call, clocks)).await
+/// Asks a candidate. What it brings is not decoded yet, unless it is a stream.
+pub(crate) async fn ask(job: &Job, candidate: &Candidate, started: Instant) -> Result<Got, Failure> {
+    let got = match &job.ask {
+        ask if ask.wants_stream() => {
+            Box::pin(live::open(job, candidate, started)).await.map(|live| Got::Stream(Box::new(live)))
+        }
+        Ask::Embeddings(request) => Box::pin(embed::fetch(job, candidate, request)).await.map(Got::Vectors),
+        _ => Box::pin(whole::fetch(job, candidate)).await.map(|(given, told)| Got::Whole(given, told)),
+    };
+    got.map_err(|failure| candidate.provider.censor(failure))
 }
 
-/// When the call's time is up.
-pub(crate) fn deadline(call: &Call, clocks: &Timeouts) -> tokio::time::Instant {
-    (call.context.accepted + clocks.total).into()
+/// Writes what an attempt brought for the client. An answer that cannot be read is a failure like any other, and noted.
+fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> {
+    let Served { index, candidate, started, got, flying, probe } = served;
+    let body = match got {
+        Got::Stream(mut live) => {
+            call.tally.warnings.append(&mut live.warnings);
+            if !live.normaliser.resumes() {
+                call.tally.account.first_token(&candidate, call.job.latency_ms());
+            }
+            live.index = index;
+            candidate.model.measured.first_token(live.first_content, Instant::now());
+            if probe.is_some() {
+                candidate.model.health.succeeded(&call.job.snapshot.routing.breaker, Instant::now());
+            }
+            // A stream is judged at its end, see `stream.rs`.
+            live.flying = Some(flying);
+            return Ok((index, Answer::Stream(live)));
+        }
+        Got::Whole(given, mut told) => {
+            call.tally.warnings.append(&mut told);
+            whole::complete(call, &candidate, started, &given)
+        }
+        Got::Vectors(batches) => embed::complete(call, &candidate, started, &batches),
+    };
+    match body {
+        Ok(body) => {
+            candidate.served(&call.job.snapshot.routing.breaker, started.elapsed(), Instant::now());
+            Ok((index, Answer::Full(body)))
+        }
+        Err(failure) => {
+            let failure = candidate.provider.censor(failure);
+            call.tally.failed(&call.job, &candidate, failure, started);
+            Err(())
+        }
+    }
 }

@@ -7,7 +7,7 @@ mod compare;
 mod date;
 mod entry;
 mod list;
-pub mod measured;
+mod measured;
 pub mod model;
 mod names;
 pub mod prices;
@@ -58,13 +58,35 @@ impl Catalog {
         providers: &[ProviderFacts<'_>],
         discovered: &[Discovered],
     ) -> std::result::Result<Self, Vec<String>> {
+        Self::build_after(&Self::default(), shipped, overrides, aliases, providers, discovered)
+    }
+
+    /// As [`Catalog::build`]; goes on with what an earlier catalogue has measured.
+    ///
+    /// # Errors
+    /// As [`Catalog::build`].
+    pub(crate) fn build_after(
+        earlier: &Self,
+        shipped: &[&str],
+        overrides: &[ModelSettings],
+        aliases: &BTreeMap<String, String>,
+        providers: &[ProviderFacts<'_>],
+        discovered: &[Discovered],
+    ) -> std::result::Result<Self, Vec<String>> {
         let mut unreadable = Vec::new();
         let entries = build::parse(shipped, &mut unreadable);
         let mut builder = Builder::new(providers);
         builder.shipped(&entries);
         builder.overrides(overrides);
         builder.discovered(providers, discovered);
-        let mut index = Index::new(builder.finish());
+        let mut models = builder.finish();
+        for model in models.iter_mut().filter_map(Arc::get_mut) {
+            if let Some(known) = earlier.get(&model.id) {
+                model.measured = Arc::clone(&known.measured);
+                model.health = Arc::clone(&known.health);
+            }
+        }
+        let mut index = Index::new(models);
         let mut problems = unreadable;
         problems.append(&mut builder.problems);
         index.alias(aliases, providers, &mut problems);
@@ -72,15 +94,6 @@ impl Catalog {
             return Err(problems);
         }
         Ok(Self { index, unlisted: std::mem::take(&mut builder.unlisted), everything: OnceLock::new() })
-    }
-
-    /// Goes on with what an earlier catalogue has measured.
-    pub(crate) fn adopt(&self, earlier: &Self) {
-        for model in self.models() {
-            if let Some(known) = earlier.get(&model.id) {
-                model.measured.adopt(&known.measured);
-            }
-        }
     }
 
     /// All models, in catalogue order.
@@ -121,7 +134,7 @@ impl Catalog {
         if !query.is_empty() || visible.is_some() {
             return list::page(&self.index, query, visible);
         }
-        if self.index.models.iter().any(|model| !model.measured.is_empty()) {
+        if self.index.models.iter().any(|model| model.measured.window().samples > 0) {
             return list::page(&self.index, query, visible);
         }
         if let Some(everything) = self.everything.get() {

@@ -11,38 +11,49 @@ use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
 
 use crate::ask::{Ask, target};
-use crate::attempts::{Call, body_of};
+use crate::attempts::Call;
+use crate::job::Job;
 use crate::plan::Candidate;
 
 /// Upstream calls of one request that run at the same time.
 const PARALLEL_BATCHES: usize = 4;
 
-/// Calls the candidate for every batch and writes the whole answer.
-pub(crate) async fn attempt(
-    call: &mut Call,
+/// The answer of one batch, and how many vectors it must have.
+pub(crate) type Batch = (Bytes, usize);
+
+/// Calls the candidate for every batch.
+pub(crate) async fn fetch(
+    job: &Job,
     candidate: &Candidate,
-    started: Instant,
-) -> Result<Vec<u8>, Failure> {
-    let Ask::Embeddings(request) = call.ask.clone() else {
-        return Err(Failure::new(FailureKind::BadRequest, "Not an embeddings request."));
-    };
+    request: &EmbeddingsRequest,
+) -> Result<Vec<Batch>, Failure> {
     let count = request.inputs.len();
     let batch = candidate.provider.embedding_batch().max(1);
     let ranges: Vec<Range<usize>> =
         (0..count).step_by(batch).map(|from| from..count.min(from + batch)).collect();
-    let bodies: Vec<(Bytes, usize)> = if let [only] = ranges.as_slice() {
-        vec![one(call, candidate, &request, only.clone()).await?]
-    } else {
-        let shared: &Call = call;
-        stream::iter(ranges)
-            .map(|range| one(shared, candidate, &request, range))
-            .buffered(PARALLEL_BATCHES)
-            .try_collect()
-            .await?
+    if let [only] = ranges.as_slice() {
+        return Ok(vec![one(job, candidate, request, only.clone()).await?]);
+    }
+    stream::iter(ranges)
+        .map(|range| one(job, candidate, request, range))
+        .buffered(PARALLEL_BATCHES)
+        .try_collect()
+        .await
+}
+
+/// Puts the batches together and writes the whole answer.
+pub(crate) fn complete(
+    call: &mut Call,
+    candidate: &Candidate,
+    started: Instant,
+    batches: &[Batch],
+) -> Result<Vec<u8>, Failure> {
+    let Ask::Embeddings(request) = &call.job.ask else {
+        return Err(Failure::new(FailureKind::BadRequest, "Not an embeddings request."));
     };
     let mut merged = EmbeddingsReply::default();
     let mut usage = Some(Usage::default());
-    for (body, expected) in &bodies {
+    for (body, expected) in batches {
         let part = candidate.provider.adapter().decode_embeddings(body, *expected)?;
         merged.model = merged.model.or(part.model);
         merged.vectors.extend(part.vectors);
@@ -57,21 +68,21 @@ pub(crate) async fn attempt(
     let model = merged.model.as_deref().filter(|name| !name.is_empty()).unwrap_or(&request.model).to_owned();
     let out = gw_wire::embeddings::write_embeddings(&merged, request.encoding, &model, &usage);
     call.record_ok(candidate, started);
-    call.account.served(candidate, &usage, cost);
+    call.served(candidate, &usage, cost);
     Ok(out)
 }
 
 async fn one(
-    call: &Call,
+    job: &Job,
     candidate: &Candidate,
     request: &EmbeddingsRequest,
     range: Range<usize>,
-) -> Result<(Bytes, usize), Failure> {
-    let clocks = call.clocks(candidate);
+) -> Result<Batch, Failure> {
+    let clocks = job.clocks(candidate);
     let expected = range.len();
     let http = candidate.provider.adapter().embeddings(request, range, &target(candidate))?;
     let response = candidate.provider.send(http, &clocks).await?;
-    Ok((body_of(call, candidate, response, &clocks).await?, expected))
+    Ok((job.body_of(candidate, response, &clocks).await?, expected))
 }
 
 /// Every vector has the asked-for length, and all have one length.

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Context as TaskContext;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -22,8 +23,10 @@ use tokio::sync::futures::OwnedNotified;
 
 use crate::auth::{Caller, KeyRing};
 use crate::call::{Context, Reply};
+use crate::catalog::query::Query;
 use crate::catalog::{Catalog, Model, ProviderFacts, Visible};
 use crate::error::{Error, Result};
+use crate::explain;
 use crate::leavers::Leavers;
 use crate::metrics::Metrics;
 use crate::payloads::{Capture, Payloads};
@@ -32,6 +35,7 @@ use crate::plan::Snapshot;
 use crate::refusal;
 use crate::settings::{EngineSettings, KeySettings};
 use crate::spent::NothingSpent;
+use crate::steering::Steering;
 
 /// A configured provider and the terms it is used on.
 #[derive(Clone, Debug)]
@@ -129,7 +133,8 @@ impl Engine {
         let named =
             |deployed: &Deployed| (Arc::clone(deployed.provider.name()), Arc::clone(&deployed.provider));
         let providers: HashMap<_, _> = deployed.iter().map(named).collect();
-        let snapshot = Snapshot { catalog, providers, routing: settings.routing };
+        let state = Arc::new(Steering::new(settings.routing.hedge.as_ref()));
+        let snapshot = Snapshot { catalog, providers, routing: settings.routing, state };
         Ok(Arc::new(Self {
             snapshot: ArcSwap::from_pointee(snapshot),
             keys: KeyRing::new(&settings.keys, &stored.keys, &stored.teams, stored.limiter.clone()),
@@ -157,16 +162,18 @@ impl Engine {
         discovered.retain(|(known, _)| known != provider);
         discovered.push((provider.to_owned(), names));
         let facts = facts(&self.deployed);
-        let catalog = Catalog::build(
+        let now = self.snapshot.load();
+        let catalog = Catalog::build_after(
+            &now.catalog,
             &self.shipped,
             &self.settings.models,
             &self.settings.aliases,
             &facts,
             &discovered,
         )?;
-        let now = self.snapshot.load();
-        catalog.adopt(&now.catalog);
-        let next = Snapshot { catalog, providers: now.providers.clone(), routing: now.routing };
+        let Snapshot { providers, routing, state, .. } = &**now;
+        let (providers, routing, state) = (providers.clone(), *routing, Arc::clone(state));
+        let next = Snapshot { catalog, providers, routing, state };
         self.snapshot.store(Arc::new(next));
         *kept = discovered;
         Ok(())
@@ -286,7 +293,8 @@ impl Engine {
                     let seconds = back.map(|back| back.as_secs_f64().ceil());
                     json!({"key": place + 1, "state": state.as_str(), "status": status, "tried_again_in_seconds": seconds})
                 });
-                json!({"name": &**provider.name(), "api": provider.api().as_str(), "models": models, "keys": keys.collect::<Vec<_>>()})
+                let targets = explain::targets(&snapshot, provider.name());
+                json!({"name": &**provider.name(), "api": provider.api().as_str(), "models": models, "keys": keys.collect::<Vec<_>>(), "targets": targets})
             })
             .collect();
         Bytes::from(json!({"object": "list", "data": data}).to_string())
@@ -306,6 +314,35 @@ impl Engine {
     /// As CONTRACT 1.10 has it.
     pub fn compare(&self, caller: &Caller, query: &str) -> Result<Bytes> {
         self.snapshot().catalog.compare(query, visible(caller, &|model| caller.may_use(&model.id)))
+    }
+
+    /// `POST /admin/v1/routing/explain`: where this request would go, and why. With `?key=ID` as if that key asked.
+    ///
+    /// # Errors
+    /// What the request would be refused with; an unknown key.
+    pub fn explain(&self, caller: &Caller, query: &str, body: Bytes) -> Result<Bytes> {
+        let caller = match Query::parse(query).last("key") {
+            None => caller.clone(),
+            Some(id) => self.keys.find(id).ok_or_else(|| explain::no_such_key(id))?,
+        };
+        explain::explain(self, &caller, body)
+    }
+
+    /// Tells other replicas which models' circuits are open here, and opens here what is open there. False when there is
+    /// nobody to tell.
+    pub async fn share_circuits(&self) -> bool {
+        let snapshot = self.snapshot();
+        let now = Instant::now();
+        let open = |model: &Arc<Model>| Some((model.id.to_string(), model.health.open_for(now)?));
+        let open: Vec<_> = snapshot.catalog.models().iter().filter_map(open).collect();
+        let Some(heard) = self.limiter.circuits(&open).await else { return false };
+        let now = Instant::now();
+        for (id, left) in heard {
+            if let Some(model) = snapshot.catalog.get(&id) {
+                model.health.open_elsewhere(now + left, now);
+            }
+        }
+        true
     }
 
     /// New generation requests are refused from now on.

@@ -70,11 +70,11 @@ struct Going {
 impl Drop for Going {
     fn drop(&mut self) {
         let Self { call, live } = self;
-        let usage = live.normaliser.usage(call.ask.prompt_bytes());
+        let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
         let cost = live.candidate.model.cost(&usage);
         let code = Kind::ClientClosedRequest.code();
         call.record(&live.candidate, code, live.started);
-        call.account.cut(&live.candidate, &usage, cost, code);
+        call.tally.account.cut(&live.candidate, &usage, cost, code);
     }
 }
 

@@ -69,7 +69,7 @@ impl Line {
 
     /// How it is routed.
     pub(crate) fn routed(&mut self, plan: &Plan) {
-        plan.strategy.clone_into(&mut self.entry.strategy);
+        plan.strategy.as_str().clone_into(&mut self.entry.strategy);
         if let Some(Candidate { model, .. }) = plan.candidates.first() {
             self.entry.model = model.id.to_string();
             self.entry.provider = model.provider.to_string();
@@ -109,22 +109,24 @@ impl Line {
             entry.provider = candidate.model.provider.to_string();
         }
         entry.fallback = candidate.is_fallback;
-        entry.tokens = Tokens {
+        self.counted(usage, cost);
+    }
+
+    fn counted(&mut self, usage: &Usage, cost: Money) {
+        self.entry.tokens = Tokens {
             prompt: usage.prompt,
             completion: usage.completion,
             cached: usage.cached.unwrap_or(0),
             cache_write: usage.cache_write.unwrap_or(0),
             reasoning: usage.reasoning.unwrap_or(0),
         };
-        entry.estimated = usage.estimated;
-        entry.cost = cost.femtos();
+        self.entry.estimated = usage.estimated;
+        self.entry.cost = cost.femtos();
     }
 
-    /// Nothing was used after all.
-    pub(crate) fn unused(&mut self) {
-        self.entry.tokens = Tokens::default();
-        self.entry.estimated = false;
-        self.entry.cost = 0;
+    /// Nothing was used after all, but for what calls used that were given up or broke off.
+    pub(crate) fn unused(&mut self, begun: &Usage, extra: Money) {
+        self.counted(begun, extra);
     }
 
     /// It failed with this code, which is the upstream's own where that says more than ours.

@@ -3,14 +3,18 @@
 //! Read `pipeline.rs` first: it is the list of steps. `attempts.rs` is the one loop that calls upstreams.
 
 mod account;
+mod affinity;
 mod ask;
 mod attempts;
 pub mod auth;
 pub mod call;
+mod capability;
 pub mod catalog;
 mod embed;
 pub mod engine;
 pub mod error;
+mod explain;
+mod job;
 mod leavers;
 mod ledger;
 mod live;
@@ -19,12 +23,17 @@ pub mod metrics;
 pub mod payloads;
 mod pipeline;
 mod plan;
+mod race;
 mod refusal;
+mod resume;
 pub mod settings;
 mod share;
 mod sources;
 pub mod spent;
+mod steering;
 pub mod stream;
+mod tally;
+mod upgrade;
 mod verdict;
 mod whole;
 mod worst;

@@ -9,13 +9,14 @@ use futures_util::future::try_join_all;
 use gw_providers::adapter::{Reading, StreamDecoder};
 use gw_providers::client::UpstreamResponse;
 use gw_providers::settings::Timeouts;
+use gw_routing::measured::InFlight;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatReply, Finish, TextReply};
 use gw_wire::stream::{Normaliser, Opening, Shape};
 
 use crate::ask::Ask;
-use crate::attempts::{Call, MAX_ANSWER_BYTES, deadline, successful};
+use crate::job::{Job, MAX_ANSWER_BYTES};
 use crate::plan::Candidate;
 use crate::share::Part;
 use crate::sources::{Source, Sources, Step};
@@ -29,6 +30,12 @@ pub(crate) struct Live {
     pub(crate) normaliser: Normaliser,
     /// What the client has not been given yet.
     pub(crate) out: Vec<u8>,
+    /// What the candidate could not be told, for `gateway.warnings`.
+    pub(crate) warnings: Vec<Cow<'static, str>>,
+    /// The candidate's place in the plan.
+    pub(crate) index: usize,
+    /// Counts it as in flight.
+    pub(crate) flying: Option<InFlight>,
     sources: Sources,
 }
 
@@ -44,6 +51,12 @@ impl Live {
         self.sources.poll_step(cx, &mut self.normaliser, &mut self.out)
     }
 
+    /// It is over after so many tokens: how fast it was.
+    pub(crate) fn spoke(&self, tokens: u64) {
+        let over = self.started.elapsed().saturating_sub(self.first_content);
+        self.candidate.model.measured.spoke(tokens, over, Instant::now());
+    }
+
     /// Drops the upstream call at once.
     pub(crate) fn abandon(&mut self) {
         self.sources = Sources::Closed;
@@ -51,32 +64,32 @@ impl Live {
 }
 
 /// Opens a stream on a candidate and reads until its first content, its end or its failure.
-pub(crate) async fn open(call: &mut Call, candidate: &Candidate, started: Instant) -> Result<Live, Failure> {
-    let clocks = call.clocks(candidate);
+pub(crate) async fn open(job: &Job, candidate: &Candidate, started: Instant) -> Result<Live, Failure> {
+    let clocks = job.clocks(candidate);
     let first_token_by = started + clocks.first_token;
-    let mut parts = call.ask.parts(candidate);
+    let mut parts = job.ask.parts(candidate);
     let opened = if parts.len() == 1
         && let Some(part) = parts.pop()
     {
-        vec![one(call, candidate, part, clocks).await?]
+        vec![one(job, candidate, part, clocks).await?]
     } else {
-        let shared: &Call = call;
-        try_join_all(parts.into_iter().map(|part| one(shared, candidate, part, clocks))).await?
+        try_join_all(parts.into_iter().map(|part| one(job, candidate, part, clocks))).await?
     };
-    let (opening, is_chat) = opening(call, candidate);
+    let (opening, is_chat) = opening(job, candidate);
     let mut live = Live {
         candidate: candidate.clone(),
         started,
         first_content: Duration::ZERO,
-        normaliser: Normaliser::new(opening),
+        normaliser: normaliser(job, opening),
+        index: 0,
         out: Vec::with_capacity(1024),
+        warnings: Vec::new(),
+        flying: None,
         sources: Sources::Closed,
     };
-    call.warnings = begin(call, &mut live, opened, is_chat, &clocks).await?;
+    live.warnings = begin(job, &mut live, opened, is_chat, &clocks).await?;
     read_to_first_content(&mut live, first_token_by).await?;
     live.first_content = started.elapsed();
-    let millis = call.latency_ms();
-    call.account.first_token(candidate, millis);
     Ok(live)
 }
 
@@ -88,16 +101,16 @@ struct Opened {
     first: u32,
 }
 
-async fn one(call: &Call, candidate: &Candidate, part: Part, clocks: Timeouts) -> Result<Opened, Failure> {
-    let encoded = call.ask.encode(candidate, &part)?;
+async fn one(job: &Job, candidate: &Candidate, part: Part, clocks: Timeouts) -> Result<Opened, Failure> {
+    let encoded = job.ask.encode(candidate, &part)?;
     let response = candidate.provider.send(encoded.call, &clocks).await?;
-    let response = successful(call, candidate, response, &clocks).await?;
+    let response = job.successful(candidate, response, &clocks).await?;
     Ok(Opened { response, reading: encoded.reading, warnings: encoded.warnings, first: part.first })
 }
 
 /// Makes the live stream of the answers' bodies; gives the warnings.
 async fn begin(
-    call: &Call,
+    job: &Job,
     live: &mut Live,
     mut opened: Vec<Opened>,
     is_chat: bool,
@@ -117,7 +130,7 @@ async fn begin(
     {
         if is_json(&only) {
             // Some upstreams answer a streamed request with a whole document: an error, or the complete answer.
-            let deadline = deadline(call, clocks);
+            let deadline = job.deadline(clocks);
             let body = only.response.body.collect(MAX_ANSWER_BYTES, clocks.idle, deadline).await?;
             if let Err(failure) = replay(live, &candidate, is_chat, &body, &only.reading) {
                 play_stream(live, decoder(&only.reading), &body, failure)?;
@@ -135,6 +148,15 @@ async fn begin(
     };
     live.sources = Sources::many(opened.into_iter().map(source).collect());
     Ok(warnings)
+}
+
+/// The normaliser of a new stream, or of one that goes on for another.
+fn normaliser(job: &Job, opening: Opening) -> Normaliser {
+    match &job.resume {
+        Some(resume) => resume.normaliser(),
+        None if job.snapshot.routing.continue_mid_stream => Normaliser::new(opening).keeping_text(),
+        None => Normaliser::new(opening),
+    }
 }
 
 async fn read_to_first_content(live: &mut Live, by: Instant) -> Result<(), Failure> {
@@ -156,8 +178,8 @@ async fn read_to_first_content(live: &mut Live, by: Instant) -> Result<(), Failu
     }
 }
 
-fn opening(call: &Call, candidate: &Candidate) -> (Opening, bool) {
-    let (shape, choices, include_usage) = match &call.ask {
+fn opening(job: &Job, candidate: &Candidate) -> (Opening, bool) {
+    let (shape, choices, include_usage) = match &job.ask {
         Ask::Chat(request) => (Shape::Chat, request.n, request.include_usage),
         Ask::Completion(request) => {
             let prompts = u32::try_from(request.prompts.len()).unwrap_or(1);
@@ -167,8 +189,8 @@ fn opening(call: &Call, candidate: &Candidate) -> (Opening, bool) {
     };
     let opening = Opening {
         shape,
-        id: call.id.clone(),
-        created: call.created,
+        id: job.id.clone(),
+        created: job.created,
         model: candidate.model.upstream_model.to_string(),
         choices,
         include_usage,

@@ -55,6 +55,7 @@ pub struct Metrics {
     outcomes: Family<OutcomeLabels, Counter>,
     /// The kept handles of calls that went well, by operation.
     ok: [OnceLock<(&'static str, Counter)>; OPERATIONS],
+    breaker_opened: Family<ModelLabels, Counter>,
     models: RwLock<HashMap<Arc<str>, Arc<ModelMetrics>>>,
 }
 
@@ -68,6 +69,7 @@ pub(crate) struct ModelMetrics {
     completion: Counter,
     cost: Cost,
     first_token: Histogram,
+    opened: Counter,
 }
 
 fn first_token_buckets() -> Histogram {
@@ -86,6 +88,7 @@ impl Metrics {
             first_token: Family::new_with_constructor(first_token_buckets as fn() -> Histogram),
             outcomes: Family::default(),
             ok: std::array::from_fn(|_| OnceLock::new()),
+            breaker_opened: Family::default(),
             models: RwLock::default(),
         };
         registry.register(
@@ -105,6 +108,11 @@ impl Metrics {
             "From the request's acceptance to the first content of a stream",
             Unit::Seconds,
             metrics.first_token.clone(),
+        );
+        registry.register(
+            "gateway_breaker_opened",
+            "How often a model's circuit was opened",
+            metrics.breaker_opened.clone(),
         );
         registry.register(
             "gateway_calls",
@@ -130,6 +138,7 @@ impl Metrics {
             completion: tokens("completion"),
             cost: self.cost.get_or_create(&labels).clone(),
             first_token: self.first_token.get_or_create(&labels).clone(),
+            opened: self.breaker_opened.get_or_create(&labels).clone(),
             provider: labels.provider,
             model: labels.model,
         });
@@ -176,6 +185,11 @@ impl Metrics {
 }
 
 impl ModelMetrics {
+    /// Its circuit was opened.
+    pub(crate) fn opened(&self) {
+        self.opened.inc();
+    }
+
     /// The first content of a stream came after this many milliseconds.
     pub(crate) fn first_token_after(&self, millis: u64) {
         self.first_token.observe(std::time::Duration::from_millis(millis).as_secs_f64());

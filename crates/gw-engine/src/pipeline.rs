@@ -5,10 +5,10 @@
 //! (`attempts.rs`), account.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use gw_wire::request::{CacheAsk, Routing, chat, completion, embeddings};
+use gw_wire::request::{CacheAsk, chat, completion, embeddings};
 use http::{HeaderName, HeaderValue};
 
 use crate::account::Account;
@@ -17,10 +17,12 @@ use crate::attempts::{self, Answer, Call};
 use crate::call::{Context, Reply, ReplyBody};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
+use crate::job::Job;
 use crate::leavers::Staying;
-use crate::plan::{self, Candidate};
+use crate::plan::{self, Candidate, Planner};
 use crate::refusal;
 use crate::stream::{EventStream, Opening};
+use crate::tally::Tally;
 use crate::worst::worst_case;
 
 const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
@@ -76,22 +78,23 @@ pub(crate) async fn run(
         return Err(error);
     }
     let call = Box::new(Call {
-        id: answer_id(operation),
-        created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
-        ask,
-        context,
-        snapshot,
+        job: Job {
+            id: answer_id(operation),
+            created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            ask,
+            context,
+            snapshot,
+            resume: None,
+        },
         plan,
-        account,
-        records: Vec::new(),
-        warnings: Vec::new(),
+        tally: Tally::new(account),
     });
-    if call.ask.wants_stream() {
+    if call.job.ask.wants_stream() {
         return Box::pin(stream(engine, call)).await;
     }
     match engine.leavers() {
         Some(leavers) => {
-            let log = Arc::clone(&call.context.log);
+            let log = Arc::clone(&call.job.context.log);
             Staying::new(Box::pin(whole(call)), leavers, log).await
         }
         None => whole(call).await,
@@ -113,9 +116,10 @@ fn prepare(
     let ask = parse(operation, body)?;
     account.asked(&ask);
     let snapshot = engine.snapshot();
-    let none = Routing::default();
-    let routing = ask.routing().unwrap_or(&none);
-    let plan = plan::plan(&snapshot, &engine.metrics(), &context.caller, ask.model(), routing, ask.wanted())?;
+    let metrics = engine.metrics();
+    let planner = Planner { snapshot: &snapshot, metrics: &metrics, caller: &context.caller, ask: &ask };
+    let plan = plan::plan(planner, None)?;
+    snapshot.state.retry_budget.request(Instant::now());
     account.routed(&plan);
     Ok((ask, (snapshot, plan)))
 }
@@ -132,13 +136,13 @@ async fn reserve(
     if subjects.is_empty() {
         return Ok(());
     }
-    let (tokens, cost) = worst_case(ask, plan);
+    let (tokens, cost) = worst_case(ask, plan, &engine.snapshot().routing);
     let reserving = engine.limiter().reserve(&context.request_id, subjects, tokens, cost.femtos());
     account.hold(reserving.await.map_err(|refused| refusal::error(&refused))?);
     Ok(())
 }
 
-fn parse(operation: Operation, body: Bytes) -> Result<Ask> {
+pub(crate) fn parse(operation: Operation, body: Bytes) -> Result<Ask> {
     Ok(match operation {
         Operation::Chat => {
             let request = chat::parse_chat(body)?;
@@ -164,7 +168,7 @@ fn refuse_cache(cache: Option<CacheAsk>) -> Result<()> {
 async fn whole(mut call: Box<Call>) -> Result<Reply> {
     let (index, answer) = attempts::run(&mut call).await?;
     let mut headers = reply_headers(call.plan.candidates.get(index));
-    if matches!(call.ask, Ask::Embeddings(_)) {
+    if matches!(call.job.ask, Ask::Embeddings(_)) {
         headers.extend(cost_header(&call));
     }
     match answer {
@@ -174,7 +178,7 @@ async fn whole(mut call: Box<Call>) -> Result<Reply> {
 }
 
 async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
-    let (keepalive, log) = (call.context.keepalive, Arc::clone(&call.context.log));
+    let (keepalive, log) = (call.job.context.keepalive, Arc::clone(&call.job.context.log));
     let mut opening: Opening = Box::pin(async move {
         let found = attempts::run(&mut call).await;
         (call, found)
@@ -195,7 +199,7 @@ async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
 
 /// What embeddings cost: their body has no place for it.
 fn cost_header(call: &Call) -> Option<(HeaderName, HeaderValue)> {
-    let cost = call.context.log.record().cost.to_string();
+    let cost = call.job.context.log.record().cost.to_string();
     Some((HeaderName::from_static("x-gateway-cost-usd"), HeaderValue::from_str(&cost).ok()?))
 }
 

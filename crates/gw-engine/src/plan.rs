@@ -1,21 +1,31 @@
-//! Which upstreams may serve a request, in which order: resolution, permission, capability (steps 8 to 10).
+//! Which upstreams may serve a request, in which order: resolution, permission, capability (steps 8 to 10), strategy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use gw_providers::adapter::Capabilities;
 use gw_providers::provider::Provider;
-use gw_wire::request::{Needs, Routing};
+use gw_providers::settings::Timeouts;
+use gw_routing::facts::{Facts, Prior, Warm};
+use gw_routing::health::BreakerSettings;
+use gw_routing::score::{Scored, order};
+use gw_routing::strategy::Strategy;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::money::Money;
+use gw_wire::request::Routing;
+use gw_wire::usage::Usage;
 
+use crate::affinity::{self, Conversation};
+use crate::ask::Ask;
 use crate::auth::Caller;
+use crate::capability::capable;
 use crate::catalog::{Catalog, Model, not_found};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::{Metrics, ModelMetrics};
 use crate::settings::RoutingSettings;
-use crate::share;
-
-/// Choices per prompt that are asked for one by one where a provider cannot give several.
-const MOST_CHOICES: u32 = 8;
+use crate::steering::Steering;
+use crate::upgrade;
+use crate::worst::likely_cost;
 
 /// Everything a call needs to know of the configuration: taken once at its start, held to its end.
 #[derive(Debug)]
@@ -23,6 +33,8 @@ pub(crate) struct Snapshot {
     pub(crate) catalog: Catalog,
     pub(crate) providers: HashMap<Arc<str>, Arc<Provider>>,
     pub(crate) routing: RoutingSettings,
+    /// What calls tell each other about routes; outlives the configuration.
+    pub(crate) state: Arc<Steering>,
 }
 
 /// One upstream that may serve the call.
@@ -31,38 +43,102 @@ pub(crate) struct Candidate {
     pub(crate) model: Arc<Model>,
     pub(crate) provider: Arc<Provider>,
     pub(crate) metrics: Arc<ModelMetrics>,
+    /// 0 = named by the requested name, k = by the k-th fallback.
+    pub(crate) group: u32,
     /// Not the model that the client asked for first.
     pub(crate) is_fallback: bool,
+    /// Not named by the client at all.
+    pub(crate) is_upgrade: bool,
+}
+
+impl Candidate {
+    /// Its clocks: the model's over the provider's.
+    pub(crate) fn clocks(&self) -> Timeouts {
+        self.model.timeouts.over(self.provider.timeouts())
+    }
+
+    /// What it charges for reading a prompt of so many bytes, as far as we can tell.
+    pub(crate) fn prompt_cost(&self, bytes: u64) -> Money {
+        self.model.cost(&Usage::estimate(bytes, 0)).unwrap_or_default()
+    }
+
+    /// It answered well, after this long.
+    pub(crate) fn served(&self, breaker: &BreakerSettings, after: Duration, now: Instant) {
+        self.model.measured.served(after, now);
+        self.model.health.succeeded(breaker, now);
+    }
+
+    /// It failed by its own fault.
+    pub(crate) fn broke(&self, breaker: &BreakerSettings, now: Instant) {
+        self.model.measured.failed(now);
+        if self.model.health.failed(breaker, now) {
+            let id = &self.model.id;
+            tracing::warn!(model = %id, "a model fails again and again: its circuit is open, others are asked first");
+            self.metrics.opened();
+        }
+    }
 }
 
 /// The candidates in order; never empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) candidates: Vec<Candidate>,
-    pub(crate) strategy: &'static str,
+    pub(crate) strategy: Strategy,
+    /// The conversation that the request goes on with, where several candidates could.
+    pub(crate) conversation: Option<Conversation>,
+    /// The requested models lack a feature that the request needs.
+    lacking: bool,
 }
 
-/// What kind of model an operation needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted<'a> {
-    Chat { needs: &'a Needs, n: u32 },
-    Completion { suffix: bool, tokens: bool, n: u32, prompts: usize },
-    Embeddings { dimensions: Option<u32>, tokens: bool },
+impl Plan {
+    /// Whether no candidate that the client has named stands behind this place.
+    pub(crate) fn is_last_named(&self, index: usize) -> bool {
+        !self.candidates.iter().skip(index + 1).any(|candidate| !candidate.is_upgrade)
+    }
+
+    /// Why a model served that the client had not named.
+    pub(crate) fn upgraded(&self, candidate: &Candidate, failures: &[Failure]) -> Option<&'static str> {
+        let too_long = || failures.iter().any(|failure| failure.kind == FailureKind::ContextLength);
+        candidate.is_upgrade.then(|| match () {
+            () if self.lacking => "upgraded_for_feature",
+            () if too_long() => "upgraded_for_context_length",
+            () => "upgraded_for_availability",
+        })
+    }
+}
+
+/// Who was left out, and how those that are left were ordered: for those who ask why.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    /// Catalogue ids with the reason.
+    pub(crate) excluded: Vec<(Arc<str>, String)>,
+    /// In the order of the plan.
+    pub(crate) scored: Vec<Scored>,
+    /// What the scores were made of, by the index of a score.
+    pub(crate) facts: Vec<Facts>,
+}
+
+/// Who asks for a plan, and of what.
+#[derive(Clone, Copy)]
+pub(crate) struct Planner<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) metrics: &'a Metrics,
+    pub(crate) caller: &'a Caller,
+    pub(crate) ask: &'a Ask,
 }
 
 /// Resolves the requested model and its fallbacks into a plan.
-pub(crate) fn plan(
-    snapshot: &Snapshot,
-    metrics: &Metrics,
-    caller: &Caller,
-    model: &str,
-    routing: &Routing,
-    wanted: Wanted<'_>,
-) -> Result<Plan> {
+///
+/// # Errors
+/// `model_not_found`, `model_not_allowed`, and what no model could do.
+pub(crate) fn plan(planner: Planner<'_>, mut trace: Option<&mut Trace>) -> Result<Plan> {
+    let Planner { snapshot, caller, ask, .. } = planner;
+    let none = Routing::default();
+    let routing = ask.routing().unwrap_or(&none);
     let mut strategy = routing.strategy;
     let mut named = Vec::with_capacity(1 + routing.fallback.len());
     for (position, name) in
-        std::iter::once(model).chain(routing.fallback.iter().map(String::as_str)).enumerate()
+        std::iter::once(ask.model()).chain(routing.fallback.iter().map(String::as_str)).enumerate()
     {
         let resolved = snapshot.catalog.resolve(name).ok_or_else(|| not_found(name))?;
         if position == 0 {
@@ -70,162 +146,126 @@ pub(crate) fn plan(
         }
         named.push((name, resolved.models));
     }
-    let strategy = strategy.unwrap_or(snapshot.routing.strategy);
-    refuse_later_features(strategy, routing)?;
-    let mut candidates: Vec<Candidate> = Vec::new();
+    let strategy = strategy.and_then(Strategy::named).unwrap_or(snapshot.routing.strategy);
+    let mut candidates: Vec<Candidate> = Vec::with_capacity(named.len());
     let mut refused = None;
-    for (position, (name, models)) in named.iter().enumerate() {
-        let mut allowed = models.iter().filter(|model| caller.may_use(&model.id)).peekable();
-        if allowed.peek().is_none() {
+    for (group, (name, models)) in (0..).zip(&named) {
+        if !models.iter().any(|model| caller.may_use(&model.id)) {
             return Err(not_allowed(name));
         }
-        for model in allowed {
-            if candidates.iter().any(|known| known.model.id == model.id) {
-                continue;
+        for model in *models {
+            match planner.consider(model, group, &candidates) {
+                Ok(candidate) => candidates.extend(candidate),
+                Err(error) => {
+                    if let Some(trace) = trace.as_deref_mut() {
+                        trace.excluded.push((Arc::clone(&model.id), error.message.to_string()));
+                    }
+                    // A model out of reach is no reason to give: the client would learn of it.
+                    if caller.may_use(&model.id) {
+                        refused.get_or_insert(error);
+                    }
+                }
             }
-            let Some(provider) = snapshot.providers.get(&model.provider) else { continue };
-            if let Err(error) = capable(model, provider, wanted) {
-                refused.get_or_insert(error);
-                continue;
-            }
-            candidates.push(Candidate {
-                model: Arc::clone(model),
-                provider: Arc::clone(provider),
-                metrics: metrics.model(&model.provider, &model.id),
-                is_fallback: position > 0,
-            });
         }
     }
-    if candidates.is_empty() {
-        return Err(refused.unwrap_or_else(|| not_found(model)));
+    let lacking = candidates.is_empty();
+    if routing.allow_upgrade
+        && let Some((_, requested)) = named.first()
+    {
+        candidates.extend(upgrade::candidates(planner, requested, &candidates));
     }
-    Ok(Plan { candidates, strategy })
+    if candidates.is_empty() {
+        return Err(refused.unwrap_or_else(|| not_found(ask.model())));
+    }
+    let mut plan = Plan { candidates, strategy, conversation: None, lacking };
+    if plan.candidates.len() > 1 || trace.is_some() {
+        planner.sort(&mut plan, trace);
+    }
+    Ok(plan)
 }
 
-/// Strategies and upgrades come with a later version: a wish that cannot be met is refused, never ignored.
-fn refuse_later_features(strategy: &str, routing: &Routing) -> Result<()> {
-    if strategy != "default" {
-        let message = format!(
-            "Invalid 'routing.strategy': the strategy '{strategy}' is not supported by this version of the gateway. Supported: 'default'."
-        );
-        return Err(Error::new(Kind::UnsupportedValue, message));
+impl Planner<'_> {
+    /// The model as a candidate; None when it is one already.
+    fn consider(&self, model: &Arc<Model>, group: u32, known: &[Candidate]) -> Result<Option<Candidate>> {
+        if known.iter().any(|known| known.model.id == model.id) {
+            return Ok(None);
+        }
+        if !self.caller.may_use(&model.id) {
+            return Err(not_allowed(&model.id));
+        }
+        self.candidate(model, group).map(Some)
     }
-    if routing.allow_upgrade {
-        return Err(Error::new(
-            Kind::UnsupportedValue,
-            "Invalid 'routing.allow_upgrade': upgrades are not supported by this version of the gateway. Leave it out or send false.",
-        ));
+
+    /// # Errors
+    /// What the model cannot do.
+    pub(crate) fn candidate(&self, model: &Arc<Model>, group: u32) -> Result<Candidate> {
+        let provider = self.snapshot.providers.get(&model.provider);
+        let provider = provider.ok_or_else(|| not_found(&model.id))?;
+        capable(model, provider, self.ask.wanted())?;
+        Ok(Candidate {
+            model: Arc::clone(model),
+            provider: Arc::clone(provider),
+            metrics: self.metrics.model(&model.provider, &model.id),
+            group,
+            is_fallback: group > 0,
+            is_upgrade: false,
+        })
     }
-    Ok(())
+
+    /// Puts the candidates in the strategy's order.
+    fn sort(&self, plan: &mut Plan, trace: Option<&mut Trace>) {
+        let now = Instant::now();
+        let state = &self.snapshot.state;
+        plan.conversation = affinity::conversation(self.caller, self.ask);
+        let goes_on = plan.conversation.filter(|conversation| conversation.goes_on);
+        let holder = goes_on.and_then(|conversation| state.affinity.holder(conversation.id, now));
+        let facts: Vec<Facts> = plan
+            .candidates
+            .iter()
+            .map(|candidate| {
+                let holder = holder.as_ref().filter(|(id, _)| *id == candidate.model.id);
+                self.facts(candidate, holder.map(|(_, tokens)| *tokens), now)
+            })
+            .collect();
+        // Whoever only asks why does not take a turn.
+        let turn = if trace.is_some() { state.turn() } else { state.next_turn() };
+        let scored = order(plan.strategy, &self.snapshot.routing.weights, &facts, turn);
+        let sorted = scored.iter().filter_map(|scored| plan.candidates.get(scored.index).cloned());
+        plan.candidates = sorted.collect();
+        if let Some(trace) = trace {
+            trace.scored = scored;
+            trace.facts = facts;
+        }
+    }
+
+    fn facts(&self, candidate: &Candidate, warm: Option<u64>, now: Instant) -> Facts {
+        let model = &candidate.model;
+        let dollars = |money: Money| money.approx_usd();
+        let saved = |tokens: u64| {
+            let cold = Usage { prompt: tokens, ..Usage::default() };
+            let read = Usage { cached: Some(tokens), ..cold };
+            let (cold, read) = (model.cost(&cold).map(dollars), model.cost(&read).map(dollars));
+            cold.zip(read).map_or(0.0, |(cold, read)| (cold - read).max(0.0))
+        };
+        Facts {
+            group: candidate.group,
+            upgrade: candidate.is_upgrade,
+            cost: likely_cost(self.ask, candidate).map(dollars),
+            per_million: model.price_per_million(),
+            quality: model.scores.overall,
+            weight: model.weight,
+            prior: Prior {
+                ttft_ms: model.performance.latency_p50_ms,
+                availability: model.performance.availability,
+            },
+            seen: model.measured.seen(now),
+            standing: model.health.standing(&self.snapshot.routing.breaker, now),
+            warm: warm.map(|tokens| Warm { saved_usd: saved(tokens), prompt_tokens: tokens }),
+        }
+    }
 }
 
 fn not_allowed(name: &str) -> Error {
     let shown: String = name.chars().take(200).collect();
     Error::new(Kind::ModelNotAllowed, format!("This API key may not use the model '{shown}'."))
-}
-
-/// Whether a model can do what a request asks for.
-fn capable(model: &Model, provider: &Provider, wanted: Wanted<'_>) -> Result<()> {
-    let can = provider.adapter().capabilities();
-    let id = &model.id;
-    match wanted {
-        Wanted::Chat { needs, n } => {
-            if model.is_embedding_only() {
-                return Err(unsupported_model(id, "is an embedding model and cannot chat"));
-            }
-            chat_needs(model, can.openai_fields, needs)?;
-            several_choices(id, &can, n, 1)
-        }
-        Wanted::Completion { suffix, tokens, n, prompts } => {
-            if model.is_embedding_only() {
-                return Err(unsupported_model(id, "is an embedding model and cannot complete text"));
-            }
-            if suffix && !can.suffix {
-                return Err(unsupported_parameter("suffix", id));
-            }
-            if tokens && !can.token_prompts {
-                return Err(unsupported_value("prompt", "token arrays are not", id));
-            }
-            several_choices(id, &can, n, prompts)
-        }
-        Wanted::Embeddings { dimensions, tokens } => {
-            if !model.is_embedding() {
-                return Err(unsupported_model(id, "is not an embedding model"));
-            }
-            if let Some(wanted) = dimensions {
-                model.check_dimensions(wanted)?;
-            }
-            if tokens && !can.token_prompts {
-                return Err(Error::new(
-                    Kind::UnsupportedValue,
-                    format!(
-                        "Invalid 'input': token arrays are not supported by the model '{id}', because its tokens are not OpenAI's. Send text; with LangChain set check_embedding_ctx_length=False."
-                    ),
-                ));
-            }
-            Ok(())
-        }
-    }
-}
-
-/// What a provider does not give in one call is asked for in several, within reason (CONTRACT 1.4, `n`).
-fn several_choices(id: &str, can: &Capabilities, n: u32, prompts: usize) -> Result<()> {
-    if n > can.choices && n > MOST_CHOICES {
-        let asked = format!("more than {MOST_CHOICES} choices are not");
-        return Err(unsupported_value("n", &asked, id));
-    }
-    if prompts > can.prompts && share::calls(can, n, prompts) > share::MOST_CALLS {
-        return Err(unsupported_value("prompt", "so many prompts in one request are not", id));
-    }
-    Ok(())
-}
-
-fn chat_needs(model: &Model, openai_fields: bool, needs: &Needs) -> Result<()> {
-    let id = &model.id;
-    if needs.tools && !model.supports("function_calling") {
-        return Err(unsupported_parameter("tools", id));
-    }
-    if needs.json_schema && !model.supports("json_schema") {
-        return Err(unsupported_value("response_format", "'json_schema' is not", id));
-    }
-    if needs.json_mode && !model.supports("json_mode") && !model.supports("json_schema") {
-        return Err(unsupported_value("response_format", "'json_object' is not", id));
-    }
-    if needs.image && !model.supports("vision") && !model.accepts_input("image") {
-        return Err(unsupported_value("messages", "image content is not", id));
-    }
-    if needs.audio_input && !model.supports("audio") && !model.accepts_input("audio") {
-        return Err(unsupported_value("messages", "audio content is not", id));
-    }
-    if needs.audio_output && !openai_fields {
-        return Err(unsupported_value("modalities", "audio output is not", id));
-    }
-    match needs.openai_only {
-        Some(Needs::OTHER_PARTS) if !openai_fields => Err(Error {
-            kind: Kind::Invalid,
-            code: Some("invalid_value".into()),
-            message: format!(
-                "Invalid 'messages': a content part's type is not supported by the model '{id}'."
-            )
-            .into(),
-            retry_after: None,
-        }),
-        Some(what) if !openai_fields => Err(unsupported_value(what, "this value is not", id)),
-        _ => Ok(()),
-    }
-}
-
-fn unsupported_model(id: &str, why: &str) -> Error {
-    Error::new(Kind::UnsupportedModel, format!("The model '{id}' {why}."))
-}
-
-fn unsupported_parameter(name: &str, id: &str) -> Error {
-    Error::new(
-        Kind::UnsupportedParameter,
-        format!("Unsupported parameter: '{name}' is not supported by the model '{id}'."),
-    )
-}
-
-fn unsupported_value(name: &str, what: &str, id: &str) -> Error {
-    Error::new(Kind::UnsupportedValue, format!("Invalid '{name}': {what} supported by the model '{id}'."))
 }

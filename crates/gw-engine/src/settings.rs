@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 
 use gw_providers::settings::TimeoutOverrides;
+use gw_routing::health::BreakerSettings;
+use gw_routing::hedge::HedgeSettings;
+use gw_routing::score::Weights;
+use gw_routing::strategy::Strategy;
 use gw_wire::money::Price;
 use secrecy::SecretString;
 
 /// `[routing]`.
 #[derive(Clone, Copy, Debug)]
 pub struct RoutingSettings {
-    /// Canonical name of the strategy when a request names none.
-    pub strategy: &'static str,
+    /// The strategy of requests that name none.
+    pub strategy: Strategy,
     /// Upstream calls of one request, retries included.
     pub max_attempts: u32,
     /// Retries on the same target, before its first byte.
@@ -19,16 +23,31 @@ pub struct RoutingSettings {
     pub fallback_on_4xx: bool,
     /// A client that goes away leaves its upstream call running to its end, for its usage; else it is dropped.
     pub drain_on_disconnect: bool,
+    /// When a failing target is left alone.
+    pub breaker: BreakerSettings,
+    /// A second call when the first is slow; None = never.
+    pub hedge: Option<HedgeSettings>,
+    /// Of `balanced`.
+    pub weights: Weights,
+    /// A plain text stream that breaks off is continued by the next candidate.
+    pub continue_mid_stream: bool,
+    /// An upgrade costs at most so many times the requested model's price; None = any price.
+    pub upgrade_max_price_ratio: Option<f64>,
 }
 
 impl Default for RoutingSettings {
     fn default() -> Self {
         Self {
-            strategy: "default",
+            strategy: Strategy::Default,
             max_attempts: 4,
             retries: 1,
             fallback_on_4xx: false,
             drain_on_disconnect: false,
+            breaker: BreakerSettings::default(),
+            hedge: None,
+            weights: Weights::default(),
+            continue_mid_stream: false,
+            upgrade_max_price_ratio: None,
         }
     }
 }
@@ -83,6 +102,8 @@ pub struct ModelSettings {
     pub availability: Option<f64>,
     pub embedding_dimensions: Option<Vec<u32>>,
     pub timeouts: TimeoutOverrides,
+    /// Its share of the turns in `round_robin`.
+    pub weight: Option<u32>,
 }
 
 pub use gw_store::keys::Role;

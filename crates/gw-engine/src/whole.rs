@@ -1,6 +1,5 @@
 //! A complete answer: the upstream calls of an attempt made, their answers read, put together and written for the client.
 
-use std::borrow::Cow;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -13,68 +12,60 @@ use gw_wire::reply::{ChatChoice, ChatReply, TextReply};
 use gw_wire::usage::Usage;
 
 use crate::ask::Ask;
-use crate::attempts::{Call, body_of};
+use crate::attempts::Call;
+use crate::job::Job;
 use crate::plan::Candidate;
 use crate::share::Part;
+use crate::tally::Warnings;
 
 /// Upstream calls of one request that run at the same time.
 const PARALLEL_CALLS: usize = 8;
 
 /// What one call gave, and how it is read.
-struct Given {
+#[derive(Debug)]
+pub(crate) struct Given {
     body: Bytes,
     reading: Reading,
     first: u32,
 }
 
-/// Calls the candidate, once or once for each part, and writes the whole answer.
-pub(crate) async fn attempt(
-    call: &mut Call,
-    candidate: &Candidate,
-    started: Instant,
-) -> Result<Vec<u8>, Failure> {
-    let mut parts = call.ask.parts(candidate);
+/// Calls the candidate, once or once for each part; gives what it could not be told, too.
+pub(crate) async fn fetch(job: &Job, candidate: &Candidate) -> Result<(Vec<Given>, Warnings), Failure> {
+    let mut parts = job.ask.parts(candidate);
     if parts.len() == 1
         && let Some(part) = parts.pop()
     {
-        let (given, warnings) = one(call, candidate, part).await?;
-        call.warnings = warnings;
-        return complete(call, candidate, started, &[given]);
+        let (given, warnings) = one(job, candidate, part).await?;
+        return Ok((vec![given], warnings));
     }
-    let shared: &Call = call;
-    let given: Vec<(Given, Vec<Cow<'static, str>>)> = stream::iter(parts)
-        .map(|part| one(shared, candidate, part))
+    let given: Vec<(Given, Warnings)> = stream::iter(parts)
+        .map(|part| one(job, candidate, part))
         .buffered(PARALLEL_CALLS)
         .try_collect()
         .await?;
     // All parts are the same request, so one's warnings are everyone's.
     let (given, mut warnings): (Vec<_>, Vec<_>) = given.into_iter().unzip();
-    call.warnings = warnings.pop().unwrap_or_default();
-    complete(call, candidate, started, &given)
+    Ok((given, warnings.pop().unwrap_or_default()))
 }
 
-async fn one(
-    call: &Call,
-    candidate: &Candidate,
-    part: Part,
-) -> Result<(Given, Vec<Cow<'static, str>>), Failure> {
-    let clocks = call.clocks(candidate);
-    let encoded = call.ask.encode(candidate, &part)?;
+async fn one(job: &Job, candidate: &Candidate, part: Part) -> Result<(Given, Warnings), Failure> {
+    let clocks = job.clocks(candidate);
+    let encoded = job.ask.encode(candidate, &part)?;
     let response = candidate.provider.send(encoded.call, &clocks).await?;
-    let body = body_of(call, candidate, response, &clocks).await?;
+    let body = job.body_of(candidate, response, &clocks).await?;
     Ok((Given { body, reading: encoded.reading, first: part.first }, encoded.warnings))
 }
 
 /// Reads the answers, which are in the order of their choices, and writes one in the client's shape.
-fn complete(
+pub(crate) fn complete(
     call: &mut Call,
     candidate: &Candidate,
     started: Instant,
     given: &[Given],
 ) -> Result<Vec<u8>, Failure> {
     let adapter = candidate.provider.adapter();
-    let prompt_bytes = call.ask.prompt_bytes();
-    if matches!(call.ask, Ask::Chat(_)) {
+    let prompt_bytes = call.job.ask.prompt_bytes();
+    if matches!(call.job.ask, Ask::Chat(_)) {
         let mut replies = given.iter().map(|given| {
             let mut reply = adapter.decode_chat(&given.body, &given.reading)?;
             reply
@@ -113,19 +104,7 @@ fn complete(
 
 /// What several calls used; unknown as soon as one of them is.
 pub(crate) fn sum(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
-    let (one, other) = (one?, other?);
-    let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
-        (None, None) => None,
-        (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
-    };
-    Some(Usage {
-        prompt: one.prompt.saturating_add(other.prompt),
-        completion: one.completion.saturating_add(other.completion),
-        cached: add(one.cached, other.cached),
-        cache_write: add(one.cache_write, other.cache_write),
-        reasoning: add(one.reasoning, other.reasoning),
-        estimated: one.estimated || other.estimated,
-    })
+    Some(one?.plus(&other?))
 }
 /// The upstream's usage, where it is sound; the answer's bytes are only counted when they are needed.
 fn known_or_estimated(known: Option<Usage>, prompt_bytes: u64, answered: impl FnOnce() -> u64) -> Usage {
@@ -155,15 +134,15 @@ fn settle(
     call.record_ok(candidate, started);
     let meta = call.meta(candidate, cost.is_some());
     let body = write(&Envelope {
-        id: &call.id,
-        created: call.created,
+        id: &call.job.id,
+        created: call.job.created,
         model: &candidate.model.upstream_model,
         fingerprint,
         usage,
         cost: cost.unwrap_or(Money::ZERO),
         gateway: &meta,
     });
-    call.account.served(candidate, &usage, cost);
+    call.served(candidate, &usage, cost);
     body
 }
 

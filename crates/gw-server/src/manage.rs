@@ -1,9 +1,9 @@
 //! `/admin/v1/keys`, `teams`, `usage`, `requests`: from a request to the question that the engine answers.
 
 use bytes::Bytes;
-use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::manage::Ask;
+use gw_engine::{Caller, EventStream};
 use http::header::{ACCEPT, CACHE_CONTROL};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -31,13 +31,28 @@ where
     B::Error: Into<BoxError>,
 {
     let has_body = [Method::POST, Method::PATCH, Method::PUT].contains(&parts.method);
-    let body = if has_body { read(edge, &parts.headers, body).await? } else { Bytes::new() };
+    let body = if has_body { read(edge, &parts.headers, body, LARGEST).await? } else { Bytes::new() };
     let document = edge.management.answer(ask(parts, target, body)?).await?;
     let status = if document.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let mut answer = Answer::full(status, if document.is_csv { CSV } else { JSON }, document.body);
     // A key that was just made is in some of them, and who used what in the others.
     answer.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)
+}
+
+/// `POST /admin/v1/routing/explain`: the body is the request that is asked about.
+pub(crate) async fn explain<B>(
+    edge: &Edge,
+    parts: &Parts,
+    caller: &Caller,
+    body: &mut B,
+) -> Result<Answer<Box<EventStream>>>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    let body = read(edge, &parts.headers, body, edge.uploads.bytes).await?;
+    edge.engine.explain(caller, parts.uri.query().unwrap_or(""), body).map(Answer::json)
 }
 
 fn ask(parts: &Parts, target: &Target<'_>, body: Bytes) -> Result<Ask> {
@@ -66,14 +81,14 @@ fn owned(id: &Id<'_>) -> Result<String> {
     id.as_deref().map(str::to_owned).ok_or_else(|| Error::new(Kind::NotFound, message))
 }
 
-async fn read<B>(edge: &Edge, headers: &HeaderMap, body: &mut B) -> Result<Bytes>
+async fn read<B>(edge: &Edge, headers: &HeaderMap, body: &mut B, most: usize) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
     let encoding = upload::check_media(headers)?;
-    let limits = UploadLimits { bytes: LARGEST, ..edge.uploads.clone() };
-    // A body so small needs no share of the memory for large ones.
+    let limits = UploadLimits { bytes: most, ..edge.uploads.clone() };
+    // Held for the moment of an answer only: no share of the memory for large bodies is kept.
     let (bytes, _share) = upload::read(headers, encoding, body, &limits).await?;
     Ok(bytes)
 }

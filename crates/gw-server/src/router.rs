@@ -33,6 +33,7 @@ pub(crate) enum Target<'a> {
     RequestLog,
     LoggedRequest(Id<'a>),
     LoggedPayload(Id<'a>),
+    Explain,
     /// Inside /admin/v1, but nothing we have.
     Admin,
     OpenApi,
@@ -70,7 +71,7 @@ const fn route(label: &'static str, guard: Guard, allow: Option<&'static str>) -
 }
 
 /// Every URL; a target's `name` says which it is.
-pub const ROUTES: [Route; 24] = [
+pub const ROUTES: [Route; 25] = [
     route("/v1/completions", Guard::Key, POST),
     route("/v1/chat/completions", Guard::Key, POST),
     route("/v1/embeddings", Guard::Key, POST),
@@ -95,6 +96,7 @@ pub const ROUTES: [Route; 24] = [
     route("/admin/v1/requests", Guard::AdminKey, GET),
     route("/admin/v1/requests/{id}", Guard::AdminKey, GET),
     route("/admin/v1/requests/{id}/payload", Guard::AdminKey, Some("DELETE, OPTIONS")),
+    route("/admin/v1/routing/explain", Guard::AdminKey, POST),
 ];
 
 /// Labels of metrics and log lines: place and label of one of [`ROUTES`].
@@ -148,6 +150,7 @@ fn management(tail: &str) -> Target<'_> {
         ("requests", None, None, None) => Target::RequestLog,
         ("requests", Some(id), None, None) => Target::LoggedRequest(id),
         ("requests", Some(id), Some("payload"), None) => Target::LoggedPayload(id),
+        ("routing", Some(Some(tail)), None, None) if tail == "explain" => Target::Explain,
         _ => Target::Admin,
     }
 }
@@ -194,6 +197,7 @@ impl Target<'_> {
             Self::RequestLog => 21,
             Self::LoggedRequest(_) => 22,
             Self::LoggedPayload(_) => 23,
+            Self::Explain => 24,
         }
     }
 
@@ -284,6 +288,8 @@ mod tests {
             ("/admin/v1/requests/req_1", Target::LoggedRequest(id("req_1"))),
             ("/admin/v1/requests/req_1/payload", Target::LoggedPayload(id("req_1"))),
             ("/admin/v1/requests/req_1/other", Target::Admin),
+            ("/admin/v1/routing/explain", Target::Explain),
+            ("/admin/v1/routing", Target::Admin),
             ("/admin/v1/config", Target::Admin),
             ("/admin/v1//keys", Target::Admin),
             ("/admin/v1keys", Target::Unknown),

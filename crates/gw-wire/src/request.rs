@@ -5,6 +5,7 @@
 mod body;
 pub mod chat;
 pub mod completion;
+mod continued;
 pub mod embeddings;
 pub mod encode;
 pub mod fields;
@@ -19,6 +20,7 @@ pub use completion::parse_completion;
 pub use embeddings::parse_embeddings;
 
 pub use body::strict;
+pub use options::STRATEGIES;
 
 use bytes::Bytes;
 

@@ -158,6 +158,9 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     let management = Management::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
     management.refresh().await.map_err(runtime)?;
     tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
+    if setup.config.redis.is_some() {
+        tokio::spawn(watch::share_circuits(Arc::clone(&engine)));
+    }
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let edge = Edge::new(setup.config.server, engine, management, Arc::new(Log(lines)), readiness, registry)

@@ -192,6 +192,7 @@ impl Draft<'_> {
             model.dimensions = dimensions(choice);
         }
         model.timeouts = set.timeouts;
+        model.weight = set.weight.unwrap_or(model.weight);
     }
 }
 
@@ -223,6 +224,8 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         prices: None,
         performance: Performance::default(),
         measured: Arc::default(),
+        health: Arc::default(),
+        weight: 1,
         scores: Scores::default(),
         dimensions: None,
         open_weights: None,

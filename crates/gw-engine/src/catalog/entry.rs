@@ -41,7 +41,7 @@ pub(super) fn render(model: &mut Model, provenance: Provenance<'_>) {
 pub(super) fn copy(model: &Model, out: &mut Vec<u8>) {
     let at = &model.performance_at;
     match (model.entry.get(..at.start), model.entry.get(at.end..)) {
-        (Some(before), Some(after)) if !model.measured.is_empty() => {
+        (Some(before), Some(after)) if model.measured.window().samples > 0 => {
             out.extend_from_slice(before);
             performance(&mut Object::more(out), model.performance());
             out.extend_from_slice(after);

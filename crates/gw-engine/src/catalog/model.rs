@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_providers::settings::TimeoutOverrides;
+use gw_routing::health::Health;
+use gw_routing::measured::Measured;
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 
-use super::measured::Measured;
 use super::prices::Prices;
 use crate::error::{Error, Kind, Result};
 
@@ -87,6 +88,10 @@ pub struct Model {
     pub performance: Performance,
     /// What was seen of it: this replaces the prior.
     pub measured: Arc<Measured>,
+    /// Whether it may be asked at the moment.
+    pub health: Arc<Health>,
+    /// Its share of the turns in `round_robin`.
+    pub weight: u32,
     /// Benchmark scores.
     pub scores: Scores,
     /// Vector lengths of an embedding model.
@@ -119,7 +124,7 @@ impl Model {
     /// Speed and reliability: measured once there was traffic, the prior before.
     #[must_use]
     pub fn performance(&self) -> Performance {
-        self.measured.over(self.performance)
+        super::measured::over(&self.measured, self.performance)
     }
 
     /// What a call costs in USD. None = no price (or not in USD): reported as 0 with a warning, never silently.
@@ -132,6 +137,14 @@ impl Model {
     #[must_use]
     pub fn price_sum(&self) -> Option<u128> {
         self.prices.as_ref().filter(|prices| prices.is_usd())?.sum()
+    }
+
+    /// The same in USD, for scores.
+    #[must_use]
+    pub fn price_per_million(&self) -> Option<f64> {
+        // Far below 2^53 nano-USD: nothing is lost.
+        #[expect(clippy::cast_precision_loss, reason = "a score is a guide")]
+        self.price_sum().map(|nano| nano as f64 / 1e9)
     }
 
     /// Whether it has the feature. An entry without a feature list refuses nothing.

@@ -24,7 +24,7 @@ pub(super) const CHOICES: RangeInclusive<i64> = 1..=128;
 const DEFAULT_TTL: u32 = 3600;
 
 /// Strategy names of CONTRACT 0.4, the canonical one first in its row.
-const STRATEGIES: [&[&str]; 9] = [
+pub const STRATEGIES: [&[&str]; 9] = [
     &["default"],
     &["cheapest", "cost", "price", "lowest_cost"],
     &["fastest", "latency", "lowest_latency"],

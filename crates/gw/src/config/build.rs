@@ -6,6 +6,8 @@ use gw_engine::payloads::{Masks, PayloadSettings};
 use gw_engine::settings::{EngineSettings, RoutingSettings};
 use gw_limits::{RedisSettings, WhenAway};
 use gw_providers::settings::{TimeoutOverrides, Timeouts};
+use gw_routing::hedge::{After, HedgeSettings};
+use gw_routing::strategy::Strategy;
 use gw_server::settings::ServerSettings;
 
 use super::place::Report;
@@ -103,11 +105,30 @@ fn timeouts(table: &Table) -> TimeoutOverrides {
 
 fn routing(table: &Table) -> RoutingSettings {
     let mut settings = RoutingSettings::default();
-    set(&mut settings.strategy, table.choice("strategy"));
+    set(&mut settings.strategy, table.choice("strategy").and_then(Strategy::named));
     set(&mut settings.max_attempts, table.int("max_attempts"));
     set(&mut settings.retries, table.int("retries"));
     set(&mut settings.fallback_on_4xx, table.bool("fallback_on_4xx"));
     set(&mut settings.drain_on_disconnect, table.choice("on_disconnect").map(|choice| choice == "drain"));
+    settings.continue_mid_stream = table.choice("mid_stream") == Some("continue");
+    settings.upgrade_max_price_ratio = table.number("upgrade_max_price_ratio");
+    if let Some(breaker) = table.table("breaker") {
+        set(&mut settings.breaker.failures, breaker.int("failures"));
+        set(&mut settings.breaker.cooldown, breaker.millis("cooldown_ms"));
+        set(&mut settings.breaker.ramp, breaker.millis("ramp_ms"));
+    }
+    settings.hedge = table.table("hedge").map(|hedge| HedgeSettings {
+        after: hedge.millis("after").map_or(After::P95, After::Fixed),
+        max_extra_cost_percent: hedge.number("max_extra_cost_percent").unwrap_or(5.0),
+    });
+    if let Some(balanced) = table.table("balanced") {
+        let weights = &mut settings.weights;
+        set(&mut weights.price, balanced.number("price"));
+        set(&mut weights.latency, balanced.number("latency"));
+        set(&mut weights.quality, balanced.number("quality"));
+        set(&mut weights.availability, balanced.number("availability"));
+        set(&mut weights.load, balanced.number("load"));
+    }
     settings
 }
 

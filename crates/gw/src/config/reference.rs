@@ -84,7 +84,6 @@ fn default(key: &Key) -> String {
 fn stage(key: &Key) -> String {
     match key.stage {
         Stage::Built => String::new(),
-        Stage::Later(_) => " *Later.*".to_owned(),
         Stage::LaterUnless(built, _) => format!(" *Later, but for `{built}`.*"),
     }
 }

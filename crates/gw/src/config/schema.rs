@@ -79,8 +79,6 @@ pub(super) type Check = fn(&str) -> Result<(), &'static str>;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
     Built,
-    /// Not yet; the sentence says what is missing.
-    Later(&'static str),
     /// Not yet, but for this value.
     LaterUnless(&'static str, &'static str),
 }
@@ -96,11 +94,6 @@ pub(super) const fn required(name: &'static str, kind: Kind, doc: &'static str) 
 }
 
 impl Key {
-    /// The same key, of a feature that is not built.
-    pub(super) const fn later(self, sentence: &'static str) -> Self {
-        Self { stage: Stage::Later(sentence), ..self }
-    }
-
     /// The same key, built for one value only.
     pub(super) const fn later_unless(self, built: &'static str, sentence: &'static str) -> Self {
         Self { stage: Stage::LaterUnless(built, sentence), ..self }

@@ -235,8 +235,7 @@ static CACHE: Section = Section {
 static ROUTING: Section = Section {
     doc: "Which target serves, and what happens when it fails.",
     keys: &[
-        key("strategy", Kind::Choice(&STRATEGIES), "\"default\"", "The strategy of requests that name none.")
-            .later_unless("default", "this version routes by the 'default' strategy only"),
+        key("strategy", Kind::Choice(&STRATEGIES), "\"default\"", "The strategy of requests that name none."),
         key(
             "max_attempts",
             Kind::Int { min: 1, max: 100 },
@@ -266,11 +265,19 @@ static ROUTING: Section = Section {
             "mid_stream",
             Kind::Choice(&[("fail", &[]), ("continue", &[])]),
             "\"fail\"",
-            "What a stream does whose upstream breaks off; `continue` is for plain text.",
-        )
-        .later_unless("fail", "continuing a broken stream is not in this version"),
-        key("breaker", Kind::Table(&BREAKER), "", "").later("the circuit breaker is not in this version"),
-        key("hedge", Kind::Table(&HEDGE), "", "").later("hedged requests are not in this version"),
+            "What a stream does whose upstream breaks off: `fail` ends it with the error event; `continue` lets the next \
+             candidate go on with a plain text answer, told what was said so far (never inside tool calls or JSON).",
+        ),
+        key(
+            "upgrade_max_price_ratio",
+            Kind::Number { min: 1.0, max: 1_000_000.0 },
+            "",
+            "With `allow_upgrade`: an upgrade may cost so many times what the requested model costs (input and output price \
+             per million together); without it, any price. A model without a price is never one then.",
+        ),
+        key("breaker", Kind::Table(&BREAKER), "", ""),
+        key("hedge", Kind::Table(&HEDGE), "", ""),
+        key("balanced", Kind::Table(&BALANCED), "", ""),
     ],
 };
 
@@ -278,21 +285,43 @@ static BREAKER: Section = Section {
     doc: "When a failing target is left alone.",
     keys: &[
         key("failures", Kind::Int { min: 1, max: 10_000 }, "5", "Failures in a row that open it."),
-        key("cooldown_ms", MILLISECONDS, "10000", "How long it stays open."),
+        key(
+            "cooldown_ms",
+            MILLISECONDS,
+            "10000",
+            "How long it stays open, at first: a failed probe doubles it, up to eight times.",
+        ),
+        key(
+            "ramp_ms",
+            Kind::Int { min: 0, max: 86_400_000 },
+            "10000",
+            "After its recovery a target gets its share of the requests back over this time.",
+        ),
+    ],
+};
+
+/// A weight of `balanced`.
+const WEIGHT: Kind = Kind::Number { min: 0.0, max: 1000.0 };
+
+static BALANCED: Section = Section {
+    doc: "What counts how much in the strategy `balanced`; see docs/routing.md for the formula.",
+    keys: &[
+        key("price", WEIGHT, "1", "The expected cost of the request."),
+        key("latency", WEIGHT, "1", "The time to the first token."),
+        key("quality", WEIGHT, "1", "The overall quality score."),
+        key("availability", WEIGHT, "1", "The share of calls that failed."),
+        key("load", WEIGHT, "0.5", "The calls in flight."),
     ],
 };
 
 static HEDGE: Section = Section {
-    doc: "A second call when the first is slow; off unless the section is there.",
+    doc: "A second candidate is asked when the first is slow to say anything; off unless the section is there.",
     keys: &[
         key(
             "after",
-            Kind::Either(
-                &MILLISECONDS,
-                &Kind::Choice(&[("p50", &[]), ("p75", &[]), ("p90", &[]), ("p95", &[]), ("p99", &[])]),
-            ),
+            Kind::Either(&MILLISECONDS, &Kind::Choice(&[("p95", &[])])),
             "\"p95\"",
-            "Milliseconds, or a percentile of what is usual.",
+            "Milliseconds, or what 95 of 100 calls of that model need for their first token (once 20 were seen).",
         ),
         key("max_extra_cost_percent", PERCENT, "5", "How much dearer it may make the traffic."),
     ],

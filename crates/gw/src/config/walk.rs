@@ -68,7 +68,6 @@ impl Walker<'_> {
         let value = self.value(&key.kind, value, &at, &path)?;
         match key.stage {
             Stage::Built => {}
-            Stage::Later(sentence) => self.report.later(&at, &path, sentence),
             Stage::LaterUnless(built, sentence) => {
                 let same = match &value {
                     Checked::Bool(value) => value.to_string() == built,

@@ -281,10 +281,6 @@ async fn what_the_model_or_provider_cannot_do_is_unsupported() {
     let values = [
         (EMBED, embed(json!({ "dimensions": 1 }))),
         (EMBED, embed(json!({ "dimensions": 9 }))),
-        (CHAT, fast(json!({ "routing": { "strategy": "cheapest" } }))),
-        (CHAT, fast(json!({ "routing": { "strategy": "balanced" } }))),
-        (TEXT, text(json!({ "routing": { "strategy": "fastest" } }))),
-        (CHAT, fast(json!({ "routing": { "allow_upgrade": true } }))),
         (CHAT, fast(json!({ "cache": { "enabled": true } }))),
     ];
     refuses(&world, "unsupported_value", &values).await;

@@ -4,7 +4,7 @@ use gw_testkit::upstream::{chat_body, sse_data};
 use gw_testkit::{Answer, FakeUpstream};
 use serde_json::{Value, json};
 
-use crate::harness::{Setup, World, assert_error, assert_invalid, chat, chat_with, world};
+use crate::harness::{Setup, World, assert_error, chat, chat_with, world};
 
 fn fallback(models: &[&str]) -> Value {
     json!({ "routing": { "fallback": models } })
@@ -93,7 +93,9 @@ async fn a_fallbacks_output_limit_is_kept_for_it() {
 
 #[tokio::test]
 async fn which_failures_move_on() {
-    let world = no_retries().await;
+    // What fails so often would be asked last.
+    let routing = "retries = 0\n[routing.breaker]\nfailures = 1000";
+    let world = Setup { routing, ..Setup::default() }.start().await;
     let moves = [
         Answer::error(408, "x", "m"),
         Answer::error(409, "x", "m"),
@@ -214,35 +216,35 @@ async fn embeddings_and_text_completions_fall_over_too() {
 }
 
 #[tokio::test]
-async fn later_strategies_are_refused_and_default_is_fine() {
+async fn every_strategy_is_taken_by_each_of_its_names_and_reported_by_its_first() {
     let world = world().await;
-    for name in [
-        "cheapest",
-        "cost",
-        "price",
-        "lowest_cost",
-        "fastest",
-        "latency",
-        "lowest_latency",
-        "throughput",
-        "best_quality",
-        "quality",
-        "balanced",
-        "availability",
-        "least_busy",
-        "round_robin",
-        "weighted",
+    for (canonical, others) in [
+        ("default", &[][..]),
+        ("cheapest", &["cost", "price", "lowest_cost"]),
+        ("fastest", &["latency", "lowest_latency"]),
+        ("throughput", &[]),
+        ("best_quality", &["quality"]),
+        ("balanced", &[]),
+        ("availability", &[]),
+        ("least_busy", &[]),
+        ("round_robin", &["weighted"]),
     ] {
-        let answer = world.chat(&chat_with("acme/fast", json!({ "routing": { "strategy": name } }))).await;
-        assert_invalid(name, &answer, "unsupported_value");
+        for name in others.iter().chain(&[canonical]) {
+            let body = chat_with("fast", json!({ "routing": { "strategy": name } }));
+            let body = world.chat_ok(&body).await;
+            assert_eq!(body["gateway"]["routing_strategy"], canonical, "{name}");
+        }
     }
     let routing = json!({ "strategy": "default", "fallback": [], "allow_upgrade": false, "unknown": [1] });
     let cache = json!({ "enabled": false, "ttl": 60 });
     let body = world.chat_ok(&chat_with("acme/fast", json!({ "routing": routing, "cache": cache }))).await;
     assert_eq!(body["gateway"]["routing_strategy"], "default");
-    for suffix in ["fast:floor", "acme/fast:nitro"] {
-        let answer = world.chat(&chat(suffix)).await;
-        assert_invalid(suffix, &answer, "unsupported_value");
+    for (name, strategy) in [("fast:floor", "cheapest"), ("acme/fast:nitro", "throughput")] {
+        let body = world.chat_ok(&chat(name)).await;
+        assert_eq!(body["gateway"]["routing_strategy"], strategy, "{name}");
+        let body = chat_with(name, json!({ "routing": { "strategy": "quality" } }));
+        let body = world.chat_ok(&body).await;
+        assert_eq!(body["gateway"]["routing_strategy"], "best_quality", "an explicit strategy beats {name}");
     }
 }
 

@@ -57,6 +57,7 @@ fn model(id: String, table: &Table, report: &mut Report) -> ModelSettings {
             .list("embedding_dimensions")
             .map(|list| list.iter().filter_map(|node| node.value.int()).collect()),
         timeouts: table.table("timeouts").map(timeouts).unwrap_or_default(),
+        weight: table.int("weight"),
     }
 }
 

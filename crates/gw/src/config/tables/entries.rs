@@ -173,6 +173,12 @@ pub(super) static MODEL: Section = Section {
         key("performance", Kind::Table(&PERFORMANCE), "", "What to expect until it has been measured."),
         key("embedding_dimensions", DIMENSIONS, "", "The lengths of vectors it can make."),
         key("timeouts", Kind::Table(&TIMEOUTS), "those of the provider", "Any of the clocks."),
+        key(
+            "weight",
+            Kind::Int { min: 0, max: 10_000 },
+            "1",
+            "Its share of the requests in `round_robin`, beside the others of the same name; 0 = only when those fail.",
+        ),
     ],
 };
 

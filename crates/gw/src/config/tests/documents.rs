@@ -60,7 +60,7 @@ fn each_setting_of_the_example_that_is_switched_off_is_right_too() {
     let config = parse(&everything(), &directory.path().join("gateway.toml"), &env)
         .unwrap_or_else(|problems| panic!("{}", shown(&problems).join("\n")));
     assert_eq!(config.engine.keys[0].key.expose_secret(), "ci_key");
-    assert_eq!(mentioned(&config.later), ["routing.breaker", "routing.hedge"]);
+    assert_eq!(config.later, []);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn the_contracts_file_is_read_to_the_letter() {
         (key.models.as_deref(), key.expires_at),
         (Some(&["acme/*".to_owned()] as &[_]), Some(1_798_761_600))
     );
-    assert_eq!(mentioned(&config.later), ["cache", "routing.breaker", "routing.hedge"]);
+    assert_eq!(mentioned(&config.later), ["cache"]);
 }
 
 #[test]

@@ -66,9 +66,7 @@ fn a_variable_wins_over_the_file() {
     assert!(config.engine.routing.fallback_on_4xx);
     // A variable's text is taken as it is.
     assert_eq!(config.store.url.as_ref().map(ExposeSecret::expose_secret), Some("sqlite:///${HOST}.db"));
-    let later: Vec<String> = config.later.iter().map(ToString::to_string).collect();
-    let sentence = "this version routes by the 'default' strategy only";
-    assert_eq!(later, [format!("MODEL_GATEWAY_ROUTING__STRATEGY: routing.strategy: {sentence}")]);
+    assert_eq!(config.engine.routing.strategy.as_str(), "cheapest");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use gw_engine::settings::Role;
 use gw_limits::WhenAway;
 use gw_providers::settings::Api;
+use gw_routing::hedge::After;
 use secrecy::ExposeSecret;
 
 use super::{good, mentioned, wrong};
@@ -21,7 +22,7 @@ fn check(text: &str, expected: &[&str]) {
 fn an_empty_file_is_all_defaults() {
     let config = good("");
     assert_eq!(config.server.listen, "127.0.0.1:4000");
-    assert_eq!(config.engine.routing.strategy, "default");
+    assert_eq!(config.engine.routing.strategy.as_str(), "default");
     assert!(config.providers.is_empty() && config.engine.keys.is_empty() && config.later.is_empty());
     assert!(config.store.url.is_none() && config.data_dir.is_none());
 }
@@ -141,8 +142,7 @@ fn types_and_their_slips() {
     check(
         "[routing.hedge]\nafter = 1.5",
         &[
-            "2:9: routing.hedge.after: expected a whole number from 1 to 86400000, or one of \"p50\", \"p75\", \"p90\", \
-         \"p95\", \"p99\", found a number with a point",
+            "2:9: routing.hedge.after: expected a whole number from 1 to 86400000, or one of \"p95\", found a number with a point",
         ],
     );
     assert_eq!(good("[server]\nmax_in_flight = 0x1_0").server.max_in_flight, 16);
@@ -327,12 +327,9 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
         ("[cache]\nenabled = true", &["cache"]),
         ("[cache]\nenabled = false\nmax_mib = 5", &[]),
         ("[cache]", &[]),
-        (
-            "[routing]\nstrategy = \"lowest_cost\"\nmid_stream = \"continue\"",
-            &["routing.strategy", "routing.mid_stream"],
-        ),
+        ("[routing]\nstrategy = \"lowest_cost\"\nmid_stream = \"continue\"", &[]),
         ("[routing]\nstrategy = \"default\"\nmid_stream = \"fail\"", &[]),
-        ("[routing.breaker]\nfailures = 5\n[routing.hedge]", &["routing.breaker", "routing.hedge"]),
+        ("[routing.breaker]\nfailures = 5\n[routing.hedge]", &[]),
         ("[store]\nurl = \"postgres://u:p@h/d\"\nstart_timeout_seconds = 5", &[]),
         ("[store]\nurl = \"sqlite:///a.db\"", &[]),
         ("[server]\nfetch_images = true", &["server.fetch_images"]),
@@ -347,13 +344,41 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
             format!("[[providers]]\nname = \"x\"\napi = \"{}\"\nbase_url = \"http://a\"", api.as_str());
         assert!(good(&text).later.is_empty(), "{text}");
     }
-    let later = &good("\n[routing]\n strategy = \"cost\"").later[0];
-    let expected = "gateway.toml:3:13: routing.strategy: this version routes by the 'default' strategy only";
+    let later = &good("\n[server]\n fetch_images = true").later[0];
+    let expected =
+        "gateway.toml:3:17: server.fetch_images: fetching images for providers is not in this version";
     assert_eq!(later.to_string(), expected);
-    assert_eq!(good("[routing]\nstrategy = \"cost\"").engine.routing.strategy, "cheapest");
+    assert_eq!(good("[routing]\nstrategy = \"cost\"").engine.routing.strategy.as_str(), "cheapest");
 }
 
 const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn routing_is_what_is_written() {
+    let usual = good("").engine.routing;
+    assert_eq!(
+        (usual.breaker.failures, usual.breaker.cooldown, usual.breaker.ramp),
+        (5, MS * 10_000, MS * 10_000)
+    );
+    assert_eq!((usual.hedge, usual.upgrade_max_price_ratio), (None, None));
+    let text = "[routing]\nupgrade_max_price_ratio = 3\n[routing.breaker]\nfailures = 2\ncooldown_ms = 300\nramp_ms = 0\n\
+                [routing.hedge]\n[routing.balanced]\nprice = 2.5\nload = 0";
+    let routing = good(text).engine.routing;
+    assert_eq!(
+        (routing.breaker.failures, routing.breaker.cooldown, routing.breaker.ramp),
+        (2, MS * 300, Duration::ZERO)
+    );
+    let hedge = routing.hedge.unwrap();
+    assert_eq!((hedge.after, hedge.max_extra_cost_percent), (After::P95, 5.0));
+    assert_eq!(
+        (routing.weights.price, routing.weights.load, routing.weights.latency),
+        (2.5, 0.0, usual.weights.latency)
+    );
+    assert_eq!(routing.upgrade_max_price_ratio, Some(3.0));
+    let hedge =
+        good("[routing.hedge]\nafter = 80\nmax_extra_cost_percent = 50").engine.routing.hedge.unwrap();
+    assert_eq!((hedge.after, hedge.max_extra_cost_percent), (After::Fixed(MS * 80), 50.0));
+}
 
 #[test]
 fn redis_is_what_is_written_and_its_leases_outlast_every_request() {

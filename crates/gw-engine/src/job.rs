@@ -1,0 +1,90 @@
+//! What stays as it is while a call's upstreams are asked: shared by attempts that run at the same time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gw_providers::client::UpstreamResponse;
+use gw_providers::settings::Timeouts;
+use gw_wire::failure::Failure;
+
+use crate::ask::Ask;
+use crate::call::Context;
+use crate::plan::{Candidate, Snapshot};
+use crate::resume::Resume;
+
+/// The largest body of a complete upstream answer, decoded.
+pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
+/// The largest error body that is read.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+
+/// What is asked, by whom, and under which configuration.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) ask: Ask,
+    pub(crate) context: Context,
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// `chatcmpl-…` or `cmpl-…`.
+    pub(crate) id: String,
+    /// Unix seconds.
+    pub(crate) created: u64,
+    /// Set while a stream that broke off is continued.
+    pub(crate) resume: Option<Resume>,
+}
+
+impl Job {
+    /// The clocks of a candidate, the connect and first-token clocks cut to what is left of the whole.
+    pub(crate) fn clocks(&self, candidate: &Candidate) -> Timeouts {
+        let mut clocks = candidate.clocks();
+        let left = clocks.total.saturating_sub(self.context.accepted.elapsed());
+        clocks.first_token = clocks.first_token.min(left);
+        clocks.connect = clocks.connect.min(left);
+        clocks
+    }
+
+    /// Since the request was accepted.
+    pub(crate) fn latency_ms(&self) -> u64 {
+        millis(self.context.accepted.elapsed())
+    }
+
+    /// When the call's time is up.
+    pub(crate) fn deadline(&self, clocks: &Timeouts) -> tokio::time::Instant {
+        (self.context.accepted + clocks.total).into()
+    }
+
+    /// A response whose head says success, else the failure that its body tells.
+    pub(crate) async fn successful(
+        &self,
+        candidate: &Candidate,
+        response: UpstreamResponse,
+        clocks: &Timeouts,
+    ) -> Result<UpstreamResponse, Failure> {
+        let key = response.key;
+        if response.status == 200 {
+            candidate.provider.judge(key, Ok(()));
+            return Ok(response);
+        }
+        let (status, headers) = (response.status, response.headers);
+        let reading = response.body.collect(MAX_ERROR_BYTES, clocks.idle, self.deadline(clocks));
+        let body = reading.await.unwrap_or_default();
+        let failure = candidate.provider.adapter().classify(status, &headers, &body);
+        candidate.provider.judge(key, Err(&failure));
+        Err(failure)
+    }
+
+    /// The whole body of a successful response.
+    pub(crate) async fn body_of(
+        &self,
+        candidate: &Candidate,
+        response: UpstreamResponse,
+        clocks: &Timeouts,
+    ) -> Result<Bytes, Failure> {
+        let response = self.successful(candidate, response, clocks).await?;
+        response.body.collect(MAX_ANSWER_BYTES, clocks.idle, self.deadline(clocks)).await
+    }
+}
+
+/// Whole milliseconds.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,147 @@
+//! What has become of a call so far: its attempts, what they were not told, and its account.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gw_routing::hedge::Hedge;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::gateway::AttemptRecord;
+
+use crate::account::Account;
+use crate::error::Error;
+use crate::job::{Job, millis};
+use crate::plan::Candidate;
+use crate::verdict;
+
+/// Words for `gateway.warnings`.
+pub(crate) type Warnings = Vec<Cow<'static, str>>;
+
+/// The status of an attempt that lost against another one of the same request.
+const CANCELLED: &str = "cancelled";
+/// How long a rate limit rests a target at least and at most, when the upstream says how long.
+const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+
+/// What is noted while a call goes on.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) account: Account,
+    pub(crate) records: Vec<AttemptRecord>,
+    pub(crate) warnings: Warnings,
+    /// Why attempts failed, in their order.
+    pub(crate) failures: Vec<Failure>,
+    /// The candidate that a hedge has asked already.
+    pub(crate) hedged: Option<usize>,
+    /// What was set aside for it.
+    pub(crate) hedge: Option<Hedge>,
+}
+
+impl Tally {
+    pub(crate) fn new(account: Account) -> Self {
+        Self {
+            account,
+            records: Vec::new(),
+            warnings: Vec::new(),
+            failures: Vec::new(),
+            hedged: None,
+            hedge: None,
+        }
+    }
+
+    /// Notes an attempt that is over.
+    pub(crate) fn record(&mut self, candidate: &Candidate, status: &'static str, started: Instant) {
+        let record = AttemptRecord {
+            provider: Arc::clone(&candidate.model.provider),
+            model: Arc::clone(&candidate.model.id),
+            status,
+            latency_ms: millis(started.elapsed()),
+        };
+        self.account.attempted(&record);
+        self.records.push(record);
+        self.account.attempts(self.records.len());
+    }
+
+    /// An attempt was given up because another one was faster. Its provider has had the prompt.
+    pub(crate) fn lost(&mut self, candidate: &Candidate, started: Instant) {
+        self.account.lost(candidate);
+        self.record(candidate, CANCELLED, started);
+        self.account.metrics().failed(&candidate.metrics, CANCELLED);
+    }
+
+    /// Notes a failed attempt wherever it counts. What was refused before anything was sent was no attempt.
+    pub(crate) fn failed(&mut self, job: &Job, candidate: &Candidate, failure: Failure, started: Instant) {
+        self.account.call_failed(candidate);
+        let code = verdict::kind(&failure).code();
+        if verdict::was_sent(&failure) {
+            judge(job, candidate, &failure);
+            self.record(candidate, code, started);
+            self.account.metrics().failed(&candidate.metrics, code);
+            tell(job, candidate, &failure, code);
+        } else {
+            self.account.attempts(self.records.len());
+        }
+        self.failures.push(failure);
+    }
+
+    /// The last attempt's error, except that 429 wins if every attempt was 429, with the smallest hint.
+    pub(crate) fn error(&self) -> Error {
+        let failures = &self.failures;
+        // What an upstream said tells more than why others were not asked.
+        let said = failures.iter().rev().find(|failure| verdict::was_sent(failure));
+        let Some(last) = said.or(failures.last()) else {
+            let late = Failure::new(FailureKind::Timeout, "The request's time was used up.");
+            return verdict::error(&late, &[], None);
+        };
+        let mut tried: Vec<&str> = Vec::new();
+        for record in &self.records {
+            if !tried.contains(&&*record.model) {
+                tried.push(&record.model);
+            }
+        }
+        let mut sent = failures.iter().filter(|failure| verdict::was_sent(failure));
+        let all_limited = sent.all(|failure| failure.kind == FailureKind::RateLimited);
+        let smallest = failures.iter().filter_map(|failure| failure.retry_after).min();
+        verdict::error(last, &tried, smallest.filter(|_| all_limited))
+    }
+}
+
+/// What a failure says about its target: to its figures, its breaker, its rest.
+fn judge(job: &Job, candidate: &Candidate, failure: &Failure) {
+    let now = Instant::now();
+    let model = &candidate.model;
+    let asks_for_rest = matches!(failure.kind, FailureKind::RateLimited | FailureKind::Overloaded);
+    if let Some(after) = failure.retry_after
+        && asks_for_rest
+        && !candidate.provider.has_other_key()
+    {
+        let (least, most) = REST;
+        model.health.rest(now + after.clamp(least, most));
+    }
+    if verdict::is_upstreams_fault(failure) {
+        candidate.broke(&job.snapshot.routing.breaker, now);
+    }
+}
+
+/// One line for the operator. What an upstream said may quote the prompt, so its words are for debugging only; what we
+/// found ourselves (refused, timed out, not JSON) is for everybody.
+fn tell(job: &Job, candidate: &Candidate, failure: &Failure, code: &'static str) {
+    let ours = matches!(
+        failure.kind,
+        FailureKind::Unreachable
+            | FailureKind::Timeout
+            | FailureKind::InvalidResponse
+            | FailureKind::StreamBroken
+    );
+    let detail = failure.detail.as_deref();
+    tracing::info!(
+        request_id = %job.context.request_id,
+        model = %candidate.model.id,
+        code,
+        upstream_status = failure.status,
+        detail = detail.filter(|_| ours),
+        "an upstream call failed"
+    );
+    if let Some(detail) = detail.filter(|_| !ours) {
+        tracing::debug!(request_id = %job.context.request_id, detail, "what the upstream said");
+    }
+}
