@@ -30,6 +30,7 @@ use crate::error::{Error, Result};
 use crate::explain;
 use crate::leavers::Leavers;
 use crate::metrics::Metrics;
+use crate::payloads::{Capture, Payloads};
 use crate::pipeline::{self, Operation};
 use crate::plan::Snapshot;
 use crate::refusal;
@@ -57,6 +58,8 @@ pub struct Stored {
     pub teams: Vec<Team>,
     /// Where requests are noted; None = nowhere.
     pub journal: Option<Arc<Journal>>,
+    /// Where goes what requests of keys that have it switched on say; None = nowhere.
+    pub payloads: Option<Arc<Payloads>>,
     /// Limits and budgets.
     pub limiter: Limiter,
     /// The response cache; None = requests may not ask for it.
@@ -67,7 +70,7 @@ impl Default for Stored {
     /// No keys, no ledger, and limits that begin with nothing used.
     fn default() -> Self {
         let limiter = Limiter::local(Arc::new(NothingSpent));
-        Self { keys: Vec::new(), teams: Vec::new(), journal: None, limiter, caching: None }
+        Self { keys: Vec::new(), teams: Vec::new(), journal: None, payloads: None, limiter, caching: None }
     }
 }
 
@@ -80,6 +83,7 @@ pub struct Engine {
     draining: AtomicBool,
     cut: Arc<CutSwitch>,
     journal: Option<Arc<Journal>>,
+    payloads: Option<Arc<Payloads>>,
     limiter: Limiter,
     leavers: Leavers,
     caching: Option<Arc<Caching>>,
@@ -145,6 +149,7 @@ impl Engine {
             cut: Arc::default(),
             journal: stored.journal,
             caching: stored.caching,
+            payloads: stored.payloads,
             settings,
             deployed,
             shipped,
@@ -221,6 +226,16 @@ impl Engine {
             let Refused { entered, refusal } = *refused;
             Box::new((entered, refusal::error(&refusal)))
         })
+    }
+
+    /// Whoever hears what this request and its answer say; None unless its key has it switched on. Told of every piece of the
+    /// answer, and dropped when it has ended.
+    #[must_use]
+    pub fn capture(&self, caller: &Caller, request_id: &Arc<str>, body: &Bytes) -> Option<Box<Capture>> {
+        if !caller.logs_payloads() {
+            return None;
+        }
+        self.payloads.as_ref().map(|payloads| payloads.hear(request_id, body))
     }
 
     /// Tells the budgets of this key and its team of a request (femto-USD) that a process which died had under way.

@@ -28,6 +28,12 @@ struct Attempt<'r> {
     latency_ms: u64,
 }
 
+/// The time of day.
+pub(crate) fn unix_millis() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// The line of one call.
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -41,10 +47,9 @@ pub(crate) struct Line {
 impl Line {
     /// What is known when a request comes in.
     pub(crate) fn new(journal: &Arc<Journal>, context: &Context, operation: &str) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let entry = Entry {
             request_id: context.request_id.to_string(),
-            at: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+            at: unix_millis(),
             key_id: context.caller.key_id().to_string(),
             key_name: context.caller.key_name().to_string(),
             team: context.caller.team().map(|team| team.to_string()),

@@ -21,6 +21,7 @@ mod ledger;
 mod live;
 pub mod manage;
 pub mod metrics;
+pub mod payloads;
 mod pipeline;
 mod plan;
 mod race;

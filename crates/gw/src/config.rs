@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gw_engine::cached::CachingSettings;
+use gw_engine::payloads::PayloadSettings;
 use gw_engine::settings::EngineSettings;
 use gw_limits::RedisSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};
@@ -113,11 +114,18 @@ pub struct StoreSettings {
     pub start_timeout: Duration,
     /// How long rows of the ledger are kept; None = for ever.
     pub retention_days: Option<u32>,
+    /// `[store.payloads]`.
+    pub payloads: PayloadSettings,
 }
 
 impl Default for StoreSettings {
     fn default() -> Self {
-        Self { url: None, start_timeout: Duration::from_secs(60), retention_days: Some(90) }
+        Self {
+            url: None,
+            start_timeout: Duration::from_secs(60),
+            retention_days: Some(90),
+            payloads: PayloadSettings::default(),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ pub mod lines;
 pub mod local;
 pub mod models;
 pub mod operator;
+pub mod payloads;
 pub mod places;
 pub mod readiness;
 pub mod serve;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::manage::Management;
+use gw_engine::payloads::Payloads;
 use gw_engine::spent::LedgerSpending;
 use gw_engine::{Engine, Limiter};
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
@@ -20,6 +21,7 @@ use crate::cli::{Common, ServeArgs, Stop, print};
 use crate::first_start::{self, FirstKeys};
 use crate::ledger::{self, Ledger};
 use crate::lines::Lines;
+use crate::payloads::{self, Keeper};
 use crate::setup::{self, Setup};
 use crate::signals::Ends;
 use crate::{caching, discover, local, places, readiness, telemetry, watch};
@@ -92,10 +94,11 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     serve(Running { setup, store, kept, deployed, registry }, listeners, ends).await
 }
 
-/// The engine, and what it keeps: the ledger and who counts limits and budgets.
+/// The engine, and what it keeps: the ledger, payloads, and who counts limits and budgets.
 struct Kept {
     engine: Arc<Engine>,
     journal: Arc<Journal>,
+    payloads: Arc<Payloads>,
     limiter: Limiter,
 }
 
@@ -115,7 +118,15 @@ async fn keep(
     ledger::watch(&limiter, registry);
     let teams = store.teams().await.map_err(runtime)?;
     let caching = caching::open(&setup.config, registry).await;
-    let stored = Stored { keys, teams, journal: Some(Arc::clone(&journal)), limiter: limiter.clone(), caching };
+    let payloads = payloads::open(&setup.config.store, registry)?;
+    let stored = Stored {
+        keys,
+        teams,
+        journal: Some(Arc::clone(&journal)),
+        payloads: Some(Arc::clone(&payloads)),
+        limiter: limiter.clone(),
+        caching,
+    };
     let engine = engine(setup, deployed, stored, registry)?;
     for entry in &left.entries {
         engine.charge(&entry.key_id, &entry.request_id, entry.cost).await;
@@ -124,7 +135,7 @@ async fn keep(
     if limiter.undelivered().0 == 0 {
         left.forget();
     }
-    Ok(Kept { engine, journal, limiter })
+    Ok(Kept { engine, journal, payloads, limiter })
 }
 
 /// What is put together when the gateway begins to serve.
@@ -137,8 +148,10 @@ struct Running {
 }
 
 async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(), Stop> {
-    let Running { setup, store, kept: Kept { engine, journal, limiter }, deployed, registry } = running;
+    let Running { setup, store, kept, deployed, registry } = running;
+    let Kept { engine, journal, payloads, limiter } = kept;
     let ledger = Ledger::start(journal, store.clone(), limiter.clone(), setup.config.store.retention_days);
+    let keeper = Keeper::start(payloads, store.clone(), &setup.config.store);
     let (lines, _access_log) = Lines::start("access-log", io::stdout(), LOG_DELAY)
         .map_err(|error| Stop::Runtime(error.to_string()))?;
     for Deployed { provider, .. } in deployed.into_iter().filter(|deployed| deployed.discovers) {
@@ -160,6 +173,7 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     gw_server::serve(edge, listeners, workers(), shutdown).await.map_err(runtime)?;
     // What is not delivered by then is a lease that expires.
     limiter.drain(LAST_SETTLES).await;
+    keeper.close().await;
     ledger.close().await;
     tracing::info!("stopped");
     Ok(())

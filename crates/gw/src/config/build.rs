@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gw_engine::payloads::{Masks, PayloadSettings};
 use gw_engine::settings::{EngineSettings, RoutingSettings};
 use gw_limits::{RedisSettings, WhenAway};
 use gw_providers::settings::{TimeoutOverrides, Timeouts};
@@ -139,6 +140,19 @@ fn store(table: &Table) -> StoreSettings {
         &mut settings.retention_days,
         table.int("retention_days").map(|days| Some(days).filter(|days| *days > 0)),
     );
+    set(&mut settings.payloads, table.table("payloads").map(payloads));
+    settings
+}
+
+fn payloads(table: &Table) -> PayloadSettings {
+    let mut settings = PayloadSettings::default();
+    let masks = |words: Vec<String>| {
+        let has = |word: &str| words.iter().any(|known| known == word);
+        Masks { email: has("email"), phone: has("phone"), card: has("card"), secret: has("secret") }
+    };
+    set(&mut settings.masks, table.texts("redact").map(masks));
+    set(&mut settings.retention_days, table.int("retention_days"));
+    set(&mut settings.most, table.int::<usize>("max_kib").map(|kib| kib << 10));
     settings
 }
 

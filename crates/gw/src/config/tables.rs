@@ -163,8 +163,36 @@ static STORE: Section = Section {
             "90",
             "How long the row of a request is kept; 0 = for ever. The sums of usage are always kept.",
         ),
+        key("payloads", Kind::Table(&PAYLOADS), "", "What is done with payloads."),
     ],
 };
+
+static PAYLOADS: Section = Section {
+    doc: "What requests and answers say is stored for keys with `log_payloads = true`, and for no others. Bytes in them \
+          (images, sound, files) are replaced by their size whatever is set here.",
+    keys: &[
+        key(
+            "redact",
+            Kind::List { of: &Kind::Choice(&MASKS), min: 0 },
+            "[\"email\", \"phone\", \"card\", \"secret\"]",
+            "What is masked before anything is stored, as far as its form shows what it is; `[]` = nothing.",
+        ),
+        key(
+            "retention_days",
+            Kind::Int { min: 1, max: 36_500 },
+            "30",
+            "How long payloads are kept, and never longer than the row of their request.",
+        ),
+        key(
+            "max_kib",
+            Kind::Int { min: 1, max: 4096 },
+            "256",
+            "What is kept of each body; a longer one is cut and says so.",
+        ),
+    ],
+};
+
+const MASKS: [Word; 4] = [("email", &[]), ("phone", &[]), ("card", &[]), ("secret", &[])];
 
 static REDIS: Section = Section {
     doc: "Limits and budgets shared by replicas over one Redis or Valkey (no cluster); without this section each process \

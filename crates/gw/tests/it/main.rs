@@ -35,6 +35,7 @@ mod leavers;
 mod ledger;
 mod load;
 mod models;
+mod payloads;
 mod postgres_start;
 mod process;
 mod provider_keys;

@@ -389,6 +389,28 @@ async fn p01_a_killed_process_loses_and_doubles_nothing_on_postgres() {
     crate::crash::killed_again_and_again(&postgres.database(), data.path(), crate::crash::rounds()).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_whose_payloads_are_switched_on_is_heard_by_every_replica() {
+    let replicas = Replicas::start(2).await;
+    let (key, made) = replicas.key(json!({ "name": "heard" })).await;
+    let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
+    ask(&replicas.admin(0), "PATCH", &path, &json!({ "log_payloads": true })).await.ok();
+    let client = replicas.client(1, &key);
+    let store = replicas.store().await;
+    within("the other replica stores what it hears", Duration::from_secs(5), async || {
+        let id =
+            client.post_json(CHAT, &cheap()).await.ok().header("x-request-id").expect("an id").to_owned();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        store
+            .payload(&id)
+            .await
+            .expect("an answer")
+            .is_some_and(|payload| payload.request.text.contains("Hello!"))
+    })
+    .await;
+    store.close().await;
+}
+
 #[tokio::test]
 async fn a_circuit_that_opens_on_one_replica_is_open_on_the_others() {
     let replicas = Replicas::start(2).await;

@@ -38,11 +38,15 @@ fn an_unknown_key_names_the_nearest() {
     check("rpm = 5", &["1:1: rpm: unknown key; 'rpm' belongs in [[keys]]"]);
     check(
         "[store]\nwhatever = 5",
-        &["2:1: store.whatever: unknown key; known here: url, start_timeout_seconds, retention_days"],
+        &[
+            "2:1: store.whatever: unknown key; known here: url, start_timeout_seconds, retention_days, payloads",
+        ],
     );
     check(
         "[store]\n\"a\\n\" = 5",
-        &["2:1: store.\"a\\n\": unknown key; known here: url, start_timeout_seconds, retention_days"],
+        &[
+            "2:1: store.\"a\\n\": unknown key; known here: url, start_timeout_seconds, retention_days, payloads",
+        ],
     );
     check(
         "[server]\ntls = { cret = 'a' }",
