@@ -94,7 +94,11 @@ impl Call {
         }
         let (begun, charged) = self.tally.account.begun();
         let cost_of_all = cost.map(|cost| cost + charged);
-        self.told = self.is_shared().then(|| Told { candidate: candidate.clone(), usage: begun.plus(usage), cost: cost_of_all });
+        self.told = self.is_shared().then(|| Told {
+            candidate: candidate.clone(),
+            usage: begun.plus(usage),
+            cost: cost_of_all,
+        });
         self.tally.account.served(candidate, usage, cost);
     }
 

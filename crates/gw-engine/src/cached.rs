@@ -5,13 +5,17 @@
 //! as anybody waits for the answer. All others get what comes of it, and are accounted as hits.
 
 mod hit;
+pub(crate) mod operate;
 mod shared;
 mod work;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gw_cache::{Cache, End, Flights, Follower, Found, Key, Mode, Next, Outcome, Question, Role, Route, Scope, Stored, Wants, Wish};
+use gw_cache::{
+    Cache, End, Flights, Follower, Found, Key, Mode, Next, Outcome, Question, Role, Route, Scope, Stored,
+    Wants, Wish,
+};
 use http::{HeaderName, HeaderValue};
 
 use self::hit::Asker;
@@ -228,12 +232,7 @@ async fn whole(
 }
 
 /// A follower's answer, or a leader's that was found after all.
-fn joined(
-    caching: &Caching,
-    asker: &Asker,
-    call: Option<Box<Call>>,
-    done: &Done,
-) -> Result<Reply> {
+fn joined(caching: &Caching, asker: &Asker, call: Option<Box<Call>>, done: &Done) -> Result<Reply> {
     let answer = &done.answer;
     let (what, warnings): (_, &[&'static str]) = match (done.is_stale, &call) {
         (true, _) => ("STALE", &["stale_if_error"]),

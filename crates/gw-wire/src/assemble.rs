@@ -77,7 +77,8 @@ impl Assembler {
         }
         while self.choices.len() <= at {
             let index = u32::try_from(self.choices.len()).unwrap_or(u32::MAX);
-            self.choices.push(Part { choice: ChatChoice { index, ..ChatChoice::default() }, ..Part::default() });
+            self.choices
+                .push(Part { choice: ChatChoice { index, ..ChatChoice::default() }, ..Part::default() });
         }
         if let Some(part) = self.choices.get_mut(at) {
             change(part);
@@ -88,7 +89,8 @@ impl Assembler {
     #[must_use]
     pub fn finish(self) -> Option<ChatReply<'static>> {
         let choices: Vec<ChatChoice<'static>> = self.choices.into_iter().map(|part| part.choice).collect();
-        let is_whole = self.ended && !choices.is_empty() && choices.iter().all(|choice| choice.finish.is_some());
+        let is_whole =
+            self.ended && !choices.is_empty() && choices.iter().all(|choice| choice.finish.is_some());
         (is_whole && !self.is_partial).then(|| ChatReply {
             model: self.model.map(Cow::Owned),
             fingerprint: self.fingerprint.map(Cow::Owned),

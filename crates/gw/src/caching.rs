@@ -44,11 +44,23 @@ impl Collector for Figures {
         for (name, help, value) in [
             ("gateway_cache_hits", "Chats answered with what was kept", figures.hits),
             ("gateway_cache_coalesced", "Chats that shared another one's upstream call", figures.coalesced),
-            ("gateway_cache_stale", "Chats answered with what was too old, for want of an upstream", figures.stale),
+            (
+                "gateway_cache_stale",
+                "Chats answered with what was too old, for want of an upstream",
+                figures.stale,
+            ),
             ("gateway_cache_misses", "Chats that asked for the cache and called an upstream", figures.misses),
-            ("gateway_cache_bypassed", "Chats that asked for the cache and for no use of it", figures.bypassed),
+            (
+                "gateway_cache_bypassed",
+                "Chats that asked for the cache and for no use of it",
+                figures.bypassed,
+            ),
             ("gateway_cache_stored", "Answers that were kept", figures.stored),
-            ("gateway_cache_unanswered", "Questions that the shared store did not answer in time", figures.unanswered),
+            (
+                "gateway_cache_unanswered",
+                "Questions that the shared store did not answer in time",
+                figures.unanswered,
+            ),
             ("gateway_cache_unwritten", "Answers that the shared store did not take", figures.unwritten),
         ] {
             let metric = ConstCounter::new(value);

@@ -12,7 +12,7 @@ use gw_wire::money::Money;
 use gw_wire::stream::{Closing, Normaliser, write_error};
 
 use super::hit::{self, Asker};
-use super::{Caching, Done, Failed, Leaving, Finished, gone};
+use super::{Caching, Done, Failed, Finished, Leaving, gone};
 use crate::attempts::Call;
 use crate::error::{Error, Kind};
 
@@ -122,7 +122,8 @@ impl Shared {
                 self.caching.cache.count(Outcome::Coalesced(answer));
                 other.call.tally.account.cached(answer, done.fallback_used);
             }
-            return hit::replay(&asker, answer, warnings).map_or_else(|error| self.broken(&error), Bytes::from);
+            return hit::replay(&asker, answer, warnings)
+                .map_or_else(|error| self.broken(&error), Bytes::from);
         }
         let Reader::Other(other) = &mut self.reader else { return Bytes::new() };
         if !other.normaliser.is_complete() {

@@ -8,6 +8,7 @@
 
 mod authz;
 mod budgets;
+mod cache;
 mod canary;
 mod chaos;
 mod chat;

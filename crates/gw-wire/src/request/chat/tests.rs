@@ -513,7 +513,10 @@ fn cache_is_checked_even_when_off() {
             (r#"{"enabled":true,"enabled":false}"#, JSON),
         ],
     );
-    assert_eq!(with(r#""cache":{"enabled":true,"ttl":60}"#).cache, Some(CacheAsk { enabled: true, ttl: Some(60), mode: "read_write" }));
+    assert_eq!(
+        with(r#""cache":{"enabled":true,"ttl":60}"#).cache,
+        Some(CacheAsk { enabled: true, ttl: Some(60), mode: "read_write" })
+    );
     assert_eq!(with(r#""cache":{}"#).cache, Some(CacheAsk { enabled: false, ttl: None, mode: "read_write" }));
     assert_eq!(with(r#""cache":null"#).cache, None);
 }
@@ -579,7 +582,9 @@ fn large_bodies_take_linear_time() {
 
 #[test]
 fn the_mode_of_the_cache_is_one_of_three() {
-    let mode = |text: &str| with(&format!(r#""cache":{{"enabled":true,"mode":{text}}}"#)).cache.map(|cache| cache.mode);
+    let mode = |text: &str| {
+        with(&format!(r#""cache":{{"enabled":true,"mode":{text}}}"#)).cache.map(|cache| cache.mode)
+    };
     for known in ["read_write", "read", "write"] {
         assert_eq!(mode(&format!("\"{known}\"")), Some(known));
     }
