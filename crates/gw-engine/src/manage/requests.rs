@@ -2,9 +2,8 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
-use gw_store::ledger::{Cursor, Entry};
+use gw_store::ledger::{Attempt, Cursor, Entry};
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::query::Params;
 use super::write::{self, List, Usd, time_of_millis};
@@ -50,7 +49,7 @@ struct RequestObject<'a> {
     client: Option<&'a str>,
     /// Only where one request is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    attempts: Option<Box<RawValue>>,
+    attempts: Option<&'a [Attempt]>,
 }
 
 impl<'a> RequestObject<'a> {
@@ -117,8 +116,7 @@ impl Books {
         let Some(entry) = found else {
             return Err(Error::new(Kind::NotFound, format!("There is no request '{}'.", shown(id))).into());
         };
-        let attempts = write::stored(&entry.attempts).or_else(|| write::stored("[]"));
-        write::document(&RequestObject { attempts, ..RequestObject::new(&entry) })
+        write::document(&RequestObject { attempts: Some(&entry.attempts), ..RequestObject::new(&entry) })
     }
 }
 

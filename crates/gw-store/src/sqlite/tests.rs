@@ -183,11 +183,11 @@ async fn s04_a_long_reader_stops_no_writer_and_the_log_is_cut_when_it_has_ended(
         at: n,
         key_id: "sk-gw-aaaaaa".to_owned(),
         key_name: "a key".to_owned(),
-        requested_model: "acme/fast".to_owned(),
+        // The longest texts that clients can have here.
+        requested_model: "m".repeat(256),
+        end_user: Some("u".repeat(256)),
         model: "acme/fast".to_owned(),
         provider: "acme".to_owned(),
-        attempts: "[{\"provider\":\"acme\",\"model\":\"acme/fast\",\"status\":\"ok\",\"latency_ms\":12}]"
-            .to_owned(),
         ..crate::ledger::Entry::default()
     };
     let write = async |batch: i64| {
