@@ -63,7 +63,8 @@ mod tests {
                 assert_eq!(millis(std::str::from_utf8(&id).unwrap()), i64::try_from(time).ok());
             }
         }
-        for other in ["", "req_", "req_1", "rex_00000000000000000000000000", "req_0000000000000000000000000u"] {
+        for other in ["", "req_", "req_1", "rex_00000000000000000000000000", "req_0000000000000000000000000u"]
+        {
             assert_eq!(millis(other), None, "{other}");
         }
     }

@@ -38,7 +38,8 @@ impl Store {
 
     /// The log, newest first.
     pub async fn requests(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Vec<Entry>> {
-        let sql = if self.is_postgres() { page(filter, after, limit) } else { sqlite::page(filter, after, limit) };
+        let sql =
+            if self.is_postgres() { page(filter, after, limit) } else { sqlite::page(filter, after, limit) };
         self.list(sql, read).await
     }
 

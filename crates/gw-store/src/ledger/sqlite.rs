@@ -147,7 +147,10 @@ fn bound(
     let mut query = sqlx::query::<Sqlite>(sql);
     for (line, group) in lines {
         // As an `Arc`, a text is copied once on its way.
-        query = query.bind(line.at).bind(Arc::<str>::from(&*line.request_id)).bind(numbers.of.get(*group).copied());
+        query = query
+            .bind(line.at)
+            .bind(Arc::<str>::from(&*line.request_id))
+            .bind(numbers.of.get(*group).copied());
         query = query.bind(line.failure.as_deref()).bind(Arc::<str>::from(line.rest()));
     }
     query

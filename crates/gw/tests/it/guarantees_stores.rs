@@ -30,7 +30,8 @@ async fn run(connection: &mut SqliteConnection, sql: &'static str) {
 
 /// Request ids of the ledger.
 async fn written(connection: &mut SqliteConnection) -> Vec<String> {
-    let rows = sqlx::query("SELECT request_id FROM ledger ORDER BY at, request_id").fetch_all(connection).await;
+    let rows =
+        sqlx::query("SELECT request_id FROM ledger ORDER BY at, request_id").fetch_all(connection).await;
     rows.expect("the ledger can be read").iter().map(|row| row.get(0)).collect()
 }
 

@@ -112,7 +112,10 @@ fn a_usual_line_is_short() {
          \"default\",\"ok\",\"acme/fast\",1432,900,120,1234567000,null,[[\"ok\",1431]],null,\"203.0.113.7\"]"
     );
     assert_eq!(line.in_common(), "\"sk-gw-aaaaaa\",\"ci\",null,\"chat\",\"acme/fast\",\"acme\",\"default\"");
-    assert_eq!(line.rest(), "\"acme/fast\",1432,900,120,1234567000,null,[[\"ok\",1431]],null,\"203.0.113.7\"");
+    assert_eq!(
+        line.rest(),
+        "\"acme/fast\",1432,900,120,1234567000,null,[[\"ok\",1431]],null,\"203.0.113.7\""
+    );
 }
 
 #[test]
@@ -122,7 +125,10 @@ fn a_line_with_names_is_still_read() {
         "cost":123456789012345678901,"latency_ms":9,
         "attempts":"[{\"provider\":\"a\",\"model\":\"a/m\",\"status\":\"ok\",\"latency_ms\":8}]","end_user":"u"}"#;
     let entry = read(old).unwrap();
-    assert_eq!((entry.at, entry.stream, entry.cost, entry.tokens.cached), (7, true, 123_456_789_012_345_678_901, 1));
+    assert_eq!(
+        (entry.at, entry.stream, entry.cost, entry.tokens.cached),
+        (7, true, 123_456_789_012_345_678_901, 1)
+    );
     assert_eq!(entry.attempts.len(), 1);
     assert_eq!((&*entry.attempts[0].model, entry.attempts[0].latency_ms), ("a/m", 8));
     assert_eq!(read(Line::new(entry.clone()).json()).unwrap(), entry);
