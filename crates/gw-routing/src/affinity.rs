@@ -68,3 +68,55 @@ impl Affinity {
         &self.shards[(conversation >> 60) as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_turn_counts_for_five_minutes() {
+        let affinity = Affinity::new(1_000);
+        let now = Instant::now();
+        assert_eq!(affinity.holder(7, now), None);
+        affinity.note(7, &"a/x".into(), 100, now);
+        affinity.note(7, &"b/x".into(), 200, now);
+        affinity.note(8, &"c/x".into(), 300, now);
+        let later = now + Duration::from_secs(299);
+        assert_eq!(affinity.holder(7, later), Some(("b/x".into(), 200)));
+        assert_eq!(affinity.holder(8, later), Some(("c/x".into(), 300)));
+        assert_eq!(affinity.holder(7, now + KEPT), None);
+    }
+
+    #[test]
+    fn the_latest_conversations_stay_and_there_are_never_too_many() {
+        let most = 1_024;
+        let affinity = Affinity::new(most);
+        let now = Instant::now();
+        let model: Arc<str> = "a/x".into();
+        // A multiplier that spreads over the upper bits, as a hash does.
+        let conversation = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for number in 0..20_000 {
+            affinity.note(conversation(number), &model, number, now);
+            // One that goes on all the time.
+            affinity.note(1, &model, number, now);
+        }
+        let known = (0..20_000).filter(|number| affinity.holder(conversation(*number), now).is_some());
+        let known = known.count();
+        assert!((most / 3..=most).contains(&known), "{known} of {most}");
+        assert!(affinity.holder(conversation(19_999), now).is_some());
+        assert_eq!(affinity.holder(1, now).map(|(_, tokens)| tokens), Some(19_999));
+        let held = affinity.shards.iter().map(|shard| {
+            let shard = shard.lock();
+            shard.young.len() + shard.old.len()
+        });
+        assert!(held.sum::<usize>() <= most);
+    }
+
+    #[test]
+    fn even_the_smallest_remembers_something() {
+        let affinity = Affinity::new(0);
+        let now = Instant::now();
+        affinity.note(u64::MAX, &"a/x".into(), 1, now);
+        assert!(affinity.holder(u64::MAX, now).is_some());
+    }
+}

@@ -20,7 +20,7 @@ use crate::dice;
 
 /// How often a cooldown is doubled at most: eight times the configured one.
 const MOST_DOUBLINGS: u32 = 3;
-/// A doubled cooldown is up to this share longer, so that replicas do not probe together.
+/// A cooldown after a failed probe is up to this share longer, so that replicas do not probe together.
 const JITTER: f64 = 0.1;
 /// The share of its requests that a recovered upstream gets at once.
 const FIRST_SHARE: f64 = 0.1;
@@ -215,8 +215,8 @@ impl Health {
                 open.doublings = (open.doublings + doubled).min(MOST_DOUBLINGS);
                 let longer = settings.cooldown.saturating_mul(1 << open.doublings);
                 let jitter = longer.mul_f64(JITTER * dice::fraction(u64::from(open.doublings), salt));
+                // The probe's guard makes room for the next one, so that there are never two.
                 open.until = now + longer + jitter;
-                open.probe = None;
                 open.ours = true;
                 true
             }
@@ -267,3 +267,6 @@ impl Health {
 fn left(until: Option<Instant>, now: Instant) -> Option<Duration> {
     until.and_then(|until| until.checked_duration_since(now)).filter(|left| !left.is_zero())
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,3 +101,94 @@ impl Hedge {
         *left = left.saturating_add(back);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn purse(percent: f64) -> Arc<HedgePurse> {
+        let settings = HedgeSettings { after: After::P95, max_extra_cost_percent: percent };
+        Arc::new(HedgePurse::new(&settings))
+    }
+
+    fn money(femtos: i128) -> Money {
+        Money::from_femtos(femtos)
+    }
+
+    #[test]
+    fn a_hedge_waits_for_the_95th_percentile_or_as_long_as_it_is_told() {
+        let measured = Measured::default();
+        let now = std::time::Instant::now();
+        let fixed = Duration::from_millis(300);
+        let settings = |after| HedgeSettings { after, max_extra_cost_percent: 5.0 };
+        assert_eq!(hedge_after(&settings(After::P95), &measured), None);
+        assert_eq!(hedge_after(&settings(After::Fixed(fixed)), &measured), Some(fixed));
+        for millis in 1..=100 {
+            measured.first_token(Duration::from_millis(millis), now);
+        }
+        assert_eq!(hedge_after(&settings(After::P95), &measured), Some(Duration::from_millis(95)));
+    }
+
+    #[test]
+    fn nothing_served_nothing_spent_and_what_was_not_needed_goes_back() {
+        let purse = purse(5.0);
+        assert!(purse.allow(money(1)).is_none());
+        purse.served(money(1_000));
+        assert_eq!(purse.left(), money(50));
+        let hedge = purse.allow(money(40)).unwrap();
+        assert!(purse.allow(money(20)).is_none(), "set aside is gone for others");
+        hedge.spent(money(10));
+        assert_eq!(purse.left(), money(40));
+        drop(purse.allow(money(40)));
+        assert_eq!(purse.left(), money(0), "without a word it was spent");
+        assert!(purse.allow(money(0)).is_some(), "what costs nothing is always allowed");
+    }
+
+    #[test]
+    fn a_quiet_week_is_not_spent_in_one_hour() {
+        let purse = purse(5.0);
+        for _ in 0..1_000_000 {
+            purse.served(money(1_000_000));
+        }
+        assert!(
+            purse.left() <= money(50_000 * (MEMORY + 1)),
+            "some thousand calls' worth: {:?}",
+            purse.left()
+        );
+    }
+
+    #[test]
+    fn a_percentage_out_of_its_mind_is_held_to_0_to_100() {
+        for (percent, left) in [(f64::NAN, 0), (-3.0, 0), (f64::INFINITY, 0), (1e9, 1_000), (2.5, 25)] {
+            let purse = purse(percent);
+            purse.served(money(1_000));
+            assert_eq!(purse.left(), money(left), "{percent}");
+        }
+    }
+
+    proptest! {
+        /// Hedges never cost more than their share of what was served, in whatever order.
+        #[test]
+        fn the_cap_holds_at_every_moment(
+            steps in prop::collection::vec((0_i128..1_000_000, prop::option::of((0_i128..50_000, 0.0..1.0))), 1..200),
+            percent in 0.0..50.0,
+        ) {
+            let purse = purse(percent);
+            let (mut served, mut extra) = (0, 0);
+            for (cost, hedge) in steps {
+                purse.served(money(cost));
+                served += cost;
+                if let Some((worst, share)) = hedge
+                    && let Some(hedge) = purse.allow(money(worst))
+                {
+                    let spent = (worst as f64 * share) as i128;
+                    hedge.spent(money(spent));
+                    extra += spent;
+                }
+                prop_assert!(extra as f64 <= served as f64 * (percent + 0.0001) / 100.0 + 1.0);
+            }
+        }
+    }
+}

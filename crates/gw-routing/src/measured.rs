@@ -247,3 +247,6 @@ fn millis(duration: Duration) -> u32 {
 fn millis_f64(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,3 +90,63 @@ impl Counts {
         &mut self.seconds[(second % u64::from(SECONDS)) as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Requests a second for so long, each failing and trying again as often as it may: retries.
+    fn storm(budget: &RetryBudget, start: Instant, per_second: u64, seconds: u64, tries: u32) -> u64 {
+        let mut retries = 0;
+        for request in 0..per_second * seconds {
+            let now = start + Duration::from_nanos(request * 1_000_000_000 / per_second);
+            budget.request(now);
+            retries += (0..tries).filter(|_| budget.allow(now)).count() as u64;
+        }
+        retries
+    }
+
+    #[test]
+    fn a_minute_of_failures_at_a_hundred_a_second_stays_at_1_2() {
+        for tries in [1, 3] {
+            let start = Instant::now();
+            let retries = storm(&RetryBudget::new(start), start, 100, 60, tries);
+            assert!(retries <= 1_200, "{retries} retries of 6,000 requests");
+            assert!(retries >= 1_100, "{retries}: what is allowed can be had");
+        }
+    }
+
+    #[test]
+    fn little_traffic_has_ten_retries_a_second_and_they_are_not_on_top() {
+        let start = Instant::now();
+        assert_eq!(storm(&RetryBudget::new(start), start, 5, 60, 1), 300, "each of five a second");
+        let retries = storm(&RetryBudget::new(start), start, 20, 60, 10);
+        assert!((590..=600).contains(&retries), "{retries}: ten a second for a minute");
+        let retries = storm(&RetryBudget::new(start), start, 1_000, 60, 10);
+        assert!((11_500..=12_000).contains(&retries), "{retries} of 60,000");
+    }
+
+    #[test]
+    fn a_quiet_hour_saves_nothing_up_and_a_burst_is_bounded() {
+        let start = Instant::now();
+        let budget = RetryBudget::new(start);
+        storm(&budget, start, 100, 10, 0);
+        let burst = |now| (0..1_000).filter(|_| budget.allow(now)).count();
+        let now = start + Duration::from_millis(9_999);
+        assert_eq!(burst(now), 200, "a fifth of the last thousand");
+        assert_eq!(burst(now + Duration::from_secs(5)), 0);
+        assert_eq!(burst(now + Duration::from_secs(3_600)), 100, "ten seconds' floor");
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_is_no_matter() {
+        let start = Instant::now() + Duration::from_secs(100);
+        let budget = RetryBudget::new(start);
+        budget.request(start + Duration::from_secs(50));
+        assert!(budget.allow(start));
+        assert!(budget.allow(start.checked_sub(Duration::from_secs(50)).unwrap()));
+        assert_eq!((0..1_000).filter(|_| budget.allow(start)).count(), 98);
+    }
+}

@@ -257,3 +257,6 @@ const fn ascending(value: f64) -> u64 {
     let bits = value.to_bits();
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
+
+#[cfg(test)]
+mod tests;
