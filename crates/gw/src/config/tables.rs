@@ -295,6 +295,11 @@ static HEDGE: Section = Section {
             "\"p95\"",
             "Milliseconds, or what 95 of 100 calls of that model need for their first token (once 20 were seen).",
         ),
-        key("max_extra_cost_percent", PERCENT, "5", "How much dearer it may make the traffic."),
+        key(
+            "max_extra_cost_percent",
+            PERCENT,
+            "5",
+            "How much dearer it may make the traffic, beside one US cent to begin with; 0 = no hedges.",
+        ),
     ],
 };
