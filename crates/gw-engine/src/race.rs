@@ -15,6 +15,7 @@ use crate::attempts::{Call, Got, Served, ask};
 use crate::job::Job;
 use crate::plan::{Candidate, Plan};
 use crate::tally::Tally;
+use crate::verdict::{self, Verdict};
 
 /// An attempt under way.
 struct Runner<'c> {
@@ -91,6 +92,7 @@ async fn decide(
         result = &mut asking => (result, false),
         result = &mut asking_too => (result, true),
     };
+    let fallback_on_4xx = job.snapshot.routing.fallback_on_4xx;
     let (winner, other) = if is_second { (second, first) } else { (first, second) };
     match result {
         Ok(got) => {
@@ -99,6 +101,12 @@ async fn decide(
             // Slower than this is all that is known of it.
             model.measured.first_token(other.started.elapsed(), Instant::now());
             Some((got, is_second))
+        }
+        // What is wrong with the request is wrong with it anywhere; the first one's word is what would have been heard alone.
+        Err(failure) if !is_second && verdict::verdict(&failure, fallback_on_4xx) == Verdict::Stop => {
+            tally.lost(other.candidate, other.started);
+            tally.failed(job, winner.candidate, failure, winner.started);
+            None
         }
         Err(failure) => {
             tally.failed(job, winner.candidate, failure, winner.started);
