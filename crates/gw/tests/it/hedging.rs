@@ -192,9 +192,8 @@ async fn nothing_is_hedged_that_cannot_be_paid() {
         (2, 1),
         "the first slow request of a fresh gateway"
     );
-    // An upgrade or an only target is none to hedge with.
-    let body = chat_with("acme/fast", json!({ "stream": true, "routing": { "allow_upgrade": true } }));
-    world.client.stream(CHAT, &body).await.rest().await;
+    // An only target has nobody to hedge with.
+    world.client.stream(CHAT, &streamed("acme/fast")).await.rest().await;
     assert_eq!((world.upstream.hits(), world.second.hits()), (3, 1));
 }
 
