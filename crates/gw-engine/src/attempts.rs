@@ -79,9 +79,7 @@ impl Call {
         if let Some(purse) = &state.hedges {
             purse.served(cost.unwrap_or_default());
         }
-        if let Some(hedge) = self.tally.hedge.take() {
-            hedge.spent(self.tally.account.extra());
-        }
+        self.tally.hedge_is_over();
         self.tally.account.served(candidate, usage, cost);
     }
 

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{Step, chat_transcript, default_answer};
-use gw_testkit::{Answer, FakeUpstream};
+use gw_testkit::{Answer, FakeUpstream, Response};
 use serde_json::{Value, json};
 
 use crate::guarantees_routing::tried;
-use crate::harness::{Setup, World, assert_error, chat, chat_with};
+use crate::harness::{Setup, World, assert_error, chat, chat_with, with};
 use crate::ledger::rows;
 use crate::routing::{attempts, fallback, pairs};
 
@@ -42,6 +42,15 @@ fn heavy_tailed(upstream: &FakeUpstream, every: usize) {
 
 async fn hedged(routing: &'static str) -> World {
     Setup { routing, ..Setup::default() }.start().await
+}
+
+async fn last_chunk(world: &World, body: &Value) -> Value {
+    chunks(&world.client.stream(CHAT, body).await.rest().await).pop().expect("a chunk")
+}
+
+/// The error of a stream that never began.
+async fn refused(world: &World, body: &Value) -> Response {
+    world.client.try_stream(CHAT, body).await.expect_err("no stream")
 }
 
 /// Sends so many streams, one after the other; gives the second-worst time to the first content.
@@ -98,23 +107,17 @@ async fn a_hedge_takes_the_tail_off_the_first_token_at_a_bounded_cost() {
 async fn both_attempts_of_a_hedge_are_told() {
     let world = hedged("[routing.hedge]\nafter = 20").await;
     world.upstream.always(Answer::default().hang());
-    for stream in [true, false] {
-        let last = match stream {
-            true => chunks(&world.client.stream(CHAT, &streamed("fast")).await.rest().await)
-                .pop()
-                .expect("a chunk"),
-            false => world.chat_ok(&chat("fast")).await,
-        };
-        assert_eq!(attempts(&last), pairs(&[("acme/fast", "cancelled"), ("beta/fast", "ok")]));
-        assert_eq!(last["gateway"]["fallback_used"], false);
-        assert_eq!(last["usage"]["cost_usd"].as_f64().unwrap_or(0.000_009), 0.000_009, "what served");
-        world.upstream.last().until_closed().await;
-    }
+    let last = last_chunk(&world, &streamed("fast")).await;
+    assert_eq!(attempts(&last), pairs(&[("acme/fast", "cancelled"), ("beta/fast", "ok")]));
+    assert_eq!(last["gateway"]["fallback_used"], false);
+    world.upstream.last().until_closed().await;
+    let input = json!({ "model": "fast", "stream": true, "stream_options": { "include_usage": true } });
+    let told = last_chunk(&world, &with(chat("fast"), input)).await;
+    assert_eq!(told["usage"]["cost_usd"], (10.0 * 0.30 + 5.0 * 1.20) / 1e6, "what served: {told}");
     // The first may win after all.
     world.upstream.always(transcript().after(Step::Pause(Duration::from_millis(200))));
     world.second.always(Answer::default().hang());
-    let frames = world.client.stream(CHAT, &streamed("fast")).await.rest().await;
-    let last = chunks(&frames).pop().expect("a chunk");
+    let last = last_chunk(&world, &streamed("fast")).await;
     assert_eq!(attempts(&last), pairs(&[("beta/fast", "cancelled"), ("acme/fast", "ok")]));
     world.second.last().until_closed().await;
     // Or both fail, each once; then others are asked.
@@ -123,20 +126,30 @@ async fn both_attempts_of_a_hedge_are_told() {
         Some("fast") => Answer::error(500, "x", "down"),
         _ => default_answer(request),
     });
-    let body = world.chat_ok(&chat_with("fast", fallback(&["beta/spare"]))).await;
+    let last = last_chunk(&world, &with(streamed("fast"), fallback(&["beta/spare"]))).await;
     let expected =
         [("beta/fast", "upstream_error"), ("acme/fast", "upstream_unreachable"), ("beta/spare", "ok")];
-    assert_eq!(attempts(&body), pairs(&expected));
+    assert_eq!(attempts(&last), pairs(&expected));
+}
+
+#[tokio::test]
+async fn a_whole_answer_is_not_hedged() {
+    // Its first token is not seen, and what the slower call has written by then is billed by its provider.
+    let world = hedged("[routing.hedge]\nafter = 20").await;
+    world
+        .upstream
+        .respond_with(|request| default_answer(request).after(Step::Pause(Duration::from_millis(200))));
+    let body = world.chat_ok(&chat("fast")).await;
+    assert_eq!((attempts(&body), world.second.hits()), (pairs(&[("acme/fast", "ok")]), 0));
 }
 
 #[tokio::test]
 async fn a_fault_of_the_request_ends_both_attempts_of_a_hedge() {
     let world = hedged("[routing.hedge]\nafter = 20").await;
-    let refused = Answer::error(400, "bad", "m");
-    world.upstream.always(refused.clone().after(Step::Pause(Duration::from_millis(200))));
+    let bad = Answer::error(400, "bad", "m");
+    world.upstream.always(bad.clone().after(Step::Pause(Duration::from_millis(200))));
     world.second.always(Answer::default().hang());
-    let body = chat_with("fast", fallback(&["beta/spare"]));
-    let answer = world.chat(&body).await;
+    let answer = refused(&world, &with(streamed("fast"), fallback(&["beta/spare"]))).await;
     assert_error("refused", &answer, 400, "invalid_request_error", "bad");
     world.second.last().until_closed().await;
     assert_eq!(world.second.hits(), 1, "nobody else is asked");
@@ -145,7 +158,7 @@ async fn a_fault_of_the_request_ends_both_attempts_of_a_hedge() {
     assert!(row.cost > 0 && row.cost % BETA.0 == 0, "the prompt of the one that was given up: {row:?}");
     // What the second one cannot do says nothing about the first.
     world.upstream.always(transcript().after(Step::Pause(Duration::from_millis(200))));
-    world.second.always(refused);
+    world.second.always(bad);
     let frames = world.client.stream(CHAT, &streamed("fast")).await.rest().await;
     assert_eq!(text_of(&frames, 0), "Hello from upstream", "{frames:?}");
     assert_eq!(world.second.hits(), 2);
@@ -209,9 +222,9 @@ async fn hedges_and_retries_keep_to_the_deadline_and_to_max_attempts() {
     let world = world.start().await;
     world.upstream.always(Answer::default().hang());
     world.second.always(Answer::default().hang());
-    for body in [chat_with("acme/fast", fallback(&all)), chat("acme/fast")] {
+    for body in [with(streamed("acme/fast"), fallback(&all)), streamed("acme/fast")] {
         let start = Instant::now();
-        let answer = world.chat(&body).await;
+        let answer = refused(&world, &body).await;
         assert_error("silence", &answer, 504, "upstream_error", "upstream_timeout");
         let took = start.elapsed();
         assert!(took >= Duration::from_millis(1500) && took < Duration::from_millis(7500), "{took:?}");
@@ -227,7 +240,7 @@ async fn hedges_and_retries_keep_to_the_deadline_and_to_max_attempts() {
         let failing = || Answer::error(500, "x", "down").after(Step::Pause(Duration::from_millis(150)));
         world.upstream.always(failing());
         world.second.always(failing());
-        let answer = world.chat(&chat_with("acme/fast", fallback(&all))).await;
+        let answer = refused(&world, &with(streamed("acme/fast"), fallback(&all))).await;
         assert_error("all down", &answer, 502, "upstream_error", "upstream_error");
         assert_eq!(world.upstream.hits() + world.second.hits(), most, "{routing}");
     }

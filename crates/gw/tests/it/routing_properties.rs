@@ -84,7 +84,7 @@ impl Dice {
             37..42 => Answer::default().reset(),
             42..47 => Answer::full(200, &[], "<html>"),
             47..52 => Answer::default().close(),
-            52..60 => default_answer(request).after(Step::Pause(Duration::from_millis(60))),
+            52..72 => default_answer(request).after(Step::Pause(Duration::from_millis(60))),
             _ => default_answer(request),
         }
     }
@@ -113,7 +113,7 @@ fn case(dice: &Dice) -> Case {
         "fallback": fallback.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
         "allow_upgrade": upgrade,
     });
-    let mut body = with(chat(name), json!({ "routing": routing, "stream": dice.percent(30) }));
+    let mut body = with(chat(name), json!({ "routing": routing, "stream": dice.percent(60) }));
     if tools {
         body["tools"] = json!([{ "type": "function", "function": { "name": "f" } }]);
     }
