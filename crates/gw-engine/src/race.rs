@@ -58,7 +58,10 @@ pub(crate) async fn run(
         };
         return match result {
             Ok(got) => Ok(first.served(got, flying, probe)),
-            Err(failure) => Err(tally.failed(job, candidate, failure, first.started)),
+            Err(failure) => {
+                tally.failed(job, candidate, failure, first.started);
+                Err(())
+            }
         };
     };
     tally.hedged = Some(second.index);

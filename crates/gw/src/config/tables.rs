@@ -287,7 +287,8 @@ static BALANCED: Section = Section {
 };
 
 static HEDGE: Section = Section {
-    doc: "A second candidate is asked when the first is slow to say anything; off unless the section is there.",
+    doc: "A second candidate is asked when the first is slow to begin its stream (or its embeddings; the first token of a whole \
+          answer is not seen, so it is never hedged); off unless the section is there.",
     keys: &[
         key(
             "after",

@@ -362,7 +362,7 @@ fn routing_is_what_is_written() {
     let routing = good(text).engine.routing;
     assert_eq!(
         (routing.breaker.failures, routing.breaker.cooldown, routing.breaker.ramp),
-        (2, MS * 300, MS * 0)
+        (2, MS * 300, Duration::ZERO)
     );
     let hedge = routing.hedge.unwrap();
     assert_eq!((hedge.after, hedge.max_extra_cost_percent), (After::P95, 5.0));
