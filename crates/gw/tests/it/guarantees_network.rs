@@ -124,7 +124,7 @@ async fn u03_a_resolver_that_fails_stalls_or_changes_its_mind_is_bounded() {
     let port = upstream.addr.port();
     let setup = Setup {
         routing: PLAIN,
-        timeouts: "connect_ms = 1000\nfirst_token_ms = 30000\ntotal_ms = 60000",
+        timeouts: "connect_ms = 2000\nfirst_token_ms = 30000\ntotal_ms = 60000",
         acme: "allow_private_network = true".to_owned(),
         ..Setup::default()
     };
@@ -168,7 +168,7 @@ async fn u03_a_resolver_that_fails_stalls_or_changes_its_mind_is_bounded() {
     }
     let body = client.post_json(CHAT, &chat_with("beta/fast", fallback(&["acme/fast"]))).await.ok().json();
     assert_eq!(attempts(&body), pairs(&[("beta/fast", "upstream_timeout"), ("acme/fast", "ok")]));
-    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     assert_eq!(lookups("slow."), 1, "no thread for each request");
 }
 
@@ -213,7 +213,8 @@ fn tls11_hello() -> Vec<u8> {
 
 #[tokio::test]
 async fn u04_handshakes_that_go_wrong_never_show_the_key() {
-    let timeouts = "connect_ms = 600\nfirst_token_ms = 30000\ntotal_ms = 60000";
+    // The first connection reads the machine's roots, too: a fault must be told long before the limit.
+    let (long, short) = ("connect_ms = 30000\ntotal_ms = 60000", "connect_ms = 1000\ntotal_ms = 60000");
     let faults: [(&str, Vec<u8>, u16, &str); 5] = [
         ("it refuses our versions", vec![21, 3, 1, 0, 2, 2, 70], 502, "upstream_unreachable"),
         ("TLS 1.1 only", tls11_hello(), 502, "upstream_unreachable"),
@@ -227,13 +228,14 @@ async fn u04_handshakes_that_go_wrong_never_show_the_key() {
         ("silence", Vec::new(), 504, "upstream_timeout"),
     ];
     for (label, says, status, code) in faults {
+        let timeouts = if status == 504 { short } else { long };
         let peer = peer(move |_| says.clone()).await;
         let acme_url = Some(format!("https://{}/v1", peer.address));
         let world = Setup { acme_url, routing: PLAIN, timeouts, ..Setup::default() }.start().await;
         let start = Instant::now();
         let answer = world.chat(&chat("acme/fast")).await;
         assert_error(label, &answer, status, "upstream_error", code);
-        assert!(start.elapsed() < Duration::from_secs(3), "{label}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(10), "{label}: {:?}", start.elapsed());
         assert_spared(label, &world, code).await;
         let seen = peer.seen.lock().unwrap().clone();
         let has = |part: &[u8]| seen.windows(part.len()).any(|window| window == part);
@@ -266,8 +268,8 @@ async fn u04_a_name_with_a_nul_in_its_certificate_is_not_ours() {
 
 #[tokio::test]
 async fn u05_no_response_head_fails_over_and_closes_the_upstream() {
-    let timeouts = "first_token_ms = 500\nidle_ms = 30000\ntotal_ms = 60000";
-    let world = Setup { routing: PLAIN, timeouts, ..Setup::default() }.start().await;
+    let acme = "timeouts = { first_token_ms = 500, idle_ms = 30000, total_ms = 60000 }".to_owned();
+    let world = Setup { routing: PLAIN, acme, ..Setup::default() }.start().await;
     // Nothing at all, and a head that never ends.
     for silence in [Answer::default().hang(), Answer::raw("HTTP/1.1 200 OK\r\ncontent-type:").hang()] {
         world.upstream.always(silence);
