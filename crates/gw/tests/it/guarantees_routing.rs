@@ -21,15 +21,19 @@ fn with_spare(streamed: bool) -> Value {
     body
 }
 
-/// The word of `/admin/v1/providers` for a target; "able" for one that was never asked.
-async fn standing(world: &World, provider: &str, model: &str) -> String {
+/// What `/admin/v1/providers` says of a target; null for one that was never asked.
+async fn target(world: &World, provider: &str, model: &str) -> Value {
     let told = world.client.with_key(ADMIN).get("/admin/v1/providers").await.ok().json();
     let row = |rows: &Value, name: &str, is: &str| {
         let rows = rows.as_array().cloned().unwrap_or_default();
         rows.into_iter().find(|row| row[name] == is).unwrap_or_default()
     };
-    let target = row(&row(&told["data"], "name", provider)["targets"], "model", model);
-    target["standing"].as_str().unwrap_or("able").to_owned()
+    row(&row(&told["data"], "name", provider)["targets"], "model", model)
+}
+
+/// How it stands.
+async fn standing(world: &World, provider: &str, model: &str) -> String {
+    target(world, provider, model).await["standing"].as_str().unwrap_or("able").to_owned()
 }
 
 /// What a row of the ledger says was tried: models and statuses.
@@ -120,6 +124,8 @@ async fn u16_a_rate_limit_rests_its_target_and_is_told_to_the_client() {
             if rests { "resting" } else { "able" },
             "{label}"
         );
+        let left = target(&world, "acme", "acme/fast").await["asked_again_in_seconds"].as_f64();
+        assert!(left.is_none_or(|left| left <= 300.0), "{label}: {left:?} s");
         // Another target serves meanwhile, and one that rests is not asked before it.
         let body = world.chat_ok(&chat("fast")).await;
         assert_eq!(body["gateway"]["model_used"], "beta/fast", "{label}");

@@ -133,6 +133,24 @@ async fn both_attempts_of_a_hedge_are_told() {
 }
 
 #[tokio::test]
+async fn without_a_number_a_models_own_slow_times_are_waited_for() {
+    let world = hedged("[routing.hedge]").await;
+    let ask = || async { world.client.stream(CHAT, &streamed("fast")).await.rest().await };
+    world.upstream.enqueue(transcript().after(Step::Pause(TAIL)));
+    for _ in 0..20 {
+        ask().await;
+    }
+    assert_eq!(world.second.hits(), 0, "nobody knows yet what is slow");
+    for _ in 0..20 {
+        ask().await;
+    }
+    let before = world.second.hits();
+    world.upstream.always(Answer::default().hang());
+    ask().await;
+    assert_eq!(world.second.hits(), before + 1);
+}
+
+#[tokio::test]
 async fn a_whole_answer_is_not_hedged() {
     // Its first token is not seen, and what the slower call has written by then is billed by its provider.
     let world = hedged("[routing.hedge]\nafter = 20").await;
