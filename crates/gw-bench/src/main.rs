@@ -2,11 +2,12 @@
 //!
 //! Reported per request (and per streamed event): CPU time from the scheduler's account, added latency against the
 //! upstream without a proxy, memory; each as a ratio to nginx. Rounds alternate, so that a noisy machine hits both.
-//! `./bench ledger` measures the store alone.
+//! `./bench ledger` measures the store alone, `./bench route` a routing decision.
 
 mod ledger;
 mod load;
 mod process;
+mod route;
 mod upstream;
 
 use std::path::PathBuf;
@@ -45,6 +46,8 @@ struct Options {
 enum Other {
     /// The ledger: rows a second, and answers over many rows.
     Ledger(ledger::LedgerOptions),
+    /// A routing decision: time and memory.
+    Route(route::RouteOptions),
 }
 
 const KEY: &str = "sk-bench-key";
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
     let measured = runtime.block_on(async {
         match &options.other {
             Some(Other::Ledger(options)) => ledger::run(options).await,
+            Some(Other::Route(options)) => Ok(route::run(options)),
             None => bench(&options).await,
         }
     });

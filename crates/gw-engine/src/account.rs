@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use gw_cache::Stored;
 use gw_limits::Reservation;
 use gw_store::journal::Journal;
 use gw_wire::gateway::AttemptRecord;
@@ -30,6 +31,8 @@ pub(crate) struct Account {
     beside: Option<Calling>,
     /// What upstream calls cost that were given up for a faster one.
     extra: Money,
+    /// What upstreams used and charged that began an answer and broke off.
+    begun: (Usage, Money),
     /// Tokens and money set aside.
     reservation: Reservation,
     /// What takes its place in the end.
@@ -77,6 +80,7 @@ impl Account {
             calling: None,
             beside: None,
             extra: Money::ZERO,
+            begun: Default::default(),
             reservation: Reservation::default(),
             spent: Default::default(),
             line,
@@ -151,6 +155,26 @@ impl Account {
         self.extra += cost.unwrap_or_default();
     }
 
+    /// An upstream began the answer and broke off with this code; another one goes on.
+    pub(crate) fn broke_off(
+        &mut self,
+        candidate: &Candidate,
+        usage: &Usage,
+        cost: Option<Money>,
+        code: &'static str,
+    ) {
+        self.calling = None;
+        self.metrics.failed(&candidate.metrics, code);
+        self.metrics.used(&candidate.metrics, usage, cost);
+        let (used, charged) = self.begun;
+        self.begun = (used.plus(usage), charged + cost.unwrap_or_default());
+    }
+
+    /// What upstreams used and charged that began the answer before the last one.
+    pub(crate) fn begun(&self) -> (Usage, Money) {
+        self.begun
+    }
+
     /// What calls cost that were given up for a faster one.
     pub(crate) fn extra(&self) -> Money {
         self.extra
@@ -183,12 +207,31 @@ impl Account {
         }
     }
 
+    /// It was answered with what another call brought: nothing was used and nothing is to be paid.
+    pub(crate) fn cached(&mut self, stored: &Stored, fallback: bool) {
+        if self.close("ok") {
+            if let Some(line) = &mut self.line {
+                line.cached(stored, fallback);
+            }
+            self.log.note(|record| {
+                record.model = Some(Arc::clone(&stored.model_used));
+                record.provider = Some(Arc::clone(&stored.provider));
+                record.prompt_tokens = stored.usage.prompt;
+                record.completion_tokens = stored.usage.completion;
+                record.estimated = stored.usage.estimated;
+                record.fallback = fallback;
+                record.cache_hit = true;
+            });
+            self.write();
+        }
+    }
+
     /// The call failed; nothing was used.
     pub(crate) fn failed(&mut self, error: &Error) {
         if self.close(error.kind.code()) {
-            self.spent.1 = self.extra;
+            self.spent = (self.begun.0.total(), self.begun.1 + self.extra);
             if let Some(line) = &mut self.line {
-                line.unused(self.extra);
+                line.unused(&self.begun.0, self.begun.1 + self.extra);
                 line.failed(error.code());
             }
             self.write();
@@ -212,7 +255,8 @@ impl Account {
     }
 
     fn used(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
-        let paid = cost.unwrap_or_default() + self.extra;
+        let paid = cost.unwrap_or_default() + self.begun.1 + self.extra;
+        let usage = &self.begun.0.plus(usage);
         self.spent = (usage.total(), paid);
         if let Some(line) = &mut self.line {
             line.used(candidate, usage, paid);
@@ -271,7 +315,7 @@ impl Drop for Account {
             self.used(candidate, usage, cost);
             self.attempted(&calling.record(kind));
         } else if let Some(line) = &mut self.line {
-            line.unused(self.extra);
+            line.unused(&self.begun.0, self.begun.1 + self.extra);
         }
         self.write();
     }

@@ -30,6 +30,16 @@ pub(crate) struct Call {
     pub(crate) job: Job,
     pub(crate) plan: Plan,
     pub(crate) tally: Tally,
+    /// What the client was told of a complete answer.
+    pub(crate) told: Option<Told>,
+}
+
+/// Who answered, what was used and what it cost.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) candidate: Candidate,
+    pub(crate) usage: Usage,
+    pub(crate) cost: Option<Money>,
 }
 
 /// What a successful attempt gave.
@@ -80,7 +90,19 @@ impl Call {
             purse.served(cost.unwrap_or_default());
         }
         self.tally.hedge_is_over();
+        let (begun, charged) = self.tally.account.begun();
+        let cost_of_all = cost.map(|cost| cost + charged);
+        self.told = self.is_shared().then(|| Told {
+            candidate: candidate.clone(),
+            usage: begun.plus(usage),
+            cost: cost_of_all,
+        });
         self.tally.account.served(candidate, usage, cost);
+    }
+
+    /// Whether others may get its answer, too.
+    fn is_shared(&self) -> bool {
+        matches!(&self.job.ask, Ask::Chat(request) if request.cache.is_some_and(|cache| cache.enabled))
     }
 
     /// The `gateway` object of an answer that this candidate gave. Takes the records: it is written once.
@@ -102,27 +124,36 @@ impl Call {
             latency_ms: self.job.latency_ms(),
             attempts: std::mem::take(&mut self.tally.records),
             warnings,
+            saved: None,
         }
     }
 }
 
 /// Runs the plan until a candidate answers. On failure the account is settled with the error's code.
 pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
-    let mut next = 0;
-    while let Some(candidate) = call.plan.candidates.get(next).cloned() {
-        match attempt(call, next, &candidate).await {
-            Ok(Outcome::Answered(index, answer)) => return Ok((index, answer)),
-            Ok(Outcome::Next) => next = call.plan.after(next, call.tally.hedged),
-            Ok(Outcome::Stop) => break,
-            Err(error) => {
-                call.tally.account.failed(&error);
-                return Err(error);
-            }
-        }
-    }
-    let error = call.tally.error();
+    let error = match search(call, 0).await {
+        Ok(Some(answered)) => return Ok(answered),
+        Ok(None) => call.tally.error(),
+        Err(error) => error,
+    };
     call.tally.account.failed(&error);
     Err(error)
+}
+
+/// Runs the plan from this candidate on; None when no candidate has answered.
+///
+/// # Errors
+/// The request cannot be accounted for.
+pub(crate) async fn search(call: &mut Call, from: usize) -> Result<Option<(usize, Answer)>, Error> {
+    let mut next = from;
+    while let Some(candidate) = call.plan.candidates.get(next).cloned() {
+        match attempt(call, next, &candidate).await? {
+            Outcome::Answered(index, answer) => return Ok(Some((index, answer))),
+            Outcome::Next => next = call.plan.after(next, call.tally.hedged),
+            Outcome::Stop => break,
+        }
+    }
+    Ok(None)
 }
 
 /// What a candidate's attempts came to.
@@ -239,7 +270,10 @@ fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> {
     let body = match got {
         Got::Stream(mut live) => {
             call.tally.warnings.append(&mut live.warnings);
-            call.tally.account.first_token(&candidate, call.job.latency_ms());
+            if !live.normaliser.resumes() {
+                call.tally.account.first_token(&candidate, call.job.latency_ms());
+            }
+            live.index = index;
             candidate.model.measured.first_token(live.first_content, Instant::now());
             if probe.is_some() {
                 candidate.model.health.succeeded(&call.job.snapshot.routing.breaker, Instant::now());

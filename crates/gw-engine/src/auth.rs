@@ -101,6 +101,12 @@ impl Caller {
         self.0.models.is_some()
     }
 
+    /// Whether what its requests and answers say is stored.
+    #[must_use]
+    pub fn logs_payloads(&self) -> bool {
+        self.0.logs_payloads
+    }
+
     /// The key and its team, as far as they have limits.
     pub(crate) fn subjects(&self) -> &[Arc<Subject>] {
         &self.0.subjects

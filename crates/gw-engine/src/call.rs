@@ -25,6 +25,8 @@ pub struct Context {
     pub log: Arc<CallLog>,
     /// The client's address, for the ledger.
     pub client: Option<IpAddr>,
+    /// The lines of its `Cache-Control` header, joined; None = there is none.
+    pub cache_control: Option<Box<[u8]>>,
     /// Silence before a keep-alive comment; None = never.
     pub keepalive: Option<Duration>,
 }
@@ -58,6 +60,8 @@ pub struct CallRecord {
     pub stream: bool,
     /// A fallback model served.
     pub fallback: bool,
+    /// The answer came from the response cache, or from another request's call.
+    pub cache_hit: bool,
 }
 
 impl CallLog {

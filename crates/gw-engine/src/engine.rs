@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Context as TaskContext;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -21,6 +22,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
 use crate::auth::{Caller, KeyRing};
+use crate::cached::Caching;
 use crate::call::{Context, Reply};
 use crate::catalog::query::Query;
 use crate::catalog::{Catalog, Model, ProviderFacts, Visible};
@@ -28,6 +30,7 @@ use crate::error::{Error, Result};
 use crate::explain;
 use crate::leavers::Leavers;
 use crate::metrics::Metrics;
+use crate::payloads::{Capture, Payloads};
 use crate::pipeline::{self, Operation};
 use crate::plan::Snapshot;
 use crate::refusal;
@@ -55,15 +58,19 @@ pub struct Stored {
     pub teams: Vec<Team>,
     /// Where requests are noted; None = nowhere.
     pub journal: Option<Arc<Journal>>,
+    /// Where goes what requests of keys that have it switched on say; None = nowhere.
+    pub payloads: Option<Arc<Payloads>>,
     /// Limits and budgets.
     pub limiter: Limiter,
+    /// The response cache; None = requests may not ask for it.
+    pub caching: Option<Arc<Caching>>,
 }
 
 impl Default for Stored {
     /// No keys, no ledger, and limits that begin with nothing used.
     fn default() -> Self {
         let limiter = Limiter::local(Arc::new(NothingSpent));
-        Self { keys: Vec::new(), teams: Vec::new(), journal: None, limiter }
+        Self { keys: Vec::new(), teams: Vec::new(), journal: None, payloads: None, limiter, caching: None }
     }
 }
 
@@ -76,8 +83,10 @@ pub struct Engine {
     draining: AtomicBool,
     cut: Arc<CutSwitch>,
     journal: Option<Arc<Journal>>,
+    payloads: Option<Arc<Payloads>>,
     limiter: Limiter,
     leavers: Leavers,
+    caching: Option<Arc<Caching>>,
     settings: EngineSettings,
     deployed: Vec<Deployed>,
     shipped: Vec<&'static str>,
@@ -91,7 +100,7 @@ struct CutSwitch {
 }
 
 /// A stream's view of the end of a drain.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Cut {
     switch: Arc<CutSwitch>,
     watching: Option<Pin<Box<OwnedNotified>>>,
@@ -139,6 +148,8 @@ impl Engine {
             draining: AtomicBool::new(false),
             cut: Arc::default(),
             journal: stored.journal,
+            caching: stored.caching,
+            payloads: stored.payloads,
             settings,
             deployed,
             shipped,
@@ -215,6 +226,16 @@ impl Engine {
             let Refused { entered, refusal } = *refused;
             Box::new((entered, refusal::error(&refusal)))
         })
+    }
+
+    /// Whoever hears what this request and its answer say; None unless its key has it switched on. Told of every piece of the
+    /// answer, and dropped when it has ended.
+    #[must_use]
+    pub fn capture(&self, caller: &Caller, request_id: &Arc<str>, body: &Bytes) -> Option<Box<Capture>> {
+        if !caller.logs_payloads() {
+            return None;
+        }
+        self.payloads.as_ref().map(|payloads| payloads.hear(request_id, body))
     }
 
     /// Tells the budgets of this key and its team of a request (femto-USD) that a process which died had under way.
@@ -312,6 +333,23 @@ impl Engine {
         explain::explain(self, &caller, body)
     }
 
+    /// Tells other replicas which models' circuits are open here, and opens here what is open there. False when there is
+    /// nobody to tell.
+    pub async fn share_circuits(&self) -> bool {
+        let snapshot = self.snapshot();
+        let now = Instant::now();
+        let open = |model: &Arc<Model>| Some((model.id.to_string(), model.health.open_for(now)?));
+        let open: Vec<_> = snapshot.catalog.models().iter().filter_map(open).collect();
+        let Some(heard) = self.limiter.circuits(&open).await else { return false };
+        let now = Instant::now();
+        for (id, left) in heard {
+            if let Some(model) = snapshot.catalog.get(&id) {
+                model.health.open_elsewhere(now + left, now);
+            }
+        }
+        true
+    }
+
     /// New generation requests are refused from now on.
     pub fn start_draining(&self) {
         self.draining.store(true, Ordering::Release);
@@ -340,6 +378,10 @@ impl Engine {
     /// Who takes over a call whose client went away; None = it is dropped.
     pub(crate) fn leavers(&self) -> Option<Leavers> {
         self.settings.routing.drain_on_disconnect.then(|| self.leavers.clone())
+    }
+
+    pub(crate) fn caching(&self) -> Option<&Arc<Caching>> {
+        self.caching.as_ref()
     }
 
     pub(crate) fn limiter(&self) -> &Limiter {

@@ -30,7 +30,7 @@ pub(crate) fn explain(engine: &Engine, caller: &Caller, body: Bytes) -> Result<B
     let mut trace = Trace::default();
     let planner = Planner { snapshot: &snapshot, metrics: &metrics, caller, ask: &ask };
     let plan = plan(planner, Some(&mut trace))?;
-    let (tokens, cost) = worst_case(&ask, &plan, snapshot.routing.hedge.is_some());
+    let (tokens, cost) = worst_case(&ask, &plan, &snapshot.routing);
     let candidates: Vec<Value> =
         (0..).zip(&plan.candidates).map(|(at, candidate)| row(at, candidate, &ask, &trace)).collect();
     let excluded: Vec<Value> =

@@ -11,6 +11,7 @@ use gw_wire::failure::Failure;
 use crate::ask::Ask;
 use crate::call::Context;
 use crate::plan::{Candidate, Snapshot};
+use crate::resume::Resume;
 
 /// The largest body of a complete upstream answer, decoded.
 pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
@@ -29,6 +30,8 @@ pub(crate) struct Job {
     pub(crate) id: String,
     /// Unix seconds.
     pub(crate) created: u64,
+    /// Set while a stream that broke off is continued.
+    pub(crate) resume: Option<Resume>,
 }
 
 impl Job {

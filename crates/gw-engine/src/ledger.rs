@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gw_cache::Stored;
 use gw_store::journal::{Begun, Journal};
 use gw_store::ledger::{Entry, Tokens};
 use gw_wire::gateway::AttemptRecord;
@@ -27,6 +28,12 @@ struct Attempt<'r> {
     latency_ms: u64,
 }
 
+/// The time of day.
+pub(crate) fn unix_millis() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// The line of one call.
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -40,10 +47,9 @@ pub(crate) struct Line {
 impl Line {
     /// What is known when a request comes in.
     pub(crate) fn new(journal: &Arc<Journal>, context: &Context, operation: &str) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let entry = Entry {
             request_id: context.request_id.to_string(),
-            at: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+            at: unix_millis(),
             key_id: context.caller.key_id().to_string(),
             key_name: context.caller.key_name().to_string(),
             team: context.caller.team().map(|team| team.to_string()),
@@ -104,22 +110,34 @@ impl Line {
             entry.provider = candidate.model.provider.to_string();
         }
         entry.fallback = candidate.is_fallback;
-        entry.tokens = Tokens {
+        self.counted(usage, cost);
+    }
+
+    fn counted(&mut self, usage: &Usage, cost: Money) {
+        self.entry.tokens = Tokens {
             prompt: usage.prompt,
             completion: usage.completion,
             cached: usage.cached.unwrap_or(0),
             cache_write: usage.cache_write.unwrap_or(0),
             reasoning: usage.reasoning.unwrap_or(0),
         };
-        entry.estimated = usage.estimated;
-        entry.cost = cost.femtos();
+        self.entry.estimated = usage.estimated;
+        self.entry.cost = cost.femtos();
     }
 
-    /// Nothing was used after all, but for what calls cost that were given up.
-    pub(crate) fn unused(&mut self, extra: Money) {
-        self.entry.tokens = Tokens::default();
-        self.entry.estimated = false;
-        self.entry.cost = extra.femtos();
+    /// It was answered out of the cache.
+    pub(crate) fn cached(&mut self, stored: &Stored, fallback: bool) {
+        self.entry.model = stored.model_used.to_string();
+        self.entry.provider = stored.provider.to_string();
+        self.entry.fallback = fallback;
+        self.entry.cache_hit = true;
+        self.entry.saved = stored.cost.femtos();
+        self.counted(&stored.usage, Money::ZERO);
+    }
+
+    /// Nothing was used after all, but for what calls used that were given up or broke off.
+    pub(crate) fn unused(&mut self, begun: &Usage, extra: Money) {
+        self.counted(begun, extra);
     }
 
     /// It failed with this code, which is the upstream's own where that says more than ours.

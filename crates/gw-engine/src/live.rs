@@ -32,6 +32,8 @@ pub(crate) struct Live {
     pub(crate) out: Vec<u8>,
     /// What the candidate could not be told, for `gateway.warnings`.
     pub(crate) warnings: Vec<Cow<'static, str>>,
+    /// The candidate's place in the plan.
+    pub(crate) index: usize,
     /// Counts it as in flight.
     pub(crate) flying: Option<InFlight>,
     sources: Sources,
@@ -78,7 +80,8 @@ pub(crate) async fn open(job: &Job, candidate: &Candidate, started: Instant) -> 
         candidate: candidate.clone(),
         started,
         first_content: Duration::ZERO,
-        normaliser: Normaliser::new(opening),
+        normaliser: normaliser(job, opening),
+        index: 0,
         out: Vec::with_capacity(1024),
         warnings: Vec::new(),
         flying: None,
@@ -145,6 +148,15 @@ async fn begin(
     };
     live.sources = Sources::many(opened.into_iter().map(source).collect());
     Ok(warnings)
+}
+
+/// The normaliser of a new stream, or of one that goes on for another.
+fn normaliser(job: &Job, opening: Opening) -> Normaliser {
+    match &job.resume {
+        Some(resume) => resume.normaliser(),
+        None if job.snapshot.routing.continue_mid_stream => Normaliser::new(opening).keeping_text(),
+        None => Normaliser::new(opening),
+    }
 }
 
 async fn read_to_first_content(live: &mut Live, by: Instant) -> Result<(), Failure> {
@@ -223,7 +235,7 @@ fn replay(
     Ok(())
 }
 
-fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>)) {
+pub(crate) fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>)) {
     play(Event::Start { model: reply.model, fingerprint: reply.fingerprint });
     for choice in reply.choices {
         let index = choice.index;

@@ -63,6 +63,8 @@ pub enum Ask {
     Requests(String),
     /// `GET /admin/v1/requests/{request_id}`.
     Request(String),
+    /// `DELETE /admin/v1/requests/{request_id}/payload`.
+    ForgetPayload(String),
 }
 
 impl Ask {
@@ -82,7 +84,8 @@ impl Ask {
             | Self::Team(_)
             | Self::Usage { .. }
             | Self::Requests(_)
-            | Self::Request(_) => false,
+            | Self::Request(_)
+            | Self::ForgetPayload(_) => false,
         }
     }
 }
@@ -177,6 +180,7 @@ impl Books {
             Ask::Usage { query, csv } => self.usage(&query, csv, now).await,
             Ask::Requests(query) => self.list_requests(&query, now).await,
             Ask::Request(id) => self.show_request(&id).await,
+            Ask::ForgetPayload(id) => self.forget_payload(&id).await,
         }
     }
 }

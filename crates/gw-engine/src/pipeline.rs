@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use gw_wire::request::{CacheAsk, chat, completion, embeddings};
+use gw_limits::Limiter;
+use gw_wire::request::{chat, completion, embeddings};
 use http::{HeaderName, HeaderValue};
 
 use crate::account::Account;
 use crate::ask::Ask;
 use crate::attempts::{self, Answer, Call};
+use crate::cached;
 use crate::call::{Context, Reply, ReplyBody};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
@@ -29,7 +31,7 @@ const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
 const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
 
 /// How long the head of a streamed answer is held back for a first token. Until then a failure is a plain HTTP error.
-const COMMIT_AFTER: Duration = Duration::from_secs(10);
+pub(crate) const COMMIT_AFTER: Duration = Duration::from_secs(10);
 
 /// Which endpoint a request came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +75,6 @@ pub(crate) async fn run(
         }
     });
     let (snapshot, plan) = plan;
-    if let Err(error) = reserve(engine, &context, &ask, &plan, &mut account).await {
-        account.failed(&error);
-        return Err(error);
-    }
     let call = Box::new(Call {
         job: Job {
             id: answer_id(operation),
@@ -84,10 +82,31 @@ pub(crate) async fn run(
             ask,
             context,
             snapshot,
+            resume: None,
         },
         plan,
         tally: Tally::new(account),
+        told: None,
     });
+    let asked = engine.caching().map(|caching| (caching, caching.plan(&call)));
+    match asked {
+        Some((caching, cached::Plan::Use(wanted))) => {
+            Box::pin(cached::run(engine, caching, call, wanted)).await
+        }
+        asked => {
+            let mut reply = alone(engine, call).await?;
+            reply.headers.extend(asked.is_some().then(|| cached::told("BYPASS")));
+            Ok(reply)
+        }
+    }
+}
+
+/// Calls upstreams for this request alone.
+async fn alone(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
+    if let Err(error) = reserve(engine.limiter(), &mut call).await {
+        call.tally.account.failed(&error);
+        return Err(error);
+    }
     if call.job.ask.wants_stream() {
         return Box::pin(stream(engine, call)).await;
     }
@@ -98,6 +117,13 @@ pub(crate) async fn run(
         }
         None => whole(call).await,
     }
+}
+
+/// The same for one who had hoped to share another's answer.
+pub(crate) async fn unshared(engine: &Engine, call: Box<Call>) -> Result<Reply> {
+    let mut reply = alone(engine, call).await?;
+    reply.headers.push(cached::told("MISS"));
+    Ok(reply)
 }
 
 /// Steps that call nobody: parse, validate, resolve, permit, capability.
@@ -124,44 +150,25 @@ fn prepare(
 }
 
 /// Sets aside what the request can use at the worst, with its key and with its team.
-async fn reserve(
-    engine: &Engine,
-    context: &Context,
-    ask: &Ask,
-    plan: &plan::Plan,
-    account: &mut Account,
-) -> Result<()> {
+pub(crate) async fn reserve(limiter: &Limiter, call: &mut Call) -> Result<()> {
+    let Job { context, ask, snapshot, .. } = &call.job;
     let subjects = context.caller.subjects();
     if subjects.is_empty() {
         return Ok(());
     }
-    let (tokens, cost) = worst_case(ask, plan, engine.snapshot().routing.hedge.is_some());
-    let reserving = engine.limiter().reserve(&context.request_id, subjects, tokens, cost.femtos());
-    account.hold(reserving.await.map_err(|refused| refusal::error(&refused))?);
+    let (tokens, cost) = worst_case(ask, &call.plan, &snapshot.routing);
+    let reserving = limiter.reserve(&context.request_id, subjects, tokens, cost.femtos());
+    let reserved = reserving.await.map_err(|refused| refusal::error(&refused))?;
+    call.tally.account.hold(reserved);
     Ok(())
 }
 
 pub(crate) fn parse(operation: Operation, body: Bytes) -> Result<Ask> {
     Ok(match operation {
-        Operation::Chat => {
-            let request = chat::parse_chat(body)?;
-            refuse_cache(request.cache)?;
-            Ask::Chat(Box::new(request))
-        }
+        Operation::Chat => Ask::Chat(Box::new(chat::parse_chat(body)?)),
         Operation::Completion => Ask::Completion(Box::new(completion::parse_completion(body)?)),
         Operation::Embeddings => Ask::Embeddings(Box::new(embeddings::parse_embeddings(body)?)),
     })
-}
-
-/// The response cache comes with a later version: a wish for it is refused, never ignored.
-fn refuse_cache(cache: Option<CacheAsk>) -> Result<()> {
-    if cache.is_some_and(|cache| cache.enabled) {
-        return Err(Error::new(
-            Kind::UnsupportedValue,
-            "Invalid 'cache.enabled': the response cache is not supported by this version of the gateway. Leave it out or send false.",
-        ));
-    }
-    Ok(())
 }
 
 async fn whole(mut call: Box<Call>) -> Result<Reply> {
@@ -205,8 +212,13 @@ fn cost_header(call: &Call) -> Option<(HeaderName, HeaderValue)> {
 /// Who served, for those who read headers only.
 fn reply_headers(candidate: Option<&Candidate>) -> Vec<(HeaderName, HeaderValue)> {
     let Some(candidate) = candidate else { return Vec::new() };
-    let named = [(MODEL, &candidate.model.id), (PROVIDER, &candidate.model.provider)];
-    let mut headers = Vec::with_capacity(named.len() + 1);
+    named(&candidate.model.id, &candidate.model.provider)
+}
+
+/// The headers that name a model and its provider.
+pub(crate) fn named(model: &str, provider: &str) -> Vec<(HeaderName, HeaderValue)> {
+    let named = [(MODEL, model), (PROVIDER, provider)];
+    let mut headers = Vec::with_capacity(named.len() + 2);
     headers.extend(
         named.into_iter().filter_map(|(name, value)| Some((name, HeaderValue::from_str(value).ok()?))),
     );

@@ -40,7 +40,7 @@ pub(crate) async fn run(
     let first = Runner { index, candidate, started: Instant::now() };
     let flying = candidate.model.measured.begun();
     let hedge = hedge(call, index, candidate);
-    let Call { job, plan, tally } = call;
+    let Call { job, plan, tally, .. } = call;
     let mut asking = pin!(ask(job, candidate, first.started));
     let early = match hedge {
         None => Some(asking.as_mut().await),

@@ -122,6 +122,8 @@ pub struct KeySettings {
     pub models: Option<Vec<String>>,
     /// What it may use.
     pub limits: Limits,
+    /// What its requests and answers say is stored, redacted.
+    pub log_payloads: bool,
     /// Unix seconds after which the key is refused.
     pub expires_at: Option<i64>,
 }

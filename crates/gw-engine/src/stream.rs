@@ -15,12 +15,14 @@ use gw_wire::stream::{Closing, KEEPALIVE, write_error};
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
-use crate::attempts::{Answer, Call};
+use crate::attempts::{Answer, Call, Told};
+use crate::cached::Shared;
 use crate::call::CallLog;
 use crate::engine::Cut;
 use crate::error::{Error, Kind};
 use crate::leavers::Leavers;
 use crate::live::Live;
+use crate::resume::{self, Resuming};
 use crate::sources::Step;
 use crate::verdict;
 
@@ -35,6 +37,12 @@ enum State {
     Waiting(Opening, Arc<CallLog>),
     /// Content flows.
     Live(Box<Call>, Box<Live>),
+    /// It broke off with this, and somebody is looked for who goes on.
+    Resuming(Resuming, Arc<CallLog>, Error),
+    /// Follows a call that is shared.
+    Shared(Box<Shared>),
+    /// All there will be.
+    Ready(Bytes),
     /// Nothing more will come.
     Over,
 }
@@ -56,6 +64,10 @@ pub struct EventStream {
     last_sent: Instant,
     last_heard: Instant,
     timer: Option<Pin<Box<Sleep>>>,
+    /// What a complete answer used, for those who share it.
+    told: Option<Told>,
+    /// Why it broke off.
+    failure: Option<Error>,
 }
 
 impl std::fmt::Debug for EventStream {
@@ -63,6 +75,9 @@ impl std::fmt::Debug for EventStream {
         let state = match self.state {
             State::Waiting(..) => "waiting",
             State::Live(..) => "live",
+            State::Resuming(..) => "resuming",
+            State::Shared(_) => "shared",
+            State::Ready(_) => "ready",
             State::Over => "over",
         };
         f.debug_struct("EventStream").field("state", &state).finish_non_exhaustive()
@@ -88,9 +103,67 @@ impl EventStream {
         Self::new(State::Live(call, live), keepalive, cut, leavers)
     }
 
+    /// A call whose answer others read: no comments, they have their own.
+    pub(crate) fn unheard(call: Box<Call>, live: Box<Live>, cut: Cut, leavers: Option<Leavers>) -> Self {
+        Self::new(State::Live(call, live), None, cut, leavers)
+    }
+
+    pub(crate) fn shared(shared: Shared, keepalive: Option<Duration>, cut: Cut) -> Self {
+        let mut stream = Self::new(State::Shared(Box::new(shared)), keepalive, cut, None);
+        stream.last_sent = Instant::now();
+        stream
+    }
+
+    /// A stream that is known whole.
+    pub(crate) fn ready(bytes: Vec<u8>) -> Self {
+        Self::new(State::Ready(bytes.into()), None, Cut::default(), None)
+    }
+
+    /// What a complete answer used, once.
+    pub(crate) fn told(&mut self) -> Option<Told> {
+        self.told.take()
+    }
+
+    /// Why it broke off.
+    pub(crate) fn failure(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
+
+    fn poll_shared(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
+        match &mut self.state {
+            State::Shared(shared) => match shared.poll(cx) {
+                Poll::Ready(Some(bytes)) => {
+                    self.last_sent = Instant::now();
+                    Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
+                }
+                Poll::Ready(None) => {
+                    self.state = State::Over;
+                    None
+                }
+                Poll::Pending => self.poll_clocks(cx),
+            },
+            State::Ready(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.state = State::Over;
+                Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
+            }
+            _ => None,
+        }
+    }
+
     fn new(state: State, keepalive: Option<Duration>, cut: Cut, leavers: Option<Leavers>) -> Self {
         let now = Instant::now();
-        Self { state, cut, leavers, keepalive, last_sent: now, last_heard: now, timer: None }
+        Self {
+            state,
+            cut,
+            leavers,
+            keepalive,
+            last_sent: now,
+            last_heard: now,
+            timer: None,
+            told: None,
+            failure: None,
+        }
     }
 
     fn send(&mut self, bytes: &[u8]) -> Polled {
@@ -102,6 +175,7 @@ impl EventStream {
     fn fail(&mut self, out: Vec<u8>, error: &Error, kind: Kind) -> Polled {
         let mut out = out;
         write_error(&mut out, &error.message, "upstream_error", kind.code());
+        self.failure = Some(error.clone());
         self.state = State::Over;
         self.send(&out)
     }
@@ -128,6 +202,52 @@ impl EventStream {
                     _ => Kind::UpstreamStreamError,
                 };
                 Some(self.fail(Vec::new(), &error, kind))
+            }
+        }
+    }
+
+    fn poll_resuming(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
+        let State::Resuming(resuming, ..) = &mut self.state else { return None };
+        let (mut call, found) = match resuming.as_mut().poll(cx) {
+            Poll::Ready(found) => found,
+            Poll::Pending => return self.poll_clocks(cx),
+        };
+        self.last_heard = Instant::now();
+        match found {
+            Ok(live) => {
+                self.state = State::Live(call, live);
+                None
+            }
+            Err(live) => {
+                let State::Resuming(_, _, error) = std::mem::replace(&mut self.state, State::Over) else {
+                    return None;
+                };
+                resume::give_up(&mut call, &live, error.kind);
+                Some(self.fail(Vec::new(), &error, error.kind))
+            }
+        }
+    }
+
+    /// Looks for somebody to go on with a stream that broke off. When that cannot be, it is settled and its error sent.
+    fn break_off(&mut self, call: Box<Call>, live: Box<Live>, out: Vec<u8>, error: Error) -> Polled {
+        let (kind, log) = (error.kind, Arc::clone(&call.job.context.log));
+        match resume::resume(call, live, kind) {
+            Ok(resuming) => {
+                self.state = State::Resuming(resuming, log, error);
+                // What came before the break belongs to the answer. A keep-alive has the body polled again at once.
+                self.send(if out.is_empty() { KEEPALIVE } else { &out })
+            }
+            Err((mut call, live)) => {
+                let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
+                live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
+                call.record(&live.candidate, kind.code(), live.started);
+                call.tally.account.cut(
+                    &live.candidate,
+                    &usage,
+                    live.candidate.model.cost(&usage),
+                    kind.code(),
+                );
+                self.fail(out, &error, kind)
             }
         }
     }
@@ -162,25 +282,25 @@ impl EventStream {
         let State::Live(mut call, mut live) = std::mem::replace(&mut self.state, State::Over) else {
             return Poll::Ready(None);
         };
-        let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
-        let cost = live.candidate.model.cost(&usage);
         let mut out = std::mem::take(&mut live.out);
         if let Some(failure) = live.normaliser.take_failure() {
             let failure = live.candidate.provider.censor(failure);
-            let kind = verdict::stream_kind(&failure);
-            live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
-            call.record(&live.candidate, kind.code(), live.started);
-            call.tally.account.cut(&live.candidate, &usage, cost, kind.code());
-            return self.fail(out, &Error::new(kind, failure.message), kind);
+            let error = Error::new(verdict::stream_kind(&failure), failure.message);
+            return self.break_off(call, live, out, error);
         }
+        let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
+        let cost = live.candidate.model.cost(&usage);
         call.record_ok(&live.candidate, live.started);
         let breaker = &call.job.snapshot.routing.breaker;
         live.candidate.served(breaker, live.first_content, Instant::now());
         live.spoke(usage.completion);
         let gateway = call.meta(&live.candidate, cost.is_some());
-        let closing = Closing { usage, cost: cost.unwrap_or(Money::ZERO), gateway: &gateway };
+        let (used, charged) = call.tally.account.begun();
+        let told = (used.plus(&usage), cost.unwrap_or(Money::ZERO) + charged);
+        let closing = Closing { usage: told.0, cost: told.1, gateway: &gateway };
         live.normaliser.close(&closing, &mut out);
         call.served(&live.candidate, &usage, cost);
+        self.told = call.told.take();
         self.send(&out)
     }
 
@@ -197,14 +317,13 @@ impl EventStream {
             if let Some(limit) = self.limit()
                 && now >= limit.at
             {
-                let message = if now < self.last_heard + limit.idle {
+                let is_late = now < self.last_heard + limit.idle;
+                let message = if is_late {
                     "The request's time was used up; the stream was cut."
                 } else {
                     "The upstream sent nothing for too long; the stream was cut."
                 };
-                self.settle_cut(Kind::UpstreamTimeout);
-                let error = Error::new(Kind::UpstreamTimeout, message);
-                return Some(self.fail(Vec::new(), &error, Kind::UpstreamTimeout));
+                return Some(self.time_out(Error::new(Kind::UpstreamTimeout, message)));
             }
             let keepalive = self.keepalive.map(|after| self.last_sent + after);
             if keepalive.is_some_and(|due| now >= due) {
@@ -243,23 +362,31 @@ impl EventStream {
         Some(Limit { at, idle: clocks.idle })
     }
 
+    /// A live stream's clock has run out.
+    fn time_out(&mut self, error: Error) -> Polled {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Live(call, mut live) => {
+                live.abandon();
+                self.break_off(call, live, Vec::new(), error)
+            }
+            _ => self.fail(Vec::new(), &error, Kind::UpstreamTimeout),
+        }
+    }
+
     fn settle_cut(&mut self, kind: Kind) {
         match &mut self.state {
             State::Live(call, live) => {
                 live.abandon();
-                if kind == Kind::UpstreamTimeout {
-                    live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
-                }
                 let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
                 let cost = live.candidate.model.cost(&usage);
                 call.record(&live.candidate, kind.code(), live.started);
                 call.tally.account.cut(&live.candidate, &usage, cost, kind.code());
             }
             // A client that goes away is what the account assumes of a call that is dropped.
-            State::Waiting(_, log) if kind != Kind::ClientClosedRequest => {
+            State::Waiting(_, log) | State::Resuming(_, log, _) if kind != Kind::ClientClosedRequest => {
                 log.note(|record| record.status = Some(kind.code()));
             }
-            State::Waiting(..) | State::Over => {}
+            State::Waiting(..) | State::Resuming(..) | State::Shared(_) | State::Ready(_) | State::Over => {}
         }
     }
 }
@@ -270,6 +397,12 @@ impl Body for EventStream {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Polled {
         if let Some(answer) = self.poll_waiting(cx) {
+            return answer;
+        }
+        if let Some(answer) = self.poll_shared(cx) {
+            return answer;
+        }
+        if let Some(answer) = self.poll_resuming(cx) {
             return answer;
         }
         self.poll_live(cx)
@@ -286,7 +419,7 @@ impl Drop for EventStream {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Live(call, live) => leavers.take_live(call, live),
                 State::Waiting(opening, log) => leavers.take_opening(opening, &log),
-                State::Over => {}
+                State::Resuming(..) | State::Shared(_) | State::Ready(_) | State::Over => {}
             }
             return;
         }

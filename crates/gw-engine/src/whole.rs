@@ -104,19 +104,7 @@ pub(crate) fn complete(
 
 /// What several calls used; unknown as soon as one of them is.
 pub(crate) fn sum(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
-    let (one, other) = (one?, other?);
-    let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
-        (None, None) => None,
-        (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
-    };
-    Some(Usage {
-        prompt: one.prompt.saturating_add(other.prompt),
-        completion: one.completion.saturating_add(other.completion),
-        cached: add(one.cached, other.cached),
-        cache_write: add(one.cache_write, other.cache_write),
-        reasoning: add(one.reasoning, other.reasoning),
-        estimated: one.estimated || other.estimated,
-    })
+    Some(one?.plus(&other?))
 }
 /// The upstream's usage, where it is sound; the answer's bytes are only counted when they are needed.
 fn known_or_estimated(known: Option<Usage>, prompt_bytes: u64, answered: impl FnOnce() -> u64) -> Usage {

@@ -14,6 +14,7 @@ use gw_wire::usage::Usage;
 
 use crate::ask::Ask;
 use crate::plan::{Candidate, Plan};
+use crate::settings::RoutingSettings;
 
 const BYTES_PER_TOKEN: u64 = 3;
 /// Roles, separators and what a chat template puts around a message.
@@ -23,15 +24,22 @@ const IMAGE: u64 = 2_000;
 const UNBOUNDED_ANSWER: u64 = 4_096;
 
 /// Tokens and cost.
-pub(crate) fn worst_case(ask: &Ask, plan: &Plan, hedges: bool) -> (u64, Money) {
+pub(crate) fn worst_case(ask: &Ask, plan: &Plan, routing: &RoutingSettings) -> (u64, Money) {
     let one = |candidate: &Candidate| at(ask, candidate);
     let most =
         |(tokens, cost): (u64, Money), (more, dearer): (u64, Money)| (tokens.max(more), cost.max(dearer));
     let (tokens, cost) = plan.candidates.iter().map(one).fold((0, Money::ZERO), most);
+    if plan.candidates.len() == 1 {
+        return (tokens, cost);
+    }
+    if routing.continue_mid_stream && ask.wants_stream() {
+        // Whoever goes on with an answer reads the prompt again, and what was said.
+        return (tokens.saturating_mul(2), cost + cost);
+    }
     // A hedge asks two at the same time, and both providers bill the prompt.
     let prompt = ask.prompt_bytes();
     let beside = plan.candidates.iter().map(|candidate| candidate.prompt_cost(prompt)).max();
-    (tokens, cost + beside.filter(|_| hedges && plan.candidates.len() > 1).unwrap_or_default())
+    (tokens, cost + beside.filter(|_| routing.hedge.is_some()).unwrap_or_default())
 }
 
 /// What the request will probably cost at a candidate: the estimated prompt, and an answer as long as the client allows or,

@@ -70,6 +70,12 @@ impl Limiter {
         }
     }
 
+    /// Tells other replicas which circuits (by a name) are open here and for how long, and hears of all that are open
+    /// anywhere, which ours are among. None = there is no Redis to tell, or it is away.
+    pub async fn circuits(&self, open: &[(String, Duration)]) -> Option<Vec<(String, Duration)>> {
+        self.0.shared.as_ref()?.circuits(open).await
+    }
+
     /// A key or a team and its limits, with the state that it had with other limits before. For when keys are loaded
     /// or changed; requests use the subject.
     #[must_use]

@@ -27,10 +27,10 @@
 //! under way are still counted when they settle. It is the same when a budget is given to who had none (`forget.lua`): a
 //! replica that has not heard of it yet, or of its being taken away, counts nothing of what ends there meanwhile. Give Redis `maxmemory-policy noeviction`, and keep it for limits.
 
+mod circuits;
 mod core;
 mod given;
 mod keeper;
-mod link;
 mod notes;
 mod script;
 
@@ -39,11 +39,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use gw_redis::Address;
 use secrecy::SecretString;
 
 use self::core::Core;
 pub(crate) use self::given::Meanwhile;
-use self::link::Address;
 pub(crate) use self::notes::Owed;
 use self::notes::{Note, Work};
 use self::script::{Answer, Call, Why, nano};
@@ -96,7 +96,7 @@ impl RedisSettings {
     /// Whether the URL can be read at all. One that cannot is a Redis that is always away.
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        Address::read(self).is_some()
+        Address::read(&self.url, self.ca_file.as_deref()).is_some()
     }
 }
 

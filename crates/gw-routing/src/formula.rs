@@ -22,6 +22,8 @@
 //!
 //! What is not known makes a score infinite, so that it sorts last; in `balanced` it counts as one worse than the worst.
 
+use std::f64::consts::{LOG2_E, SQRT_2};
+
 use crate::facts::{Facts, Warm};
 use crate::measured::Seen;
 use crate::score::Weights;
@@ -84,7 +86,7 @@ impl Common {
     }
 }
 
-/// The parts of a candidate's score; for `balanced` still without distance and weight ([`balance`]), for `round_robin`
+/// The parts of a candidate's score; for `balanced` still without distance and weight ([`Scale`]), for `round_robin`
 /// still without its turn. `position` is the candidate's place in the given order.
 pub(crate) fn parts(strategy: Strategy, facts: &Facts, common: Common, position: usize) -> Values {
     let seen = &facts.seen;
@@ -127,11 +129,11 @@ pub(crate) fn parts(strategy: Strategy, facts: &Facts, common: Common, position:
             let spared = warm.map_or(0.0, |warm| warm.prompt_tokens as f64 * PREFILL_MS);
             let latency = ttft(facts).map(|ttft| (ttft - spared).max(0.0) + BARELY_MS);
             [
-                known(price).log2(),
-                known(latency).log2(),
+                log2(known(price)),
+                log2(known(latency)),
                 known(finite(facts.quality)) / -10.0,
                 10.0 * expected_failures(facts),
-                (f64::from(seen.in_flight) + BARELY_LOAD).log2(),
+                log2(f64::from(seen.in_flight) + BARELY_LOAD),
             ]
         }
     }
@@ -139,39 +141,65 @@ pub(crate) fn parts(strategy: Strategy, facts: &Facts, common: Common, position:
 
 /// The best and the worst known of each part, over all candidates: what `balanced` measures distances from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ranges([(f64, f64); PARTS]);
+pub(crate) struct Ranges {
+    low: Values,
+    high: Values,
+}
 
 impl Ranges {
     /// Nothing seen yet.
-    pub(crate) const EMPTY: Self = Self([(f64::INFINITY, f64::NEG_INFINITY); PARTS]);
+    pub(crate) const EMPTY: Self = Self { low: [f64::INFINITY; PARTS], high: [f64::NEG_INFINITY; PARTS] };
 
     /// Takes a candidate in.
     pub(crate) fn take(&mut self, values: &Values) {
-        for ((low, high), value) in self.0.iter_mut().zip(values) {
-            // A value that is not known (NaN) is neither smaller nor larger.
-            *low = low.min(*value);
-            *high = high.max(*value);
-        }
-        // Failures are a distance already, from none.
-        if let Some((low, _)) = self.0.get_mut(FAILURES) {
-            *low = 0.0;
+        for ((low, high), value) in self.low.iter_mut().zip(&mut self.high).zip(values) {
+            // What is not known (NaN) is neither smaller nor larger.
+            *low = if value < low { *value } else { *low };
+            *high = if value > high { *value } else { *high };
         }
     }
 
-    /// Each part becomes its distance from the best one, times its weight. What is not known is one further away than
-    /// the furthest; what is known of nobody does not count.
-    pub(crate) fn weigh(&self, weights: &Weights, values: &mut Values) {
-        let weights = [weights.price, weights.latency, weights.quality, weights.availability, weights.load];
-        for (((low, high), value), weight) in self.0.iter().zip(values).zip(weights) {
-            let distance = if low > high {
-                0.0
-            } else if value.is_nan() {
-                high - low + 1.0
-            } else {
-                *value - low
-            };
-            *value = if weight.is_finite() { distance * weight } else { 0.0 };
+    /// What the parts are weighed by.
+    pub(crate) fn scale(mut self, weights: &Weights) -> Scale {
+        // Failures are a distance already, from none.
+        if let Some(low) = self.low.get_mut(FAILURES) {
+            *low = 0.0;
         }
+        let weights = [weights.price, weights.latency, weights.quality, weights.availability, weights.load];
+        let mut scale = Scale { low: self.low, weight: [0.0; PARTS], unknown: [0.0; PARTS] };
+        let ranges = self.low.iter().zip(&self.high).zip(weights);
+        for ((weight, unknown), ((low, high), its)) in
+            scale.weight.iter_mut().zip(&mut scale.unknown).zip(ranges)
+        {
+            // What is known of nobody does not count, neither does a weight that is no number.
+            if low <= high && its.is_finite() {
+                (*weight, *unknown) = (its, (high - low + 1.0) * its);
+            }
+        }
+        scale
+    }
+}
+
+/// Of each part of `balanced`: the best, the weight, and what counts when it is not known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    low: Values,
+    weight: Values,
+    unknown: Values,
+}
+
+impl Scale {
+    /// Each part becomes its distance from the best one, times its weight; their sum is the score. What is not known is
+    /// one further away than the furthest.
+    pub(crate) fn weigh(&self, values: &mut Values) -> f64 {
+        let mut sum = 0.0;
+        let scale = self.low.iter().zip(&self.weight).zip(&self.unknown);
+        for (value, ((low, weight), unknown)) in values.iter_mut().zip(scale) {
+            let known = (*value - low) * weight;
+            *value = if known.is_nan() { *unknown } else { known };
+            sum += *value;
+        }
+        sum
     }
 }
 
@@ -241,6 +269,48 @@ fn ttft(facts: &Facts) -> Option<f64> {
     }
 }
 
+/// The binary logarithm of a positive number, to five decimals; NaN stays NaN. Three of them are a third of what a
+/// candidate of `balanced` costs when they are the C library's.
+///
+/// The number is m × 2^e with m from 1 to 2, and with q = (m − √2) / (m + √2) the natural logarithm of m / √2 is Gregory's
+/// series 2 (q + q³/3 + q⁵/5 + …), of which three terms are enough: |q| is below 0.172.
+fn log2(value: f64) -> f64 {
+    const FRACTION: u64 = (1 << 52) - 1;
+    let bits = value.to_bits();
+    let m = f64::from_bits(bits & FRACTION | 1023 << 52);
+    let q = (m - SQRT_2) / (m + SQRT_2);
+    let square = q * q;
+    let series = q * (1.0 + square * (1.0 / 3.0 + square * (1.0 / 5.0)));
+    // The exponent's 11 bits; half of it is √2's.
+    let exponent = f64::from((bits >> 52) as u32) - 1022.5;
+    if value.is_nan() { value } else { exponent + series * (2.0 * LOG2_E) }
+}
+
 fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::log2;
+
+    proptest! {
+        #[test]
+        fn the_logarithm_is_right_to_five_decimals(exponent in -40.0..40.0_f64) {
+            let value = exponent.exp2();
+            prop_assert!((log2(value) - value.log2()).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_has_no_logarithm_and_powers_of_two_are_no_steps() {
+        assert!(log2(f64::NAN).is_nan());
+        for exponent in -20..40 {
+            let value = f64::from(exponent).exp2();
+            assert!((log2(value) - f64::from(exponent)).abs() < 1e-5);
+            assert!((log2(value) - log2(value * 0.999_999_9)).abs() < 1e-5, "no step at {value}");
+        }
+    }
 }

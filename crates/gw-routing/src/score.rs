@@ -65,14 +65,15 @@ impl Place {
 /// What a score is the sum of, by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
-    names: &'static [&'static str],
+    /// Names the values.
+    strategy: Strategy,
     values: Values,
 }
 
 impl Parts {
     /// The parts that are known.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
-        let known = self.names.iter().copied().zip(self.values);
+        let known = formula::names(self.strategy).iter().copied().zip(self.values);
         known.filter(|(_, value)| !value.is_nan())
     }
 }
@@ -90,6 +91,10 @@ pub struct Scored {
     pub parts: Parts,
 }
 
+/// Candidates that a key has room for; nobody has more, and if, they stay in the given order.
+const MOST: usize = 1 << 24;
+/// The place in the given order, within a key.
+const INDEX: u128 = 0xff_ffff;
 /// One decision in so many is for finding out about a candidate that was not heard of lately.
 const EXPLORE_EVERY: u64 = 64;
 /// Calls lately below which a candidate counts as not heard of: 70 s after a single one.
@@ -104,38 +109,47 @@ const HEARD: f64 = 0.1;
 #[must_use]
 pub fn order(strategy: Strategy, weights: &Weights, facts: &[Facts], turn: u64) -> Vec<Scored> {
     let mut rows = scored(strategy, weights, facts, turn);
-    if rows.len() < 2 {
+    if rows.len() < 2 || rows.len() > MOST {
         return rows;
     }
     if strategy == Strategy::RoundRobin {
         take_turns(&mut rows, facts, turn);
     }
     explore(strategy, &mut rows, facts, turn);
-    let mut keys: Vec<(u128, u32)> = (0_u32..)
-        .zip(rows.iter().zip(facts))
-        .map(|(index, (row, facts))| (key(row, facts, formula::tie(strategy, facts)), index))
-        .collect();
+    let keyed = rows.iter().zip(facts);
+    let mut keys: Vec<u128> = keyed.map(|(row, its)| key(row, its, formula::tie(strategy, its))).collect();
     keys.sort_unstable();
-    keys.iter().filter_map(|(_, index)| rows.get(*index as usize).copied()).collect()
+    let mut ordered = Vec::with_capacity(rows.len());
+    for key in &keys {
+        // Not `copied()`: a row is copied once, not by way of an Option.
+        if let Some(row) = rows.get((*key & INDEX) as usize) {
+            ordered.push(*row);
+        }
+    }
+    ordered
 }
 
 /// Place and score of each, in the given order.
 fn scored(strategy: Strategy, weights: &Weights, facts: &[Facts], turn: u64) -> Vec<Scored> {
     let common = Common::of(facts);
-    let names = formula::names(strategy);
+    let balanced = strategy == Strategy::Balanced;
     let mut ranges = Ranges::EMPTY;
     let mut rows: Vec<Scored> = Vec::with_capacity(facts.len());
     for (index, facts) in facts.iter().enumerate() {
         let values = formula::parts(strategy, facts, common, index);
-        ranges.take(&values);
-        let place = place(facts, turn, index as u64);
-        rows.push(Scored { index, score: 0.0, place, parts: Parts { names, values } });
-    }
-    for row in &mut rows {
-        if strategy == Strategy::Balanced {
-            ranges.weigh(weights, &mut row.parts.values);
+        if balanced {
+            ranges.take(&values);
         }
-        row.score = formula::sum(strategy, &row.parts.values);
+        let place = place(facts, turn, index as u64);
+        rows.push(Scored { index, score: 0.0, place, parts: Parts { strategy, values } });
+    }
+    let scale = ranges.scale(weights);
+    for row in &mut rows {
+        row.score = if balanced {
+            scale.weigh(&mut row.parts.values)
+        } else {
+            formula::sum(strategy, &row.parts.values)
+        };
     }
     rows
 }
@@ -229,17 +243,20 @@ fn explore(strategy: Strategy, rows: &mut [Scored], facts: &[Facts], turn: u64) 
     }
 }
 
-/// What is sorted by: place, group, then the score and what decides between equals; of who is away, first the time.
+/// What is sorted by, packed into one number, because comparing those is what a sort of many candidates consists of:
+/// 3 bits of place, 13 of the group, 64 of the score (of who is away: the time), 24 of what decides between equals, 24
+/// of the place in the given order.
 fn key(row: &Scored, facts: &Facts, tie: f64) -> u128 {
-    let group = u128::from(facts.group.min(0xff_ffff));
+    let group = facts.group.min(0x1fff);
     let (group, main, tie) = match row.place {
         Place::Explored | Place::Able | Place::Ramping => (group, ascending(row.score), tie),
         Place::Away => (group, away_nanos(facts.standing), row.score),
         Place::Upgrade | Place::UpgradeAway => (0, 0, 0.0),
     };
-    // The tie has 32 bits left: single precision.
-    let tie = u128::from(ascending(tie) >> 32);
-    u128::from(row.place as u8) << 120 | group << 96 | u128::from(main) << 32 | tie
+    let upper = u64::from(row.place as u8) << 13 | u64::from(group);
+    // Sign, exponent and 12 bits of the fraction: one in four thousand.
+    let tie = ascending(tie) >> 40;
+    u128::from(upper) << 112 | u128::from(main) << 48 | u128::from(tie) << 24 | row.index as u128
 }
 
 /// Nanoseconds until it is back.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::{CallLog, Caller, Context, Entered, EventStream, ReplyBody};
-use http::header::{AUTHORIZATION, CONNECTION, EXPECT, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, EXPECT, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
@@ -96,6 +96,7 @@ where
         place: None,
         entered: None,
         share: None,
+        capture: None,
         _busy: busy,
     };
     let mut extra = Extra::new();
@@ -159,6 +160,9 @@ fn finish(
     }
     ticket.status = Some(reply.status);
     ticket.code = reply.code;
+    if let (Some(capture), Content::Stream(_)) = (&mut ticket.capture, &reply.content) {
+        capture.streams();
+    }
     let mut response = Response::new(Outgoing::new(reply.content, ticket));
     // 499 is a word of the log. Whoever sent half a body and still reads hears that the request was bad.
     let closed = reply.status.as_u16() == Kind::ClientClosedRequest.row().0;
@@ -214,7 +218,8 @@ where
         | Target::Team(_)
         | Target::Usage
         | Target::RequestLog
-        | Target::LoggedRequest(_) => return Box::pin(manage::answer(&edge, parts, target, body)).await,
+        | Target::LoggedRequest(_)
+        | Target::LoggedPayload(_) => return Box::pin(manage::answer(&edge, parts, target, body)).await,
         _ => ticket.place = Some(edge.enter()?),
     }
     match target {
@@ -276,6 +281,7 @@ where
     let encoding = upload::check_media(&parts.headers)?;
     let (bytes, share) = upload::read(&parts.headers, encoding, body, &edge.uploads).await?;
     ticket.share = Some(share);
+    ticket.capture = edge.engine.capture(&caller, &ticket.request_id, &bytes);
     let log = Arc::new(CallLog::default());
     ticket.call = Some(Arc::clone(&log));
     let context = Context {
@@ -284,6 +290,7 @@ where
         accepted: ticket.accepted,
         log,
         client: Some(ticket.client.ip()),
+        cache_control: cache_control(&parts.headers),
         keepalive: edge.settings.keepalive,
     };
     // Boxed where it is made: a call's future is large, and every layer of this one would move it.
@@ -392,4 +399,15 @@ mod tests {
             StreamBody::new(stream::pending::<std::result::Result<Frame<Bytes>, std::io::Error>>());
         assert!(!settle_body(&HeaderMap::new(), &mut never).await);
     }
+}
+
+/// The lines of `Cache-Control`, as one.
+fn cache_control(headers: &HeaderMap) -> Option<Box<[u8]>> {
+    let mut lines = headers.get_all(CACHE_CONTROL).iter().map(HeaderValue::as_bytes);
+    let mut all = lines.next()?.to_vec();
+    for line in lines {
+        all.push(b',');
+        all.extend_from_slice(line);
+    }
+    Some(all.into())
 }

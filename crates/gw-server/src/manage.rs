@@ -71,6 +71,7 @@ fn ask(parts: &Parts, target: &Target<'_>, body: Bytes) -> Result<Ask> {
         Target::Teams => Ask::Teams,
         Target::Usage => Ask::Usage { query: query(), csv: wants_csv(&parts.headers) },
         Target::LoggedRequest(id) => Ask::Request(owned(id)?),
+        Target::LoggedPayload(id) => Ask::ForgetPayload(owned(id)?),
         _ => Ask::Requests(query()),
     })
 }

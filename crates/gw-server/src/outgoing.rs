@@ -14,8 +14,8 @@ use crate::stall::{BodyPoll, note};
 
 /// Told what became of a response. Dropped after the body, so that whatever the body settles is settled by then.
 pub(crate) trait Witness {
-    /// So many bytes were handed to the client's connection.
-    fn sent(&mut self, bytes: usize);
+    /// These bytes were handed to the client's connection.
+    fn sent(&mut self, bytes: &Bytes);
     /// The body came to its end.
     fn completed(&mut self);
     /// The stream panicked.
@@ -63,7 +63,9 @@ where
                     }
                     Ok(Poll::Ready(Some(Ok(frame)))) => {
                         note(BodyPoll::Gave);
-                        this.witness.sent(frame.data_ref().map_or(0, Bytes::len));
+                        if let Some(bytes) = frame.data_ref() {
+                            this.witness.sent(bytes);
+                        }
                         return Poll::Ready(Some(Ok(frame)));
                     }
                     Ok(Poll::Ready(None)) => None,
@@ -77,7 +79,9 @@ where
         let finished = std::mem::replace(&mut this.content, Content::Empty);
         // A stream that panicked may panic again when it is dropped.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(finished)));
-        this.witness.sent(frame.as_ref().map_or(0, Bytes::len));
+        if let Some(bytes) = &frame {
+            this.witness.sent(bytes);
+        }
         this.witness.completed();
         note(if frame.is_some() { BodyPoll::Gave } else { BodyPoll::Waits });
         Poll::Ready(frame.map(|bytes| Ok(Frame::data(bytes))))
@@ -117,8 +121,8 @@ mod tests {
     }
 
     impl Witness for Arc<Seen> {
-        fn sent(&mut self, bytes: usize) {
-            self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        fn sent(&mut self, bytes: &Bytes) {
+            self.bytes.fetch_add(bytes.len(), Ordering::AcqRel);
         }
         fn completed(&mut self) {
             self.completed.fetch_add(1, Ordering::AcqRel);

@@ -32,6 +32,7 @@ pub(crate) enum Target<'a> {
     Usage,
     RequestLog,
     LoggedRequest(Id<'a>),
+    LoggedPayload(Id<'a>),
     Explain,
     /// Inside /admin/v1, but nothing we have.
     Admin,
@@ -70,7 +71,7 @@ const fn route(label: &'static str, guard: Guard, allow: Option<&'static str>) -
 }
 
 /// Every URL; a target's `name` says which it is.
-pub const ROUTES: [Route; 24] = [
+pub const ROUTES: [Route; 25] = [
     route("/v1/completions", Guard::Key, POST),
     route("/v1/chat/completions", Guard::Key, POST),
     route("/v1/embeddings", Guard::Key, POST),
@@ -94,6 +95,7 @@ pub const ROUTES: [Route; 24] = [
     route("/admin/v1/usage", Guard::AdminKey, GET),
     route("/admin/v1/requests", Guard::AdminKey, GET),
     route("/admin/v1/requests/{id}", Guard::AdminKey, GET),
+    route("/admin/v1/requests/{id}/payload", Guard::AdminKey, Some("DELETE, OPTIONS")),
     route("/admin/v1/routing/explain", Guard::AdminKey, POST),
 ];
 
@@ -147,6 +149,7 @@ fn management(tail: &str) -> Target<'_> {
         ("usage", None, None, None) => Target::Usage,
         ("requests", None, None, None) => Target::RequestLog,
         ("requests", Some(id), None, None) => Target::LoggedRequest(id),
+        ("requests", Some(id), Some("payload"), None) => Target::LoggedPayload(id),
         ("routing", Some(Some(tail)), None, None) if tail == "explain" => Target::Explain,
         _ => Target::Admin,
     }
@@ -193,7 +196,8 @@ impl Target<'_> {
             Self::Usage => 20,
             Self::RequestLog => 21,
             Self::LoggedRequest(_) => 22,
-            Self::Explain => 23,
+            Self::LoggedPayload(_) => 23,
+            Self::Explain => 24,
         }
     }
 
@@ -282,6 +286,8 @@ mod tests {
             ("/admin/v1/usage/x", Target::Admin),
             ("/admin/v1/requests", Target::RequestLog),
             ("/admin/v1/requests/req_1", Target::LoggedRequest(id("req_1"))),
+            ("/admin/v1/requests/req_1/payload", Target::LoggedPayload(id("req_1"))),
+            ("/admin/v1/requests/req_1/other", Target::Admin),
             ("/admin/v1/routing/explain", Target::Explain),
             ("/admin/v1/routing", Target::Admin),
             ("/admin/v1/config", Target::Admin),

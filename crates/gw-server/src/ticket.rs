@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use bytes::Bytes;
 use gw_engine::error::Kind;
+use gw_engine::payloads::Capture;
 use gw_engine::{CallLog, Entered};
 use http::{Method, StatusCode, Uri};
 
@@ -38,13 +40,18 @@ pub(crate) struct Ticket {
     /// Held for its drop: its places among the key's and the team's requests at one time.
     pub(crate) entered: Option<Entered>,
     pub(crate) share: Option<Share>,
+    /// Hears what is said, where the key has that switched on.
+    pub(crate) capture: Option<Box<Capture>>,
     /// Held for its drop: the connection is idle again.
     pub(crate) _busy: Busy,
 }
 
 impl Witness for Ticket {
-    fn sent(&mut self, bytes: usize) {
-        self.bytes_out += u64::try_from(bytes).unwrap_or(0);
+    fn sent(&mut self, bytes: &Bytes) {
+        self.bytes_out += bytes.len() as u64;
+        if let Some(capture) = &mut self.capture {
+            capture.sent(bytes);
+        }
     }
 
     fn completed(&mut self) {

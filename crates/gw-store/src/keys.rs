@@ -72,6 +72,8 @@ pub struct StoredKey {
     pub team: Option<String>,
     /// What it may use.
     pub limits: Limits,
+    /// What its requests and answers say is stored, redacted.
+    pub log_payloads: bool,
     /// Free-form JSON of whoever made it.
     pub metadata: Option<String>,
     /// The hash before its last rotation, and until when (unix seconds) it is still accepted.
@@ -155,6 +157,7 @@ impl NewKey {
             revoked_at: None,
             team: None,
             limits: Limits::default(),
+            log_payloads: false,
             metadata: None,
             previous: None,
         }

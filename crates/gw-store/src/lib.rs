@@ -1,4 +1,4 @@
-//! Memory: what outlives the process. Gateway keys as hashes, teams and the ledger, in an embedded SQLite file or in a
+//! Memory: what outlives the process. Gateway keys as hashes, teams, the ledger and switched-on payloads, in an embedded SQLite file or in a
 //! PostgreSQL database that replicas share.
 
 pub mod db;
@@ -7,6 +7,7 @@ pub mod journal;
 pub mod keys;
 pub mod ledger;
 pub mod limits;
+pub mod payloads;
 mod postgres;
 mod sql;
 mod sqlite;

@@ -174,6 +174,7 @@ fn migrator() -> Migrator {
         change(3, "revision", include_str!("../migrations/0003_revision.sql")),
         change(4, "cheaper indices", include_str!("../migrations/0004_cheaper_indices.sql")),
         change(5, "short rows", include_str!("../migrations/0005_short_rows.sql")),
+        change(6, "payloads", include_str!("../migrations/0006_payloads.sql")),
     ])
 }
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::money::Money;
+
 /// One upstream call, as reported in `gateway.attempts`.
 #[derive(Clone, Debug)]
 pub struct AttemptRecord {
@@ -37,4 +39,6 @@ pub struct GatewayMeta {
     pub attempts: Vec<AttemptRecord>,
     /// Things the caller should know (`price_unknown`, `parameter_dropped:seed`, …).
     pub warnings: Vec<Cow<'static, str>>,
+    /// What an answer out of the cache would have cost; None = it is not out of the cache.
+    pub saved: Option<Money>,
 }

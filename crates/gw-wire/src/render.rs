@@ -75,6 +75,27 @@ pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     out
 }
 
+/// Writes a chat answer without what belongs to one request: to be kept and read again.
+#[must_use]
+pub fn kept_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, counted: &Usage) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    put(&mut out, "{\"model\":");
+    write_str(&mut out, reply.model.as_deref().filter(|name| !name.is_empty()).unwrap_or(model));
+    put(&mut out, ",\"choices\":[");
+    for (position, choice) in reply.choices.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        chat_choice(&mut out, choice, "");
+    }
+    put(&mut out, "],\"usage\":");
+    usage(&mut out, counted, None);
+    put(&mut out, ",\"system_fingerprint\":");
+    write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(fingerprint));
+    out.push(b'}');
+    out
+}
+
 /// Writes a text completion.
 #[must_use]
 pub fn text(reply: &TextReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
@@ -270,5 +291,10 @@ pub(crate) fn gateway(out: &mut Vec<u8>, meta: &GatewayMeta) {
         }
         write_str(out, warning);
     }
-    put(out, "]}");
+    out.push(b']');
+    if let Some(saved) = meta.saved {
+        put(out, ",\"saved_usd\":");
+        saved.write(out);
+    }
+    out.push(b'}');
 }

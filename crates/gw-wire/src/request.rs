@@ -5,6 +5,7 @@
 mod body;
 pub mod chat;
 pub mod completion;
+mod continued;
 pub mod embeddings;
 pub mod encode;
 pub mod fields;
@@ -19,7 +20,7 @@ pub use completion::parse_completion;
 pub use embeddings::parse_embeddings;
 
 pub use body::strict;
-pub use options::STRATEGIES;
+pub use options::{CACHE_MODES, STRATEGIES};
 
 use bytes::Bytes;
 
@@ -59,8 +60,10 @@ pub struct Routing {
 pub struct CacheAsk {
     /// Whether a cached answer will do.
     pub enabled: bool,
-    /// Seconds, 1..=2592000.
-    pub ttl: u32,
+    /// Seconds, 1..=2592000, when the client says.
+    pub ttl: Option<u32>,
+    /// One of [`CACHE_MODES`]: whether a kept answer will do, and whether the new one may be kept.
+    pub mode: &'static str,
 }
 
 /// What a request needs of a model, checked against the catalogue entry's features and modalities.

@@ -75,7 +75,14 @@ pub struct Normaliser {
     has_content: bool,
     ended: bool,
     failure: Option<Failure>,
+    /// The text that was sent, while that is all there was; None = not kept, or more than text.
+    said: Option<String>,
+    /// It goes on where another stream broke off: the client knows the role.
+    resumes: bool,
 }
+
+/// The most text of an answer that is kept to be continued.
+const MOST_KEPT: usize = 1 << 20;
 
 /// The frame that ends every stream.
 pub const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -109,6 +116,53 @@ impl Normaliser {
             has_content: false,
             ended: false,
             failure: None,
+            said: None,
+            resumes: false,
+        }
+    }
+
+    /// Keeps the text that is sent, so that another upstream can go on with it.
+    #[must_use]
+    pub fn keeping_text(self) -> Self {
+        Self { said: Some(String::new()), ..self }
+    }
+
+    /// What has been sent, when it was text and nothing else, and some.
+    #[must_use]
+    pub fn said(&self) -> Option<&str> {
+        self.said.as_deref().filter(|said| !said.is_empty())
+    }
+
+    /// For the stream that goes on where this one broke off: the same chunks to the client, without another role.
+    #[must_use]
+    pub fn resumed(&self) -> Self {
+        let opening = Opening {
+            shape: self.opening.shape,
+            id: self.opening.id.clone(),
+            created: self.opening.created,
+            model: self.opening.model.clone(),
+            choices: self.opening.choices,
+            include_usage: self.opening.include_usage,
+        };
+        Self { head: self.head.clone(), said: self.said.clone(), resumes: true, ..Self::new(opening) }
+    }
+
+    /// Whether it goes on where another one broke off.
+    #[must_use]
+    pub fn resumes(&self) -> bool {
+        self.resumes
+    }
+
+    /// Keeps sent text; anything else ends the keeping.
+    fn keep(&mut self, event: &Event<'_>) {
+        let Some(said) = &mut self.said else { return };
+        match event {
+            Event::Text { text, logprobs: None, .. } if said.len() + text.len() <= MOST_KEPT => {
+                said.push_str(text)
+            }
+            Event::Start { .. } | Event::Finish { .. } | Event::Usage(_) | Event::Error(_) | Event::End => {}
+            Event::Reasoning { .. } if said.is_empty() => {}
+            _ => self.said = None,
         }
     }
 
@@ -117,6 +171,7 @@ impl Normaliser {
         if self.failure.is_some() || self.ended {
             return;
         }
+        self.keep(&event);
         match event {
             Event::Start { model, .. } => {
                 if let Some(model) = model.filter(|name| !name.is_empty() && self.head.is_empty()) {
@@ -275,7 +330,7 @@ impl Normaliser {
         }
         self.has_content = true;
         while self.choices.len() <= choice as usize {
-            if self.opening.shape == Shape::Chat {
+            if self.opening.shape == Shape::Chat && !self.resumes {
                 out.extend_from_slice(&self.head);
                 put_int(out, self.choices.len() as u64);
                 put(out, ",\"delta\":{\"role\":\"assistant\"},\"finish_reason\":null");

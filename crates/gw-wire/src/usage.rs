@@ -46,6 +46,23 @@ impl Usage {
         self
     }
 
+    /// Both together; a kind that neither knows stays unknown.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (None, None) => None,
+            (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
+        };
+        Self {
+            prompt: self.prompt.saturating_add(other.prompt),
+            completion: self.completion.saturating_add(other.completion),
+            cached: add(self.cached, other.cached),
+            cache_write: add(self.cache_write, other.cache_write),
+            reasoning: add(self.reasoning, other.reasoning),
+            estimated: self.estimated || other.estimated,
+        }
+    }
+
     /// An estimate from byte counts.
     #[must_use]
     pub fn estimate(prompt_bytes: u64, completion_bytes: u64) -> Self {

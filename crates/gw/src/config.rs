@@ -5,6 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gw_engine::cached::CachingSettings;
+use gw_engine::payloads::PayloadSettings;
 use gw_engine::settings::EngineSettings;
 use gw_limits::RedisSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};
@@ -74,10 +76,33 @@ pub struct Config {
     pub store: StoreSettings,
     /// `[redis]`; None: each process counts for itself.
     pub redis: Option<RedisSettings>,
+    /// `[cache]`.
+    pub cache: CacheSettings,
     /// `server.data_dir`, relative to the file.
     pub data_dir: Option<PathBuf>,
     /// What is right but not built: `check` mentions it, `serve` refuses it.
     pub later: Vec<Later>,
+}
+
+/// `[cache]`.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheSettings {
+    /// Whether requests may ask for it.
+    pub enabled: bool,
+    /// It lies in Redis, for all replicas.
+    pub shared: bool,
+    /// Its size in process.
+    pub max_bytes: u64,
+    /// How long answers stay.
+    pub caching: CachingSettings,
+}
+
+impl Default for CacheSettings {
+    fn default() -> Self {
+        let caching =
+            CachingSettings { default_ttl: Duration::from_secs(3600), stale_if_error: Duration::ZERO };
+        Self { enabled: true, shared: false, max_bytes: 256 << 20, caching }
+    }
 }
 
 /// `[store]`.
@@ -89,11 +114,18 @@ pub struct StoreSettings {
     pub start_timeout: Duration,
     /// How long rows of the ledger are kept; None = for ever.
     pub retention_days: Option<u32>,
+    /// `[store.payloads]`.
+    pub payloads: PayloadSettings,
 }
 
 impl Default for StoreSettings {
     fn default() -> Self {
-        Self { url: None, start_timeout: Duration::from_secs(60), retention_days: Some(90) }
+        Self {
+            url: None,
+            start_timeout: Duration::from_secs(60),
+            retention_days: Some(90),
+            payloads: PayloadSettings::default(),
+        }
     }
 }
 

@@ -91,6 +91,10 @@ struct New {
     #[arg(long, requires = "budget_usd")]
     #[serde(skip_serializing_if = "Option::is_none")]
     budget_period: Option<String>,
+    /// Store what its requests and answers say, redacted
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    log_payloads: bool,
     /// When it ends, as 2027-01-01T00:00:00Z
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]

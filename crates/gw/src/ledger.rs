@@ -22,10 +22,11 @@ const LAST_ROWS: Duration = Duration::from_secs(5);
 /// Lines are kept so long for a Redis that does not answer.
 const UNTIL_TOLD: Duration = Duration::from_secs(1);
 /// Old rows are looked for so often.
-const SWEEP: Duration = Duration::from_secs(3600);
+pub(crate) const SWEEP: Duration = Duration::from_secs(3600);
 /// Old rows that are forgotten in one transaction: it must not hold up the writer.
 const PORTION: u32 = 2_000;
-const DAY_MS: i64 = 86_400_000;
+/// Milliseconds of a day.
+pub(crate) const DAY_MS: i64 = 86_400_000;
 
 /// The journal beside the store, and what a process that died had left in it: that is in the ledger now.
 ///
@@ -86,7 +87,7 @@ impl Ledger {
 }
 
 /// The time so many milliseconds ago, unix milliseconds.
-fn ago(age_ms: i64) -> i64 {
+pub(crate) fn ago(age_ms: i64) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(age_ms)
 }

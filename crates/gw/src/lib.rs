@@ -1,6 +1,7 @@
 //! The program: reads the configuration, wires the crates together, starts and stops. Nothing about a call is decided here.
 
 pub mod automatic;
+pub mod caching;
 pub mod check;
 pub mod cli;
 pub mod config;
@@ -12,6 +13,7 @@ pub mod lines;
 pub mod local;
 pub mod models;
 pub mod operator;
+pub mod payloads;
 pub mod places;
 pub mod readiness;
 pub mod serve;

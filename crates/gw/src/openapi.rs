@@ -9,7 +9,7 @@ fn document() -> Value {
 }
 
 /// Every URL of gw-server/src/router.rs that a person may call.
-const ROUTES: [(&str, &str); 26] = [
+const ROUTES: [(&str, &str); 27] = [
     ("post", "/v1/completions"),
     ("post", "/v1/chat/completions"),
     ("post", "/v1/embeddings"),
@@ -33,6 +33,7 @@ const ROUTES: [(&str, &str); 26] = [
     ("get", "/admin/v1/usage"),
     ("get", "/admin/v1/requests"),
     ("get", "/admin/v1/requests/{request_id}"),
+    ("delete", "/admin/v1/requests/{request_id}/payload"),
     ("post", "/admin/v1/routing/explain"),
     ("get", "/openapi.json"),
     ("get", "/docs"),

@@ -139,6 +139,7 @@ fn request(ask: &Ask) -> (Method, String, Bytes) {
         Ask::Usage { query, .. } => (Method::GET, format!("usage?{query}"), none),
         Ask::Requests(query) => (Method::GET, format!("requests?{query}"), none),
         Ask::Request(id) => (Method::GET, format!("requests/{}", encode(id)), none),
+        Ask::ForgetPayload(id) => (Method::DELETE, format!("requests/{}/payload", encode(id)), none),
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::manage::Management;
+use gw_engine::payloads::Payloads;
 use gw_engine::spent::LedgerSpending;
 use gw_engine::{Engine, Limiter};
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
@@ -20,9 +21,10 @@ use crate::cli::{Common, ServeArgs, Stop, print};
 use crate::first_start::{self, FirstKeys};
 use crate::ledger::{self, Ledger};
 use crate::lines::Lines;
+use crate::payloads::{self, Keeper};
 use crate::setup::{self, Setup};
 use crate::signals::Ends;
-use crate::{discover, local, places, readiness, telemetry, watch};
+use crate::{caching, discover, local, places, readiness, telemetry, watch};
 
 /// Lines of the access log are gathered for so long.
 const LOG_DELAY: Duration = Duration::from_millis(100);
@@ -92,10 +94,11 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     serve(Running { setup, store, kept, deployed, registry }, listeners, ends).await
 }
 
-/// The engine, and what it keeps: the ledger and who counts limits and budgets.
+/// The engine, and what it keeps: the ledger, payloads, and who counts limits and budgets.
 struct Kept {
     engine: Arc<Engine>,
     journal: Arc<Journal>,
+    payloads: Arc<Payloads>,
     limiter: Limiter,
 }
 
@@ -114,7 +117,16 @@ async fn keep(
     };
     ledger::watch(&limiter, registry);
     let teams = store.teams().await.map_err(runtime)?;
-    let stored = Stored { keys, teams, journal: Some(Arc::clone(&journal)), limiter: limiter.clone() };
+    let caching = caching::open(&setup.config, registry).await;
+    let payloads = payloads::open(&setup.config.store, registry)?;
+    let stored = Stored {
+        keys,
+        teams,
+        journal: Some(Arc::clone(&journal)),
+        payloads: Some(Arc::clone(&payloads)),
+        limiter: limiter.clone(),
+        caching,
+    };
     let engine = engine(setup, deployed, stored, registry)?;
     for entry in &left.entries {
         engine.charge(&entry.key_id, &entry.request_id, entry.cost).await;
@@ -123,7 +135,7 @@ async fn keep(
     if limiter.undelivered().0 == 0 {
         left.forget();
     }
-    Ok(Kept { engine, journal, limiter })
+    Ok(Kept { engine, journal, payloads, limiter })
 }
 
 /// What is put together when the gateway begins to serve.
@@ -136,8 +148,10 @@ struct Running {
 }
 
 async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(), Stop> {
-    let Running { setup, store, kept: Kept { engine, journal, limiter }, deployed, registry } = running;
+    let Running { setup, store, kept, deployed, registry } = running;
+    let Kept { engine, journal, payloads, limiter } = kept;
     let ledger = Ledger::start(journal, store.clone(), limiter.clone(), setup.config.store.retention_days);
+    let keeper = Keeper::start(payloads, store.clone(), &setup.config.store);
     let (lines, _access_log) = Lines::start("access-log", io::stdout(), LOG_DELAY)
         .map_err(|error| Stop::Runtime(error.to_string()))?;
     for Deployed { provider, .. } in deployed.into_iter().filter(|deployed| deployed.discovers) {
@@ -146,6 +160,9 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     let management = Management::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
     management.refresh().await.map_err(runtime)?;
     tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
+    if setup.config.redis.is_some() {
+        tokio::spawn(watch::share_circuits(Arc::clone(&engine)));
+    }
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let edge = Edge::new(setup.config.server, engine, management, Arc::new(Log(lines)), readiness, registry)
@@ -156,6 +173,7 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     gw_server::serve(edge, listeners, workers(), shutdown).await.map_err(runtime)?;
     // What is not delivered by then is a lease that expires.
     limiter.drain(LAST_SETTLES).await;
+    keeper.close().await;
     ledger.close().await;
     tracing::info!("stopped");
     Ok(())

@@ -1,8 +1,9 @@
-//! Keeps the engine's keys up to date with a store that other programs change too.
+//! Keeps the engine up to date with what other programs know: keys in the store, open circuits in Redis.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use gw_engine::Engine;
 use gw_engine::manage::Management;
 use tokio::time::timeout;
 
@@ -33,5 +34,19 @@ pub async fn keep_keys_up_to_date(management: Arc<Management>) {
             }
             _ => {}
         }
+    }
+}
+
+/// How soon other replicas hear of a circuit that has opened.
+const TELL: Duration = Duration::from_millis(250);
+
+/// Tells other replicas of open circuits and hears of theirs, for as long as the program runs. While Redis is away each
+/// replica finds out for itself.
+pub async fn share_circuits(engine: Arc<Engine>) {
+    let mut turns = tokio::time::interval(TELL);
+    turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        turns.tick().await;
+        engine.share_circuits().await;
     }
 }

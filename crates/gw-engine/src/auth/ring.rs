@@ -26,6 +26,8 @@ pub(super) struct Key {
     pub(super) models: Option<Vec<String>>,
     /// The key and its team, with or without limits: a request that is under way when a budget is given counts, too.
     pub(super) subjects: Box<[Arc<Subject>]>,
+    /// What its requests and answers say is stored.
+    pub(super) logs_payloads: bool,
     /// Of the store, which may be away; the configuration's keys are always at hand.
     pub(super) is_stored: bool,
 }
@@ -172,6 +174,7 @@ impl Caller {
             role: settings.role,
             models: settings.models.clone(),
             subjects,
+            logs_payloads: settings.log_payloads,
             is_stored: false,
         }))
     }
@@ -187,6 +190,7 @@ impl Caller {
             role: key.role,
             models: key.models.clone(),
             subjects,
+            logs_payloads: key.log_payloads,
             is_stored: true,
         }))
     }
@@ -199,6 +203,7 @@ impl Caller {
             role: Role::Inference,
             models: None,
             subjects: Box::default(),
+            logs_payloads: false,
             is_stored: false,
         }))
     }

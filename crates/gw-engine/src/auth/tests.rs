@@ -9,6 +9,7 @@ fn ring(expires_at: Option<i64>) -> KeyRing {
         role: Role::Inference,
         models: Some(vec!["acme/*".into()]),
         limits: gw_store::Limits { rpm: Some(1), ..Default::default() },
+        log_payloads: false,
         expires_at,
     };
     KeyRing::new(&[key], &[], &[], limiter())

@@ -49,6 +49,7 @@ pub(super) struct KeyChanges {
     pub(super) team: Set<String>,
     pub(super) models: Set<Vec<String>>,
     pub(super) limits: LimitChanges,
+    pub(super) log_payloads: Set<bool>,
     pub(super) expires_at: Set<i64>,
     pub(super) metadata: Set<String>,
 }
@@ -97,7 +98,7 @@ impl LimitChanges {
 
 /// The body of a new key or of a change.
 pub(super) fn key(body: &[u8]) -> Result<KeyChanges, Fault> {
-    const OTHERS: [&str; 6] = ["name", "role", "team", "models", "expires_at", "metadata"];
+    const OTHERS: [&str; 7] = ["name", "role", "team", "models", "log_payloads", "expires_at", "metadata"];
     let mut changes = KeyChanges::default();
     for (name, value) in strict(body)? {
         let path = &Path::Top(&name);
@@ -106,6 +107,7 @@ pub(super) fn key(body: &[u8]) -> Result<KeyChanges, Fault> {
             "role" => changes.role = Some(role(path, value)?),
             "team" => changes.team = set(value, |value| text(path, value, LONGEST_TEAM))?,
             "models" => changes.models = set(value, |value| models(path, value))?,
+            "log_payloads" => changes.log_payloads = set(value, |value| boolean(path, value))?,
             "expires_at" => changes.expires_at = set(value, |value| time(path, value))?,
             "metadata" => changes.metadata = set(value, |value| metadata(path, value))?,
             _ if changes.limits.read(&name, value)? => {}
@@ -203,6 +205,13 @@ fn role(path: &Path<'_>, value: View<'_>) -> Result<Role, Invalid> {
 fn period(path: &Path<'_>, value: View<'_>) -> Result<Period, Invalid> {
     let text = string(path, value)?;
     Period::parse(&text).ok_or_else(|| not_one_of(path, &Period::ALL.map(Period::as_str), &text))
+}
+
+fn boolean(path: &Path<'_>, value: View<'_>) -> Result<bool, Invalid> {
+    match (value.kind(), value.text()) {
+        (JsonKind::Boolean, text) => Ok(text == "true"),
+        _ => Err(wrong_type(path, "a boolean", value)),
+    }
 }
 
 /// A string for people and for filters: not empty, on one line.

@@ -35,6 +35,7 @@ struct KeyObject<'a> {
     models: Option<&'a [String]>,
     #[serde(flatten)]
     limits: LimitsObject,
+    log_payloads: bool,
     expires_at: Option<String>,
     created_at: Option<String>,
     revoked_at: Option<String>,
@@ -62,6 +63,7 @@ impl<'a> KeyObject<'a> {
             team: key.team.as_deref(),
             models: key.models.as_deref(),
             limits: LimitsObject::new(&key.limits, spent, now),
+            log_payloads: key.log_payloads,
             expires_at: key.expires_at.map(time),
             created_at: Some(time(key.created_at)),
             revoked_at: key.revoked_at.map(time),
@@ -81,6 +83,7 @@ impl<'a> KeyObject<'a> {
             team: None,
             models: key.models.as_deref(),
             limits: LimitsObject::new(&limits_of(key), spent, now),
+            log_payloads: key.log_payloads,
             expires_at: key.expires_at.map(time),
             created_at: None,
             revoked_at: None,
@@ -354,6 +357,8 @@ fn apply(changes: &KeyChanges, key: &mut StoredKey) -> Result<(), Invalid> {
     }
     key.role = changes.role.unwrap_or(key.role);
     key.expires_at = changes.expires_at.unwrap_or(key.expires_at);
+    // null is what a new key has.
+    key.log_payloads = changes.log_payloads.map_or(key.log_payloads, Option::unwrap_or_default);
     for (field, change) in [(&mut key.team, &changes.team), (&mut key.metadata, &changes.metadata)] {
         if let Some(change) = change {
             field.clone_from(change);

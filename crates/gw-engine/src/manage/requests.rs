@@ -3,11 +3,12 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use gw_store::ledger::{Cursor, Entry};
+use gw_store::payloads::Payload;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::query::Params;
-use super::write::{self, List, Usd, time_of_millis};
+use super::write::{self, Deleted, List, Usd, time_of_millis};
 use super::{Answer, Books};
 use crate::catalog::query::{invalid, shown};
 use crate::error::{Error, Kind};
@@ -51,6 +52,31 @@ struct RequestObject<'a> {
     /// Only where one request is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<Box<RawValue>>,
+    /// Only where one request is shown; null when nothing of it was stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Option<PayloadObject>>,
+}
+
+/// What the request and its answer said. As texts: they may be cut, and need not be JSON.
+#[derive(Serialize)]
+struct PayloadObject {
+    at: String,
+    request: String,
+    request_truncated: bool,
+    response: String,
+    response_truncated: bool,
+}
+
+impl From<Payload> for PayloadObject {
+    fn from(Payload { at, request, response, .. }: Payload) -> Self {
+        Self {
+            at: time_of_millis(at),
+            request: request.text,
+            request_truncated: request.is_cut,
+            response: response.text,
+            response_truncated: response.is_cut,
+        }
+    }
 }
 
 impl<'a> RequestObject<'a> {
@@ -87,6 +113,7 @@ impl<'a> RequestObject<'a> {
             user: entry.end_user.as_deref(),
             client: entry.client.as_deref(),
             attempts: None,
+            payload: None,
         }
     }
 }
@@ -111,15 +138,28 @@ impl Books {
     }
 
     pub(super) async fn show_request(&self, id: &str) -> Answer {
-        let is_plain =
-            id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-        let found = if is_plain { self.store.request(id).await? } else { None };
-        let Some(entry) = found else {
-            return Err(Error::new(Kind::NotFound, format!("There is no request '{}'.", shown(id))).into());
-        };
+        let found = if is_plain(id) { self.store.request(id).await? } else { None };
+        let Some(entry) = found else { return Err(nothing("request", id).into()) };
         let attempts = write::stored(&entry.attempts).or_else(|| write::stored("[]"));
-        write::document(&RequestObject { attempts, ..RequestObject::new(&entry) })
+        let payload = Some(self.store.payload(&entry.request_id).await?.map(PayloadObject::from));
+        write::document(&RequestObject { attempts, payload, ..RequestObject::new(&entry) })
     }
+
+    pub(super) async fn forget_payload(&self, id: &str) -> Answer {
+        if !is_plain(id) || !self.store.delete_payload(id).await? {
+            return Err(nothing("payload of a request", id).into());
+        }
+        write::document(&Deleted { object: "payload", id, deleted: true })
+    }
+}
+
+/// What cannot be an id needs no store to be unknown.
+fn is_plain(id: &str) -> bool {
+    id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+}
+
+fn nothing(what: &str, id: &str) -> Error {
+    Error::new(Kind::NotFound, format!("There is no {what} '{}'.", shown(id)))
 }
 
 fn write_cursor(entry: &Entry) -> String {

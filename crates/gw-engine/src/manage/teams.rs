@@ -6,7 +6,7 @@ use gw_wire::request::fields::{Path, invalid_value};
 use serde::Serialize;
 
 use super::body;
-use super::write::{self, LimitsObject, List, time};
+use super::write::{self, Deleted, LimitsObject, List, time};
 use super::{Answer, Books, Document, Fault};
 use crate::catalog::query::shown;
 use crate::error::{Error, Kind};
@@ -20,13 +20,6 @@ struct TeamObject<'a> {
     /// Its keys that are not revoked.
     keys: usize,
     created_at: String,
-}
-
-#[derive(Serialize)]
-struct Deleted<'a> {
-    object: &'static str,
-    id: &'a str,
-    deleted: bool,
 }
 
 impl<'a> TeamObject<'a> {

@@ -123,6 +123,7 @@ async fn an_admin_of_the_configuration_is_enough() {
         role: Role::Admin,
         models: None,
         limits: gw_store::Limits::default(),
+        log_payloads: false,
         expires_at: None,
     };
     let (management, engine, _) = running(vec![boss]).await;

@@ -72,6 +72,14 @@ impl<T> List<T> {
     }
 }
 
+/// What is gone.
+#[derive(Debug, Serialize)]
+pub(super) struct Deleted<'a> {
+    pub(super) object: &'static str,
+    pub(super) id: &'a str,
+    pub(super) deleted: bool,
+}
+
 /// Unix seconds as RFC 3339.
 pub(super) fn time(seconds: i64) -> String {
     Timestamp::from_second(seconds).unwrap_or_default().to_string()

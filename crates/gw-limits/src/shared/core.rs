@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use gw_redis::{Address, Allowance, Link, why};
 use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::link::{Address, Link};
 use super::notes::Note;
 use super::script::{Answer, Call, Script, Scripts};
 use super::{Away, MISSES, QUEUE, RedisSettings};
@@ -58,7 +58,7 @@ impl Core {
     ) -> (Self, mpsc::Receiver<Note>) {
         let (notes, receiver) = mpsc::channel(QUEUE);
         let core = Self {
-            address: Address::read(&settings),
+            address: Address::read(&settings.url, settings.ca_file.as_deref()),
             settings,
             scripts: Scripts::default(),
             link: watch::Sender::new(None),
@@ -156,7 +156,7 @@ impl Core {
             return;
         };
         let opened = tokio::time::timeout(CONNECT, async {
-            let link = Link::open(address).await?;
+            let link = Link::open(address, Allowance::default()).await?;
             for script in self.scripts.all() {
                 link.ask(&script.load()).await?;
             }
@@ -216,11 +216,6 @@ impl Core {
             delivery.await;
         }
     }
-}
-
-/// What kind of error it is. Never its detail: that may be what somebody else's server says.
-fn why(error: &RedisError) -> &str {
-    error.code().unwrap_or_else(|| error.category())
 }
 
 /// Runs a script, and loads it when Redis has forgotten it.

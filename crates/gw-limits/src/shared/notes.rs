@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use gw_redis::Link;
 use redis::{Cmd, ErrorKind, Pipeline, ServerErrorKind, Value};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::Away;
 use super::core::Core;
-use super::link::Link;
 use super::script::nano;
 use crate::subject::Subject;
 

@@ -22,6 +22,7 @@ pub(crate) struct Scripts {
     pub(crate) learn: Script,
     pub(crate) forget: Script,
     pub(crate) beat: Script,
+    pub(crate) circuits: Script,
     /// What the period of a budget is, for tests.
     #[cfg(test)]
     pub(crate) window: Script,
@@ -43,6 +44,7 @@ impl Default for Scripts {
             learn: script!("learn.lua"),
             forget: script!("forget.lua"),
             beat: script!("beat.lua"),
+            circuits: script!("circuits.lua"),
             #[cfg(test)]
             window: script!("window.lua"),
         }
@@ -50,8 +52,9 @@ impl Default for Scripts {
 }
 
 impl Scripts {
-    pub(crate) fn all(&self) -> [&Script; 7] {
-        [&self.enter, &self.reserve, &self.settle, &self.leave, &self.learn, &self.forget, &self.beat]
+    pub(crate) fn all(&self) -> [&Script; 8] {
+        let Self { enter, reserve, settle, leave, learn, forget, beat, circuits, .. } = self;
+        [enter, reserve, settle, leave, learn, forget, beat, circuits]
     }
 }
 

@@ -115,6 +115,16 @@ pub(super) fn post(path: impl Into<String>, body: Vec<u8>, stream: bool) -> Http
     HttpCall { method: Method::POST, path: path.into(), headers, body: Bytes::from(body) }
 }
 
+/// Reads a complete chat answer in OpenAI's shape.
+pub(crate) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+    reply::chat(body)
+}
+
+/// The decoder of a stream in OpenAI's shape.
+pub(crate) fn own_stream() -> Box<dyn StreamDecoder> {
+    Box::new(stream::Stream::default())
+}
+
 impl Adapter for OpenAi {
     fn capabilities(&self) -> Capabilities {
         Capabilities {

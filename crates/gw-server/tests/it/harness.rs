@@ -49,6 +49,7 @@ fn keys() -> Vec<KeySettings> {
         role,
         models: None,
         limits: Limits { rpm, ..Limits::default() },
+        log_payloads: false,
         expires_at: None,
     };
     vec![

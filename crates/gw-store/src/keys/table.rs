@@ -176,14 +176,14 @@ fn read_team(row: &Row) -> sqlx::Result<Team> {
 fn update(key: &StoredKey) -> Sql<'_> {
     let update = "UPDATE keys SET name = $2, role = $3, hash = $4, models = $5, expires_at = $6, revoked_at = $7, \
         team = $8, rpm = $9, tpm = $10, max_in_flight = $11, budget_nano = $12, budget_period = $13, \
-        metadata = $14, previous_hash = $15, previous_until = $16 WHERE id = $1";
+        metadata = $14, previous_hash = $15, previous_until = $16, log_payloads = $17 WHERE id = $1";
     rest(Sql::new(update).text(&*key.id), key)
 }
 
 fn insert(key: &StoredKey) -> Sql<'_> {
     let insert = "INSERT INTO keys (created_at, id, name, role, hash, models, expires_at, revoked_at, team, rpm, tpm, \
-        max_in_flight, budget_nano, budget_period, metadata, previous_hash, previous_until) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+        max_in_flight, budget_nano, budget_period, metadata, previous_hash, previous_until, log_payloads) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
     rest(Sql::new(insert).int(key.created_at).text(&*key.id), key)
 }
 
@@ -202,6 +202,7 @@ fn rest<'q>(sql: Sql<'q>, key: &'q StoredKey) -> Sql<'q> {
         .text(key.metadata.as_deref())
         .bytes(key.previous.as_ref().map(|(hash, _)| hash.as_slice()))
         .int(key.previous.as_ref().map(|(_, until)| *until))
+        .int(i64::from(key.log_payloads))
 }
 
 fn read(row: &Row) -> sqlx::Result<StoredKey> {
@@ -223,6 +224,7 @@ fn read(row: &Row) -> sqlx::Result<StoredKey> {
         revoked_at: row.get("revoked_at")?,
         team: row.get("team")?,
         limits: read_limits(row)?,
+        log_payloads: row.get::<i64>("log_payloads")? != 0,
         metadata: row.get("metadata")?,
         previous: previous.and_then(|hash| hash.try_into().ok()).zip(until),
     })

@@ -9,7 +9,10 @@ use crate::error::{Error, Result};
 use crate::sql::Sql;
 
 /// Every change, oldest first. One that was released is never edited: a change is a new file.
-const CHANGES: [(i64, &str); 1] = [(1, include_str!("../../migrations/postgres/0001_start.sql"))];
+const CHANGES: [(i64, &str); 2] = [
+    (1, include_str!("../../migrations/postgres/0001_start.sql")),
+    (2, include_str!("../../migrations/postgres/0002_payloads.sql")),
+];
 /// What programs that start at one time agree on: the lock of this number.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7310003465208157025)";
 /// Longer than any change takes.
@@ -66,7 +69,8 @@ async fn version(held: &mut Held<'_>) -> sqlx::Result<Option<i64>> {
 /// A database may be shared with others, as long as their tables have other names.
 async fn refuse_foreign(pool: &Pool, held: &mut Held<'_>) -> Result<()> {
     let look = "SELECT relname::text AS name FROM pg_catalog.pg_class \
-        WHERE relname IN ('keys', 'teams', 'ledger', 'usage_hours', 'revision') AND pg_catalog.pg_table_is_visible(oid)";
+        WHERE relname IN ('keys', 'teams', 'ledger', 'usage_hours', 'revision', 'payloads') \
+        AND pg_catalog.pg_table_is_visible(oid)";
     let found = held
         .run(Sql::new(look))
         .await

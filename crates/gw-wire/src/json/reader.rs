@@ -33,6 +33,18 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
+    /// As [`Reader::object`], for members whose names may be spelled with escapes: they come decoded.
+    pub fn members(&mut self, mut each: impl FnMut(&mut Self, Cow<'a, str>) -> Option<()>) -> Option<()> {
+        let mut is_first = true;
+        self.step(b'{')?;
+        while !self.ends(b'}', &mut is_first)? {
+            let name = self.string()?;
+            self.step(b':')?;
+            each(self, name)?;
+        }
+        Some(())
+    }
+
     /// An array: `each` is called before every element and has to step over it.
     pub fn array(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         let mut is_first = true;
@@ -76,6 +88,12 @@ impl<'a> Reader<'a> {
     pub fn is_at_string(&mut self) -> bool {
         self.scan.space();
         self.scan.peek() == Some(b'"')
+    }
+
+    /// The byte that the next value begins with.
+    pub fn peek(&mut self) -> Option<u8> {
+        self.scan.space();
+        self.scan.peek()
     }
 
     /// Nothing is left but blanks.
@@ -166,6 +184,18 @@ mod tests {
         });
         assert!(read.is_some() && reader.is_at_end());
         assert_eq!(seen, ["a", "x", "\n", "b", "{ }", "c", "-1.5", "d"]);
+    }
+
+    #[test]
+    fn names_come_decoded_where_that_is_asked_for() {
+        let mut reader = Reader::new(r#" {"\u0061\n": 1, "b": [2]}"#);
+        let mut seen = Vec::new();
+        let read = reader.members(|reader, name| {
+            seen.push((name.into_owned(), reader.peek()));
+            reader.value().map(drop)
+        });
+        assert!(read.is_some() && reader.is_at_end());
+        assert_eq!(seen, [("a\n".to_owned(), Some(b'1')), ("b".to_owned(), Some(b'['))]);
     }
 
     #[test]

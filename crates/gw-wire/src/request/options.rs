@@ -20,8 +20,8 @@ const MAX_MODEL_BYTES: usize = 256;
 /// `n` of chat and completions.
 pub(super) const CHOICES: RangeInclusive<i64> = 1..=128;
 
-/// Seconds that an answer may be kept when the request does not say.
-const DEFAULT_TTL: u32 = 3600;
+/// `cache.mode`, the usual one first.
+pub const CACHE_MODES: [&str; 3] = ["read_write", "read", "write"];
 
 /// Strategy names of CONTRACT 0.4, the canonical one first in its row.
 pub const STRATEGIES: [&[&str]; 9] = [
@@ -135,11 +135,18 @@ impl<'a> Fields<'a, '_> {
     pub(super) fn cache(&self) -> Result<Option<CacheAsk>, Invalid> {
         let Some(cache) = self.get("cache") else { return Ok(None) };
         let path = Path::Top("cache");
-        let [enabled, ttl] = object(&path, cache, ["enabled", "ttl"])?;
+        let [enabled, ttl, mode] = object(&path, cache, ["enabled", "ttl", "mode"])?;
         let enabled = boolean(&path.member("enabled"), enabled)?;
         let ttl = ttl.map(|value| integer(&path.member("ttl"), value, &(1..=2_592_000))).transpose()?;
-        let ttl = ttl.and_then(|ttl| u32::try_from(ttl).ok()).unwrap_or(DEFAULT_TTL);
-        Ok(Some(CacheAsk { enabled, ttl }))
+        let ttl = ttl.and_then(|ttl| u32::try_from(ttl).ok());
+        let path = path.member("mode");
+        let [usual, ..] = CACHE_MODES;
+        let mode = mode.map_or(Ok(usual), |value| {
+            let asked = string(&path, value)?;
+            let known = CACHE_MODES.into_iter().find(|known| **known == *asked);
+            known.ok_or_else(|| not_one_of(&path, &CACHE_MODES, &asked))
+        })?;
+        Ok(Some(CacheAsk { enabled, ttl, mode }))
     }
 
     /// `response_format`.

@@ -22,6 +22,7 @@ fn meta() -> GatewayMeta {
         latency_ms: 5,
         attempts: Vec::new(),
         warnings: Vec::new(),
+        saved: None,
     }
 }
 
@@ -202,4 +203,37 @@ fn a_choice_nobody_asked_for_is_refused() {
     let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false));
     normaliser.accept(text(4_000_000_000, "x"), &mut Vec::new());
     assert_eq!(normaliser.take_failure().unwrap().kind, FailureKind::InvalidResponse);
+}
+
+#[test]
+fn a_stream_that_goes_on_for_another_keeps_its_chunks_and_says_no_role() {
+    let mut broken = Normaliser::new(opening(Shape::Chat, 1, false)).keeping_text();
+    let mut out = Vec::new();
+    broken.accept(text(0, "half "), &mut out);
+    broken.eof();
+    assert_eq!(broken.said(), Some("half "));
+    let mut next = broken.resumed();
+    let begun = out.len();
+    assert!(!next.has_content());
+    next.accept(text(0, "whole"), &mut out);
+    assert!(next.has_content());
+    assert_eq!(next.said(), Some("half whole"));
+    let rest = String::from_utf8(out.split_off(begun)).unwrap();
+    assert!(!rest.contains("role") && rest.contains("whole"), "{rest}");
+    let first = String::from_utf8(out).unwrap();
+    let head =
+        |text: &str| text.rsplit("data: ").next().unwrap().split("\"choices\"").next().unwrap().to_owned();
+    assert_eq!(head(&first), head(&rest), "the same id, time and model");
+}
+
+#[test]
+fn what_is_more_than_text_is_not_kept() {
+    let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false)).keeping_text();
+    let mut out = Vec::new();
+    normaliser.accept(text(0, "a"), &mut out);
+    let call = Event::ToolStart { choice: 0, call: 0, id: "x".into(), name: "f".into() };
+    normaliser.accept(call, &mut out);
+    normaliser.accept(text(0, "b"), &mut out);
+    assert_eq!(normaliser.said(), None);
+    assert_eq!(Normaliser::new(opening(Shape::Chat, 1, false)).said(), None);
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gw_engine::payloads::{Masks, PayloadSettings};
 use gw_engine::settings::{EngineSettings, RoutingSettings};
 use gw_limits::{RedisSettings, WhenAway};
 use gw_providers::settings::{TimeoutOverrides, Timeouts};
@@ -11,7 +12,7 @@ use gw_server::settings::ServerSettings;
 
 use super::place::Report;
 use super::tree::Table;
-use super::{Config, StoreSettings};
+use super::{CacheSettings, Config, StoreSettings};
 
 mod keys;
 mod models;
@@ -19,7 +20,6 @@ mod providers;
 
 /// Composes everything; what is wrong goes to the report, and then the result is of no use.
 pub(super) fn config(root: &Table, report: &mut Report) -> Config {
-    cache(root, report);
     let names = providers::names(root);
     let mut config = Config {
         server: root.table("server").map(|table| server(table, report)).unwrap_or_default(),
@@ -32,6 +32,7 @@ pub(super) fn config(root: &Table, report: &mut Report) -> Config {
             keys: keys::keys(root, report),
         },
         redis: root.table("redis").and_then(|table| redis(table, root, report)),
+        cache: cache(root, report),
         store: root.table("store").map(store).unwrap_or_default(),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
@@ -139,6 +140,19 @@ fn store(table: &Table) -> StoreSettings {
         &mut settings.retention_days,
         table.int("retention_days").map(|days| Some(days).filter(|days| *days > 0)),
     );
+    set(&mut settings.payloads, table.table("payloads").map(payloads));
+    settings
+}
+
+fn payloads(table: &Table) -> PayloadSettings {
+    let mut settings = PayloadSettings::default();
+    let masks = |words: Vec<String>| {
+        let has = |word: &str| words.iter().any(|known| known == word);
+        Masks { email: has("email"), phone: has("phone"), card: has("card"), secret: has("secret") }
+    };
+    set(&mut settings.masks, table.texts("redact").map(masks));
+    set(&mut settings.retention_days, table.int("retention_days"));
+    set(&mut settings.most, table.int::<usize>("max_kib").map(|kib| kib << 10));
     settings
 }
 
@@ -160,14 +174,16 @@ fn redis(table: &Table, root: &Table, report: &mut Report) -> Option<RedisSettin
     Some(settings)
 }
 
-/// The cache is off until it is built, so only switching it off is the truth.
-fn cache(root: &Table, report: &mut Report) {
-    let Some(cache) = root.table("cache").filter(|cache| !cache.written.is_empty()) else { return };
-    if cache.bool("enabled") != Some(false) {
-        let sentence = "the response cache is not in this version; 'enabled = false' says so";
-        report.later(root.place("cache"), "cache", sentence);
-    }
-    if cache.choice("backend") == Some("redis") && !root.has("redis") {
+fn cache(root: &Table, report: &mut Report) -> CacheSettings {
+    let mut settings = CacheSettings::default();
+    let Some(cache) = root.table("cache") else { return settings };
+    set(&mut settings.enabled, cache.bool("enabled"));
+    set(&mut settings.max_bytes, cache.int::<u64>("max_mib").map(|mib| mib << 20));
+    set(&mut settings.caching.default_ttl, cache.seconds("default_ttl_seconds"));
+    set(&mut settings.caching.stale_if_error, cache.seconds("stale_if_error_seconds"));
+    settings.shared = cache.choice("backend") == Some("redis");
+    if settings.shared && !root.has("redis") {
         report.fault(cache.place("backend"), &cache.path("backend"), "needs the section [redis]");
     }
+    settings
 }

@@ -163,8 +163,36 @@ static STORE: Section = Section {
             "90",
             "How long the row of a request is kept; 0 = for ever. The sums of usage are always kept.",
         ),
+        key("payloads", Kind::Table(&PAYLOADS), "", "What is done with payloads."),
     ],
 };
+
+static PAYLOADS: Section = Section {
+    doc: "What requests and answers say is stored for keys with `log_payloads = true`, and for no others. Bytes in them \
+          (images, sound, files) are replaced by their size whatever is set here.",
+    keys: &[
+        key(
+            "redact",
+            Kind::List { of: &Kind::Choice(&MASKS), min: 0 },
+            "[\"email\", \"phone\", \"card\", \"secret\"]",
+            "What is masked before anything is stored, as far as its form shows what it is; `[]` = nothing.",
+        ),
+        key(
+            "retention_days",
+            Kind::Int { min: 1, max: 36_500 },
+            "30",
+            "How long payloads are kept, and never longer than the row of their request.",
+        ),
+        key(
+            "max_kib",
+            Kind::Int { min: 1, max: 4096 },
+            "256",
+            "What is kept of each body; a longer one is cut and says so.",
+        ),
+    ],
+};
+
+const MASKS: [Word; 4] = [("email", &[]), ("phone", &[]), ("card", &[]), ("secret", &[])];
 
 static REDIS: Section = Section {
     doc: "Limits and budgets shared by replicas over one Redis or Valkey (no cluster); without this section each process \
@@ -190,16 +218,27 @@ static REDIS: Section = Section {
 };
 
 static CACHE: Section = Section {
-    doc: "The response cache. Until it is built, `enabled = false` is all that `serve` takes.",
+    doc: "Answers to chats that ask for it (`cache.enabled` in the request), kept for each API key alone.",
     keys: &[
         key("enabled", Kind::Bool, "true", "Whether requests may ask for it."),
-        key("backend", Kind::Choice(&[("memory", &[]), ("redis", &[])]), "\"memory\"", "Where it lies."),
-        key("max_mib", Kind::Int { min: 1, max: 1_048_576 }, "256", "Its size."),
+        key(
+            "backend",
+            Kind::Choice(&[("memory", &[]), ("redis", &[])]),
+            "\"memory\"",
+            "Where it lies: in this process, or in the Redis of `[redis]`, for all replicas.",
+        ),
+        key("max_mib", Kind::Int { min: 1, max: 1_048_576 }, "256", "Its size in memory."),
         key(
             "default_ttl_seconds",
             Kind::Int { min: 1, max: 31_536_000 },
             "3600",
             "How long an answer stays when the request does not say.",
+        ),
+        key(
+            "stale_if_error_seconds",
+            Kind::Int { min: 0, max: 31_536_000 },
+            "0",
+            "How long beyond its time an answer is used when no upstream answers (marked in `gateway.warnings`); 0 = never.",
         ),
     ],
 };
@@ -237,9 +276,9 @@ static ROUTING: Section = Section {
             "mid_stream",
             Kind::Choice(&[("fail", &[]), ("continue", &[])]),
             "\"fail\"",
-            "What a stream does whose upstream breaks off; `continue` is for plain text.",
-        )
-        .later_unless("fail", "continuing a broken stream is not in this version"),
+            "What a stream does whose upstream breaks off: `fail` ends it with the error event; `continue` lets the next \
+             candidate go on with a plain text answer, told what was said so far (never inside tool calls or JSON).",
+        ),
         key(
             "upgrade_max_price_ratio",
             Kind::Number { min: 1.0, max: 1_000_000.0 },

@@ -71,6 +71,7 @@ fn parts() -> (OpenAi, GatewayMeta) {
         latency_ms: 1,
         attempts: Vec::new(),
         warnings: Vec::new(),
+        saved: None,
     };
     (OpenAi::new(quirks), meta)
 }

@@ -218,6 +218,7 @@ async fn a_body_with_a_fault_is_a_400_that_names_the_field_and_changes_nothing()
             (json!({ "budget_usd": 1, "budget_period": "year" }), "budget_period", "invalid_value"),
             (json!({ "expires_at": "tomorrow" }), "expires_at", "invalid_value"),
             (json!({ "expires_at": 5 }), "expires_at", "invalid_type"),
+            (json!({ "log_payloads": 1 }), "log_payloads", "invalid_type"),
             (json!({ "metadata": [] }), "metadata", "invalid_type"),
             (json!({ "metadata": big }), "metadata", "invalid_value"),
             (json!({ "id": "sk-gw-mine00" }), "id", "unsupported_parameter"),

@@ -388,3 +388,52 @@ async fn p01_a_killed_process_loses_and_doubles_nothing_on_postgres() {
     let data = tempfile::tempdir().expect("a directory");
     crate::crash::killed_again_and_again(&postgres.database(), data.path(), crate::crash::rounds()).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_whose_payloads_are_switched_on_is_heard_by_every_replica() {
+    let replicas = Replicas::start(2).await;
+    let (key, made) = replicas.key(json!({ "name": "heard" })).await;
+    let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
+    ask(&replicas.admin(0), "PATCH", &path, &json!({ "log_payloads": true })).await.ok();
+    let client = replicas.client(1, &key);
+    let store = replicas.store().await;
+    within("the other replica stores what it hears", Duration::from_secs(5), async || {
+        let id =
+            client.post_json(CHAT, &cheap()).await.ok().header("x-request-id").expect("an id").to_owned();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        store
+            .payload(&id)
+            .await
+            .expect("an answer")
+            .is_some_and(|payload| payload.request.text.contains("Hello!"))
+    })
+    .await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_circuit_that_opens_on_one_replica_is_open_on_the_others() {
+    let replicas = Replicas::start(2).await;
+    replicas.upstream.always(Answer::error(500, "x", "down"));
+    let standing = async |replica: usize| {
+        let answer = replicas.admin(replica).get("/admin/v1/providers").await.ok().json();
+        let targets = answer["data"][0]["targets"].as_array().cloned().unwrap_or_default();
+        let target = targets.iter().find(|target| target["model"] == "acme/fast");
+        target.map(|target| target["standing"].clone()).unwrap_or_default()
+    };
+    let body = crate::harness::chat("acme/fast");
+    for _ in 0..5 {
+        replicas.client(0, KEY).post_json(CHAT, &body).await;
+    }
+    assert_eq!(standing(0).await, "open");
+    within("the other one knows", Duration::from_secs(5), async || standing(1).await == "open").await;
+    // It asks somebody else first.
+    replicas.upstream.respond_with(|request| {
+        let is_fast = request.json()["model"] == "fast-2026-01";
+        if is_fast { Answer::error(500, "x", "down") } else { gw_testkit::upstream::default_answer(request) }
+    });
+    let body = crate::harness::chat_with("acme/fast", json!({ "routing": { "fallback": ["beta/spare"] } }));
+    let answer = replicas.client(1, KEY).post_json(CHAT, &body).await.ok().json();
+    assert_eq!(answer["gateway"]["attempts"].as_array().map(Vec::len), Some(1), "{answer}");
+    assert_eq!(answer["gateway"]["model_used"], "beta/spare");
+}

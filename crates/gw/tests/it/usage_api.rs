@@ -294,10 +294,13 @@ async fn one_request_is_shown_with_its_attempts() {
                 "cached_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0, "estimated": false,
                 "cost_usd": 0, "saved_usd": 0, "ttft_ms": null, "latency_ms": 12, "user": "ann", "client": null,
                 "attempts": [{ "provider": "acme", "model": "acme/fast", "status": "upstream_error", "latency_ms": 12 }],
+                "payload": null,
             })
         );
         let page = admin.get("/admin/v1/requests?limit=1").await.ok().json();
-        assert!(page["data"][0].get("attempts").is_none(), "the list is short: {page}");
+        for member in ["attempts", "payload"] {
+            assert!(page["data"][0].get(member).is_none(), "the list is short: {page}");
+        }
         let missing = admin.get("/admin/v1/requests/req_00000000000000000000000099").await;
         assert_error("missing", &missing, 404, "invalid_request_error", "not_found");
     }

@@ -157,3 +157,36 @@ async fn the_first_answer_of_the_ledger_counts() {
     *ledger.spent.lock() = nano(100);
     assert!(limiter.enter("b", &subjects).await.is_err());
 }
+
+#[tokio::test]
+async fn open_circuits_are_told_to_all_for_as_long_as_they_are_open() {
+    let redis = Redis::start().await;
+    let ledger = Arc::new(Ledger::default());
+    let (one, two) = (replica(settings(&redis), &ledger).await, replica(settings(&redis), &ledger).await);
+    assert_eq!(two.circuits(&[]).await, Some(Vec::new()));
+    let open = |name: &str, millis: u64| (name.to_owned(), Duration::from_millis(millis));
+    let heard =
+        one.circuits(&[open("acme/fast", 60_000), open("beta/spare", 1)]).await.expect("there is Redis");
+    assert!(heard.iter().any(|(name, _)| name == "acme/fast"), "{heard:?}");
+    // A shorter word does not make it shorter.
+    let heard = eventually(async || {
+        let heard = two.circuits(&[open("acme/fast", 5)]).await.expect("there is Redis");
+        (heard.len() == 1).then_some(heard)
+    })
+    .await;
+    assert_eq!(heard[0].0, "acme/fast");
+    assert!(heard[0].1 > Duration::from_secs(30) && heard[0].1 <= Duration::from_secs(60), "{heard:?}");
+}
+
+/// Asks until there is an answer.
+async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let asking = async {
+        loop {
+            if let Some(found) = ask().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), asking).await.expect("an answer in time")
+}

@@ -22,6 +22,7 @@ async fn keys_are_found_again_after_a_restart() {
                 max_in_flight: Some(3),
                 budget: Some(Budget { nano: 4, period: Period::Week }),
             },
+            log_payloads: true,
             metadata: Some("{\"a\":1}".to_owned()),
             previous: Some(([7; 32], 9)),
             ..key.stored("ops; DROP TABLE keys", Role::Admin, 7)

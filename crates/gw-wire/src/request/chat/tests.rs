@@ -513,8 +513,11 @@ fn cache_is_checked_even_when_off() {
             (r#"{"enabled":true,"enabled":false}"#, JSON),
         ],
     );
-    assert_eq!(with(r#""cache":{"enabled":true,"ttl":60}"#).cache, Some(CacheAsk { enabled: true, ttl: 60 }));
-    assert_eq!(with(r#""cache":{}"#).cache, Some(CacheAsk { enabled: false, ttl: 3600 }));
+    assert_eq!(
+        with(r#""cache":{"enabled":true,"ttl":60}"#).cache,
+        Some(CacheAsk { enabled: true, ttl: Some(60), mode: "read_write" })
+    );
+    assert_eq!(with(r#""cache":{}"#).cache, Some(CacheAsk { enabled: false, ttl: None, mode: "read_write" }));
     assert_eq!(with(r#""cache":null"#).cache, None);
 }
 
@@ -575,4 +578,15 @@ fn large_bodies_take_linear_time() {
         let allowed = Duration::from_secs(5) * u32::try_from(len / (1 << 20) + 1).unwrap();
         assert!(started.elapsed() < allowed, "{len} bytes took {:?}", started.elapsed());
     }
+}
+
+#[test]
+fn the_mode_of_the_cache_is_one_of_three() {
+    let mode = |text: &str| {
+        with(&format!(r#""cache":{{"enabled":true,"mode":{text}}}"#)).cache.map(|cache| cache.mode)
+    };
+    for known in ["read_write", "read", "write"] {
+        assert_eq!(mode(&format!("\"{known}\"")), Some(known));
+    }
+    assert_eq!(mode("null"), Some("read_write"));
 }

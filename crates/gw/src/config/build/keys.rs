@@ -34,6 +34,7 @@ pub(super) fn keys(root: &Table, report: &mut Report) -> Vec<KeySettings> {
             role: if table.choice("role") == Some("admin") { Role::Admin } else { Role::Inference },
             models: table.texts("models"),
             limits: limits(table, report),
+            log_payloads: table.bool("log_payloads").unwrap_or(false),
             expires_at: table.time("expires_at"),
         });
     }

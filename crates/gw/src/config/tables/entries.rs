@@ -276,6 +276,12 @@ pub(super) static KEY: Section = Section {
             "\"month\"",
             "The period of the budget, in UTC: from midnight, from Monday, from the first, or for ever.",
         ),
+        key(
+            "log_payloads",
+            Kind::Bool,
+            "false",
+            "Whether what its requests and answers say is stored, as `[store.payloads]` has it.",
+        ),
         key("expires_at", Kind::Time, "never", "When it stops to be valid."),
     ],
 };

@@ -38,11 +38,15 @@ fn an_unknown_key_names_the_nearest() {
     check("rpm = 5", &["1:1: rpm: unknown key; 'rpm' belongs in [[keys]]"]);
     check(
         "[store]\nwhatever = 5",
-        &["2:1: store.whatever: unknown key; known here: url, start_timeout_seconds, retention_days"],
+        &[
+            "2:1: store.whatever: unknown key; known here: url, start_timeout_seconds, retention_days, payloads",
+        ],
     );
     check(
         "[store]\n\"a\\n\" = 5",
-        &["2:1: store.\"a\\n\": unknown key; known here: url, start_timeout_seconds, retention_days"],
+        &[
+            "2:1: store.\"a\\n\": unknown key; known here: url, start_timeout_seconds, retention_days, payloads",
+        ],
     );
     check(
         "[server]\ntls = { cret = 'a' }",
@@ -323,7 +327,7 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
         ("[cache]\nenabled = true", &["cache"]),
         ("[cache]\nenabled = false\nmax_mib = 5", &[]),
         ("[cache]", &[]),
-        ("[routing]\nstrategy = \"lowest_cost\"\nmid_stream = \"continue\"", &["routing.mid_stream"]),
+        ("[routing]\nstrategy = \"lowest_cost\"\nmid_stream = \"continue\"", &[]),
         ("[routing]\nstrategy = \"default\"\nmid_stream = \"fail\"", &[]),
         ("[routing.breaker]\nfailures = 5\n[routing.hedge]", &[]),
         ("[store]\nurl = \"postgres://u:p@h/d\"\nstart_timeout_seconds = 5", &[]),

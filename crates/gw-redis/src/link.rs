@@ -15,43 +15,63 @@ use redis::{
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use super::RedisSettings;
+/// How much Redis may send: a server that sends without end is not Redis.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance {
+    /// Bytes ahead of what it is asked.
+    pub ahead: i64,
+    /// Bytes for each byte that it is asked.
+    pub per_byte: i64,
+    /// Bytes that it may owe at most.
+    pub most: i64,
+}
 
-/// Bytes that Redis may send ahead of what it is asked: our answers are a few hundred bytes each, so that a server that
-/// sends without end is not Redis.
-const AHEAD: i64 = 1 << 20;
-/// Bytes that it may answer for each byte that it is asked.
-const ANSWER_RATIO: i64 = 16;
+impl Default for Allowance {
+    /// For answers of a few hundred bytes each.
+    fn default() -> Self {
+        Self { ahead: 1 << 20, per_byte: 16, most: 4 << 20 }
+    }
+}
+
 /// Requests that may wait for the connection's own task.
 const WAITING: usize = 1024;
 
 /// Where Redis is.
-pub(crate) struct Address {
+pub struct Address {
     info: ConnectionInfo,
     tls: bool,
     ca_file: Option<PathBuf>,
 }
 
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // There may be a password in it.
+        f.debug_struct("Address").field("tls", &self.tls).finish_non_exhaustive()
+    }
+}
+
 impl Address {
-    /// Reads the URL; None when it is none.
-    pub(crate) fn read(settings: &RedisSettings) -> Option<Self> {
-        let url = settings.url.expose_secret();
+    /// Reads a `redis://`, `rediss://` or `unix://` URL; None when it is none. `ca_file` holds certificates (PEM) that a
+    /// `rediss://` server's may be signed by, besides those that the machine trusts.
+    #[must_use]
+    pub fn read(url: &SecretString, ca_file: Option<&Path>) -> Option<Self> {
+        let url = url.expose_secret();
         // The crate reads `rediss` only with a TLS of its own.
         let plain = url.strip_prefix("rediss://").map(|rest| format!("redis://{rest}"));
         let info = plain.as_deref().unwrap_or(url).into_connection_info().ok()?;
-        Some(Self { info, tls: plain.is_some(), ca_file: settings.ca_file.clone() })
+        Some(Self { info, tls: plain.is_some(), ca_file: ca_file.map(Path::to_path_buf) })
     }
 }
 
 /// A connection that all requests share: answers come in the order of the questions, and one that nobody waits for any
 /// more is thrown away.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub struct Link {
     connection: MultiplexedConnection,
     driver: tokio::task::AbortHandle,
     /// Calls without an answer since the last one with.
@@ -63,9 +83,9 @@ impl Link {
     ///
     /// # Errors
     /// Redis cannot be reached, or refuses.
-    pub(crate) async fn open(address: &Address) -> Result<Self, RedisError> {
+    pub async fn open(address: &Address, allowance: Allowance) -> Result<Self, RedisError> {
         let info = &address.info;
-        let stream = Metered { inner: dial(address).await?, credit: AHEAD };
+        let stream = Metered { inner: dial(address).await?, allowance, credit: allowance.ahead };
         let config =
             AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(WAITING);
         let (connection, driver) =
@@ -74,25 +94,38 @@ impl Link {
         Ok(Self { connection, driver, failures: AtomicU32::new(0) })
     }
 
-    pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
+    /// Asks one thing. It is for the caller to set a time limit.
+    ///
+    /// # Errors
+    /// No answer, or Redis answers an error.
+    pub async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
         // An error that Redis answers is an answer, here made an error.
         self.connection.clone().req_packed_command(command).await.and_then(Value::extract_error)
     }
 
     /// Asks several things at once; errors that Redis answers are among the answers.
-    pub(crate) async fn ask_all(&self, commands: &Pipeline) -> Result<Vec<Value>, RedisError> {
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn ask_all(&self, commands: &Pipeline) -> Result<Vec<Value>, RedisError> {
         self.connection.clone().req_packed_commands(commands, 0, commands.len()).await
     }
 
     /// An answer came.
-    pub(crate) fn answered(&self) {
+    pub fn answered(&self) {
         self.failures.store(0, Ordering::Relaxed);
     }
 
     /// No answer came; how often that was in a row.
-    pub(crate) fn missed(&self) -> u32 {
+    pub fn missed(&self) -> u32 {
         self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
+}
+
+/// What kind of error it is. Never its detail: that may be what somebody else's server says.
+#[must_use]
+pub fn why(error: &RedisError) -> &str {
+    error.code().unwrap_or_else(|| error.category())
 }
 
 impl Drop for Link {
@@ -152,6 +185,7 @@ fn tls(ca_file: Option<&Path>) -> io::Result<Arc<ClientConfig>> {
 /// Reads no more than a Redis could have to say.
 struct Metered {
     inner: Box<dyn Stream>,
+    allowance: Allowance,
     /// Bytes that may still come.
     credit: i64,
 }
@@ -182,7 +216,8 @@ impl AsyncWrite for Metered {
         let polled = Pin::new(&mut self.inner).poll_write(context, bytes);
         if let Poll::Ready(Ok(written)) = polled {
             let written = i64::try_from(written).unwrap_or(i64::MAX);
-            self.credit = self.credit.saturating_add(written.saturating_mul(ANSWER_RATIO)).min(4 * AHEAD);
+            let Allowance { per_byte, most, .. } = self.allowance;
+            self.credit = self.credit.saturating_add(written.saturating_mul(per_byte)).min(most);
         }
         polled
     }

@@ -1,0 +1,68 @@
+//! From a look to the figures, in process. The same over Redis is in `shared/tests.rs`.
+
+use gw_wire::money::Money;
+
+use super::*;
+use crate::doubles::{NOW, answer, key};
+use crate::{Life, Wish};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[tokio::test]
+async fn an_answer_is_fresh_then_stale_then_gone() {
+    let cache = Cache::in_process(1 << 20);
+    let life = Life::new(NOW, Duration::from_secs(60), Duration::from_secs(30));
+    cache.store(key("a"), Arc::new(Stored { life, ..answer("A") }), cache.stamp());
+    let look = async |max_age, later_ms| cache.look(&key("a"), max_age, NOW + later_ms).await;
+    assert!(matches!(look(HOUR, 60_000).await, Found::Fresh(_)));
+    assert!(matches!(look(Duration::from_secs(5), 5_001).await, Found::Stale(_)));
+    assert!(matches!(look(HOUR, 60_001).await, Found::Stale(_)));
+    assert!(matches!(look(HOUR, 90_001).await, Found::Nothing));
+    assert!(matches!(cache.look(&key("b"), HOUR, NOW).await, Found::Nothing));
+    assert!(!cache.is_away());
+}
+
+#[tokio::test]
+async fn a_reader_of_a_longer_time_finds_it_for_its_writers_time() {
+    let cache = Cache::in_process(1 << 20);
+    let wish = Wish::new(crate::Mode::ReadWrite, HOUR).with_cache_control(b"max-age=10");
+    cache.store(key("a"), Arc::new(answer("A")), cache.stamp());
+    let look = async |max_age, later_ms| cache.look(&key("a"), max_age, NOW + later_ms).await;
+    assert!(matches!(look(wish.max_age, 10_000).await, Found::Fresh(_)));
+    // There is no window for stale answers here, so what is too old for one reader is nothing to him, and still fresh for others.
+    assert!(matches!(look(wish.max_age, 10_001).await, Found::Nothing));
+    assert!(matches!(look(HOUR, 59_999).await, Found::Fresh(_)));
+    assert!(matches!(look(HOUR, 60_001).await, Found::Nothing));
+}
+
+#[tokio::test]
+async fn what_it_was_good_for_is_counted_to_the_last_digit() {
+    let cache = Cache::in_process(1 << 20);
+    let stored = answer("A");
+    cache.store(key("a"), Arc::new(stored.clone()), cache.stamp());
+    assert!(cache.figures().hit_ratio().abs() < f64::EPSILON);
+    for outcome in [
+        Outcome::Miss,
+        Outcome::Hit(&stored),
+        Outcome::Hit(&stored),
+        Outcome::Coalesced(&stored),
+        Outcome::Stale(&stored),
+        Outcome::Similar(&stored),
+        Outcome::Bypass,
+        Outcome::Miss,
+    ] {
+        cache.count(outcome);
+    }
+    let figures = cache.figures();
+    let counts =
+        (figures.hits, figures.coalesced, figures.stale, figures.similar, figures.misses, figures.bypassed);
+    assert_eq!(counts, (2, 1, 1, 1, 2, 1));
+    assert_eq!(figures.saved, Money::from_femtos(5 * stored.cost.femtos()));
+    assert_eq!(figures.saved_ms, 4 * stored.took_ms, "who shares a call waits for it");
+    assert!((figures.hit_ratio() - 5.0 / 7.0).abs() < 1e-9);
+    assert_eq!((figures.stored, figures.entries), (1, 1));
+    assert!(figures.bytes > 0);
+    cache.purge(&Purge::All).await.unwrap();
+    assert_eq!((cache.figures().entries, cache.figures().bytes), (0, 0));
+    cache.written().await;
+}

@@ -1,0 +1,112 @@
+//! What is one value and what are two, one spelling at a time. Random pairs are with the keys.
+
+use std::time::Instant;
+
+use sha2::{Digest, Sha256};
+
+fn form(text: &str) -> Option<[u8; 32]> {
+    let mut out = Sha256::new();
+    super::feed(text, &mut out)?;
+    Some(out.finalize().into())
+}
+
+fn same(one: &str, other: &str) {
+    assert!(form(one).is_some(), "{one}");
+    assert_eq!(form(one), form(other), "{one} and {other}");
+}
+
+fn differ(one: &str, other: &str) {
+    assert!(form(one).is_some() && form(other).is_some(), "{one} {other}");
+    assert_ne!(form(one), form(other), "{one} and {other}");
+}
+
+#[test]
+fn numbers_are_their_decimal_value() {
+    for one in ["1", "1.0", "1e0", "1E+0", "10e-1", "0.1e1", "1.000", "0.001e3", "100e-2"] {
+        same("1", one);
+    }
+    for zero in ["0", "-0", "0.0", "-0.000", "0e9", "0e-99999999999999999999"] {
+        same("0", zero);
+    }
+    same("1500", "1.5e3");
+    same("-120.50", "-1.205e2");
+    same("0.00012", "1.2e-4");
+    same("1e400", "10e399");
+    differ("1", "-1");
+    differ("1", "10");
+    differ("0.1", "0.01");
+    differ("12", "1.2");
+    // Beyond what a double tells apart.
+    differ("9007199254740993", "9007199254740992");
+    differ("123456789012345678901234567890", "123456789012345678901234567891");
+    differ("0.1", "0.1000000000000000055511151231257827");
+    // Powers that fit no integer are compared as they are written.
+    same("1e99999999999999999999", "1e99999999999999999999");
+    differ("1e99999999999999999999", "1e99999999999999999998");
+    differ("1e9223372036854775807", "10e9223372036854775807");
+}
+
+#[test]
+fn strings_are_their_characters() {
+    same(r#""a""#, r#""\u0061""#);
+    same(r#""é/\n""#, "\"\\u00e9\\/\\u000a\"");
+    same(r#""😀""#, r#""\ud83d\ude00""#);
+    differ(r#""a""#, r#""A""#);
+    differ(r#""1""#, "1");
+    differ(r#""null""#, "null");
+    // One character and a letter with a mark look alike; models are told which.
+    differ("\"\u{e9}\"", "\"e\u{301}\"");
+}
+
+#[test]
+fn order_and_blanks_do_not_matter_in_objects_and_order_does_in_arrays() {
+    same(r#"{"a":1,"b":[2,3]}"#, "\t{ \"b\" : [ 2 ,3 ],\r\n\"a\" :1 } ");
+    same(r#"{"a":{"x":1,"y":{}},"b":[]}"#, r#"{"b":[],"a":{"y":{},"\u0078":1.0}}"#);
+    differ("[1,2]", "[2,1]");
+    differ("[1,2]", "[12]");
+    differ("[[1],2]", "[[1,2]]");
+    differ("[]", "{}");
+    differ("[]", "[[]]");
+    differ("[null]", "[]");
+    differ(r#"{"a":null}"#, "{}");
+    differ(r#"{"a":"b"}"#, r#"{"b":"a"}"#);
+    differ(r#"{"a":{"b":1},"c":2}"#, r#"{"a":{"b":1,"c":2}}"#);
+    differ(r#"["a","b"]"#, r#"["ab"]"#);
+    differ(r#"[{"a":1},{"b":2}]"#, r#"[{"a":1,"b":2}]"#);
+    differ("true", "false");
+}
+
+#[test]
+fn of_two_members_of_one_name_the_order_counts() {
+    differ(r#"{"a":1,"a":2}"#, r#"{"a":2,"a":1}"#);
+    differ(r#"{"a":1,"a":1}"#, r#"{"a":1}"#);
+    same(r#"{"a":1,"b":0,"a":2}"#, r#"{"b":0,"a":1,"\u0061":2}"#);
+}
+
+#[test]
+fn what_is_no_value_has_no_form() {
+    for text in ["", " ", "{", "[1,]", "nul", "1 2", r#"{"a"}"#, r#""\ud800""#, r#"{"\ud800":1}"#, "01", "+1"]
+    {
+        assert_eq!(form(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_deep_text_is_read_once_and_a_deeper_one_is_not_read() {
+    let nested = |depth: usize, inner: &str| {
+        let (open, close) = ("[{\"a\":".repeat(depth / 2), "}]".repeat(depth / 2));
+        format!("{open}{inner}{close}")
+    };
+    assert!(form(&nested(128, "1")).is_some());
+    assert!(form(&nested(130, "1")).is_none());
+    let numbers = vec!["1"; 300_000].join(",");
+    let time = |text: &str| {
+        let start = Instant::now();
+        assert!(form(text).is_some());
+        start.elapsed()
+    };
+    let flat = time(&format!("[{numbers}]"));
+    let deep = time(&nested(120, &format!("[{numbers}]")));
+    // Read again at each level, it would take more than a hundred times as long.
+    assert!(deep < flat * 12, "flat {flat:?}, deep {deep:?}");
+}

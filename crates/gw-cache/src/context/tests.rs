@@ -1,0 +1,109 @@
+//! What may be compared, and what not.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gw_wire::request::Body;
+
+use super::*;
+use crate::Route;
+
+fn of(body: &str) -> Option<Context> {
+    by(&Scope::Key(Arc::from("key_1")), body, "embedder")
+}
+
+fn by(scope: &Scope, body: &str, embedder: &str) -> Option<Context> {
+    let body = Body::parse(Bytes::from(body.to_owned())).unwrap();
+    let question = Question {
+        route: Route::Chat,
+        model: "m",
+        candidates: &["p/m"],
+        config: 1,
+        body: &body,
+        input: None,
+    };
+    Context::of(scope, &question, embedder)
+}
+
+const ASKED: &str = r#"{"model":"m","temperature":0.5,"messages":[{"role":"system","content":"Be brief."},
+    {"role":"user","content":"What is a cache?"}]}"#;
+
+#[test]
+fn only_the_words_of_the_last_turn_may_differ() {
+    let asked = of(ASKED).unwrap();
+    assert_eq!(asked.text, "What is a cache?");
+    let same = of(&ASKED.replace("What is a cache?", "Tell me what a cache is")).unwrap();
+    assert_eq!(asked.key, same.key);
+    assert_eq!(same.text, "Tell me what a cache is");
+    let respelled = r#"{"messages":[{"content":"Be brief.","role":"system"},{"content":"?","role":"user"}],
+        "stream":true,"temperature":5e-1,"user":"u","model":"m"}"#;
+    assert_eq!(asked.key, of(respelled).unwrap().key);
+    for (from, to) in [
+        ("Be brief.", "Be long."),
+        ("0.5", "0.6"),
+        ("\"temperature\"", "\"tools\":[],\"temperature\""),
+        ("\"role\":\"user\"", "\"role\":\"user\",\"name\":\"n\""),
+        ("{\"role\":\"user\"", "{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"user\""),
+        ("\"system\"", "\"developer\""),
+    ] {
+        let other = ASKED.replacen(from, to, 1);
+        assert_ne!(other, ASKED, "{from}");
+        assert_ne!(asked.key, of(&other).unwrap().key, "{to}");
+    }
+}
+
+#[test]
+fn contexts_have_scopes_and_embedders_and_are_no_keys_of_answers() {
+    let scope = |id: &str| Scope::Key(Arc::from(id));
+    let asked = of(ASKED).unwrap().key;
+    assert_ne!(asked, by(&scope("key_2"), ASKED, "embedder").unwrap().key);
+    assert_ne!(asked, by(&Scope::Team(Arc::from("key_1")), ASKED, "embedder").unwrap().key);
+    assert_ne!(asked, by(&scope("key_1"), ASKED, "another").unwrap().key);
+    let body = Body::parse(Bytes::from_static(ASKED.as_bytes())).unwrap();
+    let question = Question {
+        route: Route::Chat,
+        model: "m",
+        candidates: &["p/m"],
+        config: 1,
+        body: &body,
+        input: None,
+    };
+    assert_ne!(Some(asked), Key::of(&scope("key_1"), &question));
+}
+
+#[test]
+fn questions_about_different_figures_are_not_compared() {
+    let about = |words: &str| of(&ASKED.replace("What is a cache?", words)).unwrap().key;
+    assert_eq!(about("Refund order 4711, please"), about("Please refund the order 4711!"));
+    for other in
+        ["Refund order 4712, please", "Refund order, please", "Refund order 47 11, please", "4711 4711"]
+    {
+        assert_ne!(about("Refund order 4711, please"), about(other), "{other}");
+    }
+    assert_ne!(about("from 3 to 5"), about("from 5 to 3"));
+}
+
+#[test]
+fn what_is_more_than_words_is_not_compared() {
+    let last = |message: &str| of(&format!("{{\"messages\":[{message}]}}")).map(|context| context.text);
+    assert_eq!(last(r#"{"role":"user","content":"a"}"#).as_deref(), Some("a"));
+    let parts = r#"{"role":"user","content":[{"type":"text","text":"a"},{"text":"b","type":"text"}]}"#;
+    assert_eq!(last(parts).as_deref(), Some("a\nb"));
+    for message in [
+        r#"{"role":"assistant","content":"a"}"#,
+        r#"{"role":"tool","tool_call_id":"x","content":"a"}"#,
+        r#"{"role":"user","content":"  "}"#,
+        r#"{"role":"user","content":null}"#,
+        r#"{"role":"user","content":[]}"#,
+        r#"{"role":"user","content":"a","content":"b"}"#,
+        r#"{"role":"user"}"#,
+        r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"u"}}]}"#,
+        r#"{"role":"user","content":[{"type":"text","text":"a","cache_control":{}}]}"#,
+        r#"{"role":"user","content":[{"type":"refusal","text":"a"}]}"#,
+        r#"{"role":"user","content":[7]}"#,
+    ] {
+        assert_eq!(last(message), None, "{message}");
+    }
+    assert_eq!(of(r#"{"messages":[]}"#), None);
+    assert_eq!(of("{}"), None);
+}

@@ -1,0 +1,49 @@
+//! Keys and answers for tests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gw_wire::money::Money;
+use gw_wire::reply::Finish;
+use gw_wire::request::Body;
+use gw_wire::usage::Usage;
+
+use crate::{Key, Life, Question, Route, Scope, Stored};
+
+/// Some moment, ms since 1970.
+pub(crate) const NOW: u64 = 1_790_000_000_000;
+
+pub(crate) fn scope() -> Scope {
+    Scope::Key(Arc::from("key_1"))
+}
+
+/// A key of its own for each name.
+pub(crate) fn key(name: &str) -> Key {
+    let body = Body::parse(Bytes::from(format!("{{\"prompt\":{name:?}}}"))).expect("a body");
+    let question = Question {
+        route: Route::Completion,
+        model: "m",
+        candidates: &["p/m"],
+        config: 1,
+        body: &body,
+        input: None,
+    };
+    Key::of(&scope(), &question).expect("a key")
+}
+
+/// An answer that says this, fresh for a minute from [`NOW`] on.
+pub(crate) fn answer(text: &str) -> Stored {
+    Stored {
+        scope: scope(),
+        model: Arc::from("m"),
+        model_used: Arc::from("p/m"),
+        provider: Arc::from("p"),
+        body: Bytes::from(text.to_owned()),
+        finishes: vec![Finish::Stop],
+        usage: Usage { prompt: 3, completion: 5, cached: Some(1), ..Usage::default() },
+        cost: Money::from_femtos(7_000_000_000),
+        took_ms: 900,
+        life: Life::new(NOW, Duration::from_secs(60), Duration::ZERO),
+    }
+}

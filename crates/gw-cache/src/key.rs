@@ -1,0 +1,190 @@
+//! What an answer is found by: everything that it depends on, and whose it is. There is no key without a scope.
+
+use std::fmt;
+use std::sync::Arc;
+
+use gw_wire::request::Body;
+use sha2::{Digest, Sha256};
+
+use crate::canonical;
+
+/// Whose answers these are. Nobody outside a scope can find, or by the time of an answer guess at, what is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// One API key, by its id: the default.
+    Key(Arc<str>),
+    /// A team whose keys agreed to share, by the team's id.
+    Team(Arc<str>),
+}
+
+impl Scope {
+    /// The kind's letter; also in stored values.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Key(_) => "k",
+            Self::Team(_) => "t",
+        }
+    }
+
+    /// The key's or the team's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Key(id) | Self::Team(id) => id,
+        }
+    }
+}
+
+/// Which endpoint was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// Chat completions.
+    Chat,
+    /// Text completions.
+    Completion,
+    /// Embeddings: each input has its own key.
+    Embedding,
+}
+
+impl Route {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Completion => "completion",
+            Self::Embedding => "embedding",
+        }
+    }
+}
+
+/// What is asked, and in what circumstances it would be answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The endpoint.
+    pub route: Route,
+    /// The model as the client named it.
+    pub model: &'a str,
+    /// The models that may answer, in their order: ids, and whatever else decides (an upgrade's permission, …).
+    pub candidates: &'a [&'a str],
+    /// Changes with whatever in the configuration or in policies an answer depends on.
+    pub config: u64,
+    /// The request. `stream`, `stream_options`, `user`, `metadata`, `cache` and `routing` do not matter in it, nor does
+    /// `model`, which is a part of its own.
+    pub body: &'a Body,
+    /// For embeddings: one input's JSON text. It stands for the member `input`, so that an input is found whatever else is
+    /// in its batch. None: the body counts as it is.
+    pub input: Option<&'a str>,
+}
+
+/// An answer's name: SHA-256 over [`Scope`] and [`Question`]. [`Key::of`] is the only way to an
+/// answer's.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// The key of a question in a scope. None when the body has no canonical form, which a body that was accepted always has:
+    /// then the answer is not kept.
+    #[must_use]
+    pub fn of(scope: &Scope, question: &Question<'_>) -> Option<Self> {
+        Self::over(scope, question, COMPONENTS.iter())
+    }
+
+    /// The key of what stands around a part of a question: the rest of it, and what `rest` was fed in place of its messages.
+    pub(crate) fn around(scope: &Scope, question: &Question<'_>, rest: Sha256) -> Option<Self> {
+        let components = COMPONENTS.iter().filter(|(name, _)| *name != BODY);
+        let around = Self::over(scope, question, components)?;
+        let mut out = Sha256::new();
+        members(question, Some("messages"), None, &mut out)?;
+        // Three hashes of a known length behind a name that no component has: no answer's key is made like this.
+        let mut all = Sha256::new();
+        canonical::feed_text("around", &mut all);
+        all.update(around.0);
+        all.update(out.finalize());
+        all.update(rest.finalize());
+        Some(Self(all.finalize().into()))
+    }
+
+    fn over<'c>(
+        scope: &Scope,
+        question: &Question<'_>,
+        components: impl Iterator<Item = &'c Component>,
+    ) -> Option<Self> {
+        let mut out = Sha256::new();
+        for (name, feed) in components {
+            // Each component is its own hash of a known length, behind its name: none can run into the next.
+            let mut component = Sha256::new();
+            feed(scope, question, &mut component)?;
+            canonical::feed_text(name, &mut out);
+            out.update(component.finalize());
+        }
+        Some(Self(out.finalize().into()))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The first bytes: for logs, and for choosing a shard. No identity.
+    #[must_use]
+    pub fn short(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({:016x}…)", self.short().swap_bytes())
+    }
+}
+
+/// Members of a body that do not change the answer, or that are a component of their own.
+const NO_MATTER: [&str; 7] = ["cache", "metadata", "model", "routing", "stream", "stream_options", "user"];
+
+/// A part of the key: its name, and how it is fed.
+type Component = (&'static str, fn(&Scope, &Question<'_>, &mut Sha256) -> Option<()>);
+
+/// The name of the component that is the request itself.
+const BODY: &str = "body";
+
+/// All that an answer depends on. A test takes each out in turn and finds two requests that then share an answer.
+const COMPONENTS: [Component; 7] = [
+    ("whose", |scope, _, out| text(scope.kind(), out)),
+    ("scope", |scope, _, out| text(scope.id(), out)),
+    ("route", |_, question, out| text(question.route.name(), out)),
+    ("model", |_, question, out| text(question.model, out)),
+    ("candidates", |_, question, out| {
+        question.candidates.iter().try_for_each(|candidate| text(candidate, out))
+    }),
+    ("config", |_, question, out| {
+        out.update(question.config.to_le_bytes());
+        Some(())
+    }),
+    (BODY, |_, question, out| match question.input {
+        Some(input) => members(question, Some("input"), Some(input), out),
+        None => members(question, None, None, out),
+    }),
+];
+
+fn text(text: &str, out: &mut Sha256) -> Option<()> {
+    canonical::feed_text(text, out);
+    Some(())
+}
+
+/// Feeds what matters of a body, with another value for one of its members, or without it.
+fn members(question: &Question<'_>, but: Option<&str>, value: Option<&str>, out: &mut Sha256) -> Option<()> {
+    let mut members: Vec<(&str, &str)> = question
+        .body
+        .members()
+        .filter(|(name, _)| !NO_MATTER.contains(name) && Some(*name) != but)
+        .chain(but.zip(value))
+        .collect();
+    members.sort_unstable();
+    for (name, value) in members {
+        canonical::feed_text(name, out);
+        canonical::feed(value, out)?;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests;

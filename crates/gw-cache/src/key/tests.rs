@@ -1,0 +1,149 @@
+//! Two requests have one key exactly when they are one question in one scope.
+
+mod random;
+
+use bytes::Bytes;
+
+use super::*;
+
+/// A request and its circumstances.
+#[derive(Clone, Debug)]
+struct Asked {
+    scope: Scope,
+    route: Route,
+    model: String,
+    candidates: Vec<&'static str>,
+    config: u64,
+    body: String,
+    input: Option<String>,
+}
+
+impl Asked {
+    fn body(body: &str) -> Self {
+        Self {
+            scope: Scope::Key(Arc::from("key_1")),
+            route: Route::Chat,
+            model: "m".to_owned(),
+            candidates: vec!["p/m", "q/m"],
+            config: 1,
+            body: body.to_owned(),
+            input: None,
+        }
+    }
+
+    fn with<R>(&self, work: impl FnOnce(&Scope, &Question<'_>) -> R) -> R {
+        let body = Body::parse(Bytes::from(self.body.clone())).expect("a body that is accepted");
+        let question = Question {
+            route: self.route,
+            model: &self.model,
+            candidates: &self.candidates,
+            config: self.config,
+            body: &body,
+            input: self.input.as_deref(),
+        };
+        work(&self.scope, &question)
+    }
+
+    fn key(&self) -> Key {
+        self.with(Key::of).expect("a key")
+    }
+
+    /// The key as it would be if this component were forgotten.
+    fn key_without(&self, forgotten: &str) -> Key {
+        let components = COMPONENTS.iter().filter(|(name, _)| *name != forgotten);
+        self.with(|scope, question| Key::over(scope, question, components)).expect("a key")
+    }
+}
+
+const HELLO: &str = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"temperature":0.5}"#;
+
+#[test]
+fn i33_a_key_is_made_of_a_scope_and_cannot_be_made_without() {
+    let scopes = [Scope::Key(Arc::from("a")), Scope::Key(Arc::from("b")), Scope::Team(Arc::from("a"))];
+    let keys = scopes.map(|scope| Asked { scope, ..Asked::body(HELLO) }.key());
+    assert!(keys[0] != keys[1] && keys[0] != keys[2] && keys[1] != keys[2], "{keys:?}");
+    // The type's field is private to its file, and in its file all that makes one does so from a scope.
+    let source = include_str!("../key.rs");
+    let code = source.split("#[cfg(test)]").next().unwrap();
+    assert_eq!(code.matches("Some(Self(").count(), 2, "of an answer and of a context");
+    assert!(code.contains("pub struct Key([u8; 32]);"));
+    assert_eq!(code.matches("Key([").count(), 1, "the type itself");
+    for (at, _) in code.match_indices("-> Option<Self>") {
+        let start = code[..at].rfind("fn ").unwrap();
+        assert!(code[start..at].contains("scope: &Scope"), "{}", &code[start..at]);
+    }
+    assert!(!code.contains("impl From<") && !code.contains("impl Default") && !code.contains("Default,"));
+}
+
+#[test]
+fn each_component_forgotten_would_share_an_answer_that_is_not_the_same() {
+    let asked = Asked::body(HELLO);
+    let other = |change: &dyn Fn(&mut Asked)| {
+        let mut other = asked.clone();
+        change(&mut other);
+        other
+    };
+    let others: [(&str, Asked); COMPONENTS.len()] = [
+        ("whose", other(&|asked| asked.scope = Scope::Team(Arc::from("key_1")))),
+        ("scope", other(&|asked| asked.scope = Scope::Key(Arc::from("key_2")))),
+        ("route", other(&|asked| asked.route = Route::Completion)),
+        ("model", other(&|asked| asked.model = "n".to_owned())),
+        ("candidates", other(&|asked| asked.candidates = vec!["q/m", "p/m"])),
+        ("config", other(&|asked| asked.config = 2)),
+        ("body", other(&|asked| asked.body = HELLO.replace("hi", "ho"))),
+    ];
+    for (name, other) in others {
+        assert!(COMPONENTS.iter().any(|(component, _)| *component == name), "{name}");
+        assert_ne!(asked.key(), other.key(), "{name}");
+        assert_eq!(asked.key_without(name), other.key_without(name), "{name} alone tells them apart");
+    }
+}
+
+#[test]
+fn components_do_not_run_into_each_other() {
+    let candidates =
+        |candidates: &[&'static str]| Asked { candidates: candidates.to_vec(), ..Asked::body(HELLO) }.key();
+    let keys = [candidates(&["ab", "c"]), candidates(&["a", "bc"]), candidates(&["abc"]), candidates(&[])];
+    for (at, key) in keys.iter().enumerate() {
+        assert!(!keys[at + 1..].contains(key));
+    }
+}
+
+#[test]
+fn what_does_not_change_the_answer_is_no_part_of_it_at_the_top_and_only_there() {
+    let key = Asked::body(HELLO).key();
+    let with =
+        |more: &str| Asked::body(&HELLO.replace("\"temperature\"", &format!("{more},\"temperature\""))).key();
+    for ignored in [
+        r#""stream":true"#,
+        r#""stream_options":{"include_usage":true}"#,
+        r#""user":"u""#,
+        r#""metadata":{"a":"b"}"#,
+        r#""cache":{"enabled":true}"#,
+        r#""routing":{"strategy":"cheapest"}"#,
+        r#""seed":null"#,
+    ] {
+        assert_eq!(key, with(ignored), "{ignored}");
+    }
+    for counts in
+        [r#""seed":1"#, r#""n":2"#, r#""tools":[]"#, r#""unheard_of":{"stream":true}"#, r#""store":true"#]
+    {
+        assert_ne!(key, with(counts), "{counts}");
+    }
+    let nested = |inner: &str| Asked::body(&format!(r#"{{"x":{{{inner}}}}}"#)).key();
+    assert_ne!(nested(r#""user":"a""#), nested(r#""user":"b""#));
+    assert_ne!(nested(r#""seed":null"#), nested(""));
+}
+
+#[test]
+fn an_input_of_a_batch_is_found_whatever_else_was_in_the_batch() {
+    let of = |body: &str, input: &str| {
+        let input = Some(input.to_owned());
+        Asked { route: Route::Embedding, input, ..Asked::body(body) }.key()
+    };
+    let alone = of(r#"{"model":"m","input":"a","dimensions":3}"#, r#""a""#);
+    assert_eq!(alone, of(r#"{"dimensions":3,"input":["b","a"],"model":"m"}"#, r#""\u0061""#));
+    assert_ne!(alone, of(r#"{"model":"m","input":["b","a"],"dimensions":3}"#, r#""b""#));
+    assert_ne!(alone, of(r#"{"model":"m","input":"a","dimensions":4}"#, r#""a""#));
+    assert_ne!(alone, of(r#"{"model":"m","input":"a","dimensions":3}"#, "[1]"));
+}

@@ -1,0 +1,138 @@
+//! Nearness, thresholds and bounds.
+
+use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::*;
+use crate::doubles::key;
+
+fn unit(vector: &[f32]) -> Unit {
+    Unit::of(vector).unwrap()
+}
+
+/// Degrees from a direction, in the plane.
+fn at(degrees: f32) -> Unit {
+    unit(&[degrees.to_radians().cos() * 7.0, degrees.to_radians().sin() * 7.0])
+}
+
+fn answering() -> Similar {
+    Similar::new(SimilarSettings { mode: SimilarMode::Answer, ..SimilarSettings::default() })
+}
+
+#[test]
+fn the_nearest_is_found_if_it_is_near_enough() {
+    let similar = answering();
+    similar.add(key("context"), at(0.0), key("east"));
+    similar.add(key("context"), at(90.0), key("north"));
+    // The cosine of 14 degrees is 0.9703, that of 15 is 0.9659.
+    let found = similar.find(&key("context"), &at(14.0)).unwrap();
+    assert_eq!((found.key, found.counts), (key("east"), true));
+    assert!((found.similarity - 0.970_296).abs() < 1e-5, "{}", found.similarity);
+    assert_eq!(similar.find(&key("context"), &at(80.0)).unwrap().key, key("north"));
+    for far in [15.0, 45.0, 180.0, -15.0] {
+        assert_eq!(similar.find(&key("context"), &at(far)), None, "{far}");
+    }
+    assert_eq!(similar.find(&key("another context"), &at(0.0)), None);
+    assert_eq!(similar.find(&key("context"), &unit(&[1.0, 0.0, 0.0])), None, "another model's vector");
+    let figures = similar.figures();
+    assert_eq!((figures.looks, figures.matches, figures.shadows, figures.vectors), (8, 2, 0, 2));
+}
+
+#[test]
+fn a_shadow_is_counted_and_not_used() {
+    let similar = Similar::new(SimilarSettings::default());
+    similar.add(key("context"), at(0.0), key("a"));
+    let found = similar.find(&key("context"), &at(1.0)).unwrap();
+    assert!(!found.counts);
+    assert_eq!((similar.figures().matches, similar.figures().shadows), (0, 1));
+}
+
+#[test]
+fn what_is_gone_from_the_cache_is_forgotten() {
+    let similar = answering();
+    similar.add(key("context"), at(0.0), key("a"));
+    similar.add(key("context"), at(3.0), key("b"));
+    similar.forget(&key("context"), &key("a"));
+    assert_eq!(similar.find(&key("context"), &at(0.0)).unwrap().key, key("b"));
+    similar.forget(&key("context"), &key("b"));
+    similar.forget(&key("context"), &key("b"));
+    assert_eq!(similar.find(&key("context"), &at(0.0)), None);
+    assert_eq!((similar.figures().vectors, similar.figures().bytes), (0, 0));
+}
+
+#[test]
+fn an_answer_that_is_renewed_is_there_once() {
+    let similar = answering();
+    similar.add(key("context"), at(0.0), key("a"));
+    similar.add(key("context"), at(90.0), key("a"));
+    assert_eq!(similar.figures().vectors, 1);
+    assert_eq!(similar.find(&key("context"), &at(0.0)), None);
+}
+
+#[test]
+fn a_vector_without_a_direction_is_none() {
+    for vector in [&[][..], &[0.0, 0.0], &[f32::NAN, 1.0], &[f32::INFINITY, 1.0], &[1e-39, 0.0]] {
+        assert_eq!(Unit::of(vector), None, "{vector:?}");
+    }
+    // Squares of these are no floats of half the digits.
+    let large = unit(&[f32::MAX, f32::MAX]);
+    assert!((large.cosine(&unit(&[1.0, 1.0])).unwrap() - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn of_a_context_the_least_useful_goes_first() {
+    let settings =
+        SimilarSettings { mode: SimilarMode::Answer, most_of_one: 3, ..SimilarSettings::default() };
+    let similar = Similar::new(settings);
+    for degrees in [0.0, 30.0, 60.0_f32] {
+        similar.add(key("context"), at(degrees), key(&degrees.to_string()));
+    }
+    assert!(similar.find(&key("context"), &at(1.0)).is_some());
+    similar.add(key("context"), at(90.0), key("90"));
+    let found = |degrees| similar.find(&key("context"), &at(degrees)).is_some();
+    assert!(found(0.0) && !found(30.0) && found(60.0) && found(90.0));
+}
+
+#[test]
+fn all_stays_in_bounds_and_who_is_asked_about_stays() {
+    let most_bytes = 100_000;
+    let settings = SimilarSettings { mode: SimilarMode::Answer, most_bytes, ..SimilarSettings::default() };
+    let similar = Similar::new(settings);
+    let mut rng = StdRng::seed_from_u64(6);
+    let random = |rng: &mut StdRng| {
+        let vector: Vec<f32> = (0..64).map(|_| rng.random_range(-1.0..1.0)).collect();
+        unit(&vector)
+    };
+    let kept = random(&mut rng);
+    similar.add(key("kept"), kept.clone(), key("kept"));
+    for n in 0..5000 {
+        let context = key(&rng.random_range(0..300).to_string());
+        similar.add(context, random(&mut rng), key(&n.to_string()));
+        assert!(similar.find(&key("kept"), &kept).is_some());
+        let figures = similar.figures();
+        assert!(figures.bytes <= most_bytes as u64 && figures.bytes >= figures.vectors * 256, "{figures:?}");
+    }
+    assert!(similar.figures().bytes > most_bytes as u64 * 8 / 10);
+    // One context alone is held in bounds, too, and a vector that is too large for all of it is not kept.
+    let alone = Similar::new(settings);
+    (0..5000).for_each(|n| alone.add(key("context"), random(&mut rng), key(&n.to_string())));
+    assert!(alone.figures().bytes <= most_bytes as u64);
+    let huge = unit(&vec![1.0; most_bytes]);
+    alone.add(key("huge"), huge.clone(), key("huge"));
+    assert_eq!(alone.find(&key("huge"), &huge), None);
+}
+
+proptest! {
+    #[test]
+    fn the_cosine_is_that_of_a_slow_and_exact_way(
+        pairs in prop::collection::vec((-100.0_f32..100.0, -100.0_f32..100.0), 1..70),
+    ) {
+        let (one, other): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
+        let (Some(a), Some(b)) = (Unit::of(&one), Unit::of(&other)) else { return Ok(()) };
+        let dot = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
+        let exact = dot(&one, &other) / (dot(&one, &one) * dot(&other, &other)).sqrt();
+        prop_assert!((f64::from(a.cosine(&b).unwrap()) - exact).abs() < 1e-5);
+        prop_assert!((a.cosine(&a).unwrap() - 1.0).abs() < 1e-5);
+    }
+}

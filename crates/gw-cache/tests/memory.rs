@@ -1,0 +1,82 @@
+//! How much memory the cache really takes, in a process of its own, with the gateway's allocator.
+#![expect(clippy::expect_used, reason = "a test")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gw_cache::{Cache, Key, Life, Question, Route, Scope, Stored};
+use gw_wire::money::Money;
+use gw_wire::reply::Finish;
+use gw_wire::request::Body;
+use gw_wire::usage::Usage;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+const MIB: u64 = 1 << 20;
+
+/// Resident bytes of this process.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages: u64 = status.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
+    pages * 4096
+}
+
+fn key(n: u64) -> Key {
+    let body = Body::parse(Bytes::from(format!("{{\"n\":{n}}}"))).expect("a body");
+    let scope = Scope::Key(Arc::from("key_1"));
+    let question = Question {
+        route: Route::Chat,
+        model: "m",
+        candidates: &["p/m"],
+        config: 1,
+        body: &body,
+        input: None,
+    };
+    Key::of(&scope, &question).expect("a key")
+}
+
+/// As from a worker: names are the catalogue's, the text is its own.
+fn answer(names: &[Arc<str>; 3], bytes: usize) -> Stored {
+    let [key, model, provider] = names.clone();
+    Stored {
+        scope: Scope::Key(key),
+        model: Arc::clone(&model),
+        model_used: model,
+        provider,
+        body: Bytes::from(vec![b'x'; bytes]),
+        finishes: vec![Finish::Stop],
+        usage: Usage::default(),
+        cost: Money::ZERO,
+        took_ms: 1,
+        life: Life::new(0, Duration::from_secs(3600), Duration::ZERO),
+    }
+}
+
+/// `CACHE_ANSWERS=1000000` is the promise; what is the default fills the cache several times over, which shows the same.
+#[tokio::test]
+async fn memory_stays_within_the_bound_and_a_tenth_under_a_million_distinct_answers() {
+    let answers = std::env::var("CACHE_ANSWERS").ok().and_then(|text| text.parse().ok()).unwrap_or(50_000);
+    let names = ["key_1", "p/m", "p"].map(Arc::<str>::from);
+    let before = resident();
+    // Small answers first: for them the tables count most, and the memory that they leave is used again by the others.
+    for (max_bytes, sizes) in [(16 * MIB, &[40][..]), (16 * MIB, &[200, 900, 2_000, 7_000])] {
+        let cache = Cache::in_process(max_bytes);
+        let mut most = 0;
+        for n in 0..answers {
+            let size = sizes[usize::try_from(n).expect("a small number") % sizes.len()];
+            cache.store(key(n), Arc::new(answer(&names, size)), cache.stamp());
+            if n % 256 == 0 {
+                most = most.max(resident().saturating_sub(before));
+                assert!(cache.figures().bytes <= max_bytes);
+            }
+        }
+        let figures = cache.figures();
+        let shown = format!("{} MiB for {} entries of {sizes:?}", most / MIB, figures.entries);
+        println!("{shown}, weighing {} MiB", figures.bytes / MIB);
+        assert!(figures.bytes > max_bytes * 9 / 10, "{shown}");
+        assert!(most <= max_bytes + max_bytes / 10, "{shown}");
+        drop(cache);
+    }
+}

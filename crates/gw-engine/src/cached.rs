@@ -1,0 +1,291 @@
+//! Answers out of the response cache, and calls that identical requests share (`gw-cache`): how a chat that asks for it is
+//! served.
+//!
+//! Whoever asks first for what is not there leads: its call runs in a task of its own (`work.rs`), which outlives it as long
+//! as anybody waits for the answer. All others get what comes of it, and are accounted as hits.
+
+mod hit;
+mod shared;
+mod work;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use gw_cache::{
+    Cache, End, Flights, Follower, Found, Key, Mode, Next, Outcome, Question, Role, Route, Scope, Stored,
+    Wants, Wish,
+};
+use http::{HeaderName, HeaderValue};
+
+use self::hit::Asker;
+pub(crate) use self::shared::Shared;
+use self::work::Work;
+use crate::ask::Ask;
+use crate::attempts::Call;
+use crate::call::{CallLog, Reply, ReplyBody};
+use crate::engine::Engine;
+use crate::error::{Error, Kind, Result};
+use crate::pipeline::{self, COMMIT_AFTER};
+use crate::stream::EventStream;
+
+const CACHE: HeaderName = HeaderName::from_static("x-gateway-cache");
+const AGE: HeaderName = HeaderName::from_static("age");
+
+/// `[cache]`.
+#[derive(Clone, Copy, Debug)]
+pub struct CachingSettings {
+    /// How long an answer stays when the request does not say.
+    pub default_ttl: Duration,
+    /// How long beyond that it may be used when no upstream answers.
+    pub stale_if_error: Duration,
+}
+
+/// What a flight ends with.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// The answer, for everybody.
+    answer: Arc<Stored>,
+    /// False for an answer of a kind that only those can have who read it as it came: its text is not in `answer`.
+    is_whole: bool,
+    /// The leader's own answer, when it was made for it.
+    own: Option<bytes::Bytes>,
+    fallback_used: bool,
+    /// It was kept for too long, and no upstream answers.
+    is_stale: bool,
+}
+
+type Finished = Arc<Done>;
+type Failed = Arc<Error>;
+
+/// The response cache and the calls under way.
+#[derive(Debug)]
+pub struct Caching {
+    cache: Cache,
+    flights: Flights<Finished, Failed>,
+    settings: CachingSettings,
+}
+
+/// What a request wants, and under which key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    key: Key,
+    wish: Wish,
+    /// How long its answer stays.
+    ttl: Duration,
+}
+
+/// What becomes of a request's wish for the cache.
+pub(crate) enum Plan {
+    /// It has none.
+    NotAsked,
+    /// It cannot be, or by its own word need not be.
+    Bypass,
+    Use(Wanted),
+}
+
+/// Unix milliseconds: when an answer was kept, which replicas must agree on.
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Caching {
+    /// Over this cache.
+    #[must_use]
+    pub fn new(cache: Cache, settings: CachingSettings) -> Self {
+        Self { cache, flights: Flights::default(), settings }
+    }
+
+    /// The cache itself, to purge it and for its figures.
+    #[must_use]
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// Whether and how the cache is to be used for a call.
+    pub(crate) fn plan(&self, call: &Call) -> Plan {
+        let Ask::Chat(request) = &call.job.ask else { return Plan::NotAsked };
+        let Some(asked) = request.cache.filter(|asked| asked.enabled) else { return Plan::NotAsked };
+        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+        let ttl = asked.ttl.map_or(self.settings.default_ttl, seconds);
+        let mut wish = Wish::new(Mode::read(asked.mode).unwrap_or_default(), ttl);
+        if let Some(lines) = &call.job.context.cache_control {
+            wish = wish.with_cache_control(lines);
+        }
+        match self.key(call).filter(|_| !wish.is_nothing()) {
+            Some(key) => Plan::Use(Wanted { key, wish, ttl }),
+            None => {
+                self.cache.count(Outcome::Bypass);
+                Plan::Bypass
+            }
+        }
+    }
+
+    fn key(&self, call: &Call) -> Option<Key> {
+        let Ask::Chat(request) = &call.job.ask else { return None };
+        // Who may answer, whatever the order of the day: with the upstream's own name, which a configuration can change.
+        let mut named: Vec<String> = call
+            .plan
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.group == 0 && !candidate.is_upgrade)
+            .map(|candidate| format!("{} {}", candidate.model.id, candidate.model.upstream_model))
+            .collect();
+        named.sort_unstable();
+        let candidates: Vec<&str> = named.iter().map(String::as_str).collect();
+        let question = Question {
+            route: Route::Chat,
+            model: &request.model,
+            candidates: &candidates,
+            config: 0,
+            body: &request.body,
+            input: None,
+        };
+        Key::of(&scope(call), &question)
+    }
+}
+
+fn scope(call: &Call) -> Scope {
+    Scope::Key(Arc::clone(call.job.context.caller.key_id()))
+}
+
+/// The header that says what the cache did.
+pub(crate) fn told(what: &'static str) -> (HeaderName, HeaderValue) {
+    (CACHE, HeaderValue::from_static(what))
+}
+
+/// Serves a chat that wants the cache.
+pub(crate) async fn run(
+    engine: &Engine,
+    caching: &Arc<Caching>,
+    mut call: Box<Call>,
+    wanted: Wanted,
+) -> Result<Reply> {
+    let asker = Asker::new(&call);
+    let stamp = caching.cache.stamp();
+    let mut stale = None;
+    if wanted.wish.reads {
+        match caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await {
+            Found::Fresh(stored) => {
+                caching.cache.count(Outcome::Hit(&stored));
+                call.tally.account.cached(&stored, false);
+                return hit::reply(&asker, &stored, "HIT", &[]);
+            }
+            Found::Stale(stored) => stale = Some(stored),
+            Found::Nothing => {}
+        }
+    }
+    let alone = Flights::default();
+    let flights = if wanted.wish.reads { &caching.flights } else { &alone };
+    let wants = if asker.streams { Wants::Pieces } else { Wants::End };
+    let (follower, call) = match flights.join(wanted.key, wants) {
+        Role::Leader(lead, follower) => {
+            let work = Work { call, wanted, stamp, stale, limiter: engine.limiter().clone() };
+            let work = work.of(engine, Arc::clone(caching));
+            tokio::spawn(lead.drive(move |pieces| work.run(pieces)));
+            (follower, None)
+        }
+        Role::Follower(follower) => (follower, Some(call)),
+    };
+    if asker.streams {
+        stream(engine, caching, asker, follower, call).await
+    } else {
+        whole(engine, caching, asker, follower, call).await
+    }
+}
+
+/// Notes that a client went away whose call is a task's.
+struct Leaving(Option<Arc<CallLog>>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(log) = self.0.take() {
+            log.note(|record| record.status = record.status.or(Some(Kind::ClientClosedRequest.code())));
+        }
+    }
+}
+
+async fn whole(
+    engine: &Engine,
+    caching: &Caching,
+    asker: Asker,
+    mut follower: Follower<Finished, Failed>,
+    call: Option<Box<Call>>,
+) -> Result<Reply> {
+    let mut leaving = Leaving(call.is_none().then(|| Arc::clone(&asker.log)));
+    let end = follower.end().await;
+    leaving.0 = None;
+    match end {
+        End::Complete(done) => match (&done.own, call) {
+            (Some(own), None) => {
+                let headers = asker.headers(&done, "MISS");
+                Ok(Reply { headers, body: ReplyBody::Full(own.clone()) })
+            }
+            (_, call) if done.is_whole => joined(caching, &asker, call, &done),
+            // Its kind of answer cannot be shared: an own call.
+            (_, Some(call)) => pipeline::unshared(engine, call).await,
+            (None, None) => Err(gone()),
+        },
+        other => Err(failed(call, other)),
+    }
+}
+
+/// A follower's answer, or a leader's that was found after all.
+fn joined(caching: &Caching, asker: &Asker, call: Option<Box<Call>>, done: &Done) -> Result<Reply> {
+    let answer = &done.answer;
+    let (what, warnings): (_, &[&'static str]) = match (done.is_stale, &call) {
+        (true, _) => ("STALE", &["stale_if_error"]),
+        (false, Some(_)) => ("COALESCED", &[]),
+        (false, None) => ("HIT", &[]),
+    };
+    if let Some(mut call) = call {
+        caching.cache.count(Outcome::Coalesced(answer));
+        call.tally.account.cached(answer, done.fallback_used);
+    }
+    hit::reply(&asker.of(done), answer, what, warnings)
+}
+
+/// What a flight's bad end is for one who has sent nothing yet.
+fn failed(call: Option<Box<Call>>, end: End<Finished, Failed>) -> Error {
+    let error = match end {
+        End::Failed(error) => Error::clone(&error),
+        _ => gone(),
+    };
+    if let Some(mut call) = call {
+        call.tally.account.failed(&error);
+    }
+    error
+}
+
+fn gone() -> Error {
+    Error::new(Kind::UpstreamStreamError, "The shared call ended without an answer.")
+}
+
+async fn stream(
+    engine: &Engine,
+    caching: &Arc<Caching>,
+    asker: Asker,
+    mut follower: Follower<Finished, Failed>,
+    call: Option<Box<Call>>,
+) -> Result<Reply> {
+    let mut leaving = Leaving(call.is_none().then(|| Arc::clone(&asker.log)));
+    let first = tokio::time::timeout(COMMIT_AFTER, follower.next()).await.ok();
+    leaving.0 = None;
+    let what = if call.is_none() { "MISS" } else { "COALESCED" };
+    let first = match first {
+        Some(Next::End(End::Complete(done))) => {
+            return match call {
+                call if done.is_whole => joined(caching, &asker, call, &done),
+                Some(call) => pipeline::unshared(engine, call).await,
+                None => Err(gone()),
+            };
+        }
+        Some(Next::End(end)) => return Err(failed(call, end)),
+        Some(Next::Piece(piece)) => Some(piece),
+        None => None,
+    };
+    let keepalive = asker.keepalive;
+    let shared = Shared::new(Arc::clone(caching), asker, follower, call, first);
+    let stream = EventStream::shared(shared, keepalive, engine.cut());
+    Ok(Reply { headers: vec![told(what)], body: ReplyBody::Stream(Box::new(stream)) })
+}

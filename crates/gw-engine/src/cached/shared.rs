@@ -1,0 +1,154 @@
+//! The body of a streamed answer whose call is shared: the leader gets the pieces as they are, everybody else the same
+//! content under an id and a `gateway` object of its own.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use gw_cache::{End, Follower, Next, Outcome};
+use gw_providers::adapter::StreamDecoder;
+use gw_providers::own;
+use gw_wire::money::Money;
+use gw_wire::stream::{Closing, Normaliser, write_error};
+
+use super::hit::{self, Asker};
+use super::{Caching, Done, Failed, Finished, Leaving, gone};
+use crate::attempts::Call;
+use crate::error::{Error, Kind};
+
+/// A stream that follows a shared call.
+pub(crate) struct Shared {
+    caching: Arc<Caching>,
+    asker: Asker,
+    follower: Follower<Finished, Failed>,
+    reader: Reader,
+    first: Option<Bytes>,
+    /// Something of the answer has been sent.
+    begun: bool,
+    over: bool,
+}
+
+enum Reader {
+    /// The one whose call it is; noted as gone when it is dropped before the end.
+    Leader(Leaving),
+    Other(Box<Other>),
+}
+
+struct Other {
+    call: Box<Call>,
+    decoder: Box<dyn StreamDecoder>,
+    normaliser: Normaliser,
+}
+
+impl Shared {
+    pub(super) fn new(
+        caching: Arc<Caching>,
+        asker: Asker,
+        follower: Follower<Finished, Failed>,
+        call: Option<Box<Call>>,
+        first: Option<Bytes>,
+    ) -> Self {
+        let reader = match call {
+            None => Reader::Leader(Leaving(Some(Arc::clone(&asker.log)))),
+            Some(call) => {
+                let model = call.plan.candidates.first().map_or("", |first| &*first.model.upstream_model);
+                let normaliser = Normaliser::new(asker.opening(model));
+                Reader::Other(Box::new(Other { call, decoder: own::stream(), normaliser }))
+            }
+        };
+        Self { caching, asker, follower, reader, first, begun: false, over: false }
+    }
+
+    /// The next bytes for the client; None = the end.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if self.over {
+                return Poll::Ready(None);
+            }
+            let next = match self.first.take() {
+                Some(piece) => Next::Piece(piece),
+                None => std::task::ready!(self.follower.poll_next(cx)),
+            };
+            let out = match next {
+                Next::Piece(piece) => self.piece(piece),
+                Next::End(end) => {
+                    self.over = true;
+                    self.end(end)
+                }
+            };
+            if !out.is_empty() {
+                return Poll::Ready(Some(out));
+            }
+        }
+    }
+
+    fn piece(&mut self, piece: Bytes) -> Bytes {
+        match &mut self.reader {
+            Reader::Leader(_) => {
+                self.begun = true;
+                piece
+            }
+            Reader::Other(other) => {
+                let Other { decoder, normaliser, .. } = &mut **other;
+                let mut out = Vec::with_capacity(piece.len());
+                decoder.feed(&piece, &mut |event| normaliser.accept(event, &mut out));
+                self.begun |= !out.is_empty();
+                out.into()
+            }
+        }
+    }
+
+    fn end(&mut self, end: End<Finished, Failed>) -> Bytes {
+        if let Reader::Leader(leaving) = &mut self.reader {
+            leaving.0 = None;
+        }
+        match end {
+            End::Complete(done) => self.complete(&done),
+            End::Failed(error) => self.broken(&error),
+            End::Gone | End::TooSlow => self.broken(&gone()),
+        }
+    }
+
+    fn complete(&mut self, done: &Done) -> Bytes {
+        let asker = self.asker.of(done);
+        let warnings: &[&'static str] = if done.is_stale { &["stale_if_error"] } else { &[] };
+        if !self.begun {
+            // It was there after all, or made for somebody who wanted no stream.
+            let answer = &done.answer;
+            if !done.is_whole {
+                return self.broken(&gone());
+            }
+            if let Reader::Other(other) = &mut self.reader {
+                self.caching.cache.count(Outcome::Coalesced(answer));
+                other.call.tally.account.cached(answer, done.fallback_used);
+            }
+            return hit::replay(&asker, answer, warnings)
+                .map_or_else(|error| self.broken(&error), Bytes::from);
+        }
+        let Reader::Other(other) = &mut self.reader else { return Bytes::new() };
+        if !other.normaliser.is_complete() {
+            return self.broken(&gone());
+        }
+        let mut out = Vec::with_capacity(1024);
+        let answer = &done.answer;
+        let gateway = asker.meta(answer, warnings);
+        let closing = Closing { usage: answer.usage, cost: Money::ZERO, gateway: &gateway };
+        other.normaliser.close(&closing, &mut out);
+        self.caching.cache.count(Outcome::Coalesced(answer));
+        other.call.tally.account.cached(answer, done.fallback_used);
+        out.into()
+    }
+
+    /// The error event. What the leader has been sent holds it already.
+    fn broken(&mut self, error: &Error) -> Bytes {
+        let kind = if error.kind == Kind::UpstreamTimeout { error.kind } else { Kind::UpstreamStreamError };
+        match &mut self.reader {
+            Reader::Leader(_) if self.begun => return Bytes::new(),
+            Reader::Leader(_) => {}
+            Reader::Other(other) => other.call.tally.account.failed(error),
+        }
+        let mut out = Vec::new();
+        write_error(&mut out, &error.message, "upstream_error", kind.code());
+        out.into()
+    }
+}

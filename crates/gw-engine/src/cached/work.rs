@@ -1,0 +1,192 @@
+//! The leader's call: looks once more, sets aside what it may cost, asks the upstream, keeps the answer, and gives it to all
+//! who wait.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use gw_cache::{Found, Life, Outcome, Pieces, Stamp, Stored};
+use gw_limits::Limiter;
+use gw_providers::own;
+use gw_wire::assemble::Assembler;
+use gw_wire::render;
+use gw_wire::reply::{ChatReply, Finish};
+use http_body::Body;
+
+use super::{Caching, Done, Failed, Finished, Wanted, gone, now_ms, scope};
+use crate::ask::Ask;
+use crate::attempts::{Answer, Call, Told, search};
+use crate::engine::{Cut, Engine};
+use crate::error::{Error, Kind};
+use crate::leavers::Leavers;
+use crate::live::Live;
+use crate::pipeline::reserve;
+use crate::stream::EventStream;
+
+/// A call to be made for all who wait for its answer.
+pub(super) struct Work {
+    pub(super) call: Box<Call>,
+    pub(super) wanted: Wanted,
+    pub(super) stamp: Stamp,
+    /// An answer that is too old, for when no upstream answers.
+    pub(super) stale: Option<Arc<Stored>>,
+    pub(super) limiter: Limiter,
+}
+
+/// The same, with what it needs of the engine.
+pub(super) struct Ready {
+    work: Work,
+    caching: Arc<Caching>,
+    cut: Cut,
+    leavers: Option<Leavers>,
+}
+
+type Pushed = Pieces<Finished, Failed>;
+
+impl Work {
+    pub(super) fn of(self, engine: &Engine, caching: Arc<Caching>) -> Ready {
+        Ready { work: self, caching, cut: engine.cut(), leavers: engine.leavers() }
+    }
+}
+
+impl Ready {
+    pub(super) async fn run(self, pieces: Pushed) -> Result<Finished, Failed> {
+        let Self { work, caching, cut, leavers } = self;
+        let Work { mut call, wanted, stamp, stale, limiter } = work;
+        // Another flight may have ended between the look that found nothing and this one.
+        if wanted.wish.reads
+            && let Found::Fresh(stored) = caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await
+        {
+            caching.cache.count(Outcome::Hit(&stored));
+            call.tally.account.cached(&stored, false);
+            return Ok(Arc::new(Done::kept(stored, false)));
+        }
+        caching.cache.count(Outcome::Miss);
+        if let Err(error) = reserve(&limiter, &mut call).await {
+            call.tally.account.failed(&error);
+            return Err(Arc::new(error));
+        }
+        let store = Keeper { caching, wanted, stamp, begun: Instant::now() };
+        let answered = match search(&mut call, 0).await {
+            Ok(Some((_, answer))) => Ok(answer),
+            Ok(None) => Err(call.tally.error()),
+            Err(error) => Err(error),
+        };
+        match answered {
+            Ok(Answer::Full(body)) => store.whole(&mut call, body),
+            Ok(Answer::Stream(live)) => store.stream(call, live, cut, leavers, &pieces).await,
+            Err(error) => store.failed(&mut call, error, stale),
+        }
+    }
+}
+
+/// Keeps what may be kept.
+struct Keeper {
+    caching: Arc<Caching>,
+    wanted: Wanted,
+    stamp: Stamp,
+    begun: Instant,
+}
+
+impl Keeper {
+    fn whole(&self, call: &mut Call, body: Vec<u8>) -> Result<Finished, Failed> {
+        let body = Bytes::from(body);
+        let asked = Asked::of(call);
+        let told = call.told.take().ok_or_else(|| Arc::new(gone()))?;
+        let reply = own::chat(&body).ok();
+        let done = self.done(&asked, &told, reply.as_ref());
+        Ok(Arc::new(Done { own: Some(body), ..done }))
+    }
+
+    async fn stream(
+        &self,
+        call: Box<Call>,
+        live: Box<Live>,
+        cut: Cut,
+        leavers: Option<Leavers>,
+        pieces: &Pushed,
+    ) -> Result<Finished, Failed> {
+        let asked = Asked::of(&call);
+        let mut stream = EventStream::unheard(call, live, cut, leavers);
+        let mut decoder = own::stream();
+        let mut assembler = Assembler::default();
+        while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
+            let Ok(piece) = frame.into_data() else { continue };
+            decoder.feed(&piece, &mut |event| assembler.accept(&event));
+            pieces.push(piece);
+            pieces.room().await;
+        }
+        let Some(told) = stream.told() else {
+            return Err(Arc::new(stream.failure().unwrap_or_else(gone)));
+        };
+        Ok(Arc::new(self.done(&asked, &told, assembler.finish().as_ref())))
+    }
+
+    fn failed(&self, call: &mut Call, error: Error, stale: Option<Arc<Stored>>) -> Result<Finished, Failed> {
+        let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
+        let usable = stale.filter(|stored| is_theirs && self.wanted.wish.takes_stale(&stored.life, now_ms()));
+        let Some(stored) = usable else {
+            call.tally.account.failed(&error);
+            return Err(Arc::new(error));
+        };
+        self.caching.cache.count(Outcome::Stale(&stored));
+        call.tally.account.cached(&stored, false);
+        Ok(Arc::new(Done::kept(stored, true)))
+    }
+
+    /// The answer for all who wait; kept in the cache when it is complete, and what was asked for answered it.
+    fn done(&self, asked: &Asked, told: &Told, reply: Option<&ChatReply<'_>>) -> Done {
+        let model = &told.candidate.model;
+        let body = reply.map(|reply| render::kept_chat(reply, &model.upstream_model, "", &told.usage));
+        let choices = reply.iter().flat_map(|reply| &reply.choices);
+        let answer = Arc::new(Stored {
+            scope: asked.scope.clone(),
+            model: asked.model.as_str().into(),
+            model_used: Arc::clone(&model.id),
+            provider: Arc::clone(&model.provider),
+            body: body.unwrap_or_default().into(),
+            finishes: choices.filter_map(|choice| choice.finish).collect(),
+            usage: told.usage,
+            cost: told.cost.unwrap_or_default(),
+            took_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            life: Life::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
+        });
+        let is_fallback = told.candidate.is_fallback;
+        let may = self.wanted.wish.writes && !is_fallback;
+        if may && reply.is_some_and(is_complete) {
+            self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
+        }
+        Done { answer, is_whole: reply.is_some(), own: None, fallback_used: is_fallback, is_stale: false }
+    }
+}
+
+impl Done {
+    /// What was in the cache.
+    fn kept(answer: Arc<Stored>, is_stale: bool) -> Self {
+        Self { answer, is_whole: true, own: None, fallback_used: false, is_stale }
+    }
+}
+
+/// Whether every choice has ended as it should: what a filter cut is no answer to keep.
+fn is_complete(reply: &ChatReply<'_>) -> bool {
+    let well = |finish| matches!(finish, Some(Finish::Stop | Finish::Length | Finish::ToolCalls));
+    !reply.choices.is_empty() && reply.choices.iter().all(|choice| well(choice.finish))
+}
+
+/// What of a call is needed when the call itself is gone.
+struct Asked {
+    scope: gw_cache::Scope,
+    model: String,
+}
+
+impl Asked {
+    fn of(call: &Call) -> Self {
+        let model = match &call.job.ask {
+            Ask::Chat(request) => request.model.clone(),
+            _ => String::new(),
+        };
+        Self { scope: scope(call), model }
+    }
+}

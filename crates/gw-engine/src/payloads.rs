@@ -1,0 +1,301 @@
+//! What requests and answers said, for the keys that have it switched on: heard at the edge, masked and written to the
+//! store beside the request's path.
+//!
+//! Best effort: a bounded number waits in memory, more is dropped and counted, and what waits when the process is killed is
+//! lost. The ledger does not depend on it, and a request never fails for it.
+
+mod assemble;
+mod patterns;
+mod redact;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use gw_store::Store;
+use gw_store::payloads::Payload;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use assemble::Assembly;
+pub use patterns::Masks;
+pub use redact::Redactor;
+
+use crate::ledger::unix_millis;
+
+/// Payloads that wait for the store in memory.
+const MOST_WAITING: usize = 10_000;
+/// And their bytes, before anything is masked or cut.
+const MOST_BYTES: usize = 64 << 20;
+/// Payloads of one transaction.
+const BATCH: usize = 64;
+/// And their bytes: the ledger's rows wait as long as it takes.
+const BATCH_BYTES: usize = 4 << 20;
+/// How long payloads are gathered before they are written.
+const GATHER: Duration = Duration::from_millis(100);
+/// Between two tries while the store is away, at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// `[store.payloads]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadSettings {
+    /// What is masked before anything is stored.
+    pub masks: Masks,
+    /// How long payloads are kept, and never longer than the ledger's rows.
+    pub retention_days: u32,
+    /// Bytes of a body that are kept.
+    pub most: usize,
+}
+
+impl Default for PayloadSettings {
+    fn default() -> Self {
+        Self { masks: Masks::ALL, retention_days: 30, most: 256 << 10 }
+    }
+}
+
+/// Payloads on their way to the store.
+#[derive(Debug)]
+pub struct Payloads {
+    redactor: Arc<Redactor>,
+    most: usize,
+    waiting: Mutex<Waiting>,
+    wake: Notify,
+    /// Cuts a pause short.
+    stop: Notify,
+    closing: AtomicBool,
+    dropped: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    heard: VecDeque<Heard>,
+    /// Payloads and bytes, those that are being written among them.
+    count: usize,
+    bytes: usize,
+}
+
+/// What was heard of one request.
+struct Heard {
+    request_id: Arc<str>,
+    at: i64,
+    request: Bytes,
+    response: Bytes,
+    is_cut: bool,
+}
+
+impl std::fmt::Debug for Heard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Heard").field("request_id", &self.request_id).finish_non_exhaustive()
+    }
+}
+
+impl Heard {
+    fn bytes(&self) -> usize {
+        self.request.len() + self.response.len()
+    }
+
+    fn masked(&self, redactor: &Redactor) -> Payload {
+        Payload {
+            request_id: self.request_id.to_string(),
+            at: self.at,
+            request: redactor.body(&self.request, false),
+            response: redactor.body(&self.response, self.is_cut),
+        }
+    }
+}
+
+impl Payloads {
+    /// Nothing waits yet.
+    ///
+    /// # Errors
+    /// None that an operator could do something about.
+    pub fn new(settings: &PayloadSettings) -> Result<Arc<Self>, regex::Error> {
+        Ok(Arc::new(Self {
+            redactor: Arc::new(Redactor::new(settings.masks, settings.most)?),
+            most: settings.most,
+            waiting: Mutex::default(),
+            wake: Notify::new(),
+            stop: Notify::new(),
+            closing: AtomicBool::new(false),
+            dropped: AtomicU64::new(0),
+        }))
+    }
+
+    /// Begins to hear a request whose body was read.
+    pub(crate) fn hear(self: &Arc<Self>, request_id: &Arc<str>, request: &Bytes) -> Box<Capture> {
+        Box::new(Capture {
+            payloads: Arc::clone(self),
+            request_id: Arc::clone(request_id),
+            request: request.clone(),
+            answer: Answer::Whole(Bytes::new()),
+        })
+    }
+
+    /// Payloads that are not in the store yet.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.waiting.lock().count as u64
+    }
+
+    /// Payloads since the start that were not kept, because too many waited or the store would not have them.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Nothing more will come: [`Payloads::run`] ends once everything is in the store.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.wake.notify_one();
+        self.stop.notify_one();
+    }
+
+    fn push(&self, heard: Heard) {
+        let mut waiting = self.waiting.lock();
+        let bytes = heard.bytes();
+        // One alone always finds a place, however large.
+        let is_full = waiting.count >= MOST_WAITING || waiting.bytes.saturating_add(bytes) > MOST_BYTES;
+        if is_full && waiting.count > 0 {
+            drop(waiting);
+            self.missed(1, "too many wait for the store");
+            return;
+        }
+        waiting.count += 1;
+        waiting.bytes += bytes;
+        waiting.heard.push_back(heard);
+        drop(waiting);
+        self.wake.notify_one();
+    }
+
+    /// Said at the first, and at every thousandth: each one would be a line per request.
+    fn missed(&self, count: usize, reason: &str) {
+        let before = self.dropped.fetch_add(count as u64, Ordering::Relaxed);
+        let now = before + count as u64;
+        if before == 0 || before / 1_000 != now / 1_000 {
+            tracing::warn!(dropped = now, "payloads are not stored: {reason}");
+        }
+    }
+
+    /// Masks payloads and writes them into the store until [`Payloads::close`] and all are there. For one task.
+    pub async fn run(&self, store: &Store) {
+        loop {
+            let (heard, bytes) = self.next_batch();
+            if heard.is_empty() {
+                if self.closing.load(Ordering::Acquire) {
+                    return;
+                }
+                self.wake.notified().await;
+                self.pause(GATHER).await;
+                continue;
+            }
+            let count = heard.len();
+            let redactor = Arc::clone(&self.redactor);
+            // On a thread of its own: masking takes milliseconds, and others wait for this one.
+            let masking = tokio::task::spawn_blocking(move || {
+                heard.iter().map(|heard| heard.masked(&redactor)).collect::<Vec<_>>()
+            });
+            match masking.await {
+                Ok(payloads) => self.write(store, &payloads).await,
+                Err(error) => self.missed(count, &format!("they cannot be masked ({error})")),
+            }
+            let mut waiting = self.waiting.lock();
+            waiting.count = waiting.count.saturating_sub(count);
+            waiting.bytes = waiting.bytes.saturating_sub(bytes);
+        }
+    }
+
+    /// Tries until it is done, the store refuses for good, or nobody can wait any more.
+    async fn write(&self, store: &Store, payloads: &[Payload]) {
+        let mut pause = GATHER;
+        while let Err(error) = store.keep_payloads(payloads).await {
+            if !error.is_passing() || self.closing.load(Ordering::Acquire) {
+                self.missed(payloads.len(), &error.to_string());
+                return;
+            }
+            self.pause(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn pause(&self, pause: Duration) {
+        if !self.closing.load(Ordering::Acquire) {
+            let _ = tokio::time::timeout(pause, self.stop.notified()).await;
+        }
+    }
+
+    fn next_batch(&self) -> (Vec<Heard>, usize) {
+        let mut waiting = self.waiting.lock();
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < BATCH
+            && let Some(heard) = waiting.heard.pop_front()
+        {
+            bytes += heard.bytes();
+            batch.push(heard);
+            if bytes >= BATCH_BYTES {
+                break;
+            }
+        }
+        (batch, bytes)
+    }
+}
+
+/// Hears one request. What it has heard is on its way to the store when it is dropped. Prints itself without it.
+pub struct Capture {
+    payloads: Arc<Payloads>,
+    request_id: Arc<str>,
+    request: Bytes,
+    answer: Answer,
+}
+
+/// What was heard of the answer so far.
+enum Answer {
+    /// A document, sent at once.
+    Whole(Bytes),
+    /// Events.
+    Events(Box<Assembly>),
+}
+
+impl std::fmt::Debug for Capture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Capture").field("request_id", &self.request_id).finish_non_exhaustive()
+    }
+}
+
+impl Capture {
+    /// The answer is a stream of events.
+    pub fn streams(&mut self) {
+        self.answer = Answer::Events(Box::new(Assembly::new(self.payloads.most)));
+    }
+
+    /// A piece of the answer, on its way to the client.
+    pub fn sent(&mut self, bytes: &Bytes) {
+        match &mut self.answer {
+            Answer::Whole(answer) => *answer = bytes.clone(),
+            Answer::Events(assembly) => assembly.feed(bytes),
+        }
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let (response, is_cut) = match std::mem::replace(&mut self.answer, Answer::Whole(Bytes::new())) {
+            Answer::Whole(answer) => (answer, false),
+            Answer::Events(assembly) => {
+                let (document, is_cut) = assembly.end();
+                (document.into(), is_cut)
+            }
+        };
+        self.payloads.push(Heard {
+            request_id: Arc::clone(&self.request_id),
+            at: unix_millis(),
+            request: std::mem::take(&mut self.request),
+            response,
+            is_cut,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! What a stream said, put together while it is sent: one document, as if it had not been streamed. An address that came
+//! in several pieces is whole in it, and can be masked.
+
+use gw_wire::json::{self, View};
+use gw_wire::sse::SseDecoder;
+use serde_json::{Map, Value};
+
+use super::redact::whole_words;
+
+/// Strings that are given once; all others come in pieces.
+const GIVEN_ONCE: [&str; 6] = ["id", "type", "role", "name", "object", "finish_reason"];
+
+/// What an element of a list takes besides its texts.
+const PER_ITEM: usize = 8;
+
+/// Stands at the end of a text for what there was no place for.
+const CUT: char = '…';
+
+/// A streamed answer as it grows. Holds no more text than it was given place for.
+pub(super) struct Assembly {
+    decoder: SseDecoder,
+    /// Every other member of the chunks as it was written last, in the order in which they came.
+    members: Vec<(String, String)>,
+    choices: Vec<Map<String, Value>>,
+    place: Place,
+}
+
+/// How much more is kept.
+struct Place {
+    left: usize,
+    is_cut: bool,
+}
+
+impl Place {
+    /// Takes so many bytes, if there are.
+    fn take(&mut self, bytes: usize) -> bool {
+        let fits = !self.is_cut && bytes <= self.left;
+        self.left = if fits { self.left - bytes } else { 0 };
+        self.is_cut |= !fits;
+        fits
+    }
+}
+
+impl Assembly {
+    /// With place for so many bytes.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            decoder: SseDecoder::default(),
+            members: Vec::new(),
+            choices: Vec::new(),
+            place: Place { left: most, is_cut: false },
+        }
+    }
+
+    /// What was sent next.
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        let Self { decoder, members, choices, place } = self;
+        let too_large = decoder.feed(bytes, &mut |event| {
+            let Ok(text) = std::str::from_utf8(event.data) else { return };
+            if json::check(text).is_ok() {
+                chunk(text, members, choices, place);
+            }
+        });
+        self.place.is_cut |= too_large.is_err();
+    }
+
+    /// The document so far, and whether something is missing.
+    pub(super) fn end(self) -> (Vec<u8>, bool) {
+        let mut out = Vec::new();
+        if self.members.is_empty() && self.choices.is_empty() {
+            return (out, self.place.is_cut);
+        }
+        out.push(b'{');
+        for (name, value) in &self.members {
+            json::write_str(&mut out, name);
+            out.push(b':');
+            let value = if name == "object" { value.replace(".chunk\"", "\"") } else { value.clone() };
+            out.extend_from_slice(value.as_bytes());
+            out.push(b',');
+        }
+        if self.choices.is_empty() {
+            // An error alone: no choices were begun.
+            out.pop();
+        } else {
+            out.extend_from_slice(b"\"choices\":");
+            let choices = self.choices.into_iter().map(Value::Object).collect::<Vec<_>>();
+            // A tree of values: there is nothing in it that JSON could not say.
+            out.extend(serde_json::to_vec(&choices).unwrap_or_default());
+        }
+        out.push(b'}');
+        (out, self.place.is_cut)
+    }
+}
+
+fn chunk(
+    text: &str,
+    members: &mut Vec<(String, String)>,
+    choices: &mut Vec<Map<String, Value>>,
+    place: &mut Place,
+) {
+    for (name, value) in View::new(text).members() {
+        let Some(name) = name.string() else { continue };
+        if name == "choices" {
+            for choice in value.elements() {
+                // Deeper than serde_json likes: nothing of ours is.
+                let Ok(Value::Object(choice)) = serde_json::from_str(choice.text()) else { continue };
+                add_choice(choices, choice, place);
+            }
+            continue;
+        }
+        match members.iter_mut().find(|(known, _)| *known == name) {
+            Some(_) if value.text() == "null" => {}
+            Some((_, last)) => value.text().clone_into(last),
+            None if place.take(name.len() + value.text().len()) => {
+                members.push((name.into_owned(), value.text().to_owned()));
+            }
+            // What an answer ends with is short, and says the most.
+            None if matches!(&*name, "usage" | "gateway" | "error") => {
+                members.push((name.into_owned(), value.text().to_owned()));
+            }
+            None => {}
+        }
+    }
+}
+
+fn add_choice(choices: &mut Vec<Map<String, Value>>, mut choice: Map<String, Value>, place: &mut Place) {
+    if let Some(delta) = choice.remove("delta") {
+        choice.insert("message".to_owned(), delta);
+    }
+    match choices.iter_mut().find(|known| known.get("index") == choice.get("index")) {
+        Some(known) => merge(known, choice, place),
+        None => {
+            let mut known = Map::new();
+            merge(&mut known, choice, place);
+            choices.push(known);
+        }
+    }
+}
+
+/// Adds what is new. As deep as serde_json reads, which is bounded.
+fn merge(known: &mut Map<String, Value>, more: Map<String, Value>, place: &mut Place) {
+    for (name, value) in more {
+        let once = GIVEN_ONCE.contains(&name.as_str());
+        match (known.get_mut(&name), value) {
+            (Some(_), Value::Null) => {}
+            (Some(Value::Null) | None, value) => {
+                if name == "finish_reason" || name == "index" {
+                    known.insert(name, value);
+                } else if place.take(name.len()) {
+                    known.insert(name, fresh(value, place));
+                }
+            }
+            (Some(Value::String(text)), Value::String(piece)) if !once => append(text, &piece, place),
+            (Some(Value::Object(known)), Value::Object(more)) => merge(known, more, place),
+            (Some(Value::Array(known)), Value::Array(more)) => merge_lists(known, more, place),
+            // As large as what it replaces, or nearly.
+            (Some(Value::Bool(_) | Value::Number(_)), value @ (Value::Bool(_) | Value::Number(_))) => {
+                known.insert(name, value);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Calls of tools carry their place, pieces of logprobs do not.
+fn merge_lists(known: &mut Vec<Value>, more: Vec<Value>, place: &mut Place) {
+    for item in more {
+        let same = known.iter_mut().find_map(|old| match (old, &item) {
+            (Value::Object(old), Value::Object(new)) => {
+                (new.contains_key("index") && old.get("index") == new.get("index")).then_some(old)
+            }
+            _ => None,
+        });
+        match (same, item) {
+            (Some(old), Value::Object(new)) => merge(old, new, place),
+            (_, item) if place.take(PER_ITEM) => known.push(fresh(item, place)),
+            _ => {}
+        }
+    }
+}
+
+/// A new value, as much of it as there is place for.
+fn fresh(value: Value, place: &mut Place) -> Value {
+    match value {
+        Value::String(text) => {
+            let mut kept = String::new();
+            append(&mut kept, &text, place);
+            Value::String(kept)
+        }
+        Value::Array(items) => {
+            let mut kept = Vec::new();
+            merge_lists(&mut kept, items, place);
+            Value::Array(kept)
+        }
+        Value::Object(members) => {
+            let mut kept = Map::new();
+            merge(&mut kept, members, place);
+            Value::Object(kept)
+        }
+        other => other,
+    }
+}
+
+fn append(text: &mut String, piece: &str, place: &mut Place) {
+    let left = place.left;
+    if piece.is_empty() || place.take(piece.len()) {
+        text.push_str(piece);
+    } else if !text.ends_with(CUT) {
+        text.push_str(piece.get(..piece.floor_char_boundary(left)).unwrap_or_default());
+        text.truncate(whole_words(text).len());
+        text.push(CUT);
+    }
+}
+
+#[cfg(test)]
+mod tests;

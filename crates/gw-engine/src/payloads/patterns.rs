@@ -1,0 +1,279 @@
+//! What personal data and secrets look like in a text, and the masks in their place. Everything here is one pass over the
+//! text: the patterns are automata without backtracking.
+//!
+//! Patterns know forms, not meanings: a name, or a secret that looks like a word, stays.
+
+use std::borrow::Cow;
+
+use regex::{Captures, Regex};
+
+/// What is masked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Masks {
+    /// Addresses of mail.
+    pub email: bool,
+    /// Phone numbers.
+    pub phone: bool,
+    /// Numbers of payment cards.
+    pub card: bool,
+    /// Keys, tokens, passwords.
+    pub secret: bool,
+}
+
+impl Masks {
+    /// Everything.
+    pub const ALL: Self = Self { email: true, phone: true, card: true, secret: true };
+    /// Nothing.
+    pub const NONE: Self = Self { email: false, phone: false, card: false, secret: false };
+}
+
+/// Keys and tokens that show what they are: ours and those that look alike (`sk-`), AWS, GitHub, Google, Slack, JSON web
+/// tokens, private keys.
+const TOKENS: &str = r"\bsk-[A-Za-z0-9_-]{12,}|\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_[A-Za-z0-9_]{30,}|\bAIza[A-Za-z0-9_-]{35}|\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?|-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)";
+/// A token behind its scheme.
+const BEARER: &str = r"(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{20,}";
+/// A secret behind its name.
+const ASSIGNED: &str = r#"(?i)(\b(?:api[_-]?key|client[_-]?secret|secret[_-]?access[_-]?key|aws_secret_access_key|aws_session_token|access[_-]?token|refresh[_-]?token|password|passwd)["']?\s*[:=]\s*["']?)[^\s"',;&\[\]]{6,}"#;
+/// As RFC 5322 has it where no quotes are used, in any alphabet.
+const EMAIL: &str = r"[\p{L}\p{N}._%+'-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+";
+/// With a country's number (+ or 00), as in North America, or with an area's number in brackets or before a dash.
+const PHONE: &str = r"(?:\B\+|\b00)[1-9](?:[ ()./-]{0,2}[0-9]){6,14}|(?:\B\([0-9]{3}\) ?|\b[0-9]{3}[-. ])[0-9]{3}[-. ][0-9]{4}\b|\b0[1-9][0-9]{1,4}[ /-][0-9]{3,4}[ -]?[0-9]{2,8}\b";
+/// Bytes inside a text.
+const DATA_URL: &str =
+    r"data:([A-Za-z0-9.+/-]{0,80})(?:;[A-Za-z0-9_.=+-]{1,80}){0,4};base64,[A-Za-z0-9+/_=%-]*";
+
+/// Members whose text is a secret whatever it looks like, in small letters.
+const SECRET_MEMBERS: [&str; 14] = [
+    "authorization",
+    "proxy-authorization",
+    "x-api-key",
+    "api-key",
+    "api_key",
+    "apikey",
+    "password",
+    "passwd",
+    "client_secret",
+    "access_token",
+    "refresh_token",
+    "private_key",
+    "secret_access_key",
+    "aws_secret_access_key",
+];
+/// Members that hold bytes: `input_audio.data`, `file.file_data`, made images, vectors.
+const BYTES_MEMBERS: [&str; 4] = ["data", "file_data", "b64_json", "embedding"];
+/// Shorter ones may be words.
+const SHORTEST_BYTES: usize = 48;
+
+/// Nothing shorter is masked: `a@b.c`.
+const SHORTEST: usize = 5;
+
+/// A mask that was put in can make a neighbour stand alone, and be seen only then.
+const ROUNDS: usize = 4;
+
+/// The patterns, ready for use.
+#[derive(Debug)]
+pub(super) struct Patterns {
+    masks: Masks,
+    tokens: Regex,
+    bearer: Regex,
+    assigned: Regex,
+    email: Regex,
+    phone: Regex,
+    data_url: Regex,
+}
+
+impl Patterns {
+    /// # Errors
+    /// None: the patterns are constants that a test compiles.
+    pub(super) fn new(masks: Masks) -> Result<Self, regex::Error> {
+        Ok(Self {
+            masks,
+            tokens: Regex::new(TOKENS)?,
+            bearer: Regex::new(BEARER)?,
+            assigned: Regex::new(ASSIGNED)?,
+            email: Regex::new(EMAIL)?,
+            phone: Regex::new(PHONE)?,
+            data_url: Regex::new(DATA_URL)?,
+        })
+    }
+
+    /// Whether numbers that stand alone must be looked at.
+    pub(super) fn masks_cards(&self) -> bool {
+        self.masks.card
+    }
+
+    /// The value of a member of this name.
+    pub(super) fn member<'t>(&self, name: &str, text: &'t str) -> Cow<'t, str> {
+        if self.masks.secret
+            && !text.is_empty()
+            && SECRET_MEMBERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+        {
+            return Cow::Borrowed("[secret]");
+        }
+        bytes_of(name, text).map_or_else(|| self.text(text), Cow::Owned)
+    }
+
+    /// Any text.
+    pub(super) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = Cow::Borrowed(text);
+        if text.len() < SHORTEST {
+            return text;
+        }
+        for _ in 0..ROUNDS {
+            let Some(changed) = self.round(&text) else { break };
+            text = Cow::Owned(changed);
+        }
+        text
+    }
+
+    /// None: there is nothing to mask.
+    fn round(&self, text: &str) -> Option<String> {
+        let Masks { email, phone, card, secret } = self.masks;
+        let mut now = Cow::Borrowed(text);
+        let note = |found: &Captures<'_>| {
+            let whole = found.get(0).map_or("", |found| found.as_str());
+            let (_, bytes) = whole.rsplit_once(',').unwrap_or_default();
+            let kind = found.get(1).map_or("", |kind| kind.as_str());
+            let kind = if kind.is_empty() { String::new() } else { format!("{kind}, ") };
+            format!("[{kind}{} bytes]", decoded_len(bytes))
+        };
+        replace(&mut now, &self.data_url, true, note);
+        replace(&mut now, &self.tokens, secret, |_: &Captures<'_>| "[secret]".to_owned());
+        for behind in [&self.bearer, &self.assigned] {
+            replace(&mut now, behind, secret, |found: &Captures<'_>| {
+                format!("{}[secret]", found.get(1).map_or("", |kept| kept.as_str()))
+            });
+        }
+        replace(&mut now, &self.email, email, |_: &Captures<'_>| "[email]".to_owned());
+        if card && let Some(masked) = cards(&now) {
+            now = Cow::Owned(masked);
+        }
+        replace(&mut now, &self.phone, phone, |_: &Captures<'_>| "[phone]".to_owned());
+        match now {
+            Cow::Owned(changed) if changed != text => Some(changed),
+            _ => None,
+        }
+    }
+}
+
+fn replace(now: &mut Cow<'_, str>, pattern: &Regex, is_on: bool, mask: impl Fn(&Captures<'_>) -> String) {
+    if is_on && let Cow::Owned(changed) = pattern.replace_all(now, mask) {
+        *now = Cow::Owned(changed);
+    }
+}
+
+/// What is said of a value that is nothing but bytes: a data URL, or a member that holds them. However long it is.
+pub(super) fn bytes_of(name: &str, text: &str) -> Option<String> {
+    if let Some((head, bytes)) = text.strip_prefix("data:").and_then(|url| url.split_once(";base64,"))
+        && is_base64(bytes)
+    {
+        let kind = head.split(';').next().filter(|kind| is_media_type(kind));
+        return Some(match kind {
+            Some(kind) => format!("[{kind}, {} bytes]", decoded_len(bytes)),
+            None => format!("[{} bytes]", decoded_len(bytes)),
+        });
+    }
+    let holds_bytes = text.len() >= SHORTEST_BYTES && BYTES_MEMBERS.contains(&name) && is_base64(text);
+    holds_bytes.then(|| format!("[{} bytes]", decoded_len(text)))
+}
+
+fn is_media_type(text: &str) -> bool {
+    (1..=80).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+/-".contains(&byte))
+}
+
+fn is_base64(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/-_=\r\n".contains(&byte))
+}
+
+/// Bytes that a base64 text stands for.
+fn decoded_len(text: &str) -> usize {
+    text.trim_end_matches('=').len() * 3 / 4
+}
+
+/// Digits of a card's number.
+const CARD_DIGITS: std::ops::RangeInclusive<usize> = 13..=19;
+
+/// Masks what looks like the number of a card: 13 to 19 digits, in groups with a blank or a dash between them or in one,
+/// whose check digit is right and whose first digit is one that banks and shops use.
+fn cards(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut out = String::new();
+    let (mut at, mut copied) = (0, 0);
+    while at < bytes.len() {
+        if !starts_number(bytes, at) {
+            at += 1;
+            continue;
+        }
+        match card_end(bytes, at) {
+            Some(end) => {
+                out.push_str(text.get(copied..at).unwrap_or_default());
+                out.push_str("[card]");
+                (at, copied) = (end, end);
+            }
+            // The next group may begin one.
+            None => at += bytes.iter().skip(at).take_while(|byte| byte.is_ascii_digit()).count().max(1),
+        }
+    }
+    if copied == 0 {
+        return None;
+    }
+    out.push_str(text.get(copied..).unwrap_or_default());
+    Some(out)
+}
+
+/// A digit that does not go on a number or a word, nor a fraction's.
+fn starts_number(bytes: &[u8], at: usize) -> bool {
+    let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    let before = at.checked_sub(1);
+    let goes_on = match before.and_then(|before| bytes.get(before)) {
+        Some(b'.') => is_digit(at.checked_sub(2)),
+        Some(byte) => byte.is_ascii_alphanumeric() || *byte == b'_',
+        None => false,
+    };
+    is_digit(Some(at)) && !goes_on
+}
+
+/// Where the longest card's number that begins here ends.
+fn card_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut digits = Vec::with_capacity(*CARD_DIGITS.end());
+    let (mut at, mut found) = (from, None);
+    while let Some(byte) = bytes.get(at) {
+        let next_is_digit = bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
+        match byte {
+            b'0'..=b'9' if digits.len() < *CARD_DIGITS.end() => digits.push(byte - b'0'),
+            b' ' | b'-' if next_is_digit => {}
+            _ => break,
+        }
+        at += 1;
+        let follower = bytes.get(at).copied().unwrap_or(b' ');
+        let ends = !follower.is_ascii_alphanumeric() && follower != b'_';
+        if byte.is_ascii_digit() && ends && is_card(&digits) {
+            found = Some(at);
+        }
+    }
+    found
+}
+
+/// Luhn's check (ISO/IEC 7812-1, annex B), and a first digit of a bank, a shop or a traveller.
+fn is_card(digits: &[u8]) -> bool {
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(place, digit)| match u32::from(*digit) << (place % 2) {
+            doubled @ 10.. => doubled - 9,
+            digit => digit,
+        })
+        .sum();
+    CARD_DIGITS.contains(&digits.len())
+        && digits.first().is_some_and(|first| (2..=6).contains(first))
+        && sum.is_multiple_of(10)
+}
+
+/// Whether the text of a JSON number is a card's.
+pub(super) fn is_card_number(text: &str) -> bool {
+    CARD_DIGITS.contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_digit())
+        && is_card(&text.bytes().map(|byte| byte - b'0').collect::<Vec<_>>())
+}

@@ -1,0 +1,21 @@
+//! Reading answers that this gateway has written itself: its format is OpenAI's. For the response cache.
+
+use gw_wire::failure::Failure;
+use gw_wire::reply::ChatReply;
+
+use crate::adapter::StreamDecoder;
+use crate::adapters::openai;
+
+/// A chat answer that the gateway has written.
+///
+/// # Errors
+/// It is none.
+pub fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+    openai::chat(body)
+}
+
+/// The decoder of a stream that the gateway has written.
+#[must_use]
+pub fn stream() -> Box<dyn StreamDecoder> {
+    openai::own_stream()
+}

@@ -1,0 +1,5 @@
+//! The line to Redis or Valkey that limits and the cache have each one of. It knows how to talk, not what about.
+
+mod link;
+
+pub use link::{Address, Allowance, Link, why};

@@ -1,0 +1,95 @@
+//! Payloads on both databases.
+
+use super::{Payload, Said};
+use crate::keys::{NewKey, Role, StoredKey};
+use crate::sql::Sql;
+use crate::testing::on_both;
+
+fn payload(n: i64) -> Payload {
+    let said = |text: String, is_cut| Said { text, is_cut };
+    Payload {
+        request_id: format!("req_{n:06}"),
+        at: 1_000 + n,
+        request: said(format!("{{\"n\":{n}}}"), n % 2 == 0),
+        response: said("é ".repeat(usize::try_from(n).unwrap()), n % 3 == 0),
+    }
+}
+
+#[tokio::test]
+async fn payloads_are_found_again_and_a_second_writing_changes_nothing() {
+    on_both(async |place| {
+        let store = place.open().await;
+        store.keep_payloads(&[]).await.unwrap();
+        let all: Vec<_> = (0..100).map(payload).collect();
+        store.keep_payloads(&all).await.unwrap();
+        let other = Payload { at: 1, ..payload(7) };
+        store.keep_payloads(&[other.clone(), payload(100), other]).await.unwrap();
+        for wanted in (0..101).map(payload) {
+            assert!(store.payload(&wanted.request_id).await.unwrap() == Some(wanted));
+        }
+        assert!(store.payload("req_none").await.unwrap().is_none());
+        assert!(store.delete_payload("req_000007").await.unwrap());
+        assert!(!store.delete_payload("req_000007").await.unwrap());
+        assert!(store.payload("req_000007").await.unwrap().is_none());
+        assert!(store.payload("req_000008").await.unwrap().is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn any_text_is_kept_and_a_nul_is_the_same_in_both() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let odd = "'; DROP TABLE payloads; -- \u{feff}\u{202e}\u{10ffff} \\ud800 \\u0000 $1 ?1";
+        let request = Said { text: format!("{odd}\0end"), is_cut: false };
+        let large = Said { text: "ü".repeat(300_000), is_cut: true };
+        let one = Payload { request, response: large.clone(), ..payload(1) };
+        store.keep_payloads(std::slice::from_ref(&one)).await.unwrap();
+        let found = store.payload("req_000001").await.unwrap().unwrap();
+        assert_eq!(found.request.text, format!("{odd}\u{fffd}end"));
+        assert!(found.response == large);
+        assert!(!format!("{one:?}").contains("DROP"), "{one:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn old_payloads_are_forgotten_in_portions() {
+    on_both(async |place| {
+        let store = place.open().await;
+        store.keep_payloads(&(0..50).map(payload).collect::<Vec<_>>()).await.unwrap();
+        assert_eq!(store.forget_payloads(1_040, 30).await.unwrap(), 30);
+        assert_eq!(store.forget_payloads(1_040, 30).await.unwrap(), 10);
+        assert_eq!(store.forget_payloads(1_040, 30).await.unwrap(), 0);
+        assert!(store.payload("req_000039").await.unwrap().is_none());
+        assert!(store.payload("req_000040").await.unwrap().is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_keys_of_an_older_store_are_not_heard_and_can_be() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let key = NewKey::generate().unwrap().stored("old", Role::Inference, 7);
+        store.insert_key(&key).await.unwrap();
+        let forget = if place.is_postgres() {
+            "DELETE FROM gateway_schema WHERE version = 2"
+        } else {
+            "DELETE FROM _sqlx_migrations WHERE version = 6"
+        };
+        for change in ["DROP TABLE payloads", "ALTER TABLE keys DROP COLUMN log_payloads", forget] {
+            store.run(Sql::new(change)).await.unwrap();
+        }
+        store.close().await;
+        let store = place.open().await;
+        assert!(store.key(&key.id).await.unwrap() == Some(key.clone()));
+        store.keep_payloads(&[payload(1)]).await.unwrap();
+        let before = store.revision().await.unwrap();
+        let changed = store.change_key(&key.id, |key| key.log_payloads = true).await.unwrap();
+        assert!(changed == Some(StoredKey { log_payloads: true, ..key.clone() }));
+        assert!(store.key(&key.id).await.unwrap() == changed);
+        assert!(store.revision().await.unwrap() > before, "every replica hears of it");
+    })
+    .await;
+}
