@@ -13,6 +13,7 @@ use gw_wire::usage::Usage;
 use crate::ask::Ask;
 use crate::call::{CallLog, Context};
 use crate::error::{Error, Kind, Result};
+use crate::job::millis;
 use crate::ledger::Line;
 use crate::metrics::Metrics;
 use crate::plan::{Candidate, Plan};
@@ -47,6 +48,18 @@ struct Calling {
     candidate: Candidate,
     usage: Usage,
     since: Instant,
+}
+
+impl Calling {
+    /// The attempt that it was, ended from outside.
+    fn record(&self, kind: Kind) -> AttemptRecord {
+        AttemptRecord {
+            provider: Arc::clone(&self.candidate.model.provider),
+            model: Arc::clone(&self.candidate.model.id),
+            status: kind.code(),
+            latency_ms: millis(self.since.elapsed()),
+        }
+    }
 }
 
 impl Account {
@@ -290,20 +303,17 @@ impl Drop for Account {
         if !self.close(kind.code()) {
             return;
         }
-        if let Some(Calling { candidate, .. }) = &self.beside {
-            let candidate = candidate.clone();
+        if let Some(beside) = &self.beside {
+            let (candidate, record) = (beside.candidate.clone(), beside.record(kind));
             self.lost(&candidate);
+            self.attempted(&record);
         }
-        if let Some(Calling { candidate, usage, since }) = self.calling.take() {
-            let cost = candidate.model.cost(&usage);
-            self.metrics.used(&candidate.metrics, &usage, cost);
-            self.used(&candidate, &usage, cost);
-            self.attempted(&AttemptRecord {
-                provider: Arc::clone(&candidate.model.provider),
-                model: Arc::clone(&candidate.model.id),
-                status: kind.code(),
-                latency_ms: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
-            });
+        if let Some(calling) = self.calling.take() {
+            let Calling { candidate, usage, .. } = &calling;
+            let cost = candidate.model.cost(usage);
+            self.metrics.used(&candidate.metrics, usage, cost);
+            self.used(candidate, usage, cost);
+            self.attempted(&calling.record(kind));
         } else if let Some(line) = &mut self.line {
             line.unused(&self.begun.0, self.begun.1 + self.extra);
         }

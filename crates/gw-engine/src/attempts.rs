@@ -89,9 +89,7 @@ impl Call {
         if let Some(purse) = &state.hedges {
             purse.served(cost.unwrap_or_default());
         }
-        if let Some(hedge) = self.tally.hedge.take() {
-            hedge.spent(self.tally.account.extra());
-        }
+        self.tally.hedge_is_over();
         let (begun, charged) = self.tally.account.begun();
         let cost_of_all = cost.map(|cost| cost + charged);
         self.told = self.is_shared().then(|| Told {
@@ -181,15 +179,22 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
         }
         let Some(probe) = may_pass(call, index, candidate) else { return Ok(Outcome::Next) };
         call.tally.account.calling(candidate, call.tally.records.len() + 1, call.job.ask.prompt_bytes())?;
+        let known = call.tally.failures.len();
         if let Ok(served) = race::run(call, index, candidate, probe).await {
             return Ok(match finish(call, served) {
                 Ok((index, answer)) => Outcome::Answered(index, answer),
                 Err(()) => Outcome::Next,
             });
         }
-        let Some(failure) = call.tally.failures.last() else { return Ok(Outcome::Stop) };
-        let key_failed = verdict::is_about_the_key(failure);
-        match verdict::verdict(failure, routing.fallback_on_4xx) {
+        let failures = call.tally.failures.get(known..).unwrap_or_default();
+        let Some(failure) = failures.last() else { return Ok(Outcome::Stop) };
+        let verdict = |failure| verdict::verdict(failure, routing.fallback_on_4xx);
+        // Of two that ran at the same time one may have said so; and the last failure need not be this candidate's.
+        if failures.iter().any(|failure| verdict(failure) == Verdict::Stop) {
+            return Ok(Outcome::Stop);
+        }
+        let key_failed = failures.len() == 1 && verdict::is_about_the_key(failure);
+        match verdict(failure) {
             Verdict::Stop => return Ok(Outcome::Stop),
             // The provider may well serve us, only not with that key.
             _ if key_failed && keys_left > 0 && candidate.provider.has_other_key() => keys_left -= 1,

@@ -17,6 +17,8 @@ use crate::resume::Resume;
 pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
 /// The largest error body that is read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
+/// How long an error's body is waited for. Its status says enough to go on with: the body only says it better.
+const ERROR_BODY_TIME: Duration = Duration::from_secs(2);
 
 /// What is asked, by whom, and under which configuration.
 #[derive(Debug)]
@@ -65,7 +67,8 @@ impl Job {
             return Ok(response);
         }
         let (status, headers) = (response.status, response.headers);
-        let reading = response.body.collect(MAX_ERROR_BYTES, clocks.idle, self.deadline(clocks));
+        let by = self.deadline(clocks).min(tokio::time::Instant::now() + ERROR_BODY_TIME);
+        let reading = response.body.collect(MAX_ERROR_BYTES, clocks.idle, by);
         let body = reading.await.unwrap_or_default();
         let failure = candidate.provider.adapter().classify(status, &headers, &body);
         candidate.provider.judge(key, Err(&failure));

@@ -11,10 +11,12 @@ use gw_routing::measured::InFlight;
 use gw_wire::failure::Failure;
 use gw_wire::money::Money;
 
+use crate::ask::Ask;
 use crate::attempts::{Call, Got, Served, ask};
 use crate::job::Job;
 use crate::plan::{Candidate, Plan};
 use crate::tally::Tally;
+use crate::verdict::{self, Verdict};
 
 /// An attempt under way.
 struct Runner<'c> {
@@ -94,6 +96,7 @@ async fn decide(
         result = &mut asking => (result, false),
         result = &mut asking_too => (result, true),
     };
+    let fallback_on_4xx = job.snapshot.routing.fallback_on_4xx;
     let (winner, other) = if is_second { (second, first) } else { (first, second) };
     match result {
         Ok(got) => {
@@ -103,6 +106,13 @@ async fn decide(
             model.measured.first_token(other.started.elapsed(), Instant::now());
             Some((got, is_second))
         }
+        // What is wrong with the request is wrong with it anywhere; the first one's word is what would have been heard alone.
+        Err(failure) if !is_second && verdict::verdict(&failure, fallback_on_4xx) == Verdict::Stop => {
+            tally.lost(other.candidate, other.started);
+            tally.failed(job, winner.candidate, failure, winner.started);
+            tally.hedge_is_over();
+            None
+        }
         Err(failure) => {
             tally.failed(job, winner.candidate, failure, winner.started);
             let result = if is_second { asking.await } else { asking_too.await };
@@ -110,6 +120,7 @@ async fn decide(
                 Ok(got) => Some((got, !is_second)),
                 Err(failure) => {
                     tally.failed(job, other.candidate, failure, other.started);
+                    tally.hedge_is_over();
                     None
                 }
             }
@@ -124,12 +135,17 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
     let second = call.plan.candidates.get(second_index)?;
     let now = Instant::now();
     let standing = second.model.health.standing(&call.job.snapshot.routing.breaker, now);
+    // Of a whole answer nobody sees the first token. The slower call may have written all of its answer by the time it is
+    // given up, and what that costs cannot be known.
+    let ask = &call.job.ask;
+    let is_priced = ask.wants_stream() || matches!(ask, Ask::Embeddings(_));
     let is_possible = call.tally.hedged.is_none()
+        && is_priced
         && !second.is_upgrade
         && matches!(standing, Standing::Able)
         && call.tally.records.len() + 2 <= call.job.snapshot.routing.max_attempts as usize
-        && call.job.ask.calls(candidate) == 1
-        && call.job.ask.calls(second) == 1;
+        && ask.calls(candidate) == 1
+        && ask.calls(second) == 1;
     if !is_possible {
         return None;
     }

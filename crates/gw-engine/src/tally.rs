@@ -68,6 +68,13 @@ impl Tally {
         self.account.metrics().failed(&candidate.metrics, CANCELLED);
     }
 
+    /// A hedge has come to its end: what it did not need goes back.
+    pub(crate) fn hedge_is_over(&mut self) {
+        if let Some(hedge) = self.hedge.take() {
+            hedge.spent(self.account.extra());
+        }
+    }
+
     /// Notes a failed attempt wherever it counts. What was refused before anything was sent was no attempt.
     pub(crate) fn failed(&mut self, job: &Job, candidate: &Candidate, failure: Failure, started: Instant) {
         self.account.call_failed(candidate);

@@ -39,8 +39,14 @@ pub fn hedge_after(settings: &HedgeSettings, measured: &Measured) -> Option<Dura
 /// bad hour.
 const MEMORY: i128 = 1_000;
 
-/// What may be spent on hedges: each served call pays in its share, each hedge takes out its cost. It begins empty and
-/// never goes below zero, so at any time all hedges together have cost at most the share of all that was served.
+/// What a purse begins with: one US cent, in femto-USD. A gateway that has just started has served nothing yet, and its
+/// first slow request is as slow as any later one.
+const GRANT: i128 = 10_000_000_000_000;
+
+/// What may be spent on hedges: each served call pays in its share, each hedge takes out its cost. It begins with a grant
+/// of one US cent and never goes below zero, so at any time all hedges together have cost at most the share of all that
+/// was served, and that cent. A share of 0 % is no purse at all: nothing is granted, and not even a hedge that costs
+/// nothing (a model without a price) is allowed.
 #[derive(Debug)]
 pub struct HedgePurse {
     /// Millionths of a served call's cost that are paid in.
@@ -50,12 +56,13 @@ pub struct HedgePurse {
 }
 
 impl HedgePurse {
-    /// An empty purse. The percentage is held to 0 to 100.
+    /// A purse with nothing but the grant. The percentage is held to 0 to 100.
     #[must_use]
     pub fn new(settings: &HedgeSettings) -> Self {
         let percent = settings.max_extra_cost_percent;
         let percent = if percent.is_finite() { percent.clamp(0.0, 100.0) } else { 0.0 };
-        Self { share: (percent * 10_000.0).round() as i128, left: Mutex::new(0) }
+        let share = (percent * 10_000.0).round() as i128;
+        Self { share, left: Mutex::new(if share > 0 { GRANT } else { 0 }) }
     }
 
     /// A call was served at this cost; the cost of a hedge is not part of it.
@@ -70,7 +77,7 @@ impl HedgePurse {
     pub fn allow(self: &Arc<Self>, worst_extra: Money) -> Option<Hedge> {
         let worst = worst_extra.femtos().max(0);
         let mut left = self.left.lock();
-        if *left < worst {
+        if self.share == 0 || *left < worst {
             return None;
         }
         *left -= worst;
@@ -108,9 +115,17 @@ mod tests {
 
     use super::*;
 
-    fn purse(percent: f64) -> Arc<HedgePurse> {
+    fn fresh(percent: f64) -> Arc<HedgePurse> {
         let settings = HedgeSettings { after: After::P95, max_extra_cost_percent: percent };
         Arc::new(HedgePurse::new(&settings))
+    }
+
+    /// One whose grant is spent.
+    fn purse(percent: f64) -> Arc<HedgePurse> {
+        let purse = fresh(percent);
+        drop(purse.allow(money(GRANT)));
+        assert_eq!(purse.left(), Money::ZERO);
+        purse
     }
 
     fn money(femtos: i128) -> Money {
@@ -144,6 +159,18 @@ mod tests {
         drop(purse.allow(money(40)));
         assert_eq!(purse.left(), money(0), "without a word it was spent");
         assert!(purse.allow(money(0)).is_some(), "what costs nothing is always allowed");
+    }
+
+    #[test]
+    fn a_fresh_purse_holds_one_cent_and_one_without_a_share_nothing() {
+        let purse = fresh(5.0);
+        assert_eq!(purse.left().approx_usd(), 0.01);
+        assert!(purse.allow(money(GRANT + 1)).is_none());
+        assert!(purse.allow(money(GRANT)).is_some());
+        assert!(purse.allow(money(1)).is_none(), "it is granted once");
+        let none = fresh(0.0);
+        none.served(money(1_000));
+        assert!(none.allow(money(0)).is_none(), "0 % is never");
     }
 
     #[test]

@@ -118,6 +118,13 @@ impl Answer {
         self
     }
 
+    /// Begins with this step.
+    #[must_use]
+    pub fn after(mut self, step: Step) -> Self {
+        self.steps.insert(0, step);
+        self
+    }
+
     /// Adds verbatim bytes.
     #[must_use]
     pub fn bytes(self, bytes: impl AsRef<[u8]>) -> Self {

@@ -326,7 +326,8 @@ static BALANCED: Section = Section {
 };
 
 static HEDGE: Section = Section {
-    doc: "A second candidate is asked when the first is slow to say anything; off unless the section is there.",
+    doc: "A second candidate is asked when the first is slow to begin its stream (or its embeddings; the first token of a whole \
+          answer is not seen, so it is never hedged); off unless the section is there.",
     keys: &[
         key(
             "after",
@@ -334,6 +335,11 @@ static HEDGE: Section = Section {
             "\"p95\"",
             "Milliseconds, or what 95 of 100 calls of that model need for their first token (once 20 were seen).",
         ),
-        key("max_extra_cost_percent", PERCENT, "5", "How much dearer it may make the traffic."),
+        key(
+            "max_extra_cost_percent",
+            PERCENT,
+            "5",
+            "How much dearer it may make the traffic, beside one US cent to begin with; 0 = no hedges.",
+        ),
     ],
 };

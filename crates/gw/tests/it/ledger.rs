@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::{Setup, World, chat, chat_with, world};
 
 /// The rows of a running gateway, as soon as there are this many.
-async fn rows(gateway: &Gateway, wanted: usize) -> Vec<Entry> {
+pub(crate) async fn rows(gateway: &Gateway, wanted: usize) -> Vec<Entry> {
     let store = Store::open(&gateway.dir().join("data/gateway.db")).await.expect("the gateway's store");
     let found = rows_of(&store, wanted).await;
     store.close().await;

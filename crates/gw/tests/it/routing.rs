@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Setup, World, assert_error, chat, chat_with, world};
 
-fn fallback(models: &[&str]) -> Value {
+pub(crate) fn fallback(models: &[&str]) -> Value {
     json!({ "routing": { "fallback": models } })
 }
 
@@ -14,13 +14,13 @@ async fn no_retries() -> World {
     Setup { routing: "retries = 0", ..Setup::default() }.start().await
 }
 
-fn attempts(body: &Value) -> Vec<(String, String)> {
+pub(crate) fn attempts(body: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let attempts = body["gateway"]["attempts"].as_array().cloned().unwrap_or_default();
     attempts.iter().map(|attempt| (text(&attempt["model"]), text(&attempt["status"]))).collect()
 }
 
-fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(crate) fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
     expected.iter().map(|&(model, status)| (model.to_owned(), status.to_owned())).collect()
 }
 

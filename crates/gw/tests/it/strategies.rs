@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::{ADMIN, Setup, World, assert_error, assert_invalid, chat, chat_with, with};
 
 /// `one` is cheap and weak, `two` is dear and good, `three` is in between; all of the bare name `m`.
-const THREE: &str = r#"
+pub(crate) const THREE: &str = r#"
 [[providers]]
 name = "gamma"
 api = "openai"
