@@ -276,7 +276,11 @@ async fn complete_providers(setup: &mut Setup, args: &ServeArgs, own: SocketAddr
     found
 }
 
-fn engine(
+/// The engine of this configuration.
+///
+/// # Errors
+/// Exit code 2 with what is wrong with the catalogue.
+pub fn engine(
     setup: &Setup,
     deployed: Vec<Deployed>,
     stored: Stored,

@@ -18,6 +18,7 @@ mod cost;
 mod crash;
 mod embeddings;
 mod errors;
+mod explain;
 mod first_run;
 mod guarantees_client;
 mod guarantees_docs;
