@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{check, explain, keys, models, serve, usage};
+use crate::{check, drill, explain, keys, models, serve, usage};
 
 /// One API in front of many model providers.
 #[derive(Debug, Parser)]
@@ -66,6 +66,8 @@ enum Command {
     Usage(usage::UsageArgs),
     /// Why a request would go where: the route, and what it can cost; calls no provider
     Explain(explain::ExplainArgs),
+    /// Let each provider fail in every way, on loopback, and tell what clients would see
+    Drill(drill::DrillArgs),
     /// Print the OpenAPI document
     Openapi,
     /// Print shell completions
@@ -132,6 +134,7 @@ fn run(cli: Cli) -> Result<(), Stop> {
         Some(Command::Keys(args)) => keys::run(&common, &args),
         Some(Command::Usage(args)) => usage::run(&common, &args),
         Some(Command::Explain(args)) => explain::run(&common, &args),
+        Some(Command::Drill(args)) => drill::run(&common, &args),
         Some(Command::Openapi) => print(gw_server::OPENAPI_JSON),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
@@ -212,7 +215,7 @@ mod tests {
 
     #[test]
     fn commands_of_later_versions_are_not_listed() {
-        for later in ["drill", "login", "simulate"] {
+        for later in ["login", "simulate"] {
             assert_eq!(parse(&[later]).unwrap_err().kind(), ErrorKind::InvalidSubcommand, "{later}");
         }
     }

@@ -6,6 +6,7 @@ pub mod check;
 pub mod cli;
 pub mod config;
 pub mod discover;
+pub mod drill;
 pub mod explain;
 pub mod first_start;
 pub mod keys;

@@ -16,6 +16,7 @@ mod config_cli;
 mod continued;
 mod cost;
 mod crash;
+mod drill;
 mod embeddings;
 mod errors;
 mod explain;
