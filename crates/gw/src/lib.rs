@@ -21,6 +21,7 @@ pub mod readiness;
 pub mod serve;
 pub mod setup;
 pub mod signals;
+pub mod simulate;
 pub mod telemetry;
 pub mod usage;
 pub mod watch;

@@ -80,7 +80,8 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Stop> {
 pub async fn open_store(setup: &setup::Setup) -> Result<gw_store::Store, Stop> {
     if setup.config.store.url.as_ref().is_some_and(|url| url.expose_secret().contains(":memory:")) {
         return Err(Stop::Usage(
-            "the configuration's store is in the memory of the running gateway: ask that with --url"
+            "the configuration's store is in the memory of the running gateway, where only that can read it: keys, usage \
+             and explain can ask it with --url"
                 .to_owned(),
         ));
     }

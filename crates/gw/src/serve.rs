@@ -323,7 +323,8 @@ fn say(
     }
 }
 
-fn runtime(error: impl std::fmt::Display) -> Stop {
+/// A failure of the program, not of the configuration.
+pub(crate) fn runtime(error: impl std::fmt::Display) -> Stop {
     Stop::Runtime(error.to_string())
 }
 

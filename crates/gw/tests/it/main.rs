@@ -44,6 +44,7 @@ mod provider_keys;
 mod providers;
 mod replicas;
 mod routing;
+mod simulate;
 mod strategies;
 mod stream;
 mod tidy;
