@@ -130,6 +130,31 @@ fn the_configurations_own_routing_and_clocks_decide() {
     assert_eq!(case(&report, "acme", "slow")["plain"]["model"], "beta/fast");
 }
 
+#[test]
+fn a_cut_stream_is_whole_where_it_may_be_continued() {
+    let report = report(&drill(&config("mid_stream = \"continue\"", ""), &["--only", "fast", "--json"]), 0);
+    let cut = case(&report, "acme", "cut");
+    assert_eq!(
+        (&cut["stream"]["outcome"], &cut["stream"]["model"]),
+        (&json!("whole"), &json!("beta/fast")),
+        "{cut}"
+    );
+}
+
+#[test]
+fn the_page_on_drills_knows_every_fault() {
+    let page = include_str!("../../../../docs/drill.md");
+    let output = drill(&config("", ""), &["--only", "smart"]);
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    let faults: Vec<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).collect();
+    let rows = table.lines().filter(|line| line.starts_with("smart ")).count();
+    assert_eq!(rows, FAULTS.len(), "{table}");
+    for row in table.lines().filter(|line| line.starts_with("smart ")) {
+        assert!(faults.iter().any(|fault| row.contains(&format!(" {fault} "))), "{row}: {faults:?}");
+    }
+}
+
 #[tokio::test]
 async fn no_provider_hears_of_a_drill_and_no_secret_is_shown() {
     let (acme, beta) = (FakeUpstream::start().await, FakeUpstream::start().await);
