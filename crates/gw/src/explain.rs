@@ -166,6 +166,7 @@ fn cell(row: &Value, name: &str) -> String {
     match row.get(name) {
         None | Some(Value::Null) => "-".to_owned(),
         Some(Value::String(text)) => clean(text),
+        Some(number) if number.as_f64() == Some(0.0) => "0".to_owned(),
         Some(other) => clean(&other.to_string()),
     }
 }
