@@ -88,6 +88,7 @@ pub(super) async fn send(engine: &Engine, ask: Ask, body: Bytes, patience: Durat
         accepted,
         log: Arc::clone(&log),
         client: None,
+        cache_control: None,
         keepalive: None,
     };
     let ended = tokio::time::timeout(patience, Box::pin(end(engine, ask, context, body))).await;

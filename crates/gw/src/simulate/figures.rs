@@ -1,11 +1,11 @@
 //! What each model was like, as the log has it: speed and failures of the calls that were made to it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use gw_engine::catalog::Model;
 use gw_routing::measured::Seen;
-use gw_store::ledger::Entry;
-use serde::Deserialize;
+use gw_store::ledger::{Attempt, Entry};
 
 /// The figures of every model in the log.
 #[derive(Debug, Default)]
@@ -57,14 +57,6 @@ impl Mean {
     }
 }
 
-/// A call, as the row of its request has it.
-#[derive(Debug, Deserialize)]
-struct Attempt {
-    model: String,
-    status: String,
-    latency_ms: u64,
-}
-
 /// Whether calls of this kind are looked at: those that have a choice of strategy.
 pub(super) fn has_strategy(entry: &Entry) -> bool {
     matches!(entry.operation.as_str(), "chat" | "completion")
@@ -78,9 +70,9 @@ impl Log {
         }
         // What the request had lost before the call that is looked at: the row's times count from its beginning.
         let mut before = 0;
-        for attempt in attempts(entry) {
-            let figures = self.0.entry(attempt.model).or_default();
-            match attempt.status.as_str() {
+        for attempt in &*attempts(entry) {
+            let figures = self.0.entry(attempt.model.to_string()).or_default();
+            match &*attempt.status {
                 "ok" => figures.served(entry, attempt.latency_ms, before),
                 // The upstream is there, and is asked too often: it costs time, and is no failure.
                 "upstream_rate_limited" => figures.lost.add(attempt.latency_ms as f64),
@@ -105,16 +97,16 @@ impl Log {
 }
 
 /// The calls of a request; of a row that does not have them, the one that its result tells of.
-fn attempts(entry: &Entry) -> Vec<Attempt> {
-    match serde_json::from_str::<Vec<Attempt>>(&entry.attempts) {
-        Ok(attempts) => attempts,
-        Err(_) if entry.model.is_empty() => Vec::new(),
-        Err(_) => vec![Attempt {
-            model: entry.model.clone(),
-            status: entry.status.clone(),
+fn attempts(entry: &Entry) -> Cow<'_, [Attempt]> {
+    if entry.attempts.is_empty() && !entry.model.is_empty() {
+        return Cow::Owned(vec![Attempt {
+            provider: entry.provider.as_str().into(),
+            model: entry.model.as_str().into(),
+            status: entry.status.clone().into(),
             latency_ms: entry.latency_ms,
-        }],
+        }]);
     }
+    Cow::Borrowed(&entry.attempts)
 }
 
 impl Figures {
@@ -206,7 +198,7 @@ mod tests {
             stream: ttft_ms.is_some(),
             ttft_ms,
             latency_ms: 1000,
-            attempts: attempts.to_owned(),
+            attempts: serde_json::from_str(attempts).unwrap_or_default(),
             tokens: gw_store::ledger::Tokens { completion: 60, ..Default::default() },
             ..Entry::default()
         }

@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use gw_store::Store;
-use gw_store::ledger::{Entry, Tokens};
+use gw_store::ledger::{Attempt, Entry, Tokens};
 use gw_testkit::Launch;
 use serde_json::{Value, json};
 
@@ -50,12 +50,14 @@ const DAY: i64 = 86_400_000;
 /// A dollar in femto-USD.
 const DOLLAR: i128 = 1_000_000_000_000_000;
 
-fn attempts(calls: &[(&str, &str, u64)]) -> String {
-    let call = |(model, status, latency): &(&str, &str, u64)| {
-        let provider = model.split('/').next();
-        json!({ "provider": provider, "model": model, "status": status, "latency_ms": latency })
+fn attempts(calls: &[(&str, &'static str, u64)]) -> Vec<Attempt> {
+    let call = |(model, status, latency_ms): &(&str, &'static str, u64)| Attempt {
+        provider: model.split('/').next().unwrap_or_default().into(),
+        model: (*model).into(),
+        status: (*status).into(),
+        latency_ms: *latency_ms,
     };
-    Value::Array(calls.iter().map(call).collect()).to_string()
+    calls.iter().map(call).collect()
 }
 
 /// A chat of 1,000 and 500 tokens under the name `m`.
@@ -92,7 +94,7 @@ fn log() -> Vec<Entry> {
         Entry {
             status: "upstream_error".to_owned(),
             cost: 0,
-            attempts: "[]".to_owned(),
+            attempts: Vec::new(),
             ..row(3, NOON + 3, "acme/m", 0)
         },
         Entry { operation: "embeddings".to_owned(), ..row(4, NOON + 4, "acme/m", cent) },
