@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use gw_store::Store;
-use gw_store::ledger::{By, Cursor, Entry, Filter, Spender, Tokens};
+use gw_store::ledger::{Attempt, By, Cursor, Entry, Filter, Spender, Tokens};
 
 use crate::process::cpu_of;
 
@@ -93,7 +93,12 @@ fn entry(n: u64, rows: u64) -> Entry {
         cost: i128::from(mixed % 1_000) * 1_234_567,
         ttft_ms: Some(210),
         latency_ms: 1_432,
-        attempts: r#"[{"provider":"acme","model":"model-1","status":"ok","latency_ms":1432}]"#.to_owned(),
+        attempts: vec![Attempt {
+            provider: "acme".into(),
+            model: "acme/model-1".into(),
+            status: "ok".into(),
+            latency_ms: 1_432,
+        }],
         end_user: Some(format!("user-{}", mixed % 1_000)),
         client: Some("203.0.113.7".to_owned()),
         ..Entry::default()

@@ -5,6 +5,7 @@
 //! as anybody waits for the answer. All others get what comes of it, and are accounted as hits.
 
 mod hit;
+pub(crate) mod operate;
 mod shared;
 mod work;
 

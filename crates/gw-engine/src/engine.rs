@@ -21,8 +21,8 @@ use serde_json::json;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-use crate::auth::{Caller, KeyRing};
-use crate::cached::Caching;
+use crate::auth::{Caller, KeyRing, configured_id};
+use crate::cached::{Caching, operate};
 use crate::call::{Context, Reply};
 use crate::catalog::query::Query;
 use crate::catalog::{Catalog, Model, ProviderFacts, Visible};
@@ -348,6 +348,25 @@ impl Engine {
             }
         }
         true
+    }
+
+    /// `GET /admin/v1/cache`.
+    #[must_use]
+    pub fn cache_figures(&self) -> Bytes {
+        operate::figures(self.caching.as_deref())
+    }
+
+    /// `DELETE /admin/v1/cache` with its query.
+    ///
+    /// # Errors
+    /// An unknown parameter or key; a shared store that did not hear of it.
+    pub async fn purge_cache(&self, query: &str) -> Result<Bytes> {
+        operate::purge(self, self.caching.as_deref(), query).await
+    }
+
+    /// The key of this id, or of this name in the configuration.
+    pub(crate) fn key(&self, id: &str) -> Option<Caller> {
+        self.keys.find(id).or_else(|| self.keys.find(&configured_id(id)))
     }
 
     /// New generation requests are refused from now on.

@@ -1,15 +1,16 @@
 //! A call's line in the ledger: begun before an upstream is asked, ended exactly once.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gw_cache::Stored;
 use gw_store::journal::{Begun, Journal};
-use gw_store::ledger::{Entry, Tokens};
+use gw_store::ledger::{Attempt, Entry, Tokens};
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
+use gw_wire::request_id;
 use gw_wire::usage::Usage;
-use serde::Serialize;
 
 use crate::ask::Ask;
 use crate::call::Context;
@@ -18,15 +19,6 @@ use crate::plan::{Candidate, Plan};
 
 /// The longest text of a client that is kept.
 const LONGEST_TEXT: usize = 256;
-
-/// An upstream call, as the row tells it.
-#[derive(Serialize)]
-struct Attempt<'r> {
-    provider: &'r str,
-    model: &'r str,
-    status: &'static str,
-    latency_ms: u64,
-}
 
 /// The time of day.
 pub(crate) fn unix_millis() -> i64 {
@@ -40,16 +32,16 @@ pub(crate) struct Line {
     journal: Arc<Journal>,
     begun: Option<Begun>,
     entry: Box<Entry>,
-    /// The JSON array of the upstream calls, without its end.
-    attempts: String,
 }
 
 impl Line {
     /// What is known when a request comes in.
     pub(crate) fn new(journal: &Arc<Journal>, context: &Context, operation: &str) -> Self {
+        // The ledger finds a row by the time that its id tells.
+        let at = request_id::millis(&context.request_id).unwrap_or_else(unix_millis);
         let entry = Entry {
             request_id: context.request_id.to_string(),
-            at: unix_millis(),
+            at,
             key_id: context.caller.key_id().to_string(),
             key_name: context.caller.key_name().to_string(),
             team: context.caller.team().map(|team| team.to_string()),
@@ -58,7 +50,7 @@ impl Line {
             client: context.client.map(|client| client.to_string()),
             ..Entry::default()
         };
-        Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry), attempts: String::new() }
+        Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry) }
     }
 
     /// What was asked for.
@@ -95,11 +87,13 @@ impl Line {
 
     /// An upstream call is over.
     pub(crate) fn attempted(&mut self, record: &AttemptRecord) {
-        self.attempts.push(if self.attempts.is_empty() { '[' } else { ',' });
         let AttemptRecord { provider, model, status, latency_ms } = record;
-        let told = Attempt { provider, model, status, latency_ms: *latency_ms };
-        // Texts and a number: there is nothing in it that JSON could not say.
-        self.attempts.push_str(&serde_json::to_string(&told).unwrap_or_default());
+        self.entry.attempts.push(Attempt {
+            provider: Arc::clone(provider),
+            model: Arc::clone(model),
+            status: Cow::Borrowed(status),
+            latency_ms: *latency_ms,
+        });
     }
 
     /// Who served, and what it took.
@@ -153,11 +147,6 @@ impl Line {
         }
         self.entry.ttft_ms = ttft_ms;
         self.entry.latency_ms = latency_ms;
-        if self.attempts.is_empty() {
-            self.attempts.push('[');
-        }
-        self.attempts.push(']');
-        self.entry.attempts = self.attempts;
         self.journal.end(self.begun.take(), *self.entry);
     }
 }

@@ -21,6 +21,8 @@ use gw_wire::request::Invalid;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
+pub use self::query::moment;
+pub use self::write::time_of_millis;
 use crate::Engine;
 use crate::error::{Error, Kind};
 use crate::settings::KeySettings;

@@ -55,6 +55,14 @@ where
     edge.engine.explain(caller, parts.uri.query().unwrap_or(""), body).map(Answer::json)
 }
 
+/// `/admin/v1/cache`: its figures, or a purge.
+pub(crate) async fn cache(edge: &Edge, parts: &Parts) -> Result<Answer<Box<EventStream>>> {
+    let query = parts.uri.query().unwrap_or("");
+    let purges = parts.method == Method::DELETE;
+    let answer = if purges { edge.engine.purge_cache(query).await? } else { edge.engine.cache_figures() };
+    Ok(Answer::json(answer))
+}
+
 fn ask(parts: &Parts, target: &Target<'_>, body: Bytes) -> Result<Ask> {
     let query = || parts.uri.query().unwrap_or("").to_owned();
     let method = &parts.method;

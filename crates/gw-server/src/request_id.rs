@@ -1,14 +1,9 @@
-//! Request ids: `req_` and 26 characters, ordered by time, never taken from a client.
+//! Request ids: ordered by time, never taken from a client.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Crockford's alphabet in lower case: no i, l, o, u.
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-const DIGITS: usize = 26;
-const PREFIX: &[u8; 4] = b"req_";
-/// The bits of twelve digits.
-const LOW: u128 = (1 << 60) - 1;
+use gw_wire::request_id::spell;
 
 /// A new id.
 pub(crate) fn generate() -> Arc<str> {
@@ -18,42 +13,16 @@ pub(crate) fn generate() -> Arc<str> {
     Arc::from(std::str::from_utf8(&spell(id.as_u128())).unwrap_or_default())
 }
 
-/// `req_` and 128 bits in base 32, the most significant first.
-fn spell(value: u128) -> [u8; PREFIX.len() + DIGITS] {
-    let mut text = [0; PREFIX.len() + DIGITS];
-    let (prefix, digits) = text.split_at_mut(PREFIX.len());
-    prefix.copy_from_slice(PREFIX);
-    // Twelve digits at a time fit 64 bits, whose shifts are one instruction.
-    let mut rest = value;
-    for digits in digits.rchunks_mut(12) {
-        let mut low = (rest & LOW) as u64;
-        for digit in digits.iter_mut().rev() {
-            *digit = ALPHABET.get((low & 31) as usize).copied().unwrap_or(b'0');
-            low >>= 5;
-        }
-        rest >>= 60;
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_thirty_characters_of_the_alphabet() {
+    fn an_id_tells_when_it_was_made_and_is_no_others() {
         let id = generate();
-        let tail = id.strip_prefix("req_").unwrap();
-        assert_eq!(tail.len(), DIGITS);
-        assert!(tail.bytes().all(|byte| ALPHABET.contains(&byte)));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+        let age = i128::try_from(now).unwrap() - i128::from(gw_wire::request_id::millis(&id).unwrap());
+        assert!((0..60_000).contains(&age), "{id}: {age} ms");
         assert_ne!(id, generate());
-    }
-
-    #[test]
-    fn every_bit_is_spelled() {
-        assert_eq!(&spell(0), b"req_00000000000000000000000000");
-        assert_eq!(&spell(u128::MAX), b"req_7zzzzzzzzzzzzzzzzzzzzzzzzz");
-        assert_eq!(&spell(33), b"req_00000000000000000000000011");
-        assert_eq!(&spell(1 << 127 | 1 << 60 | 1), b"req_40000000000001000000000001");
     }
 }

@@ -34,6 +34,7 @@ pub(crate) enum Target<'a> {
     LoggedRequest(Id<'a>),
     LoggedPayload(Id<'a>),
     Explain,
+    Cache,
     /// Inside /admin/v1, but nothing we have.
     Admin,
     OpenApi,
@@ -71,7 +72,7 @@ const fn route(label: &'static str, guard: Guard, allow: Option<&'static str>) -
 }
 
 /// Every URL; a target's `name` says which it is.
-pub const ROUTES: [Route; 25] = [
+pub const ROUTES: [Route; 26] = [
     route("/v1/completions", Guard::Key, POST),
     route("/v1/chat/completions", Guard::Key, POST),
     route("/v1/embeddings", Guard::Key, POST),
@@ -97,6 +98,7 @@ pub const ROUTES: [Route; 25] = [
     route("/admin/v1/requests/{id}", Guard::AdminKey, GET),
     route("/admin/v1/requests/{id}/payload", Guard::AdminKey, Some("DELETE, OPTIONS")),
     route("/admin/v1/routing/explain", Guard::AdminKey, POST),
+    route("/admin/v1/cache", Guard::AdminKey, Some("GET, HEAD, DELETE, OPTIONS")),
 ];
 
 /// Labels of metrics and log lines: place and label of one of [`ROUTES`].
@@ -141,6 +143,7 @@ fn management(tail: &str) -> Target<'_> {
     let (first, second) = (parts.next().unwrap_or(""), parts.next().map(path::decode));
     match (first, second, parts.next(), parts.next()) {
         ("providers", None, None, None) => Target::Providers,
+        ("cache", None, None, None) => Target::Cache,
         ("keys", None, None, None) => Target::Keys,
         ("keys", Some(id), None, None) => Target::Key(id),
         ("keys", Some(id), Some("rotate"), None) => Target::RotateKey(id),
@@ -198,6 +201,7 @@ impl Target<'_> {
             Self::LoggedRequest(_) => 22,
             Self::LoggedPayload(_) => 23,
             Self::Explain => 24,
+            Self::Cache => 25,
         }
     }
 
@@ -290,6 +294,7 @@ mod tests {
             ("/admin/v1/requests/req_1/other", Target::Admin),
             ("/admin/v1/routing/explain", Target::Explain),
             ("/admin/v1/routing", Target::Admin),
+            ("/admin/v1/cache/", Target::Cache),
             ("/admin/v1/config", Target::Admin),
             ("/admin/v1//keys", Target::Admin),
             ("/admin/v1keys", Target::Unknown),

@@ -10,6 +10,7 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{Sqlite, Transaction};
 
 pub use crate::error::{Error, Result};
+use crate::ledger::Groups;
 use crate::postgres::{Address, Held, Pool};
 use crate::sql::{Row, Sql};
 use crate::sqlite;
@@ -22,6 +23,8 @@ const POLL: Duration = Duration::from_millis(500);
 pub struct Store {
     base: Base,
     place: Arc<str>,
+    /// What SQLite's writer knows of the ledger's groups.
+    pub(crate) groups: Arc<Groups>,
 }
 
 #[derive(Clone)]
@@ -37,6 +40,10 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
+    fn of(base: Base, place: &str) -> Self {
+        Self { base, place: place.into(), groups: Arc::default() }
+    }
+
     /// Opens the file, makes it if it is missing, and brings its schema up to date. A file that cannot be used is left
     /// as it is.
     ///
@@ -44,7 +51,7 @@ impl Store {
     /// The one line to show an operator.
     pub async fn open(path: &Path) -> Result<Self> {
         let base = Base::Sqlite(Arc::new(sqlite::open(path).await?));
-        Ok(Self { base, place: path.display().to_string().into() })
+        Ok(Self::of(base, &path.display().to_string()))
     }
 
     /// A store that ends with the program.
@@ -52,7 +59,7 @@ impl Store {
     /// # Errors
     /// None that an operator could do something about.
     pub async fn in_memory() -> Result<Self> {
-        Ok(Self { base: Base::Sqlite(Arc::new(sqlite::in_memory().await?)), place: ":memory:".into() })
+        Ok(Self::of(Base::Sqlite(Arc::new(sqlite::in_memory().await?)), ":memory:"))
     }
 
     /// Opens the store of a URL: `sqlite:…` as [`Store::open`] and [`Store::in_memory`] do, `postgres://…` or
@@ -64,8 +71,8 @@ impl Store {
     pub async fn open_url(url: &str) -> Result<Self> {
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             let pool = Pool::open(Address::parse(url)?).await?;
-            let place = pool.address.place.as_str().into();
-            return Ok(Self { base: Base::Postgres(Arc::new(pool)), place });
+            let place = pool.address.place.clone();
+            return Ok(Self::of(Base::Postgres(Arc::new(pool)), &place));
         }
         let path = url.strip_prefix("sqlite:").ok_or(Error::Url("is neither sqlite:// nor postgres://"))?;
         match path.strip_prefix("//").unwrap_or(path) {

@@ -145,8 +145,7 @@ impl Journal {
         if self.is_full() {
             return Err(Full);
         }
-        let line = serde_json::to_vec(entry).map_err(io::Error::from);
-        Ok(Begun(line.and_then(|json| self.append(b'B', &json)).map_err(|error| self.missed(&error)).ok()))
+        Ok(Begun(self.append(&Line::begun(entry)).map_err(|error| self.missed(&error)).ok()))
     }
 
     /// A request is over. On return its outcome will outlive this process; it is in the ledger soon after. One that never
@@ -158,7 +157,7 @@ impl Journal {
         }
         let line = Line::new(entry);
         // Without its line the outcome still goes to the ledger from memory.
-        let ended = self.append(b'E', line.json.as_bytes()).map_err(|error| self.missed(&error)).ok();
+        let ended = self.append(line.told()).map_err(|error| self.missed(&error)).ok();
         let told = [begun.and_then(|begun| begun.0), ended];
         let mut waiting = self.waiting.lock();
         waiting.push_back(Waiting { line, told });
@@ -295,14 +294,10 @@ impl Journal {
         }
     }
 
-    fn append(&self, kind: u8, json: &[u8]) -> io::Result<Arc<Segment>> {
-        let mut line = Vec::with_capacity(json.len() + 2);
-        // The break stands first: a line that a full disk cut short does not spoil the next.
-        line.extend([b'\n', kind]);
-        line.extend(json);
+    fn append(&self, line: &str) -> io::Result<Arc<Segment>> {
         let segment = Arc::clone(&self.active.lock());
         // One call: lines of other threads come before or behind it, never into it.
-        if (&segment.file).write(&line)? != line.len() {
+        if (&segment.file).write(line.as_bytes())? != line.len() {
             return Err(io::ErrorKind::WriteZero.into());
         }
         segment.open.fetch_add(1, Ordering::Relaxed);

@@ -1,19 +1,26 @@
 //! The ledger: one row per request, written in batches, and the sums by hour that reports and budgets read.
 //!
-//! A row is the entry as JSON, and beside it the few columns by which rows are looked for: what a row costs to write is
-//! on the path of every request. What is added up is in the sums.
+//! A row is the entry as JSON without the names of its members ([`Line`]), and beside it the few columns by which rows
+//! are looked for: what a row costs to write is on the path of every request. What is added up is in the sums.
 //!
 //! Writing a row again changes nothing (its request id is unique), so a batch whose fate is unknown is simply written
 //! again. Rows and sums are one transaction: neither is ever without the other.
 
+mod line;
 mod read;
+mod sqlite;
 mod write;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::sql::indexed;
+pub use line::Line;
+pub(crate) use line::read as read_json;
+pub(crate) use sqlite::Groups;
+
+use crate::sql::Sql;
 
 /// Milliseconds of an hour.
 const HOUR: i64 = 3_600_000;
@@ -21,25 +28,45 @@ const HOUR: i64 = 3_600_000;
 const REST: i128 = 1_000_000;
 
 /// Tokens by kind. `prompt` includes cached and cache-write tokens, `completion` includes reasoning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the names of the usage object")]
 pub struct Tokens {
     pub prompt: u64,
     pub completion: u64,
-    #[serde(skip_serializing_if = "is_default")]
     pub cached: u64,
-    #[serde(skip_serializing_if = "is_default")]
     pub cache_write: u64,
-    #[serde(skip_serializing_if = "is_default")]
     pub reasoning: u64,
 }
 
-/// One request.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+impl Tokens {
+    fn add(&mut self, more: &Self) {
+        self.prompt = self.prompt.saturating_add(more.prompt);
+        self.completion = self.completion.saturating_add(more.completion);
+        self.cached = self.cached.saturating_add(more.cached);
+        self.cache_write = self.cache_write.saturating_add(more.cache_write);
+        self.reasoning = self.reasoning.saturating_add(more.reasoning);
+    }
+}
+
+/// A call to an upstream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Who was asked.
+    pub provider: Arc<str>,
+    /// Catalogue id of the model.
+    pub model: Arc<str>,
+    /// `ok` or a code of CONTRACT 1.3.
+    pub status: Cow<'static, str>,
+    /// Milliseconds to its answer or failure.
+    pub latency_ms: u64,
+}
+
+/// One request. Read from JSON it has the names that rows and journals had until [`Line`] left them out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Entry {
-    /// `req_…`.
+    /// `req_…`. The same is always written with the same `at`, which for ids of this program is the time that they tell.
     pub request_id: String,
     /// When it was accepted, unix milliseconds.
     pub at: i64,
@@ -48,7 +75,6 @@ pub struct Entry {
     /// Its name at the time.
     pub key_name: String,
     /// Its team.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
     /// `chat`, `completion` or `embeddings`.
     pub operation: String,
@@ -63,79 +89,36 @@ pub struct Entry {
     /// Canonical strategy name.
     pub strategy: String,
     /// A stream was asked for.
-    #[serde(skip_serializing_if = "is_default")]
     pub stream: bool,
     /// Answered from the cache.
-    #[serde(skip_serializing_if = "is_default")]
     pub cache_hit: bool,
     /// Another model than the requested one served.
-    #[serde(skip_serializing_if = "is_default")]
     pub fallback: bool,
     /// Tokens.
     pub tokens: Tokens,
     /// The tokens are our own estimate.
-    #[serde(skip_serializing_if = "is_default")]
     pub estimated: bool,
     /// Cost in femto-USD.
     pub cost: i128,
     /// What the cache saved, in femto-USD.
-    #[serde(skip_serializing_if = "is_default")]
     pub saved: i128,
     /// Milliseconds to the first content of a stream.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ttft_ms: Option<u64>,
     /// Milliseconds to the end of the answer.
     pub latency_ms: u64,
-    /// JSON array of the upstream calls.
-    pub attempts: String,
+    /// The upstream calls, in their order.
+    #[serde(deserialize_with = "said_within")]
+    pub attempts: Vec<Attempt>,
     /// The request's `user`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub end_user: Option<String>,
     /// Address of the client.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
 }
 
-/// The most that one request counts of anything, whatever an upstream claims: a sum of many still fits 64 bits.
-const MOST: u64 = 1_000_000_000_000;
-/// And the most that it costs, in femto-USD: a million dollars.
-const DEAREST: i128 = 1_000_000_000_000_000_000_000;
-
-/// An entry as it is written: bounded, and said as JSON once.
-#[derive(Debug)]
-pub struct Line {
-    pub(crate) entry: Entry,
-    pub(crate) json: String,
-}
-
-impl Line {
-    /// Bounds what an upstream may have claimed, and says it as JSON.
-    #[must_use]
-    pub fn new(mut entry: Entry) -> Self {
-        entry.bound();
-        // Texts and numbers: there is nothing in it that JSON could not say.
-        let json = serde_json::to_string(&entry).unwrap_or_default();
-        Self { entry, json }
-    }
-}
-
-impl Entry {
-    fn bound(&mut self) {
-        let Tokens { prompt, completion, cached, cache_write, reasoning } = &mut self.tokens;
-        for count in [prompt, completion, cached, cache_write, reasoning, &mut self.latency_ms] {
-            *count = (*count).min(MOST);
-        }
-        self.ttft_ms = self.ttft_ms.map(|millis| millis.min(MOST));
-        let names = [&mut self.request_id, &mut self.key_id, &mut self.model, &mut self.provider];
-        for name in names.into_iter().chain(&mut self.team) {
-            if let Cow::Owned(other) = indexed(name) {
-                *name = other;
-            }
-        }
-        for amount in [&mut self.cost, &mut self.saved] {
-            *amount = (*amount).clamp(-DEAREST, DEAREST);
-        }
-    }
+/// Attempts were JSON within a text of the JSON.
+fn said_within<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Attempt>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    serde_json::from_str(&text).map_err(serde::de::Error::custom)
 }
 
 /// Sums of some requests.
@@ -160,14 +143,18 @@ impl Sums {
         self.requests += 1;
         self.failed += u64::from(entry.status != "ok");
         self.cache_hits += u64::from(entry.cache_hit);
-        let (tokens, more) = (&mut self.tokens, &entry.tokens);
-        tokens.prompt = tokens.prompt.saturating_add(more.prompt);
-        tokens.completion = tokens.completion.saturating_add(more.completion);
-        tokens.cached = tokens.cached.saturating_add(more.cached);
-        tokens.cache_write = tokens.cache_write.saturating_add(more.cache_write);
-        tokens.reasoning = tokens.reasoning.saturating_add(more.reasoning);
+        self.tokens.add(&entry.tokens);
         self.cost += entry.cost;
         self.saved += entry.saved;
+    }
+
+    fn join(&mut self, more: &Self) {
+        self.requests += more.requests;
+        self.failed += more.failed;
+        self.cache_hits += more.cache_hits;
+        self.tokens.add(&more.tokens);
+        self.cost += more.cost;
+        self.saved += more.saved;
     }
 }
 
@@ -226,6 +213,26 @@ pub struct Filter {
     pub status: Option<String>,
 }
 
+impl Filter {
+    /// Names that are looked for, each with its column.
+    fn names(&self) -> [(&'static str, Option<&String>); 4] {
+        [
+            (" AND key_id = ", self.key_id.as_ref()),
+            (" AND team = ", self.team.as_ref()),
+            (" AND model = ", self.model.as_ref()),
+            (" AND provider = ", self.provider.as_ref()),
+        ]
+    }
+
+    fn push_names<'q>(&'q self, sql: &mut Sql<'q>) {
+        for (piece, value) in self.names() {
+            if let Some(value) = value {
+                sql.push(piece).push_name(value);
+            }
+        }
+    }
+}
+
 /// Whose money it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spender<'s> {
@@ -242,11 +249,6 @@ pub struct Cursor {
     pub at: i64,
     /// Its id.
     pub request_id: String,
-}
-
-/// For members that are left out of JSON when they say nothing.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// An amount as its two columns.

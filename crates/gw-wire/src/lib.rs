@@ -15,6 +15,7 @@ pub mod money;
 pub mod render;
 pub mod reply;
 pub mod request;
+pub mod request_id;
 pub mod sse;
 pub mod stream;
 pub mod usage;

@@ -9,7 +9,7 @@ fn document() -> Value {
 }
 
 /// Every URL of gw-server/src/router.rs that a person may call.
-const ROUTES: [(&str, &str); 27] = [
+const ROUTES: [(&str, &str); 29] = [
     ("post", "/v1/completions"),
     ("post", "/v1/chat/completions"),
     ("post", "/v1/embeddings"),
@@ -35,6 +35,8 @@ const ROUTES: [(&str, &str); 27] = [
     ("get", "/admin/v1/requests/{request_id}"),
     ("delete", "/admin/v1/requests/{request_id}/payload"),
     ("post", "/admin/v1/routing/explain"),
+    ("get", "/admin/v1/cache"),
+    ("delete", "/admin/v1/cache"),
     ("get", "/openapi.json"),
     ("get", "/docs"),
 ];

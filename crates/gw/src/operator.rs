@@ -1,4 +1,5 @@
-//! How `keys` and `usage` get their answers: straight from the store of the configuration, or from a running gateway.
+//! How `keys`, `usage` and `explain` get their answers: straight from the store of the configuration, or from a running
+//! gateway.
 
 use std::time::Duration;
 
@@ -44,27 +45,52 @@ pub struct Whom {
 /// # Errors
 /// Exit code 2 for what cannot be asked, 1 when there is no answer.
 pub fn ask(common: &Common, whom: &Whom, ask: Ask) -> Result<Bytes, Stop> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Stop::Runtime(format!("the runtime cannot be started: {error}")))?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         match &whom.url {
-            Some(url) => Box::pin(over_http(url, &ask)).await,
+            Some(url) => Box::pin(over_http(url, request(&ask))).await,
             None => Box::pin(on_the_store(common, ask)).await,
         }
     })
 }
 
-async fn on_the_store(common: &Common, ask: Ask) -> Result<Bytes, Stop> {
-    let setup = setup::load(common)?;
+/// What a running gateway says about the route of a request; `key` is the id of the key that would ask.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_for_route(url: &str, key: Option<&str>, body: Bytes) -> Result<Bytes, Stop> {
+    let path = format!("routing/explain?{}", query(&[("key", key)]));
+    runtime()?.block_on(Box::pin(over_http(url, (Method::POST, path, body))))
+}
+
+/// What a command does its waiting on.
+///
+/// # Errors
+/// Exit code 1 when the system does not give it.
+pub fn runtime() -> Result<tokio::runtime::Runtime, Stop> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Stop::Runtime(format!("the runtime cannot be started: {error}")))
+}
+
+/// The store of the configuration, which must be one that another program can open.
+///
+/// # Errors
+/// Exit code 2 for a store in memory, 1 for one that cannot be opened.
+pub async fn open_store(setup: &setup::Setup) -> Result<gw_store::Store, Stop> {
     if setup.config.store.url.as_ref().is_some_and(|url| url.expose_secret().contains(":memory:")) {
         return Err(Stop::Usage(
-            "the configuration's store is in the memory of the running gateway: ask that with --url"
+            "the configuration's store is in the memory of the running gateway, where only that can read it: keys, usage \
+             and explain can ask it with --url"
                 .to_owned(),
         ));
     }
-    let store = serve::open_store(&setup).await?;
+    serve::open_store(setup).await
+}
+
+async fn on_the_store(common: &Common, ask: Ask) -> Result<Bytes, Stop> {
+    let setup = setup::load(common)?;
+    let store = open_store(&setup).await?;
     let answer = Books::new(store.clone(), &setup.config.engine.keys).answer(ask).await;
     store.close().await;
     match answer {
@@ -75,7 +101,10 @@ async fn on_the_store(common: &Common, ask: Ask) -> Result<Bytes, Stop> {
     }
 }
 
-async fn over_http(url: &str, ask: &Ask) -> Result<Bytes, Stop> {
+/// Method, path under `/admin/v1/` and body.
+type Request = (Method, String, Bytes);
+
+async fn over_http(url: &str, request: Request) -> Result<Bytes, Stop> {
     let key = places::variable(ADMIN_KEY)
         .ok_or_else(|| Stop::Usage(format!("--url needs a key of role admin in {ADMIN_KEY}")))?;
     let client = Client::new(url, true, None)
@@ -84,7 +113,7 @@ async fn over_http(url: &str, ask: &Ask) -> Result<Bytes, Stop> {
         let detail = failure.detail.unwrap_or(failure.message);
         Stop::Runtime(format!("the gateway at {url} does not answer ({detail})"))
     };
-    let response = client.send(call(ask, &key)?, &CLOCKS).await.map_err(away)?;
+    let response = client.send(call(request, &key)?, &CLOCKS).await.map_err(away)?;
     let status = response.status;
     let body =
         response.body.collect(LARGEST, CLOCKS.idle, Instant::now() + CLOCKS.total).await.map_err(away)?;
@@ -110,8 +139,7 @@ fn message(status: u16, body: &[u8]) -> String {
     }
 }
 
-/// The request that the ask is over HTTP.
-fn call(ask: &Ask, key: &str) -> Result<HttpCall, Stop> {
+fn call((method, path, body): Request, key: &str) -> Result<HttpCall, Stop> {
     let mut authorization = HeaderValue::from_str(&format!("Bearer {key}"))
         .map_err(|_| Stop::Usage(format!("{ADMIN_KEY} does not hold a key")))?;
     authorization.set_sensitive(true);
@@ -119,11 +147,11 @@ fn call(ask: &Ask, key: &str) -> Result<HttpCall, Stop> {
     headers.insert(AUTHORIZATION, authorization);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    let (method, path, body) = request(ask);
     Ok(HttpCall { method, path: format!("/admin/v1/{path}"), headers, body })
 }
 
-fn request(ask: &Ask) -> (Method, String, Bytes) {
+/// The request that the ask is over HTTP.
+fn request(ask: &Ask) -> Request {
     let none = Bytes::new();
     match ask {
         Ask::CreateKey(body) => (Method::POST, "keys".to_owned(), body.clone()),

@@ -276,7 +276,11 @@ async fn complete_providers(setup: &mut Setup, args: &ServeArgs, own: SocketAddr
     found
 }
 
-fn engine(
+/// The engine of this configuration.
+///
+/// # Errors
+/// Exit code 2 with what is wrong with the catalogue.
+pub fn engine(
     setup: &Setup,
     deployed: Vec<Deployed>,
     stored: Stored,
@@ -319,7 +323,8 @@ fn say(
     }
 }
 
-fn runtime(error: impl std::fmt::Display) -> Stop {
+/// A failure of the program, not of the configuration.
+pub(crate) fn runtime(error: impl std::fmt::Display) -> Stop {
     Stop::Runtime(error.to_string())
 }
 

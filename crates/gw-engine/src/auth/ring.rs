@@ -195,12 +195,22 @@ impl Caller {
         }))
     }
 
+    /// Whoever runs the program: every model, no limits, and no key that anybody could send.
+    #[must_use]
+    pub fn operator() -> Self {
+        Self::without_key("operator", Role::Admin)
+    }
+
     fn nobody() -> Self {
+        Self::without_key("", Role::Inference)
+    }
+
+    fn without_key(id: &str, role: Role) -> Self {
         Self(Arc::new(Key {
-            id: "".into(),
-            name: "".into(),
+            id: id.into(),
+            name: id.into(),
             team: None,
-            role: Role::Inference,
+            role,
             models: None,
             subjects: Box::default(),
             logs_payloads: false,

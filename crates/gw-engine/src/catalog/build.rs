@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_providers::settings::TimeoutOverrides;
+use gw_routing::health::Health;
 use gw_wire::money::Price;
 
 use super::entry::{Provenance, render};
@@ -224,7 +225,8 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         prices: None,
         performance: Performance::default(),
         measured: Arc::default(),
-        health: Arc::default(),
+        // Replicas draw different jitter, so that they do not probe together.
+        health: Arc::new(Health::seeded(rand::random())),
         weight: 1,
         scores: Scores::default(),
         dimensions: None,

@@ -107,8 +107,10 @@ impl Params {
     }
 }
 
-/// A moment in any of its spellings, unix milliseconds.
-fn moment(text: &str, now: i64) -> Option<i64> {
+/// A moment in any of its spellings, unix milliseconds: a time (`2026-11-21T09:00:00Z`), a date, unix seconds, or how long
+/// before `now` (unix seconds): `7d`, `24h`, `30m`.
+#[must_use]
+pub fn moment(text: &str, now: i64) -> Option<i64> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         let at = Timestamp::from_second(text.parse().ok()?).ok()?;
         return Some(at.as_millisecond());

@@ -2,10 +2,9 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
-use gw_store::ledger::{Cursor, Entry};
+use gw_store::ledger::{Attempt, Cursor, Entry};
 use gw_store::payloads::Payload;
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::query::Params;
 use super::write::{self, Deleted, List, Usd, time_of_millis};
@@ -51,7 +50,7 @@ struct RequestObject<'a> {
     client: Option<&'a str>,
     /// Only where one request is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    attempts: Option<Box<RawValue>>,
+    attempts: Option<&'a [Attempt]>,
     /// Only where one request is shown; null when nothing of it was stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<Option<PayloadObject>>,
@@ -140,7 +139,7 @@ impl Books {
     pub(super) async fn show_request(&self, id: &str) -> Answer {
         let found = if is_plain(id) { self.store.request(id).await? } else { None };
         let Some(entry) = found else { return Err(nothing("request", id).into()) };
-        let attempts = write::stored(&entry.attempts).or_else(|| write::stored("[]"));
+        let attempts = Some(&*entry.attempts);
         let payload = Some(self.store.payload(&entry.request_id).await?.map(PayloadObject::from));
         write::document(&RequestObject { attempts, payload, ..RequestObject::new(&entry) })
     }

@@ -86,7 +86,8 @@ pub(super) fn time(seconds: i64) -> String {
 }
 
 /// Unix milliseconds as RFC 3339.
-pub(super) fn time_of_millis(millis: i64) -> String {
+#[must_use]
+pub fn time_of_millis(millis: i64) -> String {
     Timestamp::from_millisecond(millis).map(|at| format!("{at:.3}")).unwrap_or_default()
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::Store;
 use crate::db::Error;
 use crate::keys::{NewKey, Role, StoredKey, Team};
-use crate::ledger::{By, Cursor, Entry, Filter, Spender};
+use crate::ledger::{Attempt, By, Cursor, Entry, Filter, Spender};
 use crate::limits::Limits;
 use crate::testing::on_both;
 
@@ -91,7 +91,6 @@ async fn a_nul_is_stored_and_returned_the_same_by_both() {
             provider: text(),
             status: text(),
             end_user: Some(text()),
-            attempts: text(),
             ..entry(1)
         };
         store.record(&[row.clone(), row.clone()]).await.unwrap();
@@ -220,7 +219,12 @@ async fn i01_two_hundred_injections_are_stored_and_compared_as_they_are_in_the_l
                     provider: text(),
                     status: text(),
                     strategy: text(),
-                    attempts: text(),
+                    attempts: vec![Attempt {
+                        provider: text().into(),
+                        model: text().into(),
+                        status: text().into(),
+                        latency_ms: 1,
+                    }],
                     end_user: Some(text()),
                     client: Some(text()),
                     cost: 1,

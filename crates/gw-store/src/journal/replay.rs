@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::INTERRUPTED;
 use crate::Store;
 use crate::db::Result;
-use crate::ledger::Entry;
+use crate::ledger::{Entry, read_json};
 
 /// Rows of one transaction: it must be over in the time that the store gives it, however much was left.
 const CHUNK: usize = 2_000;
@@ -87,7 +87,7 @@ fn read(file: &File, found: &mut HashMap<String, Entry>) -> io::Result<()> {
     for line in BufReader::new(file).split(b'\n') {
         let line = line?;
         let Some((kind, json)) = line.split_first() else { continue };
-        let Ok(mut entry) = serde_json::from_slice::<Entry>(json) else { continue };
+        let Ok(mut entry) = read_json(std::str::from_utf8(json).unwrap_or_default()) else { continue };
         match kind {
             b'E' => {
                 found.insert(entry.request_id.clone(), entry);

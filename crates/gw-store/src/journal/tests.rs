@@ -14,7 +14,6 @@ fn entry(n: u64) -> Entry {
         at: i64::try_from(n).unwrap(),
         status: "ok".to_owned(),
         cost: i128::from(n) * 3,
-        attempts: "[]".to_owned(),
         ..Entry::default()
     }
 }

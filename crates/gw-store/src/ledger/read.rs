@@ -1,6 +1,6 @@
 //! Reports and the request log.
 
-use super::{By, Cursor, Entry, Filter, HOUR, Spender, Sums, Tokens, joined};
+use super::{By, Cursor, Entry, Filter, HOUR, Spender, Sums, Tokens, joined, line, sqlite};
 use crate::db::{Result, Store};
 use crate::sql::{Row, Sql};
 
@@ -38,53 +38,68 @@ impl Store {
 
     /// The log, newest first.
     pub async fn requests(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Vec<Entry>> {
-        let mut sql = Sql::new("SELECT ledger.entry FROM ");
-        // Failures have an index. Otherwise the sums tell in which hours the wanted rows are, however rare they are.
-        let named = filter.team.is_some() || filter.model.is_some() || filter.provider.is_some();
-        let by_hours = named && filter.status.as_deref().is_none_or(|status| status == "ok");
-        if by_hours {
-            push_hours_with(&mut sql, filter, after, limit);
-            // PostgreSQL would rather read the whole ledger; with a limit inside it cannot.
-            sql.push(if self.is_postgres() { "CROSS JOIN LATERAL (SELECT * FROM " } else { "CROSS JOIN " });
-            sql.push("ledger WHERE at >= hours.hour * 1000 AND at < hours.hour * 1000 + 3600000");
-        } else {
-            sql.push("ledger WHERE 1 = 1");
-        }
-        if let Some(since) = filter.since {
-            sql.push(" AND at >= ").push_int(since);
-        }
-        if let Some(until) = filter.until {
-            sql.push(" AND at < ").push_int(until);
-        }
-        push_names(&mut sql, filter);
-        if let Some(status) = &filter.status {
-            if status != "ok" {
-                sql.push(" AND status <> 'ok'");
-            }
-            sql.push(" AND status = ").push_text(status);
-        }
-        if let Some(Cursor { at, request_id }) = after {
-            sql.push(" AND at <= ").push_int(*at);
-            sql.push(" AND (at, request_id) < (").push_int(*at).push(", ").push_name(request_id).push(")");
-        }
-        sql.push(NEWEST_FIRST).push_int(i64::from(limit));
-        if by_hours && self.is_postgres() {
-            sql.push(") AS ledger").push(NEWEST_FIRST).push_int(i64::from(limit));
-        }
+        let sql =
+            if self.is_postgres() { page(filter, after, limit) } else { sqlite::page(filter, after, limit) };
         self.list(sql, read).await
     }
 
     /// One request.
     pub async fn request(&self, request_id: &str) -> Result<Option<Entry>> {
-        self.first(Sql::new("SELECT entry FROM ledger WHERE request_id = $1").name(request_id), read).await
+        let sql = if self.is_postgres() {
+            Sql::new("SELECT entry FROM ledger WHERE request_id = $1").name(request_id)
+        } else {
+            sqlite::one(request_id)
+        };
+        self.first(sql, read).await
     }
 
     /// Forgets the rows before this time (unix milliseconds), so many at most; says how many. The sums stay.
     pub async fn forget(&self, before: i64, at_most: u32) -> Result<u64> {
-        let delete =
-            "DELETE FROM ledger WHERE request_id IN (SELECT request_id FROM ledger WHERE at < $1 LIMIT $2)";
+        let delete = if self.is_postgres() {
+            "DELETE FROM ledger WHERE request_id IN (SELECT request_id FROM ledger WHERE at < $1 LIMIT $2)"
+        } else {
+            sqlite::FORGET
+        };
         self.run(Sql::new(delete).int(before).int(i64::from(at_most))).await
     }
+}
+
+/// A page of the log in PostgreSQL.
+fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q> {
+    let mut sql = Sql::new("SELECT ledger.entry FROM ");
+    // Failures have an index. Otherwise the sums tell in which hours the wanted rows are, however rare they are.
+    let named = filter.team.is_some() || filter.model.is_some() || filter.provider.is_some();
+    let by_hours = named && filter.status.as_deref().is_none_or(|status| status == "ok");
+    if by_hours {
+        push_hours_with(&mut sql, filter, after, limit);
+        // It would rather read the whole ledger; with a limit inside it cannot.
+        sql.push("CROSS JOIN LATERAL (SELECT * FROM ");
+        sql.push("ledger WHERE at >= hours.hour * 1000 AND at < hours.hour * 1000 + 3600000");
+    } else {
+        sql.push("ledger WHERE 1 = 1");
+    }
+    if let Some(since) = filter.since {
+        sql.push(" AND at >= ").push_int(since);
+    }
+    if let Some(until) = filter.until {
+        sql.push(" AND at < ").push_int(until);
+    }
+    filter.push_names(&mut sql);
+    if let Some(status) = &filter.status {
+        if status != "ok" {
+            sql.push(" AND status <> 'ok'");
+        }
+        sql.push(" AND status = ").push_text(status);
+    }
+    if let Some(Cursor { at, request_id }) = after {
+        sql.push(" AND at <= ").push_int(*at);
+        sql.push(" AND (at, request_id) < (").push_int(*at).push(", ").push_name(request_id).push(")");
+    }
+    sql.push(NEWEST_FIRST).push_int(i64::from(limit));
+    if by_hours {
+        sql.push(") AS ledger").push(NEWEST_FIRST).push_int(i64::from(limit));
+    }
+    sql
 }
 
 const NEWEST_FIRST: &str = " ORDER BY at DESC, request_id DESC LIMIT ";
@@ -110,12 +125,12 @@ fn push_hours<'q>(sql: &mut Sql<'q>, filter: &'q Filter) {
     if let Some(until) = filter.until {
         sql.push(" AND hour <= ").push_int((until.saturating_sub(1)).div_euclid(1000));
     }
-    push_names(sql, filter);
+    filter.push_names(sql);
 }
 
 /// The newest hours that together have as many of the wanted rows as are asked for. In the hour of the cursor nobody
 /// knows how many are left, so it counts for none. Hours whose rows were forgotten are older than all others.
-fn push_hours_with<'q>(sql: &mut Sql<'q>, filter: &'q Filter, after: Option<&Cursor>, limit: u32) {
+pub(super) fn push_hours_with<'q>(sql: &mut Sql<'q>, filter: &'q Filter, after: Option<&Cursor>, limit: u32) {
     let newest = after.map(|cursor| cursor.at.div_euclid(HOUR) * 3600);
     let last = filter.until.map(|until| until.saturating_sub(1).div_euclid(HOUR) * 3600);
     let unsure = newest.into_iter().chain(last).min().unwrap_or(i64::MAX);
@@ -133,20 +148,6 @@ fn push_hours_with<'q>(sql: &mut Sql<'q>, filter: &'q Filter, after: Option<&Cur
     sql.push(" GROUP BY hour) AS counted) AS added WHERE newer < ")
         .push_int(i64::from(limit))
         .push(") AS hours ");
-}
-
-fn push_names<'q>(sql: &mut Sql<'q>, filter: &'q Filter) {
-    let names = [
-        (" AND key_id = ", &filter.key_id),
-        (" AND team = ", &filter.team),
-        (" AND model = ", &filter.model),
-        (" AND provider = ", &filter.provider),
-    ];
-    for (piece, value) in names {
-        if let Some(value) = value {
-            sql.push(piece).push_name(value);
-        }
-    }
 }
 
 fn count(row: &Row, column: &str) -> sqlx::Result<u64> {
@@ -175,6 +176,5 @@ fn read_sums(row: &Row) -> sqlx::Result<Sums> {
 }
 
 fn read(row: &Row) -> sqlx::Result<Entry> {
-    let json: String = row.get("entry")?;
-    serde_json::from_str(&json).map_err(|error| sqlx::Error::Decode(Box::new(error)))
+    line::read(&row.get::<String>("entry")?)
 }

@@ -28,7 +28,6 @@ fn entry(n: u64) -> Entry {
         saved: 7,
         ttft_ms: even.then_some(12),
         latency_ms: n,
-        attempts: "[]".to_owned(),
         end_user: Some("u\u{FFFD}nul".to_owned()),
         client: Some("127.0.0.1".to_owned()),
         ..Entry::default()

@@ -1,12 +1,15 @@
 //! Rows into the ledger, and their sums with them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::hash_map::Entry as Place;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row as _, Sqlite};
 
-use super::{Entry, HOUR, Line, Sums, Tokens, split};
+use super::line::{Line, Names};
+use super::sqlite::{self, Numbers, four};
+use super::{Entry, HOUR, Sums, Tokens, split};
 use crate::db::{Change, Result, Store};
 use crate::postgres::Held;
 use crate::sql::without_nul;
@@ -22,61 +25,91 @@ impl Store {
         if lines.is_empty() {
             return Ok(());
         }
-        write(self.begin().await?, lines).await.map_err(|error| self.error(&error))?;
+        // Nearly always all are new. Which of them are not, is asked only when some are not.
+        if write(self, lines, false).await?.is_none() {
+            write(self, lines, true).await?;
+        }
         self.wrote(lines.len() as u64).await;
         Ok(())
     }
 }
 
-async fn write(mut change: Change<'_>, lines: &[Line]) -> sqlx::Result<()> {
-    let mut sums: BTreeMap<Group<'_>, Sums> = BTreeMap::new();
-    let mut rest = lines;
-    while !rest.is_empty() {
-        let (chunk, new) = match &mut change {
-            Change::Sqlite(transaction) => {
-                let (sql, count) = sqlite_insert(rest.len());
-                let (chunk, after) = rest.split_at(count.min(rest.len()));
-                rest = after;
-                (chunk, into_sqlite(transaction, sql, chunk).await?)
-            }
-            Change::Postgres(held) => {
-                let (chunk, after) = rest.split_at(ROWS_OF_POSTGRES.min(rest.len()));
-                rest = after;
-                (chunk, into_postgres(held, chunk).await?)
+/// Writes lines and their sums; `None` when some were there already and it has to be done with care.
+async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option<()>> {
+    let failed = |error: sqlx::Error| store.error(&error);
+    let (groups, placed) = grouped(lines).map_err(failed)?;
+    let mut change = store.begin().await?;
+    let mut numbers = None;
+    let is_new = match &mut change {
+        Change::Sqlite(transaction) => {
+            let found = Numbers::find(transaction, &store.groups, &groups).await.map_err(failed)?;
+            let is_new = if is_careful {
+                sqlite::insert_some(transaction, &found, &placed).await.map_err(failed)?
+            } else if sqlite::insert(transaction, &found, &placed).await.map_err(failed)? {
+                vec![true; lines.len()]
+            } else {
+                change.rollback().await.map_err(failed)?;
+                return Ok(None);
+            };
+            numbers = Some(found);
+            is_new
+        }
+        Change::Postgres(held) => into_postgres(held, &groups, &placed).await.map_err(failed)?,
+    };
+    let counted = placed.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(placed, _)| *placed);
+    // In the order of the groups, so that two programs do not wait for each other.
+    let sums: Vec<(Group<'_>, Sums)> = added_up(&groups, counted).into_iter().collect();
+    match &mut change {
+        Change::Sqlite(transaction) => add_up_sqlite(transaction, &sums).await.map_err(failed)?,
+        Change::Postgres(held) => add_up_postgres(held, &sums).await.map_err(failed)?,
+    }
+    change.commit().await.map_err(failed)?;
+    if let Some(numbers) = numbers {
+        numbers.remember(&store.groups);
+    }
+    Ok(Some(()))
+}
+
+/// What lines have in common, each once, and to every line its place among them.
+type Grouped<'l> = (Vec<(&'l str, Names)>, Vec<(&'l Line, usize)>);
+
+fn grouped(lines: &[Line]) -> sqlx::Result<Grouped<'_>> {
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let (mut groups, mut placed) = (Vec::new(), Vec::with_capacity(lines.len()));
+    for line in lines {
+        let place = match places.entry(line.in_common()) {
+            Place::Occupied(place) => *place.get(),
+            Place::Vacant(place) => {
+                groups.push((line.in_common(), Names::read(line.in_common())?));
+                *place.insert(groups.len() - 1)
             }
         };
-        let mut counted = HashSet::new();
-        for Line { entry, .. } in chunk {
-            // The same id twice in one batch is one row.
-            let counts = match &new {
-                New::All => true,
-                New::These(ids) => ids.contains(&entry.request_id) && counted.insert(&entry.request_id),
-            };
-            if counts {
-                let hour = entry.at.div_euclid(HOUR) * 3600;
-                let team = entry.team.as_deref().unwrap_or("");
-                let group = (hour, &*entry.key_id, team, &*entry.model, &*entry.provider);
-                sums.entry(group).or_default().add(entry);
-            }
-        }
+        placed.push((line, place));
     }
-    // In the order of the groups, so that two programs do not wait for each other.
-    let sums: Vec<(Group<'_>, Sums)> = sums.into_iter().collect();
-    match &mut change {
-        Change::Sqlite(transaction) => add_up_sqlite(transaction, &sums).await?,
-        Change::Postgres(held) => add_up_postgres(held, &sums).await?,
+    Ok((groups, placed))
+}
+
+/// The sums of lines, by hour and names.
+fn added_up<'g>(
+    groups: &'g [(&str, Names)],
+    lines: impl Iterator<Item = (&'g Line, usize)>,
+) -> BTreeMap<Group<'g>, Sums> {
+    let mut of_groups: BTreeMap<(i64, usize), Sums> = BTreeMap::new();
+    for (line, place) in lines {
+        let hour = line.at.div_euclid(HOUR) * 3600;
+        of_groups.entry((hour, place)).or_default().join(&line.sums);
     }
-    change.commit().await
+    let mut sums: BTreeMap<Group<'g>, Sums> = BTreeMap::new();
+    for ((hour, place), more) in of_groups {
+        let Some((_, names)) = groups.get(place) else { continue };
+        let team = names.team.as_deref().unwrap_or("");
+        sums.entry((hour, &*names.key_id, team, &*names.model, &*names.provider)).or_default().join(&more);
+    }
+    sums
 }
 
 /// Hour, key, team, model and provider.
 type Group<'e> = (i64, &'e str, &'e str, &'e str, &'e str);
-
-/// Which rows of a chunk were not there before.
-enum New {
-    All,
-    These(HashSet<String>),
-}
 
 /// A count for a column.
 fn int(count: u64) -> i64 {
@@ -86,83 +119,39 @@ fn int(count: u64) -> i64 {
 /// Rows of one statement. All are one text, so that it is understood once.
 const ROWS_OF_POSTGRES: usize = 1_000;
 
-/// Rows that are left empty are not inserted: so a few texts, each understood once, are enough for any number, and
-/// seldom more than one statement, which is a call to another thread.
-macro_rules! insert {
-    ($rows:expr) => {
-        concat!(
-            "INSERT INTO ledger (request_id, at, key_id, team, model, provider, status, entry) SELECT * FROM (VALUES ",
-            $rows,
-            ") WHERE column1 IS NOT NULL ON CONFLICT (request_id) DO NOTHING"
-        )
-    };
-}
-macro_rules! row {
-    () => {
-        "(?,?,?,?,?,?,?,?)"
-    };
-}
-macro_rules! four {
-    ($row:expr) => {
-        concat!($row, ",", $row, ",", $row, ",", $row)
-    };
-}
-
-/// A statement for so many rows or fewer, and how many it takes.
-fn sqlite_insert(rows: usize) -> (&'static str, usize) {
-    match rows {
-        ..=1 => (insert!(row!()), 1),
-        2..=16 => (insert!(four!(four!(row!()))), 16),
-        17..=64 => (insert!(four!(four!(four!(row!())))), 64),
-        _ => (insert!(four!(four!(four!(four!(row!()))))), 256),
-    }
-}
-
-async fn into_sqlite(
-    connection: &mut SqliteConnection,
-    sql: &'static str,
-    lines: &[Line],
-) -> sqlx::Result<New> {
-    let mut query = sqlx::query::<Sqlite>(sql);
-    for Line { entry, json } in lines {
-        query = query.bind(&*entry.request_id).bind(entry.at).bind(&*entry.key_id);
-        query = query.bind(entry.team.as_deref()).bind(&*entry.model).bind(&*entry.provider);
-        query = query.bind(without_nul(&entry.status)).bind(json);
-    }
-    let done = query.execute(&mut *connection).await?;
-    if done.rows_affected() == lines.len() as u64 {
-        return Ok(New::All);
-    }
-    if done.rows_affected() == 0 {
-        return Ok(New::These(HashSet::new()));
-    }
-    // Row ids are counted up and nobody else writes now, so the new rows are the last ones.
-    let before = done.last_insert_rowid() - i64::try_from(done.rows_affected()).unwrap_or(i64::MAX);
-    let look = sqlx::query("SELECT request_id FROM ledger WHERE rowid > $1").bind(before);
-    let rows = look.fetch_all(connection).await?;
-    rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>().map(New::These)
-}
-
-/// Column by column, because it takes one text for any number of rows.
-async fn into_postgres(held: &mut Held<'_>, lines: &[Line]) -> sqlx::Result<New> {
+/// Column by column, because it takes one text for any number of rows. Says which of the lines were new.
+async fn into_postgres(
+    held: &mut Held<'_>,
+    groups: &[(&str, Names)],
+    lines: &[(&Line, usize)],
+) -> sqlx::Result<Vec<bool>> {
     const INSERT: &str = "INSERT INTO ledger (request_id, at, key_id, team, model, provider, status, entry) \
         SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], \
         $7::text[], $8::text[]) ON CONFLICT (request_id) DO NOTHING RETURNING request_id";
-    fn texts<'l>(lines: &'l [Line], pick: fn(&Line) -> &str) -> Vec<Cow<'l, str>> {
-        lines.iter().map(|line| without_nul(pick(line))).collect()
+    let mut is_new = Vec::with_capacity(lines.len());
+    for chunk in lines.chunks(ROWS_OF_POSTGRES) {
+        let names = |pick: fn(&Names) -> Option<&str>| -> Vec<Option<&str>> {
+            chunk.iter().map(|(_, place)| groups.get(*place).and_then(|(_, names)| pick(names))).collect()
+        };
+        let texts = |pick: fn(&Line) -> &str| -> Vec<Cow<'_, str>> {
+            chunk.iter().map(|(line, _)| without_nul(pick(line))).collect()
+        };
+        let query = sqlx::query(INSERT)
+            .persistent(false)
+            .bind(texts(|line| &line.request_id))
+            .bind(chunk.iter().map(|(line, _)| line.at).collect::<Vec<_>>())
+            .bind(names(|names| Some(&names.key_id)))
+            .bind(names(|names| names.team.as_deref()))
+            .bind(names(|names| Some(&names.model)))
+            .bind(names(|names| Some(&names.provider)))
+            .bind(texts(|line| line.failure.as_deref().unwrap_or("ok")))
+            .bind(chunk.iter().map(|(line, _)| line.json()).collect::<Vec<_>>());
+        let (rows, _) = held.query(query).await?;
+        let mut new = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<HashSet<String>>>()?;
+        // The same id twice in one batch is one row.
+        is_new.extend(chunk.iter().map(|(line, _)| new.remove(&line.request_id)));
     }
-    let query = sqlx::query(INSERT)
-        .persistent(false)
-        .bind(texts(lines, |line| &line.entry.request_id))
-        .bind(lines.iter().map(|line| line.entry.at).collect::<Vec<_>>())
-        .bind(texts(lines, |line| &line.entry.key_id))
-        .bind(lines.iter().map(|line| line.entry.team.as_deref().map(without_nul)).collect::<Vec<_>>())
-        .bind(texts(lines, |line| &line.entry.model))
-        .bind(texts(lines, |line| &line.entry.provider))
-        .bind(texts(lines, |line| &line.entry.status))
-        .bind(lines.iter().map(|line| &*line.json).collect::<Vec<_>>());
-    let (rows, _) = held.query(query).await?;
-    rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>().map(New::These)
+    Ok(is_new)
 }
 
 macro_rules! add_up {

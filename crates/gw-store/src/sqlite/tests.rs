@@ -183,11 +183,11 @@ async fn s04_a_long_reader_stops_no_writer_and_the_log_is_cut_when_it_has_ended(
         at: n,
         key_id: "sk-gw-aaaaaa".to_owned(),
         key_name: "a key".to_owned(),
-        requested_model: "acme/fast".to_owned(),
+        // The longest texts that clients can have here.
+        requested_model: "m".repeat(256),
+        end_user: Some("u".repeat(256)),
         model: "acme/fast".to_owned(),
         provider: "acme".to_owned(),
-        attempts: "[{\"provider\":\"acme\",\"model\":\"acme/fast\",\"status\":\"ok\",\"latency_ms\":12}]"
-            .to_owned(),
         ..crate::ledger::Entry::default()
     };
     let write = async |batch: i64| {
@@ -216,4 +216,81 @@ async fn s04_a_long_reader_stops_no_writer_and_the_log_is_cut_when_it_has_ended(
     assert!(log() <= 17 << 20, "{} bytes, {grown} before", log());
     let filter = crate::ledger::Filter::default();
     assert_eq!(store.total(&filter).await.unwrap().requests, 44_000);
+}
+
+/// A file as the version before migration 7 has left it.
+async fn older(path: &Path) -> SqliteConnection {
+    let mut connection =
+        SqliteConnectOptions::new().filename(path).create_if_missing(true).connect().await.unwrap();
+    let before = migrator().iter().filter(|change| change.version < 7).cloned().collect();
+    Migrator::with_migrations(before).run_direct(None, &mut connection, false).await.unwrap();
+    connection
+}
+
+#[tokio::test]
+async fn rows_with_names_are_still_there_after_the_migration_and_count_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.db");
+    let mut connection = older(&path).await;
+    let day = 20_000 * 86_400_000_i64;
+    let id = |n: i64| {
+        let bits = u128::try_from(day + n).unwrap() << 80 | 7;
+        String::from_utf8(gw_wire::request_id::spell(bits).to_vec()).unwrap()
+    };
+    // A row was some milliseconds younger than its id.
+    let json = |n: i64, status: &str, team: Option<&str>| {
+        serde_json::json!({
+            "request_id": id(n), "at": day + n + 3, "key_id": format!("key-{}", n % 2), "key_name": "ci", "team": team,
+            "operation": "chat", "requested_model": "fast", "model": "acme/fast", "provider": "acme", "status": status,
+            "strategy": "default", "stream": true, "tokens": { "prompt": 3, "completion": 4, "cached": 1 }, "cost": 5,
+            "latency_ms": 9, "attempts": "[{\"provider\":\"acme\",\"model\":\"acme/fast\",\"status\":\"ok\",\"latency_ms\":8}]"
+        })
+    };
+    let mut left = String::new();
+    for n in 0..100 {
+        let (status, team) = (if n % 10 == 0 { "timeout" } else { "ok" }, (n % 3 == 0).then_some("blue"));
+        let entry = json(n, status, team).to_string();
+        left.push_str(&format!("\nE{entry}"));
+        sqlx::query("INSERT INTO ledger (request_id, at, key_id, team, model, provider, status, entry) VALUES (?,?,?,?,?,?,?,?)")
+            .bind(id(n)).bind(day + n + 3).bind(format!("key-{}", n % 2)).bind(team).bind("acme/fast").bind("acme")
+            .bind(status).bind(entry)
+            .execute(&mut connection)
+            .await
+            .unwrap();
+    }
+    let sums = "INSERT INTO usage_hours VALUES (480000 * 3600, 'key-0', '', 'acme/fast', 'acme', 100, 10, 0, 300, 400, 100, 0, 0, 0, 500, 0, 0)";
+    sqlx::query(sums).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+
+    let store = Store::open(&path).await.unwrap();
+    let all = crate::ledger::Filter::default();
+    let found = store.requests(&all, None, 1_000).await.unwrap();
+    assert!(found.iter().rev().map(|row| row.at).eq((0..100).map(|n| day + n + 3)), "{found:?}");
+    let row = store.request(&id(30)).await.unwrap().unwrap();
+    assert_eq!(
+        (row.status.as_str(), row.team.as_deref(), row.key_id.as_str()),
+        ("timeout", Some("blue"), "key-0")
+    );
+    assert_eq!((row.tokens.cached, row.stream, row.cost, row.attempts.len()), (1, true, 5, 1));
+    let filter = |key: Option<&str>, team: Option<&str>, status: Option<&str>| crate::ledger::Filter {
+        key_id: key.map(str::to_owned),
+        team: team.map(str::to_owned),
+        status: status.map(str::to_owned),
+        ..crate::ledger::Filter::default()
+    };
+    for (filter, count) in [
+        (filter(Some("key-0"), None, Some("timeout")), 10),
+        (filter(None, Some("blue"), Some("timeout")), 4),
+        (filter(None, None, Some("ok")), 90),
+    ] {
+        assert_eq!(store.requests(&filter, None, 1_000).await.unwrap().len(), count, "{filter:?}");
+    }
+    // What a journal of the older version tells is in the ledger already, but for one.
+    left.push_str(&format!("\nE{}", json(100, "ok", None)));
+    let lines = directory.path().join("journal");
+    fs::create_dir(&lines).unwrap();
+    fs::write(lines.join("old.journal"), left).unwrap();
+    crate::journal::replay(&lines, &store, None).await.unwrap().forget();
+    assert_eq!(store.requests(&all, None, 1_000).await.unwrap().len(), 101);
+    assert_eq!(store.total(&all).await.unwrap().requests, 101);
 }

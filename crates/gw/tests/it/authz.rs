@@ -8,7 +8,7 @@ use crate::harness::{ADMIN, EXPIRED, KEY, assert_error, world};
 use crate::keys_api::{ask, create, worlds};
 
 /// A URL of each route: a new route without one fails the test.
-const URLS: [(&str, &str); 25] = [
+const URLS: [(&str, &str); 26] = [
     ("/v1/completions", "/v1/completions"),
     ("/v1/chat/completions", "/v1/chat/completions"),
     ("/v1/embeddings", "/v1/embeddings"),
@@ -34,6 +34,7 @@ const URLS: [(&str, &str); 25] = [
     ("/admin/v1/requests/{id}", "/admin/v1/requests/req_none"),
     ("/admin/v1/requests/{id}/payload", "/admin/v1/requests/req_none/payload"),
     ("/admin/v1/routing/explain", "/admin/v1/routing/explain"),
+    ("/admin/v1/cache", "/admin/v1/cache"),
 ];
 
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];

@@ -69,7 +69,7 @@ fn the_environment_fills_in_and_a_missing_variable_is_a_fault_without_its_value(
 
 #[test]
 fn later_features_pass_check_and_are_refused_by_serve() {
-    let later = ["[cache]\nenabled = true\n"];
+    let later = ["[server]\nfetch_images = true\n"];
     for section in later {
         let config = format!("{BASE}\n{section}");
         let output = run(&config, &["check"]);

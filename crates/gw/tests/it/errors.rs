@@ -278,11 +278,7 @@ async fn what_the_model_or_provider_cannot_do_is_unsupported() {
     let world = world().await;
     let parameters = [(EMBED, json!({ "model": "beta/embed-fixed", "input": "x", "dimensions": 8 }))];
     refuses(&world, "unsupported_parameter", &parameters).await;
-    let values = [
-        (EMBED, embed(json!({ "dimensions": 1 }))),
-        (EMBED, embed(json!({ "dimensions": 9 }))),
-        (CHAT, fast(json!({ "cache": { "enabled": true } }))),
-    ];
+    let values = [(EMBED, embed(json!({ "dimensions": 1 }))), (EMBED, embed(json!({ "dimensions": 9 })))];
     refuses(&world, "unsupported_value", &values).await;
 }
 

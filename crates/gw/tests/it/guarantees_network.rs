@@ -60,7 +60,7 @@ async fn u01_a_refused_connection_moves_on_at_once() {
     let found = rows(&world.gateway, 10).await;
     assert_eq!(found.len(), 10, "one row a request");
     for row in found {
-        let tried: Value = serde_json::from_str(&row.attempts).expect("attempts are JSON");
+        let tried = serde_json::to_value(&row.attempts).expect("attempts are JSON");
         assert_eq!((row.status.as_str(), tried.as_array().map(Vec::len)), ("ok", Some(2)), "{row:?}");
     }
     assert_spared("refused", &world, "upstream_unreachable").await;

@@ -38,8 +38,7 @@ async fn standing(world: &World, provider: &str, model: &str) -> String {
 
 /// What a row of the ledger says was tried: models and statuses.
 pub(crate) fn tried(row: &Entry) -> Vec<(String, String)> {
-    let gateway =
-        json!({ "gateway": { "attempts": serde_json::from_str::<Value>(&row.attempts).expect("JSON") } });
+    let gateway = json!({ "gateway": { "attempts": serde_json::to_value(&row.attempts).expect("JSON") } });
     attempts(&gateway)
 }
 

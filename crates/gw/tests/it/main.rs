@@ -8,6 +8,7 @@
 
 mod authz;
 mod budgets;
+mod cache;
 mod canary;
 mod chaos;
 mod chat;
@@ -16,8 +17,10 @@ mod config_cli;
 mod continued;
 mod cost;
 mod crash;
+mod drill;
 mod embeddings;
 mod errors;
+mod explain;
 mod first_run;
 mod guarantees_client;
 mod guarantees_connections;
@@ -47,6 +50,7 @@ mod providers;
 mod replicas;
 mod routing;
 mod routing_properties;
+mod simulate;
 mod strategies;
 mod stream;
 mod tidy;

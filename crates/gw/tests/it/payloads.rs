@@ -315,7 +315,7 @@ async fn old_payloads_are_forgotten_before_their_rows() {
         at: now - days * DAY,
         key_id: "k".to_owned(),
         status: "ok".to_owned(),
-        attempts: "[]".to_owned(),
+        attempts: Vec::new(),
         ..Entry::default()
     };
     let said = || Said { text: "something".to_owned(), is_cut: false };

@@ -1,7 +1,7 @@
 //! `/admin/v1/usage` and `/admin/v1/requests`: reports and the log over a ledger that was there before the start.
 
 use gw_store::Store;
-use gw_store::ledger::{Entry, Tokens};
+use gw_store::ledger::{Attempt, Entry, Tokens};
 use gw_testkit::{Client, Gateway, Launch};
 use serde_json::{Value, json};
 
@@ -21,10 +21,16 @@ pub(crate) fn boss() -> String {
     gw_engine::auth::configured_id("boss")
 }
 
+/// The id of the `n`th request, which tells when it was accepted.
+fn id(n: usize, at: i64) -> String {
+    let bits = u128::try_from(at).expect("after 1970") << 80 | n as u128;
+    String::from_utf8(gw_wire::request_id::spell(bits).to_vec()).expect("text")
+}
+
 fn entry(n: usize, at: i64, key: &str, team: Option<&str>, model: &str, status: &str) -> Entry {
     let failed = status != "ok";
     Entry {
-        request_id: format!("req_{n:026}"),
+        request_id: id(n, at),
         at,
         key_id: key.to_owned(),
         key_name: format!("name of {key}"),
@@ -42,9 +48,12 @@ fn entry(n: usize, at: i64, key: &str, team: Option<&str>, model: &str, status: 
         },
         cost: if failed { 0 } else { 3 * NANO + 7 },
         latency_ms: 12,
-        attempts: format!(
-            "[{{\"provider\":\"acme\",\"model\":\"{model}\",\"status\":\"{status}\",\"latency_ms\":12}}]"
-        ),
+        attempts: vec![Attempt {
+            provider: "acme".into(),
+            model: model.into(),
+            status: status.to_owned().into(),
+            latency_ms: 12,
+        }],
         end_user: Some("ann".to_owned()),
         ..Entry::default()
     }
@@ -281,7 +290,7 @@ async fn the_log_is_read_page_by_page_newest_first() {
 #[tokio::test]
 async fn one_request_is_shown_with_its_attempts() {
     for (_gateway, admin) in with_ledgers(&ledger()).await {
-        let id = format!("req_{:026}", 2);
+        let id = id(2, NINE + HOUR - 1);
         let one = admin.get(&format!("/admin/v1/requests/{id}")).await.ok().json();
         assert_eq!(
             one,

@@ -323,8 +323,8 @@ fn keys_are_checked() {
 fn what_is_not_built_is_mentioned_and_not_refused() {
     for (text, paths) in [
         ("[redis]\nurl = \"redis://h\"", &[] as &[&str]),
-        ("[cache]\nmax_mib = 5", &["cache"]),
-        ("[cache]\nenabled = true", &["cache"]),
+        ("[cache]\nmax_mib = 5", &[]),
+        ("[cache]\nenabled = true", &[]),
         ("[cache]\nenabled = false\nmax_mib = 5", &[]),
         ("[cache]", &[]),
         ("[routing]\nstrategy = \"lowest_cost\"\nmid_stream = \"continue\"", &[]),

@@ -1,0 +1,76 @@
+//! What operators do with the cache: look at its figures, throw answers away.
+
+use bytes::Bytes;
+use gw_cache::{Purge, Scope};
+use serde_json::{Value, json};
+
+use super::Caching;
+use crate::catalog::query::{Query, shown};
+use crate::engine::Engine;
+use crate::error::{Error, Kind, Result};
+
+/// `GET /admin/v1/cache`.
+pub(crate) fn figures(caching: Option<&Caching>) -> Bytes {
+    let Some(caching) = caching else {
+        return Bytes::from(json!({"object": "cache", "enabled": false}).to_string());
+    };
+    let figures = caching.cache.figures();
+    let document = json!({
+        "object": "cache",
+        "enabled": true,
+        "available": !caching.cache.is_away(),
+        "hits": figures.hits,
+        "coalesced": figures.coalesced,
+        "stale": figures.stale,
+        "misses": figures.misses,
+        "bypassed": figures.bypassed,
+        "hit_ratio": figures.hit_ratio(),
+        "stored": figures.stored,
+        "entries": figures.entries,
+        "bytes": figures.bytes,
+        "saved_usd": number(figures.saved.approx_usd()),
+        "saved_seconds": number(std::time::Duration::from_millis(figures.saved_ms).as_secs_f64()),
+        "unanswered": figures.unanswered,
+        "unwritten": figures.unwritten,
+    });
+    Bytes::from(document.to_string())
+}
+
+fn number(value: f64) -> Value {
+    serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+/// `DELETE /admin/v1/cache`: all of it, or `?model=` (as it was asked for, or the id that answered), or `?key=` (an id or, for
+/// keys of the configuration, a name).
+///
+/// # Errors
+/// There is no such parameter or key; the shared store did not hear of it.
+pub(crate) async fn purge(engine: &Engine, caching: Option<&Caching>, query: &str) -> Result<Bytes> {
+    let query = Query::parse(query);
+    if let Some(name) = query.unknown(&["model", "key"]) {
+        let message =
+            format!("Invalid '{}': there is no such parameter. The parameters are model, key.", shown(name));
+        return Err(Error::new(Kind::UnsupportedParameter, message));
+    }
+    let mut purges = Vec::new();
+    if let Some(model) = query.last("model") {
+        purges.push(Purge::Model(model.into()));
+    }
+    if let Some(id) = query.last("key") {
+        let missing = || Error::new(Kind::NotFound, format!("There is no key '{}'.", shown(id)));
+        let caller = engine.key(id).ok_or_else(missing)?;
+        purges.push(Purge::Scope(Scope::Key(std::sync::Arc::clone(caller.key_id()))));
+    }
+    if purges.is_empty() {
+        purges.push(Purge::All);
+    }
+    for purge in &purges {
+        if let Some(caching) = caching {
+            caching.cache.purge(purge).await.map_err(|_| {
+                let message = "The shared cache did not hear of the purge: its Redis is away. Try again.";
+                Error::new(Kind::StoreUnavailable, message).retry_after(std::time::Duration::from_secs(1))
+            })?;
+        }
+    }
+    Ok(Bytes::from(json!({"object": "cache", "purged": true}).to_string()))
+}

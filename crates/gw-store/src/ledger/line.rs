@@ -1,0 +1,285 @@
+//! An entry as text: a JSON array, so that no name of a member is written a million times. The journal keeps the whole
+//! line; of a row of SQLite, what many have in common is kept once for all of them.
+//!
+//! ```text
+//! ["req_…",at,"key_id","key_name",team,"operation","model","provider","strategy","status","requested_model",latency,…]
+//!             └──────────────────── in common ───────────────────────────┘          └────────── the rest ────────────┘
+//! ```
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Attempt, Entry, Sums, Tokens};
+use crate::sql::{indexed, without_nul};
+
+/// The most that one request counts of anything, whatever an upstream claims: a sum of many still fits 64 bits.
+const MOST: u64 = 1_000_000_000_000;
+/// And the most that it costs, in femto-USD: a million dollars.
+const DEAREST: i128 = 1_000_000_000_000_000_000_000;
+
+/// What the journal has before the JSON: the end of the line before, and what kind of line it is.
+const HEAD: usize = 2;
+/// A line of this many bytes or fewer, which nearly all are, is written without growing its buffer.
+const USUAL: usize = 384;
+
+/// Bits of the number that holds an entry's switches.
+const STREAM: u8 = 1;
+const CACHE_HIT: u8 = 2;
+const FALLBACK: u8 = 4;
+const ESTIMATED: u8 = 8;
+
+/// An entry as it is written: bounded, and said as JSON once.
+#[derive(Debug)]
+pub struct Line {
+    text: String,
+    in_common: Range<usize>,
+    rest: usize,
+    pub(crate) request_id: String,
+    pub(crate) at: i64,
+    /// `None`: it went well.
+    pub(crate) failure: Option<String>,
+    /// What it adds to a sum.
+    pub(crate) sums: Sums,
+}
+
+/// What is looked for, of that which lines have in common.
+#[derive(Debug)]
+pub(crate) struct Names {
+    pub(crate) key_id: String,
+    pub(crate) team: Option<String>,
+    pub(crate) model: String,
+    pub(crate) provider: String,
+}
+
+impl Line {
+    /// Bounds what an upstream may have claimed, and says it as JSON.
+    #[must_use]
+    pub fn new(mut entry: Entry) -> Self {
+        bound(&mut entry);
+        let (text, in_common, rest) = say(b'E', &entry);
+        let mut sums = Sums::default();
+        sums.add(&entry);
+        let Entry { request_id, at, status, .. } = entry;
+        let failure = Some(status).filter(|status| status != "ok");
+        Self { text, in_common, rest, request_id, at, failure, sums }
+    }
+
+    /// What the journal says of an entry that is not at its end yet.
+    pub(crate) fn begun(entry: &Entry) -> String {
+        say(b'B', entry).0
+    }
+
+    /// What the journal says.
+    pub(crate) fn told(&self) -> &str {
+        &self.text
+    }
+
+    /// The whole entry, as [`read`] wants it.
+    pub(crate) fn json(&self) -> &str {
+        self.text.get(HEAD..).unwrap_or_default()
+    }
+
+    /// The part that many lines share.
+    pub(crate) fn in_common(&self) -> &str {
+        self.text.get(self.in_common.clone()).unwrap_or_default()
+    }
+
+    /// What follows the status, without the end of the array.
+    pub(crate) fn rest(&self) -> &str {
+        self.text.get(self.rest..self.text.len() - 1).unwrap_or_default()
+    }
+}
+
+impl Names {
+    /// Reads what [`Line::in_common`] gives.
+    pub(crate) fn read(in_common: &str) -> sqlx::Result<Self> {
+        type Common = (String, String, Option<String>, String, String, String, String);
+        let common: Common = serde_json::from_str(&format!("[{in_common}]")).map_err(unreadable)?;
+        let (key_id, _, team, _, model, provider, _) = common;
+        Ok(Self { key_id, team, model, provider })
+    }
+}
+
+fn bound(entry: &mut Entry) {
+    let Tokens { prompt, completion, cached, cache_write, reasoning } = &mut entry.tokens;
+    for count in [prompt, completion, cached, cache_write, reasoning, &mut entry.latency_ms] {
+        *count = (*count).min(MOST);
+    }
+    entry.ttft_ms = entry.ttft_ms.map(|millis| millis.min(MOST));
+    let names = [&mut entry.request_id, &mut entry.key_id, &mut entry.model, &mut entry.provider];
+    for name in names.into_iter().chain(&mut entry.team) {
+        if let Cow::Owned(other) = indexed(name) {
+            *name = other;
+        }
+    }
+    if let Cow::Owned(other) = without_nul(&entry.status) {
+        entry.status = other;
+    }
+    for amount in [&mut entry.cost, &mut entry.saved] {
+        *amount = (*amount).clamp(-DEAREST, DEAREST);
+    }
+}
+
+/// The line, where in it that is which many have in common, and where the rest begins.
+fn say(kind: u8, entry: &Entry) -> (String, Range<usize>, usize) {
+    let mut out = Vec::with_capacity(USUAL);
+    // The break stands first: a line that a full disk cut short does not spoil the next.
+    out.extend([b'\n', kind, b'[']);
+    value(&mut out, &*entry.request_id);
+    item(&mut out, &entry.at);
+    let common = out.len() + 1;
+    item(&mut out, &*entry.key_id);
+    item(&mut out, &*entry.key_name);
+    item(&mut out, &entry.team);
+    for text in [&entry.operation, &entry.model, &entry.provider, &entry.strategy] {
+        item(&mut out, &**text);
+    }
+    let in_common = common..out.len();
+    item(&mut out, &*entry.status);
+    let rest = out.len() + 1;
+    item(&mut out, &*entry.requested_model);
+    item(&mut out, &entry.latency_ms);
+    item(&mut out, &entry.tokens.prompt);
+    item(&mut out, &entry.tokens.completion);
+    item(&mut out, &entry.cost);
+    item(&mut out, &entry.ttft_ms);
+    calls(&mut out, entry);
+    item(&mut out, &entry.end_user);
+    item(&mut out, &entry.client);
+    let Tokens { cached, cache_write, reasoning, .. } = entry.tokens;
+    let [cached, cache_write, reasoning] = [cached, cache_write, reasoning].map(i128::from);
+    let seldom = [i128::from(switches(entry)), cached, cache_write, reasoning, entry.saved];
+    let said = seldom.iter().rposition(|value| *value != 0).map_or(0, |last| last + 1);
+    seldom.iter().take(said).for_each(|value| item(&mut out, value));
+    out.push(b']');
+    // JSON is text.
+    (String::from_utf8(out).unwrap_or_default(), in_common, rest)
+}
+
+/// The upstream calls. Nearly always there was one, to the model that the entry names.
+fn calls(out: &mut Vec<u8>, entry: &Entry) {
+    out.extend(b",[");
+    for (n, Attempt { provider, model, status, latency_ms }) in entry.attempts.iter().enumerate() {
+        out.extend(if n == 0 { &b"["[..] } else { b",[" });
+        value(out, &**status);
+        item(out, latency_ms);
+        if **provider != *entry.provider || **model != *entry.model {
+            item(out, &**provider);
+            item(out, &**model);
+        }
+        out.push(b']');
+    }
+    out.push(b']');
+}
+
+fn item<T: Serialize + ?Sized>(out: &mut Vec<u8>, said: &T) {
+    out.push(b',');
+    value(out, said);
+}
+
+fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, said: &T) {
+    // Texts and numbers into memory: nothing can fail.
+    let _ = serde_json::to_writer(out, said);
+}
+
+fn switches(entry: &Entry) -> u8 {
+    let all = [(entry.stream, STREAM), (entry.cache_hit, CACHE_HIT), (entry.fallback, FALLBACK)];
+    let all = all.into_iter().chain([(entry.estimated, ESTIMATED)]);
+    all.filter(|(is_on, _)| *is_on).map(|(_, bit)| bit).sum()
+}
+
+/// An entry as [`say`] has it, in that order.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Said {
+    request_id: String,
+    at: i64,
+    key_id: String,
+    key_name: String,
+    team: Option<String>,
+    operation: String,
+    model: String,
+    provider: String,
+    strategy: String,
+    status: String,
+    requested_model: String,
+    latency_ms: u64,
+    prompt: u64,
+    completion: u64,
+    cost: i128,
+    ttft_ms: Option<u64>,
+    calls: Vec<Call>,
+    end_user: Option<String>,
+    client: Option<String>,
+    switches: u8,
+    cached: u64,
+    cache_write: u64,
+    reasoning: u64,
+    saved: i128,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Call {
+    status: String,
+    latency_ms: u64,
+    provider: Option<Arc<str>>,
+    model: Option<Arc<str>>,
+}
+
+/// Reads an entry, also as it was written with the names of its members.
+pub(crate) fn read(json: &str) -> sqlx::Result<Entry> {
+    if json.starts_with('{') {
+        return serde_json::from_str(json).map_err(unreadable);
+    }
+    let said: Said = serde_json::from_str(json).map_err(unreadable)?;
+    let (provider, model): (Arc<str>, Arc<str>) = (said.provider.as_str().into(), said.model.as_str().into());
+    let call = |call: Call| Attempt {
+        provider: call.provider.unwrap_or_else(|| Arc::clone(&provider)),
+        model: call.model.unwrap_or_else(|| Arc::clone(&model)),
+        status: call.status.into(),
+        latency_ms: call.latency_ms,
+    };
+    let is_on = |bit| said.switches & bit != 0;
+    Ok(Entry {
+        stream: is_on(STREAM),
+        cache_hit: is_on(CACHE_HIT),
+        fallback: is_on(FALLBACK),
+        estimated: is_on(ESTIMATED),
+        attempts: said.calls.into_iter().map(call).collect(),
+        request_id: said.request_id,
+        at: said.at,
+        key_id: said.key_id,
+        key_name: said.key_name,
+        team: said.team,
+        operation: said.operation,
+        requested_model: said.requested_model,
+        model: said.model,
+        provider: said.provider,
+        status: said.status,
+        strategy: said.strategy,
+        tokens: Tokens {
+            prompt: said.prompt,
+            completion: said.completion,
+            cached: said.cached,
+            cache_write: said.cache_write,
+            reasoning: said.reasoning,
+        },
+        cost: said.cost,
+        saved: said.saved,
+        ttft_ms: said.ttft_ms,
+        latency_ms: said.latency_ms,
+        end_user: said.end_user,
+        client: said.client,
+    })
+}
+
+fn unreadable(error: serde_json::Error) -> sqlx::Error {
+    sqlx::Error::Decode(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! What is written is read again, and what was written before is still read.
+
+use proptest::prelude::*;
+
+use super::super::{Attempt, Entry, Sums, Tokens};
+use super::{Line, Names, read};
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z/-]{0,12}", any::<String>()].prop_map(|text| text.replace('\0', "0"))
+}
+
+prop_compose! {
+    fn tokens()(prompt in 0..1_u64 << 39, completion in 0..1_u64 << 39, seldom in any::<[bool; 3]>()) -> Tokens {
+        let [cached, cache_write, reasoning] = seldom.map(|is_some| u64::from(is_some) * 77);
+        Tokens { prompt, completion, cached, cache_write, reasoning }
+    }
+}
+
+prop_compose! {
+    fn calls()(calls in prop::collection::vec((text(), text(), text(), any::<u64>()), 0..3)) -> Vec<Attempt> {
+        let call = |(provider, model, status, latency_ms): (String, String, String, u64)| Attempt {
+            provider: provider.into(), model: model.into(), status: status.into(), latency_ms,
+        };
+        calls.into_iter().map(call).collect()
+    }
+}
+
+prop_compose! {
+    fn entries()(
+        texts in prop::array::uniform9(text()),
+        maybe in prop::array::uniform3(prop::option::of(text())),
+        at in any::<i64>(),
+        switches in any::<[bool; 4]>(),
+        tokens in tokens(),
+        cost in -1_000_000_000_000_000_000_000_i128..1_000_000_000_000_000_000_000,
+        saved in prop_oneof![Just(0_i128), 0..1_i128 << 60],
+        ttft_ms in prop::option::of(0..1_u64 << 39),
+        latency_ms in 0..1_u64 << 39,
+        mut attempts in calls(),
+        is_usual in any::<bool>(),
+    ) -> Entry {
+        let [request_id, key_id, key_name, operation, requested_model, model, provider, status, strategy] = texts;
+        let [team, end_user, client] = maybe;
+        let [stream, cache_hit, fallback, estimated] = switches;
+        if let Some(first) = attempts.first_mut().filter(|_| is_usual) {
+            (first.provider, first.model) = (provider.as_str().into(), model.as_str().into());
+        }
+        Entry {
+            request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, strategy,
+            stream, cache_hit, fallback, tokens, estimated, cost, saved, ttft_ms, latency_ms, attempts, end_user, client,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_line_is_read_as_it_was_written(entry in entries()) {
+        let line = Line::new(entry.clone());
+        prop_assert_eq!(&read(line.json()).unwrap(), &entry);
+        prop_assert_eq!(line.told(), format!("\nE{}", line.json()));
+        prop_assert!(!line.json().contains('\n'), "one line of the journal");
+        let begun = Line::begun(&entry);
+        prop_assert_eq!(begun.strip_prefix("\nB"), Some(line.json()));
+    }
+
+    #[test]
+    fn the_parts_of_a_line_are_the_line_again(entry in entries()) {
+        let line = Line::new(entry.clone());
+        let names = Names::read(line.in_common()).unwrap();
+        prop_assert_eq!((&names.key_id, &names.team), (&entry.key_id, &entry.team));
+        prop_assert_eq!((&names.model, &names.provider), (&entry.model, &entry.provider));
+        let quoted = |text: &str| serde_json::to_string(text).unwrap();
+        let status = line.failure.as_deref().unwrap_or("ok");
+        let (id, status) = (quoted(&line.request_id), quoted(status));
+        let again = format!("[{id},{},{},{status},{}]", line.at, line.in_common(), line.rest());
+        prop_assert_eq!(again, line.json());
+        let mut sums = Sums::default();
+        sums.add(&entry);
+        prop_assert_eq!(line.sums, sums);
+    }
+}
+
+#[test]
+fn a_usual_line_is_short() {
+    let entry = Entry {
+        request_id: "req_01kaktb2mhf0t8w1qv9n2x4c7d".to_owned(),
+        at: 1_795_000_000_000,
+        key_id: "sk-gw-aaaaaa".to_owned(),
+        key_name: "ci".to_owned(),
+        operation: "chat".to_owned(),
+        requested_model: "acme/fast".to_owned(),
+        model: "acme/fast".to_owned(),
+        provider: "acme".to_owned(),
+        status: "ok".to_owned(),
+        strategy: "default".to_owned(),
+        tokens: Tokens { prompt: 900, completion: 120, ..Tokens::default() },
+        cost: 1_234_567_000,
+        latency_ms: 1_432,
+        attempts: vec![Attempt {
+            provider: "acme".into(),
+            model: "acme/fast".into(),
+            status: "ok".into(),
+            latency_ms: 1_431,
+        }],
+        client: Some("203.0.113.7".to_owned()),
+        ..Entry::default()
+    };
+    let line = Line::new(entry);
+    assert_eq!(
+        line.json(),
+        "[\"req_01kaktb2mhf0t8w1qv9n2x4c7d\",1795000000000,\"sk-gw-aaaaaa\",\"ci\",null,\"chat\",\"acme/fast\",\"acme\",\
+         \"default\",\"ok\",\"acme/fast\",1432,900,120,1234567000,null,[[\"ok\",1431]],null,\"203.0.113.7\"]"
+    );
+    assert_eq!(line.in_common(), "\"sk-gw-aaaaaa\",\"ci\",null,\"chat\",\"acme/fast\",\"acme\",\"default\"");
+    assert_eq!(
+        line.rest(),
+        "\"acme/fast\",1432,900,120,1234567000,null,[[\"ok\",1431]],null,\"203.0.113.7\""
+    );
+}
+
+#[test]
+fn a_line_with_names_is_still_read() {
+    let old = r#"{"request_id":"req_1","at":7,"key_id":"k","key_name":"n","team":"t","operation":"chat","requested_model":"m",
+        "model":"a/m","provider":"a","status":"ok","strategy":"default","stream":true,"tokens":{"prompt":3,"completion":4,"cached":1},
+        "cost":123456789012345678901,"latency_ms":9,
+        "attempts":"[{\"provider\":\"a\",\"model\":\"a/m\",\"status\":\"ok\",\"latency_ms\":8}]","end_user":"u"}"#;
+    let entry = read(old).unwrap();
+    assert_eq!(
+        (entry.at, entry.stream, entry.cost, entry.tokens.cached),
+        (7, true, 123_456_789_012_345_678_901, 1)
+    );
+    assert_eq!(entry.attempts.len(), 1);
+    assert_eq!((&*entry.attempts[0].model, entry.attempts[0].latency_ms), ("a/m", 8));
+    assert_eq!(read(Line::new(entry.clone()).json()).unwrap(), entry);
+    assert!(read("{\"request_id\":").is_err() && read("[1]").is_err() && read("").is_err());
+}

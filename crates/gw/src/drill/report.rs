@@ -1,0 +1,165 @@
+//! The report of a drill: as a table and as JSON.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Case;
+use super::client::{End, Seen};
+use super::routes::{Route, Skipped};
+use crate::models::table::{Align, clean, columns};
+
+/// What the drill came to.
+#[derive(Debug)]
+pub(super) struct Report {
+    /// What was drilled.
+    pub routes: Arc<[Route]>,
+    /// What was not, and why.
+    pub skipped: Vec<Skipped>,
+    /// In the order of the routes, their providers and the faults.
+    pub cases: Vec<Case>,
+    /// What the clocks were multiplied with.
+    pub factor: f64,
+}
+
+impl Report {
+    /// How many routes do not survive every fault.
+    #[must_use]
+    pub(super) fn lost(&self) -> usize {
+        (0..self.routes.len()).filter(|route| !self.survives(*route)).count()
+    }
+
+    fn survives(&self, route: usize) -> bool {
+        self.of(route).all(Case::survives)
+    }
+
+    fn of(&self, route: usize) -> impl Iterator<Item = &Case> {
+        self.cases.iter().filter(move |case| case.route == route)
+    }
+
+    /// Whether nobody else could serve while this provider fails.
+    fn is_alone(&self, case: &Case) -> bool {
+        let route = self.routes.get(case.route);
+        route.is_some_and(|route| route.candidates.iter().all(|other| other.provider == case.provider))
+    }
+
+    /// For people.
+    #[must_use]
+    pub(super) fn table(&self) -> String {
+        let header = ["ROUTE", "WHO FAILS", "HOW", "PLAIN", "STREAM", ""].map(str::to_owned).to_vec();
+        let mut rows = vec![header];
+        for case in &self.cases {
+            let name = self.routes.get(case.route).map(|route| clean(&route.name));
+            rows.push(vec![
+                name.unwrap_or_default(),
+                clean(&case.provider),
+                case.fault.to_string(),
+                case.plain.as_ref().map_or_else(|| "-".to_owned(), words),
+                case.stream.as_ref().map_or_else(|| "-".to_owned(), words),
+                self.verdict(case).to_owned(),
+            ]);
+        }
+        use Align::Left;
+        let mut text = columns(&rows, &[Left, Left, Left, Left, Left, Left]);
+        text.push('\n');
+        for (route, facts) in self.routes.iter().enumerate() {
+            text += &self.summary(route, facts);
+        }
+        for (name, why) in &self.skipped {
+            text += &format!("{}: not drilled: {}\n", clean(name), clean(why));
+        }
+        text + &self.conditions()
+    }
+
+    fn verdict(&self, case: &Case) -> &'static str {
+        match case {
+            case if case.survives() => "survives",
+            case if self.is_alone(case) => "LOST: no other candidate",
+            _ => "LOST",
+        }
+    }
+
+    fn summary(&self, route: usize, facts: &Route) -> String {
+        let (all, lost) = (self.of(route).count(), self.of(route).filter(|case| !case.survives()).count());
+        let name = clean(&facts.name);
+        let candidates: Vec<_> = facts.candidates.iter().map(|candidate| clean(&candidate.model)).collect();
+        let candidates = candidates.join(", ");
+        match lost {
+            0 => format!("{name}: survives all {all} faults ({candidates})\n"),
+            lost => format!("{name}: LOST in {lost} of {all} faults ({candidates})\n"),
+        }
+    }
+
+    fn conditions(&self) -> String {
+        let clocks = match self.factor {
+            factor if factor >= 1.0 => "clocks as configured".to_owned(),
+            factor => format!("all clocks shortened to 1/{:.0}", 1.0 / factor),
+        };
+        format!(
+            "\n{clocks}; every provider played by a scripted upstream on loopback; no provider and no store was touched\n"
+        )
+    }
+
+    /// For programs.
+    #[must_use]
+    pub(super) fn json(&self) -> Value {
+        let route = |(at, facts): (usize, &Route)| {
+            let candidates: Vec<_> = facts.candidates.iter().map(|candidate| &candidate.model).collect();
+            let cases: Vec<Value> = self.of(at).map(|case| self.case(case)).collect();
+            json!({
+                "route": facts.name,
+                "operation": if facts.embeds { "embeddings" } else { "chat" },
+                "candidates": candidates,
+                "survives": self.survives(at),
+                "cases": cases,
+            })
+        };
+        let routes: Vec<Value> = self.routes.iter().enumerate().map(route).collect();
+        let skipped = self.skipped.iter().map(|(name, why)| json!({ "route": name, "reason": why }));
+        json!({
+            "object": "drill",
+            "survives": self.lost() == 0,
+            "clock_factor": self.factor,
+            "routes": routes,
+            "not_drilled": skipped.collect::<Vec<_>>(),
+        })
+    }
+
+    fn case(&self, case: &Case) -> Value {
+        json!({
+            "provider": &*case.provider,
+            "fault": case.fault.as_str(),
+            "other_candidates": !self.is_alone(case),
+            "plain": case.plain.as_ref().map(seen),
+            "stream": case.stream.as_ref().map(seen),
+            "survives": case.survives(),
+        })
+    }
+}
+
+fn words(seen: &Seen) -> String {
+    let took = seen.took.as_millis();
+    match &seen.end {
+        End::Whole => format!("{} in {took} ms", clean(&seen.model)),
+        End::Told(code) => format!("told in mid-stream: {}", clean(code)),
+        End::Refused(200, code) => format!("error event: {} after {took} ms", clean(code)),
+        End::Refused(status, code) => format!("{status} {} after {took} ms", clean(code)),
+        End::Silent => "half an answer, SILENT".to_owned(),
+        End::Wrong => "a WRONG answer".to_owned(),
+        End::Hung => format!("NO END in {took} ms"),
+    }
+}
+
+fn seen(seen: &Seen) -> Value {
+    let (outcome, status, code) = match &seen.end {
+        End::Whole => ("whole", Some(200), None),
+        End::Told(code) => ("told_mid_stream", Some(200), Some(code)),
+        End::Refused(status, code) => ("error", Some(*status), Some(code)),
+        End::Silent => ("silently_cut", Some(200), None),
+        End::Wrong => ("wrong", Some(200), None),
+        End::Hung => ("no_end", None, None),
+    };
+    let millis = u64::try_from(seen.took.as_millis()).unwrap_or(u64::MAX);
+    json!({ "outcome": outcome, "status": status, "code": code, "model": seen.model,
+            "attempts": seen.attempts, "took_ms": millis })
+}
