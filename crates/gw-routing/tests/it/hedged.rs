@@ -11,9 +11,10 @@ use crate::world::Draw;
 const REQUESTS: u64 = 20_000;
 /// 20 a second.
 const APART: Duration = Duration::from_millis(50);
-/// Femto-USD: reading the prompt, and the whole answer on top of it.
-const PROMPT: i128 = 500_000_000;
-const ANSWER: i128 = 1_500_000_000;
+/// Femto-USD: reading the prompt, and the whole answer on top of it. Two cents together, so that the cent with which a
+/// purse begins is soon gone.
+const PROMPT: i128 = 5_000_000_000_000;
+const ANSWER: i128 = 15_000_000_000_000;
 
 /// What many requests came to.
 pub(crate) struct Report {
