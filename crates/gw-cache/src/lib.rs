@@ -6,9 +6,13 @@
 //! 2. [`Cache::look`]. [`Found::Fresh`] is the answer.
 //! 3. [`Flights::join`]. A [`Role::Follower`] waits for what another request's work brings. A [`Role::Leader`] spawns
 //!    [`Lead::drive`] and follows it, too.
-//! 4. The work looks once more, calls the upstream, gives its [`Pieces`], [`Cache::store`]s what is complete and may be kept, and
-//!    returns it.
+//! 4. The work looks once more, calls the upstream, gives its [`Pieces`], [`Cache::store`]s what is complete and may be kept
+//!    ([`may_be_kept`]), and returns it. A plain answer is kept as [`kept_body`] of what the client is sent; a streamed one is put together
+//!    by a [`Gather`] first.
 //! 5. [`Cache::count`] how it went.
+//!
+//! [`Wish`] says which of these a request wants at all: who does not want to read neither looks nor joins. A [`Similar`] stands beside: where nothing is found under the key, a
+//! [`Context`] and a vector lead to the key of a similar question, whose answer is then looked for like any other.
 //!
 //! # Promises
 //!
@@ -19,6 +23,7 @@
 //!
 //! This crate neither calls an upstream nor knows what an answer costs; it keeps what it is given.
 
+mod body;
 mod cache;
 mod canonical;
 mod context;
@@ -28,6 +33,7 @@ mod entry;
 mod fields;
 mod figures;
 mod flight;
+mod gather;
 mod key;
 mod life;
 mod memory;
@@ -36,11 +42,13 @@ mod shared;
 mod similar;
 mod wish;
 
+pub use body::{kept_body, may_be_kept};
 pub use cache::{Cache, Found, NotPurged};
 pub use context::Context;
 pub use entry::Stored;
 pub use figures::{Figures, Outcome};
 pub use flight::{Bounds, End, Flights, Follower, Lead, Next, Pieces, Role, Wants};
+pub use gather::Gather;
 pub use key::{Key, Question, Route, Scope};
 pub use life::{Freshness, Life};
 pub use purges::{Purge, Stamp};

@@ -13,8 +13,8 @@
 //! **Writing** is the work of one task, one value at a time, so that no large value stands in the way of many looks. What
 //! does not fit into its queue is not kept.
 //!
-//! Limits want a Redis that evicts nothing, a cache one that evicts: they may be the same with `volatile-lru`, since of the two only
-//! values of the cache have a time to live that may be cut short.
+//! **Room.** Limits want a Redis that evicts nothing (`noeviction`), a cache one that evicts (`allkeys-lru`, as much memory as it is to
+//! have). Where the cache is large, give it a Redis of its own: one that is full refuses to write limits, too.
 
 mod core;
 mod table;

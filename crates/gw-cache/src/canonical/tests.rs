@@ -100,10 +100,14 @@ fn a_deep_text_is_read_once_and_a_deeper_one_is_not_read() {
     assert!(form(&nested(128, "1")).is_some());
     assert!(form(&nested(130, "1")).is_none());
     let numbers = vec!["1"; 300_000].join(",");
+    // The best of three: the machine may be busy.
     let time = |text: &str| {
-        let start = Instant::now();
-        assert!(form(text).is_some());
-        start.elapsed()
+        let once = || {
+            let start = Instant::now();
+            assert!(form(text).is_some());
+            start.elapsed()
+        };
+        once().min(once()).min(once())
     };
     let flat = time(&format!("[{numbers}]"));
     let deep = time(&nested(120, &format!("[{numbers}]")));

@@ -11,7 +11,8 @@ async fn hasty(url: String) -> Cache {
     Cache::shared(SharedSettings::new(SecretString::from(url))).await
 }
 
-/// That sixteen at a time look in vain, none longer than its bound allows; the machine may be busy, so one of three rounds will do.
+/// That sixteen at a time look in vain, none for long: an answer would take half a second, or for ever. The machine may be busy with
+/// other tests, so that the bound itself is kept in one of three rounds.
 async fn everybody_misses_in_time(cache: &Arc<Cache>) {
     let mut seen = Vec::new();
     for _ in 0..3 {
@@ -19,16 +20,18 @@ async fn everybody_misses_in_time(cache: &Arc<Cache>) {
         for _ in 0..16 {
             let cache = Arc::clone(cache);
             looks.spawn(async move {
+                let key = key("a");
                 let mut longest = Duration::ZERO;
                 for _ in 0..50 {
                     let start = Instant::now();
-                    assert_eq!(said(&cache, "a").await, None);
+                    assert!(matches!(cache.look(&key, HOUR, NOW).await, Found::Nothing));
                     longest = longest.max(start.elapsed());
                 }
                 longest
             });
         }
         let longest = within("all looks", looks.join_all()).await.into_iter().max().unwrap_or_default();
+        assert!(longest < Duration::from_millis(450), "{longest:?}");
         if longest < Duration::from_millis(70) {
             return;
         }
@@ -37,21 +40,15 @@ async fn everybody_misses_in_time(cache: &Arc<Cache>) {
     panic!("{seen:?}");
 }
 
-/// That looks cost nothing: a thousand of them take less than three would that wait.
+/// That looks cost nothing: a thousand of them take less than twenty would that wait.
 async fn looks_are_free(cache: &Cache) {
     eventually("Redis counts as away", || cache.is_away().then_some(())).await;
-    let mut seen = Vec::new();
-    for _ in 0..3 {
-        let start = Instant::now();
-        for _ in 0..1000 {
-            assert_eq!(said(cache, "a").await, None);
-        }
-        if start.elapsed() < Duration::from_millis(150) {
-            return;
-        }
-        seen.push(start.elapsed());
+    let key = key("a");
+    let start = Instant::now();
+    for _ in 0..1000 {
+        assert!(matches!(cache.look(&key, HOUR, NOW).await, Found::Nothing));
     }
-    panic!("{seen:?}");
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
