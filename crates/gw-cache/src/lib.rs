@@ -42,7 +42,7 @@ mod shared;
 mod similar;
 mod wish;
 
-pub use body::{kept_body, may_be_kept};
+pub use body::may_be_kept;
 pub use cache::{Cache, Found, NotPurged};
 pub use context::Context;
 pub use entry::Stored;

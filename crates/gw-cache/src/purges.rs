@@ -16,7 +16,7 @@ use crate::key::Scope;
 pub(crate) const MOST: usize = 4096;
 
 /// How many purges a call knew of when it began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub(crate) u64);
 
 /// What is to be thrown away.

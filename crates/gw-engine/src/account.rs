@@ -254,6 +254,14 @@ impl Account {
         }
     }
 
+    /// A stream broke off that nobody goes on with: what it used is noted already.
+    pub(crate) fn given_up(&mut self, candidate: &Candidate, code: &'static str) {
+        if self.close(code) {
+            self.used(candidate, &Usage::default(), None);
+            self.write();
+        }
+    }
+
     fn used(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
         let paid = cost.unwrap_or_default() + self.begun.1 + self.extra;
         let usage = &self.begun.0.plus(usage);
@@ -267,7 +275,7 @@ impl Account {
             record.prompt_tokens = usage.prompt;
             record.completion_tokens = usage.completion;
             record.estimated = usage.estimated;
-            record.cost = cost.unwrap_or_default();
+            record.cost = paid;
             record.fallback = candidate.is_fallback;
         });
     }
@@ -314,8 +322,11 @@ impl Drop for Account {
             self.metrics.used(&candidate.metrics, usage, cost);
             self.used(candidate, usage, cost);
             self.attempted(&calling.record(kind));
-        } else if let Some(line) = &mut self.line {
-            line.unused(&self.begun.0, self.begun.1 + self.extra);
+        } else {
+            self.spent = (self.begun.0.total(), self.begun.1 + self.extra);
+            if let Some(line) = &mut self.line {
+                line.unused(&self.begun.0, self.begun.1 + self.extra);
+            }
         }
         self.write();
     }

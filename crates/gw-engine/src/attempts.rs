@@ -40,6 +40,8 @@ pub(crate) struct Told {
     pub(crate) candidate: Candidate,
     pub(crate) usage: Usage,
     pub(crate) cost: Option<Money>,
+    /// Another one had begun it.
+    pub(crate) is_continued: bool,
 }
 
 /// What a successful attempt gave.
@@ -96,6 +98,7 @@ impl Call {
             candidate: candidate.clone(),
             usage: begun.plus(usage),
             cost: cost_of_all,
+            is_continued: begun != Usage::default(),
         });
         self.tally.account.served(candidate, usage, cost);
     }
@@ -145,6 +148,10 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
 /// # Errors
 /// The request cannot be accounted for.
 pub(crate) async fn search(call: &mut Call, from: usize) -> Result<Option<(usize, Answer)>, Error> {
+    if from == 0 {
+        // Earned by requests that call somebody, not by those that the cache answers.
+        call.job.snapshot.state.retry_budget.request(Instant::now());
+    }
     let mut next = from;
     while let Some(candidate) = call.plan.candidates.get(next).cloned() {
         match attempt(call, next, &candidate).await? {
@@ -180,11 +187,10 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
         let Some(probe) = may_pass(call, index, candidate) else { return Ok(Outcome::Next) };
         call.tally.account.calling(candidate, call.tally.records.len() + 1, call.job.ask.prompt_bytes())?;
         let known = call.tally.failures.len();
-        if let Ok(served) = race::run(call, index, candidate, probe).await {
-            return Ok(match finish(call, served) {
-                Ok((index, answer)) => Outcome::Answered(index, answer),
-                Err(()) => Outcome::Next,
-            });
+        if let Ok(served) = race::run(call, index, candidate, probe).await
+            && let Ok((index, answer)) = finish(call, served)
+        {
+            return Ok(Outcome::Answered(index, answer));
         }
         let failures = call.tally.failures.get(known..).unwrap_or_default();
         let Some(failure) = failures.last() else { return Ok(Outcome::Stop) };
@@ -219,7 +225,8 @@ fn retries(call: &Call, candidate: &Candidate) -> u32 {
 fn is_over(call: &Call, candidate: &Candidate) -> bool {
     let most = call.job.snapshot.routing.max_attempts as usize;
     let late = call.job.context.accepted.elapsed() >= candidate.clocks().total;
-    call.tally.records.len() >= most || (late && !call.tally.failures.is_empty())
+    let has_begun = !call.tally.failures.is_empty() || call.job.resume.is_some();
+    call.tally.records.len() >= most || (late && has_begun)
 }
 
 /// Whether the candidate's breaker lets the attempt pass; None = go on to the next. The last one is never held back, and

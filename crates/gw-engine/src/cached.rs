@@ -9,8 +9,9 @@ pub(crate) mod operate;
 mod shared;
 mod work;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use gw_cache::{
     Cache, End, Flights, Follower, Found, Key, Mode, Next, Outcome, Question, Role, Route, Scope, Stored,
@@ -26,10 +27,15 @@ use crate::attempts::Call;
 use crate::call::{CallLog, Reply, ReplyBody};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
+use crate::ledger::unix_millis;
 use crate::pipeline::{self, COMMIT_AFTER};
+use crate::plan::Candidate;
 use crate::stream::EventStream;
 
 const CACHE: HeaderName = HeaderName::from_static("x-gateway-cache");
+/// A look into the cache that took longer is not made again.
+const SLOW_LOOK: Duration = Duration::from_millis(20);
+
 const AGE: HeaderName = HeaderName::from_static("age");
 
 /// `[cache]`.
@@ -70,6 +76,8 @@ pub struct Caching {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     key: Key,
+    /// Under which it shares a call: with those alone who want the very same of routing and cache.
+    flight: Key,
     wish: Wish,
     /// How long its answer stays.
     ttl: Duration,
@@ -84,10 +92,9 @@ pub(crate) enum Plan {
     Use(Wanted),
 }
 
-/// Unix milliseconds: when an answer was kept, which replicas must agree on.
+/// When an answer was kept, which replicas must agree on: unix milliseconds.
 fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(unix_millis()).unwrap_or(0)
 }
 
 impl Caching {
@@ -113,8 +120,8 @@ impl Caching {
         if let Some(lines) = &call.job.context.cache_control {
             wish = wish.with_cache_control(lines);
         }
-        match self.key(call).filter(|_| !wish.is_nothing()) {
-            Some(key) => Plan::Use(Wanted { key, wish, ttl }),
+        match self.keys(call, &wish, ttl).filter(|_| !wish.is_nothing()) {
+            Some((key, flight)) => Plan::Use(Wanted { key, flight, wish, ttl }),
             None => {
                 self.cache.count(Outcome::Bypass);
                 Plan::Bypass
@@ -122,27 +129,38 @@ impl Caching {
         }
     }
 
-    fn key(&self, call: &Call) -> Option<Key> {
+    /// The key of the answer, and that of a call which is shared. An answer is only kept when it is of a model that was asked for, so
+    /// its key knows nothing of fallbacks; a call that is shared is answered by whoever its plan leads to, and fails when its
+    /// plan fails.
+    fn keys(&self, call: &Call, wish: &Wish, ttl: Duration) -> Option<(Key, Key)> {
         let Ask::Chat(request) = &call.job.ask else { return None };
-        // Who may answer, whatever the order of the day: with the upstream's own name, which a configuration can change.
-        let mut named: Vec<String> = call
-            .plan
-            .candidates
-            .iter()
-            .filter(|candidate| candidate.group == 0 && !candidate.is_upgrade)
-            .map(|candidate| format!("{} {}", candidate.model.id, candidate.model.upstream_model))
-            .collect();
-        named.sort_unstable();
-        let candidates: Vec<&str> = named.iter().map(String::as_str).collect();
+        // Who may answer, whatever the order of the day: with what the configuration can change about them.
+        let named = |candidate: &Candidate| {
+            let Candidate { model, provider, group, is_upgrade, .. } = candidate;
+            let who = format!("{} {} {:x}", model.id, model.upstream_model, provider.identity());
+            (*group, *is_upgrade, who)
+        };
+        let mut all: Vec<(u32, bool, String)> = call.plan.candidates.iter().map(named).collect();
+        all.sort_unstable();
+        let asked: Vec<&str> =
+            all.iter().filter(|(group, up, _)| *group == 0 && !up).map(|(_, _, who)| who.as_str()).collect();
         let question = Question {
             route: Route::Chat,
             model: &request.model,
-            candidates: &candidates,
+            candidates: &asked,
             config: 0,
             body: &request.body,
             input: None,
         };
-        Key::of(&scope(call), &question)
+        let key = Key::of(&scope(call), &question)?;
+        let mut hasher = DefaultHasher::new();
+        (wish.reads, wish.writes, wish.max_age, wish.stale_if_error, ttl).hash(&mut hasher);
+        all.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
+        // What was purged meanwhile is not waited for.
+        self.cache.stamp().hash(&mut hasher);
+        let everybody: Vec<&str> = all.iter().map(|(_, _, who)| who.as_str()).collect();
+        let question = Question { candidates: &everybody, config: hasher.finish(), ..question };
+        Some((key, Key::of(&scope(call), &question)?))
     }
 }
 
@@ -165,6 +183,7 @@ pub(crate) async fn run(
     let asker = Asker::new(&call);
     let stamp = caching.cache.stamp();
     let mut stale = None;
+    let looking = Instant::now();
     if wanted.wish.reads {
         match caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await {
             Found::Fresh(stored) => {
@@ -179,9 +198,12 @@ pub(crate) async fn run(
     let alone = Flights::default();
     let flights = if wanted.wish.reads { &caching.flights } else { &alone };
     let wants = if asker.streams { Wants::Pieces } else { Wants::End };
-    let (follower, call) = match flights.join(wanted.key, wants) {
+    let (follower, call) = match flights.join(wanted.flight, wants) {
         Role::Leader(lead, follower) => {
-            let work = Work { call, wanted, stamp, stale, limiter: engine.limiter().clone() };
+            // A store that is slow is not waited for twice.
+            let looks_again = wanted.wish.reads && looking.elapsed() < SLOW_LOOK;
+            let limiter = engine.limiter().clone();
+            let work = Work { call, wanted, stamp, stale, looks_again, limiter };
             let work = work.of(engine, Arc::clone(caching));
             tokio::spawn(lead.drive(move |pieces| work.run(pieces)));
             (follower, None)

@@ -5,7 +5,7 @@
 //! (`attempts.rs`), account.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use gw_limits::Limiter;
@@ -144,7 +144,6 @@ fn prepare(
     let metrics = engine.metrics();
     let planner = Planner { snapshot: &snapshot, metrics: &metrics, caller: &context.caller, ask: &ask };
     let plan = plan::plan(planner, None)?;
-    snapshot.state.retry_budget.request(Instant::now());
     account.routed(&plan);
     Ok((ask, (snapshot, plan)))
 }
@@ -156,9 +155,16 @@ pub(crate) async fn reserve(limiter: &Limiter, call: &mut Call) -> Result<()> {
     if subjects.is_empty() {
         return Ok(());
     }
-    let (tokens, cost) = worst_case(ask, &call.plan, &snapshot.routing);
-    let reserving = limiter.reserve(&context.request_id, subjects, tokens, cost.femtos());
-    let reserved = reserving.await.map_err(|refused| refusal::error(&refused))?;
+    let set_aside = async |plan: &plan::Plan| {
+        let (tokens, cost) = worst_case(ask, plan, &snapshot.routing);
+        let reserving = limiter.reserve(&context.request_id, subjects, tokens, cost.femtos());
+        reserving.await.map_err(|refused| refusal::error(&refused))
+    };
+    let reserved = match set_aside(&call.plan).await {
+        // A permission must not cost what would be served without it.
+        Err(_) if call.plan.without_upgrades() => set_aside(&call.plan).await?,
+        reserved => reserved?,
+    };
     call.tally.account.hold(reserved);
     Ok(())
 }

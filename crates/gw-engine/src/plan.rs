@@ -96,6 +96,16 @@ impl Plan {
         !self.candidates.iter().skip(index + 1).any(|candidate| !candidate.is_upgrade)
     }
 
+    /// Leaves out what the client has not named; false when there is nothing of it, or nothing else.
+    pub(crate) fn without_upgrades(&mut self) -> bool {
+        let named = self.candidates.iter().filter(|candidate| !candidate.is_upgrade).count();
+        let changes = named > 0 && named < self.candidates.len();
+        if changes {
+            self.candidates.retain(|candidate| !candidate.is_upgrade);
+        }
+        changes
+    }
+
     /// Why a model served that the client had not named.
     pub(crate) fn upgraded(&self, candidate: &Candidate, failures: &[Failure]) -> Option<&'static str> {
         let too_long = || failures.iter().any(|failure| failure.kind == FailureKind::ContextLength);

@@ -39,7 +39,8 @@ pub(crate) async fn run(
 ) -> Result<Served, ()> {
     let first = Runner { index, candidate, started: Instant::now() };
     let flying = candidate.model.measured.begun();
-    let hedge = hedge(call, index, candidate);
+    // A probe finds out about its target: it is not to be outrun.
+    let hedge = hedge(call, index, candidate).filter(|_| probe.is_none());
     let Call { job, plan, tally, .. } = call;
     let mut asking = pin!(ask(job, candidate, first.started));
     let early = match hedge {
@@ -104,6 +105,10 @@ async fn decide(
             let model = &other.candidate.model;
             // Slower than this is all that is known of it.
             model.measured.first_token(other.started.elapsed(), Instant::now());
+            if !is_second {
+                // It was only slower: it may still go on if the first one breaks off.
+                tally.hedged = None;
+            }
             Some((got, is_second))
         }
         // What is wrong with the request is wrong with it anywhere; the first one's word is what would have been heard alone.
@@ -140,6 +145,7 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
     let ask = &call.job.ask;
     let is_priced = ask.wants_stream() || matches!(ask, Ask::Embeddings(_));
     let is_possible = call.tally.hedged.is_none()
+        && call.tally.hedge.is_none()
         && is_priced
         && !second.is_upgrade
         && matches!(standing, Standing::Able)

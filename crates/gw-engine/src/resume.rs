@@ -6,12 +6,9 @@
 use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Instant;
 
-use gw_wire::money::Money;
 use gw_wire::request::ChatRequest;
 use gw_wire::stream::Normaliser;
-use gw_wire::usage::Usage;
 
 use crate::ask::Ask;
 use crate::attempts::{Answer, Call, search};
@@ -46,7 +43,6 @@ pub(crate) fn resume(
     live.abandon();
     let candidate = live.candidate.clone();
     let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
-    candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
     call.record(&candidate, kind.code(), live.started);
     call.tally.account.broke_off(&candidate, &usage, candidate.model.cost(&usage), kind.code());
     call.job.ask = Ask::Chat(rest);
@@ -69,12 +65,13 @@ fn rest(call: &Call, live: &Live) -> Option<(Box<ChatRequest>, Box<ChatRequest>)
     let Ask::Chat(asked) = &call.job.ask else { return None };
     let original = call.job.resume.as_ref().map_or(asked, |resume| &resume.original);
     let more = call.plan.candidates.len() > call.plan.after(live.index, call.tally.hedged);
-    let may = routing.continue_mid_stream && more && original.wants_plain_text();
+    let in_time = call.job.context.accepted.elapsed() < live.candidate.clocks().total;
+    let may = routing.continue_mid_stream && more && in_time && original.wants_plain_text();
     let said = live.normaliser.said().filter(|_| may)?;
     Some((original.clone(), Box::new(original.continued(said)?)))
 }
 
 /// Nobody went on: what was used by then stands in the account already.
 pub(crate) fn give_up(call: &mut Call, live: &Live, kind: Kind) {
-    call.tally.account.cut(&live.candidate, &Usage::default(), Some(Money::ZERO), kind.code());
+    call.tally.account.given_up(&live.candidate, kind.code());
 }

@@ -24,7 +24,7 @@ use crate::leavers::Leavers;
 use crate::live::Live;
 use crate::resume::{self, Resuming};
 use crate::sources::Step;
-use crate::verdict;
+use crate::verdict::{self, Verdict};
 
 /// What a body's poll gives.
 type Polled = Poll<Option<Result<Frame<Bytes>, Infallible>>>;
@@ -94,7 +94,7 @@ impl EventStream {
     ) -> Self {
         let mut stream = Self::new(State::Waiting(opening, log), keepalive, cut, leavers);
         // The head goes out with a first keep-alive, so that proxies on the way see bytes.
-        stream.last_sent = Instant::now().checked_sub(Duration::from_secs(3600)).unwrap_or(stream.last_sent);
+        stream.last_sent = long_ago();
         stream
     }
 
@@ -109,8 +109,11 @@ impl EventStream {
     }
 
     pub(crate) fn shared(shared: Shared, keepalive: Option<Duration>, cut: Cut) -> Self {
+        let has_content = shared.has_content();
         let mut stream = Self::new(State::Shared(Box::new(shared)), keepalive, cut, None);
-        stream.last_sent = Instant::now();
+        if !has_content {
+            stream.last_sent = long_ago();
+        }
         stream
     }
 
@@ -229,9 +232,17 @@ impl EventStream {
     }
 
     /// Looks for somebody to go on with a stream that broke off. When that cannot be, it is settled and its error sent.
-    fn break_off(&mut self, call: Box<Call>, live: Box<Live>, out: Vec<u8>, error: Error) -> Polled {
+    fn break_off(
+        &mut self,
+        call: Box<Call>,
+        live: Box<Live>,
+        out: Vec<u8>,
+        error: Error,
+        goes_on: bool,
+    ) -> Polled {
         let (kind, log) = (error.kind, Arc::clone(&call.job.context.log));
-        match resume::resume(call, live, kind) {
+        let resumed = if goes_on { resume::resume(call, live, kind) } else { Err((call, live)) };
+        match resumed {
             Ok(resuming) => {
                 self.state = State::Resuming(resuming, log, error);
                 // What came before the break belongs to the answer. A keep-alive has the body polled again at once.
@@ -239,7 +250,6 @@ impl EventStream {
             }
             Err((mut call, live)) => {
                 let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
-                live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
                 call.record(&live.candidate, kind.code(), live.started);
                 call.tally.account.cut(
                     &live.candidate,
@@ -285,8 +295,13 @@ impl EventStream {
         let mut out = std::mem::take(&mut live.out);
         if let Some(failure) = live.normaliser.take_failure() {
             let failure = live.candidate.provider.censor(failure);
+            if verdict::is_upstreams_fault(&failure) {
+                live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
+            }
+            // What would fail anywhere is not shopped around: no other model goes on with it.
+            let goes_on = verdict::verdict(&failure, false) != Verdict::Stop;
             let error = Error::new(verdict::stream_kind(&failure), failure.message);
-            return self.break_off(call, live, out, error);
+            return self.break_off(call, live, out, error, goes_on);
         }
         let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
         let cost = live.candidate.model.cost(&usage);
@@ -323,7 +338,7 @@ impl EventStream {
                 } else {
                     "The upstream sent nothing for too long; the stream was cut."
                 };
-                return Some(self.time_out(Error::new(Kind::UpstreamTimeout, message)));
+                return Some(self.time_out(Error::new(Kind::UpstreamTimeout, message), is_late));
             }
             let keepalive = self.keepalive.map(|after| self.last_sent + after);
             if keepalive.is_some_and(|due| now >= due) {
@@ -362,12 +377,15 @@ impl EventStream {
         Some(Limit { at, idle: clocks.idle })
     }
 
-    /// A live stream's clock has run out.
-    fn time_out(&mut self, error: Error) -> Polled {
+    /// A live stream's clock has run out: that of the upstream's silence, or of the whole request, which may just be long.
+    fn time_out(&mut self, error: Error, is_late: bool) -> Polled {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Live(call, mut live) => {
                 live.abandon();
-                self.break_off(call, live, Vec::new(), error)
+                if !is_late {
+                    live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
+                }
+                self.break_off(call, live, Vec::new(), error, !is_late)
             }
             _ => self.fail(Vec::new(), &error, Kind::UpstreamTimeout),
         }
@@ -386,9 +404,16 @@ impl EventStream {
             State::Waiting(_, log) | State::Resuming(_, log, _) if kind != Kind::ClientClosedRequest => {
                 log.note(|record| record.status = Some(kind.code()));
             }
+            State::Shared(shared) if kind != Kind::ClientClosedRequest => shared.cut(kind),
             State::Waiting(..) | State::Resuming(..) | State::Shared(_) | State::Ready(_) | State::Over => {}
         }
     }
+}
+
+/// So that the head goes out with a first keep-alive.
+fn long_ago() -> Instant {
+    let now = Instant::now();
+    now.checked_sub(Duration::from_secs(3600)).unwrap_or(now)
 }
 
 impl Body for EventStream {

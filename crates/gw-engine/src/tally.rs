@@ -80,7 +80,7 @@ impl Tally {
         self.account.call_failed(candidate);
         let code = verdict::kind(&failure).code();
         if verdict::was_sent(&failure) {
-            judge(job, candidate, &failure);
+            judge(job, candidate, &failure, started);
             self.record(candidate, code, started);
             self.account.metrics().failed(&candidate.metrics, code);
             tell(job, candidate, &failure, code);
@@ -113,7 +113,7 @@ impl Tally {
 }
 
 /// What a failure says about its target: to its figures, its breaker, its rest.
-fn judge(job: &Job, candidate: &Candidate, failure: &Failure) {
+fn judge(job: &Job, candidate: &Candidate, failure: &Failure, started: Instant) {
     let now = Instant::now();
     let model = &candidate.model;
     let asks_for_rest = matches!(failure.kind, FailureKind::RateLimited | FailureKind::Overloaded);
@@ -124,7 +124,12 @@ fn judge(job: &Job, candidate: &Candidate, failure: &Failure) {
         let (least, most) = REST;
         model.health.rest(now + after.clamp(least, most));
     }
-    if verdict::is_upstreams_fault(failure) {
+    // Who was asked when the request's time was nearly over was given too little of it.
+    let clocks = candidate.clocks();
+    let left = clocks.total.saturating_sub(started.saturating_duration_since(job.context.accepted));
+    let is_hurried =
+        failure.kind == FailureKind::Timeout && left < clocks.first_token && left < clocks.total / 2;
+    if verdict::is_upstreams_fault(failure) && !is_hurried {
         candidate.broke(&job.snapshot.routing.breaker, now);
     }
 }

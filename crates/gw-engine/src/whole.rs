@@ -147,7 +147,7 @@ fn settle(
 }
 
 /// A stand-in for providers that give no `system_fingerprint`: stable for a provider, model and program version.
-fn fingerprint(candidate: &Candidate) -> String {
+pub(crate) fn fingerprint(candidate: &Candidate) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     (&*candidate.model.id, &*candidate.model.upstream_model, env!("CARGO_PKG_VERSION")).hash(&mut hasher);

@@ -34,7 +34,9 @@ pub(crate) fn worst_case(ask: &Ask, plan: &Plan, routing: &RoutingSettings) -> (
     }
     if routing.continue_mid_stream && ask.wants_stream() {
         // Whoever goes on with an answer reads the prompt again, and what was said.
-        return (tokens.saturating_mul(2), cost + cost);
+        let times = plan.candidates.len().min(routing.max_attempts as usize).max(1);
+        let all = (0..times).fold(Money::ZERO, |sum, _| sum + cost);
+        return (tokens.saturating_mul(times as u64), all);
     }
     // A hedge asks two at the same time, and both providers bill the prompt.
     let prompt = ask.prompt_bytes();

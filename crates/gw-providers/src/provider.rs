@@ -3,6 +3,7 @@
 mod credentials;
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,6 +107,21 @@ impl Provider {
     #[must_use]
     pub fn adapter(&self) -> &dyn Adapter {
         &*self.adapter
+    }
+
+    /// Tells one configuration of it from another: which API it speaks, and where. Not a secret, and not for ever: another build may
+    /// give another number.
+    #[must_use]
+    pub fn identity(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.api.as_str().hash(&mut hasher);
+        if let Transport::Http(client) = &self.transport {
+            client.url("/").hash(&mut hasher);
+        }
+        for (name, value) in &self.headers {
+            (name.as_str(), value.as_bytes()).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// Its clocks: the defaults with its own set over them.

@@ -24,6 +24,8 @@ const MOST_DOUBLINGS: u32 = 3;
 const JITTER: f64 = 0.1;
 /// The share of its requests that a recovered upstream gets at once.
 const FIRST_SHARE: f64 = 0.1;
+/// By how much one and the same moment differs when it has gone to another replica and back.
+const ECHO: Duration = Duration::from_secs(1);
 /// The longest that another replica's word is believed.
 const LONGEST_ELSEWHERE: Duration = Duration::from_secs(300);
 
@@ -123,6 +125,8 @@ struct State {
     open: Option<Open>,
     recovered: Option<Instant>,
     rest: Option<Instant>,
+    /// Words that it is open until then at the latest are from before it has recovered.
+    outdated: Option<Instant>,
     /// Probes given out so far.
     probes: u64,
 }
@@ -137,6 +141,8 @@ struct Open {
     probe: Option<u64>,
     /// Opened by what we have seen, not on another replica's word.
     ours: bool,
+    /// Until when others were told, or have told us, that it is open.
+    word: Instant,
 }
 
 impl Health {
@@ -192,7 +198,8 @@ impl Health {
         state.in_a_row = 0;
         match &mut state.open {
             Some(open) if open.until > now => open.until = now,
-            Some(_) => {
+            Some(open) => {
+                state.outdated = Some(open.word);
                 state.open = None;
                 state.recovered = Some(now);
             }
@@ -217,12 +224,13 @@ impl Health {
                 let jitter = longer.mul_f64(JITTER * dice::fraction(u64::from(open.doublings), salt));
                 // The probe's guard makes room for the next one, so that there are never two.
                 open.until = now + longer + jitter;
+                open.word = open.until;
                 open.ours = true;
                 true
             }
             None if in_a_row >= settings.failures.max(1) => {
                 let until = now + settings.cooldown;
-                state.open = Some(Open { until, doublings: 0, probe: None, ours: true });
+                state.open = Some(Open { until, doublings: 0, probe: None, ours: true, word: until });
                 state.recovered = None;
                 true
             }
@@ -244,12 +252,19 @@ impl Health {
             return;
         }
         let mut state = self.state.lock();
+        // It has recovered since: our own word comes back, in whole microseconds and by way of another clock.
+        if state.outdated.is_some_and(|outdated| until <= outdated + ECHO) {
+            return;
+        }
         match &mut state.open {
             // Two replicas that extended each other's word would never come to an end.
             Some(open) if open.ours => {}
-            Some(open) => open.until = open.until.max(until),
+            Some(open) => {
+                open.until = open.until.max(until);
+                open.word = open.until;
+            }
             None => {
-                state.open = Some(Open { until, doublings: 0, probe: None, ours: false });
+                state.open = Some(Open { until, doublings: 0, probe: None, ours: false, word: until });
                 state.recovered = None;
             }
         }

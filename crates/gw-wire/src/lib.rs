@@ -2,7 +2,6 @@
 //!
 //! No IO, no clock, no runtime lives here: a value goes in, a value comes out.
 
-pub mod assemble;
 pub mod conversation;
 pub mod embeddings;
 pub mod error_body;

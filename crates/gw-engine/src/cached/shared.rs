@@ -59,6 +59,26 @@ impl Shared {
         Self { caching, asker, follower, reader, first, begun: false, over: false }
     }
 
+    /// Whether something is there to be sent at once.
+    pub(crate) fn has_content(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// The stream is ended from outside, and not by its client.
+    pub(crate) fn cut(&mut self, kind: Kind) {
+        self.over = true;
+        match &mut self.reader {
+            Reader::Leader(leaving) => {
+                leaving.0 = None;
+                self.asker.log.note(|record| record.status = record.status.or(Some(kind.code())));
+            }
+            Reader::Other(other) => {
+                let error = Error::new(kind, "The gateway is shutting down; the stream was cut.");
+                other.call.tally.account.failed(&error);
+            }
+        }
+    }
+
     /// The next bytes for the client; None = the end.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {

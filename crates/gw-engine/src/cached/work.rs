@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use gw_cache::{Found, Life, Outcome, Pieces, Stamp, Stored};
+use gw_cache::{Found, Gather, Life, Outcome, Pieces, Stamp, Stored};
 use gw_limits::Limiter;
 use gw_providers::own;
-use gw_wire::assemble::Assembler;
 use gw_wire::render;
-use gw_wire::reply::{ChatReply, Finish};
+use gw_wire::reply::ChatReply;
 use http_body::Body;
 
 use super::{Caching, Done, Failed, Finished, Wanted, gone, now_ms, scope};
@@ -20,10 +19,12 @@ use crate::ask::Ask;
 use crate::attempts::{Answer, Call, Told, search};
 use crate::engine::{Cut, Engine};
 use crate::error::{Error, Kind};
+use crate::job::MAX_ANSWER_BYTES;
 use crate::leavers::Leavers;
 use crate::live::Live;
 use crate::pipeline::reserve;
 use crate::stream::EventStream;
+use crate::whole::fingerprint;
 
 /// A call to be made for all who wait for its answer.
 pub(super) struct Work {
@@ -32,6 +33,8 @@ pub(super) struct Work {
     pub(super) stamp: Stamp,
     /// An answer that is too old, for when no upstream answers.
     pub(super) stale: Option<Arc<Stored>>,
+    /// Another flight may have ended since the first look.
+    pub(super) looks_again: bool,
     pub(super) limiter: Limiter,
 }
 
@@ -54,26 +57,27 @@ impl Work {
 impl Ready {
     pub(super) async fn run(self, pieces: Pushed) -> Result<Finished, Failed> {
         let Self { work, caching, cut, leavers } = self;
-        let Work { mut call, wanted, stamp, stale, limiter } = work;
-        // Another flight may have ended between the look that found nothing and this one.
-        if wanted.wish.reads
+        let Work { mut call, wanted, stamp, stale, looks_again, limiter } = work;
+        if looks_again
             && let Found::Fresh(stored) = caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await
         {
             caching.cache.count(Outcome::Hit(&stored));
             call.tally.account.cached(&stored, false);
             return Ok(Arc::new(Done::kept(stored, false)));
         }
-        caching.cache.count(Outcome::Miss);
         if let Err(error) = reserve(&limiter, &mut call).await {
             call.tally.account.failed(&error);
             return Err(Arc::new(error));
         }
-        let store = Keeper { caching, wanted, stamp, begun: Instant::now() };
+        let store = Keeper { caching: Arc::clone(&caching), wanted, stamp, begun: Instant::now() };
         let answered = match search(&mut call, 0).await {
             Ok(Some((_, answer))) => Ok(answer),
             Ok(None) => Err(call.tally.error()),
             Err(error) => Err(error),
         };
+        if answered.is_ok() || stale.is_none() {
+            caching.cache.count(Outcome::Miss);
+        }
         match answered {
             Ok(Answer::Full(body)) => store.whole(&mut call, body),
             Ok(Answer::Stream(live)) => store.stream(call, live, cut, leavers, &pieces).await,
@@ -111,23 +115,27 @@ impl Keeper {
         let asked = Asked::of(&call);
         let mut stream = EventStream::unheard(call, live, cut, leavers);
         let mut decoder = own::stream();
-        let mut assembler = Assembler::default();
+        let mut gather = Gather::new(MAX_ANSWER_BYTES);
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
             let Ok(piece) = frame.into_data() else { continue };
-            decoder.feed(&piece, &mut |event| assembler.accept(&event));
+            decoder.feed(&piece, &mut |event| gather.note(&event));
             pieces.push(piece);
             pieces.room().await;
         }
         let Some(told) = stream.told() else {
             return Err(Arc::new(stream.failure().unwrap_or_else(gone)));
         };
-        Ok(Arc::new(self.done(&asked, &told, assembler.finish().as_ref())))
+        Ok(Arc::new(self.done(&asked, &told, gather.into_chat().as_ref())))
     }
 
     fn failed(&self, call: &mut Call, error: Error, stale: Option<Arc<Stored>>) -> Result<Finished, Failed> {
+        let had_stale = stale.is_some();
         let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
         let usable = stale.filter(|stored| is_theirs && self.wanted.wish.takes_stale(&stored.life, now_ms()));
         let Some(stored) = usable else {
+            if had_stale {
+                self.caching.cache.count(Outcome::Miss);
+            }
             call.tally.account.failed(&error);
             return Err(Arc::new(error));
         };
@@ -139,23 +147,28 @@ impl Keeper {
     /// The answer for all who wait; kept in the cache when it is complete, and what was asked for answered it.
     fn done(&self, asked: &Asked, told: &Told, reply: Option<&ChatReply<'_>>) -> Done {
         let model = &told.candidate.model;
-        let body = reply.map(|reply| render::kept_chat(reply, &model.upstream_model, "", &told.usage));
-        let choices = reply.iter().flat_map(|reply| &reply.choices);
+        let body = reply.map(|reply| {
+            render::kept_chat(reply, &model.upstream_model, &fingerprint(&told.candidate), &told.usage)
+        });
+        let finishes = reply
+            .and_then(|reply| reply.choices.iter().map(|choice| choice.finish).collect::<Option<Vec<_>>>());
+        let is_whole = finishes.is_some();
         let answer = Arc::new(Stored {
             scope: asked.scope.clone(),
             model: asked.model.as_str().into(),
             model_used: Arc::clone(&model.id),
             provider: Arc::clone(&model.provider),
             body: body.unwrap_or_default().into(),
-            finishes: choices.filter_map(|choice| choice.finish).collect(),
+            finishes: finishes.unwrap_or_default(),
             usage: told.usage,
             cost: told.cost.unwrap_or_default(),
             took_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
             life: Life::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
         });
         let is_fallback = told.candidate.is_fallback;
-        let may = self.wanted.wish.writes && !is_fallback;
-        if may && reply.is_some_and(is_complete) {
+        // What two models have said together is neither's answer.
+        let may = self.wanted.wish.writes && !is_fallback && !told.is_continued;
+        if may && gw_cache::may_be_kept(&answer.finishes) && is_whole {
             self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
         }
         Done { answer, is_whole: reply.is_some(), own: None, fallback_used: is_fallback, is_stale: false }
@@ -167,12 +180,6 @@ impl Done {
     fn kept(answer: Arc<Stored>, is_stale: bool) -> Self {
         Self { answer, is_whole: true, own: None, fallback_used: false, is_stale }
     }
-}
-
-/// Whether every choice has ended as it should: what a filter cut is no answer to keep.
-fn is_complete(reply: &ChatReply<'_>) -> bool {
-    let well = |finish| matches!(finish, Some(Finish::Stop | Finish::Length | Finish::ToolCalls));
-    !reply.choices.is_empty() && reply.choices.iter().all(|choice| well(choice.finish))
 }
 
 /// What of a call is needed when the call itself is gone.

@@ -98,7 +98,7 @@ impl Log {
 
 /// The calls of a request; of a row that does not have them, the one that its result tells of.
 fn attempts(entry: &Entry) -> Cow<'_, [Attempt]> {
-    if entry.attempts.is_empty() && !entry.model.is_empty() {
+    if entry.attempts.is_empty() && entry.status == "ok" {
         return Cow::Owned(vec![Attempt {
             provider: entry.provider.as_str().into(),
             model: entry.model.as_str().into(),

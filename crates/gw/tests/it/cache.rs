@@ -401,3 +401,24 @@ async fn it_is_purged_at_once_and_its_figures_are_told() {
     assert_eq!(delete(&admin, "/admin/v1/cache?colour=red").await.status, 400);
     assert_eq!(world.client.get("/admin/v1/cache").await.status, 403);
 }
+
+#[tokio::test]
+async fn a_call_is_shared_only_by_those_who_want_the_same_of_routing() {
+    let world = Setup { routing: "retries = 0", ..Setup::default() }.start().await;
+    let hold = Signal::new();
+    world.upstream.enqueue(
+        Answer::steps(Vec::new()).wait(&hold).bytes("HTTP/1.1 500 Oh\r\ncontent-length: 2\r\n\r\n{}"),
+    );
+    world.upstream.enqueue(Answer::error(500, "x", "down"));
+    let with_fallback = cached(json!({ "routing": { "fallback": ["beta/spare"] } }));
+    let (client, body) = (world.client.clone(), with_fallback.clone());
+    let leader = tokio::spawn(async move { ask(&client, &body).await });
+    world.upstream.request(0).await;
+    // The same question without that permission is a call of its own, and fails on its own.
+    let other = ask(&world.client, &cached(json!({}))).await;
+    assert_error("not allowed to fall back", &other, 502, "upstream_error", "upstream_error");
+    hold.fire();
+    let answer = leader.await.expect("an answer").ok().json();
+    assert_eq!(answer["gateway"]["model_used"], "beta/spare");
+    assert_eq!((world.upstream.hits(), world.second.hits()), (2, 1));
+}

@@ -22,7 +22,10 @@ async fn start(config: &str) -> Gateway {
 }
 
 fn body(text: &str) -> Value {
-    chat_with("acme/fast", json!({ "cache": { "enabled": true }, "messages": [{ "role": "user", "content": text }] }))
+    chat_with(
+        "acme/fast",
+        json!({ "cache": { "enabled": true }, "messages": [{ "role": "user", "content": text }] }),
+    )
 }
 
 /// What the cache did for a chat, which must be answered.
@@ -86,7 +89,8 @@ async fn a_redis_that_talks_nonsense_costs_no_answer() {
             tokio::spawn(async move {
                 let mut bytes = [0; 4096];
                 while socket.read(&mut bytes).await.is_ok_and(|read| read > 0) {
-                    if socket.write_all(b"$5\r\nhallo\r\n*3\r\n:1\r\nHTTP/1.1 200 OK\r\n\r\n").await.is_err() {
+                    if socket.write_all(b"$5\r\nhallo\r\n*3\r\n:1\r\nHTTP/1.1 200 OK\r\n\r\n").await.is_err()
+                    {
                         return;
                     }
                 }

@@ -173,3 +173,31 @@ async fn tool_calls_and_json_are_never_continued() {
     assert_broken_off(&frames(&world, &streamed(json!({}))).await, "upstream_stream_error");
     assert_eq!(world.second.hits(), 0);
 }
+
+#[tokio::test]
+async fn what_a_filter_refused_is_not_continued_by_another_model() {
+    let world = continuing().await;
+    let refusal = json!({ "error": { "message": "filtered", "type": "invalid_request_error", "code": "content_filter" } });
+    world.upstream.enqueue(broken().data(&refusal).done());
+    assert_broken_off(&frames(&world, &streamed(json!({}))).await, "upstream_stream_error");
+    assert_eq!(world.second.hits(), 0);
+}
+
+#[tokio::test]
+async fn a_stream_whose_time_is_over_is_not_continued_and_nobody_is_blamed() {
+    let setup = Setup {
+        routing: "retries = 0\nmid_stream = \"continue\"\n[routing.breaker]\nfailures = 1",
+        timeouts: "total_ms = 300",
+        ..Setup::default()
+    };
+    let world = setup.start().await;
+    world.upstream.enqueue(broken().hang());
+    assert_broken_off(&frames(&world, &streamed(json!({}))).await, "upstream_timeout");
+    assert_eq!(world.second.hits(), 0);
+    let providers = world.client.with_key(ADMIN).get("/admin/v1/providers").await.ok().json();
+    let standing = providers["data"][0]["targets"]
+        .as_array()
+        .and_then(|rows| rows.first())
+        .map(|row| row["standing"].clone());
+    assert_ne!(standing, Some(json!("open")), "a long answer is no fault: {providers}");
+}

@@ -310,8 +310,12 @@ async fn old_payloads_are_forgotten_before_their_rows() {
     let data = launch.dir().join("data");
     std::fs::create_dir_all(&data).expect("a directory");
     let store = Store::open(&data.join("gateway.db")).await.expect("a store");
+    let id = |days: i64| {
+        let bits = u128::from((now - days * DAY).unsigned_abs()) << 80;
+        String::from_utf8_lossy(&gw_wire::request_id::spell(bits)).into_owned()
+    };
     let entry = |days: i64| Entry {
-        request_id: format!("req_{days:026}"),
+        request_id: id(days),
         at: now - days * DAY,
         key_id: "k".to_owned(),
         status: "ok".to_owned(),
@@ -319,12 +323,8 @@ async fn old_payloads_are_forgotten_before_their_rows() {
         ..Entry::default()
     };
     let said = || Said { text: "something".to_owned(), is_cut: false };
-    let payload = |days: i64| Payload {
-        request_id: format!("req_{days:026}"),
-        at: now - days * DAY,
-        request: said(),
-        response: said(),
-    };
+    let payload =
+        |days: i64| Payload { request_id: id(days), at: now - days * DAY, request: said(), response: said() };
     store.record(&[entry(1), entry(3), entry(50)]).await.expect("rows");
     // More than one portion is.
     let many = (0..450).map(|n| Payload { request_id: format!("req_x{n}"), ..payload(5) });
@@ -334,10 +334,10 @@ async fn old_payloads_are_forgotten_before_their_rows() {
     let gateway = launch.start().await;
     let admin = gateway.client().with_key("sk-test-admin");
     for days in [3, 50] {
-        let one = shown(&admin, &format!("req_{days:026}"), |one| one["payload"].is_null()).await;
+        let one = shown(&admin, &id(days), |one| one["payload"].is_null()).await;
         assert_eq!(one["payload"], Value::Null);
     }
-    let young = shown(&admin, &format!("req_{:026}", 1), |_| true).await;
+    let young = shown(&admin, &id(1), |_| true).await;
     assert_eq!(young["payload"]["request"], "something");
     let store = Store::open(&data.join("gateway.db")).await.expect("the store");
     assert_eq!(store.requests(&Filter::default(), None, 10).await.expect("rows").len(), 3);

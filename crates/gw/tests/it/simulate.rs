@@ -60,10 +60,16 @@ fn attempts(calls: &[(&str, &'static str, u64)]) -> Vec<Attempt> {
     calls.iter().map(call).collect()
 }
 
+/// The `n`th id of that moment.
+fn id(n: usize, at: i64) -> String {
+    let bits = (u128::from(at.unsigned_abs()) << 80) | n as u128;
+    String::from_utf8_lossy(&gw_wire::request_id::spell(bits)).into_owned()
+}
+
 /// A chat of 1,000 and 500 tokens under the name `m`.
 fn row(n: usize, at: i64, model: &str, cost: i128) -> Entry {
     Entry {
-        request_id: format!("req_{n:026}"),
+        request_id: id(n, at),
         at,
         operation: "chat".to_owned(),
         requested_model: "m".to_owned(),
