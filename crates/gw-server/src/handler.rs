@@ -352,6 +352,17 @@ where
     tokio::time::timeout(DISCARD_PATIENCE, discard).await.unwrap_or(false)
 }
 
+/// The lines of `Cache-Control`, as one.
+fn cache_control(headers: &HeaderMap) -> Option<Box<[u8]>> {
+    let mut lines = headers.get_all(CACHE_CONTROL).iter().map(HeaderValue::as_bytes);
+    let mut all = lines.next()?.to_vec();
+    for line in lines {
+        all.push(b',');
+        all.extend_from_slice(line);
+    }
+    Some(all.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -400,15 +411,4 @@ mod tests {
             StreamBody::new(stream::pending::<std::result::Result<Frame<Bytes>, std::io::Error>>());
         assert!(!settle_body(&HeaderMap::new(), &mut never).await);
     }
-}
-
-/// The lines of `Cache-Control`, as one.
-fn cache_control(headers: &HeaderMap) -> Option<Box<[u8]>> {
-    let mut lines = headers.get_all(CACHE_CONTROL).iter().map(HeaderValue::as_bytes);
-    let mut all = lines.next()?.to_vec();
-    for line in lines {
-        all.push(b',');
-        all.extend_from_slice(line);
-    }
-    Some(all.into())
 }
