@@ -1,11 +1,10 @@
 //! What each model was like, as the log has it: speed and failures of the calls that were made to it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use gw_engine::catalog::Model;
 use gw_routing::measured::Seen;
-use gw_store::ledger::{Attempt, Entry};
+use gw_store::ledger::Entry;
 
 /// The figures of every model in the log.
 #[derive(Debug, Default)]
@@ -70,7 +69,7 @@ impl Log {
         }
         // What the request had lost before the call that is looked at: the row's times count from its beginning.
         let mut before = 0;
-        for attempt in &*attempts(entry) {
+        for attempt in &entry.attempts {
             let figures = self.0.entry(attempt.model.to_string()).or_default();
             match &*attempt.status {
                 "ok" => figures.served(entry, attempt.latency_ms, before),
@@ -94,19 +93,6 @@ impl Log {
     pub(super) fn of(&self, model: &str) -> Figures {
         self.0.get(model).copied().unwrap_or_default()
     }
-}
-
-/// The calls of a request; of a row that does not have them, the one that its result tells of.
-fn attempts(entry: &Entry) -> Cow<'_, [Attempt]> {
-    if entry.attempts.is_empty() && entry.status == "ok" {
-        return Cow::Owned(vec![Attempt {
-            provider: entry.provider.as_str().into(),
-            model: entry.model.as_str().into(),
-            status: entry.status.clone().into(),
-            latency_ms: entry.latency_ms,
-        }]);
-    }
-    Cow::Borrowed(&entry.attempts)
 }
 
 impl Figures {
@@ -210,7 +196,9 @@ mod tests {
         let attempts = r#"[{"provider":"a","model":"a/m","status":"upstream_error","latency_ms":100},
             {"provider":"b","model":"b/m","status":"ok","latency_ms":800}]"#;
         log.take(&row(attempts, Some(300)));
-        log.take(&row("", None));
+        log.take(&row(r#"[{"provider":"b","model":"b/m","status":"ok","latency_ms":1000}]"#, None));
+        // Nobody was called: the model is only who would have been.
+        log.take(&row("[]", None));
         let (a, b) = (log.of("a/m"), log.of("b/m"));
         assert_eq!((a.served, a.failed, a.failed_percent(), a.lost()), (0, 1, Some(100.0), 100.0));
         assert_eq!((b.served, b.failed, b.lost()), (2, 0, 0.0));
