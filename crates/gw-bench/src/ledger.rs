@@ -68,7 +68,14 @@ fn entry(n: u64, rows: u64) -> Entry {
     let mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
     let at = NOW - HOURS * HOUR + i64::try_from(n * (HOURS * HOUR).unsigned_abs() / rows.max(1)).unwrap_or(0);
     let rare = n % 100_000 == 77;
-    let key = if rare { 999 } else { (mixed % 50).min(mixed % 50 / 2) };
+    let key = if rare {
+        999
+    } else if n % 1_000 == 500 {
+        // One or two rows an hour: a page of it is spread over days.
+        998
+    } else {
+        (mixed % 50).min(mixed % 50 / 2)
+    };
     Entry {
         request_id: format!("req_{:012x}-7{:03x}-8{:03x}-{:012x}", at, mixed % 4096, n % 4096, n),
         at,
@@ -137,6 +144,7 @@ async fn ask(store: &Store, rows: u64) -> Result<String, String> {
         ("log", Filter::default()),
         ("log of a key", key),
         ("log of a rare key", Filter { key_id: text("sk-gw-000999"), ..Filter::default() }),
+        ("log of a seldom key", Filter { key_id: text("sk-gw-000998"), ..Filter::default() }),
         ("log of a team", Filter { team: text("team-2"), ..Filter::default() }),
         ("log of a rare team", Filter { team: text("team-94"), ..Filter::default() }),
         ("log of a model", Filter { model: text("acme/model-3"), ..Filter::default() }),

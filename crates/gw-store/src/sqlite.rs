@@ -26,7 +26,7 @@ const LOG_LIMIT: &str = "16777216";
 
 /// Connections that read: a long report must not keep others from reading.
 const READERS: u32 = 3;
-/// Rows between two looks at the write-ahead log: some 10 MiB of it.
+/// Rows of a KiB between two looks at the write-ahead log: some 10 MiB of it.
 const ROWS_OF_LOG: u64 = 10_000;
 
 /// Pages of the write-ahead log (16 MiB) beyond which it is made to begin anew.

@@ -11,6 +11,21 @@ pub const LENGTH: usize = PREFIX.len() + DIGITS;
 const LOW: u128 = (1 << 60) - 1;
 /// So many digits hold the time.
 const OF_TIME: usize = 10;
+/// No digit.
+const NONE: u8 = 255;
+/// What each byte is worth as a digit.
+const VALUES: [u8; 256] = values();
+
+#[expect(clippy::indexing_slicing, reason = "done by the compiler, which would say so")]
+const fn values() -> [u8; 256] {
+    let mut values = [NONE; 256];
+    let mut digit = 0;
+    while digit < ALPHABET.len() {
+        values[ALPHABET[digit] as usize] = digit as u8;
+        digit += 1;
+    }
+    values
+}
 
 /// The id of these bits, the most significant first: ids are ordered as their bits are.
 #[must_use]
@@ -35,12 +50,12 @@ pub fn spell(value: u128) -> [u8; LENGTH] {
 #[must_use]
 pub fn millis(id: &str) -> Option<i64> {
     let digits = id.as_bytes().strip_prefix(PREFIX).filter(|digits| digits.len() == DIGITS)?;
-    let value = |digit: &u8| ALPHABET.iter().position(|known| known == digit);
-    if !digits.iter().all(|digit| value(digit).is_some()) {
-        return None;
-    }
-    let of_time = digits.iter().take(OF_TIME).filter_map(value);
-    i64::try_from(of_time.fold(0_u64, |sum, value| sum << 5 | value as u64)).ok()
+    let mut values = digits.iter().map(|digit| VALUES.get(usize::from(*digit)).copied().unwrap_or(NONE));
+    let of_time = values.by_ref().take(OF_TIME).try_fold(0, |sum, value| {
+        let is_digit = value != NONE;
+        is_digit.then_some(sum << 5 | i64::from(value))
+    })?;
+    values.all(|value| value != NONE).then_some(of_time)
 }
 
 #[cfg(test)]
