@@ -350,6 +350,13 @@ impl Engine {
         true
     }
 
+    /// `GET /admin/v1/config`: what is configured, secrets masked.
+    #[must_use]
+    pub fn configuration(&self) -> Bytes {
+        let shown = if self.settings.shown.is_empty() { "{}" } else { &self.settings.shown };
+        Bytes::from(format!("{{\"object\":\"config\",\"settings\":{shown}}}"))
+    }
+
     /// `GET /admin/v1/cache`.
     #[must_use]
     pub fn cache_figures(&self) -> Bytes {

@@ -139,4 +139,6 @@ pub struct EngineSettings {
     pub aliases: BTreeMap<String, String>,
     /// `[[keys]]`.
     pub keys: Vec<KeySettings>,
+    /// What operators may see of all that is configured: a JSON object without secrets. Empty = nothing is written.
+    pub shown: String,
 }

@@ -209,6 +209,7 @@ where
     match target {
         Target::Metrics => return ops::metrics(&edge),
         Target::Providers => return Ok(Answer::json(edge.engine.providers())),
+        Target::Config => return Ok(Answer::json(edge.engine.configuration())),
         Target::Cache => return manage::cache(&edge, parts).await,
         Target::Explain => return manage::explain(&edge, parts, &caller, body).await,
         Target::Admin | Target::UnknownApi => return Err(unknown_url(parts)),

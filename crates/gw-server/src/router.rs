@@ -35,6 +35,7 @@ pub(crate) enum Target<'a> {
     LoggedPayload(Id<'a>),
     Explain,
     Cache,
+    Config,
     /// Inside /admin/v1, but nothing we have.
     Admin,
     OpenApi,
@@ -72,7 +73,7 @@ const fn route(label: &'static str, guard: Guard, allow: Option<&'static str>) -
 }
 
 /// Every URL; a target's `name` says which it is.
-pub const ROUTES: [Route; 26] = [
+pub const ROUTES: [Route; 27] = [
     route("/v1/completions", Guard::Key, POST),
     route("/v1/chat/completions", Guard::Key, POST),
     route("/v1/embeddings", Guard::Key, POST),
@@ -99,6 +100,7 @@ pub const ROUTES: [Route; 26] = [
     route("/admin/v1/requests/{id}/payload", Guard::AdminKey, Some("DELETE, OPTIONS")),
     route("/admin/v1/routing/explain", Guard::AdminKey, POST),
     route("/admin/v1/cache", Guard::AdminKey, Some("GET, HEAD, DELETE, OPTIONS")),
+    route("/admin/v1/config", Guard::AdminKey, GET),
 ];
 
 /// Labels of metrics and log lines: place and label of one of [`ROUTES`].
@@ -144,6 +146,7 @@ fn management(tail: &str) -> Target<'_> {
     match (first, second, parts.next(), parts.next()) {
         ("providers", None, None, None) => Target::Providers,
         ("cache", None, None, None) => Target::Cache,
+        ("config", None, None, None) => Target::Config,
         ("keys", None, None, None) => Target::Keys,
         ("keys", Some(id), None, None) => Target::Key(id),
         ("keys", Some(id), Some("rotate"), None) => Target::RotateKey(id),
@@ -202,6 +205,7 @@ impl Target<'_> {
             Self::LoggedPayload(_) => 23,
             Self::Explain => 24,
             Self::Cache => 25,
+            Self::Config => 26,
         }
     }
 
@@ -295,7 +299,8 @@ mod tests {
             ("/admin/v1/routing/explain", Target::Explain),
             ("/admin/v1/routing", Target::Admin),
             ("/admin/v1/cache/", Target::Cache),
-            ("/admin/v1/config", Target::Admin),
+            ("/admin/v1/config", Target::Config),
+            ("/admin/v1/config/x", Target::Admin),
             ("/admin/v1//keys", Target::Admin),
             ("/admin/v1keys", Target::Unknown),
             ("/admin/v2", Target::Unknown),

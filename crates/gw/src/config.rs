@@ -27,6 +27,7 @@ mod reference;
 mod scalar;
 mod schema;
 mod secret;
+mod shown;
 mod tables;
 mod tree;
 mod walk;
@@ -175,7 +176,11 @@ fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<C
     let mut report = walker.report;
     let config = build::config(&root, &mut report);
     let (problems, later) = report.finish(text, &source);
-    if problems.is_empty() { Ok(Config { later, ..config }) } else { Err(problems) }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let engine = EngineSettings { shown: shown::shown(&root).to_string(), ..config.engine };
+    Ok(Config { later, engine, ..config })
 }
 
 /// Notes what is not TOML: one problem per line, and nothing after an open bracket, from which the rest follows.

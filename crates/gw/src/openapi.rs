@@ -9,7 +9,7 @@ fn document() -> Value {
 }
 
 /// Every URL of gw-server/src/router.rs that a person may call.
-const ROUTES: [(&str, &str); 29] = [
+const ROUTES: [(&str, &str); 30] = [
     ("post", "/v1/completions"),
     ("post", "/v1/chat/completions"),
     ("post", "/v1/embeddings"),
@@ -36,6 +36,7 @@ const ROUTES: [(&str, &str); 29] = [
     ("delete", "/admin/v1/requests/{request_id}/payload"),
     ("post", "/admin/v1/routing/explain"),
     ("get", "/admin/v1/cache"),
+    ("get", "/admin/v1/config"),
     ("delete", "/admin/v1/cache"),
     ("get", "/openapi.json"),
     ("get", "/docs"),

@@ -30,6 +30,7 @@ pub(super) fn config(root: &Table, report: &mut Report) -> Config {
             models: models::models(root, &names, report),
             aliases: models::aliases(root, report),
             keys: keys::keys(root, report),
+            shown: String::new(),
         },
         redis: root.table("redis").and_then(|table| redis(table, root, report)),
         cache: cache(root, report),

@@ -6,7 +6,7 @@ use std::path::Path;
 use secrecy::ExposeSecret;
 
 use super::super::{Source, load, parse};
-use super::{bare, shown};
+use super::{bare, good, shown};
 
 const CANARY: &str = "c4n4ry-5ecret";
 
@@ -121,4 +121,19 @@ fn a_file_is_loaded_by_its_name() {
     let said = shown(&load(Source::File(path)).unwrap_err());
     assert!(said.len() == 1 && said[0].contains("gateway.toml: cannot be read: No such file"), "{said:?}");
     assert!(load(Source::Nothing).unwrap().path.is_none());
+}
+
+#[test]
+fn what_is_shown_of_the_configuration_holds_no_secret() {
+    let text = "[redis]\nurl = \"redis://:hunter2@h\"\n[[providers]]\nname = \"a\"\napi = \"openai\"\nbase_url = \"http://a/v1\"\n\
+                api_keys = [\"hunter3\", { key = \"hunter4\", weight = 2 }]\nheaders = { \"x-team\" = \"hunter5\" }\n\
+                [[keys]]\nname = \"ci\"\nkey = \"hunter6\"\nrpm = 5\n[routing]\nstrategy = \"cost\"\n";
+    let shown = good(text).engine.shown;
+    assert!(!shown.contains("hunter"), "{shown}");
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["redis"]["url"], "***");
+    assert_eq!(shown["providers"][0]["headers"]["x-team"], "***");
+    assert_eq!(shown["providers"][0]["api_keys"][1]["weight"], 2);
+    assert_eq!((&shown["keys"][0]["name"], &shown["keys"][0]["rpm"]), (&"ci".into(), &5.into()));
+    assert_eq!(shown["routing"]["strategy"], "cheapest");
 }

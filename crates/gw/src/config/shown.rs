@@ -1,0 +1,34 @@
+//! The configuration as operators may see it: everything that is set, and of secrets only that they are.
+
+use serde_json::{Map, Value, json};
+
+use super::tree::{Checked, Node, Table};
+
+/// What stands in place of a secret.
+const MASKED: &str = "***";
+
+/// Everything that is written or set by the environment, in the shape of the file. Never a secret: what may hold one is so by its
+/// type, wherever it stands.
+pub(super) fn shown(root: &Table) -> Value {
+    let all = root.nodes.iter().map(|(name, node)| ((*name).to_owned(), value(node)));
+    Value::Object(all.collect::<Map<_, _>>())
+}
+
+fn value(node: &Node) -> Value {
+    match &node.value {
+        Checked::Bool(value) => json!(value),
+        Checked::Int(value) | Checked::Time(value) => json!(value),
+        Checked::Number(value) => json!(value),
+        Checked::Price(price) => json!(price.to_string()),
+        Checked::Text(text) => json!(text),
+        Checked::Choice(word) => json!(word),
+        Checked::Path(path) => json!(path.display().to_string()),
+        Checked::Secret(_) => json!(MASKED),
+        Checked::List(nodes) => nodes.iter().map(value).collect(),
+        Checked::Map(pairs) => {
+            let all = pairs.iter().map(|(name, node)| (name.clone(), value(node)));
+            Value::Object(all.collect::<Map<_, _>>())
+        }
+        Checked::Table(table) => shown(table),
+    }
+}
