@@ -1,6 +1,6 @@
 //! `model-gateway drill`: what clients would see when a provider fails, tried out on the configuration's own routing.
 //!
-//! The engine is the real one; the providers are replaced by a scripted upstream on loopback ([`upstream`]). For every
+//! The engine is the real one; the providers are replaced by a scripted upstream on loopback (`upstream.rs`). For every
 //! route, every provider in its plan and every fault, a gateway that has seen nothing yet is asked as a client would.
 
 mod client;

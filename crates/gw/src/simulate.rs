@@ -1,7 +1,7 @@
 //! `model-gateway simulate`: the request log once more, with another strategy. What it would have cost and how fast it
 //! would have been, beside what it did cost and how fast it was.
 //!
-//! The log is read twice: for what each model was like ([`figures`]), and for the decisions ([`replay`]), which
+//! The log is read twice: for what each model was like (`figures.rs`), and for the decisions (`replay.rs`), which
 //! `gw_routing::score::order` makes as it does for a request. Nobody is called.
 
 mod figures;
