@@ -7,7 +7,7 @@
 //! 3. [`Flights::join`]. A [`Role::Follower`] waits for what another request's work brings. A [`Role::Leader`] spawns
 //!    [`Lead::drive`] and follows it, too.
 //! 4. The work looks once more, calls the upstream, gives its [`Pieces`], [`Cache::store`]s what is complete and may be kept
-//!    ([`may_be_kept`]), and returns it. A plain answer is kept as [`kept_body`] of what the client is sent; a streamed one is put together
+//!    ([`may_be_kept`]), and returns it. A streamed answer is put together
 //!    by a [`Gather`] first.
 //! 5. [`Cache::count`] how it went.
 //!
