@@ -120,7 +120,7 @@ pub(super) async fn insert(
     Ok(true)
 }
 
-/// As [`insert`], and says which of the lines were new. Every new row is said by the database, which takes its time.
+/// As [`insert()`], and says which of the lines were new. Every new row is said by the database, which takes its time.
 pub(super) async fn insert_some(
     connection: &mut SqliteConnection,
     numbers: &Numbers,
