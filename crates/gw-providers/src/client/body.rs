@@ -19,6 +19,9 @@ use super::http2::Stream;
 use super::pool::Pool;
 use crate::demo::DemoBody;
 
+/// Bytes that a document which has begun must bring in the time of a pause: what drips more slowly stands still.
+const LEAST_PROGRESS: usize = 512;
+
 /// What may still come after the end of an answer that [`UpstreamBody::finish`] waits for.
 const FINISH_BYTES: usize = 64 * 1024;
 /// How long it waits.
@@ -82,7 +85,8 @@ impl UpstreamBody {
         poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
-    /// The whole body: at most `cap` bytes, no pause longer than `idle`, over by `deadline`.
+    /// The whole body: at most `cap` bytes, no pause longer than `idle`, over by `deadline`; once it has begun, at least 512 bytes
+    /// in every `idle`.
     ///
     /// # Errors
     /// `InvalidResponse` when it is longer than `cap`, cut short or undecodable; `Timeout`.
@@ -90,6 +94,9 @@ impl UpstreamBody {
         let mut whole = Whole::default();
         let mut own_clock = Clock::default();
         let mut waiting_since: Option<Instant> = None;
+        // Blanks before a document are how some upstreams say that they are at work; behind them an answer comes at once.
+        let mut begun = false;
+        let mut lately = 0;
         poll_fn(|cx| {
             loop {
                 match self.poll_chunk(cx) {
@@ -97,8 +104,13 @@ impl UpstreamBody {
                         if whole.len() + piece.len() > cap {
                             return Poll::Ready(Err(failures::invalid("the body is over its limit")));
                         }
+                        begun |= piece.iter().any(|byte| !byte.is_ascii_whitespace());
+                        lately += piece.len();
                         whole.push(piece);
-                        waiting_since = None;
+                        if !begun || lately >= LEAST_PROGRESS {
+                            waiting_since = None;
+                            lately = 0;
+                        }
                     }
                     Poll::Ready(Some(Err(failure))) => return Poll::Ready(Err(of_whole(failure))),
                     Poll::Ready(None) => return Poll::Ready(Ok(())),

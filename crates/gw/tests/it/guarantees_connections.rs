@@ -133,6 +133,17 @@ async fn u28_a_trickle_ends_at_the_total_limit() {
         assert!(took >= Duration::from_millis(1500) && took < Duration::from_secs(8), "{took:?}");
         world.upstream.last().until_closed().await;
     }
+    // A document that has begun and only drips stands still: its idle limit ends it, long before the total.
+    let timeouts = "first_token_ms = 60000\nidle_ms = 400\ntotal_ms = 60000";
+    let slow = Setup { routing: PLAIN, timeouts, ..Setup::default() }.start().await;
+    let begun = Answer::raw(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n",
+    );
+    slow.upstream.always(begun.then(Step::Endless(b"1\r\n9\r\n".to_vec(), Duration::from_millis(50))));
+    let start = Instant::now();
+    let answer = slow.chat(&chat("acme/fast")).await;
+    assert_error("drip", &answer, 504, "upstream_error", "upstream_timeout");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     // An error's status is enough to go on: its body is not waited for.
     let timeouts = "first_token_ms = 60000\nidle_ms = 60000\ntotal_ms = 60000";
     let world = Setup { routing: PLAIN, timeouts, ..Setup::default() }.start().await;
