@@ -11,6 +11,8 @@ use tokio::net::TcpStream;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Chat,
+    /// The same out of the response cache.
+    Cached,
     Stream,
     /// The same from an upstream that speaks Anthropic's dialect.
     Translated,
@@ -18,11 +20,13 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 4] = [Self::Chat, Self::Stream, Self::Translated, Self::Embeddings];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Chat, Self::Cached, Self::Stream, Self::Translated, Self::Embeddings];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Chat => "chat",
+            Self::Cached => "cached",
             Self::Stream => "stream",
             Self::Translated => "anthropic",
             Self::Embeddings => "embeddings",
@@ -39,6 +43,11 @@ impl Kind {
         let prompt = "Write a short story about a fox and a dog who meet in a field. ".repeat(8);
         let (path, body) = match self {
             Self::Chat => ("/v1/chat/completions", chat("bench/chat", &prompt, false)),
+            Self::Cached => {
+                let mut body = chat("bench/chat", &prompt, false);
+                body["cache"] = serde_json::json!({"enabled": true});
+                ("/v1/chat/completions", body)
+            }
             Self::Stream => ("/v1/chat/completions", chat("bench/chat", &prompt, true)),
             Self::Translated => ("/v1/chat/completions", chat("bench-claude/chat", &prompt, true)),
             Self::Embeddings => (
