@@ -238,6 +238,13 @@ fn may_pass(call: &Call, index: usize, candidate: &Candidate) -> Option<Option<P
         Pass::Through => Some(None),
         Pass::Probe(probe) => Some(Some(probe)),
         Pass::Closed => {
+            // Somebody else became the probe after the order was made: whoever is well behind it serves.
+            let is_well = |other: &Candidate| {
+                !other.is_upgrade && other.model.health.standing(&snapshot.routing.breaker, now).is_served()
+            };
+            if call.plan.candidates.iter().skip(index + 1).any(is_well) {
+                return None;
+            }
             let is_last = call.tally.records.is_empty() && call.plan.is_last_named(index);
             (is_last || snapshot.state.retry_budget.allow(now)).then_some(None)
         }
