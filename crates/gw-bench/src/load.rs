@@ -45,7 +45,9 @@ impl Kind {
             Self::Chat => ("/v1/chat/completions", chat("bench/chat", &prompt, false)),
             Self::Cached => {
                 let mut body = chat("bench/chat", &prompt, false);
-                body["cache"] = serde_json::json!({"enabled": true});
+                if let Some(members) = body.as_object_mut() {
+                    members.insert("cache".to_owned(), serde_json::json!({"enabled": true}));
+                }
                 ("/v1/chat/completions", body)
             }
             Self::Stream => ("/v1/chat/completions", chat("bench/chat", &prompt, true)),
