@@ -2,6 +2,8 @@
 //!
 //! One state machine, no task: waiting for a first token, live, and over. One timer serves all clocks.
 
+mod broken;
+
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +24,7 @@ use crate::engine::Cut;
 use crate::error::{Error, Kind};
 use crate::leavers::Leavers;
 use crate::live::Live;
-use crate::resume::{self, Resuming};
+use crate::resume::Resuming;
 use crate::sources::Step;
 use crate::verdict::{self, Verdict};
 
@@ -209,59 +211,6 @@ impl EventStream {
         }
     }
 
-    fn poll_resuming(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
-        let State::Resuming(resuming, ..) = &mut self.state else { return None };
-        let (mut call, found) = match resuming.as_mut().poll(cx) {
-            Poll::Ready(found) => found,
-            Poll::Pending => return self.poll_clocks(cx),
-        };
-        self.last_heard = Instant::now();
-        match found {
-            Ok(live) => {
-                self.state = State::Live(call, live);
-                None
-            }
-            Err(live) => {
-                let State::Resuming(_, _, error) = std::mem::replace(&mut self.state, State::Over) else {
-                    return None;
-                };
-                resume::give_up(&mut call, &live, error.kind);
-                Some(self.fail(Vec::new(), &error, error.kind))
-            }
-        }
-    }
-
-    /// Looks for somebody to go on with a stream that broke off. When that cannot be, it is settled and its error sent.
-    fn break_off(
-        &mut self,
-        call: Box<Call>,
-        live: Box<Live>,
-        out: Vec<u8>,
-        error: Error,
-        goes_on: bool,
-    ) -> Polled {
-        let (kind, log) = (error.kind, Arc::clone(&call.job.context.log));
-        let resumed = if goes_on { resume::resume(call, live, kind) } else { Err((call, live)) };
-        match resumed {
-            Ok(resuming) => {
-                self.state = State::Resuming(resuming, log, error);
-                // What came before the break belongs to the answer. A keep-alive has the body polled again at once.
-                self.send(if out.is_empty() { KEEPALIVE } else { &out })
-            }
-            Err((mut call, live)) => {
-                let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
-                call.record(&live.candidate, kind.code(), live.started);
-                call.tally.account.cut(
-                    &live.candidate,
-                    &usage,
-                    live.candidate.model.cost(&usage),
-                    kind.code(),
-                );
-                self.fail(out, &error, kind)
-            }
-        }
-    }
-
     fn poll_live(&mut self, cx: &mut TaskContext<'_>) -> Polled {
         loop {
             let State::Live(_, live) = &mut self.state else { return Poll::Ready(None) };
@@ -375,20 +324,6 @@ impl EventStream {
         let clocks = live.candidate.clocks();
         let at = (self.last_heard + clocks.idle).min(call.job.context.accepted + clocks.total);
         Some(Limit { at, idle: clocks.idle })
-    }
-
-    /// A live stream's clock has run out: that of the upstream's silence, or of the whole request, which may just be long.
-    fn time_out(&mut self, error: Error, is_late: bool) -> Polled {
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Live(call, mut live) => {
-                live.abandon();
-                if !is_late {
-                    live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
-                }
-                self.break_off(call, live, Vec::new(), error, !is_late)
-            }
-            _ => self.fail(Vec::new(), &error, Kind::UpstreamTimeout),
-        }
     }
 
     fn settle_cut(&mut self, kind: Kind) {

@@ -4,13 +4,14 @@
 //! known then: usage, cost and the `gateway` object.
 
 mod resume;
+mod tools;
 
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::gateway::GatewayMeta;
 use crate::json::write_str;
 use crate::money::Money;
-use crate::render::{gateway, made_tool_id, put, put_int, raw, text_finish, usage};
+use crate::render::{gateway, put, put_int, raw, text_finish, usage};
 use crate::reply::Finish;
 use crate::usage::Usage;
 
@@ -364,89 +365,6 @@ impl Normaliser {
         put(out, name);
         put(out, "\":");
         write_str(out, text);
-        self.end(out);
-    }
-
-    fn tool_start(&mut self, choice: u32, call: u32, id: &str, name: &str, out: &mut Vec<u8>) {
-        if self.opening.shape == Shape::Text || !self.open(choice, out) {
-            return;
-        }
-        let Some(state) = self.choices.get_mut(choice as usize) else { return };
-        if state.tools.iter().any(|tool| tool.handle == call) {
-            return;
-        }
-        let position = state.tools.len();
-        if position >= MOST_TOOL_CALLS {
-            let message = "The upstream made too many tool calls.";
-            self.failure = Some(Failure::new(FailureKind::InvalidResponse, message));
-            return;
-        }
-        state.tools.push(Tool { handle: call, has_arguments: false });
-        self.begin(choice, out);
-        put(out, "\"tool_calls\":[{\"index\":");
-        put_int(out, position as u64);
-        put(out, ",\"id\":");
-        if id.is_empty() {
-            write_str(out, &made_tool_id(&self.opening.id, choice, position));
-        } else {
-            write_str(out, id);
-        }
-        put(out, ",\"type\":\"function\",\"function\":{\"name\":");
-        write_str(out, name);
-        put(out, ",\"arguments\":\"\"}}]");
-        self.end(out);
-    }
-
-    fn tool_arguments(&mut self, choice: u32, call: u32, fragment: &str, out: &mut Vec<u8>) {
-        let Some(state) = self.choices.get_mut(choice as usize) else { return };
-        let Some(position) = state.tools.iter().position(|tool| tool.handle == call) else { return };
-        if fragment.is_empty() {
-            return;
-        }
-        if let Some(tool) = state.tools.get_mut(position) {
-            tool.has_arguments = true;
-        }
-        self.answer_bytes += fragment.len() as u64;
-        self.arguments(choice, position, fragment, out);
-    }
-
-    fn arguments(&self, choice: u32, position: usize, fragment: &str, out: &mut Vec<u8>) {
-        self.begin(choice, out);
-        put(out, "\"tool_calls\":[{\"index\":");
-        put_int(out, position as u64);
-        put(out, ",\"function\":{\"arguments\":");
-        write_str(out, fragment);
-        put(out, "}}]");
-        self.end(out);
-    }
-
-    /// A call without any argument fragment gets `{}`: an empty string is not JSON.
-    fn complete_tools(&self, out: &mut Vec<u8>) {
-        for (index, choice) in self.choices.iter().enumerate() {
-            for (position, tool) in choice.tools.iter().enumerate() {
-                if !tool.has_arguments {
-                    self.arguments(u32::try_from(index).unwrap_or(0), position, "{}", out);
-                }
-            }
-        }
-    }
-
-    fn function_call(&mut self, choice: u32, name: Option<&str>, arguments: Option<&str>, out: &mut Vec<u8>) {
-        if self.opening.shape == Shape::Text || !self.open(choice, out) {
-            return;
-        }
-        self.begin(choice, out);
-        put(out, "\"function_call\":{");
-        if let Some(name) = name {
-            put(out, "\"name\":");
-            write_str(out, name);
-        }
-        if let Some(arguments) = arguments {
-            put(out, if name.is_some() { ",\"arguments\":" } else { "\"arguments\":" });
-            write_str(out, arguments);
-            self.answer_bytes += arguments.len() as u64;
-        }
-        out.push(b'}');
         self.end(out);
     }
 }

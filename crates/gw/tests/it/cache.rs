@@ -6,7 +6,7 @@ use gw_testkit::wait::within;
 use gw_testkit::{Answer, Client, Response, Signal};
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, LIMITED, Setup, World, assert_error, chat_with, with, world};
+use crate::harness::{ADMIN, LIMITED, Setup, World, assert_error, chat_with, logged, with, world};
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -56,7 +56,7 @@ async fn the_second_of_two_equal_requests_costs_nothing() {
     // The row says so, too.
     let admin = world.client.with_key(ADMIN);
     let id = second["gateway"]["request_id"].as_str().unwrap().to_owned();
-    let row = row(&admin, &id).await;
+    let row = logged(&admin, &id).await;
     assert_eq!(
         (&row["cache_hit"], &row["cost_usd"], &row["status"]),
         (&json!(true), &json!(0), &json!("ok")),
@@ -65,20 +65,6 @@ async fn the_second_of_two_equal_requests_costs_nothing() {
     assert_eq!(row["saved_usd"], first["usage"]["cost_usd"]);
     let usage = admin.get("/admin/v1/usage?group_by=model").await.ok().json();
     assert_eq!(usage["data"][0]["cache_hits"], 1, "{usage}");
-}
-
-async fn row(admin: &Client, id: &str) -> Value {
-    let path = format!("/admin/v1/requests/{id}");
-    within("the row is in the ledger", async {
-        loop {
-            let answer = admin.get(&path).await;
-            if answer.status == 200 {
-                return answer.json();
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    })
-    .await
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use gw_testkit::upstream::sse_data;
 use gw_testkit::wait::within;
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, Setup, World, chat_with, with};
+use crate::harness::{ADMIN, Setup, World, chat_with, logged, with};
 use crate::stream::assert_broken_off;
 
 const PATH: &str = "/v1/chat/completions";
@@ -29,22 +29,6 @@ fn broken() -> Answer {
 
 async fn frames(world: &World, body: &Value) -> Vec<String> {
     world.client.stream(PATH, body).await.rest().await
-}
-
-async fn row(world: &World, chunk: &Value) -> Value {
-    let admin = world.client.with_key(ADMIN);
-    let id = chunk["gateway"]["request_id"].as_str().unwrap_or_default().to_owned();
-    let path = format!("/admin/v1/requests/{id}");
-    within("the row is in the ledger", async {
-        loop {
-            let answer = admin.get(&path).await;
-            if answer.status == 200 {
-                return answer.json();
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    })
-    .await
 }
 
 /// The only row of the log.
@@ -96,7 +80,8 @@ async fn the_next_candidate_goes_on_where_the_text_stopped() {
     assert_eq!(messages[1], json!({ "role": "assistant", "content": "Once upon a time" }));
     assert!(asked["max_tokens"].as_u64().unwrap() < 50, "{asked}");
     // Both parts are paid: in the answer and in the ledger.
-    let row = row(&world, last).await;
+    let id = last["gateway"]["request_id"].as_str().unwrap_or_default();
+    let row = logged(&world.client.with_key(ADMIN), id).await;
     assert_eq!(row["prompt_tokens"], last["usage"]["prompt_tokens"]);
     assert_eq!(row["completion_tokens"], last["usage"]["completion_tokens"]);
     assert_eq!((&row["cost_usd"], &row["estimated"]), (&last["usage"]["cost_usd"], &json!(true)), "{row}");

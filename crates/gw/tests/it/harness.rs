@@ -4,6 +4,7 @@
 //! `acme/fast` (chat, everything, priced), `beta/fast` (same bare name), `acme/plain` (text only), `beta/spare`
 //! (a small fallback), `acme/unpriced`, `acme/embed` and `beta/embed-fixed` (embeddings), and those of `demo`.
 
+use gw_testkit::wait::within;
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response};
 use serde_json::{Value, json};
 
@@ -128,6 +129,21 @@ impl World {
             answer.json()
         }
     }
+}
+
+/// The row of a request in the log, as an admin is shown it, as soon as it is there.
+pub(crate) async fn logged(admin: &Client, id: &str) -> Value {
+    let path = format!("/admin/v1/requests/{id}");
+    within("the row is in the ledger", async {
+        loop {
+            let answer = admin.get(&path).await;
+            if answer.status == 200 {
+                return answer.json();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    })
+    .await
 }
 
 /// Checks a whole error answer: status, the body to the letter, and the headers that belong to it.
