@@ -128,6 +128,7 @@ impl Call {
             attempts: std::mem::take(&mut self.tally.records),
             warnings,
             saved: None,
+            similar: None,
         }
     }
 }

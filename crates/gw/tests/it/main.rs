@@ -51,6 +51,7 @@ mod providers;
 mod replicas;
 mod routing;
 mod routing_properties;
+mod semantic;
 mod simulate;
 mod strategies;
 mod stream;
