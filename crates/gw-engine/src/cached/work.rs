@@ -10,12 +10,11 @@ use bytes::Bytes;
 use gw_cache::{Found, Gather, Life, Outcome, Pieces, Stamp, Stored};
 use gw_limits::Limiter;
 use gw_providers::own;
-use gw_wire::render;
-use gw_wire::reply::ChatReply;
+use gw_wire::stream::Shape;
 use http_body::Body;
 
+use super::kept::Content;
 use super::{Caching, Done, Failed, Finished, Wanted, gone, now_ms, scope};
-use crate::ask::Ask;
 use crate::attempts::{Answer, Call, Told, search};
 use crate::engine::{Cut, Engine};
 use crate::error::{Error, Kind};
@@ -24,7 +23,6 @@ use crate::leavers::Leavers;
 use crate::live::Live;
 use crate::pipeline::reserve;
 use crate::stream::EventStream;
-use crate::whole::fingerprint;
 
 /// A call to be made for all who wait for its answer.
 pub(super) struct Work {
@@ -49,7 +47,8 @@ pub(super) struct Ready {
 type Pushed = Pieces<Finished, Failed>;
 
 impl Work {
-    pub(super) fn of(self, engine: &Engine, caching: Arc<Caching>) -> Ready {
+    pub(super) fn of(mut self, engine: &Engine, caching: Arc<Caching>) -> Ready {
+        self.call.is_shared = true;
         Ready { work: self, caching, cut: engine.cut(), leavers: engine.leavers() }
     }
 }
@@ -99,8 +98,8 @@ impl Keeper {
         let body = Bytes::from(body);
         let asked = Asked::of(call);
         let told = call.told.take().ok_or_else(|| Arc::new(gone()))?;
-        let reply = own::chat(&body).ok();
-        let done = self.done(&asked, &told, reply.as_ref());
+        let content = Content::read(asked.shape, &body);
+        let done = self.done(&asked, &told, content.as_ref());
         Ok(Arc::new(Done { own: Some(body), ..done }))
     }
 
@@ -125,7 +124,7 @@ impl Keeper {
         let Some(told) = stream.told() else {
             return Err(Arc::new(stream.failure().unwrap_or_else(gone)));
         };
-        Ok(Arc::new(self.done(&asked, &told, gather.into_chat().as_ref())))
+        Ok(Arc::new(self.done(&asked, &told, Content::gathered(asked.shape, gather).as_ref())))
     }
 
     fn failed(&self, call: &mut Call, error: Error, stale: Option<Arc<Stored>>) -> Result<Finished, Failed> {
@@ -145,13 +144,10 @@ impl Keeper {
     }
 
     /// The answer for all who wait; kept in the cache when it is complete, and what was asked for answered it.
-    fn done(&self, asked: &Asked, told: &Told, reply: Option<&ChatReply<'_>>) -> Done {
+    fn done(&self, asked: &Asked, told: &Told, content: Option<&Content<'_>>) -> Done {
         let model = &told.candidate.model;
-        let body = reply.map(|reply| {
-            render::kept_chat(reply, &model.upstream_model, &fingerprint(&told.candidate), &told.usage)
-        });
-        let finishes = reply
-            .and_then(|reply| reply.choices.iter().map(|choice| choice.finish).collect::<Option<Vec<_>>>());
+        let body = content.map(|content| content.to_be_kept(told));
+        let finishes = content.and_then(Content::finishes);
         let is_whole = finishes.is_some();
         let answer = Arc::new(Stored {
             scope: asked.scope.clone(),
@@ -171,7 +167,7 @@ impl Keeper {
         if may && gw_cache::may_be_kept(&answer.finishes) && is_whole {
             self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
         }
-        Done { answer, is_whole: reply.is_some(), own: None, fallback_used: is_fallback, is_stale: false }
+        Done { answer, is_whole: content.is_some(), own: None, fallback_used: is_fallback, is_stale: false }
     }
 }
 
@@ -186,14 +182,12 @@ impl Done {
 struct Asked {
     scope: gw_cache::Scope,
     model: String,
+    shape: Shape,
 }
 
 impl Asked {
     fn of(call: &Call) -> Self {
-        let model = match &call.job.ask {
-            Ask::Chat(request) => request.model.clone(),
-            _ => String::new(),
-        };
-        Self { scope: scope(call), model }
+        let shape = call.job.opening(String::new()).shape;
+        Self { scope: scope(call), model: call.job.ask.model().to_owned(), shape }
     }
 }
