@@ -32,6 +32,8 @@ pub(crate) struct Call {
     pub(crate) tally: Tally,
     /// What the client was told of a complete answer.
     pub(crate) told: Option<Told>,
+    /// Others may get its answer, too.
+    pub(crate) is_shared: bool,
 }
 
 /// Who answered, what was used and what it cost.
@@ -94,18 +96,13 @@ impl Call {
         self.tally.hedge_is_over();
         let (begun, charged) = self.tally.account.begun();
         let cost_of_all = cost.map(|cost| cost + charged);
-        self.told = self.is_shared().then(|| Told {
+        self.told = self.is_shared.then(|| Told {
             candidate: candidate.clone(),
             usage: begun.plus(usage),
             cost: cost_of_all,
             is_continued: begun != Usage::default(),
         });
         self.tally.account.served(candidate, usage, cost);
-    }
-
-    /// Whether others may get its answer, too.
-    fn is_shared(&self) -> bool {
-        matches!(&self.job.ask, Ask::Chat(request) if request.cache.is_some_and(|cache| cache.enabled))
     }
 
     /// The `gateway` object of an answer that this candidate gave. Takes the records: it is written once.

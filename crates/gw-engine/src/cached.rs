@@ -1,10 +1,11 @@
 //! Answers out of the response cache, and calls that identical requests share (`gw-cache`): how a chat that asks for it is
-//! served.
+//! served, and a text completion where the configuration wants it.
 //!
 //! Whoever asks first for what is not there leads: its call runs in a task of its own (`work.rs`), which outlives it as long
 //! as anybody waits for the answer. All others get what comes of it, and are accounted as hits.
 
 mod hit;
+mod kept;
 pub(crate) mod operate;
 mod semantic;
 mod shared;
@@ -49,6 +50,10 @@ pub struct CachingSettings {
     pub default_ttl: Duration,
     /// How long beyond that it may be used when no upstream answers.
     pub stale_if_error: Duration,
+    /// Text completions use it, too.
+    pub completions: bool,
+    /// Embeddings use it, too.
+    pub embeddings: bool,
 }
 
 /// What a flight ends with.
@@ -129,14 +134,7 @@ impl Caching {
 
     /// Whether and how the cache is to be used for a call.
     pub(crate) fn plan(&self, call: &Call) -> Plan {
-        let Ask::Chat(request) = &call.job.ask else { return Plan::NotAsked };
-        let Some(asked) = request.cache.filter(|asked| asked.enabled) else { return Plan::NotAsked };
-        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
-        let ttl = asked.ttl.map_or(self.settings.default_ttl, seconds);
-        let mut wish = Wish::new(Mode::read(asked.mode).unwrap_or_default(), ttl);
-        if let Some(lines) = &call.job.context.cache_control {
-            wish = wish.with_cache_control(lines);
-        }
+        let Some((wish, ttl)) = self.wish(call) else { return Plan::NotAsked };
         match self.keys(call, &wish, ttl).filter(|_| !wish.is_nothing()) {
             Some((key, flight)) => Plan::Use(Wanted { key, flight, wish, ttl }),
             None => {
@@ -144,6 +142,24 @@ impl Caching {
                 Plan::Bypass
             }
         }
+    }
+
+    /// What a call wants of the cache, and how long its answer stays: a chat as it says itself, all others as the operator
+    /// does. None = nothing.
+    fn wish(&self, call: &Call) -> Option<(Wish, Duration)> {
+        let CachingSettings { default_ttl, completions, .. } = self.settings;
+        let (mode, ttl) = match &call.job.ask {
+            Ask::Chat(request) => {
+                let asked = request.cache.filter(|asked| asked.enabled)?;
+                let ttl = asked.ttl.map_or(default_ttl, |seconds| Duration::from_secs(seconds.into()));
+                (Mode::read(asked.mode).unwrap_or_default(), ttl)
+            }
+            Ask::Completion(_) if completions => (Mode::ReadWrite, default_ttl),
+            Ask::Completion(_) | Ask::Embeddings(_) => return None,
+        };
+        let wish = Wish::new(mode, ttl);
+        let lines = call.job.context.cache_control.as_deref();
+        Some((lines.map_or(wish, |lines| wish.with_cache_control(lines)), ttl))
     }
 
     /// The key of the answer, and that of a call which is shared. An answer is only kept when it is of a model that was asked for, so
@@ -188,9 +204,12 @@ impl Named {
 
 /// What a call asks, of these candidates.
 fn question<'a>(call: &'a Call, candidates: &'a [&'a str]) -> Option<Question<'a>> {
-    let Ask::Chat(request) = &call.job.ask else { return None };
-    let (model, body) = (&request.model, &request.body);
-    Some(Question { route: Route::Chat, model, candidates, config: 0, body, input: None })
+    let (route, body) = match &call.job.ask {
+        Ask::Chat(request) => (Route::Chat, &request.body),
+        Ask::Completion(request) => (Route::Completion, &request.body),
+        Ask::Embeddings(_) => return None,
+    };
+    Some(Question { route, model: call.job.ask.model(), candidates, config: 0, body, input: None })
 }
 
 fn scope(call: &Call) -> Scope {
@@ -202,7 +221,7 @@ pub(crate) fn told(what: &'static str) -> (HeaderName, HeaderValue) {
     (CACHE, HeaderValue::from_static(what))
 }
 
-/// Serves a chat that wants the cache.
+/// Serves a chat or a text completion that wants the cache.
 pub(crate) async fn run(
     engine: &Engine,
     caching: &Arc<Caching>,

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use gw_providers::client::UpstreamResponse;
 use gw_providers::settings::Timeouts;
 use gw_wire::failure::Failure;
+use gw_wire::stream::{Opening, Shape};
 
 use crate::ask::Ask;
 use crate::call::Context;
@@ -42,6 +43,19 @@ impl Job {
         clocks.first_token = clocks.first_token.min(left);
         clocks.connect = clocks.connect.min(left);
         clocks
+    }
+
+    /// How a stream begins that answers it, when its upstream reports no other name of the model.
+    pub(crate) fn opening(&self, model: String) -> Opening {
+        let (shape, choices, include_usage) = match &self.ask {
+            Ask::Chat(request) => (Shape::Chat, request.n, request.include_usage),
+            Ask::Completion(request) => {
+                let prompts = u32::try_from(request.prompts.len()).unwrap_or(1);
+                (Shape::Text, request.n.saturating_mul(prompts), request.include_usage)
+            }
+            Ask::Embeddings(_) => (Shape::Text, 0, false),
+        };
+        Opening { shape, id: self.id.clone(), created: self.created, model, choices, include_usage }
     }
 
     /// Since the request was accepted.

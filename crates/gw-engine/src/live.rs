@@ -15,7 +15,6 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatReply, Finish, TextReply};
 use gw_wire::stream::{Normaliser, Opening, Shape};
 
-use crate::ask::Ask;
 use crate::job::{Job, MAX_ANSWER_BYTES};
 use crate::plan::Candidate;
 use crate::share::Part;
@@ -75,7 +74,8 @@ pub(crate) async fn open(job: &Job, candidate: &Candidate, started: Instant) -> 
     } else {
         try_join_all(parts.into_iter().map(|part| one(job, candidate, part, clocks))).await?
     };
-    let (opening, is_chat) = opening(job, candidate);
+    let opening = job.opening(candidate.model.upstream_model.to_string());
+    let is_chat = opening.shape == Shape::Chat;
     let mut live = Live {
         candidate: candidate.clone(),
         started,
@@ -178,26 +178,6 @@ async fn read_to_first_content(live: &mut Live, by: Instant) -> Result<(), Failu
     }
 }
 
-fn opening(job: &Job, candidate: &Candidate) -> (Opening, bool) {
-    let (shape, choices, include_usage) = match &job.ask {
-        Ask::Chat(request) => (Shape::Chat, request.n, request.include_usage),
-        Ask::Completion(request) => {
-            let prompts = u32::try_from(request.prompts.len()).unwrap_or(1);
-            (Shape::Text, request.n.saturating_mul(prompts), request.include_usage)
-        }
-        Ask::Embeddings(_) => (Shape::Text, 0, false),
-    };
-    let opening = Opening {
-        shape,
-        id: job.id.clone(),
-        created: job.created,
-        model: candidate.model.upstream_model.to_string(),
-        choices,
-        include_usage,
-    };
-    (opening, shape == Shape::Chat)
-}
-
 /// Plays what was announced as a document but is a stream after all: lines or events under the wrong name. `failure` is
 /// what is wrong with it as a document.
 fn play_stream(
@@ -267,7 +247,7 @@ pub(crate) fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>))
     play(Event::End);
 }
 
-fn replay_text(reply: TextReply<'_>, play: &mut dyn FnMut(Event<'_>)) {
+pub(crate) fn replay_text(reply: TextReply<'_>, play: &mut dyn FnMut(Event<'_>)) {
     play(Event::Start { model: reply.model, fingerprint: None });
     for choice in reply.choices {
         play(Event::Text { choice: choice.index, text: choice.text, logprobs: choice.logprobs.as_deref() });

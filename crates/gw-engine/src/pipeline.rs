@@ -87,6 +87,7 @@ pub(crate) async fn run(
         plan,
         tally: Tally::new(account),
         told: None,
+        is_shared: false,
     });
     let asked = engine.caching().map(|caching| (caching, caching.plan(&call)));
     match asked {

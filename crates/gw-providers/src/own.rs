@@ -1,7 +1,7 @@
 //! Reading answers that this gateway has written itself: its format is OpenAI's. For the response cache.
 
 use gw_wire::failure::Failure;
-use gw_wire::reply::ChatReply;
+use gw_wire::reply::{ChatReply, TextReply};
 
 use crate::adapter::StreamDecoder;
 use crate::adapters::openai;
@@ -14,7 +14,15 @@ pub fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     openai::chat(body)
 }
 
-/// The decoder of a stream that the gateway has written.
+/// A text completion that the gateway has written.
+///
+/// # Errors
+/// It is none.
+pub fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
+    openai::completion(body)
+}
+
+/// The decoder of a stream that the gateway has written, of chats or of text completions.
 #[must_use]
 pub fn stream() -> Box<dyn StreamDecoder> {
     openai::own_stream()

@@ -101,28 +101,46 @@ pub fn kept_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, counted:
 pub fn text(reply: &TextReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     head(&mut out, "text_completion", envelope, reply.model.as_deref());
-    let mut order: Vec<_> = reply.choices.iter().collect();
-    order.sort_by_key(|choice| choice.index);
-    for (position, choice) in order.iter().enumerate() {
-        put(&mut out, if position > 0 { ",{\"index\":" } else { "{\"index\":" });
-        put_int(&mut out, u64::from(choice.index));
-        put(&mut out, ",\"text\":");
-        write_str(&mut out, &choice.text);
-        put(&mut out, ",\"logprobs\":");
-        put(&mut out, choice.logprobs.as_deref().map_or("null", RawValue::get));
-        put(&mut out, ",\"finish_reason\":\"");
-        put(&mut out, text_finish(choice.finish.unwrap_or(Finish::Stop)).as_str());
-        put(&mut out, "\"}");
-    }
-    if order.is_empty() {
-        put(&mut out, r#"{"index":0,"text":"","logprobs":null,"finish_reason":"content_filter"}"#);
-    }
+    text_choices(&mut out, reply);
     put(&mut out, "],\"usage\":");
     usage(&mut out, &envelope.usage, Some(envelope.cost));
     put(&mut out, ",\"gateway\":");
     gateway(&mut out, envelope.gateway);
     out.push(b'}');
     out
+}
+
+/// Writes a text completion without what belongs to one request: to be kept and read again.
+#[must_use]
+pub fn kept_text(reply: &TextReply<'_>, model: &str, counted: &Usage) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    put(&mut out, "{\"model\":");
+    write_str(&mut out, reply.model.as_deref().filter(|name| !name.is_empty()).unwrap_or(model));
+    put(&mut out, ",\"choices\":[");
+    text_choices(&mut out, reply);
+    put(&mut out, "],\"usage\":");
+    usage(&mut out, counted, None);
+    out.push(b'}');
+    out
+}
+
+fn text_choices(out: &mut Vec<u8>, reply: &TextReply<'_>) {
+    let mut order: Vec<_> = reply.choices.iter().collect();
+    order.sort_by_key(|choice| choice.index);
+    for (position, choice) in order.iter().enumerate() {
+        put(out, if position > 0 { ",{\"index\":" } else { "{\"index\":" });
+        put_int(out, u64::from(choice.index));
+        put(out, ",\"text\":");
+        write_str(out, &choice.text);
+        put(out, ",\"logprobs\":");
+        put(out, choice.logprobs.as_deref().map_or("null", RawValue::get));
+        put(out, ",\"finish_reason\":\"");
+        put(out, text_finish(choice.finish.unwrap_or(Finish::Stop)).as_str());
+        put(out, "\"}");
+    }
+    if order.is_empty() {
+        put(out, r#"{"index":0,"text":"","logprobs":null,"finish_reason":"content_filter"}"#);
+    }
 }
 
 /// Text completions know only stop, length and content_filter.

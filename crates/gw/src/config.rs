@@ -102,8 +102,12 @@ pub struct CacheSettings {
 
 impl Default for CacheSettings {
     fn default() -> Self {
-        let caching =
-            CachingSettings { default_ttl: Duration::from_secs(3600), stale_if_error: Duration::ZERO };
+        let caching = CachingSettings {
+            default_ttl: Duration::from_secs(3600),
+            stale_if_error: Duration::ZERO,
+            completions: false,
+            embeddings: false,
+        };
         Self { enabled: true, shared: false, max_bytes: 256 << 20, caching, semantic: Vec::new() }
     }
 }

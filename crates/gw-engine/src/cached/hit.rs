@@ -6,21 +6,18 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gw_cache::Stored;
-use gw_providers::own;
 use gw_wire::gateway::{GatewayMeta, Similar};
 use gw_wire::money::Money;
-use gw_wire::render::{self, Envelope};
-use gw_wire::reply::ChatReply;
+use gw_wire::render::Envelope;
 use gw_wire::stream::{Closing, Normaliser, Opening, Shape};
 use http::{HeaderName, HeaderValue};
 
+use super::kept::Content;
 use super::{AGE, Done, now_ms, told};
-use crate::ask::Ask;
 use crate::attempts::Call;
 use crate::call::{CallLog, Reply, ReplyBody};
 use crate::error::{Error, Kind, Result};
 use crate::job::millis;
-use crate::live::replay_chat;
 use crate::pipeline::named;
 use crate::stream::EventStream;
 
@@ -32,6 +29,7 @@ pub(crate) struct Asker {
     id: String,
     created: u64,
     strategy: &'static str,
+    pub(super) shape: Shape,
     choices: u32,
     include_usage: bool,
     fallback_used: bool,
@@ -44,10 +42,7 @@ pub(crate) struct Asker {
 
 impl Asker {
     pub(super) fn new(call: &Call) -> Self {
-        let (choices, include_usage) = match &call.job.ask {
-            Ask::Chat(request) => (request.n, request.include_usage),
-            _ => (1, false),
-        };
+        let Opening { shape, choices, include_usage, .. } = call.job.opening(String::new());
         let context = &call.job.context;
         Self {
             request_id: Arc::clone(&context.request_id),
@@ -55,6 +50,7 @@ impl Asker {
             id: call.job.id.clone(),
             created: call.job.created,
             strategy: call.plan.strategy.as_str(),
+            shape,
             choices,
             include_usage,
             fallback_used: false,
@@ -79,7 +75,7 @@ impl Asker {
 
     pub(super) fn opening(&self, model: &str) -> Opening {
         Opening {
-            shape: Shape::Chat,
+            shape: self.shape,
             id: self.id.clone(),
             created: self.created,
             model: model.to_owned(),
@@ -134,7 +130,7 @@ pub(super) fn reply(
         headers.extend(header(SOURCE, &similar.source));
     }
     headers.push((AGE, HeaderValue::from(stored.life.age_ms(now_ms()) / 1000)));
-    let kept = kept(stored)?;
+    let kept = kept(asker, stored)?;
     let body = if asker.streams {
         ReplyBody::Stream(Box::new(EventStream::ready(replayed(asker, stored, kept, warnings))))
     } else {
@@ -143,31 +139,29 @@ pub(super) fn reply(
     Ok(Reply { headers, body })
 }
 
-fn kept(stored: &Stored) -> Result<ChatReply<'_>> {
+fn kept<'a>(asker: &Asker, stored: &'a Stored) -> Result<Content<'a>> {
     // It was read when it was stored: a fault here is ours.
-    own::chat(&stored.body).map_err(|_| Error::new(Kind::InternalError, "The kept answer cannot be read."))
+    Content::read(asker.shape, &stored.body)
+        .ok_or_else(|| Error::new(Kind::InternalError, "The kept answer cannot be read."))
 }
 
-fn written(asker: &Asker, stored: &Stored, reply: &ChatReply<'_>, warnings: &[&'static str]) -> Vec<u8> {
-    render::chat(
-        reply,
-        &Envelope {
-            id: &asker.id,
-            created: asker.created,
-            model: &stored.model_used,
-            fingerprint: "",
-            usage: stored.usage,
-            cost: Money::ZERO,
-            gateway: &asker.meta(stored, warnings),
-        },
-    )
+fn written(asker: &Asker, stored: &Stored, content: &Content<'_>, warnings: &[&'static str]) -> Vec<u8> {
+    content.write(&Envelope {
+        id: &asker.id,
+        created: asker.created,
+        model: &stored.model_used,
+        fingerprint: "",
+        usage: stored.usage,
+        cost: Money::ZERO,
+        gateway: &asker.meta(stored, warnings),
+    })
 }
 
 /// The whole stream at once.
-fn replayed(asker: &Asker, stored: &Stored, reply: ChatReply<'_>, warnings: &[&'static str]) -> Vec<u8> {
+fn replayed(asker: &Asker, stored: &Stored, content: Content<'_>, warnings: &[&'static str]) -> Vec<u8> {
     let mut out = Vec::with_capacity(stored.body.len() + 2048);
     let mut normaliser = Normaliser::new(asker.opening(&stored.model_used));
-    replay_chat(reply, &mut |event| normaliser.accept(event, &mut out));
+    content.replay(&mut |event| normaliser.accept(event, &mut out));
     let gateway = asker.meta(stored, warnings);
     normaliser.close(&Closing { usage: stored.usage, cost: Money::ZERO, gateway: &gateway }, &mut out);
     out
@@ -175,5 +169,5 @@ fn replayed(asker: &Asker, stored: &Stored, reply: ChatReply<'_>, warnings: &[&'
 
 /// The same for a stream whose head is out already.
 pub(super) fn replay(asker: &Asker, stored: &Stored, warnings: &[&'static str]) -> Result<Vec<u8>> {
-    Ok(replayed(asker, stored, kept(stored)?, warnings))
+    Ok(replayed(asker, stored, kept(asker, stored)?, warnings))
 }

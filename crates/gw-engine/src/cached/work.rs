@@ -9,13 +9,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use gw_cache::{Found, Gather, Life, Outcome, Pieces, Stamp, Stored};
 use gw_providers::own;
-use gw_wire::render;
-use gw_wire::reply::ChatReply;
+use gw_wire::stream::Shape;
 use http_body::Body;
 
-use super::semantic::{Kept, Means, Nearest};
+use super::kept::Content;
+use super::semantic::{Means, Nearest, Remember};
 use super::{Caching, Done, Failed, Finished, Wanted, gone, now_ms, scope};
-use crate::ask::Ask;
 use crate::attempts::{Answer, Call, Told, search};
 use crate::engine::{Cut, Engine};
 use crate::error::{Error, Kind};
@@ -24,7 +23,6 @@ use crate::leavers::Leavers;
 use crate::live::Live;
 use crate::pipeline::reserve;
 use crate::stream::EventStream;
-use crate::whole::fingerprint;
 
 /// A call to be made for all who wait for its answer.
 pub(super) struct Work {
@@ -49,7 +47,8 @@ pub(super) struct Ready {
 type Pushed = Pieces<Finished, Failed>;
 
 impl Work {
-    pub(super) fn of(self, engine: &Engine, caching: Arc<Caching>) -> Ready {
+    pub(super) fn of(mut self, engine: &Engine, caching: Arc<Caching>) -> Ready {
+        self.call.is_shared = true;
         Ready { work: self, caching, cut: engine.cut(), leavers: engine.leavers() }
     }
 }
@@ -67,7 +66,7 @@ impl Ready {
         }
         let limiter = means.limiter.clone();
         let looking = wanted.wish.reads.then(|| caching.semantic.begin(&caching, &call, &wanted, means));
-        let (nearest, kept) = match looking.flatten() {
+        let (nearest, remember) = match looking.flatten() {
             Some(looking) => looking.answer().await,
             None => (None, None),
         };
@@ -80,7 +79,7 @@ impl Ready {
             call.tally.account.failed(&error);
             return Err(Arc::new(error));
         }
-        let store = Keeper { caching: Arc::clone(&caching), wanted, stamp, kept, begun: Instant::now() };
+        let store = Keeper { caching: Arc::clone(&caching), wanted, stamp, remember, begun: Instant::now() };
         let answered = match search(&mut call, 0).await {
             Ok(Some((_, answer))) => Ok(answer),
             Ok(None) => Err(call.tally.error()),
@@ -102,8 +101,8 @@ struct Keeper {
     caching: Arc<Caching>,
     wanted: Wanted,
     stamp: Stamp,
-    /// Who is to know of it.
-    kept: Option<Kept>,
+    /// Who is to know that it is kept.
+    remember: Option<Remember>,
     begun: Instant,
 }
 
@@ -112,8 +111,8 @@ impl Keeper {
         let body = Bytes::from(body);
         let asked = Asked::of(call);
         let told = call.told.take().ok_or_else(|| Arc::new(gone()))?;
-        let reply = own::chat(&body).ok();
-        let done = self.done(&asked, &told, reply.as_ref());
+        let content = Content::read(asked.shape, &body);
+        let done = self.done(&asked, &told, content.as_ref());
         Ok(Arc::new(Done { own: Some(body), ..done }))
     }
 
@@ -138,7 +137,7 @@ impl Keeper {
         let Some(told) = stream.told() else {
             return Err(Arc::new(stream.failure().unwrap_or_else(gone)));
         };
-        Ok(Arc::new(self.done(&asked, &told, gather.into_chat().as_ref())))
+        Ok(Arc::new(self.done(&asked, &told, Content::gathered(asked.shape, gather).as_ref())))
     }
 
     fn failed(&self, call: &mut Call, error: Error, stale: Option<Arc<Stored>>) -> Result<Finished, Failed> {
@@ -158,13 +157,10 @@ impl Keeper {
     }
 
     /// The answer for all who wait; kept in the cache when it is complete, and what was asked for answered it.
-    fn done(self, asked: &Asked, told: &Told, reply: Option<&ChatReply<'_>>) -> Done {
+    fn done(self, asked: &Asked, told: &Told, content: Option<&Content<'_>>) -> Done {
         let model = &told.candidate.model;
-        let body = reply.map(|reply| {
-            render::kept_chat(reply, &model.upstream_model, &fingerprint(&told.candidate), &told.usage)
-        });
-        let finishes = reply
-            .and_then(|reply| reply.choices.iter().map(|choice| choice.finish).collect::<Option<Vec<_>>>());
+        let body = content.map(|content| content.to_be_kept(told));
+        let finishes = content.and_then(Content::finishes);
         let is_whole = finishes.is_some();
         let answer = Arc::new(Stored {
             scope: asked.scope.clone(),
@@ -184,13 +180,13 @@ impl Keeper {
         let may = self.wanted.wish.writes && !is_fallback && !told.is_continued;
         if may && gw_cache::may_be_kept(&answer.finishes) && is_whole {
             self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
-            if let Some(kept) = self.kept {
-                kept.note();
+            if let Some(remember) = self.remember {
+                remember.kept();
             }
         }
         Done {
             answer,
-            is_whole: reply.is_some(),
+            is_whole: content.is_some(),
             own: None,
             fallback_used: is_fallback,
             is_stale: false,
@@ -211,14 +207,13 @@ struct Asked {
     scope: gw_cache::Scope,
     request_id: Arc<str>,
     model: String,
+    shape: Shape,
 }
 
 impl Asked {
     fn of(call: &Call) -> Self {
-        let model = match &call.job.ask {
-            Ask::Chat(request) => request.model.clone(),
-            _ => String::new(),
-        };
-        Self { scope: scope(call), request_id: Arc::clone(&call.job.context.request_id), model }
+        let shape = call.job.opening(String::new()).shape;
+        let (request_id, model) = (Arc::clone(&call.job.context.request_id), call.job.ask.model().to_owned());
+        Self { scope: scope(call), request_id, model, shape }
     }
 }

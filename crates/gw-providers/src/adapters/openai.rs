@@ -120,6 +120,11 @@ pub(crate) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     reply::chat(body)
 }
 
+/// Reads a complete text completion in OpenAI's shape.
+pub(crate) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
+    reply::completion(body)
+}
+
 /// The decoder of a stream in OpenAI's shape.
 pub(crate) fn own_stream() -> Box<dyn StreamDecoder> {
     Box::new(stream::Stream::default())

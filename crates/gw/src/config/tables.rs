@@ -218,9 +218,17 @@ static REDIS: Section = Section {
 };
 
 static CACHE: Section = Section {
-    doc: "Answers to chats that ask for it (`cache.enabled` in the request), kept for each API key alone.",
+    doc: "Answers to chats that ask for it (`cache.enabled` in the request), and to others where it is switched on here, kept for \
+          each API key alone.",
     keys: &[
         key("enabled", Kind::Bool, "true", "Whether requests may ask for it."),
+        key("completions", Kind::Bool, "false", "Whether every text completion uses it."),
+        key(
+            "embeddings",
+            Kind::Bool,
+            "false",
+            "Whether every embedding uses it: each input is kept by itself, and only those are asked for that are not there.",
+        ),
         key(
             "backend",
             Kind::Choice(&[("memory", &[]), ("redis", &[])]),

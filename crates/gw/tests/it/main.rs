@@ -9,6 +9,7 @@
 mod authz;
 mod budgets;
 mod cache;
+mod cache_ends;
 mod cache_shared;
 mod canary;
 mod chaos;

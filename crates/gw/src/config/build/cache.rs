@@ -19,6 +19,8 @@ pub(super) fn cache(root: &Table, providers: &[String], report: &mut Report) -> 
     set(&mut settings.max_bytes, cache.int::<u64>("max_mib").map(|mib| mib << 20));
     set(&mut settings.caching.default_ttl, cache.seconds("default_ttl_seconds"));
     set(&mut settings.caching.stale_if_error, cache.seconds("stale_if_error_seconds"));
+    set(&mut settings.caching.completions, cache.bool("completions"));
+    set(&mut settings.caching.embeddings, cache.bool("embeddings"));
     settings.shared = cache.choice("backend") == Some("redis");
     if settings.shared && !root.has("redis") {
         report.fault(cache.place("backend"), &cache.path("backend"), "needs the section [redis]");
