@@ -83,6 +83,11 @@ impl Caller {
         self.0.team.as_ref()
     }
 
+    /// The team, told from an earlier one of the same name: whose what the team has in common is.
+    pub(crate) fn team_scope(&self) -> Option<&Arc<str>> {
+        self.0.team_scope.as_ref()
+    }
+
     /// What the key may do.
     #[must_use]
     pub fn is_admin(&self) -> bool {

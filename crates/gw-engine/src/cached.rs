@@ -28,6 +28,7 @@ pub(crate) use self::shared::Shared;
 use self::work::Work;
 use crate::ask::Ask;
 use crate::attempts::Call;
+use crate::auth::Caller;
 use crate::call::{CallLog, Reply, ReplyBody};
 use crate::catalog::Catalog;
 use crate::engine::Engine;
@@ -44,7 +45,7 @@ const SLOW_LOOK: Duration = Duration::from_millis(20);
 const AGE: HeaderName = HeaderName::from_static("age");
 
 /// `[cache]`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CachingSettings {
     /// How long an answer stays when the request does not say.
     pub default_ttl: Duration,
@@ -54,6 +55,8 @@ pub struct CachingSettings {
     pub completions: bool,
     /// Embeddings use it, too.
     pub embeddings: bool,
+    /// Teams whose keys share their answers.
+    pub shared_by_teams: Vec<String>,
 }
 
 /// What a flight ends with.
@@ -162,6 +165,15 @@ impl Caching {
         Some((lines.map_or(wish, |lines| wish.with_cache_control(lines)), ttl))
     }
 
+    /// Whose answers a caller gets, and whose its own become.
+    fn scope(&self, caller: &Caller) -> Scope {
+        let shares = |team: &str| self.settings.shared_by_teams.iter().any(|shared| shared == team);
+        match caller.team_scope().filter(|_| caller.team().is_some_and(|team| shares(team))) {
+            Some(team) => Scope::Team(Arc::clone(team)),
+            None => Scope::Key(Arc::clone(caller.key_id())),
+        }
+    }
+
     /// The key of the answer, and that of a call which is shared. An answer is only kept when it is of a model that was asked for, so
     /// its key knows nothing of fallbacks; a call that is shared is answered by whoever its plan leads to, and fails when its
     /// plan fails.
@@ -169,7 +181,7 @@ impl Caching {
         let named = Named::of(call);
         let asked = named.asked();
         let question = question(call, &asked)?;
-        let key = Key::of(&scope(call), &question)?;
+        let key = Key::of(&self.scope(&call.job.context.caller), &question)?;
         let mut hasher = DefaultHasher::new();
         (wish.reads, wish.writes, wish.max_age, wish.stale_if_error, ttl).hash(&mut hasher);
         named.0.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
@@ -177,7 +189,7 @@ impl Caching {
         self.cache.stamp().hash(&mut hasher);
         let everybody: Vec<&str> = named.0.iter().map(|(_, _, who)| who.as_str()).collect();
         let question = Question { candidates: &everybody, config: hasher.finish(), ..question };
-        Some((key, Key::of(&scope(call), &question)?))
+        Some((key, Key::of(&self.scope(&call.job.context.caller), &question)?))
     }
 }
 
@@ -210,10 +222,6 @@ fn question<'a>(call: &'a Call, candidates: &'a [&'a str]) -> Option<Question<'a
         Ask::Embeddings(_) => return None,
     };
     Some(Question { route, model: call.job.ask.model(), candidates, config: 0, body, input: None })
-}
-
-fn scope(call: &Call) -> Scope {
-    Scope::Key(Arc::clone(call.job.context.caller.key_id()))
 }
 
 /// The header that says what the cache did.

@@ -30,7 +30,7 @@ pub async fn open(config: &Config, registry: &mut Registry) -> Option<Arc<Cachin
         }
         None => Cache::in_process(settings.max_bytes),
     };
-    let caching = Arc::new(Caching::new(cache, settings.caching, settings.semantic.clone()));
+    let caching = Arc::new(Caching::new(cache, settings.caching.clone(), settings.semantic.clone()));
     registry.register_collector(Box::new(Figures(Arc::clone(&caching))));
     Some(caching)
 }

@@ -107,6 +107,7 @@ impl Default for CacheSettings {
             stale_if_error: Duration::ZERO,
             completions: false,
             embeddings: false,
+            shared_by_teams: Vec::new(),
         };
         Self { enabled: true, shared: false, max_bytes: 256 << 20, caching, semantic: Vec::new() }
     }

@@ -16,12 +16,17 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreate
 use super::Caller;
 use crate::settings::KeySettings;
 
+/// What a team's keys have in common: its limits, and its name for all time.
+type OfTeam = (Arc<Subject>, Arc<str>);
+
 /// One key, however it came to us.
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) id: Arc<str>,
     pub(super) name: Arc<str>,
     pub(super) team: Option<Arc<str>>,
+    /// Its team and when that was made: another team that is called the same later is another one.
+    pub(super) team_scope: Option<Arc<str>>,
     pub(super) role: Role,
     pub(super) models: Option<Vec<String>>,
     /// The key and its team, with or without limits: a request that is under way when a budget is given counts, too.
@@ -88,8 +93,11 @@ impl Ring {
         teams: &[Team],
         limiter: &Limiter,
     ) -> Self {
-        let team = |team: &Team| (team.id.clone(), limiter.subject(Whose::Team, &team.id, team.limits));
-        let teams: HashMap<String, Arc<Subject>> = teams.iter().map(team).collect();
+        let team = |team: &Team| {
+            let scope: Arc<str> = format!("{}@{}", team.id, team.created_at).into();
+            (team.id.clone(), (limiter.subject(Whose::Team, &team.id, team.limits), scope))
+        };
+        let teams: HashMap<String, OfTeam> = teams.iter().map(team).collect();
         let mut places = Vec::with_capacity(configured.len() + stored.len());
         for (settings, caller) in configured {
             let hash = gw_store::keys::hash(settings.key.expose_secret());
@@ -171,6 +179,7 @@ impl Caller {
             id: id.into(),
             name: settings.name.as_str().into(),
             team: None,
+            team_scope: None,
             role: settings.role,
             models: settings.models.clone(),
             subjects,
@@ -180,13 +189,14 @@ impl Caller {
     }
 
     /// A key of the store and its team.
-    fn of_store(key: &StoredKey, team: Option<&Arc<Subject>>, limiter: &Limiter) -> Self {
+    fn of_store(key: &StoredKey, team: Option<&OfTeam>, limiter: &Limiter) -> Self {
         let own = limiter.subject(Whose::Key, &key.id, key.limits);
-        let subjects = std::iter::once(own).chain(team.cloned()).collect();
+        let subjects = std::iter::once(own).chain(team.map(|(subject, _)| Arc::clone(subject))).collect();
         Self(Arc::new(Key {
             id: key.id.as_str().into(),
             name: key.name.as_str().into(),
             team: key.team.as_deref().map(Arc::from),
+            team_scope: team.map(|(_, scope)| Arc::clone(scope)),
             role: key.role,
             models: key.models.clone(),
             subjects,
@@ -210,6 +220,7 @@ impl Caller {
             id: id.into(),
             name: id.into(),
             team: None,
+            team_scope: None,
             role,
             models: None,
             subjects: Box::default(),

@@ -1,7 +1,7 @@
 //! What operators do with the cache: look at its figures, throw answers away.
 
 use bytes::Bytes;
-use gw_cache::{Purge, Scope, SimilarFigures, SimilarMode};
+use gw_cache::{Purge, SimilarFigures, SimilarMode};
 use serde_json::{Value, json};
 
 use super::{Caching, SemanticSettings};
@@ -58,7 +58,7 @@ fn number(value: f64) -> Value {
 }
 
 /// `DELETE /admin/v1/cache`: all of it, or `?model=` (as it was asked for, or the id that answered), or `?key=` (an id or, for
-/// keys of the configuration, a name).
+/// keys of the configuration, a name; of a team that shares its answers, all of the team's).
 ///
 /// # Errors
 /// There is no such parameter or key; the shared store did not hear of it.
@@ -76,7 +76,7 @@ pub(crate) async fn purge(engine: &Engine, caching: Option<&Caching>, query: &st
     if let Some(id) = query.last("key") {
         let missing = || Error::new(Kind::NotFound, format!("There is no key '{}'.", shown(id)));
         let caller = engine.key(id).ok_or_else(missing)?;
-        purges.push(Purge::Scope(Scope::Key(std::sync::Arc::clone(caller.key_id()))));
+        purges.extend(caching.map(|caching| Purge::Scope(caching.scope(&caller))));
     }
     if purges.is_empty() {
         purges.push(Purge::All);

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::{Caching, Named, Wanted, now_ms, question, scope};
+use super::{Caching, Named, Wanted, now_ms, question};
 use crate::account::Account;
 use crate::ask::Ask;
 use crate::attempts::{self, Answer, Call};
@@ -167,7 +167,8 @@ impl Semantic {
         let named = Named::of(call);
         let asked = named.asked();
         let embedder = &alias.settings.embedding_model;
-        let context = Company::of(&scope(call), &question(call, &asked)?, embedder)?;
+        let context =
+            Company::of(&caching.scope(&call.job.context.caller), &question(call, &asked)?, embedder)?;
         let permit = Arc::clone(&self.looks).try_acquire_owned().ok()?;
         let embedding = embedding(call, embedder, &context.text, &means)?;
         let timeout = (alias.settings.similar.mode == SimilarMode::Answer).then_some(alias.settings.timeout);

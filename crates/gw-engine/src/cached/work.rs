@@ -14,7 +14,7 @@ use http_body::Body;
 
 use super::kept::Content;
 use super::semantic::{Means, Nearest, Remember};
-use super::{Caching, Done, Failed, Finished, Wanted, gone, now_ms, scope};
+use super::{Caching, Done, Failed, Finished, Wanted, gone, now_ms};
 use crate::attempts::{Answer, Call, Told, search};
 use crate::engine::{Cut, Engine};
 use crate::error::{Error, Kind};
@@ -109,7 +109,7 @@ struct Keeper {
 impl Keeper {
     fn whole(self, call: &mut Call, body: Vec<u8>) -> Result<Finished, Failed> {
         let body = Bytes::from(body);
-        let asked = Asked::of(call);
+        let asked = Asked::of(&self.caching, call);
         let told = call.told.take().ok_or_else(|| Arc::new(gone()))?;
         let content = Content::read(asked.shape, &body);
         let done = self.done(&asked, &told, content.as_ref());
@@ -124,7 +124,7 @@ impl Keeper {
         leavers: Option<Leavers>,
         pieces: &Pushed,
     ) -> Result<Finished, Failed> {
-        let asked = Asked::of(&call);
+        let asked = Asked::of(&self.caching, &call);
         let mut stream = EventStream::unheard(call, live, cut, leavers);
         let mut decoder = own::stream();
         let mut gather = Gather::new(MAX_ANSWER_BYTES);
@@ -211,9 +211,9 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(call: &Call) -> Self {
+    fn of(caching: &Caching, call: &Call) -> Self {
         let shape = call.job.opening(String::new()).shape;
         let (request_id, model) = (Arc::clone(&call.job.context.request_id), call.job.ask.model().to_owned());
-        Self { scope: scope(call), request_id, model, shape }
+        Self { scope: caching.scope(&call.job.context.caller), request_id, model, shape }
     }
 }

@@ -1,6 +1,6 @@
 //! The one table of everything gateway.toml can say: [`super::walk`] checks against it, docs/config.md is made of it.
 
-use super::formats::{ALIAS, LISTEN, MODEL_ID, ORIGIN, REDIS_URL, STORE_URL, WORD};
+use super::formats::{ALIAS, LABEL, LISTEN, MODEL_ID, ORIGIN, REDIS_URL, STORE_URL, WORD};
 use super::schema::{Kind, Section, Word, key, required};
 
 mod entries;
@@ -247,6 +247,12 @@ static CACHE: Section = Section {
             Kind::Int { min: 0, max: 31_536_000 },
             "0",
             "How long beyond its time an answer is used when no upstream answers (marked in `gateway.warnings`); 0 = never.",
+        ),
+        key(
+            "shared_by_teams",
+            Kind::List { of: &Kind::Text(&LABEL), min: 0 },
+            "[]",
+            "Teams whose keys get each other's answers; all other keys have their own.",
         ),
         key("semantic", Kind::Tables(&SEMANTIC), "", ""),
     ],

@@ -21,6 +21,7 @@ pub(super) fn cache(root: &Table, providers: &[String], report: &mut Report) -> 
     set(&mut settings.caching.stale_if_error, cache.seconds("stale_if_error_seconds"));
     set(&mut settings.caching.completions, cache.bool("completions"));
     set(&mut settings.caching.embeddings, cache.bool("embeddings"));
+    set(&mut settings.caching.shared_by_teams, cache.texts("shared_by_teams"));
     settings.shared = cache.choice("backend") == Some("redis");
     if settings.shared && !root.has("redis") {
         report.fault(cache.place("backend"), &cache.path("backend"), "needs the section [redis]");
