@@ -9,6 +9,7 @@
 mod authz;
 mod budgets;
 mod cache;
+mod cache_scope;
 mod cache_shared;
 mod canary;
 mod chaos;
@@ -54,6 +55,7 @@ mod routing_properties;
 mod simulate;
 mod strategies;
 mod stream;
+mod tenants;
 mod tidy;
 mod usage_api;
 mod versions;
