@@ -9,6 +9,7 @@
 mod authz;
 mod budgets;
 mod cache;
+mod cache_key;
 mod cache_scope;
 mod cache_shared;
 mod canary;
