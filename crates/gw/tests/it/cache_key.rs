@@ -1,14 +1,13 @@
-//! When two chats are one question (I21): each member of the body that matters, each that does not, each key, and each provider
-//! that may answer.
+//! When two chats are one question (I21): each member of the body that matters, each that does not, and whose it is. Which
+//! providers may answer is in cache_shared.rs.
 
 use std::collections::BTreeSet;
 
-use gw_testkit::wait::within;
-use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Redis};
+use gw_testkit::Client;
 use serde_json::{Value, json};
 
 use crate::cache_scope::{Tenants, tenants};
-use crate::harness::{KEY, Setup, World, chat_with, serve, with, world};
+use crate::harness::{World, with, world};
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -194,16 +193,15 @@ fn same() -> Vec<Value> {
     .into()
 }
 
-fn of<'a>(header: &'a gw_testkit::Response) -> &'a str {
-    header.header("x-gateway-cache").unwrap_or("none")
-}
-
 /// Asks, and tells what the cache did and how often the upstreams were called for it.
 async fn asked(world: &World, client: &Client, body: &[u8]) -> (String, usize) {
     let before = world.upstream.hits() + world.second.hits();
     let answer = client.post_bytes(PATH, body).await;
     assert_eq!(answer.status, 200, "{}: {}", answer.text(), String::from_utf8_lossy(body));
-    (of(&answer).to_owned(), world.upstream.hits() + world.second.hits() - before)
+    (
+        answer.header("x-gateway-cache").unwrap_or("none").to_owned(),
+        world.upstream.hits() + world.second.hits() - before,
+    )
 }
 
 fn miss() -> (String, usize) {
@@ -301,137 +299,4 @@ async fn i21_a_question_of_one_key_is_a_miss_for_every_other() {
         assert_eq!(asked(&world, other, body.as_bytes()).await, hit(), "{who}");
     }
     assert_eq!(asked(&world, &a, body.as_bytes()).await, hit());
-}
-
-/// Two gateways with one Redis.
-struct Pair {
-    redis: Redis,
-    acme: FakeUpstream,
-    beta: FakeUpstream,
-}
-
-impl Pair {
-    async fn start() -> Self {
-        Self {
-            redis: Redis::start().await,
-            acme: FakeUpstream::start().await,
-            beta: FakeUpstream::start().await,
-        }
-    }
-
-    fn setup(&self) -> Setup {
-        let extra = format!(
-            "[redis]\nurl = \"{}\"\ntimeout_ms = 1000\n[cache]\nbackend = \"redis\"\n",
-            self.redis.url()
-        );
-        Setup { extra, ..Setup::default() }
-    }
-
-    fn config(&self, setup: &Setup) -> String {
-        setup.config(&self.acme.base_url(), &self.beta.base_url())
-    }
-}
-
-async fn cache_says(gateway: &Gateway, model: &str) -> String {
-    let client = gateway.client().with_key(KEY);
-    let body = chat_with(model, json!({ "cache": { "enabled": true } }));
-    of(&client.post_json(PATH, &body).await.ok()).to_owned()
-}
-
-async fn until_kept(gateway: &Gateway, model: &str) {
-    within("it is in the cache", async {
-        while cache_says(gateway, model).await != "HIT" {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn i21_another_provider_behind_the_same_name_is_a_miss_for_gateways_on_one_redis() {
-    let pair = Pair::start().await;
-    let elsewhere = FakeUpstream::start().await;
-    let setup = pair.setup();
-    let config = pair.config(&setup);
-    let first = serve(&config).await;
-    const NAMES: [&str; 3] = ["acme/fast", "fast", "smart"];
-    for name in NAMES {
-        until_kept(&first, name).await;
-    }
-    let changed = |from: &str, to: &str| {
-        assert!(config.contains(from), "{from}");
-        config.replacen(from, to, 1)
-    };
-    let elsewhere = elsewhere.base_url();
-    let acme = Setup { acme: "headers = { \"x-tenant\" = \"two\" }".to_owned(), ..pair.setup() };
-    for (what, config, hits) in [
-        ("the same", config.clone(), &NAMES[..]),
-        (
-            "a price, a clock, a description",
-            changed("description = \"Quick and cheap\"", "timeouts = { idle_ms = 7000 }"),
-            &NAMES,
-        ),
-        ("another address", changed(&pair.acme.base_url(), &elsewhere), &[]),
-        ("another of the bare name's", changed(&pair.beta.base_url(), &elsewhere), &["acme/fast", "smart"]),
-        (
-            "one less of the bare name's",
-            changed("id = \"beta/fast\"", "id = \"beta/quick\""),
-            &["acme/fast", "smart"],
-        ),
-        ("another upstream model", changed("fast-2026-01", "fast-2026-02"), &[]),
-        ("another API", changed("api = \"openai\"", "api = \"mistral\""), &[]),
-        (
-            "another alias",
-            changed("\"smart\" = \"acme/fast\"", "\"smart\" = \"acme/plain\""),
-            &["acme/fast", "fast"],
-        ),
-        ("another header", pair.config(&acme), &[]),
-    ] {
-        let gateway = serve(&config).await;
-        for name in NAMES {
-            let expected = if hits.contains(&name) { "HIT" } else { "MISS" };
-            assert_eq!(cache_says(&gateway, name).await, expected, "{what}: {name}");
-        }
-        // Nor did it spoil what was there.
-        for name in NAMES {
-            assert_eq!(cache_says(&first, name).await, "HIT", "after {what}: {name}");
-        }
-    }
-}
-
-/// What a provider's own settings make of one and the same model.
-#[tokio::test]
-async fn i21_another_deployment_or_another_limit_behind_the_same_model_is_a_miss() {
-    let pair = Pair::start().await;
-    let message = json!({ "id": "msg_1", "type": "message", "role": "assistant", "model": "m",
-        "content": [{ "type": "text", "text": "Hi" }], "stop_reason": "end_turn",
-        "usage": { "input_tokens": 1, "output_tokens": 1 } });
-    pair.beta.respond_with(move |_| Answer::json(200, &message));
-    let azure = |deployment: &str| {
-        let mut setup = pair.setup();
-        setup.acme = format!("deployments = {{ \"fast-2026-01\" = \"{deployment}\" }}");
-        let config = pair.config(&setup).replacen("api = \"openai\"", "api = \"azure\"", 1);
-        config.replacen(&pair.acme.base_url(), pair.acme.base_url().trim_end_matches("/v1"), 1)
-    };
-    let anthropic = |most: &str| {
-        let config = pair.config(&pair.setup());
-        let (head, beta) = config.split_once("name = \"beta\"").expect("beta");
-        let beta = beta.replacen("api = \"openai\"", "api = \"anthropic\"", 1);
-        format!("{head}name = \"beta\"{}", beta.replacen("max_output_tokens = 100", most, 1))
-    };
-    for (model, one, two) in [
-        ("acme/fast", azure("north"), azure("south")),
-        ("beta/spare", anthropic("max_output_tokens = 100"), anthropic("max_output_tokens = 200")),
-    ] {
-        let (one, two) = (serve(&one).await, serve(&two).await);
-        until_kept(&one, model).await;
-        let asked = |upstream: &FakeUpstream| {
-            let last = upstream.last();
-            (last.path.clone(), last.json())
-        };
-        let upstream = if model == "acme/fast" { &pair.acme } else { &pair.beta };
-        let first = asked(upstream);
-        assert_eq!(cache_says(&two, model).await, "MISS", "{model}");
-        assert_ne!(asked(upstream), first, "{model}: the upstream is asked for something else");
-    }
 }
