@@ -200,7 +200,9 @@ impl Named {
     fn of(call: &Call) -> Self {
         let named = |candidate: &Candidate| {
             let Candidate { model, provider, group, is_upgrade, .. } = candidate;
-            let who = format!("{} {} {:x}", model.id, model.upstream_model, provider.identity());
+            // Its limits are sent upstream where a request names none.
+            let limits = (model.max_output_tokens, model.context_length);
+            let who = format!("{} {} {:x} {limits:?}", model.id, model.upstream_model, provider.identity());
             (*group, *is_upgrade, who)
         };
         let mut all: Vec<(u32, bool, String)> = call.plan.candidates.iter().map(named).collect();

@@ -54,6 +54,8 @@ pub struct Provider {
     signer: Option<Arc<dyn Signer>>,
     /// What every request carries besides the dialect's headers and the credentials.
     headers: Vec<Header>,
+    /// A digest of the options that only its API knows: they, too, decide what answers (deployments, a window's size, …).
+    options: u64,
     timeouts: Timeouts,
     embedding_batch: usize,
 }
@@ -83,6 +85,7 @@ impl Provider {
             credentials,
             signer: built.signer,
             headers: configured_headers(settings).map_err(in_provider)?,
+            options: digest(&settings.options),
             timeouts: settings.timeouts.over(defaults),
             embedding_batch: settings
                 .embedding_batch
@@ -109,12 +112,13 @@ impl Provider {
         &*self.adapter
     }
 
-    /// Tells one configuration of it from another: which API it speaks, and where. Not a secret, and not for ever: another build may
+    /// Tells one configuration of it from another: which API it speaks, where, and with which options. Not a secret, and not for ever: another build may
     /// give another number.
     #[must_use]
     pub fn identity(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.api.as_str().hash(&mut hasher);
+        self.options.hash(&mut hasher);
         if let Transport::Http(client) = &self.transport {
             client.url("/").hash(&mut hasher);
         }
@@ -238,6 +242,12 @@ impl fmt::Debug for Provider {
             .field("credentials", &self.credentials)
             .finish_non_exhaustive()
     }
+}
+
+fn digest(options: &toml::Table) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    options.to_string().hash(&mut hasher);
+    hasher.finish()
 }
 
 fn no_key(NoKey(back): &NoKey) -> Failure {

@@ -11,6 +11,7 @@
 
 pub mod certificate;
 pub mod client;
+mod files;
 pub mod gateway;
 pub mod postgres;
 pub mod proxy;
@@ -21,6 +22,7 @@ pub mod wait;
 pub mod wire;
 
 pub use client::{Client, Response};
+pub use files::open_files;
 pub use gateway::{Gateway, Launch};
 pub use proxy::Proxy;
 pub use redis::Redis;

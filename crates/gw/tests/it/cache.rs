@@ -293,6 +293,8 @@ async fn crowd(world: &World, count: usize) -> tokio::task::JoinSet<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t03_identical_requests_share_one_call_and_the_leaders_leaving_harms_nobody() {
+    let count: usize = std::env::var("CACHE_CROWD").ok().and_then(|count| count.parse().ok()).unwrap_or(1000);
+    gw_testkit::open_files(4 * count);
     let world = world().await;
     let go_on = Signal::new();
     world.upstream.enqueue(
@@ -304,7 +306,6 @@ async fn t03_identical_requests_share_one_call_and_the_leaders_leaving_harms_nob
     );
     let mut leader = world.client.stream(PATH, &streamed(json!({}))).await;
     leader.frame().await;
-    let count: usize = std::env::var("CACHE_CROWD").ok().and_then(|count| count.parse().ok()).unwrap_or(200);
     let mut crowd = crowd(&world, count).await;
     let admin = world.client.with_key(ADMIN);
     within("all have joined", async {

@@ -1,0 +1,17 @@
+//! How many files, and connections therefore, a test may have open: a login shell allows 1,024, which a crowd exceeds.
+
+use std::process::Command;
+
+/// Lets this process, and the programs that it starts from now on, open so many files.
+pub fn open_files(many: usize) {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let now = files.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    if now.is_none_or(|now| now >= many) {
+        return;
+    }
+    // Of util-linux: the system call is unsafe code to us.
+    let limit = format!("--nofile={many}:");
+    let status = Command::new("prlimit").args(["--pid", &std::process::id().to_string(), &limit]).status();
+    assert!(status.is_ok_and(|status| status.success()), "{many} open files are not allowed here");
+}
