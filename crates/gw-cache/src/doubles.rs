@@ -36,6 +36,7 @@ pub(crate) fn key(name: &str) -> Key {
 pub(crate) fn answer(text: &str) -> Stored {
     Stored {
         scope: scope(),
+        source: Arc::from("req_1"),
         model: Arc::from("m"),
         model_used: Arc::from("p/m"),
         provider: Arc::from("p"),

@@ -19,6 +19,8 @@ use crate::purges::Stamp;
 pub struct Stored {
     /// Whose it is.
     pub scope: Scope,
+    /// The request that it was made for: `req_…`.
+    pub source: Arc<str>,
     /// The model as it was asked for.
     pub model: Arc<str>,
     /// The model that answered, as `gateway.model_used` shows it.
@@ -41,7 +43,7 @@ pub struct Stored {
 }
 
 /// The first byte of a value. Another one is another gateway's: a miss.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Bytes of the checksum at a value's end.
 const CHECKSUM: usize = 32;
 
@@ -51,6 +53,7 @@ impl Stored {
     pub fn size(&self) -> u64 {
         let parts = [
             self.scope.id().len(),
+            self.source.len(),
             self.model.len(),
             self.model_used.len(),
             self.provider.len(),
@@ -70,7 +73,9 @@ impl Stored {
         out.push(VERSION);
         out.extend_from_slice(key.bytes());
         out.extend_from_slice(&stamp.0.to_le_bytes());
-        for text in [self.scope.kind(), self.scope.id(), &self.model, &self.model_used, &self.provider] {
+        for text in
+            [self.scope.kind(), self.scope.id(), &self.source, &self.model, &self.model_used, &self.provider]
+        {
             put_bytes(&mut out, text.as_bytes());
         }
         put_bytes(&mut out, &self.body);
@@ -110,6 +115,7 @@ impl Stored {
             "t" => Scope::Team(id),
             _ => return None,
         };
+        let source = fields.text()?;
         let (model, model_used, provider) = (fields.text()?, fields.text()?, fields.text()?);
         // A copy of its own: the slice would keep the whole answer of the store alive.
         let body = Bytes::copy_from_slice(&fields.bytes()?);
@@ -121,7 +127,8 @@ impl Stored {
         let usage =
             Usage { prompt, completion, cached, cache_write, reasoning, estimated: fields.byte()? == 1 };
         let cost = Money::from_femtos(i128::from_le_bytes(fields.array()?));
-        let stored = Self { scope, model, model_used, provider, body, finishes, usage, cost, took_ms, life };
+        let stored =
+            Self { scope, source, model, model_used, provider, body, finishes, usage, cost, took_ms, life };
         fields.is_empty().then_some((stored, stamp))
     }
 }

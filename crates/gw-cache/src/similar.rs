@@ -149,21 +149,30 @@ impl Similar {
         }
     }
 
-    /// The nearest question of a context, if it is near enough.
+    /// The nearest question of a context, if it is near enough. Counts nothing: see [`Similar::looked`].
     #[must_use]
     pub fn find(&self, context: &Key, vector: &Unit) -> Option<Match> {
-        self.looks.fetch_add(1, Ordering::Relaxed);
         // Compared outside of the lock: it is the most work of all.
         let known = self.contexts.lock().of(context);
         let near = known.into_iter().filter_map(|entry| Some((entry.vector.cosine(vector)?, entry)));
         let (similarity, nearest) = near.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
-        if similarity < self.settings.threshold {
-            return None;
-        }
-        self.contexts.lock().was_of_use(context, &nearest.key);
         let counts = self.settings.mode == SimilarMode::Answer;
-        (if counts { &self.matches } else { &self.shadows }).fetch_add(1, Ordering::Relaxed);
-        Some(Match { key: nearest.key, similarity, counts })
+        (similarity >= self.settings.threshold).then_some(Match { key: nearest.key, similarity, counts })
+    }
+
+    /// Counts a look, and what it found if the answer was there.
+    pub fn looked(&self, context: &Key, found: Option<&Match>) {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        if let Some(found) = found {
+            self.contexts.lock().was_of_use(context, &found.key);
+            (if found.counts { &self.matches } else { &self.shadows }).fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How it is set.
+    #[must_use]
+    pub fn settings(&self) -> &SimilarSettings {
+        &self.settings
     }
 
     /// Notes that a question was answered, and where the answer is kept.

@@ -42,6 +42,7 @@ fn answer(names: &[Arc<str>; 3], bytes: usize) -> Stored {
     let [key, model, provider] = names.clone();
     Stored {
         scope: Scope::Key(key),
+        source: Arc::from("req_00000000000000000000000000"),
         model: Arc::clone(&model),
         model_used: model,
         provider,

@@ -7,6 +7,7 @@
 mod hit;
 mod kept;
 pub(crate) mod operate;
+mod semantic;
 mod shared;
 mod work;
 
@@ -21,11 +22,14 @@ use gw_cache::{
 use http::{HeaderName, HeaderValue};
 
 use self::hit::Asker;
+pub use self::semantic::SemanticSettings;
+use self::semantic::{Means, Semantic};
 pub(crate) use self::shared::Shared;
 use self::work::Work;
 use crate::ask::Ask;
 use crate::attempts::Call;
 use crate::call::{CallLog, Reply, ReplyBody};
+use crate::catalog::Catalog;
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::ledger::unix_millis;
@@ -64,6 +68,8 @@ pub(crate) struct Done {
     fallback_used: bool,
     /// It was kept for too long, and no upstream answers.
     is_stale: bool,
+    /// It was kept for a similar question, with a vector this near.
+    similarity: Option<f32>,
 }
 
 type Finished = Arc<Done>;
@@ -75,6 +81,7 @@ pub struct Caching {
     cache: Cache,
     flights: Flights<Finished, Failed>,
     settings: CachingSettings,
+    semantic: Semantic,
 }
 
 /// What a request wants, and under which key.
@@ -103,10 +110,20 @@ fn now_ms() -> u64 {
 }
 
 impl Caching {
-    /// Over this cache.
+    /// Over this cache; with these aliases, similar questions are answered, too.
     #[must_use]
-    pub fn new(cache: Cache, settings: CachingSettings) -> Self {
-        Self { cache, flights: Flights::default(), settings }
+    pub fn new(cache: Cache, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
+        Self { cache, flights: Flights::default(), settings, semantic: Semantic::new(semantic) }
+    }
+
+    /// Whether its embedding models are such; a model that its provider may yet list is taken on trust.
+    pub(crate) fn check(
+        &self,
+        catalog: &Catalog,
+        discovers: impl Fn(&str) -> bool,
+    ) -> std::result::Result<(), Vec<String>> {
+        let problems: Vec<String> = self.semantic.problems(catalog, discovers).collect();
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
     /// The cache itself, to purge it and for its figures.
@@ -149,12 +166,26 @@ impl Caching {
     /// its key knows nothing of fallbacks; a call that is shared is answered by whoever its plan leads to, and fails when its
     /// plan fails.
     fn keys(&self, call: &Call, wish: &Wish, ttl: Duration) -> Option<(Key, Key)> {
-        let (route, body) = match &call.job.ask {
-            Ask::Chat(request) => (Route::Chat, &request.body),
-            Ask::Completion(request) => (Route::Completion, &request.body),
-            Ask::Embeddings(_) => return None,
-        };
-        // Who may answer, whatever the order of the day: with what the configuration can change about them.
+        let named = Named::of(call);
+        let asked = named.asked();
+        let question = question(call, &asked);
+        let key = Key::of(&scope(call), &question)?;
+        let mut hasher = DefaultHasher::new();
+        (wish.reads, wish.writes, wish.max_age, wish.stale_if_error, ttl).hash(&mut hasher);
+        named.0.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
+        // What was purged meanwhile is not waited for.
+        self.cache.stamp().hash(&mut hasher);
+        let everybody: Vec<&str> = named.0.iter().map(|(_, _, who)| who.as_str()).collect();
+        let question = Question { candidates: &everybody, config: hasher.finish(), ..question };
+        Some((key, Key::of(&scope(call), &question)?))
+    }
+}
+
+/// Who may answer a call, whatever the order of the day: with what the configuration can change about them.
+struct Named(Vec<(u32, bool, String)>);
+
+impl Named {
+    fn of(call: &Call) -> Self {
         let named = |candidate: &Candidate| {
             let Candidate { model, provider, group, is_upgrade, .. } = candidate;
             let who = format!("{} {} {:x}", model.id, model.upstream_model, provider.identity());
@@ -162,20 +193,23 @@ impl Caching {
         };
         let mut all: Vec<(u32, bool, String)> = call.plan.candidates.iter().map(named).collect();
         all.sort_unstable();
-        let asked: Vec<&str> =
-            all.iter().filter(|(group, up, _)| *group == 0 && !up).map(|(_, _, who)| who.as_str()).collect();
-        let question =
-            Question { route, model: call.job.ask.model(), candidates: &asked, config: 0, body, input: None };
-        let key = Key::of(&scope(call), &question)?;
-        let mut hasher = DefaultHasher::new();
-        (wish.reads, wish.writes, wish.max_age, wish.stale_if_error, ttl).hash(&mut hasher);
-        all.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
-        // What was purged meanwhile is not waited for.
-        self.cache.stamp().hash(&mut hasher);
-        let everybody: Vec<&str> = all.iter().map(|(_, _, who)| who.as_str()).collect();
-        let question = Question { candidates: &everybody, config: hasher.finish(), ..question };
-        Some((key, Key::of(&scope(call), &question)?))
+        Self(all)
     }
+
+    /// Those whom the requested name stands for.
+    fn asked(&self) -> Vec<&str> {
+        self.0.iter().filter(|(group, up, _)| *group == 0 && !up).map(|(_, _, who)| who.as_str()).collect()
+    }
+}
+
+/// What a call asks, of these candidates.
+fn question<'a>(call: &'a Call, candidates: &'a [&'a str]) -> Question<'a> {
+    let (route, body) = match &call.job.ask {
+        Ask::Chat(request) => (Route::Chat, &request.body),
+        Ask::Completion(request) => (Route::Completion, &request.body),
+        Ask::Embeddings(request) => (Route::Embedding, &request.body),
+    };
+    Question { route, model: call.job.ask.model(), candidates, config: 0, body, input: None }
 }
 
 fn scope(call: &Call) -> Scope {
@@ -216,8 +250,7 @@ pub(crate) async fn run(
         Role::Leader(lead, follower) => {
             // A store that is slow is not waited for twice.
             let looks_again = wanted.wish.reads && looking.elapsed() < SLOW_LOOK;
-            let limiter = engine.limiter().clone();
-            let work = Work { call, wanted, stamp, stale, looks_again, limiter };
+            let work = Work { call, wanted, stamp, stale, looks_again, means: Means::of(engine) };
             let work = work.of(engine, Arc::clone(caching));
             tokio::spawn(lead.drive(move |pieces| work.run(pieces)));
             (follower, None)

@@ -26,6 +26,7 @@ mod pipeline;
 mod plan;
 mod race;
 mod refusal;
+pub mod request_id;
 mod resume;
 pub mod settings;
 mod share;

@@ -15,7 +15,6 @@ mod metrics;
 mod ops;
 mod outgoing;
 mod path;
-mod request_id;
 mod response;
 mod rewind;
 mod router;

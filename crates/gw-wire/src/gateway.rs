@@ -41,4 +41,23 @@ pub struct GatewayMeta {
     pub warnings: Vec<Cow<'static, str>>,
     /// What an answer out of the cache would have cost; None = it is not out of the cache.
     pub saved: Option<Money>,
+    /// Whose answer it is when a similar question was answered with it, and not the same one.
+    pub similar: Option<Similar>,
+}
+
+/// An answer to a similar question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Similar {
+    /// The cosine of the two questions' vectors.
+    pub similarity: f32,
+    /// The request that the answer was made for: `req_…`.
+    pub source: Arc<str>,
+}
+
+impl Similar {
+    /// The similarity as it is shown: four digits, never rounded up to what it is not.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        format!("{:.4}", (f64::from(self.similarity) * 1e4).floor() / 1e4)
+    }
 }

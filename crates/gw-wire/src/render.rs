@@ -314,5 +314,11 @@ pub(crate) fn gateway(out: &mut Vec<u8>, meta: &GatewayMeta) {
         put(out, ",\"saved_usd\":");
         saved.write(out);
     }
+    if let Some(similar) = &meta.similar {
+        put(out, ",\"similarity\":");
+        put(out, &similar.shown());
+        put(out, ",\"source\":");
+        write_str(out, &similar.source);
+    }
     out.push(b'}');
 }

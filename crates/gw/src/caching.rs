@@ -30,7 +30,7 @@ pub async fn open(config: &Config, registry: &mut Registry) -> Option<Arc<Cachin
         }
         None => Cache::in_process(settings.max_bytes),
     };
-    let caching = Arc::new(Caching::new(cache, settings.caching));
+    let caching = Arc::new(Caching::new(cache, settings.caching, settings.semantic.clone()));
     registry.register_collector(Box::new(Figures(Arc::clone(&caching))));
     Some(caching)
 }
@@ -43,6 +43,11 @@ impl Collector for Figures {
         let figures = self.0.cache().figures();
         for (name, help, value) in [
             ("gateway_cache_hits", "Chats answered with what was kept", figures.hits),
+            (
+                "gateway_cache_similar",
+                "Chats answered with what a similar question was answered",
+                figures.similar,
+            ),
             ("gateway_cache_coalesced", "Chats that shared another one's upstream call", figures.coalesced),
             (
                 "gateway_cache_stale",

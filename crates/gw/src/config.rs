@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gw_engine::cached::CachingSettings;
+use gw_engine::cached::{CachingSettings, SemanticSettings};
 use gw_engine::payloads::PayloadSettings;
 use gw_engine::settings::EngineSettings;
 use gw_limits::RedisSettings;
@@ -86,7 +86,7 @@ pub struct Config {
 }
 
 /// `[cache]`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CacheSettings {
     /// Whether requests may ask for it.
     pub enabled: bool,
@@ -96,6 +96,8 @@ pub struct CacheSettings {
     pub max_bytes: u64,
     /// How long answers stay.
     pub caching: CachingSettings,
+    /// `[[cache.semantic]]`.
+    pub semantic: Vec<SemanticSettings>,
 }
 
 impl Default for CacheSettings {
@@ -106,7 +108,7 @@ impl Default for CacheSettings {
             completions: false,
             embeddings: false,
         };
-        Self { enabled: true, shared: false, max_bytes: 256 << 20, caching }
+        Self { enabled: true, shared: false, max_bytes: 256 << 20, caching, semantic: Vec::new() }
     }
 }
 

@@ -21,7 +21,7 @@ proptest! {
     #[test]
     fn an_answer_is_read_as_it_was_written(
         body in prop::collection::vec(any::<u8>(), 0..300),
-        names in prop::array::uniform4(".{0,12}"),
+        names in prop::array::uniform5(".{0,12}"),
         is_team in any::<bool>(),
         finishes in prop::collection::vec(finish(), 0..4),
         counts in prop::array::uniform5(any::<u64>()),
@@ -30,10 +30,11 @@ proptest! {
         femtos in any::<i128>(),
         stamp in any::<u64>(),
     ) {
-        let [id, model, model_used, provider] = names.map(Arc::<str>::from);
+        let [id, source, model, model_used, provider] = names.map(Arc::<str>::from);
         let [prompt, completion, took_ms, fresh_ms, stale_ms] = counts;
         let [cached, cache_write, reasoning] = optional;
         let stored = Stored {
+            source,
             scope: if is_team { Scope::Team(id) } else { Scope::Key(id) },
             model,
             model_used,

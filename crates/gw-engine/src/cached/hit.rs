@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gw_cache::Stored;
-use gw_wire::gateway::GatewayMeta;
+use gw_wire::gateway::{GatewayMeta, Similar};
 use gw_wire::money::Money;
 use gw_wire::render::Envelope;
 use gw_wire::stream::{Closing, Normaliser, Opening, Shape};
@@ -33,6 +33,8 @@ pub(crate) struct Asker {
     choices: u32,
     include_usage: bool,
     fallback_used: bool,
+    /// How near the question is whose answer it gets, when it is not the same.
+    similarity: Option<f32>,
     pub(super) streams: bool,
     pub(super) keepalive: Option<Duration>,
     pub(super) log: Arc<CallLog>,
@@ -52,6 +54,7 @@ impl Asker {
             choices,
             include_usage,
             fallback_used: false,
+            similarity: None,
             streams: call.job.ask.wants_stream(),
             keepalive: context.keepalive,
             log: Arc::clone(&context.log),
@@ -60,7 +63,7 @@ impl Asker {
 
     /// With what is to be said of an answer that another request brought.
     pub(super) fn of(&self, done: &Done) -> Self {
-        Self { fallback_used: done.fallback_used, ..self.clone() }
+        Self { fallback_used: done.fallback_used, similarity: done.similarity, ..self.clone() }
     }
 
     /// The headers of the leader's own answer.
@@ -93,12 +96,24 @@ impl Asker {
             attempts: Vec::new(),
             warnings: warnings.iter().map(|warning| Cow::Borrowed(*warning)).collect(),
             saved: Some(stored.cost),
+            similar: self.similar(stored),
         }
+    }
+
+    fn similar(&self, stored: &Stored) -> Option<Similar> {
+        self.similarity.map(|similarity| Similar { similarity, source: Arc::clone(&stored.source) })
     }
 }
 
 fn who(stored: &Stored) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     named(&stored.model_used, &stored.provider).into_iter()
+}
+
+const SIMILARITY: HeaderName = HeaderName::from_static("x-gateway-cache-similarity");
+const SOURCE: HeaderName = HeaderName::from_static("x-gateway-cache-source");
+
+fn header(name: HeaderName, value: &str) -> Option<(HeaderName, HeaderValue)> {
+    Some((name, HeaderValue::from_str(value).ok()?))
 }
 
 /// Answers with what was kept.
@@ -110,6 +125,10 @@ pub(super) fn reply(
 ) -> Result<Reply> {
     let mut headers: Vec<_> = who(stored).collect();
     headers.push(told(what));
+    if let Some(similar) = asker.similar(stored) {
+        headers.extend(header(SIMILARITY, &similar.shown()));
+        headers.extend(header(SOURCE, &similar.source));
+    }
     headers.push((AGE, HeaderValue::from(stored.life.age_ms(now_ms()) / 1000)));
     let kept = kept(asker, stored)?;
     let body = if asker.streams {

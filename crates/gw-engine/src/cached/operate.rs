@@ -1,10 +1,10 @@
 //! What operators do with the cache: look at its figures, throw answers away.
 
 use bytes::Bytes;
-use gw_cache::{Purge, Scope};
+use gw_cache::{Purge, Scope, SimilarFigures, SimilarMode};
 use serde_json::{Value, json};
 
-use super::Caching;
+use super::{Caching, SemanticSettings};
 use crate::catalog::query::{Query, shown};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
@@ -20,6 +20,7 @@ pub(crate) fn figures(caching: Option<&Caching>) -> Bytes {
         "enabled": true,
         "available": !caching.cache.is_away(),
         "hits": figures.hits,
+        "similar": figures.similar,
         "coalesced": figures.coalesced,
         "stale": figures.stale,
         "misses": figures.misses,
@@ -32,8 +33,24 @@ pub(crate) fn figures(caching: Option<&Caching>) -> Bytes {
         "saved_seconds": number(std::time::Duration::from_millis(figures.saved_ms).as_secs_f64()),
         "unanswered": figures.unanswered,
         "unwritten": figures.unwritten,
+        "semantic": caching.semantic.figures().into_iter().map(semantic).collect::<Vec<_>>(),
     });
     Bytes::from(document.to_string())
+}
+
+/// One alias whose similar questions are compared.
+fn semantic((settings, figures): (&SemanticSettings, SimilarFigures)) -> Value {
+    json!({
+        "alias": settings.alias,
+        "embedding_model": settings.embedding_model,
+        "mode": if settings.similar.mode == SimilarMode::Answer { "answer" } else { "shadow" },
+        "threshold": number(f64::from(settings.similar.threshold)),
+        "looks": figures.looks,
+        "matches": figures.matches,
+        "shadow_matches": figures.shadows,
+        "vectors": figures.vectors,
+        "bytes": figures.bytes,
+    })
 }
 
 fn number(value: f64) -> Value {

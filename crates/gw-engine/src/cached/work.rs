@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use gw_cache::{Found, Gather, Life, Outcome, Pieces, Stamp, Stored};
-use gw_limits::Limiter;
 use gw_providers::own;
 use gw_wire::stream::Shape;
 use http_body::Body;
 
 use super::kept::Content;
+use super::semantic::{Kept, Means, Nearest};
 use super::{Caching, Done, Failed, Finished, Wanted, gone, now_ms, scope};
 use crate::attempts::{Answer, Call, Told, search};
 use crate::engine::{Cut, Engine};
@@ -33,7 +33,7 @@ pub(super) struct Work {
     pub(super) stale: Option<Arc<Stored>>,
     /// Another flight may have ended since the first look.
     pub(super) looks_again: bool,
-    pub(super) limiter: Limiter,
+    pub(super) means: Means,
 }
 
 /// The same, with what it needs of the engine.
@@ -56,7 +56,7 @@ impl Work {
 impl Ready {
     pub(super) async fn run(self, pieces: Pushed) -> Result<Finished, Failed> {
         let Self { work, caching, cut, leavers } = self;
-        let Work { mut call, wanted, stamp, stale, looks_again, limiter } = work;
+        let Work { mut call, wanted, stamp, stale, looks_again, means } = work;
         if looks_again
             && let Found::Fresh(stored) = caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await
         {
@@ -64,11 +64,22 @@ impl Ready {
             call.tally.account.cached(&stored, false);
             return Ok(Arc::new(Done::kept(stored, false)));
         }
+        let limiter = means.limiter.clone();
+        let looking = wanted.wish.reads.then(|| caching.semantic.begin(&caching, &call, &wanted, means));
+        let (nearest, kept) = match looking.flatten() {
+            Some(looking) => looking.answer().await,
+            None => (None, None),
+        };
+        if let Some(Nearest { stored, similarity }) = nearest {
+            caching.cache.count(Outcome::Similar(&stored));
+            call.tally.account.cached(&stored, false);
+            return Ok(Arc::new(Done { similarity: Some(similarity), ..Done::kept(stored, false) }));
+        }
         if let Err(error) = reserve(&limiter, &mut call).await {
             call.tally.account.failed(&error);
             return Err(Arc::new(error));
         }
-        let store = Keeper { caching: Arc::clone(&caching), wanted, stamp, begun: Instant::now() };
+        let store = Keeper { caching: Arc::clone(&caching), wanted, stamp, kept, begun: Instant::now() };
         let answered = match search(&mut call, 0).await {
             Ok(Some((_, answer))) => Ok(answer),
             Ok(None) => Err(call.tally.error()),
@@ -90,11 +101,13 @@ struct Keeper {
     caching: Arc<Caching>,
     wanted: Wanted,
     stamp: Stamp,
+    /// Who is to know of it.
+    kept: Option<Kept>,
     begun: Instant,
 }
 
 impl Keeper {
-    fn whole(&self, call: &mut Call, body: Vec<u8>) -> Result<Finished, Failed> {
+    fn whole(self, call: &mut Call, body: Vec<u8>) -> Result<Finished, Failed> {
         let body = Bytes::from(body);
         let asked = Asked::of(call);
         let told = call.told.take().ok_or_else(|| Arc::new(gone()))?;
@@ -104,7 +117,7 @@ impl Keeper {
     }
 
     async fn stream(
-        &self,
+        self,
         call: Box<Call>,
         live: Box<Live>,
         cut: Cut,
@@ -144,13 +157,14 @@ impl Keeper {
     }
 
     /// The answer for all who wait; kept in the cache when it is complete, and what was asked for answered it.
-    fn done(&self, asked: &Asked, told: &Told, content: Option<&Content<'_>>) -> Done {
+    fn done(self, asked: &Asked, told: &Told, content: Option<&Content<'_>>) -> Done {
         let model = &told.candidate.model;
         let body = content.map(|content| content.to_be_kept(told));
         let finishes = content.and_then(Content::finishes);
         let is_whole = finishes.is_some();
         let answer = Arc::new(Stored {
             scope: asked.scope.clone(),
+            source: Arc::clone(&asked.request_id),
             model: asked.model.as_str().into(),
             model_used: Arc::clone(&model.id),
             provider: Arc::clone(&model.provider),
@@ -166,28 +180,43 @@ impl Keeper {
         let may = self.wanted.wish.writes && !is_fallback && !told.is_continued;
         if may && gw_cache::may_be_kept(&answer.finishes) && is_whole {
             self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
+            if let Some(kept) = self.kept {
+                kept.note();
+            }
         }
-        Done { answer, is_whole: content.is_some(), own: None, fallback_used: is_fallback, is_stale: false }
+        Done {
+            answer,
+            is_whole: content.is_some(),
+            own: None,
+            fallback_used: is_fallback,
+            is_stale: false,
+            similarity: None,
+        }
     }
 }
 
 impl Done {
     /// What was in the cache.
     fn kept(answer: Arc<Stored>, is_stale: bool) -> Self {
-        Self { answer, is_whole: true, own: None, fallback_used: false, is_stale }
+        Self { answer, is_whole: true, own: None, fallback_used: false, is_stale, similarity: None }
     }
 }
 
 /// What of a call is needed when the call itself is gone.
 struct Asked {
     scope: gw_cache::Scope,
+    request_id: Arc<str>,
     model: String,
     shape: Shape,
 }
 
 impl Asked {
     fn of(call: &Call) -> Self {
-        let shape = call.job.opening(String::new()).shape;
-        Self { scope: scope(call), model: call.job.ask.model().to_owned(), shape }
+        Self {
+            scope: scope(call),
+            request_id: Arc::clone(&call.job.context.request_id),
+            model: call.job.ask.model().to_owned(),
+            shape: call.job.opening(String::new()).shape,
+        }
     }
 }

@@ -23,6 +23,7 @@ fn meta() -> GatewayMeta {
         attempts: Vec::new(),
         warnings: Vec::new(),
         saved: None,
+        similar: None,
     }
 }
 

@@ -12,8 +12,9 @@ use gw_server::settings::ServerSettings;
 
 use super::place::Report;
 use super::tree::Table;
-use super::{CacheSettings, Config, StoreSettings};
+use super::{Config, StoreSettings};
 
+mod cache;
 mod keys;
 mod models;
 mod providers;
@@ -33,7 +34,7 @@ pub(super) fn config(root: &Table, report: &mut Report) -> Config {
             shown: String::new(),
         },
         redis: root.table("redis").and_then(|table| redis(table, root, report)),
-        cache: cache(root, report),
+        cache: cache::cache(root, &names, report),
         store: root.table("store").map(store).unwrap_or_default(),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
@@ -173,20 +174,4 @@ fn redis(table: &Table, root: &Table, report: &mut Report) -> Option<RedisSettin
         settings.when_away = WhenAway::Closed;
     }
     Some(settings)
-}
-
-fn cache(root: &Table, report: &mut Report) -> CacheSettings {
-    let mut settings = CacheSettings::default();
-    let Some(cache) = root.table("cache") else { return settings };
-    set(&mut settings.enabled, cache.bool("enabled"));
-    set(&mut settings.max_bytes, cache.int::<u64>("max_mib").map(|mib| mib << 20));
-    set(&mut settings.caching.default_ttl, cache.seconds("default_ttl_seconds"));
-    set(&mut settings.caching.stale_if_error, cache.seconds("stale_if_error_seconds"));
-    set(&mut settings.caching.completions, cache.bool("completions"));
-    set(&mut settings.caching.embeddings, cache.bool("embeddings"));
-    settings.shared = cache.choice("backend") == Some("redis");
-    if settings.shared && !root.has("redis") {
-        report.fault(cache.place("backend"), &cache.path("backend"), "needs the section [redis]");
-    }
-    settings
 }

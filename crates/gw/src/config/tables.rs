@@ -1,6 +1,6 @@
 //! The one table of everything gateway.toml can say: [`super::walk`] checks against it, docs/config.md is made of it.
 
-use super::formats::{ALIAS, LISTEN, ORIGIN, REDIS_URL, STORE_URL, WORD};
+use super::formats::{ALIAS, LISTEN, MODEL_ID, ORIGIN, REDIS_URL, STORE_URL, WORD};
 use super::schema::{Kind, Section, Word, key, required};
 
 mod entries;
@@ -248,6 +248,38 @@ static CACHE: Section = Section {
             "0",
             "How long beyond its time an answer is used when no upstream answers (marked in `gateway.warnings`); 0 = never.",
         ),
+        key("semantic", Kind::Tables(&SEMANTIC), "", ""),
+    ],
+};
+
+static SEMANTIC: Section = Section {
+    doc: "An alias whose similar questions are compared (docs/cache.md). Each look is an embeddings request of the key that asks.",
+    keys: &[
+        required("alias", Kind::Text(&ALIAS), "One of `[aliases]`, as clients write it."),
+        required(
+            "embedding_model",
+            Kind::Text(&MODEL_ID),
+            "The model that makes vectors. A key that may not use it has no part in this.",
+        ),
+        key(
+            "mode",
+            Kind::Choice(&[("shadow", &[]), ("answer", &[])]),
+            "\"shadow\"",
+            "`shadow` only counts what it would have answered: `GET /admin/v1/cache`.",
+        ),
+        key(
+            "threshold",
+            Kind::Number { min: 0.5, max: 1.0 },
+            "0.97",
+            "The least cosine of two questions that count as one.",
+        ),
+        key(
+            "timeout_ms",
+            Kind::Int { min: 1, max: 60_000 },
+            "1000",
+            "How long a request waits for its vector, when it waits for it.",
+        ),
+        key("max_mib", Kind::Int { min: 1, max: 65_536 }, "64", "The size of all vectors in memory."),
     ],
 };
 

@@ -72,6 +72,7 @@ fn parts() -> (OpenAi, GatewayMeta) {
         attempts: Vec::new(),
         warnings: Vec::new(),
         saved: None,
+        similar: None,
     };
     (OpenAi::new(quirks), meta)
 }

@@ -340,7 +340,6 @@ const TIME_OF_DAY: [(&str, &str); 15] = [
     ("gw-providers/src/adapters/retry_after.rs", "a Retry-After that is a date"),
     ("gw-providers/src/adapters/vertex/source.rs", "the date that is signed"),
     ("gw-server/src/access_log.rs", "`time` of a line"),
-    ("gw-server/src/request_id.rs", "the first half of an id"),
     ("gw-server/src/ticket.rs", "`time` of a line"),
     ("gw/src/first_start.rs", "when a key was made"),
     ("gw/src/ledger.rs", "how old a row is"),

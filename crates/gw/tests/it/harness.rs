@@ -29,6 +29,7 @@ pub(crate) struct Setup {
     pub(crate) server: &'static str,
     pub(crate) timeouts: &'static str,
     pub(crate) routing: &'static str,
+    pub(crate) aliases: &'static str,
     /// Of the provider `acme`.
     pub(crate) acme: String,
     /// Of the model `acme/fast`.
@@ -74,6 +75,7 @@ impl Setup {
             ("<server>", self.server),
             ("<timeouts>", self.timeouts),
             ("<routing>", self.routing),
+            ("<aliases>", self.aliases),
             ("<acme>", &self.acme),
             ("<fast>", self.fast),
             ("<extra>", &self.extra),

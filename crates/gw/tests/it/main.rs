@@ -52,6 +52,7 @@ mod providers;
 mod replicas;
 mod routing;
 mod routing_properties;
+mod semantic;
 mod simulate;
 mod strategies;
 mod stream;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gw_cache::SimilarMode;
 use gw_engine::settings::Role;
 use gw_limits::WhenAway;
 use gw_providers::settings::Api;
@@ -399,4 +400,34 @@ fn sections_that_need_each_other() {
     check("[redis]", &["1:2: redis.url: is missing"]);
     check("[redis]\nurl = \"redis://h/notanumber\"", &["2:7: redis.url: is not the address of a Redis"]);
     check("[cache]\nbackend = \"redis\"", &["2:11: cache.backend: needs the section [redis]"]);
+}
+
+#[test]
+fn aliases_whose_similar_questions_are_compared() {
+    let entry = |more: &str| format!("[[cache.semantic]]\n{more}\n[aliases]\nhelp = \"openai/x\"\n");
+    let whole = "alias = \"help\"\nembedding_model = \"openai/text-embedding-3-small\"\n";
+    let read = good(&entry(whole)).cache.semantic;
+    assert_eq!(
+        (read[0].alias.as_str(), read[0].similar.threshold, read[0].timeout),
+        ("help", 0.97, MS * 1000)
+    );
+    assert_eq!(read[0].similar.mode, SimilarMode::Shadow);
+    check(
+        &entry("alias = \"helps\"\nembedding_model = \"opneai/x\""),
+        &[
+            "2:9: cache.semantic[0].alias: is not in [aliases]; did you mean 'help'?",
+            "3:19: cache.semantic[0].embedding_model: begins with the name of no provider",
+        ],
+    );
+    check(
+        &entry(&format!("{whole}[[cache.semantic]]\n{whole}")),
+        &["5:9: cache.semantic[1].alias: has an entry already"],
+    );
+    check(
+        &entry(&format!("{whole}threshold = 0.2\nmode = \"on\"")),
+        &[
+            "4:13: cache.semantic[0].threshold: out of range; expected a number from 0.5 to 1",
+            "5:8: cache.semantic[0].mode: unknown word; expected one of \"shadow\", \"answer\"",
+        ],
+    );
 }

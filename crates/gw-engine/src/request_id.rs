@@ -1,20 +1,23 @@
 //! Request ids: ordered by time, never taken from a client.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use gw_wire::request_id::spell;
 
+use crate::ledger::unix_millis;
+
 /// A new id.
-pub(crate) fn generate() -> Arc<str> {
-    let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    let millis = u64::try_from(millis).unwrap_or(0);
+#[must_use]
+pub fn generate() -> Arc<str> {
+    let millis = u64::try_from(unix_millis()).unwrap_or(0);
     let id = uuid::Builder::from_unix_timestamp_millis(millis, &rand::random()).into_uuid();
     Arc::from(std::str::from_utf8(&spell(id.as_u128())).unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
     use super::*;
 
     #[test]
