@@ -94,10 +94,10 @@ pub(super) struct Looking {
 }
 
 /// To be told when the answer is kept: then the question may lead others to it.
-pub(super) struct Kept(oneshot::Sender<()>);
+pub(super) struct Remember(oneshot::Sender<()>);
 
-impl Kept {
-    pub(super) fn note(self) {
+impl Remember {
+    pub(super) fn kept(self) {
         // A look that has failed has nothing to remember.
         let _ = self.0.send(());
     }
@@ -105,13 +105,13 @@ impl Kept {
 
 impl Looking {
     /// What it finds in time, and whom to tell of an own answer.
-    pub(super) async fn answer(self) -> (Option<Nearest>, Option<Kept>) {
+    pub(super) async fn answer(self) -> (Option<Nearest>, Option<Remember>) {
         let Self { found, kept, timeout } = self;
         let nearest = match timeout {
             Some(timeout) => tokio::time::timeout(timeout, found).await.ok().and_then(Result::ok),
             None => None,
         };
-        (nearest, Some(Kept(kept)))
+        (nearest, Some(Remember(kept)))
     }
 }
 

@@ -13,7 +13,7 @@ use gw_wire::stream::Shape;
 use http_body::Body;
 
 use super::kept::Content;
-use super::semantic::{Kept, Means, Nearest};
+use super::semantic::{Means, Nearest, Remember};
 use super::{Caching, Done, Failed, Finished, Wanted, gone, now_ms, scope};
 use crate::attempts::{Answer, Call, Told, search};
 use crate::engine::{Cut, Engine};
@@ -66,7 +66,7 @@ impl Ready {
         }
         let limiter = means.limiter.clone();
         let looking = wanted.wish.reads.then(|| caching.semantic.begin(&caching, &call, &wanted, means));
-        let (nearest, kept) = match looking.flatten() {
+        let (nearest, remember) = match looking.flatten() {
             Some(looking) => looking.answer().await,
             None => (None, None),
         };
@@ -79,7 +79,7 @@ impl Ready {
             call.tally.account.failed(&error);
             return Err(Arc::new(error));
         }
-        let store = Keeper { caching: Arc::clone(&caching), wanted, stamp, kept, begun: Instant::now() };
+        let store = Keeper { caching: Arc::clone(&caching), wanted, stamp, remember, begun: Instant::now() };
         let answered = match search(&mut call, 0).await {
             Ok(Some((_, answer))) => Ok(answer),
             Ok(None) => Err(call.tally.error()),
@@ -101,8 +101,8 @@ struct Keeper {
     caching: Arc<Caching>,
     wanted: Wanted,
     stamp: Stamp,
-    /// Who is to know of it.
-    kept: Option<Kept>,
+    /// Who is to know that it is kept.
+    remember: Option<Remember>,
     begun: Instant,
 }
 
@@ -180,8 +180,8 @@ impl Keeper {
         let may = self.wanted.wish.writes && !is_fallback && !told.is_continued;
         if may && gw_cache::may_be_kept(&answer.finishes) && is_whole {
             self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
-            if let Some(kept) = self.kept {
-                kept.note();
+            if let Some(remember) = self.remember {
+                remember.kept();
             }
         }
         Done {
@@ -212,11 +212,8 @@ struct Asked {
 
 impl Asked {
     fn of(call: &Call) -> Self {
-        Self {
-            scope: scope(call),
-            request_id: Arc::clone(&call.job.context.request_id),
-            model: call.job.ask.model().to_owned(),
-            shape: call.job.opening(String::new()).shape,
-        }
+        let shape = call.job.opening(String::new()).shape;
+        let (request_id, model) = (Arc::clone(&call.job.context.request_id), call.job.ask.model().to_owned());
+        Self { scope: scope(call), request_id, model, shape }
     }
 }
