@@ -22,6 +22,17 @@ pub enum Found {
     Nothing,
 }
 
+impl Found {
+    fn of(stored: Option<Arc<Stored>>, max_age: Duration, now_ms: u64) -> Self {
+        let Some(stored) = stored else { return Self::Nothing };
+        match stored.life.at(now_ms, max_age) {
+            Freshness::Fresh => Self::Fresh(stored),
+            Freshness::Stale => Self::Stale(stored),
+            Freshness::Dead => Self::Nothing,
+        }
+    }
+}
+
 /// The store that replicas share did not hear of a purge: it holds nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotPurged;
@@ -66,24 +77,35 @@ impl Cache {
             Kept::Here(memory) => memory.get(key, now_ms),
             Kept::Shared(shared) => shared.get(key, now_ms).await,
         };
-        let Some(stored) = stored else { return Found::Nothing };
-        match stored.life.at(now_ms, max_age) {
-            Freshness::Fresh => Found::Fresh(stored),
-            Freshness::Stale => Found::Stale(stored),
-            Freshness::Dead => Found::Nothing,
-        }
+        Found::of(stored, max_age, now_ms)
+    }
+
+    /// Looks for many answers at once: what was found of each, in the order of the keys. All of it takes no longer than one
+    /// look may.
+    pub async fn look_all(&self, keys: &[Key], max_age: Duration, now_ms: u64) -> Vec<Found> {
+        let found = match &self.kept {
+            Kept::Here(memory) => keys.iter().map(|key| memory.get(key, now_ms)).collect(),
+            Kept::Shared(shared) => shared.get_all(keys, now_ms).await,
+        };
+        found.into_iter().map(|stored| Found::of(stored, max_age, now_ms)).collect()
     }
 
     /// Keeps an answer, in place of what is there. It never waits; a store that is shared gets it from a task of its own.
     /// In process it is found from now on.
     pub fn store(&self, key: Key, stored: Arc<Stored>, stamp: Stamp) {
-        let is_kept = match &self.kept {
-            Kept::Here(memory) => memory.put(key, stored, stamp),
-            Kept::Shared(shared) => shared.put(key, stored, stamp),
+        self.store_all(vec![(key, stored)], stamp);
+    }
+
+    /// The same for many answers of one call.
+    pub fn store_all(&self, answers: Vec<(Key, Arc<Stored>)>, stamp: Stamp) {
+        let kept = match &self.kept {
+            Kept::Here(memory) => answers
+                .into_iter()
+                .filter(|(key, stored)| memory.put(*key, Arc::clone(stored), stamp))
+                .count(),
+            Kept::Shared(shared) => shared.put_all(answers, stamp),
         };
-        if is_kept {
-            self.counts.was_stored();
-        }
+        self.counts.were_stored(kept as u64);
     }
 
     /// Throws answers away, and what is under way and would become one. Its work does not depend on how many they are.

@@ -20,6 +20,8 @@ pub enum Outcome<'a> {
     Similar(&'a Stored),
     /// An upstream was called.
     Miss,
+    /// An upstream was called, for the part that was not there: a miss that saved what this would have cost.
+    Partial(&'a Stored),
     /// Was not to be answered from the cache, or not by its own wish.
     Bypass,
 }
@@ -37,6 +39,8 @@ pub struct Figures {
     pub similar: u64,
     /// Called an upstream.
     pub misses: u64,
+    /// Those of the misses that found a part of what they asked for.
+    pub partial: u64,
     /// Did not look.
     pub bypassed: u64,
     /// Answers that were stored.
@@ -72,6 +76,7 @@ pub(crate) struct Counts {
     coalesced: AtomicU64,
     similar: AtomicU64,
     misses: AtomicU64,
+    partial: AtomicU64,
     bypassed: AtomicU64,
     stored: AtomicU64,
     saved_ms: AtomicU64,
@@ -86,6 +91,11 @@ impl Counts {
             Outcome::Similar(stored) => (&self.similar, Some((stored, stored.took_ms))),
             Outcome::Coalesced(stored) => (&self.coalesced, Some((stored, 0))),
             Outcome::Miss => (&self.misses, None),
+            Outcome::Partial(stored) => {
+                self.partial.fetch_add(1, Ordering::Relaxed);
+                // What is not there takes as long as all of it.
+                (&self.misses, Some((stored, 0)))
+            }
             Outcome::Bypass => (&self.bypassed, None),
         };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -97,8 +107,8 @@ impl Counts {
         }
     }
 
-    pub(crate) fn was_stored(&self) {
-        self.stored.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn were_stored(&self, count: u64) {
+        self.stored.fetch_add(count, Ordering::Relaxed);
     }
 
     pub(crate) fn read(&self) -> Figures {
@@ -109,6 +119,7 @@ impl Counts {
             coalesced: read(&self.coalesced),
             similar: read(&self.similar),
             misses: read(&self.misses),
+            partial: read(&self.partial),
             bypassed: read(&self.bypassed),
             stored: read(&self.stored),
             saved: *self.saved.lock(),

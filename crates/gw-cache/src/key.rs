@@ -1,5 +1,6 @@
 //! What an answer is found by: everything that it depends on, and whose it is. There is no key without a scope.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -68,7 +69,7 @@ pub struct Question<'a> {
     /// Changes with whatever in the configuration or in policies an answer depends on.
     pub config: u64,
     /// The request. `stream`, `stream_options`, `user`, `metadata`, `cache` and `routing` do not matter in it, nor does
-    /// `model`, which is a part of its own.
+    /// `model`, which is a part of its own; in one for embeddings `encoding_format` does not, either.
     pub body: &'a Body,
     /// For embeddings: one input's JSON text. It stands for the member `input`, so that an input is found whatever else is
     /// in its batch. None: the body counts as it is.
@@ -88,12 +89,41 @@ impl Key {
         Self::over(scope, question, COMPONENTS.iter())
     }
 
+    /// The keys of the inputs of a batch, each as [`Key::of`] makes it. What they have in common is read once, so that the work
+    /// is that of reading the request.
+    #[must_use]
+    pub fn of_inputs<'i>(
+        scope: &Scope,
+        question: &Question<'_>,
+        inputs: impl Iterator<Item = Cow<'i, str>>,
+    ) -> Option<Vec<Self>> {
+        let mut around = Sha256::new();
+        for (name, feed) in COMPONENTS.iter().filter(|(name, _)| *name != BODY) {
+            part(name, |out| feed(scope, question, out), &mut around)?;
+        }
+        let members = members(question, Some("input"));
+        let (before, after) = members.split_at(members.partition_point(|(name, _)| *name < "input"));
+        let mut begun = Sha256::new();
+        feed_members(before, &mut begun)?;
+        let key = |input: Cow<'i, str>| {
+            let mut out = around.clone();
+            let body = |body: &mut Sha256| {
+                body.clone_from(&begun);
+                feed_members(&[("input", &input)], body)?;
+                feed_members(after, body)
+            };
+            part(BODY, body, &mut out)?;
+            Some(Self(out.finalize().into()))
+        };
+        inputs.map(key).collect()
+    }
+
     /// The key of what stands around a part of a question: the rest of it, and what `rest` was fed in place of its messages.
     pub(crate) fn around(scope: &Scope, question: &Question<'_>, rest: Sha256) -> Option<Self> {
         let components = COMPONENTS.iter().filter(|(name, _)| *name != BODY);
         let around = Self::over(scope, question, components)?;
         let mut out = Sha256::new();
-        members(question, Some("messages"), None, &mut out)?;
+        feed_members(&members(question, Some("messages")), &mut out)?;
         // Three hashes of a known length behind a name that no component has: no answer's key is made like this.
         let mut all = Sha256::new();
         canonical::feed_text("around", &mut all);
@@ -110,11 +140,7 @@ impl Key {
     ) -> Option<Self> {
         let mut out = Sha256::new();
         for (name, feed) in components {
-            // Each component is its own hash of a known length, behind its name: none can run into the next.
-            let mut component = Sha256::new();
-            feed(scope, question, &mut component)?;
-            canonical::feed_text(name, &mut out);
-            out.update(component.finalize());
+            part(name, |out| feed(scope, question, out), &mut out)?;
         }
         Some(Self(out.finalize().into()))
     }
@@ -143,7 +169,16 @@ const NO_MATTER: [&str; 7] = ["cache", "metadata", "model", "routing", "stream",
 /// A part of the key: its name, and how it is fed.
 type Component = (&'static str, fn(&Scope, &Question<'_>, &mut Sha256) -> Option<()>);
 
-/// The name of the component that is the request itself.
+/// Feeds a component: its own hash of a known length, behind its name. So none can run into the next.
+fn part(name: &str, feed: impl FnOnce(&mut Sha256) -> Option<()>, out: &mut Sha256) -> Option<()> {
+    let mut component = Sha256::new();
+    feed(&mut component)?;
+    canonical::feed_text(name, out);
+    out.update(component.finalize());
+    Some(())
+}
+
+/// The name of the component that is the request itself: the last one.
 const BODY: &str = "body";
 
 /// All that an answer depends on. A test takes each out in turn and finds two requests that then share an answer.
@@ -159,9 +194,11 @@ const COMPONENTS: [Component; 7] = [
         out.update(question.config.to_le_bytes());
         Some(())
     }),
-    (BODY, |_, question, out| match question.input {
-        Some(input) => members(question, Some("input"), Some(input), out),
-        None => members(question, None, None, out),
+    (BODY, |_, question, out| {
+        let mut members = members(question, question.input.map(|_| "input"));
+        members.extend(question.input.map(|input| ("input", input)));
+        members.sort_unstable();
+        feed_members(&members, out)
     }),
 ];
 
@@ -170,15 +207,20 @@ fn text(text: &str, out: &mut Sha256) -> Option<()> {
     Some(())
 }
 
-/// Feeds what matters of a body, with another value for one of its members, or without it.
-fn members(question: &Question<'_>, but: Option<&str>, value: Option<&str>, out: &mut Sha256) -> Option<()> {
-    let mut members: Vec<(&str, &str)> = question
-        .body
-        .members()
-        .filter(|(name, _)| !NO_MATTER.contains(name) && Some(*name) != but)
-        .chain(but.zip(value))
-        .collect();
+/// What matters of a body, but for one of its members, in the order of the names.
+fn members<'q>(question: &Question<'q>, but: Option<&str>) -> Vec<(&'q str, &'q str)> {
+    let is_vector = question.route == Route::Embedding;
+    let matters = |name: &str| {
+        // A vector is kept as numbers, however they are to be written.
+        let is_spelling = is_vector && name == "encoding_format";
+        !is_spelling && !NO_MATTER.contains(&name) && Some(name) != but
+    };
+    let mut members: Vec<_> = question.body.members().filter(|(name, _)| matters(name)).collect();
     members.sort_unstable();
+    members
+}
+
+fn feed_members(members: &[(&str, &str)], out: &mut Sha256) -> Option<()> {
     for (name, value) in members {
         canonical::feed_text(name, out);
         canonical::feed(value, out)?;

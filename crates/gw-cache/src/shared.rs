@@ -10,8 +10,10 @@
 //! **Away.** No look takes longer than [`SharedSettings::timeout`]. After [`MISSES`] in a row without an answer, or when the
 //! connection breaks, nobody asks any more until a probe in the background has its answer: a dead Redis costs nothing.
 //!
-//! **Writing** is the work of one task, one value at a time, so that no large value stands in the way of many looks. What
-//! does not fit into its queue is not kept.
+//! **Writing** is the work of one task, one value or a few small ones at a time, so that no large value stands in the way of many
+//! looks. What does not fit into its queue is not kept.
+//!
+//! **Many at once** are looked for in groups, a few groups at a time, all in the time of one look: what came by then is found.
 //!
 //! **Room.** Limits want a Redis that evicts nothing (`noeviction`), a cache one that evicts (`allkeys-lru`, as much memory as it is to
 //! have). Where the cache is large, give it a Redis of its own: one that is full refuses to write limits, too.
@@ -38,6 +40,9 @@ const MISSES: u32 = 3;
 /// Writes that wait at most, and their bytes.
 const QUEUE: usize = 1024;
 const QUEUE_BYTES: usize = 32 << 20;
+/// Values that are asked for or written at once, and the bytes of those that are written.
+const GROUP: usize = 64;
+const GROUP_BYTES: usize = 1 << 20;
 
 /// What is needed to share answers over Redis.
 #[derive(Clone, Debug)]
@@ -76,10 +81,15 @@ pub(crate) struct Shared {
 }
 
 struct Write {
-    key: Key,
-    stored: Arc<Stored>,
+    answers: Vec<(Key, Arc<Stored>)>,
     stamp: Stamp,
     bytes: usize,
+}
+
+impl Write {
+    fn of(stamp: Stamp) -> Self {
+        Self { answers: Vec::new(), stamp, bytes: 0 }
+    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -113,26 +123,48 @@ impl Shared {
         self.core.get(key, now_ms).await
     }
 
-    /// Hands an answer to the task that writes. False when it will not be kept.
-    pub(crate) fn put(&self, key: Key, stored: Arc<Stored>, stamp: Stamp) -> bool {
+    /// All of these that are there, in time.
+    pub(crate) async fn get_all(&self, keys: &[Key], now_ms: u64) -> Vec<Option<Arc<Stored>>> {
+        self.core.get_all(keys, now_ms).await
+    }
+
+    /// Hands answers to the task that writes; gives how many will be kept.
+    pub(crate) fn put_all(&self, answers: Vec<(Key, Arc<Stored>)>, stamp: Stamp) -> usize {
         let core = &self.core;
-        let bytes = stored.body.len();
-        // A stamp from before the first contact knows no purges, and says nothing.
-        let is_known = stamp.0 > 0 && core.purges.allow(&stored, stamp);
-        if bytes > core.settings.most_bytes_of_one || !is_known {
-            return false;
+        let mut kept = 0;
+        let mut group = Write::of(stamp);
+        for (key, stored) in answers {
+            let bytes = stored.body.len();
+            // A stamp from before the first contact knows no purges, and says nothing.
+            let is_known = stamp.0 > 0 && core.purges.allow(&stored, stamp);
+            if bytes > core.settings.most_bytes_of_one || !is_known {
+                continue;
+            }
+            let is_full = group.answers.len() == GROUP || group.bytes.saturating_add(bytes) > GROUP_BYTES;
+            if is_full && !group.answers.is_empty() {
+                kept += self.hand_over(std::mem::replace(&mut group, Write::of(stamp)));
+            }
+            group.answers.push((key, stored));
+            group.bytes = group.bytes.saturating_add(bytes);
         }
+        kept + if group.answers.is_empty() { 0 } else { self.hand_over(group) }
+    }
+
+    /// Gives how many will be kept: all of them or none.
+    fn hand_over(&self, group: Write) -> usize {
+        let core = &self.core;
+        let (count, bytes) = (group.answers.len(), group.bytes);
         let has_room = core.link().is_some()
             && core.waiting_bytes.load(Ordering::Relaxed).saturating_add(bytes) <= QUEUE_BYTES;
         // Counted before it is sent, so that it is not taken off before it was put on.
         core.waiting.fetch_add(1, Ordering::AcqRel);
         core.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if has_room && self.writes.try_send(Write { key, stored, stamp, bytes }).is_ok() {
-            return true;
+        if has_room && self.writes.try_send(group).is_ok() {
+            return count;
         }
-        core.unwritten.fetch_add(1, Ordering::Relaxed);
+        core.unwritten.fetch_add(count as u64, Ordering::Relaxed);
         core.was_written(bytes);
-        false
+        0
     }
 
     pub(crate) fn stamp(&self) -> Stamp {
@@ -175,8 +207,8 @@ impl Core {
 /// Writes what is handed to it, until it is aborted.
 async fn write(core: Arc<Core>, mut waiting: mpsc::Receiver<Write>) {
     while let Some(write) = waiting.recv().await {
-        if !core.set(&write.key, &write.stored, write.stamp).await {
-            core.unwritten.fetch_add(1, Ordering::Relaxed);
+        if !core.set_all(&write.answers, write.stamp).await {
+            core.unwritten.fetch_add(write.answers.len() as u64, Ordering::Relaxed);
         }
         core.was_written(write.bytes);
     }

@@ -12,6 +12,7 @@ use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 use rand::Rng;
 
+use crate::account::Account;
 use crate::ask::Ask;
 use crate::error::Error;
 use crate::job::Job;
@@ -74,6 +75,11 @@ pub(crate) struct Served {
 }
 
 impl Call {
+    /// That nobody has been asked for yet.
+    pub(crate) fn new(job: Job, plan: Plan, account: Account) -> Self {
+        Self { job, plan, tally: Tally::new(account), told: None, is_shared: false }
+    }
+
     /// Notes a successful attempt.
     pub(crate) fn record_ok(&mut self, candidate: &Candidate, started: Instant) {
         self.tally.record(candidate, "ok", started);

@@ -180,7 +180,7 @@ impl Caching {
     fn keys(&self, call: &Call, wish: &Wish, ttl: Duration) -> Option<(Key, Key)> {
         let named = Named::of(call);
         let asked = named.asked();
-        let question = question(call, &asked)?;
+        let question = question(call, &asked);
         let key = Key::of(&self.scope(&call.job.context.caller), &question)?;
         let mut hasher = DefaultHasher::new();
         (wish.reads, wish.writes, wish.max_age, wish.stale_if_error, ttl).hash(&mut hasher);
@@ -217,13 +217,13 @@ impl Named {
 }
 
 /// What a call asks, of these candidates.
-fn question<'a>(call: &'a Call, candidates: &'a [&'a str]) -> Option<Question<'a>> {
+fn question<'a>(call: &'a Call, candidates: &'a [&'a str]) -> Question<'a> {
     let (route, body) = match &call.job.ask {
         Ask::Chat(request) => (Route::Chat, &request.body),
         Ask::Completion(request) => (Route::Completion, &request.body),
-        Ask::Embeddings(_) => return None,
+        Ask::Embeddings(request) => (Route::Embedding, &request.body),
     };
-    Some(Question { route, model: call.job.ask.model(), candidates, config: 0, body, input: None })
+    Question { route, model: call.job.ask.model(), candidates, config: 0, body, input: None }
 }
 
 /// The header that says what the cache did.

@@ -87,13 +87,9 @@ async fn one(
 
 /// Every vector has the asked-for length, and all have one length.
 fn check_lengths(reply: &EmbeddingsReply<'_>, wanted: Option<u32>) -> Result<(), Failure> {
-    let length = |vector: &Vector<'_>| match vector {
-        Vector::Json { len, .. } => *len,
-        Vector::Floats(floats) => floats.len(),
-    };
-    let first = reply.vectors.first().map_or(0, length);
+    let first = reply.vectors.first().map_or(0, Vector::dimensions);
     let expected = wanted.map_or(first, |wanted| wanted as usize);
-    if reply.vectors.iter().any(|vector| length(vector) != expected) {
+    if reply.vectors.iter().any(|vector| vector.dimensions() != expected) {
         let message = match wanted {
             Some(wanted) => {
                 format!("The upstream returned vectors that do not have the {wanted} dimensions asked for.")

@@ -24,7 +24,6 @@ use crate::leavers::Staying;
 use crate::plan::{self, Candidate, Planner};
 use crate::refusal;
 use crate::stream::{EventStream, Opening};
-use crate::tally::Tally;
 use crate::worst::worst_case;
 
 const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
@@ -75,20 +74,15 @@ pub(crate) async fn run(
         }
     });
     let (snapshot, plan) = plan;
-    let call = Box::new(Call {
-        job: Job {
-            id: answer_id(operation),
-            created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
-            ask,
-            context,
-            snapshot,
-            resume: None,
-        },
-        plan,
-        tally: Tally::new(account),
-        told: None,
-        is_shared: false,
-    });
+    let job = Job {
+        id: answer_id(operation),
+        created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+        ask,
+        context,
+        snapshot,
+        resume: None,
+    };
+    let call = Box::new(Call::new(job, plan, account));
     let asked = engine.caching().map(|caching| (caching, caching.plan(&call)));
     match asked {
         Some((caching, cached::Plan::Use(wanted))) => {

@@ -1,10 +1,14 @@
 //! Embedding vectors: read from what an upstream sent, written as the client wants them.
 
+mod packed;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use serde_json::value::RawValue;
+
+pub use packed::Packed;
 
 use crate::json::{Kind, View, number_end, write_str};
 use crate::reply::{EmbeddingsReply, Vector};
@@ -114,6 +118,7 @@ impl Vector<'_> {
         match self {
             Self::Json { len, .. } => *len,
             Self::Floats(numbers) => numbers.len(),
+            Self::Kept(packed) => packed.dimensions(),
         }
     }
 
@@ -121,6 +126,7 @@ impl Vector<'_> {
     pub fn write_float(&self, out: &mut Vec<u8>) {
         let numbers = match self {
             Self::Json { text, .. } => return out.extend_from_slice(text.as_bytes()),
+            Self::Kept(packed) => return packed.write_float(out),
             Self::Floats(numbers) => numbers,
         };
         out.push(b'[');
@@ -138,13 +144,8 @@ impl Vector<'_> {
     pub fn write_base64(&self, out: &mut Vec<u8>) {
         let mut bytes = Vec::with_capacity(self.dimensions() * 4);
         match self {
-            Self::Json { text, .. } => {
-                // The text was checked when the vector was read.
-                let _ = each_number(text, |number| {
-                    bytes.extend_from_slice(&number.parse::<f32>().unwrap_or_default().to_le_bytes());
-                    Ok(())
-                });
-            }
+            Self::Json { text, .. } => write_floats(text, &mut bytes),
+            Self::Kept(packed) => packed.write_floats(&mut bytes),
             Self::Floats(numbers) => bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes())),
         }
         out.push(b'"');
@@ -167,7 +168,7 @@ pub fn write_embeddings(
 ) -> Vec<u8> {
     let size = reply.vectors.iter().map(|vector| match vector {
         Vector::Json { text, .. } => text.len() + 64,
-        Vector::Floats(numbers) => numbers.len() * 12 + 64,
+        Vector::Floats(_) | Vector::Kept(_) => vector.dimensions() * 12 + 64,
     });
     let mut out = Vec::with_capacity(size.sum::<usize>() + 128 + model.len());
     out.extend_from_slice(b"{\"object\":\"list\",\"data\":[");
@@ -192,6 +193,15 @@ pub fn write_embeddings(
     out.extend_from_slice(itoa::Buffer::new().format(usage.total()).as_bytes());
     out.extend_from_slice(b"}}");
     out
+}
+
+/// Appends the numbers of an array as little-endian 32-bit floats.
+fn write_floats(text: &str, out: &mut Vec<u8>) {
+    // The text was checked when the vector was read.
+    let _ = each_number(text, |number| {
+        out.extend_from_slice(&number.parse::<f32>().unwrap_or_default().to_le_bytes());
+        Ok(())
+    });
 }
 
 /// Calls back with every number of an array that may hold nothing but numbers.

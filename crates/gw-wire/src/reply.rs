@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use crate::embeddings::Packed;
 use crate::usage::Usage;
 
 /// Why a choice ended. The closed set that strict clients accept.
@@ -118,6 +119,8 @@ pub enum Vector<'a> {
     },
     /// Decoded numbers.
     Floats(Vec<f32>),
+    /// One that was kept.
+    Kept(Packed<'a>),
 }
 
 /// A complete embeddings answer, sorted by index, one vector per input.

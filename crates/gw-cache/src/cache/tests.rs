@@ -50,16 +50,22 @@ async fn what_it_was_good_for_is_counted_to_the_last_digit() {
         Outcome::Similar(&stored),
         Outcome::Bypass,
         Outcome::Miss,
+        Outcome::Partial(&stored),
     ] {
         cache.count(outcome);
     }
     let figures = cache.figures();
     let counts =
         (figures.hits, figures.coalesced, figures.stale, figures.similar, figures.misses, figures.bypassed);
-    assert_eq!(counts, (2, 1, 1, 1, 2, 1));
-    assert_eq!(figures.saved, Money::from_femtos(5 * stored.cost.femtos()));
-    assert_eq!(figures.saved_ms, 4 * stored.took_ms, "who shares a call waits for it");
-    assert!((figures.hit_ratio() - 5.0 / 7.0).abs() < 1e-9);
+    assert_eq!(counts, (2, 1, 1, 1, 3, 1));
+    assert_eq!(figures.partial, 1, "and one of the misses");
+    assert_eq!(figures.saved, Money::from_femtos(6 * stored.cost.femtos()));
+    assert_eq!(
+        figures.saved_ms,
+        4 * stored.took_ms,
+        "who shares a call or makes one for a part waits for it"
+    );
+    assert!((figures.hit_ratio() - 5.0 / 8.0).abs() < 1e-9);
     assert_eq!((figures.stored, figures.entries), (1, 1));
     assert!(figures.bytes > 0);
     cache.purge(&Purge::All).await.unwrap();

@@ -65,10 +65,10 @@ fn i33_a_key_is_made_of_a_scope_and_cannot_be_made_without() {
     // The type's field is private to its file, and in its file all that makes one does so from a scope.
     let source = include_str!("../key.rs");
     let code = source.split("#[cfg(test)]").next().unwrap();
-    assert_eq!(code.matches("Some(Self(").count(), 2, "of an answer and of a context");
+    assert_eq!(code.matches("Some(Self(").count(), 3, "of an answer, of an input and of a context");
     assert!(code.contains("pub struct Key([u8; 32]);"));
     assert_eq!(code.matches("Key([").count(), 1, "the type itself");
-    for (at, _) in code.match_indices("-> Option<Self>") {
+    for (at, _) in code.match_indices("-> Option<Self>").chain(code.match_indices("-> Option<Vec<Self>>")) {
         let start = code[..at].rfind("fn ").unwrap();
         assert!(code[start..at].contains("scope: &Scope"), "{}", &code[start..at]);
     }
@@ -146,4 +146,30 @@ fn an_input_of_a_batch_is_found_whatever_else_was_in_the_batch() {
     assert_ne!(alone, of(r#"{"model":"m","input":["b","a"],"dimensions":3}"#, r#""b""#));
     assert_ne!(alone, of(r#"{"model":"m","input":"a","dimensions":4}"#, r#""a""#));
     assert_ne!(alone, of(r#"{"model":"m","input":"a","dimensions":3}"#, "[1]"));
+    // How it is to be written is no matter of the vector, and of an embedding alone.
+    let written = r#"{"model":"m","input":"a","dimensions":3,"encoding_format":"base64"}"#;
+    assert_eq!(alone, of(written, r#""a""#));
+    assert_ne!(Asked::body(written).key(), Asked::body(r#"{"model":"m","input":"a","dimensions":3}"#).key());
+}
+
+#[test]
+fn the_inputs_of_a_batch_have_the_keys_that_each_has_alone() {
+    let inputs = [r#""a""#, r#""b""#, r#""\u0061""#, "[1,2]", "[1,3]"];
+    let batch = Asked {
+        route: Route::Embedding,
+        ..Asked::body(r#"{"zeta":1,"dimensions":3,"input":[],"model":"m","alpha":{"b":1},"user":"u"}"#)
+    };
+    let of_batch = |scope: &Scope, question: &Question<'_>| {
+        Key::of_inputs(scope, question, inputs.iter().map(|input| Cow::Borrowed(*input)))
+    };
+    let keys = batch.with(of_batch).expect("keys");
+    for (input, key) in inputs.iter().zip(&keys) {
+        assert_eq!(*key, Asked { input: Some((*input).to_owned()), ..batch.clone() }.key(), "{input}");
+    }
+    assert!(keys[0] == keys[2] && keys[0] != keys[1] && keys[3] != keys[4]);
+    let other = Asked { scope: Scope::Key(Arc::from("key_2")), ..batch.clone() };
+    assert_ne!(keys, other.with(of_batch).expect("keys"));
+    let half = batch
+        .with(|scope, question| Key::of_inputs(scope, question, [Cow::Borrowed(r#""\ud800""#)].into_iter()));
+    assert_eq!(half, None, "no canonical form");
 }

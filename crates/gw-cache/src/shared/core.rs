@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use gw_redis::{Address, Allowance, Link, why};
 use redis::{ErrorKind, RedisError, Value};
 use tokio::sync::{Notify, watch};
 
 use super::table::{self, LAST, Table};
-use super::{MISSES, SharedSettings};
+use super::{GROUP, MISSES, SharedSettings};
 use crate::entry::Stored;
 use crate::key::Key;
 use crate::life::Freshness;
@@ -24,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const BEAT: Duration = Duration::from_secs(1);
 /// Between two tries to get through.
 const PROBE: Duration = Duration::from_millis(100);
+/// Groups of values that are asked for at the same time.
+const GROUPS: usize = 4;
 /// Bytes of a question for a value, at least.
 const QUESTION: i64 = 64;
 
@@ -78,38 +81,88 @@ impl Core {
 
     /// The answer under a key, in time or not at all.
     pub(super) async fn get(&self, key: &Key, now_ms: u64) -> Option<Arc<Stored>> {
-        // Nobody waits for one who is known not to answer.
-        let link = self.link()?;
-        let asked = tokio::time::timeout(self.settings.timeout, self.ask(&link, key));
-        let (stored, stamp, last) = self.judge(&link, asked.await)??;
-        let is_known = stamp.0 <= last && self.purges.allow_at(&stored, stamp, Stamp(last));
-        let lives = stored.life.at(now_ms, Duration::MAX) != Freshness::Dead;
-        (is_known && lives).then(|| Arc::new(stored))
+        self.get_all(std::slice::from_ref(key), now_ms).await.pop().flatten()
     }
 
-    /// A value that is what was written under this key, and the number of the last purge.
-    async fn ask(&self, link: &Link, key: &Key) -> Result<Option<(Stored, Stamp, u64)>, RedisError> {
+    /// The answers under these keys that came in time, in the order of the keys.
+    pub(super) async fn get_all(&self, keys: &[Key], now_ms: u64) -> Vec<Option<Arc<Stored>>> {
+        let mut found = vec![None; keys.len()];
+        // Nobody waits for one who is known not to answer.
+        let Some(link) = self.link() else { return found };
+        let mut has_answered = false;
+        let reading = async {
+            let groups = keys.chunks(GROUP).zip(found.chunks_mut(GROUP));
+            let asks: Vec<_> = groups.map(|(keys, found)| self.ask(&link, keys, found, now_ms)).collect();
+            let mut groups = stream::iter(asks).buffer_unordered(GROUPS);
+            while groups.try_next().await?.is_some() {
+                has_answered = true;
+            }
+            Ok(())
+        };
+        let asked = tokio::time::timeout(self.settings.timeout, reading).await;
+        if asked.is_err() && has_answered {
+            // It answers, only not all of that in so little time.
+            link.answered();
+            self.unanswered.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.judge(&link, asked);
+        }
+        found
+    }
+
+    /// Looks for the values that are what was written under these keys, and that no purge has voided.
+    async fn ask(
+        &self,
+        link: &Link,
+        keys: &[Key],
+        found: &mut [Option<Arc<Stored>>],
+        now_ms: u64,
+    ) -> Result<(), RedisError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("GET").arg(self.key(key)).cmd("HGET").arg(self.table_key()).arg(LAST);
-        let answers: [Value; 2] = link.ask_all(&pipeline).await?.try_into().map_err(|_| odd())?;
-        let [value, last] = answers;
-        let (value, last) = (value.extract_error()?, last.extract_error()?);
+        keys.iter().for_each(|key| {
+            pipeline.cmd("GET").arg(self.key(key));
+        });
+        pipeline.cmd("HGET").arg(self.table_key()).arg(LAST);
+        let mut values = link.ask_all(&pipeline).await?;
+        if values.len() != keys.len() + 1 {
+            return Err(odd());
+        }
+        let last = values.pop().ok_or_else(odd)?.extract_error()?;
+        let mut read = Vec::with_capacity(keys.len());
+        for (key, value) in keys.iter().zip(values) {
+            read.push(self.read(key, value.extract_error()?)?);
+        }
+        if read.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        // Without its table nothing is known about a value. The next sign of life makes it anew.
+        let Some(last) = redis::from_redis_value::<Option<u64>>(last)? else { return Ok(()) };
+        if last > self.purges.stamp().0 {
+            self.learn(&link.ask(&table::ask(&self.table_key())).await?)?;
+        }
+        for (read, found) in read.into_iter().zip(found) {
+            let Some((stored, stamp)) = read else { continue };
+            let is_known = stamp.0 <= last && self.purges.allow_at(&stored, stamp, Stamp(last));
+            if is_known && stored.life.at(now_ms, Duration::MAX) != Freshness::Dead {
+                *found = Some(Arc::new(stored));
+            }
+        }
+        Ok(())
+    }
+
+    /// A value that is what was written under this key.
+    fn read(&self, key: &Key, value: Value) -> Result<Option<(Stored, Stamp)>, RedisError> {
         let bytes = match value {
             Value::Nil => return Ok(None),
             Value::BulkString(bytes) => Bytes::from(bytes),
             _ => return Err(odd()),
         };
-        // Without its table nothing is known about a value. The next sign of life makes it anew.
-        let Some(last) = redis::from_redis_value::<Option<u64>>(last)? else { return Ok(None) };
-        let Some((stored, stamp)) = Stored::decode(&bytes, key) else {
+        let read = Stored::decode(&bytes, key);
+        if read.is_none() {
             // One value that was spoilt says nothing about the others; the next answer takes its place.
             self.unanswered.fetch_add(1, Ordering::Relaxed);
-            return Ok(None);
-        };
-        if last > self.purges.stamp().0 {
-            self.learn(&link.ask(&table::ask(&self.table_key())).await?)?;
         }
-        Ok(Some((stored, stamp, last)))
+        Ok(read)
     }
 
     fn learn(&self, value: &Value) -> Result<(), RedisError> {
@@ -118,12 +171,18 @@ impl Core {
         Ok(())
     }
 
-    /// Keeps a value. False when Redis did not say that it did.
-    pub(super) async fn set(&self, key: &Key, stored: &Stored, stamp: Stamp) -> bool {
+    /// Keeps values. False when Redis did not say that it did, of all of them.
+    pub(super) async fn set_all(&self, answers: &[(Key, Arc<Stored>)], stamp: Stamp) -> bool {
         let Some(link) = self.link() else { return false };
-        let mut command = redis::cmd("SET");
-        command.arg(self.key(key)).arg(stored.encode(key, stamp)).arg("PX").arg(stored.life.kept_ms().max(1));
-        let asked = tokio::time::timeout(PATIENCE, link.ask(&command)).await;
+        let mut pipeline = redis::pipe();
+        for (key, stored) in answers {
+            let value = stored.encode(key, stamp);
+            pipeline.cmd("SET").arg(self.key(key)).arg(value).arg("PX").arg(stored.life.kept_ms().max(1));
+        }
+        let writing = async {
+            link.ask_all(&pipeline).await?.into_iter().try_for_each(|value| value.extract_error().map(drop))
+        };
+        let asked = tokio::time::timeout(PATIENCE, writing).await;
         self.judge(&link, asked).is_some()
     }
 

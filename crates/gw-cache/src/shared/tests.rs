@@ -2,6 +2,7 @@
 
 mod away;
 mod hostile;
+mod many;
 mod races;
 
 use gw_testkit::{Redis, eventually};

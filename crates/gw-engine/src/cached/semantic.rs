@@ -32,7 +32,6 @@ use crate::metrics::Metrics;
 use crate::pipeline::{self, Operation};
 use crate::plan::{self, Planner};
 use crate::request_id;
-use crate::tally::Tally;
 
 /// Embeddings under way at the same time; who comes then asks the upstream without a look.
 const MOST_LOOKS: usize = 256;
@@ -167,8 +166,8 @@ impl Semantic {
         let named = Named::of(call);
         let asked = named.asked();
         let embedder = &alias.settings.embedding_model;
-        let context =
-            Company::of(&caching.scope(&call.job.context.caller), &question(call, &asked)?, embedder)?;
+        let scope = caching.scope(&call.job.context.caller);
+        let context = Company::of(&scope, &question(call, &asked), embedder)?;
         let permit = Arc::clone(&self.looks).try_acquire_owned().ok()?;
         let embedding = embedding(call, embedder, &context.text, &means)?;
         let timeout = (alias.settings.similar.mode == SimilarMode::Answer).then_some(alias.settings.timeout);
@@ -255,7 +254,7 @@ fn embedding(call: &Call, model: &str, text: &str, means: &Means) -> Option<Box<
     account.asked(&ask);
     account.routed(&plan);
     let job = Job { ask, context, snapshot, id: String::new(), created: 0, resume: None };
-    Some(Box::new(Call { job, plan, tally: Tally::new(account), told: None, is_shared: false }))
+    Some(Box::new(Call::new(job, plan, account)))
 }
 
 /// The vector; None when it cannot be paid for, or fails: both are in the ledger.

@@ -1,9 +1,11 @@
 //! The body for an OpenAI-type upstream: what the client sent, spliced. What the gateway does not own stays byte for byte.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
+use super::embeddings::parse_embeddings;
 use super::{Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs};
-use crate::json::write_str;
+use crate::json::{View, write_str};
 use crate::model_rules::wants_max_completion_tokens;
 
 /// What the provider calls the limit of generated tokens.
@@ -142,6 +144,49 @@ pub fn encode_embeddings(
         out.raw("encoding_format", b"\"float\"");
     }
     out.close()
+}
+
+impl EmbeddingsRequest {
+    /// The same request for those of its inputs that have these places, in this order. None when there is none.
+    #[must_use]
+    pub fn only(&self, places: &[usize]) -> Option<Self> {
+        let mut out = Object::new(self.body.bytes.len());
+        for (name, range) in &self.body.members {
+            if &**name != "input" {
+                out.raw(name, self.body.raw(range));
+                continue;
+            }
+            write_array(out.member("input"), places, |out, place| {
+                out.extend_from_slice(self.input(*place).as_bytes());
+            });
+        }
+        parse_embeddings(out.close().into()).ok()
+    }
+
+    /// The JSON text of an input.
+    #[must_use]
+    pub fn input(&self, place: usize) -> Cow<'_, str> {
+        match &self.inputs {
+            Inputs::Texts(texts) => {
+                Cow::Borrowed(texts.get(place).map_or("null", |range| self.body.text(range)))
+            }
+            Inputs::Tokens(tokens) => {
+                let mut out = Vec::new();
+                let ids = tokens.get(place).map(Vec::as_slice).unwrap_or_default();
+                write_array(&mut out, ids, |out, id| write_number(out, u64::from(*id)));
+                String::from_utf8(out).unwrap_or_default().into()
+            }
+        }
+    }
+
+    /// Bytes of an input (4 per token id).
+    #[must_use]
+    pub fn input_bytes(&self, place: usize) -> u64 {
+        match &self.inputs {
+            Inputs::Texts(_) => View::new(&self.input(place)).string_len() as u64,
+            Inputs::Tokens(tokens) => tokens.get(place).map_or(0, |ids| ids.len() as u64 * 4),
+        }
+    }
 }
 
 fn write_inputs(out: &mut Vec<u8>, request: &EmbeddingsRequest, inputs: Range<usize>) {

@@ -136,10 +136,7 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
     }
     let vectors: Result<Vec<Vector<'_>>, _> = raws.into_iter().map(read_parsed_vector).collect();
     let vectors = vectors.map_err(invalid)?;
-    let mut lengths = vectors.iter().map(|vector| match vector {
-        Vector::Json { len, .. } => *len,
-        Vector::Floats(floats) => floats.len(),
-    });
+    let mut lengths = vectors.iter().map(Vector::dimensions);
     let first = lengths.next();
     if lengths.any(|length| Some(length) != first) {
         return Err(invalid("vectors of different lengths"));

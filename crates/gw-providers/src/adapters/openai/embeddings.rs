@@ -53,20 +53,13 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
         }
     }
     let vectors: Vec<Vector<'_>> = places.into_iter().flatten().collect();
-    let mut lengths = vectors.iter().map(length);
+    let mut lengths = vectors.iter().map(Vector::dimensions);
     let first = lengths.next();
     if lengths.any(|length| Some(length) != first) {
         return Err(invalid("vectors of different lengths"));
     }
     let model = answer.model.map(|text| text.0).filter(|text| !text.is_empty());
     Ok(EmbeddingsReply { model, vectors, usage: answer.usage.and_then(usage::read_prompt) })
-}
-
-fn length(vector: &Vector<'_>) -> usize {
-    match vector {
-        Vector::Json { len, .. } => *len,
-        Vector::Floats(floats) => floats.len(),
-    }
 }
 
 #[cfg(test)]
@@ -92,7 +85,7 @@ mod tests {
             .iter()
             .map(|vector| match vector {
                 Vector::Json { text, len } => (*text, *len),
-                Vector::Floats(_) => panic!("text is kept"),
+                Vector::Floats(_) | Vector::Kept(_) => panic!("text is kept"),
             })
             .collect();
         assert_eq!(texts, [("[1,2]", 2), ("[ 0.25, -1e-7 ]", 2)]);

@@ -1,0 +1,80 @@
+//! Many answers at once: as many as a batch of embeddings has inputs.
+
+use super::*;
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("n{n}")).collect()
+}
+
+/// What is said under each of these names.
+async fn said_all(cache: &Cache, names: &[String]) -> Vec<Option<String>> {
+    let keys: Vec<Key> = names.iter().map(|name| key(name)).collect();
+    let found = cache.look_all(&keys, HOUR, NOW).await;
+    let text = |found| match found {
+        Found::Fresh(stored) => Some(String::from_utf8(stored.body.to_vec()).expect("text")),
+        Found::Stale(_) | Found::Nothing => None,
+    };
+    found.into_iter().map(text).collect()
+}
+
+async fn store_all(cache: &Cache, names: &[String]) {
+    let answers = names.iter().map(|name| (key(name), Arc::new(answer(name)))).collect();
+    cache.store_all(answers, cache.stamp());
+    cache.written().await;
+}
+
+#[tokio::test]
+async fn what_is_there_of_many_is_found_in_their_order_here_and_there() {
+    let redis = Redis::start().await;
+    for cache in [replica(&redis).await, Cache::in_process(64 << 20)] {
+        let all = names(2048);
+        let some: Vec<String> = all.iter().filter(|name| !name.ends_with('7')).cloned().collect();
+        store_all(&cache, &some).await;
+        assert_eq!((cache.figures().stored, cache.figures().unwritten), (some.len() as u64, 0));
+        let expected: Vec<_> = all.iter().map(|name| some.contains(name).then(|| name.clone())).collect();
+        assert_eq!(said_all(&cache, &all).await, expected);
+        assert_eq!(said_all(&cache, &[]).await, Vec::<Option<String>>::new());
+        assert_eq!(said(&cache, "n0").await.as_deref(), Some("n0"));
+        cache.purge(&Purge::All).await.unwrap();
+        assert!(said_all(&cache, &all).await.iter().all(Option::is_none));
+    }
+}
+
+#[tokio::test]
+async fn answers_that_are_large_together_are_written_all_the_same() {
+    let redis = Redis::start().await;
+    let cache = replica(&redis).await;
+    // More than one group's bytes, more than one group's number, and one that is too large by itself.
+    let text = "0123456789abcdef".repeat(40_000);
+    let mut answers: Vec<_> = names(3).iter().map(|name| (key(name), Arc::new(answer(&text)))).collect();
+    answers.extend(names(200).iter().skip(3).map(|name| (key(name), Arc::new(answer(name)))));
+    answers.push((key("too large"), Arc::new(answer(&text.repeat(4)))));
+    cache.store_all(answers, cache.stamp());
+    cache.written().await;
+    let found = said_all(&cache, &names(200)).await;
+    assert!(found.iter().take(3).all(|said| said.as_ref() == Some(&text)));
+    assert!(found.iter().skip(3).all(Option::is_some));
+    assert_eq!((cache.figures().stored, cache.figures().unwritten), (200, 0));
+    assert_eq!(said(&cache, "too large").await, None);
+}
+
+#[tokio::test]
+async fn a_redis_that_is_frozen_costs_many_no_more_than_one_and_is_one_miss() {
+    let redis = Redis::start().await;
+    let timeout = Duration::from_millis(100);
+    let cache = Cache::shared(SharedSettings { timeout, ..settings(redis.url()) }).await;
+    let all = names(2048);
+    redis.pause();
+    // Each look, of one or of many, is one of the three that Redis may miss.
+    for looks in 1..=u64::from(MISSES) {
+        let asked = tokio::time::Instant::now();
+        assert!(said_all(&cache, &all).await.iter().all(Option::is_none));
+        assert!(asked.elapsed() < timeout * 20, "{:?}", asked.elapsed());
+        // A sign of life that has none may have come before.
+        assert!(cache.is_away() || cache.figures().unanswered >= looks, "{:?}", cache.figures());
+    }
+    eventually("it counts as away", || cache.is_away().then_some(())).await;
+    assert!(said_all(&cache, &all).await.iter().all(Option::is_none));
+    redis.resume();
+    back(&cache).await;
+}

@@ -1,0 +1,145 @@
+//! What is kept is shown again to the letter, and takes little room.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::embeddings::read_vector;
+
+fn float(vector: &Vector<'_>) -> String {
+    let mut out = Vec::new();
+    vector.write_float(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn base64(vector: &Vector<'_>) -> String {
+    let mut out = Vec::new();
+    vector.write_base64(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// As Python writes the 64-bit float: what OpenAI sends.
+fn python(number: f32) -> String {
+    let plain = serde_json::to_string(&f64::from(number)).unwrap();
+    if number == 0.0 || number.abs() >= 1e-4 {
+        return plain;
+    }
+    let (mantissa, exponent) = format!("{:e}", f64::from(number))
+        .split_once('e')
+        .map(|(m, e)| (m.to_owned(), e.to_owned()))
+        .unwrap();
+    let digits = exponent.trim_start_matches('-');
+    format!("{mantissa}e-{digits:0>2}")
+}
+
+/// Checks that a vector comes back as it was; gives the bytes that it takes.
+fn comes_back(text: &str) -> usize {
+    let fresh = read_vector(text).unwrap();
+    let bytes = fresh.pack();
+    let kept = Vector::Kept(Packed::read(&bytes).unwrap());
+    let spaceless: String = text.split_ascii_whitespace().collect();
+    let shown = float(&kept);
+    assert!(shown == text || shown == spaceless, "{shown} for {text}");
+    assert_eq!((kept.dimensions(), base64(&kept)), (fresh.dimensions(), base64(&fresh)), "{text}");
+    assert_eq!(kept.pack(), bytes);
+    bytes.len()
+}
+
+fn array(numbers: impl Iterator<Item = String>) -> String {
+    format!("[{}]", numbers.collect::<Vec<_>>().join(","))
+}
+
+#[test]
+fn vectors_as_providers_spell_them_take_little_more_than_their_floats() {
+    let numbers: Vec<f32> = (1..=1536_u16).map(|n| (f32::from(n) * 0.731).sin() * 0.05).collect();
+    let least = numbers.len() * 4 + HEADER;
+    let single = array(numbers.iter().map(|number| serde_json::to_string(number).unwrap()));
+    assert_eq!(comes_back(&single), least);
+    let double = array(numbers.iter().map(|number| serde_json::to_string(&f64::from(*number)).unwrap()));
+    assert_eq!(comes_back(&double), least);
+    let like_python = array(numbers.iter().copied().map(python));
+    assert!(like_python.contains("e-05"), "some of them are odd");
+    assert!((least..least * 11 / 10).contains(&comes_back(&like_python)));
+    let spaced = double.replace(',', ",\n      ");
+    assert_eq!(comes_back(&spaced), least);
+    // No 32-bit floats at all: nothing is lost, either.
+    let other = array((1..=1536_u16).map(|n| format!("{}", (f64::from(n) * 0.731).sin() * 0.05)));
+    assert_eq!(comes_back(&other), other.len() + HEADER);
+    let decoded = Vector::Floats(numbers);
+    let bytes = decoded.pack();
+    let kept = Vector::Kept(Packed::read(&bytes).unwrap());
+    assert_eq!((float(&kept), base64(&kept)), (float(&decoded), base64(&decoded)));
+}
+
+#[test]
+fn odd_numbers_keep_their_place_and_their_spelling() {
+    for text in [
+        "[0]",
+        "[0,1,-0,0.0,-0.0]",
+        "[0.123456789012345678,0.25,-0.5,1.0,0.75]",
+        "[1e-05,0.015625,0.03125,0.0625,0.125,1E+2]",
+        "[0.015625,0.03125,0.0625,0.125,1e-05]",
+        " [ 0.015625 , 2 ] ",
+        "[1.40129846e-45,3.4028235e38]",
+    ] {
+        comes_back(text.trim());
+    }
+    let longer_than_a_byte_counts = format!("[0.25,0.{}]", "1".repeat(300));
+    comes_back(&longer_than_a_byte_counts);
+}
+
+#[test]
+fn what_is_none_is_not_read() {
+    let bytes = read_vector("[0.015625,0.03125,0.0625,1e-05]").unwrap().pack();
+    assert!(Packed::read(&bytes).is_some());
+    for end in 0..bytes.len() {
+        let read = Packed::read(&bytes[..end]);
+        // Without its odd number it is another vector, but one all the same: the store's checksum is what tells.
+        assert!(read.is_none() || end == HEADER + 16, "{end}");
+    }
+    for other in [
+        &b"x\x01\0\0\0\0\0\0\0"[..],
+        b"s\0\0\0\0",
+        b"s\xff\xff\xff\xff\0\0\0\0",
+        b"t\xff\xff\xff\x7f[0]",
+        b"[0.1]",
+    ] {
+        assert!(Packed::read(other).is_none(), "{other:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_vector_comes_back_to_the_letter(
+        numbers in prop::collection::vec((any::<f32>(), 0..5_u8), 1..60),
+        spelling in 0..3_u8,
+    ) {
+        let spell = |(number, odd): &(f32, u8)| {
+            let number = if number.is_finite() { *number } else { 0.5 };
+            match if *odd == 0 { 3 } else { spelling } {
+                0 => serde_json::to_string(&number).unwrap(),
+                1 => serde_json::to_string(&f64::from(number)).unwrap(),
+                2 => python(number),
+                _ => format!("{number:e}"),
+            }
+        };
+        comes_back(&array(numbers.iter().map(spell)));
+    }
+
+    #[test]
+    fn no_bytes_break_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..80), form in 0..3_usize) {
+        let mut bytes = bytes;
+        if let Some(first) = bytes.first_mut() {
+            *first = b"sdt"[form];
+        }
+        if let Some(packed) = Packed::read(&bytes) {
+            let vector = Vector::Kept(packed);
+            let _ = (float_bytes(&vector), base64(&vector), vector.pack());
+        }
+    }
+}
+
+fn float_bytes(vector: &Vector<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    vector.write_float(&mut out);
+    out
+}
