@@ -195,17 +195,20 @@ pub(crate) async fn run(
             Found::Nothing => {}
         }
     }
-    let alone = Flights::default();
-    let flights = if wanted.wish.reads { &caching.flights } else { &alone };
-    let wants = if asker.streams { Wants::Pieces } else { Wants::End };
-    let (follower, call) = match flights.join(wanted.flight, wants) {
+    let (flights, wants) = (&caching.flights, if asker.streams { Wants::Pieces } else { Wants::End });
+    let role = if wanted.wish.reads {
+        flights.join(wanted.flight, wants)
+    } else {
+        flights.alone(wanted.flight, wants)
+    };
+    let (follower, call) = match role {
         Role::Leader(lead, follower) => {
             // A store that is slow is not waited for twice.
             let looks_again = wanted.wish.reads && looking.elapsed() < SLOW_LOOK;
             let limiter = engine.limiter().clone();
             let work = Work { call, wanted, stamp, stale, looks_again, limiter };
             let work = work.of(engine, Arc::clone(caching));
-            tokio::spawn(lead.drive(move |pieces| work.run(pieces)));
+            tokio::spawn(lead.drive(std::future::ready(()), move |pieces| work.run(pieces)));
             (follower, None)
         }
         Role::Follower(follower) => (follower, Some(call)),
