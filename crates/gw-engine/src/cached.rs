@@ -27,6 +27,7 @@ use crate::attempts::Call;
 use crate::call::{CallLog, Reply, ReplyBody};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
+use crate::leavers::patience;
 use crate::ledger::unix_millis;
 use crate::pipeline::{self, COMMIT_AFTER};
 use crate::plan::Candidate;
@@ -208,7 +209,7 @@ pub(crate) async fn run(
             let limiter = engine.limiter().clone();
             let work = Work { call, wanted, stamp, stale, looks_again, limiter };
             let work = work.of(engine, Arc::clone(caching));
-            tokio::spawn(lead.drive(std::future::ready(()), move |pieces| work.run(pieces)));
+            tokio::spawn(lead.drive(patience(engine.leavers()), move |pieces| work.run(pieces)));
             (follower, None)
         }
         Role::Follower(follower) => (follower, Some(call)),

@@ -9,6 +9,7 @@
 mod authz;
 mod budgets;
 mod cache;
+mod cache_calls;
 mod cache_shared;
 mod canary;
 mod chaos;
