@@ -8,20 +8,25 @@
 //! the work; behind the last piece comes the end, [`End::Complete`] or a failure, never nothing. Who wants no pieces waits for the
 //! end alone.
 //!
-//! **Memory.** A log that has grown beyond [`Bounds::log`] takes no more followers, the next to ask leads a flight of its own,
-//! and forgets what all have read. Who is so far behind that the log still exceeds the bound is left behind ([`End::TooSlow`]): a
-//! client that stopped reading must not stop the others. The work in turn waits ([`Pieces::room`]) while the fastest reader is
-//! [`Bounds::ahead`] behind: a client alone is read for as fast as it reads, as without a cache.
+//! **Memory.** A log that has grown beyond [`Bounds::log`] takes no more readers, the next who wants pieces leads a flight of its
+//! own, and forgets what all have read. Who is so far behind that the log still exceeds the bound is left behind ([`End::TooSlow`]):
+//! a client that stopped reading must not stop the others, and nothing goes on for it. The work in turn waits ([`Pieces::room`])
+//! while the fastest reader is [`Bounds::ahead`] behind: a client alone is read for as fast as it reads, as without a cache.
+//!
+//! All logs together have a bound, too ([`Bounds::all`]). Beyond it each that grows takes no more readers and nothing is read
+//! ahead; nobody is worse off than without sharing. Beyond twice that, who is more than [`Bounds::ahead`] behind is left behind.
 //!
 //! **No second call.** Between a look into the cache that found nothing and [`Flights::join`] another flight may have ended. A
 //! leader therefore looks once more before it calls, and the work stores its answer before it returns it.
 
 mod log;
+mod tape;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -33,19 +38,21 @@ use crate::key::Key;
 /// The map is locked in parts.
 const PARTS: usize = 16;
 
-/// What a flight may hold.
+/// What flights may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Bytes of pieces that are kept for those who have not read them.
+    /// Bytes of pieces that a flight keeps for those who have not read them.
     pub log: usize,
     /// Bytes that the work may be ahead of the fastest reader. Less than half of `log`.
     pub ahead: usize,
+    /// Bytes that all flights keep together before they begin to keep less; twice as many are the most.
+    pub all: usize,
 }
 
 impl Default for Bounds {
-    /// 4 MiB, of which 256 KiB ahead.
+    /// 4 MiB, of which 256 KiB ahead, and 64 MiB together.
     fn default() -> Self {
-        Self { log: 4 << 20, ahead: 256 << 10 }
+        Self { log: 4 << 20, ahead: 256 << 10, all: 64 << 20 }
     }
 }
 
@@ -102,6 +109,8 @@ type Part<T, E> = Mutex<HashMap<Key, Arc<Flight<T, E>>>>;
 struct Home<T, E> {
     parts: [Part<T, E>; PARTS],
     bounds: Bounds,
+    /// Bytes that the logs of all flights hold.
+    held: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -129,7 +138,7 @@ impl<T, E> Flight<T, E> {
     }
 
     fn end(self: &Arc<Self>, end: End<T, E>) {
-        let wakers = self.log.lock().end(end);
+        let wakers = self.log.lock().end(end, &self.home.bounds);
         // First: who is woken and asks again must find what comes after this flight.
         self.leave_the_map();
         wakers.into_iter().for_each(std::task::Waker::wake);
@@ -147,15 +156,40 @@ impl<T: Clone, E: Clone> Flights<T, E> {
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         let parts = std::array::from_fn(|_| Mutex::new(HashMap::new()));
-        Self { home: Arc::new(Home { parts, bounds }) }
+        Self { home: Arc::new(Home { parts, bounds, held: Arc::default() }) }
+    }
+
+    /// What they may hold.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        self.home.bounds
+    }
+
+    /// Bytes that they hold.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.home.held.load(Ordering::Relaxed)
+    }
+
+    fn begin(&self, key: Key) -> Arc<Flight<T, E>> {
+        let log = Mutex::new(Log::new(Arc::clone(&self.home.held)));
+        Arc::new(Flight { key, home: Arc::clone(&self.home), log })
+    }
+
+    /// Begins a flight that nobody else joins. Nothing is kept for others.
+    #[must_use]
+    pub fn alone(&self, key: Key, wants: Wants) -> Role<T, E> {
+        let flight = self.begin(key);
+        let role = Self::lead(Arc::clone(&flight), wants);
+        flight.log.lock().close();
+        role
     }
 
     /// Joins the flight of a key, or begins it.
     #[must_use]
     pub fn join(&self, key: Key, wants: Wants) -> Role<T, E> {
-        let new = || Arc::new(Flight { key, home: Arc::clone(&self.home), log: Mutex::new(Log::new()) });
         let Some(part) = self.home.part(&key) else {
-            return Self::lead(new(), wants);
+            return Self::lead(self.begin(key), wants);
         };
         let mut part = part.lock();
         if let Some(flight) = part.get(&key) {
@@ -165,7 +199,7 @@ impl<T: Clone, E: Clone> Flights<T, E> {
                 return Role::Follower(Follower { flight, place, is_leader: false });
             }
         }
-        let flight = new();
+        let flight = self.begin(key);
         part.insert(key, Arc::clone(&flight));
         drop(part);
         Self::lead(flight, wants)
@@ -178,7 +212,7 @@ impl<T: Clone, E: Clone> Flights<T, E> {
         Role::Leader(Lead { flight }, follower)
     }
 
-    /// Flights that are under way and take followers.
+    /// Flights that are under way and can be joined, with pieces or without.
     #[must_use]
     pub fn len(&self) -> usize {
         self.home.parts.iter().map(|part| part.lock().len()).sum()
@@ -199,17 +233,21 @@ pub struct Lead<T, E> {
 }
 
 impl<T: Clone, E: Clone> Lead<T, E> {
-    /// Does the work, to be run in a task that outlives whoever asked. The future is dropped as soon as nobody follows any
-    /// more; what must happen then is for its own destructors.
-    pub async fn drive<F>(self, work: impl FnOnce(Pieces<T, E>) -> F)
+    /// Does the work, to be run in a task that outlives whoever asked. When nobody follows any more, the `patience` with
+    /// which it goes on for nobody begins. The work is dropped when that is over; what must happen then is for its own
+    /// destructors.
+    pub async fn drive<F>(self, patience: impl Future<Output = ()>, work: impl FnOnce(Pieces<T, E>) -> F)
     where
         F: Future<Output = Result<T, E>>,
     {
         let pieces = Pieces { flight: Arc::clone(&self.flight) };
-        let abandoned = poll_fn(|context| self.flight.log.lock().poll_abandoned(context));
+        let given_up = async {
+            poll_fn(|context| self.flight.log.lock().poll_abandoned(context)).await;
+            patience.await;
+        };
         tokio::select! {
             biased;
-            () = abandoned => {}
+            () = given_up => {}
             result = work(pieces) => self.flight.end(result.map_or_else(End::Failed, End::Complete)),
         }
     }
@@ -231,17 +269,14 @@ pub struct Pieces<T, E> {
 impl<T: Clone, E: Clone> Pieces<T, E> {
     /// Appends a piece for all followers, those who come later too.
     pub fn push(&self, piece: Bytes) {
-        let (wakers, is_full) = self.flight.log.lock().push(piece, self.flight.home.bounds.log);
-        if is_full {
-            self.flight.leave_the_map();
-        }
+        let wakers = self.flight.log.lock().push(piece, &self.flight.home.bounds);
         wakers.into_iter().for_each(std::task::Waker::wake);
     }
 
     /// Waits while nobody reads.
     pub async fn room(&self) {
-        let ahead = self.flight.home.bounds.ahead;
-        poll_fn(|context| self.flight.log.lock().poll_room(context, ahead)).await;
+        let bounds = &self.flight.home.bounds;
+        poll_fn(|context| self.flight.log.lock().poll_room(context, bounds)).await;
     }
 }
 

@@ -33,6 +33,7 @@ use crate::call::{CallLog, Reply, ReplyBody};
 use crate::catalog::Catalog;
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
+use crate::leavers::patience;
 use crate::ledger::unix_millis;
 use crate::pipeline::{self, COMMIT_AFTER};
 use crate::plan::Candidate;
@@ -253,16 +254,19 @@ pub(crate) async fn run(
             Found::Nothing => {}
         }
     }
-    let alone = Flights::default();
-    let flights = if wanted.wish.reads { &caching.flights } else { &alone };
-    let wants = if asker.streams { Wants::Pieces } else { Wants::End };
-    let (follower, call) = match flights.join(wanted.flight, wants) {
+    let (flights, wants) = (&caching.flights, if asker.streams { Wants::Pieces } else { Wants::End });
+    let role = if wanted.wish.reads {
+        flights.join(wanted.flight, wants)
+    } else {
+        flights.alone(wanted.flight, wants)
+    };
+    let (follower, call) = match role {
         Role::Leader(lead, follower) => {
             // A store that is slow is not waited for twice.
             let looks_again = wanted.wish.reads && looking.elapsed() < SLOW_LOOK;
             let work = Work { call, wanted, stamp, stale, looks_again, means: Means::of(engine) };
             let work = work.of(engine, Arc::clone(caching));
-            tokio::spawn(lead.drive(move |pieces| work.run(pieces)));
+            tokio::spawn(lead.drive(patience(engine.leavers()), move |pieces| work.run(pieces)));
             (follower, None)
         }
         Role::Follower(follower) => (follower, Some(call)),

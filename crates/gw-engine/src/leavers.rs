@@ -1,5 +1,7 @@
 //! Upstream calls whose client went away. `on_disconnect = "cancel"` drops them at once; `"drain"` lets them come to
 //! their end without a client, because some providers bill the whole answer anyway and tell only then how long it was.
+//!
+//! A call that requests share runs in a task of its own already: that goes on within the same bounds ([`patience`]).
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -33,6 +35,7 @@ impl Default for Leavers {
 impl Leavers {
     /// A stream under way.
     pub(crate) fn take_live(&self, call: Box<Call>, live: Box<Live>) {
+        left(&call.job.context.log);
         self.spawn(to_its_end(call, live));
     }
 
@@ -56,6 +59,14 @@ impl Leavers {
     }
 }
 
+/// Lasts as long as a shared call may go on that nobody waits for any more: no time at all where such a call is dropped, or
+/// where too many go on.
+pub(crate) async fn patience(leavers: Option<Leavers>) {
+    let Some(Leavers(places)) = leavers else { return };
+    let Ok(_place) = places.try_acquire_owned() else { return };
+    tokio::time::sleep(LONGEST).await;
+}
+
 /// Why the call ended, whatever its upstream will say.
 fn left(log: &CallLog) {
     log.note(|record| record.status = record.status.or(Some(Kind::ClientClosedRequest.code())));
@@ -72,6 +83,11 @@ impl Drop for Going {
         let Self { call, live } = self;
         let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
         let cost = live.candidate.model.cost(&usage);
+        if live.normaliser.is_complete() {
+            call.record_ok(&live.candidate, live.started);
+            call.served(&live.candidate, &usage, cost);
+            return;
+        }
         let code = Kind::ClientClosedRequest.code();
         call.record(&live.candidate, code, live.started);
         call.tally.account.cut(&live.candidate, &usage, cost, code);
@@ -128,5 +144,35 @@ impl<T: Send + 'static> Drop for Staying<T> {
                 let _ = call.await;
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    async fn lasts(leavers: Option<&Leavers>) -> Duration {
+        let begun = Instant::now();
+        patience(leavers.cloned()).await;
+        begun.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shared_call_goes_on_for_nobody_within_the_bounds_of_all_calls() {
+        let leavers = Leavers::default();
+        assert_eq!(lasts(None).await, Duration::ZERO, "where calls are dropped");
+        assert!(lasts(Some(&leavers)).await >= LONGEST);
+        leavers.spawn(std::future::pending());
+        let mut others: Vec<_> = (1..MOST).map(|_| Box::pin(patience(Some(leavers.clone())))).collect();
+        for other in &mut others {
+            assert!(other.now_or_never().is_none());
+        }
+        assert_eq!(lasts(Some(&leavers)).await, Duration::ZERO, "too many go on");
+        // One of them has come to its end.
+        others.pop();
+        assert!(lasts(Some(&leavers)).await >= LONGEST);
     }
 }

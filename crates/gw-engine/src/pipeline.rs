@@ -186,22 +186,17 @@ async fn whole(mut call: Box<Call>) -> Result<Reply> {
 
 async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
     let (keepalive, log) = (call.job.context.keepalive, Arc::clone(&call.job.context.log));
-    let mut opening: Opening = Box::pin(async move {
+    let opening: Opening = Box::pin(async move {
         let found = attempts::run(&mut call).await;
         (call, found)
     });
-    let Ok((call, found)) = tokio::time::timeout(COMMIT_AFTER, &mut opening).await else {
-        let stream = EventStream::waiting(opening, log, keepalive, engine.cut(), engine.leavers());
-        return Ok(Reply { headers: Vec::new(), body: ReplyBody::Stream(Box::new(stream)) });
+    // From here on it knows what is to become of a call whose client goes away.
+    let mut stream = Box::new(EventStream::waiting(opening, log, keepalive, engine.cut(), engine.leavers()));
+    let headers = match tokio::time::timeout(COMMIT_AFTER, stream.opened()).await {
+        Ok(served) => reply_headers(served?.as_ref()),
+        Err(_) => Vec::new(),
     };
-    match found? {
-        (index, Answer::Stream(live)) => {
-            let headers = reply_headers(call.plan.candidates.get(index));
-            let stream = EventStream::live(call, live, engine.cut(), engine.leavers());
-            Ok(Reply { headers, body: ReplyBody::Stream(Box::new(stream)) })
-        }
-        (_, Answer::Full(_)) => Err(Error::new(Kind::InternalError, "The answer was not a stream.")),
-    }
+    Ok(Reply { headers, body: ReplyBody::Stream(stream) })
 }
 
 /// What embeddings cost: their body has no place for it.

@@ -5,7 +5,7 @@
 mod broken;
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -24,6 +24,7 @@ use crate::engine::Cut;
 use crate::error::{Error, Kind};
 use crate::leavers::Leavers;
 use crate::live::Live;
+use crate::plan::Candidate;
 use crate::resume::Resuming;
 use crate::sources::Step;
 use crate::verdict::{self, Verdict};
@@ -100,14 +101,25 @@ impl EventStream {
         stream
     }
 
-    pub(crate) fn live(call: Box<Call>, live: Box<Live>, cut: Cut, leavers: Option<Leavers>) -> Self {
-        let keepalive = call.job.context.keepalive;
-        Self::new(State::Live(call, live), keepalive, cut, leavers)
+    /// Waits for the first token before the head is out; gives who sends it.
+    ///
+    /// # Errors
+    /// Nobody does.
+    pub(crate) async fn opened(&mut self) -> Result<Option<Candidate>, Error> {
+        let State::Waiting(opening, _) = &mut self.state else { return Ok(None) };
+        let (call, found) = poll_fn(|cx| opening.as_mut().poll(cx)).await;
+        self.state = State::Over;
+        let (index, Answer::Stream(live)) = found? else { return Err(no_stream()) };
+        let served = call.plan.candidates.get(index).cloned();
+        self.state = State::Live(call, live);
+        self.last_heard = Instant::now();
+        self.last_sent = self.last_heard;
+        Ok(served)
     }
 
-    /// A call whose answer others read: no comments, they have their own.
-    pub(crate) fn unheard(call: Box<Call>, live: Box<Live>, cut: Cut, leavers: Option<Leavers>) -> Self {
-        Self::new(State::Live(call, live), None, cut, leavers)
+    /// A call whose answer others read: no comments, they have their own. Its task knows how long it goes on without them.
+    pub(crate) fn unheard(call: Box<Call>, live: Box<Live>, cut: Cut) -> Self {
+        Self::new(State::Live(call, live), None, cut, None)
     }
 
     pub(crate) fn shared(shared: Shared, keepalive: Option<Duration>, cut: Cut) -> Self {
@@ -197,10 +209,7 @@ impl EventStream {
                 self.state = State::Live(call, live);
                 None
             }
-            Ok((_, Answer::Full(_))) => {
-                let error = Error::new(Kind::InternalError, "The answer was not a stream.");
-                Some(self.fail(Vec::new(), &error, Kind::UpstreamStreamError))
-            }
+            Ok((_, Answer::Full(_))) => Some(self.fail(Vec::new(), &no_stream(), Kind::UpstreamStreamError)),
             Err(error) => {
                 let kind = match error.kind {
                     Kind::UpstreamTimeout => Kind::UpstreamTimeout,
@@ -343,6 +352,10 @@ impl EventStream {
             State::Waiting(..) | State::Resuming(..) | State::Shared(_) | State::Ready(_) | State::Over => {}
         }
     }
+}
+
+fn no_stream() -> Error {
+    Error::new(Kind::InternalError, "The answer was not a stream.")
 }
 
 /// So that the head goes out with a first keep-alive.

@@ -1,30 +1,36 @@
 //! What a flight has brought so far, who has read how much of it, and who waits. All under one lock, so that no moment lies
 //! between looking and waiting; who is to be woken is handed out, and woken outside of it.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-use super::{End, Next, Wants};
+use super::tape::Tape;
+use super::{Bounds, End, Next, Wants};
 
 #[derive(Debug)]
 pub(super) struct Log<T, E> {
-    pieces: VecDeque<Bytes>,
-    /// The number of the first piece that is kept.
-    first: u64,
-    /// Bytes that are kept, and bytes that there ever were.
-    kept: usize,
-    total: u64,
+    tape: Tape,
     end: Option<End<T, E>>,
-    /// Whether it takes followers.
-    is_open: bool,
+    takes: Takes,
     readers: Vec<Option<Reader>>,
     free: Vec<usize>,
+    /// Those whom its answer can still reach.
     participants: usize,
     /// The work's task, waiting for the last one to go; and inside the work, for somebody to read.
     driver: Option<Waker>,
     writer: Option<Waker>,
+}
+
+/// Who may join. What was read is kept for as long as everybody may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    Everybody,
+    /// Who wants no pieces.
+    NoReaders,
+    Nobody,
 }
 
 #[derive(Debug)]
@@ -51,14 +57,12 @@ pub(super) struct Left {
 }
 
 impl<T, E> Log<T, E> {
-    pub(super) fn new() -> Self {
+    /// An empty one; `all` counts what all of them hold.
+    pub(super) fn new(all: Arc<AtomicUsize>) -> Self {
         Self {
-            pieces: VecDeque::new(),
-            first: 0,
-            kept: 0,
-            total: 0,
+            tape: Tape::new(all),
             end: None,
-            is_open: true,
+            takes: Takes::Everybody,
             readers: Vec::new(),
             free: Vec::new(),
             participants: 0,
@@ -67,10 +71,14 @@ impl<T, E> Log<T, E> {
         }
     }
 
-    /// A place, unless nobody can join any more.
+    /// A place, unless it takes none like this one any more.
     pub(super) fn join(&mut self, wants: Wants) -> Option<usize> {
-        if !self.is_open {
-            return None;
+        match (self.takes, wants) {
+            (Takes::Everybody, _) | (Takes::NoReaders, Wants::End) => {}
+            (Takes::NoReaders, Wants::Pieces) | (Takes::Nobody, _) => return None,
+        }
+        if wants == Wants::Pieces {
+            self.tape.enter(0);
         }
         let reader = Some(Reader { wants, next: 0, read: 0, is_too_slow: false, waker: None });
         self.participants += 1;
@@ -84,44 +92,58 @@ impl<T, E> Log<T, E> {
     }
 
     pub(super) fn leave(&mut self, place: usize) -> Left {
-        if self.readers.get_mut(place).and_then(Option::take).is_some() {
-            self.participants -= 1;
+        if let Some(reader) = self.readers.get_mut(place).and_then(Option::take) {
+            if reader.reads() {
+                self.tape.leave(reader.next);
+            }
+            self.participants -= usize::from(!reader.is_too_slow);
             self.free.push(place);
         }
         let is_abandoned = self.participants == 0 && self.end.is_none();
         if is_abandoned {
-            self.is_open = false;
+            self.takes = Takes::Nobody;
         }
         self.forget();
         // The one who left may have been the only one who read, or the only one who did not.
         Left { is_abandoned, wakers: [self.driver.take_if(|_| is_abandoned), self.writer.take()] }
     }
 
-    /// Appends a piece. Gives who waits for it, and whether the log is full and closed from now on.
-    pub(super) fn push(&mut self, piece: Bytes, most: usize) -> (Vec<Waker>, bool) {
-        if self.end.is_some() || piece.is_empty() {
-            return (Vec::new(), false);
+    /// Nobody more is to read it from its beginning.
+    pub(super) fn close(&mut self) {
+        if self.takes == Takes::Everybody {
+            self.takes = Takes::NoReaders;
+            self.forget();
         }
-        self.kept += piece.len();
-        self.total += piece.len() as u64;
-        self.pieces.push_back(piece);
-        let is_full = self.kept > most && self.is_open;
-        if is_full {
-            self.is_open = false;
-        }
-        self.forget();
-        self.leave_behind(most);
-        (self.waiting(|reader| reader.wants == Wants::Pieces), is_full)
     }
 
-    pub(super) fn end(&mut self, end: End<T, E>) -> Vec<Waker> {
+    /// Appends a piece. Gives who waits for it.
+    pub(super) fn push(&mut self, piece: Bytes, bounds: &Bounds) -> Vec<Waker> {
+        if self.end.is_some() || piece.is_empty() {
+            return Vec::new();
+        }
+        self.tape.append(piece);
+        if self.tape.kept() > bounds.log || self.tape.kept_by_all() > bounds.all {
+            self.close();
+        }
+        self.keep_within(bounds);
+        self.waiting(|reader| reader.wants == Wants::Pieces)
+    }
+
+    pub(super) fn end(&mut self, end: End<T, E>, bounds: &Bounds) -> Vec<Waker> {
         if self.end.is_some() {
             return Vec::new();
         }
-        self.is_open = false;
+        self.takes = Takes::Nobody;
         self.end = Some(end);
-        self.forget();
+        self.keep_within(bounds);
         self.waiting(|_| true)
+    }
+
+    /// Keeps no more than is to be read, and not too much of that.
+    fn keep_within(&mut self, bounds: &Bounds) {
+        self.forget();
+        let is_flooded = self.tape.kept_by_all() > bounds.all.saturating_mul(2);
+        self.leave_behind(if is_flooded { bounds.ahead } else { bounds.log });
     }
 
     fn waiting(&mut self, which: impl Fn(&Reader) -> bool) -> Vec<Waker> {
@@ -131,27 +153,22 @@ impl<T, E> Log<T, E> {
 
     /// Forgets what nobody will read any more.
     fn forget(&mut self) {
-        if self.is_open {
-            return;
-        }
-        let readers = self.readers.iter().flatten().filter(|reader| reader.reads());
-        let needed = readers.map(|reader| reader.next).min().unwrap_or(u64::MAX);
-        while self.first < needed
-            && let Some(piece) = self.pieces.pop_front()
-        {
-            self.kept -= piece.len();
-            self.first += 1;
+        if self.takes != Takes::Everybody {
+            self.tape.forget();
         }
     }
 
-    /// Gives up the slowest, but never the fastest, until what is kept is in bounds.
+    /// Gives up the slowest, but never the fastest, until what is kept is in bounds. Nothing can reach them any more, so
+    /// the work is not done for them, either.
     fn leave_behind(&mut self, most: usize) {
-        while self.kept > most {
-            let (first, fastest) = (self.first, self.fastest());
+        while self.tape.kept() > most {
+            let (first, fastest) = (self.tape.first(), self.fastest());
             let slowest = self.readers.iter_mut().flatten().filter(|reader| reader.reads());
             let mut left = false;
             for reader in slowest.filter(|reader| reader.next <= first && reader.read < fastest) {
                 reader.is_too_slow = true;
+                self.tape.leave(reader.next);
+                self.participants -= 1;
                 left = true;
             }
             if !left {
@@ -163,14 +180,15 @@ impl<T, E> Log<T, E> {
 
     /// Bytes that the fastest has read. Who wants no pieces is never behind.
     fn fastest(&self) -> u64 {
-        let read = |reader: &Reader| if reader.wants == Wants::End { self.total } else { reader.read };
+        let total = self.tape.total();
+        let read = |reader: &Reader| if reader.wants == Wants::End { total } else { reader.read };
         let readers = self.readers.iter().flatten().filter(|reader| !reader.is_too_slow);
-        readers.map(read).max().unwrap_or(self.total)
+        readers.map(read).max().unwrap_or(total)
     }
 
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
-        self.kept
+        self.tape.kept()
     }
 
     pub(super) fn poll_abandoned(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -181,8 +199,10 @@ impl<T, E> Log<T, E> {
         Poll::Pending
     }
 
-    pub(super) fn poll_room(&mut self, context: &mut Context<'_>, ahead: usize) -> Poll<()> {
-        if self.end.is_some() || self.total - self.fastest() <= ahead as u64 {
+    pub(super) fn poll_room(&mut self, context: &mut Context<'_>, bounds: &Bounds) -> Poll<()> {
+        // While all logs together hold too much, nothing is read ahead.
+        let ahead = if self.tape.kept_by_all() > bounds.all { 0 } else { bounds.ahead };
+        if self.end.is_some() || self.tape.total() - self.fastest() <= ahead as u64 {
             return Poll::Ready(());
         }
         self.writer = Some(context.waker().clone());
@@ -203,14 +223,13 @@ impl<T: Clone, E: Clone> Log<T, E> {
         if reader.is_too_slow {
             return (Poll::Ready(Next::End(End::TooSlow)), None);
         }
-        if reader.wants == Wants::Pieces {
-            let at = usize::try_from(reader.next - self.first).unwrap_or(usize::MAX);
-            if let Some(piece) = self.pieces.get(at).cloned() {
-                reader.next += 1;
-                reader.read += piece.len() as u64;
-                self.forget();
-                return (Poll::Ready(Next::Piece(piece)), self.writer.take());
-            }
+        if reader.wants == Wants::Pieces
+            && let Some(piece) = self.tape.read(reader.next)
+        {
+            reader.next += 1;
+            reader.read += piece.len() as u64;
+            self.forget();
+            return (Poll::Ready(Next::Piece(piece)), self.writer.take());
         }
         if let Some(end) = &self.end {
             return (Poll::Ready(Next::End(end.clone())), None);

@@ -1,8 +1,11 @@
 //! Who joins, who leaves, who is slow: nobody sees less than all as all, and nobody pays for nobody.
 
+mod bounds;
+mod model;
 mod storm;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::future::ready;
+use std::sync::atomic::AtomicUsize;
 
 use gw_testkit::{eventually, within};
 use tokio::sync::watch;
@@ -73,7 +76,7 @@ fn work(
     drops: &Drops,
 ) -> tokio::task::JoinHandle<()> {
     let guard = drops.guard();
-    tokio::spawn(lead.drive(async move |pieces| {
+    tokio::spawn(lead.drive(ready(()), async move |pieces| {
         let _guard = guard;
         let mut text = String::new();
         for n in 0..last {
@@ -167,7 +170,7 @@ async fn nobody_who_goes_before_the_work_begins_leaves_it_to_run() {
     let guard = drops.guard();
     within(
         "its end",
-        lead.drive(async move |_| {
+        lead.drive(ready(()), async move |_| {
             let _guard = guard;
             std::future::pending().await
         }),
@@ -181,7 +184,7 @@ async fn a_failure_half_way_is_a_failure_for_all() {
     let flights = Test::default();
     let (lead, led) = leader(flights.join(key("a"), Wants::Pieces));
     let other = follower(flights.join(key("a"), Wants::End));
-    lead.drive(async |pieces| {
+    lead.drive(ready(()), async |pieces| {
         pieces.push(piece(0));
         Err("broken")
     })
@@ -196,7 +199,7 @@ async fn a_failure_half_way_is_a_failure_for_all() {
 async fn work_that_vanishes_is_a_failure_for_all() {
     let flights = Test::default();
     let (lead, led) = leader(flights.join(key("a"), Wants::Pieces));
-    let panicking = tokio::spawn(lead.drive(async |pieces| {
+    let panicking = tokio::spawn(lead.drive(ready(()), async |pieces| {
         pieces.push(piece(0));
         panic!("as it may")
     }));
@@ -209,10 +212,10 @@ async fn work_that_vanishes_is_a_failure_for_all() {
 
 #[tokio::test]
 async fn a_log_that_is_full_takes_nobody_and_forgets_what_was_read() {
-    let flights = Test::new(Bounds { log: 1000, ahead: 100 });
+    let flights = Test::new(Bounds { log: 1000, ahead: 100, ..Bounds::default() });
     let (lead, mut led) = leader(flights.join(key("a"), Wants::Pieces));
     let idle = follower(flights.join(key("a"), Wants::Pieces));
-    let driven = tokio::spawn(lead.drive(async |pieces| {
+    let driven = tokio::spawn(lead.drive(ready(()), async |pieces| {
         for _ in 0..100 {
             pieces.push(Bytes::from(vec![b'x'; 60]));
             pieces.room().await;
@@ -235,30 +238,36 @@ async fn a_log_that_is_full_takes_nobody_and_forgets_what_was_read() {
 
 #[tokio::test]
 async fn a_full_flight_goes_on_beside_the_one_that_takes_its_place() {
-    let flights = Test::new(Bounds { log: 100, ahead: 50 });
+    let flights = Test::new(Bounds { log: 100, ahead: 50, ..Bounds::default() });
     let (lead, led) = leader(flights.join(key("a"), Wants::End));
     let (tell, mut told) = watch::channel(false);
-    let driven = tokio::spawn(lead.drive(async move |pieces| {
+    let (pushed, full) = tokio::sync::oneshot::channel();
+    let driven = tokio::spawn(lead.drive(ready(()), async move |pieces| {
         pieces.push(Bytes::from(vec![b'x'; 101]));
+        pushed.send(()).unwrap();
         let _told = told.wait_for(|told| *told).await;
         Ok(Arc::from("first"))
     }));
-    eventually("the flight is full", || flights.is_empty().then_some(())).await;
-    let (lead, second) = leader(flights.join(key("a"), Wants::End));
+    within("the flight is full", full).await.unwrap();
+    // Who wants no pieces needs none that are gone.
+    let joined = follower(flights.join(key("a"), Wants::End));
+    let (lead, second) = leader(flights.join(key("a"), Wants::Pieces));
     tell.send_replace(true);
     assert_eq!(read(led).await.1, End::Complete(Arc::from("first")));
+    assert_eq!(read(joined).await.1, End::Complete(Arc::from("first")));
     driven.await.unwrap();
     assert_eq!(flights.len(), 1);
-    lead.drive(async |_| Ok(Arc::from("second"))).await;
+    lead.drive(ready(()), async |_| Ok(Arc::from("second"))).await;
     assert_eq!(read(second).await.1, End::Complete(Arc::from("second")));
+    assert!(flights.is_empty());
 }
 
 #[tokio::test]
 async fn who_waits_for_the_end_alone_is_not_held_up_by_who_does_not_read() {
-    let flights = Test::new(Bounds { log: 1000, ahead: 100 });
+    let flights = Test::new(Bounds { log: 1000, ahead: 100, ..Bounds::default() });
     let (lead, idle) = leader(flights.join(key("a"), Wants::Pieces));
     let end_only = follower(flights.join(key("a"), Wants::End));
-    let driven = tokio::spawn(lead.drive(async |pieces| {
+    let driven = tokio::spawn(lead.drive(ready(()), async |pieces| {
         for _ in 0..100 {
             pieces.push(Bytes::from(vec![b'x'; 60]));
             pieces.room().await;
@@ -272,12 +281,12 @@ async fn who_waits_for_the_end_alone_is_not_held_up_by_who_does_not_read() {
 
 #[tokio::test]
 async fn the_work_waits_for_the_fastest_reader_and_for_nobody_else() {
-    let flights = Test::new(Bounds { log: 10_000, ahead: 100 });
+    let flights = Test::new(Bounds { log: 10_000, ahead: 100, ..Bounds::default() });
     let (lead, mut fast) = leader(flights.join(key("a"), Wants::Pieces));
     let idle = follower(flights.join(key("a"), Wants::Pieces));
     let pushed = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&pushed);
-    let driven = tokio::spawn(lead.drive(async move |pieces| {
+    let driven = tokio::spawn(lead.drive(ready(()), async move |pieces| {
         for _ in 0..50 {
             pieces.room().await;
             pieces.push(Bytes::from(vec![b'x'; 60]));

@@ -19,7 +19,6 @@ use crate::attempts::{Answer, Call, Told, search};
 use crate::engine::{Cut, Engine};
 use crate::error::{Error, Kind};
 use crate::job::MAX_ANSWER_BYTES;
-use crate::leavers::Leavers;
 use crate::live::Live;
 use crate::pipeline::reserve;
 use crate::stream::EventStream;
@@ -41,7 +40,6 @@ pub(super) struct Ready {
     work: Work,
     caching: Arc<Caching>,
     cut: Cut,
-    leavers: Option<Leavers>,
 }
 
 type Pushed = Pieces<Finished, Failed>;
@@ -49,13 +47,13 @@ type Pushed = Pieces<Finished, Failed>;
 impl Work {
     pub(super) fn of(mut self, engine: &Engine, caching: Arc<Caching>) -> Ready {
         self.call.is_shared = true;
-        Ready { work: self, caching, cut: engine.cut(), leavers: engine.leavers() }
+        Ready { work: self, caching, cut: engine.cut() }
     }
 }
 
 impl Ready {
     pub(super) async fn run(self, pieces: Pushed) -> Result<Finished, Failed> {
-        let Self { work, caching, cut, leavers } = self;
+        let Self { work, caching, cut } = self;
         let Work { mut call, wanted, stamp, stale, looks_again, means } = work;
         if looks_again
             && let Found::Fresh(stored) = caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await
@@ -90,7 +88,7 @@ impl Ready {
         }
         match answered {
             Ok(Answer::Full(body)) => store.whole(&mut call, body),
-            Ok(Answer::Stream(live)) => store.stream(call, live, cut, leavers, &pieces).await,
+            Ok(Answer::Stream(live)) => store.stream(call, live, cut, &pieces).await,
             Err(error) => store.failed(&mut call, error, stale),
         }
     }
@@ -121,11 +119,10 @@ impl Keeper {
         call: Box<Call>,
         live: Box<Live>,
         cut: Cut,
-        leavers: Option<Leavers>,
         pieces: &Pushed,
     ) -> Result<Finished, Failed> {
         let asked = Asked::of(&self.caching, &call);
-        let mut stream = EventStream::unheard(call, live, cut, leavers);
+        let mut stream = EventStream::unheard(call, live, cut);
         let mut decoder = own::stream();
         let mut gather = Gather::new(MAX_ANSWER_BYTES);
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {

@@ -9,6 +9,7 @@
 mod authz;
 mod budgets;
 mod cache;
+mod cache_calls;
 mod cache_ends;
 mod cache_key;
 mod cache_scope;

@@ -27,7 +27,7 @@ impl Storm {
         tokio::spawn(async move {
             // Also of work that is given up before it begins.
             let _guard = guard;
-            lead.drive(async |pieces| {
+            lead.drive(ready(()), async |pieces| {
                 let mut rng = StdRng::seed_from_u64(seed);
                 let length = rng.random_range(0..12);
                 for n in 0..length {
