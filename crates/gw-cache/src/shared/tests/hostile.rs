@@ -64,7 +64,8 @@ async fn s11_a_server_that_is_no_redis_is_a_miss_in_bounded_time_and_memory() {
             let asked = Instant::now();
             assert_eq!(said(&cache, "a").await, None, "{what}");
             cache.store(key("a"), Arc::new(answer("A")), cache.stamp());
-            assert!(asked.elapsed() < Duration::from_millis(500), "{what}: {:?}", asked.elapsed());
+            // A busy machine may take its time; waiting for an answer would take for ever.
+            assert!(asked.elapsed() < Duration::from_secs(10), "{what}: {:?}", asked.elapsed());
             tokio::task::yield_now().await;
         }
         let grown = resident().saturating_sub(before);
