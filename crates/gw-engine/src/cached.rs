@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gw_cache::{
-    Cache, End, Flights, Follower, Found, Key, Mode, Next, Outcome, Question, Role, Route, Scope, Stored,
-    Wants, Wish,
+    Cache, End, Flights, Follower, Found, Key, Mode, Next, Outcome, Question, Role, Route, Scope,
+    SimilarFigures, Stored, Wants, Wish,
 };
 use http::{HeaderName, HeaderValue};
 
@@ -128,6 +128,11 @@ impl Caching {
     ) -> std::result::Result<(), Vec<String>> {
         let problems: Vec<String> = self.semantic.problems(catalog, discovers).collect();
         if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    /// What came of the similar questions of each alias.
+    pub fn similar(&self) -> impl Iterator<Item = (&str, SimilarFigures)> {
+        self.semantic.figures().into_iter().map(|(settings, figures)| (settings.alias.as_str(), figures))
     }
 
     /// The cache itself, to purge it and for its figures.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use gw_cache::{Cache, SharedSettings};
+use gw_cache::{Cache, SharedSettings, SimilarFigures};
 use gw_engine::cached::Caching;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
@@ -84,6 +85,26 @@ impl Collector for Figures {
             let encoder = encoder.encode_descriptor(name, help, None, metric.metric_type())?;
             metric.encode(encoder)?;
         }
-        Ok(())
+        similar(&self.0, &mut encoder)
     }
+}
+
+/// What came of similar questions, by alias: a shadow's matches beside those that were answered.
+fn similar(caching: &Caching, encoder: &mut DescriptorEncoder<'_>) -> std::fmt::Result {
+    let all: Vec<_> = caching.similar().collect();
+    let columns: [(&str, &str, fn(&SimilarFigures) -> u64); 3] = [
+        ("gateway_cache_similar_looks", "Looks for similar questions", |figures| figures.looks),
+        ("gateway_cache_similar_matches", "Looks that found an answer", |figures| figures.matches),
+        ("gateway_cache_similar_shadow_matches", "Looks that would have, but for the shadow", |figures| {
+            figures.shadows
+        }),
+    ];
+    for (name, help, value) in columns.into_iter().filter(|_| !all.is_empty()) {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (alias, figures) in &all {
+            let labels = [("alias", *alias)];
+            ConstCounter::new(value(figures)).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
 }

@@ -200,6 +200,14 @@ async fn a_shadow_counts_what_it_would_have_answered_and_delays_nobody() {
         ),
         (&json!("support"), &json!("shadow"), &json!(0), &json!(1), &json!(2)),
     );
+    let metrics = world.gateway.client().with_key(ADMIN).get("/metrics").await.ok().text();
+    for line in [
+        "gateway_cache_similar_looks_total{alias=\"support\"} 2",
+        "gateway_cache_similar_shadow_matches_total{alias=\"support\"} 1",
+        "gateway_cache_similar_matches_total{alias=\"simple\"} 0",
+    ] {
+        assert!(metrics.lines().any(|one| one == line), "{line}");
+    }
     // An embedding that never comes is nothing to wait for.
     world.second.respond_with(|_| Answer::sse().hang());
     let third = ask(&world.client, &question("Here, where is my parcel? ten")).await;

