@@ -89,10 +89,13 @@ impl Collector for Figures {
     }
 }
 
+/// A counter's name, what it counts, and where it stands.
+type Column = (&'static str, &'static str, fn(&SimilarFigures) -> u64);
+
 /// What came of similar questions, by alias: a shadow's matches beside those that were answered.
 fn similar(caching: &Caching, encoder: &mut DescriptorEncoder<'_>) -> std::fmt::Result {
     let all: Vec<_> = caching.similar().collect();
-    let columns: [(&str, &str, fn(&SimilarFigures) -> u64); 3] = [
+    let columns: [Column; 3] = [
         ("gateway_cache_similar_looks", "Looks for similar questions", |figures| figures.looks),
         ("gateway_cache_similar_matches", "Looks that found an answer", |figures| figures.matches),
         ("gateway_cache_similar_shadow_matches", "Looks that would have, but for the shadow", |figures| {

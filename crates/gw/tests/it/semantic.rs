@@ -48,7 +48,8 @@ async fn similar(more: &str) -> World {
     world
 }
 
-const ANSWER: &str = "mode = \"answer\"";
+/// A busy machine may take its time.
+const ANSWER: &str = "mode = \"answer\"\ntimeout_ms = 30000";
 
 fn question(text: &str) -> Value {
     let messages = json!([{ "role": "system", "content": "Be kind." }, { "role": "user", "content": text }]);
@@ -216,9 +217,6 @@ async fn a_shadow_counts_what_it_would_have_answered_and_delays_nobody() {
 
 #[tokio::test]
 async fn an_embedding_that_fails_or_is_late_is_a_miss() {
-    let world = similar("mode = \"answer\"\ntimeout_ms = 50").await;
-    ask(&world.client, &question("Where is my parcel? zero")).await;
-    known(&world, 1).await;
     let faults: [fn(&Recorded) -> Answer; 4] = [
         |_| Answer::sse().hang(),
         |_| Answer::json(500, &json!({ "error": { "message": "broken" } })),
@@ -232,11 +230,13 @@ async fn an_embedding_that_fails_or_is_late_is_a_miss() {
             )
         },
     ];
-    for (number, fault) in (0..).zip(faults) {
+    for fault in faults {
+        let world = similar("mode = \"answer\"\ntimeout_ms = 50").await;
+        ask(&world.client, &question("Where is my parcel? zero")).await;
+        known(&world, 1).await;
         world.second.respond_with(fault);
-        let answer =
-            ask(&world.client, &question(&format!("{} where is my parcel? ten", "So".repeat(number)))).await;
-        assert_eq!((what(&answer), world.upstream.hits()), ("MISS", number + 2));
+        let answer = ask(&world.client, &question("So where is my parcel? ten")).await;
+        assert_eq!((what(&answer), world.upstream.hits()), ("MISS", 2));
     }
 }
 
