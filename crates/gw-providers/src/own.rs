@@ -14,8 +14,9 @@ pub fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     openai::chat(body)
 }
 
-/// The decoder of a stream that the gateway has written.
+/// The decoder of a stream that the gateway has written. Its events may be larger than what an upstream may send: an answer
+/// that came whole is one of them.
 #[must_use]
-pub fn stream() -> Box<dyn StreamDecoder> {
-    openai::own_stream()
+pub fn stream(most_bytes: usize) -> Box<dyn StreamDecoder> {
+    openai::own_stream(most_bytes)
 }
