@@ -361,17 +361,17 @@ async fn stream(
     let first = tokio::time::timeout(COMMIT_AFTER, follower.next()).await.ok();
     leaving.0 = None;
     let what = if call.is_none() { "MISS" } else { "COALESCED" };
-    let first = match first {
-        Some(Next::End(End::Complete(done))) => {
-            return match call {
-                call if done.is_whole => joined(caching, &asker, call, &done),
-                Some(call) => pipeline::unshared(engine, call).await,
-                None => Err(gone()),
-            };
+    let (first, call) = match (first, call) {
+        (Some(Next::End(End::Complete(done))), call) if done.is_whole => {
+            return joined(caching, &asker, call, &done);
         }
-        Some(Next::End(end)) => return Err(failed(call, end)),
-        Some(Next::Piece(piece)) => Some(piece),
-        None => None,
+        // Its kind of answer cannot be shared, or it was left behind before it was sent anything.
+        (Some(Next::End(End::Complete(_) | End::TooSlow)), Some(call)) => {
+            return pipeline::unshared(engine, call).await;
+        }
+        (Some(Next::End(end)), call) => return Err(failed(call, end)),
+        (Some(Next::Piece(piece)), call) => (Some(piece), call),
+        (None, call) => (None, call),
     };
     let keepalive = asker.keepalive;
     let shared = Shared::new(Arc::clone(caching), asker, follower, call, first);

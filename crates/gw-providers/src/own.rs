@@ -22,8 +22,9 @@ pub fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
     openai::completion(body)
 }
 
-/// The decoder of a stream that the gateway has written, of chats or of text completions.
+/// The decoder of a stream that the gateway has written, of chats or of text completions. Its events may be larger than what an
+/// upstream may send: an answer that came whole is one of them.
 #[must_use]
-pub fn stream() -> Box<dyn StreamDecoder> {
-    openai::own_stream()
+pub fn stream(most_bytes: usize) -> Box<dyn StreamDecoder> {
+    openai::own_stream(most_bytes)
 }

@@ -22,7 +22,7 @@ pub struct SseEvent<'a> {
     pub data: &'a [u8],
 }
 
-/// An event outgrew [`EVENT_CAP`]. The decoder gives nothing more after it.
+/// An event outgrew what the decoder takes, [`EVENT_CAP`] for an upstream's. The decoder gives nothing more after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the upstream's stream is larger than 1 MiB")]
 pub struct TooLarge;
@@ -31,8 +31,10 @@ pub struct TooLarge;
 ///
 /// An event that lies whole in a chunk and has one data line is given as a slice of the chunk. Only what an event
 /// leaves behind at the end of a chunk is copied.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SseDecoder {
+    /// The largest event.
+    cap: usize,
     /// Data lines of the unfinished event, joined, then from `line_from` on its unfinished last line.
     held: Vec<u8>,
     line_from: usize,
@@ -55,11 +57,33 @@ enum Line<'a> {
     Ignored,
 }
 
+impl Default for SseDecoder {
+    /// Of an upstream's stream.
+    fn default() -> Self {
+        Self::new(EVENT_CAP)
+    }
+}
+
 impl SseDecoder {
+    /// Of a stream with events of at most so many bytes.
+    #[must_use]
+    pub fn new(cap: usize) -> Self {
+        Self {
+            cap,
+            held: Vec::new(),
+            line_from: 0,
+            has_data: false,
+            name: Vec::new(),
+            skip_line_feed: false,
+            begun: false,
+            failed: false,
+        }
+    }
+
     /// Takes the next bytes; every event that they complete goes to `sink` at once.
     ///
     /// # Errors
-    /// When an event is larger than [`EVENT_CAP`], from then on always.
+    /// When an event is larger than the cap, from then on always.
     pub fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(SseEvent<'_>)) -> Result<(), TooLarge> {
         let result = if self.failed { Err(TooLarge) } else { self.take(chunk, sink) };
         if result.is_err() {
@@ -117,7 +141,7 @@ impl SseDecoder {
     /// The bound is on what the event has so far plus the whole line, so that it does not depend on the cuts.
     fn check_room(&self, lone: Option<&[u8]>, line: usize) -> Result<(), TooLarge> {
         let size = self.held.len() + self.name.len() + lone.map_or(0, <[u8]>::len) + line;
-        if size > EVENT_CAP { Err(TooLarge) } else { Ok(()) }
+        if size > self.cap { Err(TooLarge) } else { Ok(()) }
     }
 
     fn line<'c>(&mut self, line: &'c [u8], lone: &mut Option<&'c [u8]>, sink: &mut dyn FnMut(SseEvent<'_>)) {
@@ -187,7 +211,7 @@ impl SseDecoder {
     fn hold(&mut self, bytes: &[u8]) {
         let needed = self.held.len() + bytes.len();
         if needed > self.held.capacity() {
-            let room = needed.max(self.held.capacity().saturating_mul(2).min(EVENT_CAP));
+            let room = needed.max(self.held.capacity().saturating_mul(2).min(self.cap));
             self.held.reserve_exact(room - self.held.len());
         }
         self.held.extend_from_slice(bytes);

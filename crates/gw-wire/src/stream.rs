@@ -213,6 +213,12 @@ impl Normaliser {
         self.failure.take()
     }
 
+    /// The failure that ended the stream, if one did, for who only looks.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
     /// True when the stream has failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {

@@ -158,10 +158,10 @@ impl<T, E> Log<T, E> {
         }
     }
 
-    /// Gives up the slowest, but never the fastest, until what is kept is in bounds. Nothing can reach them any more, so
-    /// the work is not done for them, either.
+    /// Gives up the slowest, but never the fastest, until all are near enough. Nobody is slow who has only the next piece to
+    /// read, however large it is. Nothing can reach those who were given up, so the work is not done for them, either.
     fn leave_behind(&mut self, most: usize) {
-        while self.tape.kept() > most {
+        while self.tape.behind_first() > most {
             let (first, fastest) = (self.tape.first(), self.fastest());
             let slowest = self.readers.iter_mut().flatten().filter(|reader| reader.reads());
             let mut left = false;

@@ -68,6 +68,11 @@ impl Tape {
         self.held.bytes
     }
 
+    /// Bytes that are kept behind the first piece: who stands before that is so far behind.
+    pub(super) fn behind_first(&self) -> usize {
+        self.held.bytes - self.pieces.front().map_or(0, |piece| piece.bytes.len())
+    }
+
     /// Bytes that are kept by all tapes.
     pub(super) fn kept_by_all(&self) -> usize {
         self.held.all.load(Ordering::Relaxed)

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use gw_cache::{End, Follower, Next, Outcome};
 use gw_providers::adapter::StreamDecoder;
 use gw_providers::own;
+use gw_wire::failure::FailureKind;
 use gw_wire::money::Money;
 use gw_wire::stream::{Closing, Normaliser, write_error};
 
@@ -15,6 +16,16 @@ use super::hit::{self, Asker};
 use super::{Caching, Done, Failed, Finished, Leaving, gone};
 use crate::attempts::Call;
 use crate::error::{Error, Kind};
+
+fn too_large() -> Error {
+    let message = "The answer holds an event that is too large to be shared; the stream was cut.";
+    Error::new(Kind::UpstreamStreamError, message)
+}
+
+fn too_slow() -> Error {
+    let message = "The stream was read too slowly to go on sharing its call; it was cut.";
+    Error::new(Kind::UpstreamStreamError, message)
+}
 
 /// A stream that follows a shared call.
 pub(crate) struct Shared {
@@ -53,7 +64,9 @@ impl Shared {
             Some(call) => {
                 let model = call.plan.candidates.first().map_or("", |first| &*first.model.upstream_model);
                 let normaliser = Normaliser::new(asker.opening(model));
-                Reader::Other(Box::new(Other { call, decoder: own::stream(), normaliser }))
+                // What is more than a flight keeps is not copied for each who follows it.
+                let decoder = own::stream(caching.flights.bounds().log);
+                Reader::Other(Box::new(Other { call, decoder, normaliser }))
             }
         };
         Self { caching, asker, follower, reader, first, begun: false, over: false }
@@ -112,8 +125,20 @@ impl Shared {
                 let Other { decoder, normaliser, .. } = &mut **other;
                 let mut out = Vec::with_capacity(piece.len());
                 decoder.feed(&piece, &mut |event| normaliser.accept(event, &mut out));
-                self.begun |= !out.is_empty();
-                out.into()
+                let fault = normaliser.failure().map(|failure| failure.kind);
+                match fault {
+                    // Too large. Who has been sent something must not go on without it.
+                    Some(FailureKind::InvalidResponse) if self.begun => {
+                        self.over = true;
+                        self.broken(&too_large())
+                    }
+                    // Who has not gets the whole answer in the end, or the error that it ends with.
+                    Some(_) if !self.begun => Bytes::new(),
+                    _ => {
+                        self.begun |= !out.is_empty();
+                        out.into()
+                    }
+                }
             }
         }
     }
@@ -125,7 +150,8 @@ impl Shared {
         match end {
             End::Complete(done) => self.complete(&done),
             End::Failed(error) => self.broken(&error),
-            End::Gone | End::TooSlow => self.broken(&gone()),
+            End::Gone => self.broken(&gone()),
+            End::TooSlow => self.broken(&too_slow()),
         }
     }
 

@@ -123,7 +123,7 @@ impl Keeper {
     ) -> Result<Finished, Failed> {
         let asked = Asked::of(&self.caching, &call);
         let mut stream = EventStream::unheard(call, live, cut);
-        let mut decoder = own::stream();
+        let mut decoder = own::stream(MAX_ANSWER_BYTES);
         let mut gather = Gather::new(MAX_ANSWER_BYTES);
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
             let Ok(piece) = frame.into_data() else { continue };

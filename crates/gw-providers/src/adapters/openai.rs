@@ -125,9 +125,9 @@ pub(crate) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
     reply::completion(body)
 }
 
-/// The decoder of a stream in OpenAI's shape.
-pub(crate) fn own_stream() -> Box<dyn StreamDecoder> {
-    Box::new(stream::Stream::default())
+/// The decoder of a stream in OpenAI's shape with events of at most so many bytes.
+pub(crate) fn own_stream(most_bytes: usize) -> Box<dyn StreamDecoder> {
+    Box::new(stream::Stream::new(most_bytes))
 }
 
 impl Adapter for OpenAi {

@@ -181,3 +181,23 @@ async fn work_goes_on_for_nobody_as_long_as_there_is_patience() {
         assert_eq!((drops.count(), flights.held()), (1, 0));
     }
 }
+
+#[tokio::test]
+async fn nobody_is_too_slow_for_one_piece_however_large_it_is() {
+    let flights = Test::new(Bounds { log: 10 * PIECE, ahead: 2 * PIECE, ..Bounds::default() });
+    let (lead, mut led) = leader(flights.join(key("a"), Wants::Pieces));
+    let other = follower(flights.join(key("a"), Wants::Pieces));
+    let large = "x".repeat(100 * PIECE);
+    let pushed = large.clone();
+    let driven = tokio::spawn(lead.drive(ready(()), async move |pieces| {
+        pieces.push(pushed.into());
+        pieces.room().await;
+        pieces.push(bytes());
+        Ok(Arc::from("all"))
+    }));
+    assert_eq!(within("the large one", led.next()).await, Next::Piece(large.clone().into()));
+    next(&mut led).await;
+    within("the work ends", driven).await.unwrap();
+    let (text, end) = read(other).await;
+    assert_eq!((text.len(), end), (101 * PIECE, End::Complete(Arc::from("all"))));
+}

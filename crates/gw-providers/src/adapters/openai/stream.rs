@@ -49,6 +49,13 @@ struct State {
     over: bool,
 }
 
+impl Stream {
+    /// Of events of at most so many bytes.
+    pub(super) fn new(most_bytes: usize) -> Self {
+        Self { sse: SseDecoder::new(most_bytes), ..Self::default() }
+    }
+}
+
 impl StreamDecoder for Stream {
     fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
         if self.state.over {
