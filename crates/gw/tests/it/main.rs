@@ -11,6 +11,7 @@ mod budgets;
 mod cache;
 mod cache_ends;
 mod cache_shared;
+mod cache_vectors;
 mod canary;
 mod chaos;
 mod chat;
