@@ -58,7 +58,7 @@ fn what(answer: &Response) -> &str {
 }
 
 fn cost(answer: &Response) -> f64 {
-    answer.header("x-gateway-cost-usd").unwrap().parse().unwrap()
+    answer.header("x-gateway-cost-usd").and_then(|cost| cost.parse().ok()).expect("a cost")
 }
 
 /// What an upstream was asked for last.
