@@ -33,6 +33,8 @@ pub(crate) struct Account {
     extra: Money,
     /// What upstreams used and charged that began an answer and broke off.
     begun: (Usage, Money),
+    /// Tokens of the answer that came out of the cache, and what they would have cost.
+    found: (Usage, Money),
     /// Tokens and money set aside.
     reservation: Reservation,
     /// What takes its place in the end.
@@ -81,6 +83,7 @@ impl Account {
             beside: None,
             extra: Money::ZERO,
             begun: Default::default(),
+            found: Default::default(),
             reservation: Reservation::default(),
             spent: Default::default(),
             line,
@@ -163,8 +166,13 @@ impl Account {
         cost: Option<Money>,
         code: &'static str,
     ) {
-        self.calling = None;
         self.metrics.failed(&candidate.metrics, code);
+        self.in_vain(candidate, usage, cost);
+    }
+
+    /// What an upstream said is of no use, and paid for.
+    pub(crate) fn in_vain(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
+        self.calling = None;
         self.metrics.used(&candidate.metrics, usage, cost);
         let (used, charged) = self.begun;
         self.begun = (used.plus(usage), charged + cost.unwrap_or_default());
@@ -196,6 +204,11 @@ impl Account {
     pub(crate) fn first_token(&self, candidate: &Candidate, millis: u64) {
         candidate.metrics.first_token_after(millis);
         self.log.note(|record| record.ttft_ms = Some(millis));
+    }
+
+    /// A part of the answer comes out of the cache. To be noted when the rest has come.
+    pub(crate) fn found(&mut self, usage: Usage, saved: Money) {
+        self.found = (usage, saved);
     }
 
     /// The call was answered in full.
@@ -266,8 +279,12 @@ impl Account {
         let paid = cost.unwrap_or_default() + self.begun.1 + self.extra;
         let usage = &self.begun.0.plus(usage);
         self.spent = (usage.total(), paid);
+        let (found, saved) = self.found;
+        // What was found costs nothing, and is a part of what was said.
+        let usage = &usage.plus(&found);
         if let Some(line) = &mut self.line {
             line.used(candidate, usage, paid);
+            line.saved(saved);
         }
         self.log.note(|record| {
             record.model = Some(Arc::clone(&candidate.model.id));

@@ -35,6 +35,8 @@ pub(crate) struct Call {
     pub(crate) told: Option<Told>,
     /// Others may get its answer, too.
     pub(crate) is_shared: bool,
+    /// The embeddings of a call that is shared.
+    pub(crate) brought: Option<Box<embed::Brought>>,
 }
 
 /// Who answered, what was used and what it cost.
@@ -77,7 +79,7 @@ pub(crate) struct Served {
 impl Call {
     /// That nobody has been asked for yet.
     pub(crate) fn new(job: Job, plan: Plan, account: Account) -> Self {
-        Self { job, plan, tally: Tally::new(account), told: None, is_shared: false }
+        Self { job, plan, tally: Tally::new(account), told: None, is_shared: false, brought: None }
     }
 
     /// Notes a successful attempt.
@@ -304,7 +306,7 @@ fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> {
             call.tally.warnings.append(&mut told);
             whole::complete(call, &candidate, started, &given)
         }
-        Got::Vectors(batches) => embed::complete(call, &candidate, started, &batches),
+        Got::Vectors(batches) => embed::complete(call, &candidate, started, batches),
     };
     match body {
         Ok(body) => {

@@ -4,6 +4,8 @@
 //! Whoever asks first for what is not there leads: its call runs in a task of its own (`work.rs`), which outlives it as long
 //! as anybody waits for the answer. All others get what comes of it, and are accounted as hits.
 
+mod divide;
+pub(crate) mod embeddings;
 mod hit;
 mod kept;
 pub(crate) mod operate;
@@ -21,6 +23,7 @@ use gw_cache::{
 };
 use http::{HeaderName, HeaderValue};
 
+pub(crate) use self::divide::divide;
 use self::hit::Asker;
 pub use self::semantic::SemanticSettings;
 use self::semantic::{Means, Semantic};
@@ -106,6 +109,8 @@ pub(crate) enum Plan {
     /// It cannot be, or by its own word need not be.
     Bypass,
     Use(Wanted),
+    /// The same for embeddings.
+    Vectors(Box<embeddings::Wanted>),
 }
 
 /// When an answer was kept, which replicas must agree on: unix milliseconds.
@@ -144,19 +149,25 @@ impl Caching {
     /// Whether and how the cache is to be used for a call.
     pub(crate) fn plan(&self, call: &Call) -> Plan {
         let Some((wish, ttl)) = self.wish(call) else { return Plan::NotAsked };
-        match self.keys(call, &wish, ttl).filter(|_| !wish.is_nothing()) {
-            Some((key, flight)) => Plan::Use(Wanted { key, flight, wish, ttl }),
-            None => {
-                self.cache.count(Outcome::Bypass);
-                Plan::Bypass
+        let planned = match &call.job.ask {
+            _ if wish.is_nothing() => None,
+            Ask::Embeddings(request) => {
+                embeddings::Wanted::of(call, request, wish, ttl).map(|wanted| Plan::Vectors(Box::new(wanted)))
             }
-        }
+            Ask::Chat(_) | Ask::Completion(_) => {
+                self.keys(call, &wish, ttl).map(|(key, flight)| Plan::Use(Wanted { key, flight, wish, ttl }))
+            }
+        };
+        planned.unwrap_or_else(|| {
+            self.cache.count(Outcome::Bypass);
+            Plan::Bypass
+        })
     }
 
     /// What a call wants of the cache, and how long its answer stays: a chat as it says itself, all others as the operator
     /// does. None = nothing.
     fn wish(&self, call: &Call) -> Option<(Wish, Duration)> {
-        let CachingSettings { default_ttl, completions, .. } = self.settings;
+        let CachingSettings { default_ttl, completions, embeddings, .. } = self.settings;
         let (mode, ttl) = match &call.job.ask {
             Ask::Chat(request) => {
                 let asked = request.cache.filter(|asked| asked.enabled)?;
@@ -164,6 +175,7 @@ impl Caching {
                 (Mode::read(asked.mode).unwrap_or_default(), ttl)
             }
             Ask::Completion(_) if completions => (Mode::ReadWrite, default_ttl),
+            Ask::Embeddings(_) if embeddings => (Mode::ReadWrite, default_ttl),
             Ask::Completion(_) | Ask::Embeddings(_) => return None,
         };
         let wish = Wish::new(mode, ttl);

@@ -119,6 +119,11 @@ impl Line {
         self.entry.cost = cost.femtos();
     }
 
+    /// What it would have cost besides, but for the cache.
+    pub(crate) fn saved(&mut self, saved: Money) {
+        self.entry.saved = saved.femtos();
+    }
+
     /// It was answered out of the cache.
     pub(crate) fn cached(&mut self, stored: &Stored, fallback: bool) {
         self.entry.model = stored.model_used.to_string();

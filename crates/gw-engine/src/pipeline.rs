@@ -88,6 +88,9 @@ pub(crate) async fn run(
         Some((caching, cached::Plan::Use(wanted))) => {
             Box::pin(cached::run(engine, caching, call, wanted)).await
         }
+        Some((caching, cached::Plan::Vectors(wanted))) => {
+            Box::pin(cached::embeddings::run(engine, caching, call, *wanted)).await
+        }
         asked => {
             let mut reply = alone(engine, call).await?;
             reply.headers.extend(asked.is_some().then(|| cached::told("BYPASS")));
@@ -200,7 +203,7 @@ async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
 }
 
 /// What embeddings cost: their body has no place for it.
-fn cost_header(call: &Call) -> Option<(HeaderName, HeaderValue)> {
+pub(crate) fn cost_header(call: &Call) -> Option<(HeaderName, HeaderValue)> {
     let cost = call.job.context.log.record().cost.to_string();
     Some((HeaderName::from_static("x-gateway-cost-usd"), HeaderValue::from_str(&cost).ok()?))
 }

@@ -43,22 +43,35 @@ impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let figures = self.0.cache().figures();
         for (name, help, value) in [
-            ("gateway_cache_hits", "Chats answered with what was kept", figures.hits),
+            ("gateway_cache_hits", "Requests answered with what was kept", figures.hits),
             (
                 "gateway_cache_similar",
                 "Chats answered with what a similar question was answered",
                 figures.similar,
             ),
-            ("gateway_cache_coalesced", "Chats that shared another one's upstream call", figures.coalesced),
+            (
+                "gateway_cache_coalesced",
+                "Requests that shared another one's upstream call",
+                figures.coalesced,
+            ),
             (
                 "gateway_cache_stale",
-                "Chats answered with what was too old, for want of an upstream",
+                "Requests answered with what was too old, for want of an upstream",
                 figures.stale,
             ),
-            ("gateway_cache_misses", "Chats that asked for the cache and called an upstream", figures.misses),
+            (
+                "gateway_cache_misses",
+                "Requests that asked for the cache and called an upstream",
+                figures.misses,
+            ),
+            (
+                "gateway_cache_partial",
+                "Those of the misses that found a part of what they asked for",
+                figures.partial,
+            ),
             (
                 "gateway_cache_bypassed",
-                "Chats that asked for the cache and for no use of it",
+                "Requests that asked for the cache and for no use of it",
                 figures.bypassed,
             ),
             ("gateway_cache_stored", "Answers that were kept", figures.stored),

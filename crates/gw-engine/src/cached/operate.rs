@@ -24,6 +24,7 @@ pub(crate) fn figures(caching: Option<&Caching>) -> Bytes {
         "coalesced": figures.coalesced,
         "stale": figures.stale,
         "misses": figures.misses,
+        "partial": figures.partial,
         "bypassed": figures.bypassed,
         "hit_ratio": figures.hit_ratio(),
         "stored": figures.stored,

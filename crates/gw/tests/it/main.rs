@@ -15,6 +15,7 @@ mod cache_key;
 mod cache_scope;
 mod cache_shared;
 mod cache_teams;
+mod cache_vectors;
 mod canary;
 mod chaos;
 mod chat;

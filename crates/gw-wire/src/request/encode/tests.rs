@@ -119,6 +119,37 @@ fn embeddings_ask_for_floats_and_carry_the_inputs_of_their_batch() {
     }
 }
 
+#[test]
+fn a_part_of_an_embeddings_request_is_the_same_request_of_fewer_inputs() {
+    let members = r#""encoding_format":"base64","dimensions":4,"user":"u","x":[1, 2]"#;
+    let parse = |input: &str| {
+        parse_embeddings(Bytes::from(format!(r#"{{"model":"m","input":{input},{members}}}"#))).unwrap()
+    };
+    for (input, places, left, bytes) in [
+        (r#"["a","b\u00e9","c\n"]"#, &[2, 1][..], r#"["c\n","b\u00e9"]"#, [2, 3]),
+        (r#"["a","bb"]"#, &[1], r#"["bb"]"#, [2, 0]),
+        (r#""alone""#, &[0], r#"["alone"]"#, [5, 0]),
+        ("[[1, 2],[3],[4]]", &[0, 2], "[[1,2],[4]]", [8, 4]),
+        ("[1, 2]", &[0], "[[1,2]]", [8, 0]),
+    ] {
+        let whole = parse(input);
+        let part = whole.only(places).unwrap();
+        assert_eq!(part.body.get("input"), Some(left), "{input}");
+        assert_eq!(
+            (part.inputs.len(), part.encoding, part.dimensions),
+            (places.len(), whole.encoding, Some(4))
+        );
+        assert_eq!(part.body.members().filter(|(name, _)| *name != "input").count(), 5);
+        assert_eq!((part.body.get("x"), part.model.as_str()), (Some("[1, 2]"), "m"));
+        for (at, place) in places.iter().enumerate() {
+            assert_eq!(part.input(at), whole.input(*place));
+            assert_eq!((part.input_bytes(at), whole.input_bytes(*place)), (bytes[at], bytes[at]), "{input}");
+        }
+        assert_eq!(part.prompt_bytes, bytes.iter().sum::<u64>());
+    }
+    assert!(parse(r#"["a"]"#).only(&[]).is_none() && parse(r#"["a"]"#).only(&[1]).is_none());
+}
+
 proptest! {
     #[test]
     fn unknown_members_survive(members in prop::collection::vec(("x_[a-z\u{e9}\"\\\\\n]{0,6}", "[ -~é\n]{0,12}"), 0..8)) {

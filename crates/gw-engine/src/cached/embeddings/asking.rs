@@ -1,0 +1,252 @@
+//! The upstream call for those inputs of a request that were not found.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gw_cache::{Key, Life, Outcome, Stamp, Stored};
+use gw_limits::Limiter;
+use gw_wire::money::Money;
+use gw_wire::request::EmbeddingsRequest;
+use gw_wire::usage::Usage;
+
+use super::page::{Fresh, Page};
+use super::vectors::Vectors;
+use super::{Wanted, kept_reply, odd};
+use crate::ask::Ask;
+use crate::attempts::{Call, search};
+use crate::cached::{Caching, divide, now_ms, scope, told};
+use crate::call::{Reply, ReplyBody};
+use crate::embed::Brought;
+use crate::error::{Error, Kind, Result};
+use crate::job::millis;
+use crate::pipeline::{cost_header, named, reserve};
+use crate::plan::{Candidate, Plan};
+use crate::verdict::{self, Verdict};
+
+/// A request of which something is to be asked for.
+pub(super) struct Asking {
+    caching: Arc<Caching>,
+    /// Its request becomes what is asked for.
+    call: Box<Call>,
+    /// As the client has made it.
+    request: Box<EmbeddingsRequest>,
+    wanted: Wanted,
+    found: Vectors,
+    /// What was found, and what is too old, for when no upstream answers.
+    kept: Vec<Option<Arc<Stored>>>,
+    stamp: Stamp,
+    /// The numbers of the keys that are asked for.
+    numbers: Vec<usize>,
+}
+
+impl Asking {
+    /// # Errors
+    /// It is no request for embeddings.
+    pub(super) fn new(
+        caching: Arc<Caching>,
+        mut call: Box<Call>,
+        wanted: Wanted,
+        found: Vectors,
+        kept: Vec<Option<Arc<Stored>>>,
+        stamp: Stamp,
+    ) -> Result<Self> {
+        let Ask::Embeddings(request) = &call.job.ask else { return Err(odd()) };
+        let request = request.clone();
+        call.is_shared = true;
+        Ok(Self { caching, call, request, wanted, found, kept, stamp, numbers: Vec::new() })
+    }
+
+    pub(super) async fn run(mut self, limiter: Limiter) -> Result<Reply> {
+        let whole = self.call.plan.clone();
+        let missing = self.found.missing();
+        // Where another model may have to be asked, it is asked for everything, and as much is set aside.
+        let has_others = self.found.first().is_some() && whole.candidates.len() > 1;
+        self.ask_for(if has_others { self.all() } else { missing.clone() })?;
+        if let Err(error) = reserve(&limiter, &mut self.call).await {
+            self.call.tally.account.failed(&error);
+            return Err(error);
+        }
+        if let Some(id) = self.found.model_used().filter(|_| has_others) {
+            self.call.plan.candidates.retain(|candidate| *candidate.model.id == *id);
+            self.ask_for(missing)?;
+        }
+        let mut answered = self.search().await;
+        if self.begins_anew(&answered, whole) {
+            self.found = Vectors::none(self.wanted.keys.len());
+            self.ask_for(self.all())?;
+            answered = self.search().await;
+        }
+        match answered {
+            Ok(Some(brought)) => self.complete(brought).await,
+            Ok(None) => {
+                let error = self.call.tally.error();
+                self.failed(error).await
+            }
+            Err(error) => self.failed(error).await,
+        }
+    }
+
+    fn all(&self) -> Vec<usize> {
+        (0..self.wanted.keys.len()).collect()
+    }
+
+    /// Makes the call one for the inputs with these keys, each once.
+    fn ask_for(&mut self, numbers: Vec<usize>) -> Result<()> {
+        self.call.job.ask = Ask::Embeddings(if numbers.len() == self.request.inputs.len() {
+            self.request.clone()
+        } else {
+            let first = |number: &usize| self.wanted.firsts.get(*number).copied();
+            let places: Vec<usize> = numbers.iter().filter_map(first).collect();
+            Box::new(self.request.only(&places).ok_or_else(odd)?)
+        });
+        self.numbers = numbers;
+        Ok(())
+    }
+
+    async fn search(&mut self) -> Result<Option<Box<Brought>>> {
+        let answered = search(&mut self.call, 0).await?;
+        Ok(answered.and_then(|_| self.call.brought.take()))
+    }
+
+    /// Whether all of it is to be asked for, because nothing came that goes with what was found. Sets who is asked then.
+    fn begins_anew(&mut self, answered: &Result<Option<Box<Brought>>>, mut whole: Plan) -> bool {
+        let Some(id) = self.found.model_used() else { return false };
+        match answered {
+            Err(_) => false,
+            Ok(None) => {
+                let fallback_on_4xx = self.call.job.snapshot.routing.fallback_on_4xx;
+                let last = self.call.tally.failures.last();
+                // What would fail anywhere is not shopped around.
+                if last.is_some_and(|last| verdict::verdict(last, fallback_on_4xx) == Verdict::Stop) {
+                    return false;
+                }
+                whole.candidates.retain(|candidate| *candidate.model.id != *id);
+                let has_others = !whole.candidates.is_empty();
+                if has_others {
+                    self.call.plan = whole;
+                }
+                has_others
+            }
+            Ok(Some(brought)) => {
+                if self.found.take(brought.model(&self.request), brought.dimensions) {
+                    return false;
+                }
+                // The model has changed behind its name. What it said is paid for, and of no use here.
+                if let Ask::Embeddings(request) = &self.call.job.ask {
+                    let usage = brought.usage(request);
+                    let cost = brought.candidate.model.cost(&usage);
+                    self.call.tally.account.in_vain(&brought.candidate, &usage, cost);
+                }
+                self.call.plan = whole;
+                true
+            }
+        }
+    }
+
+    async fn complete(mut self, brought: Box<Brought>) -> Result<Reply> {
+        let Ask::Embeddings(request) = &self.call.job.ask else { return Err(odd()) };
+        let candidate = brought.candidate.clone();
+        let (usage, tokens) = brought.tokens(request);
+        let cost = candidate.model.cost(&usage);
+        let usage_told = self.usage_told(&usage, &tokens);
+        let saved = self.found.sum(&[]);
+        let more = usage_told.prompt.saturating_sub(usage.prompt);
+        let more = Usage { prompt: more, estimated: usage_told.estimated, ..Usage::default() };
+        self.call.tally.account.found(more, saved.as_ref().map_or(Money::ZERO, |saved| saved.cost));
+        self.call.served(&candidate, &usage, cost);
+        self.caching.cache.count(saved.as_ref().map_or(Outcome::Miss, Outcome::Partial));
+
+        let mut headers = named(&candidate.model.id, &candidate.model.provider);
+        headers.extend(cost_header(&self.call));
+        headers.push(told(if saved.is_some() { "PARTIAL" } else { "MISS" }));
+        let cost = cost.map_or(0, |cost| u128::try_from(cost.femtos()).unwrap_or(0));
+        let shares = tokens.iter().copied().zip(divide(cost, &tokens)).collect();
+        let took_ms = millis(brought.started.elapsed());
+        let keeping = Keeping { stored: self.stored(&candidate, &usage, took_ms), shares };
+        let Self { caching, request, wanted, found, stamp, numbers, .. } = self;
+        let fresh = Fresh {
+            model: brought.model(&request).to_owned(),
+            brought,
+            numbers: numbers.clone(),
+            is_kept: wanted.wish.writes && !candidate.is_fallback,
+        };
+        let Wanted { keys, at, .. } = wanted;
+        let page = Page { at, encoding: request.encoding, usage: usage_told, found, fresh: Some(fresh) };
+        let (body, bodies) = page.make().await?;
+        let keys = numbers.iter().filter_map(|number| keys.get(*number).copied());
+        caching.cache.store_all(keeping.entries(keys, bodies), stamp);
+        Ok(Reply { headers, body: ReplyBody::Full(body.into()) })
+    }
+
+    /// The tokens of all inputs, also of those that are there twice: what an answer to this request alone would tell.
+    fn usage_told(&self, usage: &Usage, tokens: &[u64]) -> Usage {
+        let mut by_key: Vec<Usage> = (0..self.wanted.keys.len())
+            .map(|number| self.found.get(number).map_or(Usage::default(), |stored| stored.usage))
+            .collect();
+        for (number, tokens) in self.numbers.iter().zip(tokens) {
+            if let Some(place) = by_key.get_mut(*number) {
+                *place = Usage { prompt: *tokens, ..*usage };
+            }
+        }
+        let of = |number: &usize| by_key.get(*number);
+        self.wanted.at.iter().filter_map(of).fold(Usage::default(), |sum, usage| sum.plus(usage))
+    }
+
+    /// What all entries have in common.
+    fn stored(&self, candidate: &Candidate, usage: &Usage, took_ms: u64) -> Stored {
+        Stored {
+            scope: scope(&self.call),
+            source: Arc::clone(&self.call.job.context.request_id),
+            model: self.request.model.as_str().into(),
+            model_used: Arc::clone(&candidate.model.id),
+            provider: Arc::clone(&candidate.model.provider),
+            body: Bytes::new(),
+            finishes: Vec::new(),
+            usage: *usage,
+            cost: Money::ZERO,
+            took_ms,
+            life: Life::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
+        }
+    }
+
+    /// No upstream answers: what is too old may stand in, if it is all there.
+    async fn failed(mut self, error: Error) -> Result<Reply> {
+        let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
+        let wish = self.wanted.wish;
+        let usable = |stored: &Arc<Stored>| wish.takes_stale(&stored.life, now_ms());
+        let kept =
+            Vectors::of(std::mem::take(&mut self.kept).into_iter().map(|kept| kept.filter(usable)).collect());
+        let sum = kept.sum(&self.wanted.at).filter(|_| is_theirs && kept.are_all_there());
+        let Some(sum) = sum else {
+            self.caching.cache.count(Outcome::Miss);
+            self.call.tally.account.failed(&error);
+            return Err(error);
+        };
+        self.caching.cache.count(Outcome::Stale(&sum));
+        self.call.tally.account.cached(&sum, false);
+        kept_reply(&self.call, &self.wanted, kept, &sum, "STALE").await
+    }
+}
+
+/// What is to be kept of an answer, but for the vectors.
+struct Keeping {
+    stored: Stored,
+    /// Tokens and cost of each vector.
+    shares: Vec<(u64, u128)>,
+}
+
+impl Keeping {
+    /// Of those that have a body.
+    fn entries(
+        &self,
+        keys: impl Iterator<Item = Key>,
+        bodies: Vec<Option<Bytes>>,
+    ) -> Vec<(Key, Arc<Stored>)> {
+        let entry = |((key, body), (prompt, cost)): ((Key, Option<Bytes>), &(u64, u128))| {
+            let cost = Money::from_femtos(i128::try_from(*cost).unwrap_or_default());
+            let usage = Usage { prompt: *prompt, ..self.stored.usage };
+            Some((key, Arc::new(Stored { body: body?, usage, cost, ..self.stored.clone() })))
+        };
+        keys.zip(bodies).zip(&self.shares).filter_map(entry).collect()
+    }
+}

@@ -1,0 +1,84 @@
+//! The answer to a request for embeddings, put together of what was found and of what an upstream brought.
+
+use bytes::Bytes;
+use gw_wire::embeddings::write_embeddings;
+use gw_wire::reply::{EmbeddingsReply, Vector};
+use gw_wire::request::EncodingFormat;
+use gw_wire::usage::Usage;
+
+use super::odd;
+use super::vectors::{self, Entry, Vectors};
+use crate::embed::Brought;
+use crate::error::Result;
+
+/// Numbers that are read and written in a moment. For more than that a thread is borrowed.
+const FEW: usize = 1 << 16;
+
+/// All that it takes.
+pub(super) struct Page {
+    /// The number of each input's key.
+    pub(super) at: Vec<usize>,
+    pub(super) encoding: EncodingFormat,
+    /// What the client is told.
+    pub(super) usage: Usage,
+    pub(super) found: Vectors,
+    pub(super) fresh: Option<Fresh>,
+}
+
+/// What an upstream brought.
+pub(super) struct Fresh {
+    pub(super) brought: Box<Brought>,
+    /// The number of the key of each of its vectors.
+    pub(super) numbers: Vec<usize>,
+    /// The model as its upstream reports it, else as the client does.
+    pub(super) model: String,
+    /// It is to be kept, too.
+    pub(super) is_kept: bool,
+}
+
+/// A body for the client, and that of an entry for each fresh vector that is to be kept.
+pub(super) type Made = (Vec<u8>, Vec<Option<Bytes>>);
+
+impl Page {
+    pub(super) async fn make(self) -> Result<Made> {
+        let of_one = match (&self.fresh, self.found.first().and_then(|first| Entry::read(&first.body))) {
+            (Some(fresh), _) => fresh.brought.dimensions,
+            (None, Some(entry)) => entry.vector.dimensions(),
+            (None, None) => return Err(odd()),
+        };
+        if of_one.saturating_mul(self.at.len()) <= FEW {
+            return self.write();
+        }
+        tokio::task::spawn_blocking(move || self.write()).await.map_err(|_| odd())?
+    }
+
+    fn write(&self) -> Result<Made> {
+        let reply = match &self.fresh {
+            Some(fresh) => fresh.brought.reply().map_err(|_| odd())?,
+            None => EmbeddingsReply::default(),
+        };
+        let numbers = self.fresh.as_ref().map_or(&[][..], |fresh| &fresh.numbers);
+        let mut places: Vec<Option<&Vector<'_>>> = Vec::new();
+        for (number, vector) in numbers.iter().zip(&reply.vectors) {
+            if places.len() <= *number {
+                places.resize(*number + 1, None);
+            }
+            if let Some(place) = places.get_mut(*number) {
+                *place = Some(vector);
+            }
+        }
+        let vector = |number: &usize| match places.get(*number).copied().flatten() {
+            Some(vector) => Some(vector.clone()),
+            None => Some(Vector::Kept(Entry::read(&self.found.get(*number)?.body)?.vector)),
+        };
+        let vectors = self.at.iter().map(vector).collect::<Option<_>>().ok_or_else(odd)?;
+        let kept = self.found.first().and_then(|first| Entry::read(&first.body)).map(|entry| entry.model);
+        let model = self.fresh.as_ref().map(|fresh| &*fresh.model).or(kept).unwrap_or_default();
+        let all = EmbeddingsReply { vectors, ..EmbeddingsReply::default() };
+        let body = write_embeddings(&all, self.encoding, model, &self.usage);
+        let is_kept = self.fresh.as_ref().is_some_and(|fresh| fresh.is_kept);
+        let entry = |vector| vectors::body(model, vector);
+        let entries = if is_kept { reply.vectors.iter().map(entry).collect() } else { Vec::new() };
+        Ok((body, entries))
+    }
+}

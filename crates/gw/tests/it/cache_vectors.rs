@@ -1,0 +1,441 @@
+//! Embeddings in the response cache, where the configuration wants it: of a batch only those inputs are asked for that are not there.
+
+use std::time::Duration;
+
+use gw_testkit::upstream::Recorded;
+use gw_testkit::wait::within;
+use gw_testkit::{Answer, Client, FakeUpstream, Launch, Redis, Response};
+use serde_json::{Value, json};
+
+use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, logged, with, world};
+
+const PATH: &str = "/v1/embeddings";
+const ON: &str = "[cache]\nembeddings = true\n";
+
+fn embed(input: &Value) -> Value {
+    json!({ "model": "acme/embed", "input": input })
+}
+
+/// An answer that tells by its numbers which input a vector is of; they are spelled as different upstreams would. Each character of
+/// an input is two tokens, and each batch one more.
+fn answer(request: &Recorded) -> Answer {
+    let body = request.json();
+    let inputs = match &body["input"] {
+        Value::Array(inputs) if !inputs.iter().all(Value::is_number) => inputs.clone(),
+        one => vec![one.clone()],
+    };
+    let dimensions = body["dimensions"].as_u64().unwrap_or(5);
+    let mut tokens = 1;
+    let vector = |(index, input): (usize, &Value)| {
+        let text = input.as_str().unwrap_or("tokens");
+        tokens += 2 * text.len();
+        let mut numbers =
+            format!("{}.5, 1e-05,0,-0.006929283495992422,\n0.1", text.bytes().map(u64::from).sum::<u64>());
+        (5..dimensions).for_each(|_| numbers.push_str(", 0.25"));
+        format!(r#"{{"object":"embedding","index":{index},"embedding":[{numbers}]}}"#)
+    };
+    let vectors: Vec<String> = inputs.iter().enumerate().map(vector).collect();
+    let body = format!(
+        r#"{{"object":"list","model":"embed-2","data":[{}],"usage":{{"prompt_tokens":{tokens},"total_tokens":{tokens}}}}}"#,
+        vectors.join(",")
+    );
+    Answer::full(200, &[("content-type", "application/json")], body)
+}
+
+async fn on(more: Setup) -> World {
+    let world = Setup { extra: format!("{ON}{}", more.extra), ..more }.start().await;
+    world.upstream.respond_with(answer);
+    world.second.respond_with(answer);
+    world
+}
+
+async fn ask(client: &Client, body: &Value) -> Response {
+    client.post_json(PATH, body).await
+}
+
+fn what(answer: &Response) -> &str {
+    answer.header("x-gateway-cache").unwrap_or("none")
+}
+
+fn cost(answer: &Response) -> f64 {
+    answer.header("x-gateway-cost-usd").and_then(|cost| cost.parse().ok()).expect("a cost")
+}
+
+/// What an upstream was asked for last.
+fn sent(upstream: &FakeUpstream) -> Value {
+    upstream.last().json()["input"].clone()
+}
+
+/// The text of every vector, without blanks: what is compared to the letter.
+fn vectors(answer: &Response) -> Vec<String> {
+    let text: String = answer.text().split_whitespace().collect();
+    let ends = |rest: &str| rest.split_once("}").map(|(vector, _)| vector.to_owned());
+    text.split(r#""embedding":"#).skip(1).filter_map(ends).collect()
+}
+
+async fn figures(world: &World) -> Value {
+    world.client.with_key(ADMIN).get("/admin/v1/cache").await.ok().json()
+}
+
+#[tokio::test]
+async fn it_is_off_until_the_operator_says_so() {
+    let world = world().await;
+    for _ in 0..2 {
+        let answer =
+            ask(&world.client, &with(embed(&json!("a")), json!({ "cache": { "enabled": true } }))).await.ok();
+        assert_eq!(what(&answer), "BYPASS");
+    }
+    assert_eq!(world.upstream.hits(), 2);
+}
+
+#[tokio::test]
+async fn of_a_batch_only_those_inputs_are_asked_for_that_are_not_there() {
+    let world = on(Setup::default()).await;
+    let first = ask(&world.client, &embed(&json!(["one", "three"]))).await.ok();
+    assert_eq!((what(&first), first.header("age")), ("MISS", None));
+    assert_eq!(first.json()["usage"], json!({ "prompt_tokens": 17, "total_tokens": 17 }));
+
+    let body = with(embed(&json!(["two", "three", "one", "four", "two", "one"])), json!({ "user": "u" }));
+    let part = ask(&world.client, &body).await.ok();
+    assert_eq!((what(&part), part.header("age")), ("PARTIAL", None));
+    assert_eq!(
+        (part.header("x-gateway-model"), part.header("x-gateway-provider")),
+        (Some("acme/embed"), Some("acme"))
+    );
+    assert_eq!(world.upstream.hits(), 2);
+    assert_eq!(sent(&world.upstream), json!(["two", "four"]), "what is missing, once, in its order");
+    assert_eq!(world.upstream.last().json()["user"], "u");
+    let document = part.json();
+    assert_eq!((&document["model"], &document["object"]), (&json!("embed-2"), &json!("list")));
+    let data = document["data"].as_array().unwrap();
+    for (place, text) in ["two", "three", "one", "four", "two", "one"].iter().enumerate() {
+        assert_eq!(data[place]["index"], place);
+        let sum: u32 = text.bytes().map(u32::from).sum();
+        assert_eq!(data[place]["embedding"][0], f64::from(sum) + 0.5, "{text}");
+    }
+    // The first call's 17 were divided 6 or 7 and 10 or 11 by length; the second one's 15 are 6 or 7 and 8 or 9.
+    let tokens = document["usage"]["prompt_tokens"].as_u64().unwrap();
+    let whole = ask(&world.client, &body).await.ok();
+    assert_eq!((what(&whole), world.upstream.hits(), cost(&whole)), ("HIT", 2, 0.0));
+    assert!(whole.header("age").is_some());
+    assert_eq!((vectors(&whole), vectors(&whole).len()), (vectors(&part), 6));
+    assert_eq!(whole.json(), document, "usage and all");
+    let each = |text: &str| {
+        let (client, body) = (world.client.clone(), embed(&json!(text)));
+        async move { ask(&client, &body).await.ok().json()["usage"]["prompt_tokens"].as_u64().unwrap() }
+    };
+    let (one, two, three, four) =
+        (each("one").await, each("two").await, each("three").await, each("four").await);
+    assert_eq!((one + three, two + four), (17, 15), "nothing is lost of what was told");
+    assert_eq!(tokens, 2 * one + 2 * two + three + four);
+    assert_eq!(world.upstream.hits(), 2);
+}
+
+#[tokio::test]
+async fn a_vector_is_the_same_to_the_letter_in_both_encodings_whichever_came_first() {
+    let world = on(Setup::default()).await;
+    for first in ["float", "base64"] {
+        let body = |format: &str| {
+            with(embed(&json!([first, format!("{first} x")])), json!({ "encoding_format": format }))
+        };
+        let second = if first == "float" { "base64" } else { "float" };
+        let fresh = [ask(&world.client, &body(first)).await.ok(), {
+            let anew = world.client.with_header("cache-control", "no-cache");
+            ask(&anew, &body(second)).await.ok()
+        }];
+        let kept =
+            [ask(&world.client, &body(first)).await.ok(), ask(&world.client, &body(second)).await.ok()];
+        for (fresh, kept) in fresh.iter().zip(&kept) {
+            assert_eq!((what(fresh), what(kept)), ("MISS", "HIT"));
+            assert_eq!(vectors(fresh), vectors(kept));
+        }
+    }
+    // And what the cache shows is what there is without it.
+    let off = Setup::default().start().await;
+    off.upstream.respond_with(answer);
+    for format in ["float", "base64"] {
+        let body = with(embed(&json!(["float", "float x"])), json!({ "encoding_format": format }));
+        let (kept, plain) = (ask(&world.client, &body).await.ok(), ask(&off.client, &body).await.ok());
+        assert_eq!((what(&kept), vectors(&kept)), ("HIT", vectors(&plain)));
+    }
+    let kept = ask(&world.client, &embed(&json!("float x"))).await.ok();
+    assert_eq!(vectors(&kept), ["[686.5,1e-05,0,-0.006929283495992422,0.1]"]);
+}
+
+#[tokio::test]
+async fn vectors_are_the_askers_own_and_of_what_was_asked_for() {
+    let world = on(Setup::default()).await;
+    let body = embed(&json!("mine"));
+    ask(&world.client, &body).await.ok();
+    assert_eq!(what(&ask(&world.client, &embed(&json!(["mine"]))).await.ok()), "HIT", "alone or in a list");
+    assert_eq!(what(&ask(&world.client.with_key(ADMIN), &body).await.ok()), "MISS");
+    for more in [
+        json!({ "dimensions": 8 }),
+        json!({ "dimensions": 6 }),
+        json!({ "input_type": "query" }),
+        json!({ "model": "embed" }),
+    ] {
+        let body = with(body.clone(), more.clone());
+        let fresh = ask(&world.client, &body).await.ok();
+        assert_eq!(what(&fresh), "MISS", "{more}");
+        let kept = ask(&world.client, &body).await.ok();
+        assert_eq!((what(&kept), kept.json()), ("HIT", fresh.json()), "{more}");
+    }
+    let eight = ask(&world.client, &with(body, json!({ "dimensions": 8 }))).await.ok();
+    assert_eq!(eight.json()["data"][0]["embedding"].as_array().map(Vec::len), Some(8));
+}
+
+#[tokio::test]
+async fn token_arrays_have_their_own_vectors() {
+    let extra = "[[providers]]\nname = \"openai\"\napi = \"openai\"\nbase_url = \"<acme_url>\"\napi_key = \"sk-x\"\n\
+                 [[models]]\nid = \"openai/embed\"\ncategory = [\"embedding\"]\n";
+    let world = on(Setup { extra: extra.to_owned(), ..Setup::default() }).await;
+    let body = |input: Value| json!({ "model": "openai/embed", "input": input });
+    assert_eq!(what(&ask(&world.client, &body(json!([1, 2, 3]))).await.ok()), "MISS");
+    assert_eq!(what(&ask(&world.client, &body(json!([[1, 2, 3], [4]]))).await.ok()), "PARTIAL");
+    assert_eq!(sent(&world.upstream), json!([[4]]));
+    assert_eq!(what(&ask(&world.client, &body(json!([4]))).await.ok()), "HIT");
+    assert_eq!(what(&ask(&world.client, &body(json!("4"))).await.ok()), "MISS", "a text is no token");
+}
+
+#[tokio::test]
+async fn a_part_costs_what_was_asked_for_and_the_rest_is_saved() {
+    let world = on(Setup::default()).await;
+    let admin = world.client.with_key(ADMIN);
+    let first = ask(&world.client, &embed(&json!(["aaaa"]))).await.ok();
+    let part = ask(&world.client, &embed(&json!(["aaaa", "bb", "aaaa"]))).await.ok();
+    // 9 and 5 tokens at 0.02 dollars a million.
+    let (of_nine, of_five) = (9.0 * 0.02e-6, 5.0 * 0.02e-6);
+    let near = |one: f64, other: f64| assert!((one - other).abs() < 1e-18, "{one} {other}");
+    near(cost(&first), of_nine);
+    near(cost(&part), of_five);
+    assert_eq!(part.json()["usage"]["prompt_tokens"], 23, "the same input twice counts twice, as for others");
+    let row = logged(&admin, part.header("x-request-id").unwrap()).await;
+    near(row["cost_usd"].as_f64().unwrap(), of_five);
+    near(row["saved_usd"].as_f64().unwrap(), of_nine);
+    assert_eq!(
+        (&row["cache_hit"], &row["prompt_tokens"], &row["status"]),
+        (&json!(false), &json!(23), &json!("ok")),
+        "{row}"
+    );
+    let whole = ask(&world.client, &embed(&json!(["bb", "aaaa"]))).await.ok();
+    let row = logged(&admin, whole.header("x-request-id").unwrap()).await;
+    near(row["saved_usd"].as_f64().unwrap(), of_nine + of_five);
+    assert_eq!((&row["cache_hit"], &row["cost_usd"]), (&json!(true), &json!(0)), "{row}");
+    let figures = figures(&world).await;
+    let counted =
+        ["hits", "misses", "partial", "bypassed", "stored"].map(|name| figures[name].as_u64().unwrap());
+    assert_eq!(counted, [1, 2, 1, 0, 2], "{figures}");
+    near(figures["saved_usd"].as_f64().unwrap(), 2.0 * of_nine + of_five);
+    let metrics = admin.get("/metrics").await.text();
+    for line in
+        ["gateway_cache_hits_total 1", "gateway_cache_misses_total 2", "gateway_cache_partial_total 1"]
+    {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn t04_a_hit_still_needs_a_key_that_may_and_what_is_set_aside_is_for_what_is_sent() {
+    let world = on(Setup::default()).await;
+    let admin = world.client.with_key(ADMIN);
+    let make = async |more: Value| {
+        let made = admin.post_json("/admin/v1/keys", &more).await;
+        assert_eq!(made.status, 201, "{}", made.text());
+        let made = made.json();
+        (world.client.with_key(made["key"].as_str().unwrap()), made["id"].as_str().unwrap().to_owned())
+    };
+    let (client, id) = make(json!({ "name": "r", "rpm": 3 })).await;
+    for expected in ["MISS", "HIT", "PARTIAL"] {
+        let input = if expected == "PARTIAL" { json!(["a", "b"]) } else { json!(["a"]) };
+        assert_eq!(what(&ask(&client, &embed(&input)).await.ok()), expected);
+    }
+    let limited = ask(&client, &embed(&json!(["a"]))).await;
+    assert_error("rpm", &limited, 429, "rate_limit_error", "rate_limit_exceeded");
+    assert_eq!(client.send("GET", "/v1/models", None, None).await.status, 200);
+    assert_eq!(admin.send("DELETE", &format!("/admin/v1/keys/{id}"), None, None).await.status, 200);
+    let revoked = ask(&client, &embed(&json!(["a"]))).await;
+    assert_error("revoked", &revoked, 401, "authentication_error", "invalid_api_key");
+    // So many tokens a minute: a long input fits once, and goes on fitting as long as it need not be sent again.
+    let (client, _) = make(json!({ "name": "t", "tpm": 1000 })).await;
+    let long = "x".repeat(450);
+    assert_eq!(what(&ask(&client, &embed(&json!([long]))).await.ok()), "MISS");
+    assert_eq!(what(&ask(&client, &embed(&json!([long, "y"]))).await.ok()), "PARTIAL");
+    assert_eq!(what(&ask(&client, &embed(&json!([long, "y"]))).await.ok()), "HIT");
+    let too_much = ask(&client, &embed(&json!(["z".repeat(400)]))).await;
+    assert_error("tpm", &too_much, 429, "rate_limit_error", "rate_limit_exceeded");
+}
+
+#[tokio::test]
+async fn cache_control_is_heard() {
+    let world = on(Setup::default()).await;
+    let body = embed(&json!(["a", "b"]));
+    ask(&world.client, &body).await.ok();
+    for (header, expected) in
+        [("no-cache", "MISS"), ("max-age=3600", "HIT"), ("max-age=0", "MISS"), ("no-store", "BYPASS")]
+    {
+        let before = world.upstream.hits();
+        let answer = ask(&world.client.with_header("cache-control", header), &body).await.ok();
+        assert_eq!(
+            (what(&answer), world.upstream.hits() > before),
+            (expected, expected != "HIT"),
+            "{header}"
+        );
+    }
+    let nothing = world.client.with_header("cache-control", "no-store");
+    assert_eq!(what(&ask(&nothing, &embed(&json!("c"))).await.ok()), "BYPASS");
+    assert_eq!(what(&ask(&world.client, &embed(&json!("c"))).await.ok()), "MISS", "it left nothing");
+    assert_eq!(figures(&world).await["bypassed"], 2);
+}
+
+#[tokio::test]
+async fn what_is_missing_is_split_like_any_batch_and_failures_leave_nothing() {
+    let world =
+        on(Setup { acme: "embedding_batch = 2".to_owned(), routing: "retries = 0", ..Setup::default() })
+            .await;
+    ask(&world.client, &embed(&json!(["a", "ccc"]))).await.ok();
+    let part = ask(&world.client, &embed(&json!(["a", "bb", "ccc", "dddd", "eeeee"]))).await.ok();
+    assert_eq!((what(&part), world.upstream.hits()), ("PARTIAL", 3));
+    let mut sizes: Vec<_> =
+        world.upstream.requests().iter().skip(1).map(|sent| sent.json()["input"].clone()).collect();
+    sizes.sort_by_key(ToString::to_string);
+    assert_eq!(sizes, [json!(["bb", "dddd"]), json!(["eeeee"])]);
+    // A batch of one is known to the token.
+    assert_eq!(ask(&world.client, &embed(&json!("eeeee"))).await.ok().json()["usage"]["prompt_tokens"], 11);
+    world.upstream.enqueue(Answer::error(500, "x", "down"));
+    let failed = ask(&world.client, &embed(&json!(["a", "new"]))).await;
+    assert_error("failed", &failed, 502, "upstream_error", "upstream_error");
+    let part = ask(&world.client, &embed(&json!(["a", "new"]))).await.ok();
+    assert_eq!((what(&part), sent(&world.upstream)), ("PARTIAL", json!(["new"])));
+}
+
+/// A second provider of the same bare name.
+const TWO: &str = "[[models]]\nid = \"acme/vector\"\ncategory = [\"embedding\"]\n\
+                   [[models]]\nid = \"beta/vector\"\ncategory = [\"embedding\"]\n";
+
+#[tokio::test]
+async fn vectors_of_two_models_are_never_put_together() {
+    let world = on(Setup { routing: "retries = 0", extra: TWO.to_owned(), ..Setup::default() }).await;
+    let body = |input: Value| json!({ "model": "vector", "input": input });
+    ask(&world.client, &body(json!(["a", "b"]))).await.ok();
+    assert_eq!((world.upstream.hits(), world.second.hits()), (1, 0));
+    // Whose vectors are there is asked for the others; when he cannot, the other one is asked for all of it.
+    world.upstream.enqueue(Answer::error(500, "x", "down"));
+    let anew = ask(&world.client, &body(json!(["a", "b", "c"]))).await.ok();
+    assert_eq!((what(&anew), anew.header("x-gateway-model")), ("MISS", Some("beta/vector")));
+    assert_eq!((sent(&world.upstream), sent(&world.second)), (json!(["c"]), json!(["a", "b", "c"])));
+    assert_eq!(what(&ask(&world.client, &body(json!(["b", "c", "a"]))).await.ok()), "HIT");
+    // What lies there of two models: nothing of it is used.
+    let admin = world.client.with_key(ADMIN);
+    for (text, up, down) in [("p", &world.upstream, &world.second), ("q", &world.second, &world.upstream)] {
+        up.respond_with(answer);
+        down.always(Answer::error(500, "x", "down"));
+        ask(&admin, &body(json!(text))).await.ok();
+    }
+    world.upstream.respond_with(answer);
+    let hits = || world.upstream.hits() + world.second.hits();
+    let before = hits();
+    assert_eq!(what(&ask(&admin, &body(json!(["p", "q"]))).await.ok()), "MISS");
+    assert_eq!((what(&ask(&admin, &body(json!(["p", "q"]))).await.ok()), hits()), ("HIT", before + 1));
+    // A request that is wrong anywhere is not shopped around.
+    for upstream in [&world.upstream, &world.second] {
+        upstream.always(Answer::error(400, "bad", "no"));
+    }
+    let refused = ask(&admin, &body(json!(["p", "new"]))).await;
+    assert_eq!((refused.status, hits()), (400, before + 2), "{}", refused.text());
+}
+
+#[tokio::test]
+async fn a_model_that_has_changed_behind_its_name_is_asked_for_everything_anew() {
+    let world = on(Setup { routing: "retries = 0", ..Setup::default() }).await;
+    let vector =
+        |index: u64, numbers: &Value| json!({ "object": "embedding", "index": index, "embedding": numbers });
+    let told = |model: &str, numbers: &Value, count: u64| {
+        let data: Value = (0..count).map(|index| vector(index, numbers)).collect();
+        Answer::json(
+            200,
+            &json!({ "object": "list", "model": model, "data": data, "usage": { "prompt_tokens": 50, "total_tokens": 50 } }),
+        )
+    };
+    for (text, model, numbers) in
+        [("a", "embed-3", json!([1.5, 2, 3, 4, 5])), ("b", "embed-2", json!([1.5, 2]))]
+    {
+        ask(&world.client, &embed(&json!(text))).await.ok();
+        world.upstream.enqueue(told(model, &numbers, 1));
+        world.upstream.enqueue(told(model, &numbers, 2));
+        let anew = ask(&world.client, &embed(&json!([text, "c"]))).await.ok();
+        assert_eq!((what(&anew), sent(&world.upstream)), ("MISS", json!([text, "c"])), "{model}");
+        assert_eq!(anew.json()["data"][0]["embedding"], numbers);
+        assert_eq!(anew.json()["usage"]["prompt_tokens"], 50);
+        // Both calls are paid, and told.
+        assert!((cost(&anew) - 100.0 * 0.02e-6).abs() < 1e-18, "{}", cost(&anew));
+        assert_eq!(what(&ask(&world.client, &embed(&json!([text, "c"]))).await.ok()), "HIT");
+        world.client.with_key(ADMIN).send("DELETE", "/admin/v1/cache", None, None).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn old_vectors_stand_in_when_all_of_them_are_there_and_no_upstream_answers() {
+    let world = on(Setup {
+        routing: "retries = 0",
+        extra: "default_ttl_seconds = 1\nstale_if_error_seconds = 600\n".to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    let body = embed(&json!(["a", "b", "a"]));
+    let fresh = ask(&world.client, &body).await.ok();
+    world.upstream.always(Answer::error(500, "x", "down"));
+    let stale = within("the vectors are too old", async {
+        loop {
+            let answer = ask(&world.client, &body).await.ok();
+            if what(&answer) != "HIT" {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert_eq!((what(&stale), vectors(&stale)), ("STALE", vectors(&fresh)));
+    assert!(stale.header("age").unwrap().parse::<u64>().unwrap() >= 1);
+    assert_eq!((stale.json()["usage"].clone(), cost(&stale)), (fresh.json()["usage"].clone(), 0.0));
+    let failed = ask(&world.client, &embed(&json!(["a", "new"]))).await;
+    assert_error("one is missing", &failed, 502, "upstream_error", "upstream_error");
+    let failed = ask(&world.client.with_header("cache-control", "stale-if-error=0"), &body).await;
+    assert_error("not wanted", &failed, 502, "upstream_error", "upstream_error");
+    let figures = figures(&world).await;
+    assert_eq!((&figures["stale"], &figures["misses"]), (&json!(1), &json!(3)), "{figures}");
+}
+
+#[tokio::test]
+async fn a_batch_of_two_thousand_hits_partly_over_redis_and_one_that_is_frozen_costs_no_answer() {
+    let (upstream, redis) = (FakeUpstream::start().await, Redis::start().await);
+    upstream.respond_with(answer);
+    let extra = format!("[redis]\nurl = \"{}\"\ntimeout_ms = 3000\n{ON}backend = \"redis\"\n", redis.url());
+    let acme = "embedding_batch = 2048".to_owned();
+    let config = Setup { acme, extra, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
+    let start = async || Launch::new(BINARY).file("gateway.toml", &config).start().await;
+    let (one, two) = (start().await, start().await);
+    let (first, second) = (one.client().with_key(KEY), two.client().with_key(KEY));
+    let texts: Vec<String> = (0..2048).map(|n| format!("text {n}")).collect();
+    let (odd, even): (Vec<&String>, Vec<&String>) =
+        texts.iter().partition(|text| text.ends_with(['1', '3', '5', '7', '9']));
+    assert_eq!(what(&ask(&first, &embed(&json!(odd))).await.ok()), "MISS");
+    within("all of it is written", async {
+        while what(&ask(&second, &embed(&json!(odd))).await.ok()) != "HIT" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let part = ask(&second, &embed(&json!(texts))).await.ok();
+    assert_eq!((what(&part), sent(&upstream)), ("PARTIAL", json!(even)));
+    let data = part.json()["data"].clone();
+    for (place, text) in texts.iter().enumerate() {
+        let sum: u32 = text.bytes().map(u32::from).sum();
+        assert_eq!(data[place]["embedding"][0], f64::from(sum) + 0.5, "{text}");
+    }
+    // A key of another tenant, and a Redis that does not answer, are misses.
+    assert_eq!(what(&ask(&two.client().with_key(ADMIN), &embed(&json!(["text 1"]))).await.ok()), "MISS");
+    redis.pause();
+    assert_eq!(what(&ask(&first, &embed(&json!(odd))).await.ok()), "MISS");
+    redis.resume();
+}
