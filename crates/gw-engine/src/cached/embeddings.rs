@@ -18,7 +18,7 @@ use gw_wire::request::EmbeddingsRequest;
 use self::asking::Asking;
 use self::page::Page;
 use self::vectors::Vectors;
-use super::{AGE, Caching, Named, now_ms, question, scope, told};
+use super::{AGE, Caching, Named, now_ms, question, told};
 use crate::ask::Ask;
 use crate::attempts::Call;
 use crate::call::{Reply, ReplyBody};
@@ -43,12 +43,18 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// None when there is no key to be had.
-    pub(super) fn of(call: &Call, request: &EmbeddingsRequest, wish: Wish, ttl: Duration) -> Option<Self> {
+    pub(super) fn of(
+        caching: &Caching,
+        call: &Call,
+        request: &EmbeddingsRequest,
+        wish: Wish,
+        ttl: Duration,
+    ) -> Option<Self> {
         let named = Named::of(call);
         let asked = named.asked();
         let count = request.inputs.len();
         let inputs = (0..count).map(|place| request.input(place));
-        let all = Key::of_inputs(&scope(call), &question(call, &asked), inputs)?;
+        let all = Key::of_inputs(&caching.scope(&call.job.context.caller), &question(call, &asked), inputs)?;
         let mut known = HashMap::with_capacity(count);
         let (mut keys, mut firsts, mut at) = (Vec::new(), Vec::new(), Vec::with_capacity(count));
         for (place, key) in all.into_iter().enumerate() {
