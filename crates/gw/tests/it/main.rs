@@ -10,6 +10,7 @@ mod authz;
 mod budgets;
 mod cache;
 mod cache_calls;
+mod cache_followers;
 mod cache_shared;
 mod canary;
 mod chaos;

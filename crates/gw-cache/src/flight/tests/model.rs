@@ -61,7 +61,7 @@ impl Model {
     fn join(&mut self, pieces: bool) {
         let wants = if pieces { Wants::Pieces } else { Wants::End };
         if let Some(place) = self.log.join(wants) {
-            assert!(!self.is_over && !(self.is_closed && pieces));
+            assert!(!(self.is_over || self.is_closed && pieces));
             assert!(self.readers.iter().all(|reader| reader.place != place));
             self.readers.push(Reader { place, wants, seen: Vec::new() });
         }
