@@ -313,8 +313,12 @@ async fn whole(
     call: Option<Box<Call>>,
 ) -> Result<Reply> {
     let mut leaving = Leaving(call.is_none().then(|| Arc::clone(&asker.log)));
-    let end = follower.end().await;
+    let end = match call {
+        Some(_) => tokio::time::timeout_at(asker.deadline.into(), follower.end()).await,
+        None => Ok(follower.end().await),
+    };
     leaving.0 = None;
+    let Ok(end) = end else { return Err(failed(call, End::Failed(Arc::new(late())))) };
     match end {
         End::Complete(done) => match (&done.own, call) {
             (Some(own), None) => {
@@ -349,12 +353,18 @@ fn joined(caching: &Caching, asker: &Asker, call: Option<Box<Call>>, done: &Done
 fn failed(call: Option<Box<Call>>, end: End<Finished, Failed>) -> Error {
     let error = match end {
         End::Failed(error) => Error::clone(&error),
+        End::Gone => Error::new(Kind::InternalError, "The gateway failed while answering this request."),
         _ => gone(),
     };
     if let Some(mut call) = call {
         call.tally.account.failed(&error);
     }
     error
+}
+
+/// A follower's own time is used up.
+fn late() -> Error {
+    Error::new(Kind::UpstreamTimeout, "The request's time was used up.")
 }
 
 fn gone() -> Error {
@@ -369,7 +379,10 @@ async fn stream(
     call: Option<Box<Call>>,
 ) -> Result<Reply> {
     let mut leaving = Leaving(call.is_none().then(|| Arc::clone(&asker.log)));
-    let first = tokio::time::timeout(COMMIT_AFTER, follower.next()).await.ok();
+    let left = asker.deadline.saturating_duration_since(Instant::now());
+    let is_late = call.is_some() && left <= COMMIT_AFTER;
+    let patience = if is_late { left } else { COMMIT_AFTER };
+    let first = tokio::time::timeout(patience, follower.next()).await.ok();
     leaving.0 = None;
     let what = if call.is_none() { "MISS" } else { "COALESCED" };
     let (first, call) = match (first, call) {
@@ -382,6 +395,7 @@ async fn stream(
         }
         (Some(Next::End(end)), call) => return Err(failed(call, end)),
         (Some(Next::Piece(piece)), call) => (Some(piece), call),
+        (None, call) if is_late => return Err(failed(call, End::Failed(Arc::new(late())))),
         (None, call) => (None, call),
     };
     let keepalive = asker.keepalive;

@@ -11,6 +11,7 @@ mod budgets;
 mod cache;
 mod cache_calls;
 mod cache_ends;
+mod cache_followers;
 mod cache_key;
 mod cache_scope;
 mod cache_shared;
