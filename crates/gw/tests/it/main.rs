@@ -10,6 +10,7 @@ mod authz;
 mod budgets;
 mod cache;
 mod cache_key;
+mod cache_memory;
 mod cache_scope;
 mod cache_shared;
 mod canary;
