@@ -13,6 +13,7 @@ mod cache_calls;
 mod cache_ends;
 mod cache_followers;
 mod cache_key;
+mod cache_memory;
 mod cache_scope;
 mod cache_shared;
 mod cache_teams;
