@@ -197,16 +197,14 @@ impl Caching {
     fn keys(&self, call: &Call, wish: &Wish, ttl: Duration) -> Option<(Key, Key)> {
         let named = Named::of(call);
         let asked = named.asked();
-        let question = question(call, &asked);
-        let key = Key::of(&self.scope(&call.job.context.caller), &question)?;
+        let key = Key::of(&self.scope(&call.job.context.caller), &question(call, &asked))?;
         let mut hasher = DefaultHasher::new();
         (wish.reads, wish.writes, wish.max_age, wish.stale_if_error, ttl).hash(&mut hasher);
         named.0.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
         // What was purged meanwhile is not waited for.
         self.cache.stamp().hash(&mut hasher);
         let everybody: Vec<&str> = named.0.iter().map(|(_, _, who)| who.as_str()).collect();
-        let question = Question { candidates: &everybody, config: hasher.finish(), ..question };
-        Some((key, Key::of(&self.scope(&call.job.context.caller), &question)?))
+        Some((key, key.of_call(&everybody, hasher.finish())))
     }
 }
 
