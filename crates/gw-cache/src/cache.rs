@@ -33,6 +33,17 @@ impl Found {
     }
 }
 
+/// What is kept under a key, whatever its age.
+#[derive(Clone, Debug)]
+pub enum Peeked {
+    /// This.
+    There(Arc<Stored>),
+    /// Nothing any more.
+    Absent,
+    /// The store that is shared did not say.
+    Unknown,
+}
+
 /// The store that replicas share did not hear of a purge: it holds nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotPurged;
@@ -80,6 +91,19 @@ impl Cache {
         Found::of(stored, max_age, now_ms)
     }
 
+    /// What is there under a key, for readers of whatever patience.
+    pub async fn peek(&self, key: &Key, now_ms: u64) -> Peeked {
+        let found = match &self.kept {
+            Kept::Here(memory) => Some(memory.get(key, now_ms)),
+            Kept::Shared(shared) => shared.peek(key, now_ms).await,
+        };
+        match found {
+            Some(Some(stored)) => Peeked::There(stored),
+            Some(None) => Peeked::Absent,
+            None => Peeked::Unknown,
+        }
+    }
+
     /// Looks for many answers at once: what was found of each, in the order of the keys. All of it takes no longer than one
     /// look may.
     pub async fn look_all(&self, keys: &[Key], max_age: Duration, now_ms: u64) -> Vec<Found> {
@@ -91,13 +115,13 @@ impl Cache {
     }
 
     /// Keeps an answer, in place of what is there. It never waits; a store that is shared gets it from a task of its own.
-    /// In process it is found from now on.
-    pub fn store(&self, key: Key, stored: Arc<Stored>, stamp: Stamp) {
-        self.store_all(vec![(key, stored)], stamp);
+    /// In process it is found from now on. Gives whether it will be kept.
+    pub fn store(&self, key: Key, stored: Arc<Stored>, stamp: Stamp) -> bool {
+        self.store_all(vec![(key, stored)], stamp) > 0
     }
 
-    /// The same for many answers of one call.
-    pub fn store_all(&self, answers: Vec<(Key, Arc<Stored>)>, stamp: Stamp) {
+    /// The same for many answers of one call; gives how many will be kept.
+    pub fn store_all(&self, answers: Vec<(Key, Arc<Stored>)>, stamp: Stamp) -> usize {
         let kept = match &self.kept {
             Kept::Here(memory) => answers
                 .into_iter()
@@ -106,6 +130,7 @@ impl Cache {
             Kept::Shared(shared) => shared.put_all(answers, stamp),
         };
         self.counts.were_stored(kept as u64);
+        kept
     }
 
     /// Throws answers away, and what is under way and would become one. Its work does not depend on how many they are.

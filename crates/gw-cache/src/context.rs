@@ -79,10 +79,14 @@ fn words(content: View<'_>) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// Feeds the numbers in a text, in their order.
+/// Feeds what a vector hardly tells apart, in its order: each word with a digit in it (`4711`, `-5`, `1.5`, `AB12`, `5mg`) or with a
+/// sign that computes, compares or addresses (`>`, `a/b`, `x@y`), without the punctuation around it.
 fn figures(text: &str, out: &mut Sha256) {
-    for figure in text.split(|c: char| !c.is_numeric()).filter(|figure| !figure.is_empty()) {
-        canonical::feed_text(figure, out);
+    let is_about_figures = |c: char| c.is_numeric() || "<>=+*/\\^%@#$€£¥≠≤≥±~|&".contains(c);
+    for word in text.split_whitespace().filter(|word| word.chars().any(is_about_figures)) {
+        let word = word.trim_start_matches(['(', '[', '"', '\'']);
+        let word = word.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '"', '\'']);
+        canonical::feed_text(&word.to_lowercase(), out);
     }
     out.update([b'e']);
 }

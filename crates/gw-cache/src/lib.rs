@@ -43,7 +43,7 @@ mod similar;
 mod wish;
 
 pub use body::may_be_kept;
-pub use cache::{Cache, Found, NotPurged};
+pub use cache::{Cache, Found, NotPurged, Peeked};
 pub use context::Context;
 pub use entry::Stored;
 pub use figures::{Figures, Outcome};

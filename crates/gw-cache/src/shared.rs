@@ -125,7 +125,13 @@ impl Shared {
 
     /// All of these that are there, in time.
     pub(crate) async fn get_all(&self, keys: &[Key], now_ms: u64) -> Vec<Option<Arc<Stored>>> {
-        self.core.get_all(keys, now_ms).await
+        self.core.get_all(keys, now_ms).await.0
+    }
+
+    /// What is there; None = it did not say so in time.
+    pub(crate) async fn peek(&self, key: &Key, now_ms: u64) -> Option<Option<Arc<Stored>>> {
+        let (mut found, is_known) = self.core.get_all(std::slice::from_ref(key), now_ms).await;
+        is_known.then(|| found.pop().flatten())
     }
 
     /// Hands answers to the task that writes; gives how many will be kept.

@@ -149,18 +149,24 @@ impl Similar {
         }
     }
 
-    /// The nearest question of a context, if it is near enough. Counts nothing: see [`Similar::looked`].
+    /// The nearest questions of a context that are near enough, at most so many, the nearest first. Counts nothing: see
+    /// [`Similar::looked`].
     #[must_use]
-    pub fn find(&self, context: &Key, vector: &Unit) -> Option<Match> {
+    pub fn find(&self, context: &Key, vector: &Unit, most: usize) -> Vec<Match> {
         // Compared outside of the lock: it is the most work of all.
         let known = self.contexts.lock().of(context);
-        let near = known.into_iter().filter_map(|entry| Some((entry.vector.cosine(vector)?, entry)));
-        let (similarity, nearest) = near.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
         let counts = self.settings.mode == SimilarMode::Answer;
-        (similarity >= self.settings.threshold).then_some(Match { key: nearest.key, similarity, counts })
+        let near = known.iter().filter_map(|entry| {
+            let similarity = entry.vector.cosine(vector)?;
+            (similarity >= self.settings.threshold).then_some(Match { key: entry.key, similarity, counts })
+        });
+        let mut near: Vec<Match> = near.collect();
+        near.sort_by(|one, other| other.similarity.total_cmp(&one.similarity));
+        near.truncate(most);
+        near
     }
 
-    /// Counts a look, and what it found if the answer was there.
+    /// Counts a look, and what was used of it, or would have been.
     pub fn looked(&self, context: &Key, found: Option<&Match>) {
         self.looks.fetch_add(1, Ordering::Relaxed);
         if let Some(found) = found {

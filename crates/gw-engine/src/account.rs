@@ -220,11 +220,13 @@ impl Account {
         }
     }
 
-    /// It was answered with what another call brought: nothing was used and nothing is to be paid.
+    /// It was answered with what another call brought: nothing is to be paid but for calls that were in vain.
     pub(crate) fn cached(&mut self, stored: &Stored, fallback: bool) {
         if self.close("ok") {
+            let paid = self.begun.1 + self.extra;
+            self.spent = (self.begun.0.total(), paid);
             if let Some(line) = &mut self.line {
-                line.cached(stored, fallback);
+                line.cached(stored, fallback, paid);
             }
             self.log.note(|record| {
                 record.model = Some(Arc::clone(&stored.model_used));
@@ -234,6 +236,7 @@ impl Account {
                 record.estimated = stored.usage.estimated;
                 record.fallback = fallback;
                 record.cache_hit = true;
+                record.cost = paid;
             });
             self.write();
         }

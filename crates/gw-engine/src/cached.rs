@@ -25,15 +25,14 @@ use http::{HeaderName, HeaderValue};
 
 pub(crate) use self::divide::divide;
 use self::hit::Asker;
-pub use self::semantic::SemanticSettings;
 use self::semantic::{Means, Semantic};
+pub use self::semantic::{SemanticSettings, problems as semantic_problems};
 pub(crate) use self::shared::Shared;
 use self::work::Work;
 use crate::ask::Ask;
 use crate::attempts::Call;
 use crate::auth::Caller;
 use crate::call::{CallLog, Reply, ReplyBody};
-use crate::catalog::Catalog;
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::leavers::patience;
@@ -80,7 +79,21 @@ pub(crate) struct Done {
 }
 
 type Finished = Arc<Done>;
-type Failed = Arc<Error>;
+type Failed = Arc<Fault>;
+
+/// Why a flight has failed.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    error: Error,
+    /// It is about the leader's own limits, and nothing to those who wait: each has its own.
+    is_the_leaders: bool,
+}
+
+impl Fault {
+    fn of(error: Error) -> Failed {
+        Arc::new(Self { error, is_the_leaders: false })
+    }
+}
 
 /// The response cache and the calls under way.
 #[derive(Debug)]
@@ -123,16 +136,6 @@ impl Caching {
     #[must_use]
     pub fn new(cache: Cache, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
         Self { cache, flights: Flights::default(), settings, semantic: Semantic::new(semantic) }
-    }
-
-    /// Whether its embedding models are such; a model that its provider may yet list is taken on trust.
-    pub(crate) fn check(
-        &self,
-        catalog: &Catalog,
-        discovers: impl Fn(&str) -> bool,
-    ) -> std::result::Result<(), Vec<String>> {
-        let problems: Vec<String> = self.semantic.problems(catalog, discovers).collect();
-        if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
     /// What came of the similar questions of each alias.
@@ -316,8 +319,9 @@ async fn whole(
         None => Ok(follower.end().await),
     };
     leaving.0 = None;
-    let Ok(end) = end else { return Err(failed(call, End::Failed(Arc::new(late())))) };
+    let Ok(end) = end else { return Err(failed(call, End::Failed(Fault::of(late())))) };
     match end {
+        End::Failed(fault) if fault.is_the_leaders && call.is_some() => alone(engine, caching, call).await,
         End::Complete(done) => match (&done.own, call) {
             (Some(own), None) => {
                 let headers = asker.headers(&done, "MISS");
@@ -325,11 +329,17 @@ async fn whole(
             }
             (_, call) if done.is_whole => joined(caching, &asker, call, &done),
             // Its kind of answer cannot be shared: an own call.
-            (_, Some(call)) => pipeline::unshared(engine, call).await,
-            (None, None) => Err(gone()),
+            (_, call) => alone(engine, caching, call).await,
         },
         other => Err(failed(call, other)),
     }
+}
+
+/// The answer of one who had hoped to share another's.
+async fn alone(engine: &Engine, caching: &Caching, call: Option<Box<Call>>) -> Result<Reply> {
+    let call = call.ok_or_else(gone)?;
+    caching.cache.count(Outcome::Miss);
+    pipeline::unshared(engine, call).await
 }
 
 /// A follower's answer, or a leader's that was found after all.
@@ -350,7 +360,7 @@ fn joined(caching: &Caching, asker: &Asker, call: Option<Box<Call>>, done: &Done
 /// What a flight's bad end is for one who has sent nothing yet.
 fn failed(call: Option<Box<Call>>, end: End<Finished, Failed>) -> Error {
     let error = match end {
-        End::Failed(error) => Error::clone(&error),
+        End::Failed(fault) => fault.error.clone(),
         End::Gone => Error::new(Kind::InternalError, "The gateway failed while answering this request."),
         _ => gone(),
     };
@@ -388,12 +398,15 @@ async fn stream(
             return joined(caching, &asker, call, &done);
         }
         // Its kind of answer cannot be shared, or it was left behind before it was sent anything.
-        (Some(Next::End(End::Complete(_) | End::TooSlow)), Some(call)) => {
-            return pipeline::unshared(engine, call).await;
+        (Some(Next::End(End::Complete(_) | End::TooSlow)), call @ Some(_)) => {
+            return alone(engine, caching, call).await;
+        }
+        (Some(Next::End(End::Failed(fault))), call @ Some(_)) if fault.is_the_leaders => {
+            return alone(engine, caching, call).await;
         }
         (Some(Next::End(end)), call) => return Err(failed(call, end)),
         (Some(Next::Piece(piece)), call) => (Some(piece), call),
-        (None, call) if is_late => return Err(failed(call, End::Failed(Arc::new(late())))),
+        (None, call) if is_late => return Err(failed(call, End::Failed(Fault::of(late())))),
         (None, call) => (None, call),
     };
     let keepalive = asker.keepalive;

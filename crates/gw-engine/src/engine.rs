@@ -137,10 +137,6 @@ impl Engine {
         let named =
             |deployed: &Deployed| (Arc::clone(deployed.provider.name()), Arc::clone(&deployed.provider));
         let providers: HashMap<_, _> = deployed.iter().map(named).collect();
-        if let Some(caching) = &stored.caching {
-            let discovers = |name: &str| deployed.iter().any(|d| d.discovers && **d.provider.name() == *name);
-            caching.check(&catalog, discovers)?;
-        }
         let state = Arc::new(Steering::new(settings.routing.hedge.as_ref()));
         let snapshot = Snapshot { catalog, providers, routing: settings.routing, state };
         Ok(Arc::new(Self {

@@ -125,13 +125,13 @@ impl Line {
     }
 
     /// It was answered out of the cache.
-    pub(crate) fn cached(&mut self, stored: &Stored, fallback: bool) {
+    pub(crate) fn cached(&mut self, stored: &Stored, fallback: bool, paid: Money) {
         self.entry.model = stored.model_used.to_string();
         self.entry.provider = stored.provider.to_string();
         self.entry.fallback = fallback;
         self.entry.cache_hit = true;
         self.entry.saved = stored.cost.femtos();
-        self.counted(&stored.usage, Money::ZERO);
+        self.counted(&stored.usage, paid);
     }
 
     /// Nothing was used after all, but for what calls used that were given up or broke off.

@@ -11,7 +11,8 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
     "x-request-id, retry-after, x-should-retry, openai-processing-ms, \
      x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, \
      x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, \
-     x-gateway-model, x-gateway-provider, x-gateway-cache, x-gateway-cost-usd",
+     x-gateway-model, x-gateway-provider, x-gateway-cache, x-gateway-cost-usd, \
+     x-gateway-cache-similarity, x-gateway-cache-source, age",
 );
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, OPTIONS");
 const MAX_AGE: HeaderValue = HeaderValue::from_static("86400");

@@ -286,8 +286,14 @@ pub fn engine(
     stored: Stored,
     registry: &mut Registry,
 ) -> Result<Arc<Engine>, Stop> {
-    Engine::new(setup.config.engine.clone(), deployed, setup::shipped(), stored, registry)
-        .map_err(|problems| Stop::Usage(problems.join("\n")))
+    let wrong = |problems: Vec<String>| Stop::Usage(problems.join("\n"));
+    if !setup.config.cache.semantic.is_empty() {
+        let problems = setup.semantic(&setup.catalog(false).map_err(wrong)?);
+        if !problems.is_empty() {
+            return Err(wrong(problems));
+        }
+    }
+    Engine::new(setup.config.engine.clone(), deployed, setup::shipped(), stored, registry).map_err(wrong)
 }
 
 /// Asks every provider that lists its own models, all at once and not for long; gives the first model they have.

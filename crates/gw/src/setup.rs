@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use gw_engine::cached::semantic_problems;
 use gw_engine::catalog::{Catalog, Model, ProviderFacts, SHIPPED};
 use gw_engine::engine::Deployed;
 use gw_providers::provider::Provider;
@@ -42,7 +43,10 @@ pub fn offline(loaded: Loaded) -> (Setup, Vec<String>) {
     setup.demo_if_alone();
     let mut problems = setup.deploy().err().unwrap_or_default();
     match setup.catalog(false) {
-        Ok(catalog) => setup.notes.extend(unlisted(&catalog)),
+        Ok(catalog) => {
+            problems.extend(setup.semantic(&catalog));
+            setup.notes.extend(unlisted(&catalog));
+        }
         Err(found) => problems.extend(found),
     }
     (setup, problems)
@@ -122,6 +126,16 @@ impl Setup {
         }
         let engine = &self.config.engine;
         Catalog::build(&shipped(), &engine.models, &engine.aliases, &facts, &[])
+    }
+}
+
+impl Setup {
+    /// What is wrong with the models of `[[cache.semantic]]`.
+    #[must_use]
+    pub fn semantic(&self, catalog: &Catalog) -> Vec<String> {
+        let providers = &self.config.providers;
+        let discovers = |name: &str| providers.iter().any(|known| known.discover && known.name == name);
+        semantic_problems(&self.config.cache.semantic, catalog, discovers)
     }
 }
 

@@ -81,6 +81,20 @@ fn questions_about_different_figures_are_not_compared() {
         assert_ne!(about("Refund order 4711, please"), about(other), "{other}");
     }
     assert_ne!(about("from 3 to 5"), about("from 5 to 3"));
+    for (one, other) in [
+        ("Is 3 > 2 ?", "Is 3 < 2 ?"),
+        ("-5 plus 3", "5 plus 3"),
+        ("order AB12", "order CD12"),
+        ("1.5 dollars", "1, 5 dollars"),
+        ("take 5mg", "take 5g"),
+        ("mail a@example.org", "mail b@example.org"),
+        ("read /etc/hosts", "read /etc/passwd"),
+        ("a costs $x", "a costs €x"),
+        ("第三章のページ３は", "第四章のページ３は"),
+    ] {
+        assert_ne!(about(one), about(other), "{one} / {other}");
+    }
+    assert_eq!(about("(see AB12)."), about("look at 'ab12', please"));
 }
 
 #[test]

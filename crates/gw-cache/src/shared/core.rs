@@ -81,14 +81,15 @@ impl Core {
 
     /// The answer under a key, in time or not at all.
     pub(super) async fn get(&self, key: &Key, now_ms: u64) -> Option<Arc<Stored>> {
-        self.get_all(std::slice::from_ref(key), now_ms).await.pop().flatten()
+        self.get_all(std::slice::from_ref(key), now_ms).await.0.pop().flatten()
     }
 
-    /// The answers under these keys that came in time, in the order of the keys.
-    pub(super) async fn get_all(&self, keys: &[Key], now_ms: u64) -> Vec<Option<Arc<Stored>>> {
+    /// The answers under these keys that came in time, in the order of the keys; and whether those that did not are known not to
+    /// be there.
+    pub(super) async fn get_all(&self, keys: &[Key], now_ms: u64) -> (Vec<Option<Arc<Stored>>>, bool) {
         let mut found = vec![None; keys.len()];
         // Nobody waits for one who is known not to answer.
-        let Some(link) = self.link() else { return found };
+        let Some(link) = self.link() else { return (found, false) };
         let mut has_answered = false;
         let reading = async {
             let groups = keys.chunks(GROUP).zip(found.chunks_mut(GROUP));
@@ -100,6 +101,7 @@ impl Core {
             Ok(())
         };
         let asked = tokio::time::timeout(self.settings.timeout, reading).await;
+        let is_known = matches!(asked, Ok(Ok(())));
         if asked.is_err() && has_answered {
             // It answers, only not all of that in so little time.
             link.answered();
@@ -107,7 +109,7 @@ impl Core {
         } else {
             self.judge(&link, asked);
         }
-        found
+        (found, is_known)
     }
 
     /// Looks for the values that are what was written under these keys, and that no purge has voided.

@@ -1,7 +1,8 @@
 //! What operators do with the cache: look at its figures, throw answers away.
 
 use bytes::Bytes;
-use gw_cache::{Purge, SimilarFigures, SimilarMode};
+use gw_cache::{Purge, Scope, SimilarFigures, SimilarMode};
+use gw_wire::request::fields::{Path, empty_string, invalid_value};
 use serde_json::{Value, json};
 
 use super::{Caching, SemanticSettings};
@@ -45,7 +46,7 @@ fn semantic((settings, figures): (&SemanticSettings, SimilarFigures)) -> Value {
         "alias": settings.alias,
         "embedding_model": settings.embedding_model,
         "mode": if settings.similar.mode == SimilarMode::Answer { "answer" } else { "shadow" },
-        "threshold": number(f64::from(settings.similar.threshold)),
+        "threshold": number((f64::from(settings.similar.threshold) * 1e6).round() / 1e6),
         "looks": figures.looks,
         "matches": figures.matches,
         "shadow_matches": figures.shadows,
@@ -70,18 +71,29 @@ pub(crate) async fn purge(engine: &Engine, caching: Option<&Caching>, query: &st
             format!("Invalid '{}': there is no such parameter. The parameters are model, key.", shown(name));
         return Err(Error::new(Kind::UnsupportedParameter, message));
     }
-    let mut purges = Vec::new();
-    if let Some(model) = query.last("model") {
-        purges.push(Purge::Model(model.into()));
+    let (model, key) = (query.last("model"), query.last("key"));
+    if model.is_some() && key.is_some() {
+        let what = "give a model or a key, not both: each is thrown away whole.";
+        return Err(invalid_value(&Path::Top("key"), what).into());
     }
-    if let Some(id) = query.last("key") {
-        let missing = || Error::new(Kind::NotFound, format!("There is no key '{}'.", shown(id)));
-        let caller = engine.key(id).ok_or_else(missing)?;
-        purges.extend(caching.map(|caching| Purge::Scope(caching.scope(&caller))));
+    // An empty variable of a script is not everything, and not nothing.
+    if let Some((name, _)) =
+        [("model", model), ("key", key)].into_iter().find(|(_, value)| *value == Some(""))
+    {
+        return Err(empty_string(&Path::Top(name)).into());
     }
-    if purges.is_empty() {
-        purges.push(Purge::All);
-    }
+    let purges = match (model, key) {
+        (Some(model), _) => vec![Purge::Model(model.into())],
+        (None, Some(id)) => {
+            let missing = || Error::new(Kind::NotFound, format!("There is no key '{}'.", shown(id)));
+            let caller = engine.key(id).ok_or_else(missing)?;
+            // Also what it was answered when it was in no team.
+            let own = Scope::Key(std::sync::Arc::clone(caller.key_id()));
+            let now = caching.map(|caching| caching.scope(&caller)).filter(|scope| *scope != own);
+            now.into_iter().chain([own]).map(Purge::Scope).collect()
+        }
+        (None, None) => vec![Purge::All],
+    };
     for purge in &purges {
         if let Some(caching) = caching {
             caching.cache.purge(purge).await.map_err(|_| {

@@ -2,8 +2,7 @@
 //!
 //! Where nothing is kept for the very question, the last turn is embedded, and the nearest question of the same context is
 //! looked for. The embedding is a request of its own, on behalf of the key that asks: permitted, limited and paid like any other,
-//! with a row in the ledger. It runs in a task, so that a shadow delays nobody, and one that comes too late is still of use:
-//! for the next one who asks.
+//! with a row in the ledger. It runs in a task, so that a shadow delays nobody; it ends with the call that it is for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gw_cache::{
-    Context as Company, Found, Key, Match, Similar, SimilarFigures, SimilarMode, SimilarSettings, Stored,
-    Unit, Wish,
+    Context as Company, Freshness, Key, Peeked, Similar, SimilarFigures, SimilarMode, SimilarSettings,
+    Stored, Unit, Wish,
 };
 use gw_limits::Limiter;
 use gw_store::journal::Journal;
@@ -27,16 +26,19 @@ use crate::attempts::{self, Answer, Call};
 use crate::call::{CallLog, Context};
 use crate::catalog::Catalog;
 use crate::engine::Engine;
+use crate::error::Kind;
 use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::pipeline::{self, Operation};
 use crate::plan::{self, Planner};
 use crate::request_id;
 
-/// Embeddings under way at the same time; who comes then asks the upstream without a look.
-const MOST_LOOKS: usize = 256;
-/// Vectors that lead to answers which are gone: so many are tried in one look.
+/// Embeddings of one alias under way at the same time; who comes then asks the upstream without a look.
+const MOST_LOOKS: usize = 128;
+/// So many of the nearest are tried in one look: the answer may be gone, or too old for this reader.
 const MOST_TRIES: usize = 4;
+/// How long the look of a shadow may take, for which nobody waits.
+const SHADOWS_TIME: Duration = Duration::from_secs(10);
 
 /// One `[[cache.semantic]]`.
 #[derive(Clone, Debug)]
@@ -51,17 +53,38 @@ pub struct SemanticSettings {
     pub timeout: Duration,
 }
 
+/// What is wrong with the models that are to make vectors. One that its provider may yet list is taken on trust.
+#[must_use]
+pub fn problems(
+    all: &[SemanticSettings],
+    catalog: &Catalog,
+    discovers: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let problem = |settings: &SemanticSettings| {
+        let SemanticSettings { alias, embedding_model: id, .. } = settings;
+        let provider = id.split_once('/').map_or("", |(provider, _)| provider);
+        let what = match catalog.get(id) {
+            Some(model) if model.is_embedding() => return None,
+            Some(_) => "is not an embedding model",
+            None if discovers(provider) => return None,
+            None => "is in no catalogue",
+        };
+        Some(format!("cache.semantic for '{alias}': the model '{id}' {what}"))
+    };
+    all.iter().filter_map(problem).collect()
+}
+
 /// The similar questions of all aliases that have them.
 #[derive(Debug)]
 pub(crate) struct Semantic {
     aliases: HashMap<String, Arc<Alias>>,
-    looks: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
 struct Alias {
     settings: SemanticSettings,
     similar: Similar,
+    looks: Arc<Semaphore>,
 }
 
 /// What a look needs of the engine.
@@ -119,29 +142,10 @@ impl Semantic {
     pub(super) fn new(settings: Vec<SemanticSettings>) -> Self {
         let alias = |settings: SemanticSettings| {
             let similar = Similar::new(settings.similar);
-            (settings.alias.clone(), Arc::new(Alias { settings, similar }))
+            let looks = Arc::new(Semaphore::new(MOST_LOOKS));
+            (settings.alias.clone(), Arc::new(Alias { settings, similar, looks }))
         };
-        let aliases = settings.into_iter().map(alias).collect();
-        Self { aliases, looks: Arc::new(Semaphore::new(MOST_LOOKS)) }
-    }
-
-    /// What is wrong with the models that are to make vectors.
-    pub(super) fn problems(
-        &self,
-        catalog: &Catalog,
-        discovers: impl Fn(&str) -> bool,
-    ) -> impl Iterator<Item = String> {
-        self.aliases.values().filter_map(move |alias| {
-            let SemanticSettings { alias, embedding_model: id, .. } = &alias.settings;
-            let provider = id.split_once('/').map_or("", |(provider, _)| provider);
-            let what = match catalog.get(id) {
-                Some(model) if model.is_embedding() => return None,
-                Some(_) => "is not an embedding model",
-                None if discovers(provider) => return None,
-                None => "is in no catalogue",
-            };
-            Some(format!("cache.semantic for '{alias}': the model '{id}' {what}"))
-        })
+        Self { aliases: settings.into_iter().map(alias).collect() }
     }
 
     /// What came of it so far, by alias.
@@ -168,9 +172,10 @@ impl Semantic {
         let embedder = &alias.settings.embedding_model;
         let scope = caching.scope(&call.job.context.caller);
         let context = Company::of(&scope, &question(call, &asked), embedder)?;
-        let permit = Arc::clone(&self.looks).try_acquire_owned().ok()?;
+        let permit = Arc::clone(&alias.looks).try_acquire_owned().ok()?;
         let embedding = embedding(call, embedder, &context.text, &means)?;
-        let timeout = (alias.settings.similar.mode == SimilarMode::Answer).then_some(alias.settings.timeout);
+        let waits = alias.settings.similar.mode == SimilarMode::Answer;
+        let timeout = waits.then_some(alias.settings.timeout);
         let (tell, found) = oneshot::channel();
         let (kept, was_kept) = oneshot::channel();
         let look = Look {
@@ -181,20 +186,48 @@ impl Semantic {
             wish: wanted.wish,
         };
         tokio::spawn(async move {
-            let vector = embed(embedding, &means.limiter).await;
+            let embedding = embed(embedding, &means.limiter, timeout.unwrap_or(SHADOWS_TIME));
+            let (vector, was_kept) = while_wanted(embedding, was_kept).await;
             drop(permit);
             let Some(vector) = vector else { return };
-            if let Some(nearest) = look.nearest(&vector).await {
-                // Whoever waited may have gone on without it.
-                let _ = tell.send(nearest);
-            } else {
-                drop(tell);
-            }
-            if was_kept.await.is_ok() {
+            look.answer(&vector, tell).await;
+            if was_kept.in_the_end().await {
                 look.alias.similar.add(look.context, vector, look.key);
             }
         });
         Some(Looking { found, kept, timeout })
+    }
+}
+
+/// Whether the answer to the question is kept.
+enum WasKept {
+    NotYet(oneshot::Receiver<()>),
+    Kept,
+    Never,
+}
+
+impl WasKept {
+    async fn in_the_end(self) -> bool {
+        match self {
+            Self::NotYet(told) => told.await.is_ok(),
+            Self::Kept => true,
+            Self::Never => false,
+        }
+    }
+}
+
+/// The vector, unless all who were to get the answer have gone, or there is none: then it is of no use any more.
+async fn while_wanted(
+    embedding: impl Future<Output = Option<Unit>>,
+    mut told: oneshot::Receiver<()>,
+) -> (Option<Unit>, WasKept) {
+    tokio::pin!(embedding);
+    tokio::select! {
+        vector = &mut embedding => (vector, WasKept::NotYet(told)),
+        kept = &mut told => match kept {
+            Ok(()) => (embedding.await, WasKept::Kept),
+            Err(_) => (None, WasKept::Never),
+        },
     }
 }
 
@@ -208,25 +241,27 @@ struct Look {
 }
 
 impl Look {
-    /// The nearest question whose answer is there and young enough. A shadow counts it, and finds nothing.
-    async fn nearest(&self, vector: &Unit) -> Option<Nearest> {
+    /// Tells the nearest question whose answer is there and young enough. A shadow counts it, and tells nothing.
+    async fn answer(&self, vector: &Unit, tell: oneshot::Sender<Nearest>) {
         let similar = &self.alias.similar;
-        let mut nearest = None;
-        for _ in 0..MOST_TRIES {
-            let Some(found) = similar.find(&self.context, vector) else { break };
-            match self.caching.cache.look(&found.key, self.wish.max_age, now_ms()).await {
-                Found::Fresh(stored) => {
-                    nearest = Some((found, stored));
-                    break;
+        let mut used = None;
+        for found in similar.find(&self.context, vector, MOST_TRIES) {
+            let stored = match self.caching.cache.peek(&found.key, now_ms()).await {
+                Peeked::There(stored) => stored,
+                Peeked::Absent => {
+                    similar.forget(&self.context, &found.key);
+                    continue;
                 }
-                // Young enough for others.
-                Found::Stale(_) => break,
-                Found::Nothing => similar.forget(&self.context, &found.key),
+                Peeked::Unknown => break,
+            };
+            if stored.life.at(now_ms(), self.wish.max_age) == Freshness::Fresh {
+                let nearest = Nearest { stored, similarity: found.similarity };
+                // Whoever waited may have gone on without it.
+                used = (!found.counts || tell.send(nearest).is_ok()).then_some(found);
+                break;
             }
         }
-        similar.looked(&self.context, nearest.as_ref().map(|(found, _)| found));
-        let (Match { similarity, counts, .. }, stored) = nearest?;
-        counts.then_some(Nearest { stored, similarity })
+        similar.looked(&self.context, used.as_ref());
     }
 }
 
@@ -257,13 +292,20 @@ fn embedding(call: &Call, model: &str, text: &str, means: &Means) -> Option<Box<
     Some(Box::new(Call::new(job, plan, account)))
 }
 
-/// The vector; None when it cannot be paid for, or fails: both are in the ledger.
-async fn embed(mut call: Box<Call>, limiter: &Limiter) -> Option<Unit> {
+/// The vector; None when it cannot be paid for, is late, or fails: all of it is in the ledger.
+async fn embed(mut call: Box<Call>, limiter: &Limiter, timeout: Duration) -> Option<Unit> {
     if let Err(error) = pipeline::reserve(limiter, &mut call).await {
         call.tally.account.failed(&error);
         return None;
     }
-    let Ok((_, Answer::Full(body))) = attempts::run(&mut call).await else { return None };
+    let log = Arc::clone(&call.job.context.log);
+    let mut running = Box::pin(attempts::run(&mut call));
+    let Ok(answered) = tokio::time::timeout(timeout, &mut running).await else {
+        // What holds a budget must not hang on an upstream that does.
+        log.note(|record| record.status = Some(Kind::UpstreamTimeout.code()));
+        return None;
+    };
+    let Ok((_, Answer::Full(body))) = answered else { return None };
     vector(&body)
 }
 

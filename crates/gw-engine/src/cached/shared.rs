@@ -155,7 +155,11 @@ impl Shared {
         }
         match end {
             End::Complete(done) => self.complete(&done),
-            End::Failed(error) => self.broken(&error),
+            // Whose limits they are is nobody else's business.
+            End::Failed(fault) if fault.is_the_leaders && matches!(self.reader, Reader::Other(_)) => {
+                self.broken(&gone())
+            }
+            End::Failed(fault) => self.broken(&fault.error),
             End::Gone => self.broken(&gone()),
             End::TooSlow => self.broken(&too_slow()),
         }

@@ -14,7 +14,7 @@ use http_body::Body;
 
 use super::kept::Content;
 use super::semantic::{Means, Nearest, Remember};
-use super::{Caching, Done, Failed, Finished, Wanted, gone, now_ms};
+use super::{Caching, Done, Failed, Fault, Finished, Wanted, gone, now_ms};
 use crate::attempts::{Answer, Call, Told, search};
 use crate::engine::{Cut, Engine};
 use crate::error::{Error, Kind};
@@ -62,7 +62,12 @@ impl Ready {
             call.tally.account.cached(&stored, false);
             return Ok(Arc::new(Done::kept(stored, false)));
         }
-        let limiter = means.limiter.clone();
+        // Before anything is paid for.
+        if let Err(error) = reserve(&means.limiter, &mut call).await {
+            caching.cache.count(Outcome::Miss);
+            call.tally.account.failed(&error);
+            return Err(Arc::new(Fault { error, is_the_leaders: true }));
+        }
         let looking = wanted.wish.reads.then(|| caching.semantic.begin(&caching, &call, &wanted, means));
         let (nearest, remember) = match looking.flatten() {
             Some(looking) => looking.answer().await,
@@ -72,10 +77,6 @@ impl Ready {
             caching.cache.count(Outcome::Similar(&stored));
             call.tally.account.cached(&stored, false);
             return Ok(Arc::new(Done { similarity: Some(similarity), ..Done::kept(stored, false) }));
-        }
-        if let Err(error) = reserve(&limiter, &mut call).await {
-            call.tally.account.failed(&error);
-            return Err(Arc::new(error));
         }
         let store = Keeper { caching: Arc::clone(&caching), wanted, stamp, remember, begun: Instant::now() };
         let answered = match search(&mut call, 0).await {
@@ -108,7 +109,7 @@ impl Keeper {
     fn whole(self, call: &mut Call, body: Vec<u8>) -> Result<Finished, Failed> {
         let body = Bytes::from(body);
         let asked = Asked::of(&self.caching, call);
-        let told = call.told.take().ok_or_else(|| Arc::new(gone()))?;
+        let told = call.told.take().ok_or_else(|| Fault::of(gone()))?;
         let content = Content::read(asked.shape, &body);
         let done = self.done(&asked, &told, content.as_ref());
         Ok(Arc::new(Done { own: Some(body), ..done }))
@@ -132,7 +133,7 @@ impl Keeper {
             pieces.room().await;
         }
         let Some(told) = stream.told() else {
-            return Err(Arc::new(stream.failure().unwrap_or_else(gone)));
+            return Err(Fault::of(stream.failure().unwrap_or_else(gone)));
         };
         Ok(Arc::new(self.done(&asked, &told, Content::gathered(asked.shape, gather).as_ref())))
     }
@@ -146,7 +147,7 @@ impl Keeper {
                 self.caching.cache.count(Outcome::Miss);
             }
             call.tally.account.failed(&error);
-            return Err(Arc::new(error));
+            return Err(Fault::of(error));
         };
         self.caching.cache.count(Outcome::Stale(&stored));
         call.tally.account.cached(&stored, false);
@@ -176,8 +177,8 @@ impl Keeper {
         // What two models have said together is neither's answer.
         let may = self.wanted.wish.writes && !is_fallback && !told.is_continued;
         if may && gw_cache::may_be_kept(&answer.finishes) && is_whole {
-            self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
-            if let Some(remember) = self.remember {
+            let is_kept = self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
+            if let Some(remember) = self.remember.filter(|_| is_kept) {
                 remember.kept();
             }
         }

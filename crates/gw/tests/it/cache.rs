@@ -385,7 +385,9 @@ async fn it_is_purged_at_once_and_its_figures_are_told() {
     assert!(figures["hits"].as_u64().unwrap() >= 4 && figures["misses"].as_u64().unwrap() >= 4, "{figures}");
     assert!(figures["saved_usd"].as_f64().unwrap() > 0.0 && figures["hit_ratio"].as_f64().unwrap() > 0.0);
     assert!(figures["entries"].as_u64().unwrap() >= 1 && figures["bytes"].as_u64().unwrap() > 0, "{figures}");
-    assert_eq!(delete(&admin, "/admin/v1/cache?colour=red").await.status, 400);
+    for wrong in ["colour=red", "model=acme/fast&key=ci", "model=", "key="] {
+        assert_eq!(delete(&admin, &format!("/admin/v1/cache?{wrong}")).await.status, 400, "{wrong}");
+    }
     assert_eq!(world.client.get("/admin/v1/cache").await.status, 403);
 }
 

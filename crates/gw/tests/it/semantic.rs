@@ -6,6 +6,7 @@ use gw_testkit::{Answer, Client, Response};
 use serde_json::{Value, json};
 
 use crate::harness::{ADMIN, LIMITED, Setup, World, chat_with, logged, with};
+use crate::keys_api;
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -33,11 +34,16 @@ fn vectors(request: &Recorded) -> Answer {
 
 /// An alias `support` of `acme/fast`, and one of `acme/plain`, whose similar questions are compared.
 async fn similar(more: &str) -> World {
+    similar_in("", more).await
+}
+
+/// The same with these lines of `[cache]`.
+async fn similar_in(cache: &str, more: &str) -> World {
     let entry = |alias: &str| {
         format!("[[cache.semantic]]\nalias = \"{alias}\"\nembedding_model = \"beta/vectors\"\n{more}\n")
     };
     let extra = format!(
-        "{}{}[[models]]\nid = \"beta/vectors\"\ncategory = [\"embedding\"]\n\
+        "[cache]\n{cache}\n{}{}[[models]]\nid = \"beta/vectors\"\ncategory = [\"embedding\"]\n\
          pricing = {{ official_input_per_m = 0.02, currency = \"USD\" }}\n",
         entry("support"),
         entry("simple"),
@@ -266,4 +272,74 @@ async fn what_is_under_way_is_shared_by_who_asks_the_same_and_found_by_no_other(
     let figures = figures(&world).await;
     assert_eq!(figures["misses"], 1);
     assert_eq!(figures["similar"].as_u64().unwrap() + figures["coalesced"].as_u64().unwrap(), 20);
+}
+
+#[tokio::test]
+async fn a_reader_of_little_patience_takes_nothing_from_others() {
+    let world = similar(ANSWER).await;
+    ask(&world.client, &question("Where is my parcel? zero")).await;
+    known(&world, 1).await;
+    // It was kept a second ago at least: too old for one who takes nothing that has an age.
+    let hurried = json!({ "cache": { "enabled": true, "mode": "read", "ttl": 1 } });
+    within("a second", async {
+        while what(&ask(&world.client, &with(question("Now where is my parcel? ten"), hurried.clone())).await)
+            == "HIT"
+        {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    let answer = ask(&world.client, &question("But where is my parcel? ten")).await;
+    assert_eq!(what(&answer), "HIT");
+}
+
+#[tokio::test]
+async fn who_leaves_ends_the_look_and_a_hanging_look_holds_no_budget() {
+    let world = similar(ANSWER).await;
+    world.second.respond_with(|_| Answer::sse().hang());
+    let admin = world.gateway.client().with_key(ADMIN);
+    let asking = world.client.clone();
+    let asking =
+        tokio::spawn(async move { asking.post_json(PATH, &question("Where is my parcel? zero")).await });
+    let look = world.second.request(0).await;
+    asking.abort();
+    look.until_closed().await;
+    assert_eq!(world.upstream.hits(), 0);
+    within("both rows are there", async {
+        loop {
+            let rows = admin.get("/admin/v1/requests").await.ok().json();
+            let status = |row: &Value| row["status"].as_str().expect("a status").to_owned();
+            let ended: Vec<_> = rows["data"].as_array().expect("rows").iter().map(status).collect();
+            if ended == ["client_closed_request"; 2] {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    // One that is late is ended, too.
+    let world = similar("mode = \"answer\"\ntimeout_ms = 50").await;
+    world.second.respond_with(|_| Answer::sse().hang());
+    assert_eq!(what(&ask(&world.client, &question("Where is my parcel? zero")).await), "MISS");
+    world.second.request(0).await.until_closed().await;
+}
+
+#[tokio::test]
+async fn the_limits_of_one_are_not_those_of_another_of_its_team() {
+    let world = similar_in("shared_by_teams = [\"search\"]", ANSWER).await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    keys_api::ask(&admin, "PUT", "/admin/v1/teams/search", &json!({})).await;
+    let poor = json!({ "name": "poor", "team": "search", "budget_usd": "0.000001", "budget_period": "day" });
+    let (poor, _) = keys_api::create(&admin, poor).await;
+    let (rich, _) = keys_api::create(&admin, json!({ "name": "rich", "team": "search" })).await;
+    let (poor, rich) = (world.client.with_key(&poor), world.client.with_key(&rich));
+    // Who leads is a matter of luck.
+    for round in 0..12 {
+        let body = question(&format!("{}, where is my parcel? zero", "So".repeat(round)));
+        let all = (0..20).map(|n| if n % 2 == 0 { poor.clone() } else { rich.clone() });
+        let all = all.map(|client| async { (client.post_json(PATH, &body).await, client) });
+        for (number, (answer, _)) in futures_util::future::join_all(all).await.into_iter().enumerate() {
+            assert!(number % 2 == 0 || answer.status == 200, "{}", answer.text());
+        }
+    }
 }
