@@ -1,16 +1,16 @@
 //! The connection, and whether there is one: what reading, writing and keeping it up have in common.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use gw_redis::{Address, Allowance, Link, why};
+use gw_redis::{Address, Allowance, Line, Link, why};
 use redis::{ErrorKind, RedisError, Value};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
+use super::SharedSettings;
 use super::table::{self, LAST, Table};
-use super::{MISSES, SharedSettings};
 use crate::entry::Stored;
 use crate::key::Key;
 use crate::life::Freshness;
@@ -20,19 +20,17 @@ use crate::purges::{Purge, Purges, Stamp};
 const CONNECT: Duration = Duration::from_secs(2);
 /// How long an operator waits for a purge, and the writer for a write.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two signs of life, each with a look at the table of purges.
-const BEAT: Duration = Duration::from_secs(1);
-/// Between two tries to get through.
-const PROBE: Duration = Duration::from_millis(100);
 /// Bytes of a question for a value, at least.
 const QUESTION: i64 = 64;
+/// What the log says when Redis goes, and when it comes back.
+const AWAY: &str = "Redis is away: nothing is found in the cache";
+const BACK: &str = "Redis answers: the cache is shared again";
 
 pub(super) struct Core {
     pub(super) settings: SharedSettings,
     /// None when the URL is none; nobody can be asked then.
     address: Option<Address>,
-    /// None while Redis is away.
-    link: watch::Sender<Option<Arc<Link>>>,
+    pub(super) line: Line,
     pub(super) purges: Purges,
     pub(super) unanswered: AtomicU64,
     pub(super) unwritten: AtomicU64,
@@ -40,8 +38,6 @@ pub(super) struct Core {
     pub(super) waiting: AtomicUsize,
     pub(super) waiting_bytes: AtomicUsize,
     pub(super) written: Notify,
-    /// Whether it was said that Redis is away.
-    said: AtomicBool,
 }
 
 impl Core {
@@ -49,19 +45,14 @@ impl Core {
         Self {
             address: Address::read(&settings.url, settings.ca_file.as_deref()),
             settings,
-            link: watch::Sender::new(None),
+            line: Line::new(AWAY, BACK),
             purges: Purges::default(),
             unanswered: AtomicU64::new(0),
             unwritten: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             waiting_bytes: AtomicUsize::new(0),
             written: Notify::new(),
-            said: AtomicBool::new(false),
         }
-    }
-
-    pub(super) fn link(&self) -> Option<Arc<Link>> {
-        self.link.borrow().clone()
     }
 
     fn table_key(&self) -> String {
@@ -79,7 +70,7 @@ impl Core {
     /// The answer under a key, in time or not at all.
     pub(super) async fn get(&self, key: &Key, now_ms: u64) -> Option<Arc<Stored>> {
         // Nobody waits for one who is known not to answer.
-        let link = self.link()?;
+        let link = self.line.link()?;
         let asked = tokio::time::timeout(self.settings.timeout, self.ask(&link, key));
         let (stored, stamp, last) = self.judge(&link, asked.await)??;
         let is_known = stamp.0 <= last && self.purges.allow_at(&stored, stamp, Stamp(last));
@@ -120,7 +111,7 @@ impl Core {
 
     /// Keeps a value. False when Redis did not say that it did.
     pub(super) async fn set(&self, key: &Key, stored: &Stored, stamp: Stamp) -> bool {
-        let Some(link) = self.link() else { return false };
+        let Some(link) = self.line.link() else { return false };
         let mut command = redis::cmd("SET");
         command.arg(self.key(key)).arg(stored.encode(key, stamp)).arg("PX").arg(stored.life.kept_ms().max(1));
         let asked = tokio::time::timeout(PATIENCE, link.ask(&command)).await;
@@ -129,7 +120,7 @@ impl Core {
 
     /// Notes a purge where all see it. False when Redis did not say that it did.
     pub(super) async fn purge(&self, purge: &Purge) -> bool {
-        let Some(link) = self.link() else { return false };
+        let Some(link) = self.line.link() else { return false };
         let asked = tokio::time::timeout(PATIENCE, link.ask(&table::purge(&self.table_key(), purge))).await;
         self.judge(&link, asked).is_some_and(|value| self.learn(&value).is_ok())
     }
@@ -150,25 +141,14 @@ impl Core {
             Err(_) => (false, "no answer in time"),
         };
         self.unanswered.fetch_add(1, Ordering::Relaxed);
-        if link.missed() >= MISSES || is_broken {
-            let given_up = self.link.send_if_modified(|now| {
-                let same = now.as_ref().is_some_and(|now| Arc::ptr_eq(now, link));
-                if same {
-                    *now = None;
-                }
-                same
-            });
-            if given_up {
-                self.say_away(why);
-            }
-        }
+        self.line.missed(link, is_broken, why);
         None
     }
 
     /// Connects, and uses the connection when it answers in the time that requests have.
     pub(super) async fn open(&self) {
         let Some(address) = &self.address else {
-            self.say_away("the address cannot be read");
+            self.line.say_away("the address cannot be read");
             return;
         };
         let most = i64::try_from(self.settings.most_bytes_of_one).unwrap_or(i64::MAX);
@@ -178,15 +158,12 @@ impl Core {
             most: most.saturating_mul(8).max(64 << 20),
         };
         match tokio::time::timeout(CONNECT, Link::open(address, allowance)).await {
-            Err(_) => self.say_away("no answer to a connection"),
-            Ok(Err(error)) => self.say_away(why(&error)),
+            Err(_) => self.line.say_away("no answer to a connection"),
+            Ok(Err(error)) => self.line.say_away(why(&error)),
             Ok(Ok(link)) => {
                 let link = Arc::new(link);
                 if self.beat(&link).await {
-                    self.link.send_replace(Some(link));
-                    if self.said.swap(false, Ordering::AcqRel) {
-                        tracing::info!("Redis answers: the cache is shared again");
-                    }
+                    self.line.put_up(link);
                 }
             }
         }
@@ -213,42 +190,19 @@ impl Core {
     }
 
     fn say_if_away(&self) {
-        if self.link().is_none() {
-            self.say_away("it does not answer as Redis does");
-        }
-    }
-
-    /// Logs that Redis is away, once until it is back.
-    pub(super) fn say_away(&self, why: &str) {
-        if !self.said.swap(true, Ordering::AcqRel) {
-            tracing::warn!(why, "Redis is away: nothing is found in the cache");
+        if self.line.link().is_none() {
+            self.line.say_away("it does not answer as Redis does");
         }
     }
 
     /// Keeps the connection up, until it is aborted.
     pub(super) async fn keep(&self) {
         loop {
-            match self.link() {
-                None => {
-                    self.open().await;
-                    if self.link().is_none() {
-                        tokio::time::sleep(PROBE).await;
-                    }
-                }
-                Some(link) => {
-                    if tokio::time::timeout(BEAT, self.unlinked(&link)).await.is_err() {
-                        self.beat(&link).await;
-                    }
-                }
+            match self.line.due().await {
+                None => self.open().await,
+                Some(link) => drop(self.beat(&link).await),
             }
         }
-    }
-
-    /// Waits until this connection is given up.
-    async fn unlinked(&self, link: &Arc<Link>) {
-        let mut seen = self.link.subscribe();
-        let other = |now: &Option<Arc<Link>>| now.as_ref().is_none_or(|now| !Arc::ptr_eq(now, link));
-        let _never = seen.wait_for(other).await;
     }
 }
 
