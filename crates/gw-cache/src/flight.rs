@@ -200,9 +200,10 @@ impl<T: Clone, E: Clone> Flights<T, E> {
             }
         }
         let flight = self.begin(key);
-        part.insert(key, Arc::clone(&flight));
-        drop(part);
-        Self::lead(flight, wants)
+        // It has its first participant before anybody else can see it: one who came and went in between would end it.
+        let role = Self::lead(Arc::clone(&flight), wants);
+        part.insert(key, flight);
+        role
     }
 
     fn lead(flight: Arc<Flight<T, E>>, wants: Wants) -> Role<T, E> {

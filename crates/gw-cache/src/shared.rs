@@ -7,7 +7,7 @@
 //! number are asked for together; when the number is news, the table is asked for, too. So a purge holds on all replicas for every
 //! look that begins after it. A table that was lost (FLUSHALL, eviction) begins anew with a purge of everything.
 //!
-//! **Away.** No look takes longer than [`SharedSettings::timeout`]. After [`MISSES`] in a row without an answer, or when the
+//! **Away.** No look takes longer than [`SharedSettings::timeout`]. After [`gw_redis::MISSES`] in a row without an answer, or when the
 //! connection breaks, nobody asks any more until a probe in the background has its answer: a dead Redis costs nothing.
 //!
 //! **Writing** is the work of one task, one value or a few small ones at a time, so that no large value stands in the way of many
@@ -35,8 +35,6 @@ use crate::figures::Figures;
 use crate::key::Key;
 use crate::purges::{Purge, Stamp};
 
-/// Looks in a row without an answer after which Redis counts as away.
-const MISSES: u32 = 3;
 /// Writes that wait at most, and their bytes.
 const QUEUE: usize = 1024;
 const QUEUE_BYTES: usize = 32 << 20;
@@ -110,7 +108,7 @@ impl Shared {
         let core = Arc::new(Core::new(settings));
         // A moment of patience, so that the first requests do not find it away.
         if tokio::time::timeout(Duration::from_secs(1), core.open()).await.is_err() {
-            core.say_away("no answer");
+            core.line.say_away("no answer");
         }
         let (writes, waiting) = mpsc::channel(QUEUE);
         let keeper = Arc::clone(&core);
@@ -160,7 +158,7 @@ impl Shared {
     fn hand_over(&self, group: Write) -> usize {
         let core = &self.core;
         let (count, bytes) = (group.answers.len(), group.bytes);
-        let has_room = core.link().is_some()
+        let has_room = core.line.link().is_some()
             && core.waiting_bytes.load(Ordering::Relaxed).saturating_add(bytes) <= QUEUE_BYTES;
         // Counted before it is sent, so that it is not taken off before it was put on.
         core.waiting.fetch_add(1, Ordering::AcqRel);
@@ -193,7 +191,7 @@ impl Shared {
     }
 
     pub(crate) fn is_away(&self) -> bool {
-        self.core.link().is_none()
+        self.core.line.link().is_none()
     }
 
     pub(crate) fn figures(&self, figures: &mut Figures) {

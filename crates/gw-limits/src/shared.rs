@@ -13,7 +13,7 @@
 //!
 //! **Amounts** are whole nano-USD, each rounded up; a budget above 9,007,199 USD is taken for that.
 //!
-//! **Away.** A call without an answer within [`RedisSettings::timeout`] is not waited for. After [`MISSES`] in a row, or
+//! **Away.** A call without an answer within [`RedisSettings::timeout`] is not waited for. After [`gw_redis::MISSES`] in a row, or
 //! when the connection breaks, no request asks any more until a probe in the background gets its answer. Meanwhile a
 //! budget refuses ([`Refusal::StoreAway`]); the other limits are counted in this process, each divided by the replicas
 //! that were last known to be alive, or refuse, too ([`WhenAway`]). In the minute in which Redis goes, each replica's
@@ -30,7 +30,6 @@
 mod circuits;
 mod core;
 mod given;
-mod keeper;
 mod notes;
 mod script;
 
@@ -57,8 +56,6 @@ use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState};
 
 /// How often a door is tried again when the ledger had to be asked.
 const TRIES: usize = 4;
-/// Calls in a row without an answer after which Redis counts as away.
-pub(crate) const MISSES: u32 = 3;
 /// Settlements that wait for Redis at most.
 pub(crate) const QUEUE: usize = 65_536;
 
@@ -139,9 +136,10 @@ impl Shared {
         let core = Arc::new(core);
         // A moment of patience, so that the first requests do not find it away.
         if tokio::time::timeout(Duration::from_secs(1), core.open()).await.is_err() {
-            core.say_away("no answer");
+            core.line.say_away("no answer");
         }
-        let keeper = tokio::spawn(keeper::keep(Arc::clone(&core)));
+        let keeper = Arc::clone(&core);
+        let keeper = tokio::spawn(async move { keeper.keep().await });
         let deliverer = tokio::spawn(notes::deliver(Arc::clone(&core), notes));
         Self { core, tasks: [keeper.abort_handle(), deliverer.abort_handle()] }
     }
@@ -158,7 +156,7 @@ impl Shared {
 
     /// Whether nobody asks Redis now.
     pub(crate) fn is_away(&self) -> bool {
-        self.core.link().is_none()
+        self.core.line.link().is_none()
     }
 
     /// The first door.

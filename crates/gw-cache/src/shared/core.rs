@@ -1,17 +1,18 @@
 //! The connection, and whether there is one: what reading, writing and keeping it up have in common.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use gw_redis::{Address, Allowance, Link, why};
+use gw_redis::{Address, Allowance, Line, Link, why};
 use redis::{ErrorKind, RedisError, Value};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
+use super::GROUP;
+use super::SharedSettings;
 use super::table::{self, LAST, Table};
-use super::{GROUP, MISSES, SharedSettings};
 use crate::entry::Stored;
 use crate::key::Key;
 use crate::life::Freshness;
@@ -21,21 +22,19 @@ use crate::purges::{Purge, Purges, Stamp};
 const CONNECT: Duration = Duration::from_secs(2);
 /// How long an operator waits for a purge, and the writer for a write.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two signs of life, each with a look at the table of purges.
-const BEAT: Duration = Duration::from_secs(1);
-/// Between two tries to get through.
-const PROBE: Duration = Duration::from_millis(100);
 /// Groups of values that are asked for at the same time.
 const GROUPS: usize = 4;
 /// Bytes of a question for a value, at least.
 const QUESTION: i64 = 64;
+/// What the log says when Redis goes, and when it comes back.
+const AWAY: &str = "Redis is away: nothing is found in the cache";
+const BACK: &str = "Redis answers: the cache is shared again";
 
 pub(super) struct Core {
     pub(super) settings: SharedSettings,
     /// None when the URL is none; nobody can be asked then.
     address: Option<Address>,
-    /// None while Redis is away.
-    link: watch::Sender<Option<Arc<Link>>>,
+    pub(super) line: Line,
     pub(super) purges: Purges,
     pub(super) unanswered: AtomicU64,
     pub(super) unwritten: AtomicU64,
@@ -43,8 +42,6 @@ pub(super) struct Core {
     pub(super) waiting: AtomicUsize,
     pub(super) waiting_bytes: AtomicUsize,
     pub(super) written: Notify,
-    /// Whether it was said that Redis is away.
-    said: AtomicBool,
 }
 
 impl Core {
@@ -52,19 +49,14 @@ impl Core {
         Self {
             address: Address::read(&settings.url, settings.ca_file.as_deref()),
             settings,
-            link: watch::Sender::new(None),
+            line: Line::new(AWAY, BACK),
             purges: Purges::default(),
             unanswered: AtomicU64::new(0),
             unwritten: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             waiting_bytes: AtomicUsize::new(0),
             written: Notify::new(),
-            said: AtomicBool::new(false),
         }
-    }
-
-    pub(super) fn link(&self) -> Option<Arc<Link>> {
-        self.link.borrow().clone()
     }
 
     fn table_key(&self) -> String {
@@ -89,7 +81,7 @@ impl Core {
     pub(super) async fn get_all(&self, keys: &[Key], now_ms: u64) -> (Vec<Option<Arc<Stored>>>, bool) {
         let mut found = vec![None; keys.len()];
         // Nobody waits for one who is known not to answer.
-        let Some(link) = self.link() else { return (found, false) };
+        let Some(link) = self.line.link() else { return (found, false) };
         let mut has_answered = false;
         let reading = async {
             let groups = keys.chunks(GROUP).zip(found.chunks_mut(GROUP));
@@ -175,7 +167,7 @@ impl Core {
 
     /// Keeps values. False when Redis did not say that it did, of all of them.
     pub(super) async fn set_all(&self, answers: &[(Key, Arc<Stored>)], stamp: Stamp) -> bool {
-        let Some(link) = self.link() else { return false };
+        let Some(link) = self.line.link() else { return false };
         let mut pipeline = redis::pipe();
         for (key, stored) in answers {
             let value = stored.encode(key, stamp);
@@ -190,7 +182,7 @@ impl Core {
 
     /// Notes a purge where all see it. False when Redis did not say that it did.
     pub(super) async fn purge(&self, purge: &Purge) -> bool {
-        let Some(link) = self.link() else { return false };
+        let Some(link) = self.line.link() else { return false };
         let asked = tokio::time::timeout(PATIENCE, link.ask(&table::purge(&self.table_key(), purge))).await;
         self.judge(&link, asked).is_some_and(|value| self.learn(&value).is_ok())
     }
@@ -211,25 +203,14 @@ impl Core {
             Err(_) => (false, "no answer in time"),
         };
         self.unanswered.fetch_add(1, Ordering::Relaxed);
-        if link.missed() >= MISSES || is_broken {
-            let given_up = self.link.send_if_modified(|now| {
-                let same = now.as_ref().is_some_and(|now| Arc::ptr_eq(now, link));
-                if same {
-                    *now = None;
-                }
-                same
-            });
-            if given_up {
-                self.say_away(why);
-            }
-        }
+        self.line.missed(link, is_broken, why);
         None
     }
 
     /// Connects, and uses the connection when it answers in the time that requests have.
     pub(super) async fn open(&self) {
         let Some(address) = &self.address else {
-            self.say_away("the address cannot be read");
+            self.line.say_away("the address cannot be read");
             return;
         };
         let most = i64::try_from(self.settings.most_bytes_of_one).unwrap_or(i64::MAX);
@@ -239,15 +220,12 @@ impl Core {
             most: most.saturating_mul(8).max(64 << 20),
         };
         match tokio::time::timeout(CONNECT, Link::open(address, allowance)).await {
-            Err(_) => self.say_away("no answer to a connection"),
-            Ok(Err(error)) => self.say_away(why(&error)),
+            Err(_) => self.line.say_away("no answer to a connection"),
+            Ok(Err(error)) => self.line.say_away(why(&error)),
             Ok(Ok(link)) => {
                 let link = Arc::new(link);
                 if self.beat(&link).await {
-                    self.link.send_replace(Some(link));
-                    if self.said.swap(false, Ordering::AcqRel) {
-                        tracing::info!("Redis answers: the cache is shared again");
-                    }
+                    self.line.put_up(link);
                 }
             }
         }
@@ -274,42 +252,19 @@ impl Core {
     }
 
     fn say_if_away(&self) {
-        if self.link().is_none() {
-            self.say_away("it does not answer as Redis does");
-        }
-    }
-
-    /// Logs that Redis is away, once until it is back.
-    pub(super) fn say_away(&self, why: &str) {
-        if !self.said.swap(true, Ordering::AcqRel) {
-            tracing::warn!(why, "Redis is away: nothing is found in the cache");
+        if self.line.link().is_none() {
+            self.line.say_away("it does not answer as Redis does");
         }
     }
 
     /// Keeps the connection up, until it is aborted.
     pub(super) async fn keep(&self) {
         loop {
-            match self.link() {
-                None => {
-                    self.open().await;
-                    if self.link().is_none() {
-                        tokio::time::sleep(PROBE).await;
-                    }
-                }
-                Some(link) => {
-                    if tokio::time::timeout(BEAT, self.unlinked(&link)).await.is_err() {
-                        self.beat(&link).await;
-                    }
-                }
+            match self.line.due().await {
+                None => self.open().await,
+                Some(link) => drop(self.beat(&link).await),
             }
         }
-    }
-
-    /// Waits until this connection is given up.
-    async fn unlinked(&self, link: &Arc<Link>) {
-        let mut seen = self.link.subscribe();
-        let other = |now: &Option<Arc<Link>>| now.as_ref().is_none_or(|now| !Arc::ptr_eq(now, link));
-        let _never = seen.wait_for(other).await;
     }
 }
 

@@ -4,19 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use gw_redis::{Address, Allowance, Link, why};
+use gw_redis::{Address, Allowance, Line, Link, why};
 use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 
 use super::notes::Note;
 use super::script::{Answer, Call, Script, Scripts};
-use super::{Away, MISSES, QUEUE, RedisSettings};
+use super::{Away, QUEUE, RedisSettings};
 use crate::clock::Clock;
 
 /// How long connecting and logging in may take.
 const CONNECT: Duration = Duration::from_secs(2);
 /// How long a replica that is not heard of is taken to be alive.
 const ALIVE: Duration = Duration::from_secs(5);
+/// What the log says when Redis goes, and when it comes back.
+const AWAY: &str = "Redis is away: budgets refuse, other limits are counted per replica";
+const BACK: &str = "Redis answers: limits are shared again";
 
 /// 2025, where Redis's count of microseconds begins; see `limits.lua`.
 const EPOCH: f64 = 1_735_689_600_000_000.0;
@@ -27,8 +30,7 @@ pub(crate) struct Core {
     pub(super) scripts: Scripts,
     /// None when the URL is none; nobody can be asked then.
     address: Option<Address>,
-    /// None while Redis is away.
-    link: watch::Sender<Option<Arc<Link>>>,
+    pub(super) line: Line,
     pub(super) notes: mpsc::Sender<Note>,
     /// Notes that are not delivered yet.
     pub(super) undelivered: AtomicUsize,
@@ -38,8 +40,6 @@ pub(crate) struct Core {
     replica: String,
     replicas: AtomicU32,
     epochs: AtomicU64,
-    /// Whether it was said that Redis is away.
-    said: AtomicU32,
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -61,7 +61,7 @@ impl Core {
             address: Address::read(&settings.url, settings.ca_file.as_deref()),
             settings,
             scripts: Scripts::default(),
-            link: watch::Sender::new(None),
+            line: Line::new(AWAY, BACK),
             notes,
             undelivered: AtomicUsize::new(0),
             delivery: Notify::new(),
@@ -69,28 +69,9 @@ impl Core {
             replica: format!("{:032x}", rand::random::<u128>()),
             replicas: AtomicU32::new(1),
             epochs: AtomicU64::new(0),
-            said: AtomicU32::new(0),
             clock,
         };
         (core, receiver)
-    }
-
-    /// The connection, unless Redis is away.
-    pub(super) fn link(&self) -> Option<Arc<Link>> {
-        self.link.borrow().clone()
-    }
-
-    /// Waits until Redis is there.
-    pub(super) async fn linked(&self) -> Option<Arc<Link>> {
-        let mut seen = self.link.subscribe();
-        seen.wait_for(Option::is_some).await.ok().and_then(|link| link.clone())
-    }
-
-    /// Waits until this connection is given up.
-    pub(super) async fn unlinked(&self, link: &Arc<Link>) {
-        let mut seen = self.link.subscribe();
-        let other = |now: &Option<Arc<Link>>| now.as_ref().is_none_or(|now| !Arc::ptr_eq(now, link));
-        let _never = seen.wait_for(other).await;
     }
 
     /// The begin of every call.
@@ -114,7 +95,7 @@ impl Core {
 
     /// Runs a script, in time or not at all.
     pub(super) async fn ask(&self, script: &Script, call: &Call) -> Result<Answer, Away> {
-        let link = self.link().ok_or(Away::NotAsked)?;
+        let link = self.line.link().ok_or(Away::NotAsked)?;
         let result = tokio::time::timeout(self.settings.timeout, run(&link, script, call)).await;
         match result {
             Ok(Ok(answer)) => {
@@ -123,28 +104,12 @@ impl Core {
             }
             Ok(Err(error)) => {
                 let broken = !matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension);
-                self.missed(&link, broken, why(&error));
+                self.line.missed(&link, broken, why(&error));
                 Err(Away::InDoubt)
             }
             Err(_) => {
-                self.missed(&link, false, "no answer in time");
+                self.line.missed(&link, false, "no answer in time");
                 Err(Away::InDoubt)
-            }
-        }
-    }
-
-    /// A call had no answer; one too many, or a broken connection, and Redis is away.
-    pub(super) fn missed(&self, link: &Arc<Link>, broken: bool, why: &str) {
-        if link.missed() >= MISSES || broken {
-            let given_up = self.link.send_if_modified(|now| {
-                let same = now.as_ref().is_some_and(|now| Arc::ptr_eq(now, link));
-                if same {
-                    *now = None;
-                }
-                same
-            });
-            if given_up {
-                self.say_away(why);
             }
         }
     }
@@ -152,7 +117,7 @@ impl Core {
     /// Connects, and uses the connection when a script gets its answer over it in the time that requests have.
     pub(super) async fn open(&self) {
         let Some(address) = &self.address else {
-            self.say_away("the address cannot be read");
+            self.line.say_away("the address cannot be read");
             return;
         };
         let opened = tokio::time::timeout(CONNECT, async {
@@ -163,14 +128,11 @@ impl Core {
             Ok::<_, RedisError>(Arc::new(link))
         });
         match opened.await {
-            Err(_) => self.say_away("no answer to a connection"),
-            Ok(Err(error)) => self.say_away(why(&error)),
+            Err(_) => self.line.say_away("no answer to a connection"),
+            Ok(Err(error)) => self.line.say_away(why(&error)),
             Ok(Ok(link)) => {
                 if self.beat(&link).await {
-                    self.link.send_replace(Some(link));
-                    if self.said.swap(0, Ordering::AcqRel) != 0 {
-                        tracing::info!("Redis answers: limits are shared again");
-                    }
+                    self.line.put_up(link);
                 }
             }
         }
@@ -192,17 +154,20 @@ impl Core {
             }
             Err(_) => (false, "no answer in time"),
         };
-        self.missed(link, broken, why);
-        if self.link().is_none() {
-            self.say_away(why);
+        self.line.missed(link, broken, why);
+        if self.line.link().is_none() {
+            self.line.say_away(why);
         }
         false
     }
 
-    /// Logs that Redis is away, once until it is back.
-    pub(super) fn say_away(&self, why: &str) {
-        if self.said.swap(1, Ordering::AcqRel) == 0 {
-            tracing::warn!(why, "Redis is away: budgets refuse, other limits are counted per replica");
+    /// Keeps the connection up, until it is aborted.
+    pub(super) async fn keep(&self) {
+        loop {
+            match self.line.due().await {
+                None => self.open().await,
+                Some(link) => drop(self.beat(&link).await),
+            }
         }
     }
 

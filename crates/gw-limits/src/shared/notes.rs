@@ -147,7 +147,7 @@ pub(super) async fn deliver(core: Arc<Core>, mut notes: mpsc::Receiver<Note>) {
     let mut batch = Vec::with_capacity(BATCH);
     while notes.recv_many(&mut batch, BATCH).await > 0 {
         while !batch.is_empty() {
-            let Some(link) = core.linked().await else { return };
+            let Some(link) = core.line.linked().await else { return };
             if !offer(&core, &link, &mut batch).await {
                 tokio::time::sleep(AGAIN).await;
             }
@@ -164,11 +164,11 @@ async fn offer(core: &Core, link: &Arc<Link>, batch: &mut Vec<Note>) -> bool {
     let answers = match tokio::time::timeout(PATIENCE, link.ask_all(&commands)).await {
         Ok(Ok(answers)) if answers.len() == batch.len() => answers,
         Ok(Ok(_) | Err(_)) => {
-            core.missed(link, true, "a broken connection");
+            core.line.missed(link, true, "a broken connection");
             return true;
         }
         Err(_) => {
-            core.missed(link, false, "no answer in time");
+            core.line.missed(link, false, "no answer in time");
             return true;
         }
     };

@@ -108,3 +108,18 @@ async fn t03_in_a_storm_of_joins_and_leaves_nobody_takes_a_part_for_the_whole() 
     assert!(works < usize::try_from(TASKS).unwrap() * ROUNDS / 2, "hardly anything was shared: {works}");
     assert!(storm.flights.is_empty());
 }
+
+/// Many who come and go in the moments in which flights begin.
+#[test]
+fn nobody_ends_a_flight_before_its_leader_is_there() {
+    let flights = Test::default();
+    let join = || {
+        for _ in 0..2_000 {
+            if let Role::Leader(_lead, mut led) = flights.join(key("a"), Wants::End) {
+                let next = led.poll_next(&mut Context::from_waker(std::task::Waker::noop()));
+                assert_eq!(next, Poll::Pending, "its work is not even begun");
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(join))));
+}

@@ -66,7 +66,7 @@ async fn a_redis_that_is_frozen_costs_many_no_more_than_one_and_is_one_miss() {
     let all = names(2048);
     redis.pause();
     // Each look, of one or of many, is one of the three that Redis may miss.
-    for looks in 1..=u64::from(MISSES) {
+    for looks in 1..=u64::from(gw_redis::MISSES) {
         let asked = tokio::time::Instant::now();
         assert!(said_all(&cache, &all).await.iter().all(Option::is_none));
         assert!(asked.elapsed() < timeout * 20, "{:?}", asked.elapsed());

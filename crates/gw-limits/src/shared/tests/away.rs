@@ -271,7 +271,7 @@ async fn while_away_each_replica_counts_its_part() {
     let (clock, ledger) = (clock(), ledger());
     let (one, core) = replica_at(settings(&redis), &clock, &ledger).await;
     let (two, _core) = replica_at(settings(&redis), &clock, &ledger).await;
-    core.beat(&core.link().unwrap()).await;
+    core.beat(&core.line.link().unwrap()).await;
     let limits = Limits { rpm: Some(10), tpm: Some(1_000), max_in_flight: Some(2), budget: None };
     let entered = one.enter("first", &key(&one, limits)).await.unwrap();
     redis.kill();

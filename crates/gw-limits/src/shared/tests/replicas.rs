@@ -112,11 +112,11 @@ async fn replicas_are_counted_and_forgotten() {
     let (_one, first) = replica_at(settings.clone(), &clock, &ledger).await;
     let (two, second) = replica_at(settings, &clock, &ledger).await;
     assert_eq!(second.share(), 2);
-    first.beat(&first.link().unwrap()).await;
+    first.beat(&first.line.link().unwrap()).await;
     assert_eq!(first.share(), 2);
     drop(two);
     clock.pass(Duration::from_secs(6));
-    first.beat(&first.link().unwrap()).await;
+    first.beat(&first.line.link().unwrap()).await;
     assert_eq!(first.share(), 1);
 }
 
