@@ -7,6 +7,14 @@ use gw_providers::settings::Api;
 #[path = "../../crates/gw-providers/tests/it/dialects/property.rs"]
 mod property;
 
+#[path = "../../crates/gw-cache/tests/key/property.rs"]
+mod key;
+
+/// Any bytes as a chat, and what must hold of its key in the response cache.
+pub fn cache_key(input: &[u8]) {
+    key::holds(input);
+}
+
 /// A dialect, made once for all runs.
 pub struct Dialect {
     api: Api,
