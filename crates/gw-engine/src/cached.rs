@@ -151,8 +151,8 @@ impl Caching {
         let Some((wish, ttl)) = self.wish(call) else { return Plan::NotAsked };
         let planned = match &call.job.ask {
             _ if wish.is_nothing() => None,
-            Ask::Embeddings(request) => {
-                embeddings::Wanted::of(call, request, wish, ttl).map(|wanted| Plan::Vectors(Box::new(wanted)))
+            Ask::Embeddings(_) => {
+                embeddings::Wanted::of(self, call, wish, ttl).map(Box::new).map(Plan::Vectors)
             }
             Ask::Chat(_) | Ask::Completion(_) => {
                 self.keys(call, &wish, ttl).map(|(key, flight)| Plan::Use(Wanted { key, flight, wish, ttl }))

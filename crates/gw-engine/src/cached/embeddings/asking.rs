@@ -14,7 +14,7 @@ use super::vectors::Vectors;
 use super::{Wanted, kept_reply, odd};
 use crate::ask::Ask;
 use crate::attempts::{Call, search};
-use crate::cached::{Caching, divide, now_ms, scope, told};
+use crate::cached::{Caching, divide, now_ms, told};
 use crate::call::{Reply, ReplyBody};
 use crate::embed::Brought;
 use crate::error::{Error, Kind, Result};
@@ -195,7 +195,7 @@ impl Asking {
     /// What all entries have in common.
     fn stored(&self, candidate: &Candidate, usage: &Usage, took_ms: u64) -> Stored {
         Stored {
-            scope: scope(&self.call),
+            scope: self.wanted.scope.clone(),
             source: Arc::clone(&self.call.job.context.request_id),
             model: self.request.model.as_str().into(),
             model_used: Arc::clone(&candidate.model.id),
