@@ -145,6 +145,18 @@ impl Key {
         Some(Self(out.finalize().into()))
     }
 
+    /// The key of a call that is shared by those who ask this question, of these candidates and in these circumstances. No answer has
+    /// it.
+    #[must_use]
+    pub fn of_call(&self, candidates: &[&str], circumstances: u64) -> Self {
+        let mut out = Sha256::new();
+        canonical::feed_text("call", &mut out);
+        out.update(self.0);
+        out.update(circumstances.to_le_bytes());
+        candidates.iter().for_each(|candidate| canonical::feed_text(candidate, &mut out));
+        Self(out.finalize().into())
+    }
+
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.0
     }

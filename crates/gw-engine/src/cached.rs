@@ -151,9 +151,8 @@ impl Caching {
         let Some((wish, ttl)) = self.wish(call) else { return Plan::NotAsked };
         let planned = match &call.job.ask {
             _ if wish.is_nothing() => None,
-            Ask::Embeddings(_) => {
-                embeddings::Wanted::of(self, call, wish, ttl).map(Box::new).map(Plan::Vectors)
-            }
+            Ask::Embeddings(request) => embeddings::Wanted::of(self, call, request, wish, ttl)
+                .map(|wanted| Plan::Vectors(Box::new(wanted))),
             Ask::Chat(_) | Ask::Completion(_) => {
                 self.keys(call, &wish, ttl).map(|(key, flight)| Plan::Use(Wanted { key, flight, wish, ttl }))
             }
@@ -198,16 +197,14 @@ impl Caching {
     fn keys(&self, call: &Call, wish: &Wish, ttl: Duration) -> Option<(Key, Key)> {
         let named = Named::of(call);
         let asked = named.asked();
-        let question = question(call, &asked);
-        let key = Key::of(&self.scope(&call.job.context.caller), &question)?;
+        let key = Key::of(&self.scope(&call.job.context.caller), &question(call, &asked))?;
         let mut hasher = DefaultHasher::new();
         (wish.reads, wish.writes, wish.max_age, wish.stale_if_error, ttl).hash(&mut hasher);
         named.0.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
         // What was purged meanwhile is not waited for.
         self.cache.stamp().hash(&mut hasher);
         let everybody: Vec<&str> = named.0.iter().map(|(_, _, who)| who.as_str()).collect();
-        let question = Question { candidates: &everybody, config: hasher.finish(), ..question };
-        Some((key, Key::of(&self.scope(&call.job.context.caller), &question)?))
+        Some((key, key.of_call(&everybody, hasher.finish())))
     }
 }
 
@@ -314,8 +311,12 @@ async fn whole(
     call: Option<Box<Call>>,
 ) -> Result<Reply> {
     let mut leaving = Leaving(call.is_none().then(|| Arc::clone(&asker.log)));
-    let end = follower.end().await;
+    let end = match call {
+        Some(_) => tokio::time::timeout_at(asker.deadline.into(), follower.end()).await,
+        None => Ok(follower.end().await),
+    };
     leaving.0 = None;
+    let Ok(end) = end else { return Err(failed(call, End::Failed(Arc::new(late())))) };
     match end {
         End::Complete(done) => match (&done.own, call) {
             (Some(own), None) => {
@@ -350,12 +351,18 @@ fn joined(caching: &Caching, asker: &Asker, call: Option<Box<Call>>, done: &Done
 fn failed(call: Option<Box<Call>>, end: End<Finished, Failed>) -> Error {
     let error = match end {
         End::Failed(error) => Error::clone(&error),
+        End::Gone => Error::new(Kind::InternalError, "The gateway failed while answering this request."),
         _ => gone(),
     };
     if let Some(mut call) = call {
         call.tally.account.failed(&error);
     }
     error
+}
+
+/// A follower's own time is used up.
+fn late() -> Error {
+    Error::new(Kind::UpstreamTimeout, "The request's time was used up.")
 }
 
 fn gone() -> Error {
@@ -370,7 +377,10 @@ async fn stream(
     call: Option<Box<Call>>,
 ) -> Result<Reply> {
     let mut leaving = Leaving(call.is_none().then(|| Arc::clone(&asker.log)));
-    let first = tokio::time::timeout(COMMIT_AFTER, follower.next()).await.ok();
+    let left = asker.deadline.saturating_duration_since(Instant::now());
+    let is_late = call.is_some() && left <= COMMIT_AFTER;
+    let patience = if is_late { left } else { COMMIT_AFTER };
+    let first = tokio::time::timeout(patience, follower.next()).await.ok();
     leaving.0 = None;
     let what = if call.is_none() { "MISS" } else { "COALESCED" };
     let (first, call) = match (first, call) {
@@ -383,6 +393,7 @@ async fn stream(
         }
         (Some(Next::End(end)), call) => return Err(failed(call, end)),
         (Some(Next::Piece(piece)), call) => (Some(piece), call),
+        (None, call) if is_late => return Err(failed(call, End::Failed(Arc::new(late())))),
         (None, call) => (None, call),
     };
     let keepalive = asker.keepalive;

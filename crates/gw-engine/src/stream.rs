@@ -3,9 +3,10 @@
 //! One state machine, no task: waiting for a first token, live, and over. One timer serves all clocks.
 
 mod broken;
+mod waiting;
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -24,7 +25,6 @@ use crate::engine::Cut;
 use crate::error::{Error, Kind};
 use crate::leavers::Leavers;
 use crate::live::Live;
-use crate::plan::Candidate;
 use crate::resume::Resuming;
 use crate::sources::Step;
 use crate::verdict::{self, Verdict};
@@ -50,11 +50,11 @@ enum State {
     Over,
 }
 
-/// When a live stream is cut, and how much silence it is allowed.
+/// When a stream is cut, and whether that is because its whole time is used up; else its upstream is silent.
 #[derive(Clone, Copy)]
 struct Limit {
     at: Instant,
-    idle: Duration,
+    is_late: bool,
 }
 
 /// The body of a streamed answer.
@@ -99,22 +99,6 @@ impl EventStream {
         // The head goes out with a first keep-alive, so that proxies on the way see bytes.
         stream.last_sent = long_ago();
         stream
-    }
-
-    /// Waits for the first token before the head is out; gives who sends it.
-    ///
-    /// # Errors
-    /// Nobody does.
-    pub(crate) async fn opened(&mut self) -> Result<Option<Candidate>, Error> {
-        let State::Waiting(opening, _) = &mut self.state else { return Ok(None) };
-        let (call, found) = poll_fn(|cx| opening.as_mut().poll(cx)).await;
-        self.state = State::Over;
-        let (index, Answer::Stream(live)) = found? else { return Err(no_stream()) };
-        let served = call.plan.candidates.get(index).cloned();
-        self.state = State::Live(call, live);
-        self.last_heard = Instant::now();
-        self.last_sent = self.last_heard;
-        Ok(served)
     }
 
     /// A call whose answer others read: no comments, they have their own. Its task knows how long it goes on without them.
@@ -197,29 +181,6 @@ impl EventStream {
         self.send(&out)
     }
 
-    fn poll_waiting(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
-        let State::Waiting(opening, _) = &mut self.state else { return None };
-        let (call, found) = match opening.as_mut().poll(cx) {
-            Poll::Ready(found) => found,
-            Poll::Pending => return self.poll_clocks(cx),
-        };
-        match found {
-            Ok((_, Answer::Stream(live))) => {
-                self.last_heard = Instant::now();
-                self.state = State::Live(call, live);
-                None
-            }
-            Ok((_, Answer::Full(_))) => Some(self.fail(Vec::new(), &no_stream(), Kind::UpstreamStreamError)),
-            Err(error) => {
-                let kind = match error.kind {
-                    Kind::UpstreamTimeout => Kind::UpstreamTimeout,
-                    _ => Kind::UpstreamStreamError,
-                };
-                Some(self.fail(Vec::new(), &error, kind))
-            }
-        }
-    }
-
     fn poll_live(&mut self, cx: &mut TaskContext<'_>) -> Polled {
         loop {
             let State::Live(_, live) = &mut self.state else { return Poll::Ready(None) };
@@ -290,7 +251,7 @@ impl EventStream {
             if let Some(limit) = self.limit()
                 && now >= limit.at
             {
-                let is_late = now < self.last_heard + limit.idle;
+                let is_late = limit.is_late;
                 let message = if is_late {
                     "The request's time was used up; the stream was cut."
                 } else {
@@ -329,10 +290,16 @@ impl EventStream {
 
     /// When the silence or the whole request has lasted too long. A waiting stream has its own clocks.
     fn limit(&self) -> Option<Limit> {
-        let State::Live(call, live) = &self.state else { return None };
-        let clocks = live.candidate.clocks();
-        let at = (self.last_heard + clocks.idle).min(call.job.context.accepted + clocks.total);
-        Some(Limit { at, idle: clocks.idle })
+        let (silent, late) = match &self.state {
+            State::Live(call, live) => {
+                let clocks = live.candidate.clocks();
+                (Some(self.last_heard + clocks.idle), call.job.context.accepted + clocks.total)
+            }
+            State::Shared(shared) => (None, shared.deadline()?),
+            _ => return None,
+        };
+        let is_late = silent.is_none_or(|silent| late < silent);
+        Some(Limit { at: silent.filter(|_| !is_late).unwrap_or(late), is_late })
     }
 
     fn settle_cut(&mut self, kind: Kind) {
@@ -352,10 +319,6 @@ impl EventStream {
             State::Waiting(..) | State::Resuming(..) | State::Shared(_) | State::Ready(_) | State::Over => {}
         }
     }
-}
-
-fn no_stream() -> Error {
-    Error::new(Kind::InternalError, "The answer was not a stream.")
 }
 
 /// So that the head goes out with a first keep-alive.

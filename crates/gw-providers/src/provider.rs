@@ -54,8 +54,8 @@ pub struct Provider {
     signer: Option<Arc<dyn Signer>>,
     /// What every request carries besides the dialect's headers and the credentials.
     headers: Vec<Header>,
-    /// A digest of the options that only its API knows: they, too, decide what answers (deployments, a window's size, …).
-    options: u64,
+    /// Tells its configuration from another.
+    identity: u64,
     timeouts: Timeouts,
     embedding_batch: usize,
 }
@@ -77,15 +77,16 @@ impl Provider {
         let transport = transport(settings, built.base_url.as_deref()).map_err(in_provider)?;
         let credentials =
             Credentials::new(&settings.api_keys, built.adapter.scheme()).map_err(in_provider)?;
+        let headers = configured_headers(settings).map_err(in_provider)?;
         Ok(Self {
             name: settings.name.as_str().into(),
             api: settings.api,
             adapter: built.adapter,
+            identity: identity(settings, &transport, &headers),
             transport,
             credentials,
             signer: built.signer,
-            headers: configured_headers(settings).map_err(in_provider)?,
-            options: digest(&settings.options),
+            headers,
             timeouts: settings.timeouts.over(defaults),
             embedding_batch: settings
                 .embedding_batch
@@ -112,20 +113,11 @@ impl Provider {
         &*self.adapter
     }
 
-    /// Tells one configuration of it from another: which API it speaks, where, and with which options. Not a secret, and not for ever: another build may
-    /// give another number.
+    /// Tells one configuration of it from another: which API it speaks, where, with which headers and options (deployments, a
+    /// window's size, …). Not a secret, and not for ever: another build may give another number.
     #[must_use]
     pub fn identity(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.api.as_str().hash(&mut hasher);
-        self.options.hash(&mut hasher);
-        if let Transport::Http(client) = &self.transport {
-            client.url("/").hash(&mut hasher);
-        }
-        for (name, value) in &self.headers {
-            (name.as_str(), value.as_bytes()).hash(&mut hasher);
-        }
-        hasher.finish()
+        self.identity
     }
 
     /// Its clocks: the defaults with its own set over them.
@@ -244,9 +236,16 @@ impl fmt::Debug for Provider {
     }
 }
 
-fn digest(options: &toml::Table) -> u64 {
+fn identity(settings: &ProviderSettings, transport: &Transport, headers: &[Header]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    options.to_string().hash(&mut hasher);
+    settings.api.as_str().hash(&mut hasher);
+    settings.options.to_string().hash(&mut hasher);
+    if let Transport::Http(client) = transport {
+        client.url("/").hash(&mut hasher);
+    }
+    for (name, value) in headers {
+        (name.as_str(), value.as_bytes()).hash(&mut hasher);
+    }
     hasher.finish()
 }
 

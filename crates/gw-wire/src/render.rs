@@ -93,6 +93,8 @@ pub fn kept_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, counted:
     put(&mut out, ",\"system_fingerprint\":");
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(fingerprint));
     out.push(b'}');
+    // It stays for long: what a buffer that grew has to spare, as much as it holds, would stay, too.
+    out.shrink_to_fit();
     out
 }
 

@@ -173,3 +173,21 @@ fn the_inputs_of_a_batch_have_the_keys_that_each_has_alone() {
         .with(|scope, question| Key::of_inputs(scope, question, [Cow::Borrowed(r#""\ud800""#)].into_iter()));
     assert_eq!(half, None, "no canonical form");
 }
+
+#[test]
+fn a_call_is_of_its_question_its_candidates_and_its_circumstances() {
+    let (a, b) = (crate::doubles::key("a"), crate::doubles::key("b"));
+    let all = [
+        a.of_call(&["p/m"], 1),
+        b.of_call(&["p/m"], 1),
+        a.of_call(&["p/n"], 1),
+        a.of_call(&["p/m"], 2),
+        a.of_call(&["p/m", ""], 1),
+        a.of_call(&["p/", "m"], 1),
+        a.of_call(&[], 1),
+        a,
+        b,
+    ];
+    assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), all.len());
+    assert_eq!(a.of_call(&["p/m"], 1), all[0]);
+}

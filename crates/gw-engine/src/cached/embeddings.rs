@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_cache::{Found, Key, Outcome, Scope, Stored, Wish};
+use gw_cache::{Found, Key, Outcome, Stored, Wish};
+use gw_wire::request::EmbeddingsRequest;
 
 use self::asking::Asking;
 use self::page::Page;
@@ -29,8 +30,6 @@ use crate::pipeline::{cost_header, named};
 /// What a request for embeddings wants of the cache, and under which keys.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// Whose vectors.
-    scope: Scope,
     /// Of the inputs, each once.
     keys: Vec<Key>,
     /// The first input with each of them.
@@ -44,14 +43,18 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// None when there is no key to be had.
-    pub(super) fn of(caching: &Caching, call: &Call, wish: Wish, ttl: Duration) -> Option<Self> {
-        let Ask::Embeddings(request) = &call.job.ask else { return None };
-        let scope = caching.scope(&call.job.context.caller);
+    pub(super) fn of(
+        caching: &Caching,
+        call: &Call,
+        request: &EmbeddingsRequest,
+        wish: Wish,
+        ttl: Duration,
+    ) -> Option<Self> {
         let named = Named::of(call);
         let asked = named.asked();
         let count = request.inputs.len();
         let inputs = (0..count).map(|place| request.input(place));
-        let all = Key::of_inputs(&scope, &question(call, &asked), inputs)?;
+        let all = Key::of_inputs(&caching.scope(&call.job.context.caller), &question(call, &asked), inputs)?;
         let mut known = HashMap::with_capacity(count);
         let (mut keys, mut firsts, mut at) = (Vec::new(), Vec::new(), Vec::with_capacity(count));
         for (place, key) in all.into_iter().enumerate() {
@@ -62,7 +65,7 @@ impl Wanted {
             }
             at.push(number);
         }
-        Some(Self { scope, keys, firsts, at, wish, ttl })
+        Some(Self { keys, firsts, at, wish, ttl })
     }
 }
 

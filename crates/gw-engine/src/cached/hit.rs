@@ -26,6 +26,8 @@ use crate::stream::EventStream;
 pub(crate) struct Asker {
     request_id: Arc<str>,
     accepted: Instant,
+    /// When its own time is up, however much the call has left that it follows.
+    pub(super) deadline: Instant,
     id: String,
     created: u64,
     strategy: &'static str,
@@ -44,9 +46,11 @@ impl Asker {
     pub(super) fn new(call: &Call) -> Self {
         let Opening { shape, choices, include_usage, .. } = call.job.opening(String::new());
         let context = &call.job.context;
+        let totals = call.plan.candidates.iter().map(|candidate| candidate.clocks().total);
         Self {
             request_id: Arc::clone(&context.request_id),
             accepted: context.accepted,
+            deadline: context.accepted + totals.max().unwrap_or_default(),
             id: call.job.id.clone(),
             created: call.job.created,
             strategy: call.plan.strategy.as_str(),

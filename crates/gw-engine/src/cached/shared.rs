@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::Bytes;
 use gw_cache::{End, Follower, Next, Outcome};
@@ -77,6 +78,11 @@ impl Shared {
         self.first.is_some()
     }
 
+    /// When its time is up, though the call that it follows may go on. The leader's is that of the call.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        matches!(self.reader, Reader::Other(_)).then_some(self.asker.deadline)
+    }
+
     /// The stream is ended from outside, and not by its client.
     pub(crate) fn cut(&mut self, kind: Kind) {
         self.over = true;
@@ -86,7 +92,7 @@ impl Shared {
                 self.asker.log.note(|record| record.status = record.status.or(Some(kind.code())));
             }
             Reader::Other(other) => {
-                let error = Error::new(kind, "The gateway is shutting down; the stream was cut.");
+                let error = Error::new(kind, "The stream was cut.");
                 other.call.tally.account.failed(&error);
             }
         }

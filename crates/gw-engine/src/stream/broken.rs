@@ -66,7 +66,7 @@ impl EventStream {
         }
     }
 
-    /// A live stream's clock has run out: that of the upstream's silence, or of the whole request, which may just be long.
+    /// A stream's clock has run out: that of the upstream's silence, or of the whole request, which may just be long.
     pub(super) fn time_out(&mut self, error: Error, is_late: bool) -> Polled {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Live(call, mut live) => {
@@ -75,6 +75,10 @@ impl EventStream {
                     live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
                 }
                 self.break_off(call, live, Vec::new(), error, !is_late)
+            }
+            State::Shared(mut shared) => {
+                shared.cut(error.kind);
+                self.fail(Vec::new(), &error, error.kind)
             }
             _ => self.fail(Vec::new(), &error, Kind::UpstreamTimeout),
         }

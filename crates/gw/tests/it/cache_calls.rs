@@ -13,11 +13,11 @@ use crate::stream::assert_broken_off;
 
 const PATH: &str = "/v1/chat/completions";
 
-fn cached(more: Value) -> Value {
+pub(crate) fn cached(more: Value) -> Value {
     with(chat_with("acme/fast", json!({ "cache": { "enabled": true } })), more)
 }
 
-fn what(answer: &Response) -> &str {
+pub(crate) fn what(answer: &Response) -> &str {
     answer.header("x-gateway-cache").unwrap_or("none")
 }
 
@@ -107,7 +107,7 @@ async fn who_leaves_a_call_that_could_be_shared_is_accounted_like_who_leaves_any
 }
 
 /// A stream that has begun, with what it has sent.
-async fn begun(world: &World, body: &Value, what: &str) -> (Stream, Vec<String>) {
+pub(crate) async fn begun(world: &World, body: &Value, what: &str) -> (Stream, Vec<String>) {
     let mut stream = world.client.stream(PATH, &with(body.clone(), json!({ "stream": true }))).await;
     assert_eq!(stream.head.header("x-gateway-cache"), Some(what));
     let mut frames = Vec::new();
@@ -117,13 +117,13 @@ async fn begun(world: &World, body: &Value, what: &str) -> (Stream, Vec<String>)
     (stream, frames)
 }
 
-async fn rest((mut stream, mut frames): (Stream, Vec<String>)) -> Vec<String> {
+pub(crate) async fn rest((mut stream, mut frames): (Stream, Vec<String>)) -> Vec<String> {
     frames.extend(within("the rest of a stream", stream.rest()).await);
     frames
 }
 
 /// Waits until so many requests are being answered.
-async fn in_flight(world: &World, count: usize) {
+pub(crate) async fn in_flight(world: &World, count: usize) {
     let admin = world.client.with_key(ADMIN);
     within("all have come", async {
         loop {

@@ -195,7 +195,7 @@ impl Asking {
     /// What all entries have in common.
     fn stored(&self, candidate: &Candidate, usage: &Usage, took_ms: u64) -> Stored {
         Stored {
-            scope: self.wanted.scope.clone(),
+            scope: self.caching.scope(&self.call.job.context.caller),
             source: Arc::clone(&self.call.job.context.request_id),
             model: self.request.model.as_str().into(),
             model_used: Arc::clone(&candidate.model.id),
