@@ -126,14 +126,18 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_break_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..80), form in 0..3_usize) {
-        let mut bytes = bytes;
-        if let Some(first) = bytes.first_mut() {
-            *first = b"sdt"[form];
-        }
+    fn no_bytes_break_the_reader(
+        form in 0..3_usize,
+        len in 0..6_u32,
+        rest in prop::collection::vec(prop_oneof![Just(0_u8), 0..12_u8, any::<u8>()], 0..60),
+    ) {
+        let mut bytes = vec![b"sdt"[form]];
+        bytes.extend_from_slice(&len.to_le_bytes());
+        bytes.extend_from_slice(&rest);
         if let Some(packed) = Packed::read(&bytes) {
             let vector = Vector::Kept(packed);
-            let _ = (float_bytes(&vector), base64(&vector), vector.pack());
+            prop_assert_eq!(&vector.pack(), &bytes);
+            let _ = (float_bytes(&vector), base64(&vector));
         }
     }
 }
