@@ -89,6 +89,8 @@ pub struct Caching {
     flights: Flights<Finished, Failed>,
     settings: CachingSettings,
     semantic: Semantic,
+    /// For answers made of kept vectors.
+    vectors: embeddings::Room,
 }
 
 /// What a request wants, and under which key.
@@ -122,7 +124,8 @@ impl Caching {
     /// Over this cache; with these aliases, similar questions are answered, too.
     #[must_use]
     pub fn new(cache: Cache, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
-        Self { cache, flights: Flights::default(), settings, semantic: Semantic::new(semantic) }
+        let (flights, vectors) = (Flights::default(), embeddings::Room::default());
+        Self { cache, flights, settings, semantic: Semantic::new(semantic), vectors }
     }
 
     /// Whether its embedding models are such; a model that its provider may yet list is taken on trust.

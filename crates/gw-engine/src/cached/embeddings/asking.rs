@@ -10,6 +10,7 @@ use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
 
 use super::page::{Fresh, Page};
+use super::room::Place;
 use super::vectors::Vectors;
 use super::{Wanted, kept_reply, odd};
 use crate::ask::Ask;
@@ -32,6 +33,8 @@ pub(super) struct Asking {
     request: Box<EmbeddingsRequest>,
     wanted: Wanted,
     found: Vectors,
+    /// For the answer.
+    place: Option<Place>,
     /// What was found, and what is too old, for when no upstream answers.
     kept: Vec<Option<Arc<Stored>>>,
     stamp: Stamp,
@@ -46,14 +49,15 @@ impl Asking {
         caching: Arc<Caching>,
         mut call: Box<Call>,
         wanted: Wanted,
-        found: Vectors,
+        (found, place): (Vectors, Place),
         kept: Vec<Option<Arc<Stored>>>,
         stamp: Stamp,
     ) -> Result<Self> {
         let Ask::Embeddings(request) = &call.job.ask else { return Err(odd()) };
         let request = request.clone();
         call.is_shared = true;
-        Ok(Self { caching, call, request, wanted, found, kept, stamp, numbers: Vec::new() })
+        let place = Some(place);
+        Ok(Self { caching, call, request, wanted, found, place, kept, stamp, numbers: Vec::new() })
     }
 
     pub(super) async fn run(mut self, limiter: Limiter) -> Result<Reply> {
@@ -163,7 +167,7 @@ impl Asking {
         let shares = tokens.iter().copied().zip(divide(cost, &tokens)).collect();
         let took_ms = millis(brought.started.elapsed());
         let keeping = Keeping { stored: self.stored(&candidate, &usage, took_ms), shares };
-        let Self { caching, request, wanted, found, stamp, numbers, .. } = self;
+        let Self { caching, request, wanted, found, place, stamp, numbers, .. } = self;
         let fresh = Fresh {
             model: brought.model(&request).to_owned(),
             brought,
@@ -171,11 +175,13 @@ impl Asking {
             is_kept: wanted.wish.writes && !candidate.is_fallback,
         };
         let Wanted { keys, at, .. } = wanted;
-        let page = Page { at, encoding: request.encoding, usage: usage_told, found, fresh: Some(fresh) };
+        let place = place.ok_or_else(odd)?;
+        let page =
+            Page { at, encoding: request.encoding, usage: usage_told, found, fresh: Some(fresh), place };
         let (body, bodies) = page.make().await?;
         let keys = numbers.iter().filter_map(|number| keys.get(*number).copied());
         caching.cache.store_all(keeping.entries(keys, bodies), stamp);
-        Ok(Reply { headers, body: ReplyBody::Full(body.into()) })
+        Ok(Reply { headers, body: ReplyBody::Full(body) })
     }
 
     /// The tokens of all inputs, also of those that are there twice: what an answer to this request alone would tell.
@@ -217,14 +223,16 @@ impl Asking {
         let kept =
             Vectors::of(std::mem::take(&mut self.kept).into_iter().map(|kept| kept.filter(usable)).collect());
         let sum = kept.sum(&self.wanted.at).filter(|_| is_theirs && kept.are_all_there());
-        let Some(sum) = sum else {
+        self.place = None;
+        let place = || self.caching.vectors.take(kept.unsent(&self.wanted.at, &self.request));
+        let Some((sum, place)) = sum.and_then(|sum| Some((sum, place()?))) else {
             self.caching.cache.count(Outcome::Miss);
             self.call.tally.account.failed(&error);
             return Err(error);
         };
         self.caching.cache.count(Outcome::Stale(&sum));
         self.call.tally.account.cached(&sum, false);
-        kept_reply(&self.call, &self.wanted, kept, &sum, "STALE").await
+        kept_reply(&self.call, &self.wanted, (kept, place), &sum, "STALE").await
     }
 }
 

@@ -7,6 +7,7 @@ use gw_wire::request::EncodingFormat;
 use gw_wire::usage::Usage;
 
 use super::odd;
+use super::room::Place;
 use super::vectors::{self, Entry, Vectors};
 use crate::embed::Brought;
 use crate::error::Result;
@@ -23,6 +24,8 @@ pub(super) struct Page {
     pub(super) usage: Usage,
     pub(super) found: Vectors,
     pub(super) fresh: Option<Fresh>,
+    /// Where the body is held.
+    pub(super) place: Place,
 }
 
 /// What an upstream brought.
@@ -37,7 +40,7 @@ pub(super) struct Fresh {
 }
 
 /// A body for the client, and that of an entry for each fresh vector that is to be kept.
-pub(super) type Made = (Vec<u8>, Vec<Option<Bytes>>);
+pub(super) type Made = (Bytes, Vec<Option<Bytes>>);
 
 impl Page {
     pub(super) async fn make(self) -> Result<Made> {
@@ -52,7 +55,7 @@ impl Page {
         tokio::task::spawn_blocking(move || self.write()).await.map_err(|_| odd())?
     }
 
-    fn write(&self) -> Result<Made> {
+    fn write(self) -> Result<Made> {
         let reply = match &self.fresh {
             Some(fresh) => fresh.brought.reply().map_err(|_| odd())?,
             None => EmbeddingsReply::default(),
@@ -79,6 +82,6 @@ impl Page {
         let is_kept = self.fresh.as_ref().is_some_and(|fresh| fresh.is_kept);
         let entry = |vector| vectors::body(model, vector);
         let entries = if is_kept { reply.vectors.iter().map(entry).collect() } else { Vec::new() };
-        Ok((body, entries))
+        Ok((self.place.of(body), entries))
     }
 }

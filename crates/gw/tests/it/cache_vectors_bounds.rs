@@ -1,0 +1,100 @@
+//! What answers made of kept vectors may take: memory, attempts and money.
+
+use gw_testkit::wait::within;
+use gw_testkit::wire::RawClient;
+use gw_testkit::{Answer, Client};
+use serde_json::{Value, json};
+
+use crate::cache_vectors::{PATH, ask, embed, figures, on, sent, what};
+use crate::harness::{Setup, assert_error, with};
+
+/// So many vectors of these numbers, from a model that calls itself so, for this many tokens.
+fn told(model: &str, numbers: &Value, count: usize, tokens: u64) -> Answer {
+    let vector = |index| json!({ "object": "embedding", "index": index, "embedding": numbers });
+    let data: Value = (0..count).map(vector).collect();
+    let usage = json!({ "prompt_tokens": tokens, "total_tokens": tokens });
+    Answer::json(200, &json!({ "object": "list", "model": model, "data": data, "usage": usage }))
+}
+
+/// A vector as long as the longest in use.
+fn long_vector() -> Value {
+    (0..3072).map(|place| f64::from(place) + 0.5).collect()
+}
+
+fn base64(inputs: Vec<&str>) -> Value {
+    with(embed(&json!(inputs)), json!({ "encoding_format": "base64" }))
+}
+
+#[tokio::test]
+async fn an_answer_larger_than_an_upstreams_may_be_is_not_made_of_kept_vectors() {
+    let world =
+        on(Setup { acme: "embedding_batch = 2048".to_owned(), routing: "retries = 0", ..Setup::default() })
+            .await;
+    world.upstream.enqueue(told("embed-2", &long_vector(), 1, 5));
+    ask(&world.client, &embed(&json!("a"))).await.ok();
+    // 2,000 vectors of 3,072 numbers are 31.3 MiB in base64, 2,048 are a little more than 32, and digits take more.
+    let fits = ask(&world.client, &base64(vec!["a"; 2_000])).await.ok();
+    assert_eq!((what(&fits), world.upstream.hits()), ("HIT", 1));
+    assert!((31 << 20..32 << 20).contains(&fits.body.len()), "{}", fits.body.len());
+    for body in [base64(vec!["a"; 2_048]), embed(&json!(vec!["a"; 2_000]))] {
+        let before = world.upstream.hits();
+        // As without the cache: each input as often as it is there, and nothing of it is kept.
+        let count = body["input"].as_array().map_or(0, Vec::len);
+        world.upstream.enqueue(told("embed-2", &json!([1.5, 2.5]), count, 7));
+        let anew = ask(&world.client, &body).await.ok();
+        assert_eq!((what(&anew), world.upstream.hits()), ("MISS", before + 1));
+        assert_eq!(sent(&world.upstream), body["input"]);
+        assert_eq!(anew.json()["usage"]["prompt_tokens"], 7);
+    }
+    // A part of it that is missing makes it no smaller.
+    let mut inputs = vec!["a"; 2_047];
+    inputs.push("b");
+    world.upstream.enqueue(Answer::error(500, "x", "down"));
+    let failed = ask(&world.client, &base64(inputs.clone())).await;
+    assert_error("failed", &failed, 502, "upstream_error", "upstream_error");
+    assert_eq!(sent(&world.upstream), json!(inputs));
+    assert_eq!(what(&ask(&world.client, &embed(&json!(["a"]))).await.ok()), "HIT", "what is kept stays");
+}
+
+#[tokio::test]
+async fn an_input_that_is_there_many_times_is_paid_many_times_while_nobody_knows_how_long_its_vector_is() {
+    let world = on(Setup { acme: "embedding_batch = 2048".to_owned(), ..Setup::default() }).await;
+    let inputs = vec!["a"; 2_048];
+    let answer = ask(&world.client, &embed(&json!(inputs))).await.ok();
+    assert_eq!((what(&answer), sent(&world.upstream)), ("MISS", json!(inputs)));
+    // It is known that these are short.
+    let body = with(embed(&json!(inputs)), json!({ "dimensions": 8 }));
+    let answer = ask(&world.client, &body).await.ok();
+    assert_eq!((what(&answer), sent(&world.upstream)), ("MISS", json!(["a"])));
+    assert_eq!(answer.json()["data"].as_array().map(Vec::len), Some(2_048));
+}
+
+/// A request whose answer nobody reads.
+async fn unread(client: &Client, body: &Value) -> RawClient {
+    let body = body.to_string();
+    client.open("POST", PATH, Some("application/json"), Some(body.as_bytes())).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_of_kept_vectors_that_nobody_reads_hold_so_much_together_and_no_more() {
+    let world = on(Setup { acme: "embedding_batch = 2048".to_owned(), ..Setup::default() }).await;
+    world.upstream.enqueue(told("embed-2", &long_vector(), 1, 5));
+    ask(&world.client, &embed(&json!("a"))).await.ok();
+    // 31.3 MiB each: eight of them fit into 256.
+    let body = base64(vec!["a"; 2_000]);
+    let mut wires = Vec::new();
+    for _ in 0..8 {
+        wires.push(unread(&world.client, &body).await);
+    }
+    within("eight are made", async { while figures(&world).await["hits"] != 8 {} }).await;
+    world.upstream.enqueue(told("embed-2", &json!([1.5, 2.5]), 2_000, 7));
+    let full = ask(&world.client, &body).await.ok();
+    assert_eq!((what(&full), world.upstream.hits()), ("MISS", 2));
+    assert_eq!(sent(&world.upstream), body["input"]);
+    // Small ones are none the worse for it.
+    assert_eq!(what(&ask(&world.client, &base64(vec!["a"])).await.ok()), "HIT");
+    drop(wires);
+    world.upstream.always(told("embed-2", &json!([1.5, 2.5]), 2_000, 7));
+    within("there is room again", async { while what(&ask(&world.client, &body).await.ok()) != "HIT" {} })
+        .await;
+}
