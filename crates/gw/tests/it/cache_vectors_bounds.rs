@@ -5,8 +5,11 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Client};
 use serde_json::{Value, json};
 
-use crate::cache_vectors::{PATH, ask, embed, figures, on, sent, what};
-use crate::harness::{Setup, assert_error, with};
+use crate::cache_vectors::{PATH, TWO, ask, embed, figures, on, sent, what};
+use crate::harness::{ADMIN, Setup, World, assert_error, logged, with};
+
+/// What a token costs at `acme/embed`.
+const TOKEN: f64 = 0.02e-6;
 
 /// So many vectors of these numbers, from a model that calls itself so, for this many tokens.
 fn told(model: &str, numbers: &Value, count: usize, tokens: u64) -> Answer {
@@ -97,4 +100,84 @@ async fn answers_of_kept_vectors_that_nobody_reads_hold_so_much_together_and_no_
     world.upstream.always(told("embed-2", &json!([1.5, 2.5]), 2_000, 7));
     within("there is room again", async { while what(&ask(&world.client, &body).await.ok()) != "HIT" {} })
         .await;
+}
+
+#[tokio::test]
+async fn a_model_that_has_changed_is_asked_anew_though_its_attempts_are_used_up_and_what_was_paid_is_kept() {
+    let world = on(Setup { routing: "retries = 0\nmax_attempts = 1", ..Setup::default() }).await;
+    let (old, new) = (json!([1.5, 2, 3, 4, 5]), json!([2.5, 3]));
+    world.upstream.enqueue(told("embed-2", &old, 1, 50));
+    ask(&world.client, &embed(&json!("a"))).await.ok();
+    world.upstream.enqueue(told("embed-3", &new, 1, 50));
+    world.upstream.enqueue(told("embed-3", &new, 2, 50));
+    let anew = ask(&world.client, &embed(&json!(["a", "b"]))).await.ok();
+    assert_eq!((what(&anew), sent(&world.upstream)), ("MISS", json!(["a", "b"])));
+    assert_eq!(what(&ask(&world.client, &embed(&json!(["a", "b"]))).await.ok()), "HIT");
+
+    // When the second call fails, what the first one brought is there, and the next request asks once.
+    world.client.with_key(ADMIN).send("DELETE", "/admin/v1/cache", None, None).await.ok();
+    world.upstream.enqueue(told("embed-2", &old, 1, 50));
+    ask(&world.client, &embed(&json!("a"))).await.ok();
+    world.upstream.enqueue(told("embed-3", &new, 1, 50));
+    world.upstream.enqueue(Answer::error(500, "x", "down"));
+    let failed = ask(&world.client, &embed(&json!(["a", "b"]))).await;
+    assert_error("failed", &failed, 502, "upstream_error", "upstream_error");
+    let row = logged(&world.client.with_key(ADMIN), failed.header("x-request-id").unwrap()).await;
+    assert!((row["cost_usd"].as_f64().unwrap() - 50.0 * TOKEN).abs() < 1e-18, "{row}");
+    let before = world.upstream.hits();
+    let paid = ask(&world.client, &embed(&json!("b"))).await.ok();
+    assert_eq!((what(&paid), &paid.json()["data"][0]["embedding"]), ("HIT", &new));
+    world.upstream.enqueue(told("embed-3", &new, 2, 50));
+    let healed = ask(&world.client, &embed(&json!(["a", "b"]))).await.ok();
+    assert_eq!((what(&healed), world.upstream.hits()), ("MISS", before + 1));
+    assert_eq!(what(&ask(&world.client, &embed(&json!(["b", "a"]))).await.ok()), "HIT");
+}
+
+/// A world in which `sk-by` has these limits.
+async fn limited(limits: &str, more: &str) -> (World, Client) {
+    let extra = format!("{more}[[keys]]\nname = \"limited-by\"\nkey = \"sk-by\"\n{limits}\n");
+    let world = on(Setup { routing: "retries = 0", extra, ..Setup::default() }).await;
+    let client = world.client.with_key("sk-by");
+    (world, client)
+}
+
+#[tokio::test]
+async fn what_is_asked_for_anew_is_set_aside_before_it_is_asked_for() {
+    // The price of 740 tokens; the long text is taken for 708.
+    let (world, client) = limited("budget_usd = 0.0000148", "").await;
+    let (numbers, long) = (json!([1.5, 2]), "x".repeat(2_100));
+    world.upstream.enqueue(told("embed-2", &numbers, 1, 20));
+    ask(&client, &embed(&json!(long))).await.ok();
+    world.upstream.enqueue(told("embed-3", &numbers, 1, 5));
+    let refused = ask(&client, &embed(&json!([long, "b"]))).await;
+    assert_error("budget", &refused, 429, "insufficient_quota", "insufficient_quota");
+    assert_eq!(world.upstream.hits(), 2, "only what had been set aside was spent");
+    let row = logged(&world.client.with_key(ADMIN), refused.header("x-request-id").unwrap()).await;
+    assert!(
+        (row["cost_usd"].as_f64().unwrap() - 5.0 * TOKEN).abs() < 1e-18,
+        "what was in vain is paid: {row}"
+    );
+    // And nothing stays set aside: 25 are spent, so that 715 of 740 are left.
+    let fits = ask(&client, &embed(&json!("y".repeat(2_100)))).await;
+    assert_eq!((what(&fits.ok()), world.upstream.hits()), ("MISS", 3));
+}
+
+#[tokio::test]
+async fn who_cannot_afford_everything_anew_gets_what_is_nearly_complete_all_the_same() {
+    let (world, client) = limited("tpm = 1000", TWO).await;
+    let body = |input: Value| json!({ "model": "vector", "input": input });
+    let numbers = json!([1.5, 2]);
+    let long = ["x".repeat(1_800), "y".repeat(1_800)];
+    for text in &long {
+        world.upstream.enqueue(told("embed-2", &numbers, 1, 5));
+        ask(&client, &body(json!(text))).await.ok();
+    }
+    world.upstream.enqueue(told("embed-2", &numbers, 1, 5));
+    let part = ask(&client, &body(json!([long[0], long[1], "b"]))).await.ok();
+    assert_eq!((what(&part), sent(&world.upstream)), ("PARTIAL", json!(["b"])));
+    // The other model would have to be asked for everything, which is too much.
+    world.upstream.enqueue(Answer::error(500, "x", "down"));
+    let refused = ask(&client, &body(json!([long[0], long[1], "c"]))).await;
+    assert_error("anew", &refused, 429, "rate_limit_error", "rate_limit_exceeded");
+    assert_eq!((world.upstream.hits(), world.second.hits()), (4, 0));
 }

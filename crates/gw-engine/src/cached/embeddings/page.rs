@@ -30,13 +30,30 @@ pub(super) struct Page {
 
 /// What an upstream brought.
 pub(super) struct Fresh {
-    pub(super) brought: Box<Brought>,
+    pub(super) brought: Brought,
     /// The number of the key of each of its vectors.
     pub(super) numbers: Vec<usize>,
     /// The model as its upstream reports it, else as the client does.
     pub(super) model: String,
     /// It is to be kept, too.
     pub(super) is_kept: bool,
+}
+
+impl Fresh {
+    /// The bodies of its entries, without an answer.
+    pub(super) async fn into_entries(self) -> Result<Vec<Option<Bytes>>> {
+        let write = |fresh: &Self| Ok(fresh.entries(&fresh.brought.reply().map_err(|_| odd())?));
+        if self.brought.dimensions.saturating_mul(self.numbers.len()) <= FEW {
+            return write(&self);
+        }
+        tokio::task::spawn_blocking(move || write(&self)).await.map_err(|_| odd())?
+    }
+
+    /// Of what it has brought; none when nothing of it is to be kept.
+    fn entries(&self, reply: &EmbeddingsReply<'_>) -> Vec<Option<Bytes>> {
+        let entry = |vector| vectors::body(&self.model, vector);
+        if self.is_kept { reply.vectors.iter().map(entry).collect() } else { Vec::new() }
+    }
 }
 
 /// A body for the client, and that of an entry for each fresh vector that is to be kept.
@@ -79,9 +96,7 @@ impl Page {
         let model = self.fresh.as_ref().map(|fresh| &*fresh.model).or(kept).unwrap_or_default();
         let all = EmbeddingsReply { vectors, ..EmbeddingsReply::default() };
         let body = write_embeddings(&all, self.encoding, model, &self.usage);
-        let is_kept = self.fresh.as_ref().is_some_and(|fresh| fresh.is_kept);
-        let entry = |vector| vectors::body(model, vector);
-        let entries = if is_kept { reply.vectors.iter().map(entry).collect() } else { Vec::new() };
+        let entries = self.fresh.as_ref().map_or_else(Vec::new, |fresh| fresh.entries(&reply));
         Ok((self.place.of(body), entries))
     }
 }
