@@ -37,7 +37,9 @@ pub(crate) struct Account {
     found: (Usage, Money),
     /// Tokens and money set aside.
     reservation: Reservation,
-    /// What takes its place in the end.
+    /// What was set aside besides when everything had to be asked for anew.
+    more: Reservation,
+    /// What takes the place of both in the end.
     spent: (u64, Money),
     /// Its line in the ledger, until it is written.
     line: Option<Line>,
@@ -85,6 +87,7 @@ impl Account {
             begun: Default::default(),
             found: Default::default(),
             reservation: Reservation::default(),
+            more: Reservation::default(),
             spent: Default::default(),
             line,
             accepted,
@@ -108,6 +111,11 @@ impl Account {
     /// Holds what was set aside until the call is over.
     pub(crate) fn hold(&mut self, reservation: Reservation) {
         self.reservation = reservation;
+    }
+
+    /// Holds what was set aside besides.
+    pub(crate) fn hold_more(&mut self, reservation: Reservation) {
+        self.more = reservation;
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -310,6 +318,8 @@ impl Account {
         }
         let (tokens, cost) = self.spent;
         self.reservation.settle(tokens, cost.femtos());
+        // Only when that counts: what goes back first could be had by others before it does.
+        self.more.settle(0, 0);
     }
 
     fn close(&mut self, code: &'static str) -> bool {

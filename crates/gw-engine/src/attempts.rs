@@ -232,7 +232,7 @@ fn is_over(call: &Call, candidate: &Candidate) -> bool {
     let most = call.job.snapshot.routing.max_attempts as usize;
     let late = call.job.context.accepted.elapsed() >= candidate.clocks().total;
     let has_begun = !call.tally.failures.is_empty() || call.job.resume.is_some();
-    call.tally.records.len() >= most || (late && has_begun)
+    call.tally.counted() >= most || (late && has_begun)
 }
 
 /// Whether the candidate's breaker lets the attempt pass; None = go on to the next. The last one is never held back, and

@@ -102,6 +102,8 @@ pub struct Caching {
     flights: Flights<Finished, Failed>,
     settings: CachingSettings,
     semantic: Semantic,
+    /// For answers made of kept vectors.
+    vectors: embeddings::Room,
 }
 
 /// What a request wants, and under which key.
@@ -135,7 +137,8 @@ impl Caching {
     /// Over this cache; with these aliases, similar questions are answered, too.
     #[must_use]
     pub fn new(cache: Cache, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
-        Self { cache, flights: Flights::default(), settings, semantic: Semantic::new(semantic) }
+        let (flights, vectors) = (Flights::default(), embeddings::Room::default());
+        Self { cache, flights, settings, semantic: Semantic::new(semantic), vectors }
     }
 
     /// What came of the similar questions of each alias.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use gw_limits::Limiter;
+use gw_limits::{Limiter, Reservation};
 use gw_wire::request::{chat, completion, embeddings};
 use http::{HeaderName, HeaderValue};
 
@@ -148,23 +148,37 @@ fn prepare(
 
 /// Sets aside what the request can use at the worst, with its key and with its team.
 pub(crate) async fn reserve(limiter: &Limiter, call: &mut Call) -> Result<()> {
+    let id = Arc::clone(&call.job.context.request_id);
+    let reserved = set_aside(limiter, call, &id).await?;
+    call.tally.account.hold(reserved);
+    Ok(())
+}
+
+/// The same for what it asks for besides: what was set aside before stays so.
+pub(crate) async fn reserve_more(limiter: &Limiter, call: &mut Call) -> Result<()> {
+    // Of one name and one amount there is one lease.
+    let id = format!("{}+", call.job.context.request_id);
+    let reserved = set_aside(limiter, call, &id).await?;
+    call.tally.account.hold_more(reserved);
+    Ok(())
+}
+
+async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<Reservation> {
     let Job { context, ask, snapshot, .. } = &call.job;
     let subjects = context.caller.subjects();
     if subjects.is_empty() {
-        return Ok(());
+        return Ok(Reservation::default());
     }
     let set_aside = async |plan: &plan::Plan| {
         let (tokens, cost) = worst_case(ask, plan, &snapshot.routing);
-        let reserving = limiter.reserve(&context.request_id, subjects, tokens, cost.femtos());
+        let reserving = limiter.reserve(id, subjects, tokens, cost.femtos());
         reserving.await.map_err(|refused| refusal::error(&refused))
     };
-    let reserved = match set_aside(&call.plan).await {
+    match set_aside(&call.plan).await {
         // A permission must not cost what would be served without it.
-        Err(_) if call.plan.without_upgrades() => set_aside(&call.plan).await?,
-        reserved => reserved?,
-    };
-    call.tally.account.hold(reserved);
-    Ok(())
+        Err(_) if call.plan.without_upgrades() => set_aside(&call.plan).await,
+        reserved => reserved,
+    }
 }
 
 pub(crate) fn parse(operation: Operation, body: Bytes) -> Result<Ask> {

@@ -149,7 +149,7 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
         && is_priced
         && !second.is_upgrade
         && matches!(standing, Standing::Able)
-        && call.tally.records.len() + 2 <= call.job.snapshot.routing.max_attempts as usize
+        && call.tally.counted() + 2 <= call.job.snapshot.routing.max_attempts as usize
         && ask.calls(candidate) == 1
         && ask.calls(second) == 1;
     if !is_possible {

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use gw_routing::hedge::Hedge;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::gateway::AttemptRecord;
+use gw_wire::money::Money;
+use gw_wire::usage::Usage;
 
 use crate::account::Account;
 use crate::error::Error;
@@ -28,6 +30,8 @@ pub(crate) struct Tally {
     pub(crate) account: Account,
     pub(crate) records: Vec<AttemptRecord>,
     pub(crate) warnings: Warnings,
+    /// How many of them brought something of no use: they do not count among those that the request may have.
+    in_vain: usize,
     /// Why attempts failed, in their order.
     pub(crate) failures: Vec<Failure>,
     /// The candidate that a hedge has asked already.
@@ -41,6 +45,7 @@ impl Tally {
         Self {
             account,
             records: Vec::new(),
+            in_vain: 0,
             warnings: Vec::new(),
             failures: Vec::new(),
             hedged: None,
@@ -59,6 +64,17 @@ impl Tally {
         self.account.attempted(&record);
         self.records.push(record);
         self.account.attempts(self.records.len());
+    }
+
+    /// What the last attempt brought is of no use, and paid for.
+    pub(crate) fn in_vain(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
+        self.account.in_vain(candidate, usage, cost);
+        self.in_vain += 1;
+    }
+
+    /// The attempts that count among those that the request may have.
+    pub(crate) fn counted(&self) -> usize {
+        self.records.len().saturating_sub(self.in_vain)
     }
 
     /// An attempt was given up because another one was faster. Its provider has had the prompt.

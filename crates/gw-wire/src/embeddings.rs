@@ -8,7 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use serde_json::value::RawValue;
 
-pub use packed::Packed;
+pub use packed::{Packed, most_bytes};
 
 use crate::json::{Kind, View, number_end, write_str};
 use crate::reply::{EmbeddingsReply, Vector};
@@ -168,7 +168,8 @@ pub fn write_embeddings(
 ) -> Vec<u8> {
     let size = reply.vectors.iter().map(|vector| match vector {
         Vector::Json { text, .. } => text.len() + 64,
-        Vector::Floats(_) | Vector::Kept(_) => vector.dimensions() * 12 + 64,
+        Vector::Floats(_) => vector.dimensions() * 12 + 64,
+        Vector::Kept(packed) => packed.most_bytes(encoding) + 64,
     });
     let mut out = Vec::with_capacity(size.sum::<usize>() + 128 + model.len());
     out.extend_from_slice(b"{\"object\":\"list\",\"data\":[");

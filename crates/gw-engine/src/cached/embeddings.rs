@@ -6,6 +6,7 @@
 
 mod asking;
 mod page;
+mod room;
 mod vectors;
 
 use std::collections::HashMap;
@@ -17,6 +18,8 @@ use gw_wire::request::EmbeddingsRequest;
 
 use self::asking::Asking;
 use self::page::Page;
+use self::room::Place;
+pub(super) use self::room::Room;
 use self::vectors::Vectors;
 use super::{AGE, Caching, Named, now_ms, question, told};
 use crate::ask::Ask;
@@ -25,7 +28,7 @@ use crate::call::{Reply, ReplyBody};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::leavers::Staying;
-use crate::pipeline::{cost_header, named};
+use crate::pipeline::{self, cost_header, named};
 
 /// What a request for embeddings wants of the cache, and under which keys.
 #[derive(Debug)]
@@ -93,19 +96,26 @@ pub(crate) async fn run(
         kept.push(other);
     }
     let mut found = Vectors::of(fresh);
-    if found.are_all_there() {
+    let are_all_there = found.are_all_there();
+    // Whom the vectors are of that are there, he must be there for the others, too.
+    let is_there = |id: &str| call.plan.candidates.iter().any(|candidate| *candidate.model.id == *id);
+    if !are_all_there && !found.model_used().is_some_and(is_there) {
+        found = Vectors::none(wanted.keys.len());
+    }
+    let Ask::Embeddings(request) = &call.job.ask else { return Err(odd()) };
+    let Some(place) = caching.vectors.take(found.unsent(&wanted.at, request)) else {
+        // An upstream that sends all of it is bound like any, and asking it costs something.
+        caching.cache.count(Outcome::Miss);
+        return pipeline::unshared(engine, call).await;
+    };
+    if are_all_there {
         let sum = found.sum(&wanted.at).ok_or_else(odd)?;
         caching.cache.count(Outcome::Hit(&sum));
         call.tally.account.cached(&sum, false);
-        return kept_reply(&call, &wanted, found, &sum, "HIT").await;
-    }
-    // Whom the vectors are of that are there, he must be there for the others, too.
-    let is_there = |id: &str| call.plan.candidates.iter().any(|candidate| *candidate.model.id == *id);
-    if !found.model_used().is_some_and(is_there) {
-        found = Vectors::none(wanted.keys.len());
+        return kept_reply(&call, &wanted, (found, place), &sum, "HIT").await;
     }
     let log = Arc::clone(&call.job.context.log);
-    let asking = Asking::new(Arc::clone(caching), call, wanted, found, kept, stamp)?;
+    let asking = Asking::new(Arc::clone(caching), call, wanted, (found, place), kept, stamp)?;
     let asking = Box::pin(asking.run(engine.limiter().clone()));
     match engine.leavers() {
         Some(leavers) => Staying::new(asking, leavers, log).await,
@@ -117,7 +127,7 @@ pub(crate) async fn run(
 async fn kept_reply(
     call: &Call,
     wanted: &Wanted,
-    found: Vectors,
+    (found, place): (Vectors, Place),
     sum: &Stored,
     what: &'static str,
 ) -> Result<Reply> {
@@ -126,10 +136,16 @@ async fn kept_reply(
     headers.extend(cost_header(call));
     headers.push(told(what));
     headers.push((AGE, (sum.life.age_ms(now_ms()) / 1000).into()));
-    let page =
-        Page { at: wanted.at.clone(), encoding: request.encoding, usage: sum.usage, found, fresh: None };
+    let page = Page {
+        at: wanted.at.clone(),
+        encoding: request.encoding,
+        usage: sum.usage,
+        found,
+        fresh: None,
+        place,
+    };
     let (body, _) = page.make().await?;
-    Ok(Reply { headers, body: ReplyBody::Full(body.into()) })
+    Ok(Reply { headers, body: ReplyBody::Full(body) })
 }
 
 /// What cannot be.

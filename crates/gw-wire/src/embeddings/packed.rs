@@ -8,9 +8,12 @@
 use super::each_number;
 use crate::embeddings::NotAVector;
 use crate::reply::Vector;
+use crate::request::EncodingFormat;
 
 /// The form, and how many numbers there are.
 const HEADER: usize = 5;
+/// The longest number of each form, with a comma.
+const LONGEST: (usize, usize) = (17, 25);
 /// Numbers by which the form is chosen.
 const SAMPLE: usize = 16;
 
@@ -154,6 +157,19 @@ impl<'a> Packed<'a> {
         self.len
     }
 
+    /// No more bytes than that are written for it in this encoding.
+    #[must_use]
+    pub fn most_bytes(&self, encoding: EncodingFormat) -> usize {
+        let (single, double) = LONGEST;
+        let of_one = match (encoding, self.form) {
+            (EncodingFormat::Base64, _) => return base64_bytes(self.len),
+            (EncodingFormat::Float, Form::Text) => return self.numbers.len(),
+            (EncodingFormat::Float, Form::Single) => single,
+            (EncodingFormat::Float, Form::Double) => double,
+        };
+        self.len.saturating_mul(of_one).saturating_add(self.odd.len() + 2)
+    }
+
     fn text(&self) -> Option<&'a str> {
         std::str::from_utf8(self.numbers).ok().filter(|_| self.form == Form::Text)
     }
@@ -192,6 +208,20 @@ impl<'a> Packed<'a> {
             None => out.extend_from_slice(self.numbers),
         }
     }
+}
+
+/// The same for a vector of so many numbers that nobody has seen yet, however they are spelled by those who spell 64-bit floats.
+#[must_use]
+pub fn most_bytes(dimensions: usize, encoding: EncodingFormat) -> usize {
+    match encoding {
+        EncodingFormat::Float => dimensions.saturating_mul(LONGEST.1),
+        EncodingFormat::Base64 => base64_bytes(dimensions),
+    }
+}
+
+/// With its quotes.
+fn base64_bytes(dimensions: usize) -> usize {
+    dimensions.saturating_mul(4).div_ceil(3).saturating_mul(4).saturating_add(2)
 }
 
 type Odd<'a> = (u32, &'a [u8]);

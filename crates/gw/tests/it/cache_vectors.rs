@@ -1,6 +1,6 @@
 //! Embeddings in the response cache, where the configuration wants it: of a batch only those inputs are asked for that are not there.
 
-mod models;
+pub(crate) mod models;
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 
 use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, logged, with, world};
 
-const PATH: &str = "/v1/embeddings";
-const ON: &str = "[cache]\nembeddings = true\n";
+pub(crate) const PATH: &str = "/v1/embeddings";
+pub(crate) const ON: &str = "[cache]\nembeddings = true\n";
 
-fn embed(input: &Value) -> Value {
+pub(crate) fn embed(input: &Value) -> Value {
     json!({ "model": "acme/embed", "input": input })
 }
 
 /// An answer that tells by its numbers which input a vector is of; they are spelled as different upstreams would. Each character of
 /// an input is two tokens, and each batch one more.
-fn answer(request: &Recorded) -> Answer {
+pub(crate) fn answer(request: &Recorded) -> Answer {
     let body = request.json();
     let inputs = match &body["input"] {
         Value::Array(inputs) if !inputs.iter().all(Value::is_number) => inputs.clone(),
@@ -44,18 +44,18 @@ fn answer(request: &Recorded) -> Answer {
     Answer::full(200, &[("content-type", "application/json")], body)
 }
 
-async fn on(more: Setup) -> World {
+pub(crate) async fn on(more: Setup) -> World {
     let world = Setup { extra: format!("{ON}{}", more.extra), ..more }.start().await;
     world.upstream.respond_with(answer);
     world.second.respond_with(answer);
     world
 }
 
-async fn ask(client: &Client, body: &Value) -> Response {
+pub(crate) async fn ask(client: &Client, body: &Value) -> Response {
     client.post_json(PATH, body).await
 }
 
-fn what(answer: &Response) -> &str {
+pub(crate) fn what(answer: &Response) -> &str {
     answer.header("x-gateway-cache").unwrap_or("none")
 }
 
@@ -64,7 +64,7 @@ fn cost(answer: &Response) -> f64 {
 }
 
 /// What an upstream was asked for last.
-fn sent(upstream: &FakeUpstream) -> Value {
+pub(crate) fn sent(upstream: &FakeUpstream) -> Value {
     upstream.last().json()["input"].clone()
 }
 
@@ -75,7 +75,7 @@ fn vectors(answer: &Response) -> Vec<String> {
     text.split(r#""embedding":"#).skip(1).filter_map(ends).collect()
 }
 
-async fn figures(world: &World) -> Value {
+pub(crate) async fn figures(world: &World) -> Value {
     world.client.with_key(ADMIN).get("/admin/v1/cache").await.ok().json()
 }
 

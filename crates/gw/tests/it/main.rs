@@ -18,6 +18,7 @@ mod cache_scope;
 mod cache_shared;
 mod cache_teams;
 mod cache_vectors;
+mod cache_vectors_bounds;
 mod canary;
 mod chaos;
 mod chat;

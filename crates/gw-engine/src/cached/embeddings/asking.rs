@@ -10,6 +10,7 @@ use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
 
 use super::page::{Fresh, Page};
+use super::room::Place;
 use super::vectors::Vectors;
 use super::{Wanted, kept_reply, odd};
 use crate::ask::Ask;
@@ -19,7 +20,7 @@ use crate::call::{Reply, ReplyBody};
 use crate::embed::Brought;
 use crate::error::{Error, Kind, Result};
 use crate::job::millis;
-use crate::pipeline::{cost_header, named, reserve};
+use crate::pipeline::{cost_header, named, reserve, reserve_more};
 use crate::plan::{Candidate, Plan};
 use crate::verdict::{self, Verdict};
 
@@ -32,6 +33,8 @@ pub(super) struct Asking {
     request: Box<EmbeddingsRequest>,
     wanted: Wanted,
     found: Vectors,
+    /// For the answer.
+    place: Option<Place>,
     /// What was found, and what is too old, for when no upstream answers.
     kept: Vec<Option<Arc<Stored>>>,
     stamp: Stamp,
@@ -46,36 +49,33 @@ impl Asking {
         caching: Arc<Caching>,
         mut call: Box<Call>,
         wanted: Wanted,
-        found: Vectors,
+        (found, place): (Vectors, Place),
         kept: Vec<Option<Arc<Stored>>>,
         stamp: Stamp,
     ) -> Result<Self> {
         let Ask::Embeddings(request) = &call.job.ask else { return Err(odd()) };
         let request = request.clone();
         call.is_shared = true;
-        Ok(Self { caching, call, request, wanted, found, kept, stamp, numbers: Vec::new() })
+        let place = Some(place);
+        Ok(Self { caching, call, request, wanted, found, place, kept, stamp, numbers: Vec::new() })
     }
 
     pub(super) async fn run(mut self, limiter: Limiter) -> Result<Reply> {
-        let whole = self.call.plan.clone();
-        let missing = self.found.missing();
-        // Where another model may have to be asked, it is asked for everything, and as much is set aside.
-        let has_others = self.found.first().is_some() && whole.candidates.len() > 1;
-        self.ask_for(if has_others { self.all() } else { missing.clone() })?;
-        if let Err(error) = reserve(&limiter, &mut self.call).await {
-            self.call.tally.account.failed(&error);
-            return Err(error);
-        }
-        if let Some(id) = self.found.model_used().filter(|_| has_others) {
-            self.call.plan.candidates.retain(|candidate| *candidate.model.id == *id);
-            self.ask_for(missing)?;
-        }
-        let mut answered = self.search().await;
-        if self.begins_anew(&answered, whole) {
-            self.found = Vectors::none(self.wanted.keys.len());
-            self.ask_for(self.all())?;
-            answered = self.search().await;
-        }
+        let (mut whole, is_paid_for) = match self.set_aside(&limiter).await {
+            Ok(set_aside) => set_aside,
+            Err(error) => {
+                self.call.tally.account.failed(&error);
+                return Err(error);
+            }
+        };
+        let answered = match self.search().await {
+            Ok(Some(brought)) if !self.goes_with_what_was_found(&brought) => {
+                self.in_vain(*brought).await;
+                self.anew(&limiter, whole, false).await
+            }
+            Ok(None) if self.leaves_others(&mut whole) => self.anew(&limiter, whole, is_paid_for).await,
+            answered => answered,
+        };
         match answered {
             Ok(Some(brought)) => self.complete(brought).await,
             Ok(None) => {
@@ -84,6 +84,32 @@ impl Asking {
             }
             Err(error) => self.failed(error).await,
         }
+    }
+
+    /// Sets aside what asking for the missing inputs costs and, where another model may have to be asked for all of them, what that
+    /// does, if there is so much. Gives who can be asked then, and whether that is set aside.
+    async fn set_aside(&mut self, limiter: &Limiter) -> Result<(Plan, bool)> {
+        let missing = self.found.missing();
+        let whole = self.call.plan.clone();
+        let Some(id) = self.found.first().map(|first| Arc::clone(&first.model_used)) else {
+            self.ask_for(missing)?;
+            reserve(limiter, &mut self.call).await?;
+            return Ok((whole, true));
+        };
+        let is_whose = |candidate: &Candidate| candidate.model.id == id;
+        let mut is_paid_for = false;
+        if !whole.candidates.iter().all(is_whose) {
+            self.ask_for(self.all())?;
+            is_paid_for = reserve(limiter, &mut self.call).await.is_ok();
+        }
+        let others = if is_paid_for { self.call.plan.clone() } else { whole.clone() };
+        self.call.plan = whole;
+        self.call.plan.candidates.retain(is_whose);
+        self.ask_for(missing)?;
+        if !is_paid_for {
+            reserve(limiter, &mut self.call).await?;
+        }
+        Ok((others, is_paid_for))
     }
 
     fn all(&self) -> Vec<usize> {
@@ -108,39 +134,75 @@ impl Asking {
         Ok(answered.and_then(|_| self.call.brought.take()))
     }
 
-    /// Whether all of it is to be asked for, because nothing came that goes with what was found. Sets who is asked then.
-    fn begins_anew(&mut self, answered: &Result<Option<Box<Brought>>>, mut whole: Plan) -> bool {
+    fn goes_with_what_was_found(&self, brought: &Brought) -> bool {
+        self.found.take(brought.model(&self.request), brought.dimensions)
+    }
+
+    /// Leaves of those who can be asked the ones that the vectors are not of; whether there are any, and it is worth it.
+    fn leaves_others(&self, whole: &mut Plan) -> bool {
         let Some(id) = self.found.model_used() else { return false };
-        match answered {
-            Err(_) => false,
-            Ok(None) => {
-                let fallback_on_4xx = self.call.job.snapshot.routing.fallback_on_4xx;
-                let last = self.call.tally.failures.last();
-                // What would fail anywhere is not shopped around.
-                if last.is_some_and(|last| verdict::verdict(last, fallback_on_4xx) == Verdict::Stop) {
-                    return false;
-                }
-                whole.candidates.retain(|candidate| *candidate.model.id != *id);
-                let has_others = !whole.candidates.is_empty();
-                if has_others {
-                    self.call.plan = whole;
-                }
-                has_others
-            }
-            Ok(Some(brought)) => {
-                if self.found.take(brought.model(&self.request), brought.dimensions) {
-                    return false;
-                }
-                // The model has changed behind its name. What it said is paid for, and of no use here.
-                if let Ask::Embeddings(request) = &self.call.job.ask {
-                    let usage = brought.usage(request);
-                    let cost = brought.candidate.model.cost(&usage);
-                    self.call.tally.account.in_vain(&brought.candidate, &usage, cost);
-                }
-                self.call.plan = whole;
-                true
-            }
+        let fallback_on_4xx = self.call.job.snapshot.routing.fallback_on_4xx;
+        let last = self.call.tally.failures.last();
+        whole.candidates.retain(|candidate| *candidate.model.id != *id);
+        // What would fail anywhere is not shopped around.
+        let is_hopeless = last.is_some_and(|last| verdict::verdict(last, fallback_on_4xx) == Verdict::Stop);
+        !whole.candidates.is_empty() && !is_hopeless
+    }
+
+    /// The model has changed behind its name. What it said is paid for, and of no use here: it is kept for the next request, which
+    /// will find that nothing goes together, and ask for everything at once.
+    async fn in_vain(&mut self, brought: Brought) {
+        let Ask::Embeddings(request) = &self.call.job.ask else { return };
+        let (usage, tokens) = brought.tokens(request);
+        let cost = brought.candidate.model.cost(&usage);
+        self.call.tally.in_vain(&brought.candidate, &usage, cost);
+        let (fresh, keeping) = self.fresh(brought, &usage, &tokens, cost);
+        let keys = self.keys();
+        if let Ok(bodies) = fresh.into_entries().await {
+            self.caching.cache.store_all(keeping.entries(keys.into_iter(), bodies), self.stamp);
         }
+    }
+
+    /// Asks these for everything, because nothing came that goes with what was found.
+    async fn anew(
+        &mut self,
+        limiter: &Limiter,
+        plan: Plan,
+        is_paid_for: bool,
+    ) -> Result<Option<Box<Brought>>> {
+        self.found = Vectors::none(self.wanted.keys.len());
+        self.call.plan = plan;
+        self.ask_for(self.all())?;
+        if !is_paid_for {
+            reserve_more(limiter, &mut self.call).await?;
+        }
+        self.search().await
+    }
+
+    /// What was brought, and what is to be kept of it.
+    fn fresh(
+        &self,
+        brought: Brought,
+        usage: &Usage,
+        tokens: &[u64],
+        cost: Option<Money>,
+    ) -> (Fresh, Keeping) {
+        let cost = cost.map_or(0, |cost| u128::try_from(cost.femtos()).unwrap_or(0));
+        let shares = tokens.iter().copied().zip(divide(cost, tokens)).collect();
+        let took_ms = millis(brought.started.elapsed());
+        let keeping = Keeping { stored: self.stored(&brought.candidate, usage, took_ms), shares };
+        let fresh = Fresh {
+            model: brought.model(&self.request).to_owned(),
+            is_kept: self.wanted.wish.writes && !brought.candidate.is_fallback,
+            brought,
+            numbers: self.numbers.clone(),
+        };
+        (fresh, keeping)
+    }
+
+    /// Those that are asked for.
+    fn keys(&self) -> Vec<Key> {
+        self.numbers.iter().filter_map(|number| self.wanted.keys.get(*number).copied()).collect()
     }
 
     async fn complete(mut self, brought: Box<Brought>) -> Result<Reply> {
@@ -159,23 +221,15 @@ impl Asking {
         let mut headers = named(&candidate.model.id, &candidate.model.provider);
         headers.extend(cost_header(&self.call));
         headers.push(told(if saved.is_some() { "PARTIAL" } else { "MISS" }));
-        let cost = cost.map_or(0, |cost| u128::try_from(cost.femtos()).unwrap_or(0));
-        let shares = tokens.iter().copied().zip(divide(cost, &tokens)).collect();
-        let took_ms = millis(brought.started.elapsed());
-        let keeping = Keeping { stored: self.stored(&candidate, &usage, took_ms), shares };
-        let Self { caching, request, wanted, found, stamp, numbers, .. } = self;
-        let fresh = Fresh {
-            model: brought.model(&request).to_owned(),
-            brought,
-            numbers: numbers.clone(),
-            is_kept: wanted.wish.writes && !candidate.is_fallback,
-        };
-        let Wanted { keys, at, .. } = wanted;
-        let page = Page { at, encoding: request.encoding, usage: usage_told, found, fresh: Some(fresh) };
+        let (fresh, keeping) = self.fresh(*brought, &usage, &tokens, cost);
+        let keys = self.keys();
+        let Self { caching, request, wanted, found, place, stamp, .. } = self;
+        let place = place.ok_or_else(odd)?;
+        let encoding = request.encoding;
+        let page = Page { at: wanted.at, encoding, usage: usage_told, found, fresh: Some(fresh), place };
         let (body, bodies) = page.make().await?;
-        let keys = numbers.iter().filter_map(|number| keys.get(*number).copied());
-        caching.cache.store_all(keeping.entries(keys, bodies), stamp);
-        Ok(Reply { headers, body: ReplyBody::Full(body.into()) })
+        caching.cache.store_all(keeping.entries(keys.into_iter(), bodies), stamp);
+        Ok(Reply { headers, body: ReplyBody::Full(body) })
     }
 
     /// The tokens of all inputs, also of those that are there twice: what an answer to this request alone would tell.
@@ -217,14 +271,16 @@ impl Asking {
         let kept =
             Vectors::of(std::mem::take(&mut self.kept).into_iter().map(|kept| kept.filter(usable)).collect());
         let sum = kept.sum(&self.wanted.at).filter(|_| is_theirs && kept.are_all_there());
-        let Some(sum) = sum else {
+        self.place = None;
+        let place = || self.caching.vectors.take(kept.unsent(&self.wanted.at, &self.request));
+        let Some((sum, place)) = sum.and_then(|sum| Some((sum, place()?))) else {
             self.caching.cache.count(Outcome::Miss);
             self.call.tally.account.failed(&error);
             return Err(error);
         };
         self.caching.cache.count(Outcome::Stale(&sum));
         self.call.tally.account.cached(&sum, false);
-        kept_reply(&self.call, &self.wanted, kept, &sum, "STALE").await
+        kept_reply(&self.call, &self.wanted, (kept, place), &sum, "STALE").await
     }
 }
 

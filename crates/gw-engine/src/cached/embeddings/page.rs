@@ -7,6 +7,7 @@ use gw_wire::request::EncodingFormat;
 use gw_wire::usage::Usage;
 
 use super::odd;
+use super::room::Place;
 use super::vectors::{self, Entry, Vectors};
 use crate::embed::Brought;
 use crate::error::Result;
@@ -23,11 +24,13 @@ pub(super) struct Page {
     pub(super) usage: Usage,
     pub(super) found: Vectors,
     pub(super) fresh: Option<Fresh>,
+    /// Where the body is held.
+    pub(super) place: Place,
 }
 
 /// What an upstream brought.
 pub(super) struct Fresh {
-    pub(super) brought: Box<Brought>,
+    pub(super) brought: Brought,
     /// The number of the key of each of its vectors.
     pub(super) numbers: Vec<usize>,
     /// The model as its upstream reports it, else as the client does.
@@ -36,8 +39,25 @@ pub(super) struct Fresh {
     pub(super) is_kept: bool,
 }
 
+impl Fresh {
+    /// The bodies of its entries, without an answer.
+    pub(super) async fn into_entries(self) -> Result<Vec<Option<Bytes>>> {
+        let write = |fresh: &Self| Ok(fresh.entries(&fresh.brought.reply().map_err(|_| odd())?));
+        if self.brought.dimensions.saturating_mul(self.numbers.len()) <= FEW {
+            return write(&self);
+        }
+        tokio::task::spawn_blocking(move || write(&self)).await.map_err(|_| odd())?
+    }
+
+    /// Of what it has brought; none when nothing of it is to be kept.
+    fn entries(&self, reply: &EmbeddingsReply<'_>) -> Vec<Option<Bytes>> {
+        let entry = |vector| vectors::body(&self.model, vector);
+        if self.is_kept { reply.vectors.iter().map(entry).collect() } else { Vec::new() }
+    }
+}
+
 /// A body for the client, and that of an entry for each fresh vector that is to be kept.
-pub(super) type Made = (Vec<u8>, Vec<Option<Bytes>>);
+pub(super) type Made = (Bytes, Vec<Option<Bytes>>);
 
 impl Page {
     pub(super) async fn make(self) -> Result<Made> {
@@ -52,7 +72,7 @@ impl Page {
         tokio::task::spawn_blocking(move || self.write()).await.map_err(|_| odd())?
     }
 
-    fn write(&self) -> Result<Made> {
+    fn write(self) -> Result<Made> {
         let reply = match &self.fresh {
             Some(fresh) => fresh.brought.reply().map_err(|_| odd())?,
             None => EmbeddingsReply::default(),
@@ -76,9 +96,7 @@ impl Page {
         let model = self.fresh.as_ref().map(|fresh| &*fresh.model).or(kept).unwrap_or_default();
         let all = EmbeddingsReply { vectors, ..EmbeddingsReply::default() };
         let body = write_embeddings(&all, self.encoding, model, &self.usage);
-        let is_kept = self.fresh.as_ref().is_some_and(|fresh| fresh.is_kept);
-        let entry = |vector| vectors::body(model, vector);
-        let entries = if is_kept { reply.vectors.iter().map(entry).collect() } else { Vec::new() };
-        Ok((body, entries))
+        let entries = self.fresh.as_ref().map_or_else(Vec::new, |fresh| fresh.entries(&reply));
+        Ok((self.place.of(body), entries))
     }
 }

@@ -4,9 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_cache::Stored;
-use gw_wire::embeddings::Packed;
+use gw_wire::embeddings::{Packed, most_bytes};
 use gw_wire::reply::Vector;
+use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
+
+/// What stands around each vector of an answer, at the most.
+const FRAME: usize = 64;
+/// For how long a vector is taken, in numbers, when nobody knows: models have 3,072 at the most, with few exceptions.
+const UNKNOWN: usize = 4096;
 
 /// A kept vector as it is in the cache: the length of the model's name, the name, the vector.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +93,27 @@ impl Vectors {
         let Some(first) = self.first() else { return true };
         Entry::read(&first.body)
             .is_some_and(|entry| entry.model == model && entry.vector.dimensions() == dimensions)
+    }
+
+    /// How much of an answer to a request, whose inputs have these keys, no upstream will send, at the most: the vectors that were found, and
+    /// all but the first of an input that is there many times.
+    pub(super) fn unsent(&self, at: &[usize], request: &EmbeddingsRequest) -> usize {
+        let shown = |stored: &Arc<Stored>| {
+            Some(Entry::read(&stored.body)?.vector.most_bytes(request.encoding) + FRAME)
+        };
+        let mut known: Vec<Option<usize>> = self.0.iter().map(|found| shown(found.as_ref()?)).collect();
+        let asked = request.dimensions.map_or(UNKNOWN, |asked| asked as usize);
+        let others = || most_bytes(asked, request.encoding).saturating_add(FRAME);
+        let other = known.iter().flatten().max().copied().unwrap_or_else(others);
+        let mut of = |number: &usize| match known.get_mut(*number) {
+            Some(Some(bytes)) => *bytes,
+            Some(first) => {
+                *first = Some(other);
+                0
+            }
+            None => 0,
+        };
+        at.iter().fold(0, |sum: usize, number| sum.saturating_add(of(number)))
     }
 
     /// All that was found as one answer: what it would have cost, how old its oldest part is, and the tokens of these inputs. None

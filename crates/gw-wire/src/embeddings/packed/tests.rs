@@ -41,6 +41,9 @@ fn comes_back(text: &str) -> usize {
     assert!(shown == text || shown == spaceless, "{shown} for {text}");
     assert_eq!((kept.dimensions(), base64(&kept)), (fresh.dimensions(), base64(&fresh)), "{text}");
     assert_eq!(kept.pack(), bytes);
+    let packed = Packed::read(&bytes).unwrap();
+    assert!(shown.len() <= packed.most_bytes(EncodingFormat::Float), "{text}");
+    assert_eq!(base64(&kept).len(), packed.most_bytes(EncodingFormat::Base64), "{text}");
     bytes.len()
 }
 

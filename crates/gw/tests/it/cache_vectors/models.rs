@@ -10,7 +10,7 @@ use super::{answer, ask, cost, embed, figures, on, sent, vectors, what};
 use crate::harness::{ADMIN, Setup, assert_error};
 
 /// A second provider of the same bare name.
-const TWO: &str = "[[models]]\nid = \"acme/vector\"\ncategory = [\"embedding\"]\n\
+pub(crate) const TWO: &str = "[[models]]\nid = \"acme/vector\"\ncategory = [\"embedding\"]\n\
                    [[models]]\nid = \"beta/vector\"\ncategory = [\"embedding\"]\n";
 
 #[tokio::test]
