@@ -2,7 +2,7 @@
 
 use gw_testkit::wait::within;
 use gw_testkit::wire::RawClient;
-use gw_testkit::{Answer, Client};
+use gw_testkit::{Answer, Client, Redis};
 use serde_json::{Value, json};
 
 use crate::cache_vectors::{PATH, TWO, ask, embed, figures, on, sent, what};
@@ -24,7 +24,7 @@ fn long_vector() -> Value {
     (0..3072).map(|place| f64::from(place) + 0.5).collect()
 }
 
-fn base64(inputs: Vec<&str>) -> Value {
+fn base64(inputs: &[&str]) -> Value {
     with(embed(&json!(inputs)), json!({ "encoding_format": "base64" }))
 }
 
@@ -36,10 +36,10 @@ async fn an_answer_larger_than_an_upstreams_may_be_is_not_made_of_kept_vectors()
     world.upstream.enqueue(told("embed-2", &long_vector(), 1, 5));
     ask(&world.client, &embed(&json!("a"))).await.ok();
     // 2,000 vectors of 3,072 numbers are 31.3 MiB in base64, 2,048 are a little more than 32, and digits take more.
-    let fits = ask(&world.client, &base64(vec!["a"; 2_000])).await.ok();
+    let fits = ask(&world.client, &base64(&["a"; 2_000])).await.ok();
     assert_eq!((what(&fits), world.upstream.hits()), ("HIT", 1));
     assert!((31 << 20..32 << 20).contains(&fits.body.len()), "{}", fits.body.len());
-    for body in [base64(vec!["a"; 2_048]), embed(&json!(vec!["a"; 2_000]))] {
+    for body in [base64(&["a"; 2_048]), embed(&json!(vec!["a"; 2_000]))] {
         let before = world.upstream.hits();
         // As without the cache: each input as often as it is there, and nothing of it is kept.
         let count = body["input"].as_array().map_or(0, Vec::len);
@@ -53,7 +53,7 @@ async fn an_answer_larger_than_an_upstreams_may_be_is_not_made_of_kept_vectors()
     let mut inputs = vec!["a"; 2_047];
     inputs.push("b");
     world.upstream.enqueue(Answer::error(500, "x", "down"));
-    let failed = ask(&world.client, &base64(inputs.clone())).await;
+    let failed = ask(&world.client, &base64(&inputs)).await;
     assert_error("failed", &failed, 502, "upstream_error", "upstream_error");
     assert_eq!(sent(&world.upstream), json!(inputs));
     assert_eq!(what(&ask(&world.client, &embed(&json!(["a"]))).await.ok()), "HIT", "what is kept stays");
@@ -84,7 +84,7 @@ async fn answers_of_kept_vectors_that_nobody_reads_hold_so_much_together_and_no_
     world.upstream.enqueue(told("embed-2", &long_vector(), 1, 5));
     ask(&world.client, &embed(&json!("a"))).await.ok();
     // 31.3 MiB each: eight of them fit into 256.
-    let body = base64(vec!["a"; 2_000]);
+    let body = base64(&["a"; 2_000]);
     let mut wires = Vec::new();
     for _ in 0..8 {
         wires.push(unread(&world.client, &body).await);
@@ -95,7 +95,7 @@ async fn answers_of_kept_vectors_that_nobody_reads_hold_so_much_together_and_no_
     assert_eq!((what(&full), world.upstream.hits()), ("MISS", 2));
     assert_eq!(sent(&world.upstream), body["input"]);
     // Small ones are none the worse for it.
-    assert_eq!(what(&ask(&world.client, &base64(vec!["a"])).await.ok()), "HIT");
+    assert_eq!(what(&ask(&world.client, &base64(&["a"])).await.ok()), "HIT");
     drop(wires);
     world.upstream.always(told("embed-2", &json!([1.5, 2.5]), 2_000, 7));
     within("there is room again", async { while what(&ask(&world.client, &body).await.ok()) != "HIT" {} })
@@ -160,6 +160,29 @@ async fn what_is_asked_for_anew_is_set_aside_before_it_is_asked_for() {
     // And nothing stays set aside: 25 are spent, so that 715 of 740 are left.
     let fits = ask(&client, &embed(&json!("y".repeat(2_100)))).await;
     assert_eq!((what(&fits.ok()), world.upstream.hits()), ("MISS", 3));
+}
+
+#[tokio::test]
+async fn both_calls_are_settled_and_nothing_stays_set_aside_here_and_in_redis() {
+    let redis = Redis::start().await;
+    // The price of 2,000 tokens; the long text is taken for 708. Redis rounds 50 tokens up to a billionth of a dollar.
+    for shared in [String::new(), format!("[redis]\nurl = \"{}\"\ntimeout_ms = 3000\n", redis.url())] {
+        let (world, client) = limited("budget_usd = 0.00004", &shared).await;
+        let (numbers, long) = (json!([1.5, 2]), "x".repeat(2_100));
+        world.upstream.enqueue(told("embed-2", &numbers, 1, 50));
+        ask(&client, &embed(&json!(long))).await.ok();
+        world.upstream.enqueue(told("embed-3", &numbers, 1, 50));
+        world.upstream.enqueue(told("embed-3", &numbers, 2, 50));
+        let anew = ask(&client, &embed(&json!([long, "b"]))).await.ok();
+        assert_eq!((what(&anew), world.upstream.hits()), ("MISS", 3));
+        // 150 are spent: 1,808 fit into the rest, with nothing set aside, and 1,858 do not.
+        let too_much = ask(&client, &embed(&json!("y".repeat(5_550)))).await;
+        assert_error("spent", &too_much, 429, "insufficient_quota", "insufficient_quota");
+        within("Redis has heard of it", async {
+            while ask(&client, &embed(&json!("z".repeat(5_400)))).await.status != 200 {}
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
