@@ -5,7 +5,7 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Client, Redis};
 use serde_json::{Value, json};
 
-use crate::cache_vectors::{PATH, TWO, ask, embed, figures, on, sent, what};
+use crate::cache_vectors::{PATH, TWO, ask, embed, on, sent, what};
 use crate::harness::{ADMIN, Setup, World, assert_error, logged, with};
 
 /// What a token costs at `acme/embed`.
@@ -72,7 +72,7 @@ async fn an_input_that_is_there_many_times_is_paid_many_times_while_nobody_knows
     assert_eq!(answer.json()["data"].as_array().map(Vec::len), Some(2_048));
 }
 
-/// A request whose answer nobody reads.
+/// A request whose answer nobody has read.
 async fn unread(client: &Client, body: &Value) -> RawClient {
     let body = body.to_string();
     client.open("POST", PATH, Some("application/json"), Some(body.as_bytes())).await
@@ -87,9 +87,10 @@ async fn answers_of_kept_vectors_that_nobody_reads_hold_so_much_together_and_no_
     let body = base64(&["a"; 2_000]);
     let mut wires = Vec::new();
     for _ in 0..8 {
-        wires.push(unread(&world.client, &body).await);
+        let mut wire = unread(&world.client, &body).await;
+        assert_eq!(wire.head().await.expect("a head").header("x-gateway-cache"), Some("HIT"));
+        wires.push(wire);
     }
-    within("eight are made", async { while figures(&world).await["hits"] != 8 {} }).await;
     world.upstream.enqueue(told("embed-2", &json!([1.5, 2.5]), 2_000, 7));
     let full = ask(&world.client, &body).await.ok();
     assert_eq!((what(&full), world.upstream.hits()), ("MISS", 2));
