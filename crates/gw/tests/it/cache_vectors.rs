@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, logged, with, world};
 
 pub(crate) const PATH: &str = "/v1/embeddings";
-pub(crate) const ON: &str = "[cache]\nembeddings = true\n";
+const ON: &str = "[cache]\nembeddings = true\n";
 
 pub(crate) fn embed(input: &Value) -> Value {
     json!({ "model": "acme/embed", "input": input })
@@ -75,7 +75,7 @@ fn vectors(answer: &Response) -> Vec<String> {
     text.split(r#""embedding":"#).skip(1).filter_map(ends).collect()
 }
 
-pub(crate) async fn figures(world: &World) -> Value {
+async fn figures(world: &World) -> Value {
     world.client.with_key(ADMIN).get("/admin/v1/cache").await.ok().json()
 }
 

@@ -2,11 +2,11 @@
 
 use gw_testkit::wait::within;
 use gw_testkit::wire::RawClient;
-use gw_testkit::{Answer, Client};
+use gw_testkit::{Answer, Client, Redis};
 use serde_json::{Value, json};
 
 use crate::cache_vectors::models::TWO;
-use crate::cache_vectors::{PATH, ask, embed, figures, on, sent, what};
+use crate::cache_vectors::{PATH, ask, embed, on, sent, what};
 use crate::harness::{ADMIN, Setup, World, assert_error, logged, with};
 
 /// What a token costs at `acme/embed`.
@@ -73,7 +73,7 @@ async fn an_input_that_is_there_many_times_is_paid_many_times_while_nobody_knows
     assert_eq!(answer.json()["data"].as_array().map(Vec::len), Some(2_048));
 }
 
-/// A request whose answer nobody reads.
+/// A request whose answer nobody has read.
 async fn unread(client: &Client, body: &Value) -> RawClient {
     let body = body.to_string();
     client.open("POST", PATH, Some("application/json"), Some(body.as_bytes())).await
@@ -88,9 +88,10 @@ async fn answers_of_kept_vectors_that_nobody_reads_hold_so_much_together_and_no_
     let body = base64(&["a"; 2_000]);
     let mut wires = Vec::new();
     for _ in 0..8 {
-        wires.push(unread(&world.client, &body).await);
+        let mut wire = unread(&world.client, &body).await;
+        assert_eq!(wire.head().await.expect("a head").header("x-gateway-cache"), Some("HIT"));
+        wires.push(wire);
     }
-    within("eight are made", async { while figures(&world).await["hits"] != 8 {} }).await;
     world.upstream.enqueue(told("embed-2", &json!([1.5, 2.5]), 2_000, 7));
     let full = ask(&world.client, &body).await.ok();
     assert_eq!((what(&full), world.upstream.hits()), ("MISS", 2));
@@ -161,6 +162,29 @@ async fn what_is_asked_for_anew_is_set_aside_before_it_is_asked_for() {
     // And nothing stays set aside: 25 are spent, so that 715 of 740 are left.
     let fits = ask(&client, &embed(&json!("y".repeat(2_100)))).await;
     assert_eq!((what(&fits.ok()), world.upstream.hits()), ("MISS", 3));
+}
+
+#[tokio::test]
+async fn both_calls_are_settled_and_nothing_stays_set_aside_here_and_in_redis() {
+    let redis = Redis::start().await;
+    // The price of 2,000 tokens; the long text is taken for 708. Redis rounds 50 tokens up to a billionth of a dollar.
+    for shared in [String::new(), format!("[redis]\nurl = \"{}\"\ntimeout_ms = 3000\n", redis.url())] {
+        let (world, client) = limited("budget_usd = 0.00004", &shared).await;
+        let (numbers, long) = (json!([1.5, 2]), "x".repeat(2_100));
+        world.upstream.enqueue(told("embed-2", &numbers, 1, 50));
+        ask(&client, &embed(&json!(long))).await.ok();
+        world.upstream.enqueue(told("embed-3", &numbers, 1, 50));
+        world.upstream.enqueue(told("embed-3", &numbers, 2, 50));
+        let anew = ask(&client, &embed(&json!([long, "b"]))).await.ok();
+        assert_eq!((what(&anew), world.upstream.hits()), ("MISS", 3));
+        // 150 are spent: 1,808 fit into the rest, with nothing set aside, and 1,858 do not.
+        let too_much = ask(&client, &embed(&json!("y".repeat(5_550)))).await;
+        assert_error("spent", &too_much, 429, "insufficient_quota", "insufficient_quota");
+        within("Redis has heard of it", async {
+            while ask(&client, &embed(&json!("z".repeat(5_400)))).await.status != 200 {}
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
