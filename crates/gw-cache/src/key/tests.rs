@@ -105,7 +105,7 @@ fn names_differ_by_their_case_and_candidates_by_each_of_them() {
     let upper = |text: &str| text.to_uppercase();
     assert_ne!(asked.key(), Asked { model: upper("m"), ..asked.clone() }.key());
     assert_ne!(asked.key(), Asked { scope: Scope::Key(Arc::from("KEY_1")), ..asked.clone() }.key());
-    assert_ne!(asked.key(), Asked { candidates: vec!["p/m", "Q/m"], ..asked.clone() }.key());
+    assert_ne!(asked.key(), Asked { candidates: vec!["p/m", "Q/m"], ..asked }.key());
 }
 
 #[test]
