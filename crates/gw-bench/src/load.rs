@@ -13,6 +13,8 @@ pub(crate) enum Kind {
     Chat,
     /// The same out of the response cache.
     Cached,
+    /// The same, asked anew each time, and kept: what a hit saves.
+    Missed,
     Stream,
     /// The same from an upstream that speaks Anthropic's dialect.
     Translated,
@@ -20,13 +22,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Chat, Self::Cached, Self::Stream, Self::Translated, Self::Embeddings];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Chat, Self::Cached, Self::Missed, Self::Stream, Self::Translated, Self::Embeddings];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Chat => "chat",
             Self::Cached => "cached",
+            Self::Missed => "missed",
             Self::Stream => "stream",
             Self::Translated => "anthropic",
             Self::Embeddings => "embeddings",
@@ -43,10 +46,11 @@ impl Kind {
         let prompt = "Write a short story about a fox and a dog who meet in a field. ".repeat(8);
         let (path, body) = match self {
             Self::Chat => ("/v1/chat/completions", chat("bench/chat", &prompt, false)),
-            Self::Cached => {
+            Self::Cached | Self::Missed => {
+                let mode = if self == Self::Cached { "read_write" } else { "write" };
                 let mut body = chat("bench/chat", &prompt, false);
                 if let Some(members) = body.as_object_mut() {
-                    members.insert("cache".to_owned(), serde_json::json!({"enabled": true}));
+                    members.insert("cache".to_owned(), serde_json::json!({"enabled": true, "mode": mode}));
                 }
                 ("/v1/chat/completions", body)
             }

@@ -30,7 +30,7 @@ struct Options {
     /// Concurrent connections to measure at.
     #[arg(long, value_delimiter = ',', default_value = "1,32,256")]
     connections: Vec<usize>,
-    /// Only this kind of request: chat, cached, stream, anthropic or embeddings.
+    /// Only this kind of request: chat, cached, missed, stream, anthropic or embeddings.
     #[arg(long)]
     only: Option<String>,
     /// Alternating rounds per figure.
@@ -152,7 +152,7 @@ async fn row(
     let name = match kind {
         Kind::Stream => "stream (per event)",
         Kind::Translated => "anthropic stream (per event)",
-        Kind::Chat | Kind::Cached | Kind::Embeddings => kind.name(),
+        Kind::Chat | Kind::Cached | Kind::Missed | Kind::Embeddings => kind.name(),
     };
     Ok(format!(
         "| {name} | {connections} | {:.1} | {:.1} | {:.2} | {:.0} / {:.0} | {:.0} / {:.0} | {:.1} / {:.1} |\n",
@@ -181,8 +181,8 @@ fn requests(kind: Kind, connections: usize, scale: f64) -> usize {
         (Kind::Stream | Kind::Translated, many) => many as f64 * 4.0,
         (Kind::Embeddings, 1) => 2_000.0,
         (Kind::Embeddings, _) => 6_000.0,
-        (Kind::Chat | Kind::Cached, 1) => 4_000.0,
-        (Kind::Chat | Kind::Cached, _) => 20_000.0,
+        (Kind::Chat | Kind::Cached | Kind::Missed, 1) => 4_000.0,
+        (Kind::Chat | Kind::Cached | Kind::Missed, _) => 20_000.0,
     };
     ((base * scale) as usize).max(connections)
 }

@@ -123,6 +123,8 @@ pub fn kept_text(reply: &TextReply<'_>, model: &str, counted: &Usage) -> Vec<u8>
     put(&mut out, "],\"usage\":");
     usage(&mut out, counted, None);
     out.push(b'}');
+    // It is kept: its spare half would be, too.
+    out.shrink_to_fit();
     out
 }
 
