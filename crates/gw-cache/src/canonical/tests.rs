@@ -44,6 +44,7 @@ fn numbers_are_their_decimal_value() {
     same("1e99999999999999999999", "1e99999999999999999999");
     differ("1e99999999999999999999", "1e99999999999999999998");
     differ("1e9223372036854775807", "10e9223372036854775807");
+    differ("1e99999999999999999999", r#""1e99999999999999999999""#);
 }
 
 #[test]
@@ -73,7 +74,12 @@ fn order_and_blanks_do_not_matter_in_objects_and_order_does_in_arrays() {
     differ(r#"{"a":{"b":1},"c":2}"#, r#"{"a":{"b":1,"c":2}}"#);
     differ(r#"["a","b"]"#, r#"["ab"]"#);
     differ(r#"[{"a":1},{"b":2}]"#, r#"[{"a":1,"b":2}]"#);
-    differ("true", "false");
+    differ(r#"{"a":1}"#, r#"{"b":1}"#);
+    differ(r#"[{"a":{"x":1}}]"#, r#"[{"a":{"y":1}}]"#);
+    let simple = ["true", "false", "null", "0", "1", "\"\"", "[]", "{}"];
+    for (at, one) in simple.iter().enumerate() {
+        simple[at + 1..].iter().for_each(|other| differ(one, other));
+    }
 }
 
 #[test]
@@ -88,6 +94,41 @@ fn what_is_no_value_has_no_form() {
     for text in ["", " ", "{", "[1,]", "nul", "1 2", r#"{"a"}"#, r#""\ud800""#, r#"{"\ud800":1}"#, "01", "+1"]
     {
         assert_eq!(form(text), None, "{text}");
+    }
+}
+
+#[test]
+fn no_part_runs_into_the_next() {
+    // As if strings had no length, and arrays no beginning.
+    differ(r#"["a","b"]"#, r#"["asb"]"#);
+    differ("[[],[]]", "[[[]]]");
+    differ(r#"{"a":"","b":""}"#, r#"{"a":"sb"}"#);
+    // As if objects had no end, or no beginning.
+    differ(r#"[{"a":1},"b",2]"#, r#"[{"a":1,"b":2}]"#);
+    differ(r#"[[{"a":1}]]"#, r#"[["a",1],{}]"#);
+    // As if strings were not marked as such: one whose length begins like an array, and whose text goes on like it.
+    let lengths = [0x100, 0x4068, 0x7f60, 0x3f7f];
+    let strings: Vec<String> = lengths.map(|length| format!("\"{}\"", "x".repeat(length))).into();
+    let array = format!("[{}]", strings.join(","));
+    let mut bytes = vec![b'a'];
+    for length in lengths {
+        bytes.extend((length as u64).to_le_bytes());
+        bytes.extend(std::iter::repeat_n(b'x', length));
+    }
+    bytes.push(b'e');
+    let (length, text) = bytes.split_at(8);
+    assert_eq!(u64::from_le_bytes(length.try_into().unwrap()), text.len() as u64);
+    let text = std::str::from_utf8(text).unwrap();
+    let mut escaped = String::new();
+    text.chars().for_each(|c| escaped.push_str(&format!("\\u{:04x}", u32::from(c))));
+    differ(&array, &format!("\"{escaped}\""));
+}
+
+#[test]
+fn neither_arrays_nor_objects_are_read_beyond_the_deepest_level() {
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        let nested = |depth: usize| form(&format!("{}1{}", open.repeat(depth), close.repeat(depth)));
+        assert!(nested(128).is_some() && nested(129).is_none(), "{open}");
     }
 }
 

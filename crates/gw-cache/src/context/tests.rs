@@ -72,6 +72,41 @@ fn contexts_have_scopes_and_embedders_and_are_no_keys_of_answers() {
 }
 
 #[test]
+fn what_the_last_turn_says_besides_its_words_is_compared_by_name_and_value() {
+    let with = |more: &str| {
+        of(&ASKED.replace("\"role\":\"user\"", &format!("\"role\":\"user\",{more}"))).unwrap().key
+    };
+    let ann = with(r#""name":"ann","weight":1"#);
+    assert_eq!(ann, with(r#""weight":1.0,"name":"ann""#));
+    for other in [r#""name":"bob","weight":1"#, r#""nick":"ann","weight":1"#, r#""name":"ann""#] {
+        assert_ne!(ann, with(other), "{other}");
+    }
+}
+
+#[test]
+fn every_circumstance_is_part_of_a_context() {
+    let body = Body::parse(Bytes::from_static(ASKED.as_bytes())).unwrap();
+    let (scope, candidates) = (Scope::Key(Arc::from("key_1")), ["p/m", "q/m"]);
+    let question = Question {
+        route: Route::Chat,
+        model: "m",
+        candidates: &candidates,
+        config: 1,
+        body: &body,
+        input: None,
+    };
+    let key = |question: Question<'_>| Context::of(&scope, &question, "embedder").unwrap().key;
+    for other in [
+        Question { route: Route::Completion, ..question },
+        Question { model: "M", ..question },
+        Question { candidates: &candidates[..1], ..question },
+        Question { config: 2, ..question },
+    ] {
+        assert_ne!(key(question), key(other), "{other:?}");
+    }
+}
+
+#[test]
 fn questions_about_different_figures_are_not_compared() {
     let about = |words: &str| of(&ASKED.replace("What is a cache?", words)).unwrap().key;
     assert_eq!(about("Refund order 4711, please"), about("Please refund the order 4711!"));
@@ -81,6 +116,7 @@ fn questions_about_different_figures_are_not_compared() {
         assert_ne!(about("Refund order 4711, please"), about(other), "{other}");
     }
     assert_ne!(about("from 3 to 5"), about("from 5 to 3"));
+    assert_ne!(about("Refund order ४७११"), about("Refund order ४७१२"));
 }
 
 #[test]

@@ -100,6 +100,37 @@ fn each_component_forgotten_would_share_an_answer_that_is_not_the_same() {
 }
 
 #[test]
+fn names_differ_by_their_case_and_candidates_by_each_of_them() {
+    let asked = Asked::body(HELLO);
+    let upper = |text: &str| text.to_uppercase();
+    assert_ne!(asked.key(), Asked { model: upper("m"), ..asked.clone() }.key());
+    assert_ne!(asked.key(), Asked { scope: Scope::Key(Arc::from("KEY_1")), ..asked.clone() }.key());
+    assert_ne!(asked.key(), Asked { candidates: vec!["p/m", "Q/m"], ..Asked::body(HELLO) }.key());
+}
+
+#[test]
+fn what_has_no_form_has_no_key() {
+    let of = |input: &str| {
+        let input = Some(input.to_owned());
+        Asked { route: Route::Embedding, input, ..Asked::body(HELLO) }.with(Key::of)
+    };
+    assert!(of("\"a\"").is_some());
+    for input in ["", "a", "1 2", "\"\\ud800\""] {
+        assert_eq!(of(input), None, "{input}");
+    }
+}
+
+#[test]
+fn the_first_bytes_choose_shards_evenly() {
+    let mut shards = [0_u32; 16];
+    for n in 0..1_600 {
+        let key = Asked::body(&format!("{{\"n\":{n}}}")).key();
+        shards[usize::try_from(key.short() % 16).unwrap()] += 1;
+    }
+    assert!(shards.iter().all(|count| (50..200).contains(count)), "{shards:?}");
+}
+
+#[test]
 fn components_do_not_run_into_each_other() {
     let candidates =
         |candidates: &[&'static str]| Asked { candidates: candidates.to_vec(), ..Asked::body(HELLO) }.key();

@@ -69,7 +69,7 @@ async fn figures(client: &Client) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_process_grows_by_what_the_cache_may_hold_and_a_tenth_at_most() {
     let answers = std::env::var("CACHE_ANSWERS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_400);
-    let extra = format!("[cache]\nmax_mib = {}\n", MAX_MIB);
+    let extra = format!("[cache]\nmax_mib = {MAX_MIB}\n");
     let config = Setup { extra, ..Setup::default() }.config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
     let (gateway, other) = (Arc::new(serve(&config).await), Arc::new(serve(&config).await));
     // The same traffic without the cache tells what it takes by itself.
