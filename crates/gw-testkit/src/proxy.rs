@@ -77,8 +77,8 @@ async fn accept(listener: TcpListener, port: u16, state: Arc<State>) {
                 (client.into_split(), server.into_split());
             tokio::select! {
                 () = cut => {}
-                () = copy(from_client, to_server, None) => {}
-                () = copy(from_server, to_client, Some(&state.delay_ms)) => {}
+                () = copy(from_client, to_server, &state.cut, None) => {}
+                () = copy(from_server, to_client, &state.cut, Some(&state.delay_ms)) => {}
             }
         });
     }
@@ -87,6 +87,7 @@ async fn accept(listener: TcpListener, port: u16, state: Arc<State>) {
 async fn copy(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
+    cut: &AtomicBool,
     delay_ms: Option<&AtomicU64>,
 ) {
     let mut buffer = vec![0; 16 * 1024];
@@ -95,7 +96,8 @@ async fn copy(
         if delay > 0 {
             tokio::time::sleep(Duration::from_millis(delay)).await;
         }
-        if to.write_all(&buffer[..read]).await.is_err() {
+        // What was sent after the cut is not handed on, even before the connection falls.
+        if cut.load(Ordering::SeqCst) || to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
     }
