@@ -175,12 +175,6 @@ impl Similar {
         }
     }
 
-    /// How it is set.
-    #[must_use]
-    pub fn settings(&self) -> &SimilarSettings {
-        &self.settings
-    }
-
     /// Notes that a question was answered, and where the answer is kept.
     pub fn add(&self, context: Key, vector: Unit, key: Key) {
         self.contexts.lock().add(context, vector, key);

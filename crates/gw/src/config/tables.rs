@@ -219,7 +219,7 @@ static REDIS: Section = Section {
 
 static CACHE: Section = Section {
     doc: "Answers to chats that ask for it (`cache.enabled` in the request), and to others where it is switched on here, kept for \
-          each API key alone.",
+          each API key alone unless its team is in `shared_by_teams`.",
     keys: &[
         key("enabled", Kind::Bool, "true", "Whether requests may ask for it."),
         key("completions", Kind::Bool, "false", "Whether every text completion uses it."),
