@@ -157,7 +157,7 @@ fn tail_has_end(buffer: &[u8]) -> bool {
 }
 
 /// Once the head is there: the whole length of the answer, or None for a chunked one.
-fn announced(buffer: &[u8]) -> Option<Option<usize>> {
+pub(crate) fn announced(buffer: &[u8]) -> Option<Option<usize>> {
     let end = buffer.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = String::from_utf8_lossy(buffer.get(..end)?).to_ascii_lowercase();
     let length =

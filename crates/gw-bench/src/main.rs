@@ -2,13 +2,17 @@
 //!
 //! Reported per request (and per streamed event): CPU time from the scheduler's account, added latency against the
 //! upstream without a proxy, memory; each as a ratio to nginx. Rounds alternate, so that a noisy machine hits both.
-//! `./bench ledger` measures the store alone, `./bench route` a routing decision.
+//! `./bench ledger` measures the store alone, `./bench route` a routing decision, `./bench worst` the most expensive bodies,
+//! `./bench overload` more load than the gateway can serve.
 
 mod ledger;
 mod load;
+mod open_loop;
+mod overload;
 mod process;
 mod route;
 mod upstream;
+mod worst;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,6 +52,10 @@ enum Other {
     Ledger(ledger::LedgerOptions),
     /// A routing decision: time and memory.
     Route(route::RouteOptions),
+    /// More requests than the gateway can serve: good answers, refusals, recovery.
+    Overload(overload::OverloadOptions),
+    /// The most expensive bodies that a client can send.
+    Worst(worst::WorstOptions),
 }
 
 const KEY: &str = "sk-bench-key";
@@ -72,6 +80,8 @@ fn main() -> ExitCode {
         match &options.other {
             Some(Other::Ledger(options)) => ledger::run(options).await,
             Some(Other::Route(options)) => Ok(route::run(options)),
+            Some(Other::Overload(options)) => overload::run(options, KEY).await,
+            Some(Other::Worst(options)) => worst::run(options).await,
             None => bench(&options).await,
         }
     });

@@ -29,9 +29,18 @@ impl Drop for Process {
 impl Process {
     /// Starts the gateway with this configuration.
     pub(crate) fn gateway(binary: &Path, dir: &Path, upstream: u16, key: &str) -> Result<Self, String> {
+        Self::configured(binary, dir, |port| gateway_config(port, upstream, key, dir))
+    }
+
+    /// Starts the gateway with the configuration that is made for its port.
+    pub(crate) fn configured(
+        binary: &Path,
+        dir: &Path,
+        configuration: impl Fn(u16) -> String,
+    ) -> Result<Self, String> {
         let port = free_port()?;
         let config = dir.join("gateway.toml");
-        write(&config, &gateway_config(port, upstream, key, dir))?;
+        write(&config, &configuration(port))?;
         let mut command = Command::new(binary);
         command.arg("serve").arg("--config").arg(&config);
         command.stdout(Stdio::null()).stderr(Stdio::null());

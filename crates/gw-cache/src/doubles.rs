@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gw_wire::money::Money;
 use gw_wire::reply::Finish;
-use gw_wire::request::Body;
+use gw_wire::request::{Body, RequestLimits};
 use gw_wire::usage::Usage;
 
 use crate::{Key, Life, Question, Route, Scope, Stored};
@@ -20,7 +20,8 @@ pub(crate) fn scope() -> Scope {
 
 /// A key of its own for each name.
 pub(crate) fn key(name: &str) -> Key {
-    let body = Body::parse(Bytes::from(format!("{{\"prompt\":{name:?}}}"))).expect("a body");
+    let body = Body::parse(Bytes::from(format!("{{\"prompt\":{name:?}}}")), &RequestLimits::default())
+        .expect("a body");
     let question = Question {
         route: Route::Completion,
         model: "m",

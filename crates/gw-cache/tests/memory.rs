@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gw_cache::{Cache, Key, Life, Question, Route, Scope, Stored};
 use gw_wire::money::Money;
 use gw_wire::reply::Finish;
-use gw_wire::request::Body;
+use gw_wire::request::{Body, RequestLimits};
 use gw_wire::usage::Usage;
 
 #[global_allocator]
@@ -24,7 +24,7 @@ fn resident() -> u64 {
 }
 
 fn key(n: u64) -> Key {
-    let body = Body::parse(Bytes::from(format!("{{\"n\":{n}}}"))).expect("a body");
+    let body = Body::parse(Bytes::from(format!("{{\"n\":{n}}}")), &RequestLimits::default()).expect("a body");
     let scope = Scope::Key(Arc::from("key_1"));
     let question = Question {
         route: Route::Chat,

@@ -196,11 +196,16 @@ impl Account {
         self.extra
     }
 
-    /// Notes an upstream call that is over.
-    pub(crate) fn attempted(&mut self, record: &AttemptRecord) {
+    /// Notes an upstream call that is over, and the upstream's reason when it failed.
+    pub(crate) fn attempted(&mut self, record: &AttemptRecord, reason: Option<String>) {
         if let Some(line) = &mut self.line {
-            line.attempted(record);
+            line.attempted(record, reason);
         }
+    }
+
+    /// Notes what an upstream that failed gave as its reason, for the log.
+    pub(crate) fn upstream_said(&self, reason: &str) {
+        self.log.note(|record| record.upstream_error = Some(reason.into()));
     }
 
     /// Notes the number of upstream calls so far.
@@ -344,14 +349,14 @@ impl Drop for Account {
         if let Some(beside) = &self.beside {
             let (candidate, record) = (beside.candidate.clone(), beside.record(kind));
             self.lost(&candidate);
-            self.attempted(&record);
+            self.attempted(&record, None);
         }
         if let Some(calling) = self.calling.take() {
             let Calling { candidate, usage, .. } = &calling;
             let cost = candidate.model.cost(usage);
             self.metrics.used(&candidate.metrics, usage, cost);
             self.used(candidate, usage, cost);
-            self.attempted(&calling.record(kind));
+            self.attempted(&calling.record(kind), None);
         } else {
             self.spent = (self.begun.0.total(), self.begun.1 + self.extra);
             if let Some(line) = &mut self.line {

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use gw_providers::adapter::{Encoded, Target};
 use gw_wire::failure::Failure;
-use gw_wire::request::{Beside, ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs, Prompt, Routing};
+use gw_wire::request::{
+    Beside, ChatRequest, CompletionRequest, EmbeddingsRequest, Guarded, Inputs, Prompt, References, Routing,
+};
 
 use crate::capability::Wanted;
 use crate::plan::Candidate;
@@ -58,6 +60,24 @@ impl Ask {
                 dimensions: request.dimensions,
                 tokens: matches!(request.inputs, Inputs::Tokens(_)),
             },
+        }
+    }
+
+    /// What it refers to at a provider.
+    pub(crate) fn references(&self) -> &References {
+        match self {
+            Self::Chat(request) => &request.references,
+            Self::Completion(request) => &request.references,
+            Self::Embeddings(request) => &request.references,
+        }
+    }
+
+    /// Its members that choose a model, an upstream or a price.
+    pub(crate) fn guarded(&self) -> &[Guarded] {
+        match self {
+            Self::Chat(request) => &request.guarded,
+            Self::Completion(request) => &request.guarded,
+            Self::Embeddings(request) => &request.guarded,
         }
     }
 

@@ -14,6 +14,7 @@ use rand::Rng;
 
 use crate::account::Account;
 use crate::ask::Ask;
+use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::Error;
 use crate::job::Job;
 use crate::live::{self, Live};
@@ -194,7 +195,7 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
         call.tally.account.calling(candidate, call.tally.records.len() + 1, call.job.ask.prompt_bytes())?;
         let known = call.tally.failures.len();
         if let Ok(served) = race::run(call, index, candidate, probe).await
-            && let Ok((index, answer)) = finish(call, served)
+            && let Ok((index, answer)) = finish(call, served).await
         {
             return Ok(Outcome::Answered(index, answer));
         }
@@ -285,7 +286,7 @@ pub(crate) async fn ask(job: &Job, candidate: &Candidate, started: Instant) -> R
 }
 
 /// Writes what an attempt brought for the client. An answer that cannot be read is a failure like any other, and noted.
-fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> {
+async fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> {
     let Served { index, candidate, started, got, flying, probe } = served;
     let body = match got {
         Got::Stream(mut live) => {
@@ -304,9 +305,13 @@ fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> {
         }
         Got::Whole(given, mut told) => {
             call.tally.warnings.append(&mut told);
-            whole::complete(call, &candidate, started, &given)
+            let is_heavy = given.iter().any(whole::Given::is_heavy);
+            offload_if(is_heavy, || whole::complete(call, &candidate, started, &given)).await
         }
-        Got::Vectors(batches) => embed::complete(call, &candidate, started, batches),
+        Got::Vectors(batches) => {
+            let is_heavy = batches.iter().any(|(body, _)| is_heavy(body));
+            offload_if(is_heavy, || embed::complete(call, &candidate, started, batches)).await
+        }
     };
     match body {
         Ok(body) => {

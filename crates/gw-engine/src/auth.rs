@@ -12,6 +12,7 @@ use gw_store::Team;
 use gw_store::keys::{Role, StoredKey};
 use parking_lot::Mutex;
 
+use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
 use crate::settings::KeySettings;
 pub use ring::configured_id;
@@ -94,10 +95,12 @@ impl Caller {
         self.0.role == Role::Admin
     }
 
-    /// Whether the key's model list holds this catalogue id.
+    /// Whether the key's model list holds this model: by its id, by a beginning of its id and `*`, or by a name that stands
+    /// for it.
     #[must_use]
-    pub fn may_use(&self, id: &str) -> bool {
-        self.0.models.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| matches(pattern, id)))
+    pub fn may_use(&self, model: &Model) -> bool {
+        let holds = |pattern: &String| matches(pattern, &model.id) || model.is_called(pattern);
+        self.0.models.as_ref().is_none_or(|patterns| patterns.iter().any(holds))
     }
 
     /// True when the key is limited to some models.
@@ -169,23 +172,35 @@ impl KeyRing {
         self.ring.load().is_empty()
     }
 
-    /// Finds the caller of a request by its Authorization header values.
-    pub(crate) fn identify<'h>(&self, mut headers: impl Iterator<Item = &'h [u8]>) -> Result<Caller> {
+    /// Finds the caller of a request by the values of its headers `Authorization` and `x-api-key`. Either is enough; two
+    /// different keys are refused.
+    pub(crate) fn identify<'h>(
+        &self,
+        authorization: impl Iterator<Item = &'h [u8]>,
+        api_key: impl Iterator<Item = &'h [u8]>,
+    ) -> Result<Caller> {
         let refuse = |message: &'static str| Err(Error::new(Kind::InvalidApiKey, message));
-        let Some(header) = headers.next() else {
-            return refuse(
-                "You didn't provide an API key. Send it in an Authorization header: 'Authorization: Bearer YOUR_KEY'.",
-            );
-        };
-        if headers.next().is_some() {
+        let Ok(authorization) = only(authorization) else {
             return refuse("More than one Authorization header was sent.");
-        }
-        let Some(key) = bearer(header) else {
-            return refuse("The Authorization header must be 'Bearer YOUR_KEY'.");
         };
-        if key.is_empty() {
-            return refuse("The Authorization header holds an empty API key.");
-        }
+        let Ok(api_key) = only(api_key) else { return refuse("More than one x-api-key header was sent.") };
+        // Some clients send the header of a key that they do not have.
+        let api_key = api_key.map(<[u8]>::trim_ascii).filter(|key| !key.is_empty());
+        let key = match (authorization.map(bearer), api_key) {
+            (None, None) => {
+                return refuse(
+                    "You didn't provide an API key. Send it in an Authorization header: 'Authorization: Bearer YOUR_KEY'.",
+                );
+            }
+            (Some(None), _) => return refuse("The Authorization header must be 'Bearer YOUR_KEY'."),
+            (Some(Some([])), None) => return refuse("The Authorization header holds an empty API key."),
+            (Some(Some(bearer)), Some(key)) if bearer != key => {
+                return refuse(
+                    "The Authorization header and the x-api-key header hold different API keys. Send one of them.",
+                );
+            }
+            (_, Some(key)) | (Some(Some(key)), None) => key,
+        };
         let Ok(key) = std::str::from_utf8(key) else { return refuse(INCORRECT) };
         if key.len() > MAX_KEY_BYTES {
             return refuse(INCORRECT);
@@ -223,6 +238,12 @@ fn refusal(verdict: Verdict) -> &'static str {
 }
 
 const INCORRECT: &str = "Incorrect API key provided.";
+
+/// The only value of a header, if it was sent.
+fn only<'h>(mut values: impl Iterator<Item = &'h [u8]>) -> std::result::Result<Option<&'h [u8]>, ()> {
+    let first = values.next();
+    if values.next().is_some() { Err(()) } else { Ok(first) }
+}
 
 /// The key of a `Bearer` header: the scheme in any case, then everything after the first run of spaces.
 fn bearer(header: &[u8]) -> Option<&[u8]> {

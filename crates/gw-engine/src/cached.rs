@@ -33,6 +33,7 @@ use crate::ask::Ask;
 use crate::attempts::Call;
 use crate::auth::Caller;
 use crate::call::{CallLog, Reply, ReplyBody};
+use crate::cpu_pool::{is_heavy, offload_if};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::leavers::patience;
@@ -268,7 +269,7 @@ pub(crate) async fn run(
             Found::Fresh(stored) => {
                 caching.cache.count(Outcome::Hit(&stored));
                 call.tally.account.cached(&stored, false);
-                return hit::reply(&asker, &stored, "HIT", &[]);
+                return reply(&asker, &stored, "HIT", &[]).await;
             }
             Found::Stale(stored) => stale = Some(stored),
             Found::Nothing => {}
@@ -286,7 +287,8 @@ pub(crate) async fn run(
             let looks_again = wanted.wish.reads && looking.elapsed() < SLOW_LOOK;
             let work = Work { call, wanted, stamp, stale, looks_again, means: Means::of(engine) };
             let work = work.of(engine, Arc::clone(caching));
-            tokio::spawn(lead.drive(patience(engine.leavers()), move |pieces| work.run(pieces)));
+            let driven = lead.drive(patience(engine.leavers()), move |pieces| work.run(pieces));
+            tokio::spawn(engine.cpu().host(driven));
             (follower, None)
         }
         Role::Follower(follower) => (follower, Some(call)),
@@ -330,7 +332,7 @@ async fn whole(
                 let headers = asker.headers(&done, "MISS");
                 Ok(Reply { headers, body: ReplyBody::Full(own.clone()) })
             }
-            (_, call) if done.is_whole => joined(caching, &asker, call, &done),
+            (_, call) if done.is_whole => joined(caching, &asker, call, &done).await,
             // Its kind of answer cannot be shared: an own call.
             (_, call) => alone(engine, caching, call).await,
         },
@@ -346,7 +348,7 @@ async fn alone(engine: &Engine, caching: &Caching, call: Option<Box<Call>>) -> R
 }
 
 /// A follower's answer, or a leader's that was found after all.
-fn joined(caching: &Caching, asker: &Asker, call: Option<Box<Call>>, done: &Done) -> Result<Reply> {
+async fn joined(caching: &Caching, asker: &Asker, call: Option<Box<Call>>, done: &Done) -> Result<Reply> {
     let answer = &done.answer;
     let (what, warnings): (_, &[&'static str]) = match (done.is_stale, &call) {
         (true, _) => ("STALE", &["stale_if_error"]),
@@ -357,7 +359,17 @@ fn joined(caching: &Caching, asker: &Asker, call: Option<Box<Call>>, done: &Done
         caching.cache.count(Outcome::Coalesced(answer));
         call.tally.account.cached(answer, done.fallback_used);
     }
-    hit::reply(&asker.of(done), answer, what, warnings)
+    reply(&asker.of(done), answer, what, warnings).await
+}
+
+/// A kept answer, written for this request.
+async fn reply(
+    asker: &Asker,
+    stored: &Stored,
+    what: &'static str,
+    warnings: &[&'static str],
+) -> Result<Reply> {
+    offload_if(is_heavy(&stored.body), || hit::reply(asker, stored, what, warnings)).await
 }
 
 /// What a flight's bad end is for one who has sent nothing yet.
@@ -398,7 +410,7 @@ async fn stream(
     let what = if call.is_none() { "MISS" } else { "COALESCED" };
     let (first, call) = match (first, call) {
         (Some(Next::End(End::Complete(done))), call) if done.is_whole => {
-            return joined(caching, &asker, call, &done);
+            return joined(caching, &asker, call, &done).await;
         }
         // Its kind of answer cannot be shared, or it was left behind before it was sent anything.
         (Some(Next::End(End::Complete(_) | End::TooSlow)), call @ Some(_)) => {

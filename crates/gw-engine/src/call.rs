@@ -62,6 +62,8 @@ pub struct CallRecord {
     pub fallback: bool,
     /// The answer came from the response cache, or from another request's call.
     pub cache_hit: bool,
+    /// What the last upstream that failed gave as its reason: one line of at most 2 KiB, without secrets.
+    pub upstream_error: Option<Arc<str>>,
 }
 
 impl CallLog {

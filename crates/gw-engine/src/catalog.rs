@@ -19,7 +19,6 @@ mod shipped;
 mod tests;
 mod write;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -31,7 +30,7 @@ use self::names::Index;
 pub use self::names::Resolved;
 pub use self::providers::{Discovered, ProviderFacts};
 use crate::error::Result;
-use crate::settings::ModelSettings;
+use crate::settings::{Aliases, ModelSettings};
 
 /// The catalogue file that is part of the program.
 pub const SHIPPED: &str = include_str!("../data/catalogue.json");
@@ -54,7 +53,7 @@ impl Catalog {
     pub fn build(
         shipped: &[&str],
         overrides: &[ModelSettings],
-        aliases: &BTreeMap<String, String>,
+        aliases: &Aliases,
         providers: &[ProviderFacts<'_>],
         discovered: &[Discovered],
     ) -> std::result::Result<Self, Vec<String>> {
@@ -69,7 +68,7 @@ impl Catalog {
         earlier: &Self,
         shipped: &[&str],
         overrides: &[ModelSettings],
-        aliases: &BTreeMap<String, String>,
+        aliases: &Aliases,
         providers: &[ProviderFacts<'_>],
         discovered: &[Discovered],
     ) -> std::result::Result<Self, Vec<String>> {
@@ -78,7 +77,7 @@ impl Catalog {
         let mut builder = Builder::new(providers);
         builder.shipped(&entries);
         builder.overrides(overrides);
-        builder.discovered(providers, discovered);
+        builder.discovered(providers, discovered, aliases);
         let mut models = builder.finish();
         for model in models.iter_mut().filter_map(Arc::get_mut) {
             if let Some(known) = earlier.get(&model.id) {
@@ -90,6 +89,7 @@ impl Catalog {
         let mut problems = unreadable;
         problems.append(&mut builder.problems);
         index.alias(aliases, providers, &mut problems);
+        index.tell_names();
         if !problems.is_empty() {
             return Err(problems);
         }

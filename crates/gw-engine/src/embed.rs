@@ -13,6 +13,7 @@ use gw_wire::usage::Usage;
 use crate::ask::{Ask, target};
 use crate::attempts::Call;
 use crate::cached::divide;
+use crate::cpu_pool::offload_if;
 use crate::job::Job;
 use crate::plan::Candidate;
 
@@ -166,7 +167,9 @@ async fn one(
 ) -> Result<Batch, Failure> {
     let clocks = job.clocks(candidate);
     let expected = range.len();
-    let http = candidate.provider.adapter().embeddings(request, range, &target(candidate))?;
+    let adapter = candidate.provider.adapter();
+    let encode = || adapter.embeddings(request, range, &target(candidate));
+    let http = offload_if(job.is_heavy, encode).await?;
     let response = candidate.provider.send(http, &clocks).await?;
     Ok((job.body_of(candidate, response, &clocks).await?, expected))
 }

@@ -10,6 +10,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use gw_limits::{Entered, Limiter, Refused};
+use gw_providers::adapter::ListedModel;
 use gw_providers::provider::{KeyState, Provider};
 use gw_store::Team;
 use gw_store::journal::Journal;
@@ -25,7 +26,8 @@ use crate::auth::{Caller, KeyRing, configured_id};
 use crate::cached::{Caching, operate};
 use crate::call::{Context, Reply};
 use crate::catalog::query::Query;
-use crate::catalog::{Catalog, Model, ProviderFacts, Visible};
+use crate::catalog::{Catalog, Discovered, Model, ProviderFacts, Visible};
+use crate::cpu_pool::CpuPool;
 use crate::error::{Error, Result};
 use crate::explain;
 use crate::leavers::Leavers;
@@ -64,13 +66,23 @@ pub struct Stored {
     pub limiter: Limiter,
     /// The response cache; None = requests may not ask for it.
     pub caching: Option<Arc<Caching>>,
+    /// Threads for the steps of requests that compute for long.
+    pub cpu: CpuPool,
 }
 
 impl Default for Stored {
     /// No keys, no ledger, and limits that begin with nothing used.
     fn default() -> Self {
         let limiter = Limiter::local(Arc::new(NothingSpent));
-        Self { keys: Vec::new(), teams: Vec::new(), journal: None, payloads: None, limiter, caching: None }
+        Self {
+            keys: Vec::new(),
+            teams: Vec::new(),
+            journal: None,
+            payloads: None,
+            limiter,
+            caching: None,
+            cpu: CpuPool::default(),
+        }
     }
 }
 
@@ -87,10 +99,11 @@ pub struct Engine {
     limiter: Limiter,
     leavers: Leavers,
     caching: Option<Arc<Caching>>,
+    cpu: CpuPool,
     settings: EngineSettings,
     deployed: Vec<Deployed>,
     shipped: Vec<&'static str>,
-    discovered: Mutex<Vec<(String, Vec<String>)>>,
+    discovered: Mutex<Vec<Discovered>>,
 }
 
 #[derive(Debug, Default)]
@@ -138,7 +151,18 @@ impl Engine {
             |deployed: &Deployed| (Arc::clone(deployed.provider.name()), Arc::clone(&deployed.provider));
         let providers: HashMap<_, _> = deployed.iter().map(named).collect();
         let state = Arc::new(Steering::new(settings.routing.hedge.as_ref()));
-        let snapshot = Snapshot { catalog, providers, routing: settings.routing, state };
+        registry.register(
+            "gateway_stream_event_bytes",
+            "Bytes of stream events over 64 KiB that wait for their clients",
+            state.event_memory.gauge(),
+        );
+        let snapshot = Snapshot {
+            catalog,
+            providers,
+            routing: settings.routing,
+            request_limits: settings.request_limits,
+            state,
+        };
         Ok(Arc::new(Self {
             snapshot: ArcSwap::from_pointee(snapshot),
             keys: KeyRing::new(&settings.keys, &stored.keys, &stored.teams, stored.limiter.clone()),
@@ -149,6 +173,7 @@ impl Engine {
             cut: Arc::default(),
             journal: stored.journal,
             caching: stored.caching,
+            cpu: stored.cpu,
             payloads: stored.payloads,
             settings,
             deployed,
@@ -161,11 +186,15 @@ impl Engine {
     ///
     /// # Errors
     /// Every problem of the new catalogue; the old one stays.
-    pub fn set_discovered(&self, provider: &str, names: Vec<String>) -> std::result::Result<(), Vec<String>> {
+    pub fn set_discovered(
+        &self,
+        provider: &str,
+        models: Vec<ListedModel>,
+    ) -> std::result::Result<(), Vec<String>> {
         let mut kept = self.discovered.lock();
         let mut discovered = kept.clone();
         discovered.retain(|(known, _)| known != provider);
-        discovered.push((provider.to_owned(), names));
+        discovered.push((provider.to_owned(), models));
         let facts = facts(&self.deployed);
         let now = self.snapshot.load();
         let catalog = Catalog::build_after(
@@ -176,20 +205,30 @@ impl Engine {
             &facts,
             &discovered,
         )?;
-        let Snapshot { providers, routing, state, .. } = &**now;
-        let (providers, routing, state) = (providers.clone(), *routing, Arc::clone(state));
-        let next = Snapshot { catalog, providers, routing, state };
+        let Snapshot { providers, routing, request_limits, state, .. } = &**now;
+        let (providers, state) = (providers.clone(), Arc::clone(state));
+        let next = Snapshot { catalog, providers, routing: *routing, request_limits: *request_limits, state };
         self.snapshot.store(Arc::new(next));
         *kept = discovered;
         Ok(())
     }
 
-    /// Finds the caller by the values of the Authorization headers (CONTRACT 1.1).
+    /// Whether the catalogue has a model of exactly this id at the moment.
+    #[must_use]
+    pub fn has_model(&self, id: &str) -> bool {
+        self.snapshot.load().catalog.get(id).is_some()
+    }
+
+    /// Finds the caller by the values of the headers `Authorization` and `x-api-key`.
     ///
     /// # Errors
     /// `invalid_api_key`.
-    pub fn identify<'h>(&self, authorization: impl Iterator<Item = &'h [u8]>) -> Result<Caller> {
-        self.keys.identify(authorization)
+    pub fn identify<'h>(
+        &self,
+        authorization: impl Iterator<Item = &'h [u8]>,
+        api_key: impl Iterator<Item = &'h [u8]>,
+    ) -> Result<Caller> {
+        self.keys.identify(authorization, api_key)
     }
 
     /// Replaces the keys and teams of the store, for the next requests; those of the configuration stay.
@@ -280,7 +319,7 @@ impl Engine {
     /// # Errors
     /// 400 for a bad paging parameter.
     pub fn list_models(&self, caller: &Caller, query: &str) -> Result<Bytes> {
-        self.snapshot().catalog.list(query, visible(caller, &|model| caller.may_use(&model.id)))
+        self.snapshot().catalog.list(query, visible(caller, &|model| caller.may_use(model)))
     }
 
     /// `GET /admin/v1/providers`: the providers in the order of the configuration and how their keys stand. Keys are
@@ -310,7 +349,7 @@ impl Engine {
     /// # Errors
     /// `model_not_found`.
     pub fn model(&self, caller: &Caller, id: &str) -> Result<Bytes> {
-        self.snapshot().catalog.retrieve(id, visible(caller, &|model| caller.may_use(&model.id)))
+        self.snapshot().catalog.retrieve(id, visible(caller, &|model| caller.may_use(model)))
     }
 
     /// `GET /v1/models/compare` with its raw query string.
@@ -318,7 +357,7 @@ impl Engine {
     /// # Errors
     /// As CONTRACT 1.10 has it.
     pub fn compare(&self, caller: &Caller, query: &str) -> Result<Bytes> {
-        self.snapshot().catalog.compare(query, visible(caller, &|model| caller.may_use(&model.id)))
+        self.snapshot().catalog.compare(query, visible(caller, &|model| caller.may_use(model)))
     }
 
     /// `POST /admin/v1/routing/explain`: where this request would go, and why. With `?key=ID` as if that key asked.
@@ -404,6 +443,12 @@ impl Engine {
     /// Who takes over a call whose client went away; None = it is dropped.
     pub(crate) fn leavers(&self) -> Option<Leavers> {
         self.settings.routing.drain_on_disconnect.then(|| self.leavers.clone())
+    }
+
+    /// Threads for the steps of requests that compute for long.
+    #[must_use]
+    pub fn cpu(&self) -> &CpuPool {
+        &self.cpu
     }
 
     pub(crate) fn caching(&self) -> Option<&Arc<Caching>> {

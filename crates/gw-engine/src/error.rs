@@ -22,12 +22,15 @@ pub enum Kind {
     MethodNotAllowed,
     RequestTimeout,
     RequestTooLarge,
+    UriTooLong,
     UnsupportedMediaType,
+    HeadersTooLarge,
     RateLimitExceeded,
     InsufficientQuota,
     UpstreamRateLimited,
     ClientClosedRequest,
     InternalError,
+    UnsupportedTransferEncoding,
     UpstreamError,
     UpstreamUnreachable,
     UpstreamInvalidResponse,
@@ -44,7 +47,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 36] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
@@ -60,12 +63,15 @@ impl Kind {
         Self::MethodNotAllowed,
         Self::RequestTimeout,
         Self::RequestTooLarge,
+        Self::UriTooLong,
         Self::UnsupportedMediaType,
+        Self::HeadersTooLarge,
         Self::RateLimitExceeded,
         Self::InsufficientQuota,
         Self::UpstreamRateLimited,
         Self::ClientClosedRequest,
         Self::InternalError,
+        Self::UnsupportedTransferEncoding,
         Self::UpstreamError,
         Self::UpstreamUnreachable,
         Self::UpstreamInvalidResponse,
@@ -101,12 +107,15 @@ impl Kind {
             Self::MethodNotAllowed => (405, REQUEST, "method_not_allowed"),
             Self::RequestTimeout => (408, REQUEST, "request_timeout"),
             Self::RequestTooLarge => (413, REQUEST, "request_too_large"),
+            Self::UriTooLong => (414, REQUEST, "uri_too_long"),
             Self::UnsupportedMediaType => (415, REQUEST, "unsupported_media_type"),
+            Self::HeadersTooLarge => (431, REQUEST, "request_headers_too_large"),
             Self::RateLimitExceeded => (429, "rate_limit_error", "rate_limit_exceeded"),
             Self::InsufficientQuota => (429, "insufficient_quota", "insufficient_quota"),
             Self::UpstreamRateLimited => (429, "rate_limit_error", "upstream_rate_limited"),
             Self::ClientClosedRequest => (499, UPSTREAM, "client_closed_request"),
             Self::InternalError => (500, "server_error", "internal_error"),
+            Self::UnsupportedTransferEncoding => (501, REQUEST, "unsupported_transfer_encoding"),
             Self::UpstreamError => (502, UPSTREAM, "upstream_error"),
             Self::UpstreamUnreachable => (502, UPSTREAM, "upstream_unreachable"),
             Self::UpstreamInvalidResponse => (502, UPSTREAM, "upstream_invalid_response"),
@@ -231,9 +240,14 @@ Every error body is exactly `{\"error\":{\"message\":string,\"type\":string,\"co
 response carries `x-request-id`. A request that breaks a rule of its shape is a 400 `invalid_request_error` whose code names
 the rule (`invalid_json`, `missing_required_parameter`, `invalid_type`, `invalid_value`, `integer_below_min_value`,
 `integer_above_max_value`, `decimal_below_min_value`, `decimal_above_max_value`, `empty_array`, `array_above_max_length`,
-`empty_string`, `string_above_max_length`) and whose message begins with the field. What an upstream calls a bad request
+`empty_string`, `string_above_max_length`, `unknown_parameter`) and whose message begins with the field. What an upstream calls a bad request
 keeps the upstream's own code where it gave one. `429` and `503` carry `retry-after` in whole seconds, at most 120. Once a
 stream is under way an error is an event: `data: {\"error\":…}`, then `data: [DONE]`, never a finish reason.
+
+An upstream's own words reach the client for a fault of the request (`invalid_request_error`) and for its status 501. Operators see
+them for every failure, as one line of at most 2 KiB without keys and addresses: as the `reason` of an attempt in
+`GET /admin/v1/requests/{id}` and, except where the upstream refuses the gateway's credentials or account, as `upstream_error` in the
+access log. They may quote the prompt.
 
 | Status | Type | Code | `x-should-retry` |
 |---|---|---|---|

@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use gw_routing::health::Standing;
 use gw_wire::money::Money;
+use gw_wire::request::RequestLimits;
 use serde_json::{Value, json};
 
 use crate::ask::Ask;
@@ -24,8 +25,9 @@ use crate::worst::{likely_cost, worst_case};
 /// # Errors
 /// What the request itself would be refused with.
 pub(crate) fn explain(engine: &Engine, caller: &Caller, body: Bytes) -> Result<Bytes> {
-    let ask = parse(operation(&body), body)?;
     let snapshot = engine.snapshot();
+    let limits = &snapshot.request_limits;
+    let ask = parse(operation(&body, limits), body, limits)?;
     let metrics = engine.metrics();
     let mut trace = Trace::default();
     let planner = Planner { snapshot: &snapshot, metrics: &metrics, caller, ask: &ask };
@@ -131,8 +133,8 @@ fn usd(cost: Money) -> Value {
     number(cost.approx_usd())
 }
 
-fn operation(body: &[u8]) -> Operation {
-    let members = gw_wire::request::Body::parse(Bytes::copy_from_slice(body));
+fn operation(body: &Bytes, limits: &RequestLimits) -> Operation {
+    let members = gw_wire::request::Body::parse(body.clone(), limits);
     let has = |name| members.as_ref().is_ok_and(|body| body.view(name).is_some());
     match () {
         () if has("messages") => Operation::Chat,

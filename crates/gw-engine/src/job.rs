@@ -11,6 +11,7 @@ use gw_wire::stream::{Opening, Shape};
 
 use crate::ask::Ask;
 use crate::call::Context;
+use crate::cpu_pool::CpuPool;
 use crate::plan::{Candidate, Snapshot};
 use crate::resume::Resume;
 
@@ -31,6 +32,10 @@ pub(crate) struct Job {
     pub(crate) id: String,
     /// Unix seconds.
     pub(crate) created: u64,
+    /// Reading or writing the request takes long enough to make other connections wait.
+    pub(crate) is_heavy: bool,
+    /// Hosts the parts of the call that outlive the request's own future.
+    pub(crate) cpu: CpuPool,
     /// Set while a stream that broke off is continued.
     pub(crate) resume: Option<Resume>,
 }

@@ -19,6 +19,8 @@ use crate::plan::{Candidate, Plan};
 
 /// The longest text of a client that is kept.
 const LONGEST_TEXT: usize = 256;
+/// Reasons of upstreams are kept of so many attempts: each may be 2 KiB.
+const MOST_REASONS: usize = 8;
 
 /// The time of day.
 pub(crate) fn unix_millis() -> i64 {
@@ -86,13 +88,14 @@ impl Line {
     }
 
     /// An upstream call is over.
-    pub(crate) fn attempted(&mut self, record: &AttemptRecord) {
+    pub(crate) fn attempted(&mut self, record: &AttemptRecord, reason: Option<String>) {
         let AttemptRecord { provider, model, status, latency_ms } = record;
         self.entry.attempts.push(Attempt {
             provider: Arc::clone(provider),
             model: Arc::clone(model),
             status: Cow::Borrowed(status),
             latency_ms: *latency_ms,
+            reason: reason.filter(|_| self.entry.attempts.len() < MOST_REASONS),
         });
     }
 

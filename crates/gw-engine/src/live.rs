@@ -15,6 +15,7 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatReply, Finish, TextReply};
 use gw_wire::stream::{Normaliser, Opening, Shape};
 
+use crate::cpu_pool::{is_heavy, offload_if};
 use crate::job::{Job, MAX_ANSWER_BYTES};
 use crate::plan::Candidate;
 use crate::share::Part;
@@ -102,7 +103,7 @@ struct Opened {
 }
 
 async fn one(job: &Job, candidate: &Candidate, part: Part, clocks: Timeouts) -> Result<Opened, Failure> {
-    let encoded = job.ask.encode(candidate, &part)?;
+    let encoded = offload_if(job.is_heavy, || job.ask.encode(candidate, &part)).await?;
     let response = candidate.provider.send(encoded.call, &clocks).await?;
     let response = job.successful(candidate, response, &clocks).await?;
     Ok(Opened { response, reading: encoded.reading, warnings: encoded.warnings, first: part.first })
@@ -132,9 +133,11 @@ async fn begin(
             // Some upstreams answer a streamed request with a whole document: an error, or the complete answer.
             let deadline = job.deadline(clocks);
             let body = only.response.body.collect(MAX_ANSWER_BYTES, clocks.idle, deadline).await?;
-            if let Err(failure) = replay(live, &candidate, is_chat, &body, &only.reading) {
-                play_stream(live, decoder(&only.reading), &body, failure)?;
-            }
+            let read = || {
+                replay(live, &candidate, is_chat, &body, &only.reading)
+                    .or_else(|failure| play_stream(live, decoder(&only.reading), &body, failure))
+            };
+            offload_if(is_heavy(&body), read).await?;
         } else {
             live.sources = Sources::One(only.response.body, decoder(&only.reading));
         }
@@ -160,22 +163,26 @@ fn normaliser(job: &Job, opening: Opening) -> Normaliser {
 }
 
 async fn read_to_first_content(live: &mut Live, by: Instant) -> Result<(), Failure> {
-    loop {
-        // Content first: whether a failure behind it came in the same read must not change what the client gets.
-        if live.normaliser.has_content() || live.normaliser.is_complete() {
-            return Ok(());
+    let late = || Failure::new(FailureKind::Timeout, "The upstream did not send a first token in time.");
+    let reading = std::future::poll_fn(|cx| {
+        loop {
+            // Content first: whether a failure behind it came in the same read must not change what the client gets.
+            if live.normaliser.has_content() || live.normaliser.is_complete() {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(failure) = live.normaliser.take_failure() {
+                return Poll::Ready(Err(failure));
+            }
+            if live.poll_step(cx).is_pending() {
+                return Poll::Pending;
+            }
+            // An upstream that sends without a pause never leaves the word to the timer.
+            if Instant::now() >= by && !live.normaliser.has_content() {
+                return Poll::Ready(Err(late()));
+            }
         }
-        if let Some(failure) = live.normaliser.take_failure() {
-            return Err(failure);
-        }
-        let step = std::future::poll_fn(|cx| live.poll_step(cx));
-        if tokio::time::timeout_at(by.into(), step).await.is_err() {
-            return Err(Failure::new(
-                FailureKind::Timeout,
-                "The upstream did not send a first token in time.",
-            ));
-        }
-    }
+    });
+    tokio::time::timeout_at(by.into(), reading).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// Plays what was announced as a document but is a stream after all: lines or events under the wrong name. `failure` is

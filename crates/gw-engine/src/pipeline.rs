@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use gw_limits::{Limiter, Reservation};
-use gw_wire::request::{chat, completion, embeddings};
+use gw_wire::request::{RequestLimits, chat, completion, embeddings};
 use http::{HeaderName, HeaderValue};
 
 use crate::account::Account;
@@ -17,6 +17,7 @@ use crate::ask::Ask;
 use crate::attempts::{self, Answer, Call};
 use crate::cached;
 use crate::call::{Context, Reply, ReplyBody};
+use crate::cpu_pool::{is_heavy, offload_if};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
@@ -58,7 +59,8 @@ pub(crate) async fn run(
     body: Bytes,
 ) -> Result<Reply> {
     let mut account = Account::open(&context, engine.metrics(), engine.journal(), operation.as_str());
-    let planned = prepare(engine, operation, &context, body, &mut account);
+    let is_heavy = is_heavy(&body);
+    let planned = offload_if(is_heavy, || prepare(engine, operation, &context, body, &mut account)).await;
     let (ask, plan) = match planned {
         Ok(planned) => planned,
         Err(error) => {
@@ -80,10 +82,15 @@ pub(crate) async fn run(
         ask,
         context,
         snapshot,
+        is_heavy,
+        cpu: engine.cpu().clone(),
         resume: None,
     };
     let call = Box::new(Call::new(job, plan, account));
-    let asked = engine.caching().map(|caching| (caching, caching.plan(&call)));
+    let asked = match engine.caching() {
+        Some(caching) => Some((caching, offload_if(is_heavy, || caching.plan(&call)).await)),
+        None => None,
+    };
     match asked {
         Some((caching, cached::Plan::Use(wanted))) => {
             Box::pin(cached::run(engine, caching, call, wanted)).await
@@ -111,7 +118,8 @@ async fn alone(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
     match engine.leavers() {
         Some(leavers) => {
             let log = Arc::clone(&call.job.context.log);
-            Staying::new(Box::pin(whole(call)), leavers, log).await
+            let hosted = engine.cpu().host(whole(call));
+            Staying::new(Box::pin(hosted), leavers, log).await
         }
         None => whole(call).await,
     }
@@ -136,9 +144,9 @@ fn prepare(
         return Err(Error::new(Kind::NoAvailableProvider, "The gateway is shutting down.")
             .retry_after(Duration::from_secs(1)));
     }
-    let ask = parse(operation, body)?;
-    account.asked(&ask);
     let snapshot = engine.snapshot();
+    let ask = parse(operation, body, &snapshot.request_limits)?;
+    account.asked(&ask);
     let metrics = engine.metrics();
     let planner = Planner { snapshot: &snapshot, metrics: &metrics, caller: &context.caller, ask: &ask };
     let plan = plan::plan(planner, None)?;
@@ -181,11 +189,11 @@ async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<Reser
     }
 }
 
-pub(crate) fn parse(operation: Operation, body: Bytes) -> Result<Ask> {
+pub(crate) fn parse(operation: Operation, body: Bytes, limits: &RequestLimits) -> Result<Ask> {
     Ok(match operation {
-        Operation::Chat => Ask::Chat(Box::new(chat::parse_chat(body)?)),
-        Operation::Completion => Ask::Completion(Box::new(completion::parse_completion(body)?)),
-        Operation::Embeddings => Ask::Embeddings(Box::new(embeddings::parse_embeddings(body)?)),
+        Operation::Chat => Ask::Chat(Box::new(chat::parse_chat(body, limits)?)),
+        Operation::Completion => Ask::Completion(Box::new(completion::parse_completion(body, limits)?)),
+        Operation::Embeddings => Ask::Embeddings(Box::new(embeddings::parse_embeddings(body, limits)?)),
     })
 }
 
@@ -203,12 +211,14 @@ async fn whole(mut call: Box<Call>) -> Result<Reply> {
 
 async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
     let (keepalive, log) = (call.job.context.keepalive, Arc::clone(&call.job.context.log));
-    let opening: Opening = Box::pin(async move {
+    let due = call.job.context.accepted + call.plan.longest_total();
+    let opening: Opening = Box::pin(engine.cpu().host(async move {
         let found = attempts::run(&mut call).await;
         (call, found)
-    });
+    }));
     // From here on it knows what is to become of a call whose client goes away.
-    let mut stream = Box::new(EventStream::waiting(opening, log, keepalive, engine.cut(), engine.leavers()));
+    let waiting = EventStream::waiting(opening, log, keepalive, engine.cut(), engine.leavers());
+    let mut stream = Box::new(waiting.due_by(due));
     let headers = match tokio::time::timeout(COMMIT_AFTER, stream.opened()).await {
         Ok(served) => reply_headers(served?.as_ref()),
         Err(_) => Vec::new(),

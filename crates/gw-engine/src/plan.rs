@@ -12,18 +12,20 @@ use gw_routing::score::{Scored, order};
 use gw_routing::strategy::Strategy;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::money::Money;
-use gw_wire::request::Routing;
+use gw_wire::request::{Fallback, RequestLimits, Routing};
 use gw_wire::usage::Usage;
 
 use crate::affinity::{self, Conversation};
 use crate::ask::Ask;
 use crate::auth::Caller;
 use crate::capability::capable;
+use crate::catalog::query::shown;
 use crate::catalog::{Catalog, Model, not_found};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::{Metrics, ModelMetrics};
 use crate::settings::RoutingSettings;
 use crate::steering::Steering;
+use crate::tenant_policy::permitted;
 use crate::upgrade;
 use crate::worst::likely_cost;
 
@@ -33,6 +35,7 @@ pub(crate) struct Snapshot {
     pub(crate) catalog: Catalog,
     pub(crate) providers: HashMap<Arc<str>, Arc<Provider>>,
     pub(crate) routing: RoutingSettings,
+    pub(crate) request_limits: RequestLimits,
     /// What calls tell each other about routes; outlives the configuration.
     pub(crate) state: Arc<Steering>,
 }
@@ -91,6 +94,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// The whole time of the candidate that may take longest.
+    pub(crate) fn longest_total(&self) -> Duration {
+        self.candidates.iter().map(|candidate| candidate.clocks().total).max().unwrap_or_default()
+    }
+
     /// Whether no candidate that the client has named stands behind this place.
     pub(crate) fn is_last_named(&self, index: usize) -> bool {
         !self.candidates.iter().skip(index + 1).any(|candidate| !candidate.is_upgrade)
@@ -147,20 +155,18 @@ pub(crate) fn plan(planner: Planner<'_>, mut trace: Option<&mut Trace>) -> Resul
     let routing = ask.routing().unwrap_or(&none);
     let mut strategy = routing.strategy;
     let mut named = Vec::with_capacity(1 + routing.fallback.len());
-    for (position, name) in
-        std::iter::once(ask.model()).chain(routing.fallback.iter().map(String::as_str)).enumerate()
-    {
-        let resolved = snapshot.catalog.resolve(name).ok_or_else(|| not_found(name))?;
-        if position == 0 {
-            strategy = strategy.or(resolved.strategy);
-        }
-        named.push((name, resolved.models));
+    let requested = snapshot.catalog.resolve(ask.model()).ok_or_else(|| not_found(ask.model()))?;
+    strategy = strategy.or(requested.strategy);
+    named.push((ask.model(), requested.models));
+    for fallback in &routing.fallback {
+        let resolved = snapshot.catalog.resolve(&fallback.model);
+        named.push((&*fallback.model, resolved.ok_or_else(|| no_such_fallback(fallback))?.models));
     }
     let strategy = strategy.and_then(Strategy::named).unwrap_or(snapshot.routing.strategy);
     let mut candidates: Vec<Candidate> = Vec::with_capacity(named.len());
     let mut refused = None;
     for (group, (name, models)) in (0..).zip(&named) {
-        if !models.iter().any(|model| caller.may_use(&model.id)) {
+        if !models.iter().any(|model| caller.may_use(model)) {
             return Err(not_allowed(name));
         }
         for model in *models {
@@ -171,7 +177,7 @@ pub(crate) fn plan(planner: Planner<'_>, mut trace: Option<&mut Trace>) -> Resul
                         trace.excluded.push((Arc::clone(&model.id), error.message.to_string()));
                     }
                     // A model out of reach is no reason to give: the client would learn of it.
-                    if caller.may_use(&model.id) {
+                    if caller.may_use(model) {
                         refused.get_or_insert(error);
                     }
                 }
@@ -200,7 +206,7 @@ impl Planner<'_> {
         if known.iter().any(|known| known.model.id == model.id) {
             return Ok(None);
         }
-        if !self.caller.may_use(&model.id) {
+        if !self.caller.may_use(model) {
             return Err(not_allowed(&model.id));
         }
         self.candidate(model, group).map(Some)
@@ -212,6 +218,7 @@ impl Planner<'_> {
         let provider = self.snapshot.providers.get(&model.provider);
         let provider = provider.ok_or_else(|| not_found(&model.id))?;
         capable(model, provider, self.ask.wanted())?;
+        permitted(provider, self.ask)?;
         Ok(Candidate {
             model: Arc::clone(model),
             provider: Arc::clone(provider),
@@ -273,6 +280,16 @@ impl Planner<'_> {
             warm: warm.map(|tokens| Warm { saved_usd: saved(tokens), prompt_tokens: tokens }),
         }
     }
+}
+
+fn no_such_fallback(fallback: &Fallback) -> Error {
+    let Fallback { model, member, index } = fallback;
+    let message = format!(
+        "The fallback '{}' ('{member}[{index}]') does not exist or you do not have access to it. GET /v1/models lists the \
+         models that you can use.",
+        shown(model)
+    );
+    Error::new(Kind::ModelNotFound, message)
 }
 
 fn not_allowed(name: &str) -> Error {

@@ -47,7 +47,8 @@ pub(crate) fn resume(
     call.tally.account.broke_off(&candidate, &usage, candidate.model.cost(&usage), kind.code());
     call.job.ask = Ask::Chat(rest);
     call.job.resume = Some(Resume { normaliser: live.normaliser.resumed(), original });
-    Ok(Box::pin(async move {
+    let cpu = call.job.cpu.clone();
+    Ok(Box::pin(cpu.host(async move {
         let next = call.plan.after(live.index, call.tally.hedged);
         match search(&mut call, next).await {
             Ok(Some((_, Answer::Stream(next)))) => {
@@ -56,7 +57,7 @@ pub(crate) fn resume(
             }
             _ => (call, Err(live)),
         }
-    }))
+    })))
 }
 
 /// The request as it was and the one for the rest; None when there is nobody to ask or the answer is not plain text.

@@ -8,6 +8,7 @@ use gw_routing::hedge::HedgeSettings;
 use gw_routing::score::Weights;
 use gw_routing::strategy::Strategy;
 use gw_wire::money::Price;
+use gw_wire::request::RequestLimits;
 use secrecy::SecretString;
 
 /// `[routing]`.
@@ -128,15 +129,20 @@ pub struct KeySettings {
     pub expires_at: Option<i64>,
 }
 
+/// Names of the configuration, and the models that each stands for: ids, bare names or other aliases.
+pub type Aliases = BTreeMap<String, Vec<String>>;
+
 /// Everything the engine is built from.
 #[derive(Clone, Debug, Default)]
 pub struct EngineSettings {
     /// `[routing]`.
     pub routing: RoutingSettings,
+    /// `[server.request_limits]`.
+    pub request_limits: RequestLimits,
     /// `[[models]]` in file order.
     pub models: Vec<ModelSettings>,
-    /// `[aliases]`.
-    pub aliases: BTreeMap<String, String>,
+    /// `[aliases]`: names, and the models that each stands for.
+    pub aliases: Aliases,
     /// `[[keys]]`.
     pub keys: Vec<KeySettings>,
     /// What operators may see of all that is configured: a JSON object without secrets. Empty = nothing is written.

@@ -8,6 +8,8 @@ use gw_routing::affinity::Affinity;
 use gw_routing::hedge::{HedgePurse, HedgeSettings};
 use gw_routing::retry_budget::RetryBudget;
 
+use crate::event_memory::EventMemory;
+
 /// Conversations whose provider is remembered.
 const CONVERSATIONS: usize = 65_536;
 
@@ -21,6 +23,8 @@ pub(crate) struct Steering {
     pub(crate) hedges: Option<Arc<HedgePurse>>,
     /// Who holds which conversation's prompt cache.
     pub(crate) affinity: Affinity,
+    /// The large events that wait for their clients.
+    pub(crate) event_memory: EventMemory,
 }
 
 impl Steering {
@@ -30,6 +34,7 @@ impl Steering {
             retry_budget: RetryBudget::new(Instant::now()),
             hedges: hedge.map(|settings| Arc::new(HedgePurse::new(settings))),
             affinity: Affinity::new(CONVERSATIONS),
+            event_memory: EventMemory::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! One state machine, no task: waiting for a first token, live, and over. One timer serves all clocks.
 
 mod broken;
+mod clocks;
 mod waiting;
 
 use std::convert::Infallible;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gw_wire::money::Money;
-use gw_wire::stream::{Closing, KEEPALIVE, write_error};
+use gw_wire::stream::{Closing, write_error};
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
@@ -23,11 +24,15 @@ use crate::cached::Shared;
 use crate::call::CallLog;
 use crate::engine::Cut;
 use crate::error::{Error, Kind};
+use crate::event_memory::{Full, SMALL_EVENT};
 use crate::leavers::Leavers;
 use crate::live::Live;
 use crate::resume::Resuming;
 use crate::sources::Step;
 use crate::verdict::{self, Verdict};
+
+/// Content up to this size is copied out of a buffer that the stream keeps.
+const KEPT_BYTES: usize = 8 << 10;
 
 /// What a body's poll gives.
 type Polled = Poll<Option<Result<Frame<Bytes>, Infallible>>>;
@@ -50,13 +55,6 @@ enum State {
     Over,
 }
 
-/// When a stream is cut, and whether that is because its whole time is used up; else its upstream is silent.
-#[derive(Clone, Copy)]
-struct Limit {
-    at: Instant,
-    is_late: bool,
-}
-
 /// The body of a streamed answer.
 pub struct EventStream {
     state: State,
@@ -65,7 +63,12 @@ pub struct EventStream {
     leavers: Option<Leavers>,
     keepalive: Option<Duration>,
     last_sent: Instant,
+    /// When content last came, or when the wait for it began.
     last_heard: Instant,
+    /// It waits for content. While it does not, its client holds it up, and the upstream is not silent.
+    is_waiting: bool,
+    /// When its whole time is used up; None = it has no clock of its own.
+    due: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
     /// What a complete answer used, for those who share it.
     told: Option<Told>,
@@ -103,21 +106,35 @@ impl EventStream {
 
     /// A call whose answer others read: no comments, they have their own. Its task knows how long it goes on without them.
     pub(crate) fn unheard(call: Box<Call>, live: Box<Live>, cut: Cut) -> Self {
-        Self::new(State::Live(call, live), None, cut, None)
+        let due = due_of(&call, &live);
+        Self::new(State::Live(call, live), None, cut, None).due_by(due)
+    }
+
+    /// The same, with the moment at which its whole time is used up.
+    pub(crate) fn due_by(mut self, due: Instant) -> Self {
+        self.due = Some(due);
+        self
+    }
+
+    /// When its whole time is used up. It ends itself then, if it is polled; if it is not, because its client does not read,
+    /// then its owner drops it, which ends the upstream call and settles the account.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        self.due
     }
 
     pub(crate) fn shared(shared: Shared, keepalive: Option<Duration>, cut: Cut) -> Self {
-        let has_content = shared.has_content();
-        let mut stream = Self::new(State::Shared(Box::new(shared)), keepalive, cut, None);
+        let (has_content, due) = (shared.has_content(), shared.deadline());
+        let mut stream = Self::new(State::Shared(Box::new(shared)), keepalive, cut, None).due_by(due);
         if !has_content {
             stream.last_sent = long_ago();
         }
         stream
     }
 
-    /// A stream that is known whole.
-    pub(crate) fn ready(bytes: Vec<u8>) -> Self {
-        Self::new(State::Ready(bytes.into()), None, Cut::default(), None)
+    /// A stream that is known whole, and should be read by then.
+    pub(crate) fn ready(bytes: Vec<u8>, due: Instant) -> Self {
+        Self::new(State::Ready(bytes.into()), None, Cut::default(), None).due_by(due)
     }
 
     /// What a complete answer used, once.
@@ -135,6 +152,10 @@ impl EventStream {
             State::Shared(shared) => match shared.poll(cx) {
                 Poll::Ready(Some(bytes)) => {
                     self.last_sent = Instant::now();
+                    let is_late = !shared.is_leader() && self.last_sent >= shared.deadline();
+                    if is_late && let Some(cut) = self.overdue(self.last_sent) {
+                        return Some(cut);
+                    }
                     Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
                 }
                 Poll::Ready(None) => {
@@ -161,6 +182,8 @@ impl EventStream {
             keepalive,
             last_sent: now,
             last_heard: now,
+            is_waiting: true,
+            due: None,
             timer: None,
             told: None,
             failure: None,
@@ -181,27 +204,72 @@ impl EventStream {
         self.send(&out)
     }
 
+    /// Hands out the content that has come.
+    fn give(&mut self) -> Polled {
+        // Content without a pause has an end, too.
+        if self.due.is_some_and(|due| self.last_heard >= due)
+            && let Some(late) = self.overdue(self.last_heard)
+        {
+            return late;
+        }
+        let State::Live(call, live) = &mut self.state else { return Poll::Ready(None) };
+        let frame = if live.out.len() <= KEPT_BYTES {
+            let frame = Bytes::copy_from_slice(&live.out);
+            live.out.clear();
+            frame
+        } else if live.out.len() <= SMALL_EVENT {
+            // Not copied, and no room for it is kept while it waits for the client.
+            Bytes::from(std::mem::take(&mut live.out).into_boxed_slice())
+        } else {
+            let memory = &call.job.snapshot.state.event_memory;
+            match memory.hand_out(std::mem::take(&mut live.out)) {
+                Ok(frame) => frame,
+                Err(Full) => return self.full(),
+            }
+        };
+        self.last_sent = self.last_heard;
+        Poll::Ready(Some(Ok(Frame::data(frame))))
+    }
+
+    /// There is no room for a large event.
+    fn full(&mut self) -> Polled {
+        let State::Live(call, mut live) = std::mem::replace(&mut self.state, State::Over) else {
+            return Poll::Ready(None);
+        };
+        live.abandon();
+        let message = "The gateway is holding as many large events as it can; the stream was cut.";
+        let error = Error::new(Kind::UpstreamStreamError, message);
+        self.break_off(call, live, Vec::new(), error, false)
+    }
+
     fn poll_live(&mut self, cx: &mut TaskContext<'_>) -> Polled {
         loop {
             let State::Live(_, live) = &mut self.state else { return Poll::Ready(None) };
-            if !live.out.is_empty() && !live.normaliser.is_complete() && !live.normaliser.has_failed() {
-                let frame = Bytes::copy_from_slice(&live.out);
-                live.out.clear();
-                self.last_sent = self.last_heard;
-                return Poll::Ready(Some(Ok(Frame::data(frame))));
-            }
             if live.normaliser.is_complete() || live.normaliser.has_failed() {
                 return self.conclude();
+            }
+            if !live.out.is_empty() {
+                return self.give();
             }
             match live.poll_step(cx) {
                 Poll::Ready(Step::Over) => {}
                 Poll::Ready(Step::Progress) => {
+                    let (now, is_content) = (Instant::now(), !live.out.is_empty());
+                    if is_content || !self.is_waiting {
+                        self.last_heard = now;
+                    }
+                    self.is_waiting = !is_content;
                     // Only content counts as a sign of life: an upstream may not buy time with comments.
-                    if !live.out.is_empty() {
-                        self.last_heard = Instant::now();
+                    if !is_content && let Some(polled) = self.overdue(now) {
+                        return polled;
                     }
                 }
-                Poll::Pending => return self.poll_clocks(cx).unwrap_or(Poll::Pending),
+                Poll::Pending => {
+                    if !std::mem::replace(&mut self.is_waiting, true) {
+                        self.last_heard = Instant::now();
+                    }
+                    return self.poll_clocks(cx).unwrap_or(Poll::Pending);
+                }
             }
         }
     }
@@ -213,12 +281,13 @@ impl EventStream {
         };
         let mut out = std::mem::take(&mut live.out);
         if let Some(failure) = live.normaliser.take_failure() {
-            let failure = live.candidate.provider.censor(failure);
+            let mut failure = live.candidate.provider.censor(failure);
             if verdict::is_upstreams_fault(&failure) {
                 live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
             }
             // What would fail anywhere is not shopped around: no other model goes on with it.
             let goes_on = verdict::verdict(&failure, false) != Verdict::Stop;
+            call.tally.keep_reason(&call.job.snapshot, &mut failure);
             let error = Error::new(verdict::stream_kind(&failure), failure.message);
             return self.break_off(call, live, out, error, goes_on);
         }
@@ -236,70 +305,6 @@ impl EventStream {
         call.served(&live.candidate, &usage, cost);
         self.told = call.told.take();
         self.send(&out)
-    }
-
-    /// Nothing came: keep-alive, idle limit, total limit, or the end of a drain. None = go on polling.
-    fn poll_clocks(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
-        loop {
-            if self.cut.is_cut() {
-                let kind = Kind::UpstreamStreamError;
-                let error = Error::new(kind, "The gateway is shutting down; the stream was cut.");
-                self.settle_cut(kind);
-                return Some(self.fail(Vec::new(), &error, kind));
-            }
-            let now = Instant::now();
-            if let Some(limit) = self.limit()
-                && now >= limit.at
-            {
-                let is_late = limit.is_late;
-                let message = if is_late {
-                    "The request's time was used up; the stream was cut."
-                } else {
-                    "The upstream sent nothing for too long; the stream was cut."
-                };
-                return Some(self.time_out(Error::new(Kind::UpstreamTimeout, message), is_late));
-            }
-            let keepalive = self.keepalive.map(|after| self.last_sent + after);
-            if keepalive.is_some_and(|due| now >= due) {
-                return Some(self.send(KEEPALIVE));
-            }
-            let due = [self.limit().map(|limit| limit.at), keepalive].into_iter().flatten().min();
-            let due = due.unwrap_or(now + Duration::from_secs(60));
-            let first = self.timer.is_none();
-            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due.into())));
-            // The timer is left alone while it fires no later than needed: no re-arming per chunk.
-            if timer.deadline().into_std() > due {
-                timer.as_mut().reset(due.into());
-            }
-            if timer.as_mut().poll(cx).is_pending() {
-                if first {
-                    self.cut.watch(cx);
-                    // Thrown between the look above and the watch: nobody would wake us.
-                    if self.cut.is_cut() {
-                        continue;
-                    }
-                }
-                return Some(Poll::Pending);
-            }
-            timer.as_mut().reset(due.into());
-            if timer.as_mut().poll(cx).is_pending() && !self.cut.is_cut() && Instant::now() < due {
-                return Some(Poll::Pending);
-            }
-        }
-    }
-
-    /// When the silence or the whole request has lasted too long. A waiting stream has its own clocks.
-    fn limit(&self) -> Option<Limit> {
-        let (silent, late) = match &self.state {
-            State::Live(call, live) => {
-                let clocks = live.candidate.clocks();
-                (Some(self.last_heard + clocks.idle), call.job.context.accepted + clocks.total)
-            }
-            State::Shared(shared) => (None, shared.deadline()?),
-            _ => return None,
-        };
-        let is_late = silent.is_none_or(|silent| late < silent);
-        Some(Limit { at: silent.filter(|_| !is_late).unwrap_or(late), is_late })
     }
 
     fn settle_cut(&mut self, kind: Kind) {
@@ -351,6 +356,11 @@ impl Body for EventStream {
 
 impl Drop for EventStream {
     fn drop(&mut self) {
+        if self.due.is_some_and(|due| Instant::now() >= due) {
+            // Its client did not take what there was in time: nobody goes on for it.
+            self.settle_cut(Kind::UpstreamTimeout);
+            return;
+        }
         if let Some(leavers) = self.leavers.take() {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Live(call, live) => leavers.take_live(call, live),
@@ -362,4 +372,9 @@ impl Drop for EventStream {
         // The client went away: what was used so far is noted, the upstream call is dropped with the state.
         self.settle_cut(Kind::ClientClosedRequest);
     }
+}
+
+/// When the time of a live stream is used up.
+fn due_of(call: &Call, live: &Live) -> Instant {
+    call.job.context.accepted + live.candidate.clocks().total
 }

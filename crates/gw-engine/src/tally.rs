@@ -13,7 +13,7 @@ use gw_wire::usage::Usage;
 use crate::account::Account;
 use crate::error::Error;
 use crate::job::{Job, millis};
-use crate::plan::Candidate;
+use crate::plan::{Candidate, Snapshot};
 use crate::verdict;
 
 /// Words for `gateway.warnings`.
@@ -38,6 +38,8 @@ pub(crate) struct Tally {
     pub(crate) hedged: Option<usize>,
     /// What was set aside for it.
     pub(crate) hedge: Option<Hedge>,
+    /// What the upstream of the attempt that is about to be noted gave as its reason.
+    reason: Option<String>,
 }
 
 impl Tally {
@@ -50,6 +52,7 @@ impl Tally {
             failures: Vec::new(),
             hedged: None,
             hedge: None,
+            reason: None,
         }
     }
 
@@ -61,9 +64,22 @@ impl Tally {
             status,
             latency_ms: millis(started.elapsed()),
         };
-        self.account.attempted(&record);
+        let reason = self.reason.take();
+        self.account.attempted(&record, reason);
         self.records.push(record);
         self.account.attempts(self.records.len());
+    }
+
+    /// Keeps the upstream's reason for the attempt that is noted next: for the ledger and, mostly, the log line.
+    pub(crate) fn keep_reason(&mut self, snapshot: &Snapshot, failure: &mut Failure) {
+        // It is kept for longer than an answer, so no provider's secrets may be in it, whoever said it.
+        if let Some(reason) = &mut failure.reason {
+            snapshot.providers.values().for_each(|provider| provider.censor_text(reason));
+        }
+        self.reason.clone_from(&failure.reason);
+        if let Some(reason) = for_the_log(failure) {
+            self.account.upstream_said(reason);
+        }
     }
 
     /// What the last attempt brought is of no use, and paid for.
@@ -92,11 +108,18 @@ impl Tally {
     }
 
     /// Notes a failed attempt wherever it counts. What was refused before anything was sent was no attempt.
-    pub(crate) fn failed(&mut self, job: &Job, candidate: &Candidate, failure: Failure, started: Instant) {
+    pub(crate) fn failed(
+        &mut self,
+        job: &Job,
+        candidate: &Candidate,
+        mut failure: Failure,
+        started: Instant,
+    ) {
         self.account.call_failed(candidate);
         let code = verdict::kind(&failure).code();
         if verdict::was_sent(&failure) {
             judge(job, candidate, &failure, started);
+            self.keep_reason(&job.snapshot, &mut failure);
             self.record(candidate, code, started);
             self.account.metrics().failed(&candidate.metrics, code);
             tell(job, candidate, &failure, code);
@@ -150,8 +173,15 @@ fn judge(job: &Job, candidate: &Candidate, failure: &Failure, started: Instant) 
     }
 }
 
-/// One line for the operator. What an upstream said may quote the prompt, so its words are for debugging only; what we
-/// found ourselves (refused, timed out, not JSON) is for everybody.
+/// The upstream's reason, as far as it belongs into logs. Logs travel further than the ledger, and what an upstream says about
+/// our account tells them no more than its code, but may quote the prompt.
+fn for_the_log(failure: &Failure) -> Option<&str> {
+    let is_about_us = matches!(failure.kind, FailureKind::Auth | FailureKind::Billing);
+    failure.reason.as_deref().filter(|_| !is_about_us)
+}
+
+/// One line for the operator: what the upstream said, and what we found ourselves (refused, timed out, not JSON). The short
+/// names of the upstream's error are for debugging.
 fn tell(job: &Job, candidate: &Candidate, failure: &Failure, code: &'static str) {
     let ours = matches!(
         failure.kind,
@@ -167,9 +197,10 @@ fn tell(job: &Job, candidate: &Candidate, failure: &Failure, code: &'static str)
         code,
         upstream_status = failure.status,
         detail = detail.filter(|_| ours),
+        reason = for_the_log(failure),
         "an upstream call failed"
     );
     if let Some(detail) = detail.filter(|_| !ours) {
-        tracing::debug!(request_id = %job.context.request_id, detail, "what the upstream said");
+        tracing::debug!(request_id = %job.context.request_id, detail, "what the upstream called its error");
     }
 }

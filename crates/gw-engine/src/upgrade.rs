@@ -15,7 +15,7 @@ pub(crate) fn candidates(
     requested: &[Arc<Model>],
     known: &[Candidate],
 ) -> Vec<Candidate> {
-    let Some(base) = requested.iter().find(|model| planner.caller.may_use(&model.id)) else {
+    let Some(base) = requested.iter().find(|model| planner.caller.may_use(model)) else {
         return Vec::new();
     };
     let bound = planner.snapshot.routing.upgrade_max_price_ratio;
@@ -25,7 +25,7 @@ pub(crate) fn candidates(
         .models()
         .iter()
         .filter(|model| is_upgrade(base, model) && is_affordable(base, model, bound))
-        .filter(|model| planner.caller.may_use(&model.id))
+        .filter(|model| planner.caller.may_use(model))
         .filter(|model| known.iter().all(|known| known.model.id != model.id))
         .collect();
     better.sort_by_key(|model| {

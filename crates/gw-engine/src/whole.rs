@@ -13,6 +13,7 @@ use gw_wire::usage::Usage;
 
 use crate::ask::Ask;
 use crate::attempts::Call;
+use crate::cpu_pool::{is_heavy, offload_if};
 use crate::job::Job;
 use crate::plan::Candidate;
 use crate::share::Part;
@@ -27,6 +28,13 @@ pub(crate) struct Given {
     body: Bytes,
     reading: Reading,
     first: u32,
+}
+
+impl Given {
+    /// Reading it takes long enough to make other connections wait.
+    pub(crate) fn is_heavy(&self) -> bool {
+        is_heavy(&self.body)
+    }
 }
 
 /// Calls the candidate, once or once for each part; gives what it could not be told, too.
@@ -50,7 +58,7 @@ pub(crate) async fn fetch(job: &Job, candidate: &Candidate) -> Result<(Vec<Given
 
 async fn one(job: &Job, candidate: &Candidate, part: Part) -> Result<(Given, Warnings), Failure> {
     let clocks = job.clocks(candidate);
-    let encoded = job.ask.encode(candidate, &part)?;
+    let encoded = offload_if(job.is_heavy, || job.ask.encode(candidate, &part)).await?;
     let response = candidate.provider.send(encoded.call, &clocks).await?;
     let body = job.body_of(candidate, response, &clocks).await?;
     Ok((Given { body, reading: encoded.reading, first: part.first }, encoded.warnings))

@@ -201,11 +201,20 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     /// The request for the provider's own model list; None when it has none.
     fn list_models(&self) -> Option<HttpCall>;
 
-    /// Reads the provider's own model list into model names.
+    /// Reads the provider's own model list.
     ///
     /// # Errors
     /// `InvalidResponse`.
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure>;
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure>;
+}
+
+/// A model on a provider's own list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListedModel {
+    /// The provider's name of it; never empty, and unique in the list.
+    pub name: String,
+    /// Tokens of prompt and answer together, where the list tells.
+    pub context_length: Option<u64>,
 }
 
 /// Turns an upstream stream's bytes into events, however the network cut them.

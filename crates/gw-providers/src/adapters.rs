@@ -8,6 +8,7 @@ mod counts;
 mod failure;
 pub(crate) mod gemini;
 pub(crate) mod mistral;
+mod model_list;
 mod native;
 mod ndjson;
 pub(crate) mod ollama;

@@ -28,6 +28,9 @@ pub struct Quirks {
     pub replayed_thoughts: bool,
     /// Members of a request that it refuses, or takes and ignores: left out, with a warning.
     pub unsupported: &'static [&'static str],
+    /// Members with a rule (see [`gw_wire::request::Rule`]) that it takes from clients, because there they change neither
+    /// the model nor the price.
+    pub takes: &'static [&'static str],
     /// Choices of one call; a provider that gives one at a time is called several times.
     pub choices: u32,
 }
@@ -61,6 +64,7 @@ const PLAIN: Quirks = Quirks {
     developer: false,
     replayed_thoughts: true,
     unsupported: &[],
+    takes: &[],
     choices: 128,
 };
 

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::request::AllowedMembers;
+use gw_wire::request::references::host_of;
 use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
@@ -58,6 +60,12 @@ pub struct Provider {
     identity: u64,
     timeouts: Timeouts,
     embedding_batch: usize,
+    /// Clients may name what is stored there.
+    file_ids: bool,
+    /// Guarded members that it may be sent.
+    allowed: AllowedMembers,
+    /// The host of its address.
+    host: Option<String>,
 }
 
 /// How calls leave: over the network, or to the built-in demo.
@@ -83,6 +91,12 @@ impl Provider {
             api: settings.api,
             adapter: built.adapter,
             identity: identity(settings, &transport, &headers),
+            file_ids: settings.file_ids,
+            allowed: settings.allowed_members(),
+            host: match &transport {
+                Transport::Http(client) => host_of(&client.url("/")),
+                Transport::Demo(_) => None,
+            },
             transport,
             credentials,
             signer: built.signer,
@@ -132,6 +146,24 @@ impl Provider {
         self.embedding_batch
     }
 
+    /// Whether clients may name what is stored at the provider or lies in its network.
+    #[must_use]
+    pub fn takes_references(&self) -> bool {
+        self.file_ids
+    }
+
+    /// Whether it may be sent this member, which has a [`gw_wire::request::Rule`].
+    #[must_use]
+    pub fn takes_member(&self, name: &str) -> bool {
+        self.allowed.has(name)
+    }
+
+    /// Whether this is the host that it is called at.
+    #[must_use]
+    pub fn is_at(&self, host: &str) -> bool {
+        self.host.as_deref() == Some(host)
+    }
+
     /// Sends a call with this provider's credentials and waits for the response head, at most `clocks.first_token`
     /// once connected. Any status is a response.
     ///
@@ -163,19 +195,24 @@ impl Provider {
     /// not every key looks like one.
     #[must_use]
     pub fn censor(&self, mut failure: Failure) -> Failure {
-        let texts = [Some(&mut failure.message), failure.detail.as_mut(), failure.code.as_mut()];
-        for text in texts.into_iter().flatten() {
-            let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
-            let signed = self.signer.iter().flat_map(|signer| signer.secrets());
-            let known = self.credentials.bare().chain(headers).map(str::to_owned);
-            for secret in known.chain(signed) {
-                // Shorter ones (`none`, a team's name) are words, not secrets.
-                if secret.len() >= SHORTEST_SECRET && text.contains(&secret) {
-                    *text = text.replace(&secret, "[redacted]");
-                }
-            }
+        let Failure { message, detail, code, reason, .. } = &mut failure;
+        for text in [Some(message), detail.as_mut(), code.as_mut(), reason.as_mut()].into_iter().flatten() {
+            self.censor_text(text);
         }
         failure
+    }
+
+    /// Takes this provider's own secrets out of a text.
+    pub fn censor_text(&self, text: &mut String) {
+        let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
+        let signed = self.signer.iter().flat_map(|signer| signer.secrets());
+        let known = self.credentials.bare().chain(headers).map(str::to_owned);
+        for secret in known.chain(signed) {
+            // Shorter ones (`none`, a team's name) are words, not secrets.
+            if secret.len() >= SHORTEST_SECRET && text.contains(&secret) {
+                *text = text.replace(&secret, "[redacted]");
+            }
+        }
     }
 
     /// Notes what an answer says about the key that it was asked with.

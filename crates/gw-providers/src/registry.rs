@@ -40,7 +40,10 @@ impl Built {
 /// What is wrong with its options, without any secret.
 pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
     match settings.api {
-        Api::OpenAi | Api::Demo => Ok(Built::new(Box::new(OpenAi::new(Quirks::of(settings))))),
+        Api::OpenAi | Api::Demo => {
+            let adapter = OpenAi::new(Quirks::of(settings)).allowing(settings.allowed_members());
+            Ok(Built::new(Box::new(adapter)))
+        }
         Api::Azure => azure::build(settings),
         Api::Bedrock => bedrock::build(settings),
         Api::Gemini => Ok(Built::new(gemini::adapter())),

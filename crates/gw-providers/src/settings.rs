@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use gw_wire::request::AllowedMembers;
 use secrecy::SecretString;
+
+use crate::presets::Quirks;
 
 /// The upstream clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +129,19 @@ pub struct ProviderSettings {
     pub embedding_batch: Option<usize>,
     /// Private and loopback addresses allowed. Link-local is always refused.
     pub allow_private_network: bool,
+    /// Clients may name what is stored at the provider or lies in its network.
+    pub file_ids: bool,
+    /// Members that clients may send it although they choose a model, an upstream or a price.
+    pub allow_members: Vec<String>,
     /// Options only some APIs know (`num_ctx_max`, `region`, `project`, `api_version`, `deployments`), as written.
     pub options: toml::Table,
+}
+
+impl ProviderSettings {
+    /// The guarded members that it may be sent: those of the operator and those that its preset takes.
+    #[must_use]
+    pub fn allowed_members(&self) -> AllowedMembers {
+        let taken = Quirks::of(self).takes.iter().copied();
+        AllowedMembers::new(self.allow_members.iter().map(String::as_str).chain(taken))
+    }
 }

@@ -79,6 +79,7 @@ impl LogLine<'_> {
             number(&mut out, "attempts", u64::from(call.attempts));
             boolean(&mut out, "stream", call.stream);
             boolean(&mut out, "fallback", call.fallback);
+            text(&mut out, "upstream_error", call.upstream_error.as_deref());
         }
         put(&mut out, "}\n");
         out

@@ -22,7 +22,10 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::guarded::{Activity, Guarded, Limits};
+use crate::frames::FrameClock;
+use crate::guarded::{Activity, Guarded, Limits, Transport};
+use crate::head_errors::{self, HoldBack};
+use crate::refusal::Porter;
 use crate::rewind::Rewind;
 use crate::stall::Watching;
 
@@ -30,6 +33,8 @@ use crate::stall::Watching;
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const MAX_HEAD: usize = 32 << 10;
 const MAX_HEADERS: usize = 64;
+/// Beyond it HTTP/2 answers by itself, and without a body. The handler refuses less, with one.
+const MAX_HTTP2_HEADER_LIST: u32 = 32 << 10;
 const MAX_BUFFER: usize = 64 << 10;
 /// After an answer that the client did not wait for: so much is read, and so long is waited, before the close.
 const LINGER_BYTES: u64 = 64 << 10;
@@ -52,6 +57,8 @@ pub(crate) struct Terms {
     pub(crate) ending: Arc<AtomicBool>,
     /// Where the tasks of HTTP/2 streams are counted.
     pub(crate) tracker: TaskTracker,
+    /// Refuses connections under overload; None: none is refused.
+    pub(crate) porter: Option<Porter>,
 }
 
 /// When a token that is hardly ever cancelled must be polled: once, so that it knows whom to wake, and again when the
@@ -76,13 +83,13 @@ trait Clocked: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn expect_head(&mut self, deadline: Instant);
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Clocked for Guarded<T> {
+impl<T: Transport> Clocked for Guarded<T> {
     fn expect_head(&mut self, deadline: Instant) {
         Self::expect_head(self, deadline);
     }
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Clocked for TlsStream<Guarded<T>> {
+impl<T: Transport> Clocked for TlsStream<Guarded<T>> {
     fn expect_head(&mut self, deadline: Instant) {
         self.get_mut().0.expect_head(deadline);
     }
@@ -91,7 +98,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Clocked for TlsStream<G
 /// Serves a connection to its end. `activity` is what `service` reports its requests to.
 pub(crate) async fn run<T, S, B>(socket: T, terms: Terms, activity: Arc<Activity>, service: S)
 where
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: Transport,
     S: Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible>
         + Unpin
         + Send
@@ -138,10 +145,17 @@ where
     };
     match detected {
         Ok(Ok(Some((Protocol::Http1, prefix)))) => {
+            if let Some(porter) = &terms.porter {
+                match porter.refuse(&prefix, io).await {
+                    Some(back) => io = back,
+                    None => return,
+                }
+            }
             io.expect_head(deadline);
             serve_http1(Rewind::new(prefix, io), &terms, activity, service).await;
         }
         Ok(Ok(Some((Protocol::Http2, prefix)))) => {
+            let io = FrameClock::new(io, terms.limits.head, deadline);
             serve_http2(Rewind::new(prefix, io), &terms, activity, service).await;
         }
         Ok(Ok(None) | Err(_)) | Err(_) => {}
@@ -190,7 +204,7 @@ where
         .max_headers(MAX_HEADERS)
         .max_header_size(MAX_HEAD)
         .max_buf_size(MAX_BUFFER);
-    let mut connection = builder.serve_connection(TokioIo::new(io), service);
+    let mut connection = builder.serve_connection(TokioIo::new(HoldBack::new(io)), service);
     let mut drain = std::pin::pin!(terms.drain.cancelled());
     let mut last_head = std::pin::pin!(tokio::time::sleep(Duration::MAX / 4));
     let mut glance = Glance::new(Arc::clone(&terms.ending));
@@ -219,20 +233,23 @@ where
     })
     .await;
     let Some(ended) = ended else { return };
-    let junk = match &ended {
-        Ok(()) => false,
-        Err(error) if error.is_parse() => true,
+    let (io, held) = connection.into_parts().io.into_inner().into_parts();
+    match &ended {
+        Ok(()) => close(io, held, activity.is_unread()).await,
+        Err(error) if error.is_parse() => {
+            let answer = if held.is_empty() { held } else { head_errors::answer(&held, error) };
+            close(io, answer, true).await;
+        }
         // The socket failed, or one of its clocks ran out.
-        Err(_) => return,
-    };
-    close(connection.into_parts().io.into_inner(), junk || activity.is_unread()).await;
+        Err(_) => {}
+    }
 }
 
-/// Says goodbye. A client that is still sending gets the time to read its answer: closing at once would reset the
+/// Writes the last words and says goodbye. A client that is still sending gets the time to read its answer: closing at once would reset the
 /// connection, and the answer could be lost with it.
-async fn close<T: AsyncRead + AsyncWrite + Unpin>(mut io: T, is_unread: bool) {
+async fn close<T: AsyncRead + AsyncWrite + Unpin>(mut io: T, last: Vec<u8>, is_unread: bool) {
     let goodbye = async {
-        if io.shutdown().await.is_err() || !is_unread {
+        if io.write_all(&last).await.is_err() || io.shutdown().await.is_err() || !is_unread {
             return;
         }
         let mut rest = AsyncReadExt::take(&mut io, LINGER_BYTES);
@@ -259,7 +276,7 @@ where
         .max_concurrent_streams(100)
         .initial_stream_window_size(64 << 10)
         .initial_connection_window_size(1 << 20)
-        .max_header_list_size(16 << 10)
+        .max_header_list_size(MAX_HTTP2_HEADER_LIST)
         .max_send_buf_size(MAX_BUFFER)
         .max_pending_accept_reset_streams(20)
         .max_local_error_reset_streams(64)

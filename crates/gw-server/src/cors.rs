@@ -6,6 +6,8 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue};
 
+use crate::router::Audience;
+
 /// `*` in this list would not cover the names for every browser, so they are spelled.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "x-request-id, retry-after, x-should-retry, openai-processing-ms, \
@@ -14,9 +16,32 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
      x-gateway-model, x-gateway-provider, x-gateway-cache, x-gateway-cost-usd, \
      x-gateway-cache-similarity, x-gateway-cache-source, age",
 );
-const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, OPTIONS");
 const MAX_AGE: HeaderValue = HeaderValue::from_static("86400");
 const USUAL_HEADERS: HeaderValue = HeaderValue::from_static("authorization, content-type");
+
+/// The allowed origins of both audiences.
+#[derive(Clone, Debug)]
+pub(crate) struct Policies {
+    users: Cors,
+    operators: Cors,
+}
+
+impl Policies {
+    /// From `cors_origins` and `admin_cors_origins`.
+    pub(crate) fn new(users: &[String], operators: &[String]) -> Self {
+        // A key of an operator must not be usable from any page: `*` is not taken here.
+        let named: Vec<String> = operators.iter().filter(|origin| *origin != "*").cloned().collect();
+        Self { users: Cors::new(users), operators: Cors::new(&named) }
+    }
+
+    /// The origins that may read what is for this audience.
+    pub(crate) fn of(&self, audience: Audience) -> &Cors {
+        match audience {
+            Audience::Users => &self.users,
+            Audience::Operators => &self.operators,
+        }
+    }
+}
 
 /// The allowed origins.
 #[derive(Clone, Debug)]
@@ -41,12 +66,26 @@ impl Cors {
     pub(crate) fn allow(&self, request: &HeaderMap) -> Allowed {
         match self {
             Self::Any => Allowed { origin: Some(HeaderValue::from_static("*")), varies: false },
+            // No page is allowed, whatever it sends.
+            Self::Listed(origins) if origins.is_empty() => Allowed { origin: None, varies: false },
             Self::Listed(origins) => {
                 let sent = request.get(ORIGIN);
                 let origin = sent.filter(|sent| origins.contains(sent)).cloned();
                 Allowed { origin, varies: true }
             }
         }
+    }
+
+    /// Headers of the answer to OPTIONS, besides those of any answer. A page that is not allowed learns nothing.
+    pub(crate) fn preflight(&self, request: &HeaderMap, methods: &'static str, response: &mut HeaderMap) {
+        if self.allow(request).origin.is_none() {
+            return;
+        }
+        let asked = request.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+        response.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
+        response.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.unwrap_or(USUAL_HEADERS));
+        response.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+        response.append(VARY, HeaderValue::from_static("access-control-request-headers"));
     }
 }
 
@@ -68,15 +107,6 @@ impl Allowed {
             response.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
         }
     }
-}
-
-/// Headers of the answer to OPTIONS, besides those of any answer.
-pub(crate) fn preflight(request: &HeaderMap, response: &mut HeaderMap) {
-    let asked = request.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
-    response.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
-    response.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.unwrap_or(USUAL_HEADERS));
-    response.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
-    response.append(VARY, HeaderValue::from_static("access-control-request-headers"));
 }
 
 #[cfg(test)]
@@ -123,9 +153,20 @@ mod tests {
         let asked = "authorization,content-type,x-stainless-os";
         request.insert(ACCESS_CONTROL_REQUEST_HEADERS, HeaderValue::from_static(asked));
         let mut response = HeaderMap::new();
-        preflight(&request, &mut response);
+        Cors::Any.preflight(&request, "GET, POST, OPTIONS", &mut response);
         assert_eq!(response[ACCESS_CONTROL_ALLOW_HEADERS], asked);
         assert_eq!(response[ACCESS_CONTROL_ALLOW_METHODS], "GET, POST, OPTIONS");
         assert_eq!(response[ACCESS_CONTROL_MAX_AGE], "86400");
+        let mut response = HeaderMap::new();
+        Cors::Listed(Vec::new()).preflight(&request, "GET, POST, OPTIONS", &mut response);
+        assert!(response.is_empty());
+    }
+
+    #[test]
+    fn a_star_never_opens_what_is_the_operators() {
+        let star = ["*".to_owned()];
+        let policies = Policies::new(&star, &star);
+        assert!(answer(policies.of(Audience::Operators), Some("https://a.example")).is_empty());
+        assert_eq!(answer(policies.of(Audience::Users), None)[ACCESS_CONTROL_ALLOW_ORIGIN], "*");
     }
 }

@@ -12,8 +12,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::access_log::AccessLog;
-use crate::cors::Cors;
+use crate::admission::{Gate, LoadSignal, Reports, Signals};
+use crate::cors::Policies;
 use crate::metrics::Metrics;
+use crate::refusal::Refusal;
+use crate::router::Audience;
 use crate::settings::ServerSettings;
 use crate::tls;
 use crate::upload::{Memory, UploadLimits, overloaded};
@@ -43,10 +46,13 @@ pub struct Edge {
     pub(crate) engine: Arc<Engine>,
     pub(crate) management: Arc<Management>,
     pub(crate) log: Arc<dyn AccessLog>,
-    pub(crate) cors: Cors,
+    pub(crate) cors: Policies,
     pub(crate) metrics: Metrics,
     pub(crate) uploads: UploadLimits,
     pub(crate) tls: Option<tokio_rustls::TlsAcceptor>,
+    /// What is said to connections under overload.
+    pub(crate) refusal: Option<Refusal>,
+    signals: Arc<Signals>,
     readiness: Readiness,
     registry: RwLock<Registry>,
     phase: AtomicU8,
@@ -77,9 +83,13 @@ impl Edge {
             bytes: settings.body_limit,
             timeout: settings.body_timeout,
             memory: Memory::new(BODY_MEMORY.max(settings.body_limit.saturating_mul(4))),
+            cpu: engine.cpu().clone(),
         };
+        let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {
-            cors: Cors::new(&settings.cors_origins),
+            refusal: Refusal::new(cors.of(Audience::Users)),
+            signals: Arc::default(),
+            cors,
             metrics,
             uploads,
             tls,
@@ -91,6 +101,18 @@ impl Edge {
             phase: AtomicU8::new(Phase::Serving as u8),
             settings,
         }))
+    }
+
+    /// Names the queues outside this crate that requests wait in: when one of them is too long, new requests are refused.
+    /// Each closure is asked for every request, so it must be quick. False: they were named before.
+    pub fn watch_load(&self, signals: Vec<LoadSignal>) -> bool {
+        self.signals.set(signals)
+    }
+
+    /// The gate of a worker.
+    pub(crate) fn gate(&self, worker: usize) -> Gate {
+        let reports = Reports { refused: self.metrics.shed.clone(), wait: self.metrics.wait_of(worker) };
+        Gate::new(self.settings.shed_after, Arc::clone(&self.signals), reports)
     }
 
     /// Not ready any more, so that load balancers look elsewhere.

@@ -1,4 +1,5 @@
-//! A client's socket with its clocks: the first byte, the head, the idle time between requests, the write stall.
+//! A client's socket with its clocks: the first byte, the head, the idle time between requests, the write stall, the end of
+//! an answer's time.
 //!
 //! One timer serves all of them and is armed only while a read or a write waits; a busy connection costs none.
 
@@ -10,8 +11,27 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
+
+/// How long a client may still take what is ready for it when the time of its answer is used up. A stream ends itself at its
+/// time, and its last event gets this long to leave.
+pub(crate) const LAST_BYTES: Duration = Duration::from_millis(150);
+
+/// A transport below [`Guarded`].
+pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Has the close drop what the peer has not taken: the kernel would keep it for minutes.
+    fn abandon(&self);
+}
+
+impl Transport for TcpStream {
+    fn abandon(&self) {
+        // A socket that refuses it is closed all the same.
+        let _kept = self.set_zero_linger();
+    }
+}
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +47,8 @@ pub(crate) struct Activity {
     active: AtomicU32,
     begun: AtomicU64,
     unread: AtomicBool,
+    /// By when the client must have taken the answer; of HTTP/1 only, where there is one at a time.
+    due: Mutex<Option<Instant>>,
 }
 
 impl Activity {
@@ -34,6 +56,7 @@ impl Activity {
     pub(crate) fn begin(self: &Arc<Self>) -> Busy {
         self.active.fetch_add(1, Ordering::AcqRel);
         self.begun.fetch_add(1, Ordering::AcqRel);
+        self.answer_by(None);
         Busy(Arc::clone(self))
     }
 
@@ -52,6 +75,11 @@ impl Activity {
         self.unread.store(true, Ordering::Release);
     }
 
+    /// The answer under way must have been taken by then; None = whenever.
+    pub(crate) fn answer_by(&self, due: Option<Instant>) {
+        *self.due.lock() = due;
+    }
+
     /// Whether [`Activity::leave_unread`] was called.
     pub(crate) fn is_unread(&self) -> bool {
         self.unread.load(Ordering::Acquire)
@@ -65,6 +93,13 @@ pub(crate) struct Busy(Arc<Activity>);
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.active.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Busy {
+    /// The answer must have been taken by then.
+    pub(crate) fn answer_by(&self, due: Instant) {
+        self.0.answer_by(Some(due));
     }
 }
 
@@ -129,25 +164,41 @@ impl<T> Guarded<T> {
         }
     }
 
+    /// When what waits to be written must be gone.
+    fn writing_deadline(&self) -> Option<Instant> {
+        let stalled = self.stalled_at?;
+        // Over HTTP/2 each stream has a watch of its own.
+        let due = self.http1.then(|| *self.activity.due.lock()).flatten();
+        Some(due.map_or(stalled, |due| stalled.min(due + LAST_BYTES)))
+    }
+}
+
+impl<T: Transport> Guarded<T> {
     /// Fails once the earliest running clock is over; otherwise sees to it that the task is woken then.
     fn check_clocks(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let deadline = match (self.reading_deadline(), self.stalled_at) {
-            (Some(read), Some(write)) => read.min(write),
-            (Some(one), None) | (None, Some(one)) => one,
-            (None, None) => return Ok(()),
+        let write = self.writing_deadline();
+        let Some(deadline) = [self.reading_deadline(), write].into_iter().flatten().min() else {
+            return Ok(());
         };
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         if deadline < timer.deadline() {
             timer.as_mut().reset(deadline);
         }
-        // A timer left over from an earlier, shorter clock is moved only when it fires.
-        while timer.as_mut().poll(cx).is_ready() {
-            if timer.deadline() >= deadline {
+        // A timer left over from an earlier, shorter clock is moved only when it fires. A timer takes part in the budget of its
+        // task, so that a busy task may never see it fire: the time counts, too.
+        loop {
+            let fired = timer.as_mut().poll(cx).is_ready();
+            if Instant::now() >= deadline {
+                if write.is_some() {
+                    self.inner.abandon();
+                }
                 return Err(io::ErrorKind::TimedOut.into());
+            }
+            if !fired {
+                return Ok(());
             }
             timer.as_mut().reset(deadline);
         }
-        Ok(())
     }
 
     fn after_write(
@@ -167,7 +218,7 @@ impl<T> Guarded<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
+impl<T: Transport> AsyncRead for Guarded<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -198,7 +249,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
+impl<T: Transport> AsyncWrite for Guarded<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, buf);
         self.after_write(cx, written)

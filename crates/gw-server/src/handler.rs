@@ -18,20 +18,23 @@ use http_body::Body;
 use http_body_util::BodyExt;
 
 use crate::access_log::sanitise;
-use crate::cors;
+use crate::admission::Gate;
 use crate::edge::Edge;
 use crate::guarded::Activity;
 use crate::manage;
+use crate::nearby;
 use crate::ops;
 use crate::outgoing::Outgoing;
+use crate::refusal::too_busy;
 use crate::response::{Answer, Content, spell_reset};
-use crate::router::{self, Door, Guard, Target};
+use crate::router::{self, Audience, Door, Guard, Target};
 use crate::ticket::Ticket;
-use crate::upload::{self, BoxError, overloaded};
+use crate::upload::{self, BoxError, SLOWEST_BYTES_PER_SECOND, overloaded};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-client-request-id");
-const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+pub(crate) const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
@@ -43,13 +46,18 @@ const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-toke
 const SMALL_BODY: usize = 64 << 10;
 /// One of a known length up to this is read and thrown away too. Most clients send all of it before they read: closed upon
 /// in the middle, they would see a broken connection instead of the answer.
-const LARGEST_DISCARDED: usize = 64 << 20;
+pub(crate) const LARGEST_DISCARDED: usize = 64 << 20;
 /// One of unknown length may have no end: its sender is stopped.
 const LARGEST_UNKNOWN: usize = 4 << 20;
 /// How long such a body may stand still.
 const DISCARD_GAP: Duration = Duration::from_millis(100);
 /// How long such a body may take.
 const DISCARD_PATIENCE: Duration = Duration::from_secs(2);
+/// The same before a 503 of the gateway's own over HTTP/1: whoever is overloaded says so at once.
+const OVERLOADED_PATIENCE: Duration = Duration::from_millis(5);
+
+/// A body that may take long to read is refused while the steps of others wait longer than this for the CPU pool.
+const LATEST_STEP: Duration = Duration::from_secs(1);
 
 type Reply = Answer<Box<EventStream>>;
 /// Headers that an answer gets whatever it is.
@@ -62,6 +70,7 @@ pub(crate) struct Origin {
     pub(crate) door: Door,
     pub(crate) client: SocketAddr,
     pub(crate) activity: Arc<Activity>,
+    pub(crate) gate: Arc<Gate>,
 }
 
 /// Answers one request, whatever happens.
@@ -86,6 +95,7 @@ where
         uri: parts.uri.clone(),
         route: target.name(),
         client: origin.client,
+        door: origin.door,
         key: None,
         call: None,
         status: None,
@@ -96,10 +106,10 @@ where
         entered: None,
         share: None,
         capture: None,
-        _busy: busy,
+        busy,
     };
     let mut extra = Extra::new();
-    let answering = answer(&parts, &target, &mut body, &mut ticket, &mut extra);
+    let answering = answer(&parts, &target, &mut body, &mut ticket, &origin.gate, &mut extra);
     let mut reply = match AssertUnwindSafe(until_cut(&origin.edge, answering)).catch_unwind().await {
         Ok(Ok(reply)) => reply,
         Ok(Err(error)) => Answer::error(&error),
@@ -115,7 +125,10 @@ where
     reply.headers.extend(extra);
     let is_http1 = parts.version <= Version::HTTP_11;
     // Over HTTP/2 a body that is dropped unread resets its stream, and the answer with it.
-    let settled = settle_body(&parts.headers, &mut body).await;
+    let is_refused_at_the_door = reply.status == StatusCode::SERVICE_UNAVAILABLE && ticket.call.is_none();
+    let patience = if is_http1 && is_refused_at_the_door { OVERLOADED_PATIENCE } else { DISCARD_PATIENCE };
+    let settled = settle_body(&parts.headers, &mut body, patience).await
+        && upload::check_transfer_encoding(&parts.headers).is_ok();
     if is_http1 && !settled {
         // The rest of the body must never be read as a request, and the client must be able to read the answer.
         origin.activity.leave_unread();
@@ -123,7 +136,7 @@ where
     } else if is_http1 && origin.edge.is_leaving() {
         reply.headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    finish(reply, &parts, ticket)
+    finish(reply, &parts, target.audience(), ticket)
 }
 
 /// At the end of a shutdown's grace the connection polls its request once more, and gets an answer instead of silence.
@@ -140,6 +153,7 @@ async fn until_cut(edge: &Edge, answering: impl Future<Output = Result<Reply>>) 
 fn finish(
     mut reply: Reply,
     parts: &Parts,
+    audience: Audience,
     mut ticket: Ticket,
 ) -> Response<Outgoing<Box<EventStream>, Ticket>> {
     if let Ok(id) = HeaderValue::from_str(&ticket.request_id) {
@@ -153,7 +167,7 @@ fn finish(
     if !ticket.route.1.starts_with("/v1") {
         ops::harden(&mut reply.headers);
     }
-    ticket.edge.cors.allow(&parts.headers).apply(&mut reply.headers);
+    ticket.edge.cors.of(audience).allow(&parts.headers).apply(&mut reply.headers);
     if parts.method == Method::HEAD {
         reply = reply.without_body();
     }
@@ -162,12 +176,19 @@ fn finish(
     if let (Some(capture), Content::Stream(_)) = (&mut ticket.capture, &reply.content) {
         capture.streams();
     }
-    let mut response = Response::new(Outgoing::new(reply.content, ticket));
+    let due = taken_by(&reply.content, ticket.edge.settings.write_stall);
+    let mut response = Response::new(Outgoing::new(reply.content, due, ticket));
     // 499 is a word of the log. Whoever sent half a body and still reads hears that the request was bad.
     let closed = reply.status.as_u16() == Kind::ClientClosedRequest.row().0;
     *response.status_mut() = if closed { StatusCode::BAD_REQUEST } else { reply.status };
     *response.headers_mut() = reply.headers;
     response
+}
+
+/// When a client must have taken an answer: after the time that it may take nothing, at the least rate.
+fn taken_by<S>(content: &Content<S>, patience: Duration) -> Instant {
+    let bytes = if let Content::Full(bytes) = content { bytes.len() as u64 } else { 0 };
+    Instant::now() + patience + Duration::from_secs(bytes / SLOWEST_BYTES_PER_SECOND)
 }
 
 /// The checks in their order; the first failure wins.
@@ -176,23 +197,29 @@ async fn answer<B>(
     target: &Target<'_>,
     body: &mut B,
     ticket: &mut Ticket,
+    gate: &Gate,
     extra: &mut Extra,
 ) -> Result<Reply>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
+    upload::check_transfer_encoding(&parts.headers)?;
+    if parts.version == Version::HTTP_2 {
+        upload::check_header_list(&parts.headers, &parts.uri)?;
+    }
     if parts.method == Method::OPTIONS {
         let mut answer = Answer::no_content();
-        cors::preflight(&parts.headers, &mut answer.headers);
+        let methods = target.preflight_methods();
+        ticket.edge.cors.of(target.audience()).preflight(&parts.headers, methods, &mut answer.headers);
         return Ok(answer);
     }
     let edge = Arc::clone(&ticket.edge);
     let caller = match target.guard() {
         Guard::Open => None,
         Guard::Key | Guard::AdminKey => {
-            let values = parts.headers.get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
-            let caller = edge.engine.identify(values)?;
+            let values = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes);
+            let caller = edge.engine.identify(values(AUTHORIZATION), values(API_KEY))?;
             ticket.key = Some(Arc::clone(caller.key_name()));
             Some(caller)
         }
@@ -204,7 +231,7 @@ where
         return Ok(Answer::method_not_allowed(allow));
     }
     let query = parts.uri.query().unwrap_or("");
-    let Some(caller) = caller else { return open(&edge, target, parts) };
+    let Some(caller) = caller else { return open(&edge, ticket.door, target, parts) };
     match target {
         Target::Metrics => return ops::metrics(&edge),
         Target::Providers => return Ok(Answer::json(edge.engine.providers())),
@@ -231,13 +258,20 @@ where
             Kind::ModelNotFound,
             "The model does not exist: its id is not valid percent-encoded UTF-8.",
         )),
-        _ => generate(parts, target, body, ticket, caller, extra).await,
+        _ => {
+            if edge.is_draining() {
+                return Err(overloaded("The gateway is shutting down."));
+            }
+            gate.enter().await.map_err(|_| too_busy())?;
+            generate(parts, target, body, ticket, caller, extra).await
+        }
     }
 }
 
 /// What needs no key.
-fn open(edge: &Edge, target: &Target<'_>, parts: &Parts) -> Result<Reply> {
+fn open(edge: &Edge, door: Door, target: &Target<'_>, parts: &Parts) -> Result<Reply> {
     match target {
+        Target::Root => Ok(ops::links(door)),
         Target::Healthz => Ok(ops::healthz()),
         Target::Readyz => Ok(ops::readyz(edge)),
         Target::OpenApi => Ok(ops::openapi()),
@@ -248,7 +282,8 @@ fn open(edge: &Edge, target: &Target<'_>, parts: &Parts) -> Result<Reply> {
 
 fn unknown_url(parts: &Parts) -> Error {
     let path: String = parts.uri.path().chars().take(200).collect();
-    Error::new(Kind::UnknownUrl, format!("Unknown request URL: {} {path}.", parts.method))
+    let hint = nearby::hint(parts.uri.path()).unwrap_or_default();
+    Error::new(Kind::UnknownUrl, format!("Unknown request URL: {} {path}.{hint}", parts.method))
 }
 
 /// The three endpoints that call upstreams: steps 3 to 6, then the engine.
@@ -265,9 +300,6 @@ where
     B::Error: Into<BoxError>,
 {
     let edge = Arc::clone(&ticket.edge);
-    if edge.is_draining() {
-        return Err(overloaded("The gateway is shutting down."));
-    }
     match edge.engine.enter(&caller, &ticket.request_id).await {
         Ok(entered) => {
             tell_limits(&entered, extra);
@@ -280,6 +312,9 @@ where
         }
     }
     let encoding = upload::check_media(&parts.headers)?;
+    if upload::may_be_heavy(&parts.headers) && edge.engine.cpu().queue().1 > LATEST_STEP {
+        return Err(too_busy());
+    }
     let (bytes, share) = upload::read(&parts.headers, encoding, body, &edge.uploads).await?;
     ticket.share = Some(share);
     ticket.capture = edge.engine.capture(&caller, &ticket.request_id, &bytes);
@@ -294,11 +329,13 @@ where
         cache_control: cache_control(&parts.headers),
         keepalive: edge.settings.keepalive,
     };
-    // Boxed where it is made: a call's future is large, and every layer of this one would move it.
+    let engine = Arc::clone(&edge.engine);
+    let cpu = edge.engine.cpu();
+    // The host boxes the call's future: it is large, and every layer of this one would move it.
     let reply = match target {
-        Target::ChatCompletions => Box::pin(edge.engine.chat(context, bytes)).await?,
-        Target::Completions => Box::pin(edge.engine.completion(context, bytes)).await?,
-        _ => Box::pin(edge.engine.embeddings(context, bytes)).await?,
+        Target::ChatCompletions => cpu.host(async move { engine.chat(context, bytes).await }).await?,
+        Target::Completions => cpu.host(async move { engine.completion(context, bytes).await }).await?,
+        _ => cpu.host(async move { engine.embeddings(context, bytes).await }).await?,
     };
     extra.extend(reply.headers);
     Ok(match reply.body {
@@ -323,7 +360,7 @@ fn tell_limits(entered: &Entered, extra: &mut Extra) {
 }
 
 /// Reads what is left of a body, so that the client hears the answer. True: it was small, and the next request can follow.
-async fn settle_body<B>(headers: &HeaderMap, body: &mut B) -> bool
+async fn settle_body<B>(headers: &HeaderMap, body: &mut B, patience: Duration) -> bool
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -349,7 +386,7 @@ where
             }
         }
     };
-    tokio::time::timeout(DISCARD_PATIENCE, discard).await.unwrap_or(false)
+    tokio::time::timeout(patience, discard).await.unwrap_or(false)
 }
 
 /// The lines of `Cache-Control`, as one.
@@ -375,7 +412,7 @@ mod tests {
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
             .collect();
-        settle_body(&headers, &mut Full::new(Bytes::from(vec![b'x'; size]))).await
+        settle_body(&headers, &mut Full::new(Bytes::from(vec![b'x'; size])), DISCARD_PATIENCE).await
     }
 
     #[tokio::test(start_paused = true)]
@@ -395,7 +432,7 @@ mod tests {
                 taken.set(taken.get() + 1);
                 piece()
             });
-            assert!(!settle_body(&headers, &mut StreamBody::new(body)).await);
+            assert!(!settle_body(&headers, &mut StreamBody::new(body), DISCARD_PATIENCE).await);
             assert_eq!(taken.get(), read);
         }
         assert!(!settles(&[("content-length", "70000000")], 1).await);
@@ -405,10 +442,12 @@ mod tests {
             Some((Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"x"))), ()))
         });
         let start = Instant::now();
-        assert!(!settle_body(&HeaderMap::new(), &mut StreamBody::new(Box::pin(drip))).await);
+        assert!(
+            !settle_body(&HeaderMap::new(), &mut StreamBody::new(Box::pin(drip)), DISCARD_PATIENCE).await
+        );
         assert!(start.elapsed() < DISCARD_PATIENCE, "the clock of the test stands still");
         let mut never =
             StreamBody::new(stream::pending::<std::result::Result<Frame<Bytes>, std::io::Error>>());
-        assert!(!settle_body(&HeaderMap::new(), &mut never).await);
+        assert!(!settle_body(&HeaderMap::new(), &mut never, DISCARD_PATIENCE).await);
     }
 }

@@ -4,17 +4,22 @@
 //! a connection, `serve.rs` for start and shutdown. Nothing here knows a provider.
 
 pub mod access_log;
+mod admission;
 mod connection;
 mod cors;
 pub mod edge;
+mod frames;
 mod guarded;
 mod gunzip;
 mod handler;
+mod head_errors;
 mod manage;
 mod metrics;
+mod nearby;
 mod ops;
 mod outgoing;
 mod path;
+mod refusal;
 mod response;
 mod rewind;
 mod router;
@@ -26,6 +31,7 @@ mod tls;
 mod upload;
 
 pub use access_log::{AccessLog, LogLine};
+pub use admission::LoadSignal;
 pub use edge::{Edge, Readiness};
 pub use router::{Guard, ROUTES, Route};
 pub use serve::{Listeners, Shutdown, serve};

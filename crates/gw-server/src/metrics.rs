@@ -1,6 +1,7 @@
 //! Counters of the edge. The handles of a route are looked up once, then kept.
 
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -25,6 +26,11 @@ struct RouteLabels {
     route: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WorkerLabels {
+    worker: String,
+}
+
 /// The edge's metrics.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -35,6 +41,8 @@ pub(crate) struct Metrics {
     pub(crate) connections: Gauge,
     pub(crate) panics: Counter,
     pub(crate) accept_errors: Counter,
+    pub(crate) shed: Counter,
+    waits: Family<WorkerLabels, Gauge<f64, AtomicU64>>,
 }
 
 /// The kept handles of one route: its successes, and its histogram.
@@ -60,6 +68,8 @@ impl Metrics {
             connections: Gauge::default(),
             panics: Counter::default(),
             accept_errors: Counter::default(),
+            shed: Counter::default(),
+            waits: Family::default(),
         };
         registry.register(
             "gateway_http_requests",
@@ -80,7 +90,23 @@ impl Metrics {
             "Connections that the system could not hand over",
             metrics.accept_errors.clone(),
         );
+        registry.register(
+            "gateway_shed_requests",
+            "Generation requests that were refused because the gateway has too much to do",
+            metrics.shed.clone(),
+        );
+        registry.register_with_unit(
+            "gateway_admission_wait",
+            "How long a new generation request would wait until a worker begins it",
+            Unit::Seconds,
+            metrics.waits.clone(),
+        );
         metrics
+    }
+
+    /// How long a new request would wait for this worker.
+    pub(crate) fn wait_of(&self, worker: usize) -> Gauge<f64, AtomicU64> {
+        self.waits.get_or_create(&WorkerLabels { worker: worker.to_string() }).clone()
     }
 
     /// A request is over.

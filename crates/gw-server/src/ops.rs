@@ -12,6 +12,7 @@ use http::{HeaderValue, StatusCode};
 use crate::OPENAPI_JSON;
 use crate::edge::Edge;
 use crate::response::Answer;
+use crate::router::Door;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -32,6 +33,18 @@ pub(crate) fn harden(headers: &mut HeaderMap) {
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+}
+
+/// Where everything is, for a browser or a client that was given the bare address. Tells nothing about this installation.
+pub(crate) fn links(door: Door) -> Reply {
+    let api = "\"base_url\":\"/v1\",\"endpoints\":[\"/v1/chat/completions\",\"/v1/completions\",\"/v1/embeddings\",\"/v1/models\"]";
+    let pages = "\"documentation\":\"/docs\",\"openapi\":\"/openapi.json\"";
+    let probes = "\"health\":\"/healthz\",\"readiness\":\"/readyz\"";
+    Answer::json(match door {
+        Door::Whole => format!("{{\"object\":\"gateway\",{api},{pages},{probes}}}"),
+        Door::Public => format!("{{\"object\":\"gateway\",{api},{probes}}}"),
+        Door::Admin => format!("{{\"object\":\"gateway\",{pages},{probes}}}"),
+    })
 }
 
 /// The process is up.

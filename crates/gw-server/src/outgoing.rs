@@ -4,8 +4,10 @@ use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::Bytes;
+use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind};
 use http_body::{Body, Frame, SizeHint};
 
@@ -20,27 +22,53 @@ pub(crate) trait Witness {
     fn completed(&mut self);
     /// The stream panicked.
     fn panicked(&mut self);
+    /// The response must be over by then, whether its client reads or not.
+    fn due(&mut self, at: Instant);
+}
+
+/// A stream that may have to be over by some time.
+pub(crate) trait Timed {
+    /// When; it may change while nobody has answered yet.
+    fn due(&self) -> Option<Instant>;
+}
+
+impl Timed for Box<EventStream> {
+    fn due(&self) -> Option<Instant> {
+        EventStream::due(self)
+    }
 }
 
 /// A response body with its witness.
 #[derive(Debug)]
 pub(crate) struct Outgoing<S, W> {
     content: Content<S>,
+    due: Option<Instant>,
     witness: W,
 }
 
-impl<S, W: Witness> Outgoing<S, W> {
-    pub(crate) fn new(content: Content<S>, mut witness: W) -> Self {
-        if matches!(content, Content::Empty) {
-            witness.completed();
+impl<S: Timed, W: Witness> Outgoing<S, W> {
+    /// Bytes must have been taken by `due`; a stream knows its time itself.
+    pub(crate) fn new(content: Content<S>, due: Instant, mut witness: W) -> Self {
+        let due = match &content {
+            Content::Empty => {
+                witness.completed();
+                None
+            }
+            Content::Full(_) => Some(due),
+            Content::Stream(stream) => stream.due(),
+        };
+        if let Some(due) = due {
+            witness.due(due);
+            // Its first byte waits for the client already.
+            note(BodyPoll::Gave);
         }
-        Self { content, witness }
+        Self { content, due, witness }
     }
 }
 
 impl<S, W> Body for Outgoing<S, W>
 where
-    S: Body<Data = Bytes, Error = Infallible> + Unpin,
+    S: Body<Data = Bytes, Error = Infallible> + Timed + Unpin,
     W: Witness + Unpin,
 {
     type Data = Bytes;
@@ -56,7 +84,15 @@ where
             Content::Full(bytes) => Some(std::mem::take(bytes)),
             // The one place where a stream of the engine is polled: a bug in it must end this stream alone.
             Content::Stream(stream) => {
-                match catch_unwind(AssertUnwindSafe(|| Pin::new(stream).poll_frame(cx))) {
+                let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut *stream).poll_frame(cx)));
+                let due = stream.due();
+                if due != this.due
+                    && let Some(at) = due
+                {
+                    this.due = due;
+                    this.witness.due(at);
+                }
+                match polled {
                     Ok(Poll::Pending) => {
                         note(BodyPoll::Waits);
                         return Poll::Pending;
@@ -130,6 +166,13 @@ mod tests {
         fn panicked(&mut self) {
             self.panicked.fetch_add(1, Ordering::AcqRel);
         }
+        fn due(&mut self, _at: Instant) {}
+    }
+
+    impl<T> Timed for StreamBody<T> {
+        fn due(&self) -> Option<Instant> {
+            None
+        }
     }
 
     type Frames = futures_util::stream::Empty<Result<Frame<Bytes>, Infallible>>;
@@ -138,7 +181,7 @@ mod tests {
     async fn a_full_body_is_complete_once_it_is_taken() {
         let seen = Arc::new(Seen::default());
         let content = Content::<StreamBody<Frames>>::Full(Bytes::from_static(b"{}"));
-        let mut body = Outgoing::new(content, Arc::clone(&seen));
+        let mut body = Outgoing::new(content, Instant::now(), Arc::clone(&seen));
         assert_eq!(body.size_hint().exact(), Some(2));
         assert_eq!(seen.completed.load(Ordering::Acquire), 0);
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "{}");
@@ -155,7 +198,7 @@ mod tests {
             assert!(polls < 2, "broken on purpose");
             Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"data: 1\n\n")))))
         });
-        let body = Outgoing::new(Content::Stream(StreamBody::new(stream)), Arc::clone(&seen));
+        let body = Outgoing::new(Content::Stream(StreamBody::new(stream)), Instant::now(), Arc::clone(&seen));
         let text = body.collect().await.unwrap().to_bytes();
         let text = std::str::from_utf8(&text).unwrap();
         assert!(text.starts_with("data: 1\n\ndata: {\"error\":{"), "{text}");
@@ -167,7 +210,7 @@ mod tests {
     fn a_dropped_stream_is_never_complete() {
         let seen = Arc::new(Seen::default());
         let stream = StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>());
-        drop(Outgoing::new(Content::Stream(stream), Arc::clone(&seen)));
+        drop(Outgoing::new(Content::Stream(stream), Instant::now(), Arc::clone(&seen)));
         assert_eq!(seen.completed.load(Ordering::Acquire), 0);
     }
 }

@@ -40,6 +40,8 @@ pub(crate) enum Target<'a> {
     Admin,
     OpenApi,
     Docs,
+    /// What is to be found where.
+    Root,
     Unknown,
 }
 
@@ -73,7 +75,7 @@ const fn route(label: &'static str, guard: Guard, allow: Option<&'static str>) -
 }
 
 /// Every URL; a target's `name` says which it is.
-pub const ROUTES: [Route; 27] = [
+pub const ROUTES: [Route; 28] = [
     route("/v1/completions", Guard::Key, POST),
     route("/v1/chat/completions", Guard::Key, POST),
     route("/v1/embeddings", Guard::Key, POST),
@@ -101,6 +103,7 @@ pub const ROUTES: [Route; 27] = [
     route("/admin/v1/routing/explain", Guard::AdminKey, POST),
     route("/admin/v1/cache", Guard::AdminKey, Some("GET, HEAD, DELETE, OPTIONS")),
     route("/admin/v1/config", Guard::AdminKey, GET),
+    route("/", Guard::Open, GET),
 ];
 
 /// Labels of metrics and log lines: place and label of one of [`ROUTES`].
@@ -109,6 +112,15 @@ pub(crate) struct Name(pub(crate) usize, pub(crate) &'static str);
 
 /// As many as there are routes.
 pub(crate) const NAMES: usize = ROUTES.len();
+
+/// Whose web pages a URL is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Pages of the gateway's users: `/v1`, the probes, the description of the interface.
+    Users,
+    /// Pages of its operators: everything else.
+    Operators,
+}
 
 /// Where a connection came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,8 +140,10 @@ pub(crate) fn find(raw: &str, door: Door) -> Target<'_> {
         return if door == Door::Admin { Target::Unknown } else { api(trimmed) };
     }
     match (trimmed, door) {
-        ("/healthz", _) => Target::Healthz,
-        ("/readyz", _) => Target::Readyz,
+        // The names of other gateways for the same probes.
+        ("/healthz" | "/health" | "/health/liveliness" | "/health/liveness", _) => Target::Healthz,
+        ("/readyz" | "/health/readiness", _) => Target::Readyz,
+        ("", _) if raw == "/" => Target::Root,
         (_, Door::Public) => Target::Unknown,
         ("/metrics", _) => Target::Metrics,
         ("/openapi.json", _) => Target::OpenApi,
@@ -206,6 +220,7 @@ impl Target<'_> {
             Self::Explain => 24,
             Self::Cache => 25,
             Self::Config => 26,
+            Self::Root => 27,
         }
     }
 
@@ -222,6 +237,22 @@ impl Target<'_> {
     /// Whether a key is needed before anything else is said.
     pub(crate) fn guard(&self) -> Guard {
         self.route().guard
+    }
+
+    /// Whose web pages may read its answers.
+    pub(crate) fn audience(&self) -> Audience {
+        match (self.route().guard, self) {
+            (Guard::AdminKey, _) | (_, Target::Unknown) => Audience::Operators,
+            _ => Audience::Users,
+        }
+    }
+
+    /// What a preflight is told. `/v1` gives the methods of the whole API, also where nothing is found.
+    pub(crate) fn preflight_methods(&self) -> &'static str {
+        match self.audience() {
+            Audience::Users => "GET, POST, OPTIONS",
+            Audience::Operators => self.route().allow.unwrap_or("GET, POST, OPTIONS"),
+        }
     }
 
     /// The `Allow` of a 405, when this method is not for this target.
@@ -271,7 +302,12 @@ mod tests {
             ("//v1/models", Target::Unknown),
             ("", Target::Unknown),
             ("*", Target::Unknown),
-            ("/", Target::Unknown),
+            ("/", Target::Root),
+            ("/health", Target::Healthz),
+            ("/health/", Target::Healthz),
+            ("/health/liveliness", Target::Healthz),
+            ("/health/readiness", Target::Readyz),
+            ("/health/services", Target::Unknown),
             ("/healthz", Target::Healthz),
             ("/readyz/", Target::Readyz),
             ("/metrics", Target::Metrics),
@@ -317,7 +353,9 @@ mod tests {
         for (path, public, admin) in [
             ("/v1/models", Target::Models, Target::Unknown),
             ("/v1/nothing", Target::UnknownApi, Target::Unknown),
+            ("/", Target::Root, Target::Root),
             ("/healthz", Target::Healthz, Target::Healthz),
+            ("/health", Target::Healthz, Target::Healthz),
             ("/readyz", Target::Readyz, Target::Readyz),
             ("/metrics", Target::Unknown, Target::Metrics),
             ("/admin/v1/keys", Target::Unknown, Target::Keys),
@@ -356,6 +394,7 @@ mod tests {
                 route.label.starts_with("/admin/") || route.label == "/metrics"
             );
             assert_eq!(found.guard() == Guard::Key, route.label.starts_with("/v1/"));
+            assert_eq!(found.audience() == Audience::Operators, found.guard() == Guard::AdminKey);
         }
     }
 }

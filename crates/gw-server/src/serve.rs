@@ -14,14 +14,17 @@ use futures_util::FutureExt;
 use hyper::service::service_fn;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::admission::Gate;
 use crate::connection::{self, Glance, Terms};
 use crate::edge::{Edge, Place};
 use crate::guarded::{Activity, Limits};
 use crate::handler::{self, Origin};
+use crate::refusal::Porter;
 use crate::router::Door;
 
 /// Kernel memory of what a client does not read.
@@ -37,7 +40,9 @@ const LAST_WORDS: Duration = Duration::from_millis(1500);
 /// How often a shutdown looks whether anything still runs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Connections that may wait to be accepted: a burst must not wait for TCP's second try.
-const BACKLOG: i32 = 4096;
+const BACKLOG: i32 = 1024;
+/// Connections that are accepted in a row: those that are there must go on too.
+const ACCEPTED_IN_A_ROW: u32 = 32;
 /// Threads per worker for what blocks (name resolution).
 const BLOCKING_THREADS: usize = 4;
 /// What dropped connections take to be gone.
@@ -136,7 +141,7 @@ pub async fn serve(
 fn worker(
     number: usize,
     doors: Vec<(std::net::TcpListener, Door)>,
-    house: House,
+    mut house: House,
     acceptors: TaskTracker,
     gone: CancellationToken,
 ) -> io::Result<JoinHandle<()>> {
@@ -146,8 +151,11 @@ fn worker(
         .build()?;
     // Counted before the thread runs, so that a shutdown cannot overtake it.
     let token = acceptors.token();
+    house.gate = Arc::new(house.edge.gate(number));
     std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
         runtime.block_on(async {
+            let gate = Arc::clone(&house.gate);
+            tokio::spawn(async move { gate.turn().await });
             for (listener, door) in doors {
                 match TcpListener::from_std(listener) {
                     Ok(listener) => drop(acceptors.spawn(accept(listener, door, house.clone()))),
@@ -175,6 +183,8 @@ struct House {
     cut: CancellationToken,
     /// Connections are dropped.
     dropped: CancellationToken,
+    /// Of the worker.
+    gate: Arc<Gate>,
     /// Set before any of the tokens is cancelled.
     ending: Arc<AtomicBool>,
     tracker: TaskTracker,
@@ -198,6 +208,7 @@ impl House {
                 drain: leaving.clone(),
                 ending: Arc::clone(&ending),
                 tracker: tracker.clone(),
+                porter: None,
             },
             places: Arc::new(Semaphore::new(settings.max_connections.clamp(1, Semaphore::MAX_PERMITS))),
             edge: Arc::clone(edge),
@@ -205,6 +216,7 @@ impl House {
             closed: CancellationToken::new(),
             cut: CancellationToken::new(),
             dropped: CancellationToken::new(),
+            gate: Arc::new(edge.gate(0)),
             ending,
             tracker,
         }
@@ -257,7 +269,10 @@ impl House {
             // Small writes must leave at once: every event of a stream is one.
             let _ = socket.set_nodelay(true);
             let activity = Arc::new(Activity::default());
-            let origin = Origin { edge: house.edge, door, client, activity: Arc::clone(&activity) };
+            let gate = house.gate;
+            house.terms.porter =
+                Some(Porter { edge: Arc::clone(&house.edge), gate: Arc::clone(&gate), door });
+            let origin = Origin { edge: house.edge, door, client, activity: Arc::clone(&activity), gate };
             let service = service_fn(move |request| {
                 handler::respond(origin.clone(), request).map(Ok::<_, Infallible>).boxed()
             });
@@ -301,7 +316,13 @@ fn bound_kernel_memory(listener: &TcpListener) {
 
 async fn accept(listener: TcpListener, door: Door, house: House) {
     let mut last_warning: Option<Instant> = None;
+    let mut in_a_row = 0;
     loop {
+        in_a_row += 1;
+        if in_a_row > ACCEPTED_IN_A_ROW {
+            in_a_row = 0;
+            yield_now().await;
+        }
         let permit = tokio::select! {
             permit = Arc::clone(&house.places).acquire_owned() => permit,
             () = house.closed.cancelled() => return,

@@ -16,6 +16,8 @@ pub struct ServerSettings {
     pub max_connections: usize,
     /// Requests being answered; beyond it 503 at once.
     pub max_in_flight: usize,
+    /// A generation request that would wait longer for its turn is refused with 503; zero = never.
+    pub shed_after: Duration,
     /// SSE comments while an upstream is silent; None = off.
     pub keepalive: Option<Duration>,
     /// Request head; also from accept to the first byte.
@@ -30,8 +32,10 @@ pub struct ServerSettings {
     pub drain: Duration,
     /// How long a draining gateway still accepts, so that load balancers can see /readyz turn.
     pub drain_delay: Duration,
-    /// Allowed origins; `*` = any.
+    /// Origins of web pages that may read /v1; `*` = any.
     pub cors_origins: Vec<String>,
+    /// Origins of web pages that may read the management API and the metrics; never `*`.
+    pub admin_cors_origins: Vec<String>,
     /// Certificate and key files (PEM).
     pub tls: Option<(PathBuf, PathBuf)>,
 }
@@ -44,6 +48,7 @@ impl Default for ServerSettings {
             body_limit: 32 << 20,
             max_connections: 65_536,
             max_in_flight: 4_096,
+            shed_after: Duration::from_millis(20),
             keepalive: Some(Duration::from_secs(15)),
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
@@ -52,6 +57,7 @@ impl Default for ServerSettings {
             drain: Duration::from_secs(30),
             drain_delay: Duration::ZERO,
             cors_origins: vec!["*".to_owned()],
+            admin_cors_origins: Vec::new(),
             tls: None,
         }
     }

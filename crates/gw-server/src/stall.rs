@@ -1,7 +1,8 @@
-//! HTTP/2 streams whose client takes nothing: flow control hides them from the socket's write clock.
+//! HTTP/2 streams whose client takes nothing, or too little: flow control hides them from the socket's write clock.
 //!
 //! Every stream is a task of its own. The response body notes, on the thread that polls it, whether it handed out data
-//! or waits for the upstream; the task around it ends a stream that has held data for too long.
+//! or waits for the upstream, and by when the answer must be over; the task around it ends a stream that has held data for too
+//! long, or that has outlived its time because nobody polls its body.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -12,6 +13,8 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep};
 use tokio_util::task::TaskTracker;
+
+use crate::guarded::LAST_BYTES;
 
 /// What a response body did when it was last polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +27,17 @@ pub(crate) enum BodyPoll {
 
 thread_local! {
     static LAST: Cell<Option<BodyPoll>> = const { Cell::new(None) };
+    static DUE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// Called by a response body.
 pub(crate) fn note(poll: BodyPoll) {
     LAST.set(Some(poll));
+}
+
+/// Called for a response: it must be over by then.
+pub(crate) fn note_due(due: Instant) {
+    DUE.set(Some(due));
 }
 
 /// Spawns the streams of an HTTP/2 connection, each under its watch.
@@ -44,7 +53,7 @@ where
     F::Output: Send,
 {
     fn execute(&self, stream: F) {
-        self.tracker.spawn(Watched { stream, limit: self.limit, stalled: None, timer: None });
+        self.tracker.spawn(Watched { stream, limit: self.limit, stalled: None, due: None, timer: None });
     }
 }
 
@@ -55,6 +64,7 @@ pin_project! {
         stream: F,
         limit: Duration,
         stalled: Option<Instant>,
+        due: Option<Instant>,
         timer: Option<Pin<Box<Sleep>>>,
     }
 }
@@ -65,6 +75,7 @@ impl<F: Future> Future for Watched<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
         LAST.set(None);
+        DUE.set(None);
         if this.stream.poll(cx).is_ready() {
             return Poll::Ready(());
         }
@@ -73,15 +84,27 @@ impl<F: Future> Future for Watched<F> {
             Some(BodyPoll::Waits) => *this.stalled = None,
             None => {}
         }
-        let Some(deadline) = *this.stalled else { return Poll::Pending };
+        if let Some(due) = DUE.take() {
+            *this.due = Some(due + LAST_BYTES);
+        }
+        let Some(deadline) = [*this.stalled, *this.due].into_iter().flatten().min() else {
+            return Poll::Pending;
+        };
         let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        while timer.as_mut().poll(cx).is_ready() {
-            if timer.deadline() >= deadline {
+        if deadline < timer.deadline() {
+            timer.as_mut().reset(deadline);
+        }
+        // A timer takes part in the budget of its task, so that a busy task may never see it fire: the time counts, too.
+        loop {
+            let fired = timer.as_mut().poll(cx).is_ready();
+            if Instant::now() >= deadline {
                 return Poll::Ready(());
+            }
+            if !fired {
+                return Poll::Pending;
             }
             timer.as_mut().reset(deadline);
         }
-        Poll::Pending
     }
 }
 

@@ -14,7 +14,8 @@ use crate::access_log::LogLine;
 use crate::edge::{Edge, Place};
 use crate::guarded::Busy;
 use crate::outgoing::Witness;
-use crate::router::Name;
+use crate::router::{Door, Name};
+use crate::stall::note_due;
 use crate::upload::Share;
 
 const CLOSED: u16 = 499;
@@ -30,6 +31,8 @@ pub(crate) struct Ticket {
     pub(crate) uri: Uri,
     pub(crate) route: Name,
     pub(crate) client: SocketAddr,
+    /// The listener that it came in by.
+    pub(crate) door: Door,
     pub(crate) key: Option<Arc<str>>,
     pub(crate) call: Option<Arc<CallLog>>,
     pub(crate) status: Option<StatusCode>,
@@ -43,7 +46,7 @@ pub(crate) struct Ticket {
     /// Hears what is said, where the key has that switched on.
     pub(crate) capture: Option<Box<Capture>>,
     /// Held for its drop: the connection is idle again.
-    pub(crate) _busy: Busy,
+    pub(crate) busy: Busy,
 }
 
 impl Witness for Ticket {
@@ -63,6 +66,12 @@ impl Witness for Ticket {
         self.code = Some(Kind::InternalError.code().to_owned());
         tracing::error!(request_id = %self.request_id, "a response stream panicked");
     }
+
+    fn due(&mut self, at: Instant) {
+        // The one is read by the socket of an HTTP/1 connection, the other by the task of an HTTP/2 stream.
+        self.busy.answer_by(at.into());
+        note_due(at.into());
+    }
 }
 
 impl Ticket {
@@ -70,8 +79,10 @@ impl Ticket {
         let duration = self.accepted.elapsed();
         let record = self.call.as_ref().map(|call| call.record());
         let sent = self.status.map_or(CLOSED, |status| status.as_u16());
-        let status = if self.is_complete { sent } else { CLOSED };
         let outcome = record.as_ref().and_then(|record| record.status).filter(|outcome| *outcome != "ok");
+        // A stream that we ended because its time was over was not closed by its client.
+        let is_late = outcome == Some(Kind::UpstreamTimeout.code());
+        let status = if self.is_complete || is_late { sent } else { CLOSED };
         let code = match (&self.code, outcome) {
             _ if status == CLOSED => Kind::ClientClosedRequest.code(),
             (Some(code), _) => code,

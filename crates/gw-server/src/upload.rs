@@ -5,24 +5,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use gw_engine::cpu_pool::{CpuPool, LIGHT_BYTES};
 use gw_engine::error::{Error, Kind, Result};
-use http::HeaderMap;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Uri};
 use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout_at};
 
 use crate::gunzip;
+use crate::head_errors::headers_too_large;
 
 /// What a body's own error becomes.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Bytes kept before a length that the client only claims is believed.
 const TRUSTED: usize = 64 << 10;
-/// Beyond some patience a body must arrive at this rate, however steadily it drips.
-const SLOWEST_BYTES_PER_SECOND: u64 = 16 << 10;
+/// Beyond some patience a body must arrive, and an answer must be taken, at this rate, however steadily it drips.
+pub(crate) const SLOWEST_BYTES_PER_SECOND: u64 = 16 << 10;
 /// That patience, in body timeouts.
 const PATIENCE: u32 = 4;
+
+/// The largest header list of an HTTP/2 request, counted as RFC 9113 counts it.
+const MAX_HEADER_LIST: usize = 16 << 10;
+/// What that count adds for each header.
+const HEADER_OVERHEAD: usize = 32;
 
 /// How a body is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +44,7 @@ pub(crate) struct UploadLimits {
     pub(crate) bytes: usize,
     pub(crate) timeout: Duration,
     pub(crate) memory: Arc<Memory>,
+    pub(crate) cpu: CpuPool,
 }
 
 /// Bytes of large request bodies held at once, over all requests.
@@ -88,6 +96,32 @@ impl Drop for Share {
 /// 503 of a gateway that could serve a moment later.
 pub(crate) fn overloaded(message: &'static str) -> Error {
     Error::new(Kind::NoAvailableProvider, message).retry_after(Duration::from_secs(1))
+}
+
+/// `Transfer-Encoding` may name `chunked`, once. hyper has refused every list that does not end with it.
+pub(crate) fn check_transfer_encoding(headers: &HeaderMap) -> Result<()> {
+    let mut lines = headers.get_all(TRANSFER_ENCODING).iter().map(|line| line.as_bytes().trim_ascii());
+    match (lines.next(), lines.next()) {
+        (None, _) => return Ok(()),
+        (Some(only), None) if only.eq_ignore_ascii_case(b"chunked") => return Ok(()),
+        _ => {}
+    }
+    let all =
+        headers.get_all(TRANSFER_ENCODING).iter().flat_map(|line| line.as_bytes().split(|b| *b == b','));
+    let is_chunked = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"chunked");
+    if all.filter(|coding| !coding.trim_ascii().is_empty()).all(is_chunked) {
+        return Err(Error::new(Kind::Invalid, "'Transfer-Encoding' names 'chunked' more than once."));
+    }
+    let message = "The only Transfer-Encoding that is understood is 'chunked'.";
+    Err(Error::new(Kind::UnsupportedTransferEncoding, message))
+}
+
+/// The size of a header list is limited over HTTP/2 as over HTTP/1, where hyper sees to it.
+pub(crate) fn check_header_list(headers: &HeaderMap, uri: &Uri) -> Result<()> {
+    let size = |name: &HeaderName, value: &HeaderValue| name.as_str().len() + value.len() + HEADER_OVERHEAD;
+    let url = uri.path().len() + uri.query().map_or(0, str::len);
+    let list = headers.iter().map(|(name, value)| size(name, value)).sum::<usize>();
+    if list + url > MAX_HEADER_LIST { Err(headers_too_large()) } else { Ok(()) }
 }
 
 /// Content-Type and Content-Encoding of a generation request. A missing type is JSON.
@@ -144,11 +178,17 @@ where
     match encoding {
         Encoding::Identity => Ok((raw, share)),
         Encoding::Gzip => {
-            let decoded = gunzip::decode(raw, limits.bytes).await?;
+            let decoded = gunzip::decode(raw, limits.bytes, &limits.cpu).await?;
             share.cover(decoded.len())?;
             Ok((decoded, share))
         }
     }
+}
+
+/// Whether a body is compressed, of unknown length, or large enough to leave the worker.
+pub(crate) fn may_be_heavy(headers: &HeaderMap) -> bool {
+    let is_light = content_length(headers).is_some_and(|length| length <= LIGHT_BYTES as u64);
+    !is_light || headers.contains_key(CONTENT_ENCODING)
 }
 
 /// The length that the client claims, as far as it is a number.

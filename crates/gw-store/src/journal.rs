@@ -8,7 +8,7 @@
 mod replay;
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::Store;
 use crate::ledger::{Entry, Line};
+use crate::private;
 
 /// A segment is left for a new one when it has grown to this.
 const SEGMENT_BYTES: u64 = 4 << 20;
@@ -105,7 +106,7 @@ struct Waiting {
 }
 
 /// What a process that died has left.
-pub use replay::{Replayed, replay};
+pub use replay::{Replayed, is_in_use, replay};
 
 impl Journal {
     /// A journal in this directory, which is made when it is missing.
@@ -117,7 +118,10 @@ impl Journal {
     }
 
     fn open_with(directory: &Path, most: usize, oldest: Duration) -> io::Result<Self> {
-        fs::create_dir_all(directory)?;
+        private::directory(directory)?;
+        // Those that are left of an older version.
+        let segments = fs::read_dir(directory)?.flatten().map(|entry| entry.path());
+        segments.filter(|path| is_segment(path)).for_each(|path| private::tighten(&path));
         let segments = AtomicU64::new(0);
         let first = Arc::new(Segment::make(directory, segments.fetch_add(1, Ordering::Relaxed))?);
         Ok(Self {
@@ -329,6 +333,11 @@ impl Journal {
     }
 }
 
+/// Whether a file of the journal's directory is one of its segments.
+fn is_segment(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "journal")
+}
+
 /// What these lines told is in the ledger.
 fn settle(told: &[Told]) {
     for segment in told.iter().flatten().flatten() {
@@ -339,7 +348,7 @@ fn settle(told: &[Told]) {
 impl Segment {
     fn make(directory: &Path, number: u64) -> io::Result<Self> {
         let path = directory.join(format!("{}-{number}.journal", uuid::Uuid::now_v7()));
-        let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+        let file = private::new_file().append(true).open(&path)?;
         file.try_lock().map_err(io::Error::from)?;
         Ok(Self { path, file, made: Instant::now(), bytes: AtomicU64::new(0), open: AtomicU64::new(0) })
     }

@@ -60,6 +60,9 @@ pub struct Attempt {
     pub status: Cow<'static, str>,
     /// Milliseconds to its answer or failure.
     pub latency_ms: u64,
+    /// What the upstream of a failed call said, for operators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// One request. Read from JSON it has the names that rows and journals had until [`Line`] left them out.

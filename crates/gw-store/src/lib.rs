@@ -9,6 +9,7 @@ pub mod ledger;
 pub mod limits;
 pub mod payloads;
 mod postgres;
+mod private;
 mod sql;
 mod sqlite;
 #[cfg(test)]

@@ -14,6 +14,7 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions, Connection, Row, SqlSafeStr};
 
 use crate::error::{Error, Result, one_line};
+use crate::private;
 
 /// Before 3.51.3 a reset of the write-ahead log could corrupt the file.
 const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
@@ -51,6 +52,12 @@ pub(crate) async fn open(path: &Path) -> Result<Pools> {
 async fn open_once(path: &Path) -> Result<Pools> {
     if create_private(path)? {
         probe(path).await?;
+    }
+    // The database, its log and the log's index may be older than this rule.
+    for ending in ["", "-wal", "-shm"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(ending);
+        private::tighten(Path::new(&file));
     }
     let place = path.display().to_string();
     let failed = |error: sqlx::Error| describe(&place, &error);
@@ -196,11 +203,7 @@ fn create_private(path: &Path) -> Result<bool> {
             _ => Error::Failed { place, reason },
         }
     };
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(path) {
+    match private::new_file().write(true).open(path) {
         Ok(_) => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             // Opened, and not touched: SQLite's own words for a file that cannot be written are no help.

@@ -215,6 +215,12 @@ impl Gateway {
         eventually("the gateway ends", || child.try_wait().expect("the child can be asked")).await
     }
 
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether it still runs.
     #[must_use]
     pub fn is_running(&mut self) -> bool {

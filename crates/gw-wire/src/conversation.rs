@@ -10,7 +10,7 @@ use std::borrow::Cow;
 pub use ids::{THOUGHT_MARK, alphanumeric_id, split_thought, word_id};
 pub use turns::{Turn, UserItem};
 
-use crate::json::View;
+use crate::json::{Kind, View, check, write_str};
 use crate::request::{Body, ChatRequest, CompletionRequest, Prompt};
 
 /// Who speaks.
@@ -57,19 +57,25 @@ pub struct Called<'a> {
 }
 
 impl Called<'_> {
-    /// The arguments as a JSON object, for dialects that carry one. What is no object (models write such things) is kept
-    /// under the key `input`, empty text is an empty object.
+    /// The arguments as the text of a JSON object, for dialects that carry one: the model's own text where it is an
+    /// object. What is no object (models write such things) is kept under the key `input`, empty text is an empty
+    /// object. No tree is built: arguments may hold millions of values.
     #[must_use]
-    pub fn arguments_object(&self) -> serde_json::Map<String, serde_json::Value> {
-        use serde_json::Value;
-        let other = match serde_json::from_str(&self.arguments) {
-            Ok(Value::Object(object)) => return object,
-            Ok(Value::Null) => return serde_json::Map::new(),
-            Ok(other) => other,
-            Err(_) if self.arguments.trim().is_empty() => return serde_json::Map::new(),
-            Err(_) => Value::String(self.arguments.clone().into_owned()),
-        };
-        std::iter::once(("input".to_owned(), other)).collect()
+    pub fn arguments_object(&self) -> Cow<'_, str> {
+        let own = View::new(&self.arguments);
+        let is_json = check(own.text()).is_ok_and(|checked| checked.lone_surrogate.is_none());
+        match own.kind() {
+            Kind::Object if is_json => Cow::Borrowed(own.text()),
+            Kind::Null if is_json || self.arguments.trim().is_empty() => Cow::Borrowed("{}"),
+            _ if is_json => Cow::Owned(format!(r#"{{"input":{}}}"#, own.text())),
+            _ => {
+                let mut out = br#"{"input":"#.to_vec();
+                write_str(&mut out, &self.arguments);
+                out.push(b'}');
+                // What is written is a string of ours inside a text of ours.
+                Cow::Owned(String::from_utf8(out).unwrap_or_default())
+            }
+        }
     }
 }
 

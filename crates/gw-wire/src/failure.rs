@@ -53,13 +53,23 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// Details for the operator's log only (connect error text, …). Never sent to clients.
     pub detail: Option<String>,
+    /// What the upstream said, for the operator only: one line of at most 2 KiB without secrets. It may quote the prompt.
+    pub reason: Option<String>,
 }
 
 impl Failure {
     /// A failure of this kind with a client-safe message.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, status: None, code: None, message: message.into(), retry_after: None, detail: None }
+        Self {
+            kind,
+            status: None,
+            code: None,
+            message: message.into(),
+            retry_after: None,
+            detail: None,
+            reason: None,
+        }
     }
 
     /// Adds details for the log.

@@ -3,11 +3,14 @@
 
 mod reader;
 mod scan;
+mod tree;
 mod view;
 mod words;
 
 pub use reader::Reader;
-pub use scan::{Checked, Fault, MAX_DEPTH, check, check_members, number_end};
+pub use scan::{Bounds, Checked, Extent, Fault, FoundMember, MAX_DEPTH, check, check_members, number_end};
+pub use tree::{Node, Tree};
+pub(crate) use view::string_end;
 pub use view::{Elements, Kind, Members, View};
 
 /// Writes a JSON string literal. Besides what JSON demands, U+0085, U+2028 and U+2029 are escaped, because some

@@ -9,8 +9,13 @@ mod continued;
 pub mod embeddings;
 pub mod encode;
 pub mod fields;
+pub mod limits;
+pub mod member_policy;
 mod messages;
+mod names;
 mod options;
+pub mod references;
+mod schemas;
 mod tools;
 
 use std::ops::Range;
@@ -20,7 +25,10 @@ pub use completion::parse_completion;
 pub use embeddings::parse_embeddings;
 
 pub use body::strict;
+pub use limits::RequestLimits;
+pub use member_policy::{AllowedMembers, Guarded, Rule};
 pub use options::{CACHE_MODES, STRATEGIES};
+pub use references::References;
 
 use bytes::Bytes;
 
@@ -42,6 +50,8 @@ type Member = (Box<str>, Range<usize>);
 pub struct Body {
     pub(crate) bytes: Bytes,
     pub(crate) members: Vec<Member>,
+    /// Of many members.
+    index: Option<names::NameIndex>,
 }
 
 /// `routing` of a request, validated.
@@ -49,10 +59,21 @@ pub struct Body {
 pub struct Routing {
     /// Canonical strategy name when the client named one.
     pub strategy: Option<&'static str>,
-    /// Fallback models as the client wrote them, deduplicated, the requested model removed.
-    pub fallback: Vec<String>,
+    /// Fallback models in the client's order, deduplicated, the requested model removed.
+    pub fallback: Vec<Fallback>,
     /// Permission to be served by a better model.
     pub allow_upgrade: bool,
+}
+
+/// A fallback model of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// As the client wrote it.
+    pub model: String,
+    /// The list that names it: `routing.fallback`, `models` or `fallbacks`.
+    pub member: &'static str,
+    /// Its index in that list.
+    pub index: usize,
 }
 
 /// `cache` of a chat request, validated.
@@ -129,6 +150,10 @@ pub struct ChatRequest {
     pub prompt_bytes: u64,
     /// What else is in the prompt.
     pub beside: Beside,
+    /// What it refers to at a provider.
+    pub references: References,
+    /// Members that choose a model, an upstream or a price.
+    pub guarded: Vec<Guarded>,
 }
 
 /// One prompt of a text completion.
@@ -167,6 +192,10 @@ pub struct CompletionRequest {
     pub routing: Routing,
     /// Bytes of all prompts (4 per token id).
     pub prompt_bytes: u64,
+    /// What it refers to at a provider.
+    pub references: References,
+    /// Members that choose a model, an upstream or a price.
+    pub guarded: Vec<Guarded>,
 }
 
 /// How the client wants its vectors.
@@ -202,6 +231,10 @@ pub struct EmbeddingsRequest {
     pub dimensions: Option<u32>,
     /// Bytes of all inputs (4 per token id).
     pub prompt_bytes: u64,
+    /// What it refers to at a provider.
+    pub references: References,
+    /// Members that choose a model, an upstream or a price.
+    pub guarded: Vec<Guarded>,
 }
 
 impl Inputs {
@@ -225,7 +258,7 @@ impl Body {
     /// The JSON text of a top-level member. `null` members are not here: null is absent.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.members.iter().find(|(known, _)| &**known == name).map(|(_, range)| self.text(range))
+        self.range(name).map(|range| self.text(range))
     }
 
     /// All non-null members in the order they came.

@@ -9,7 +9,7 @@ use memchr::{memchr, memchr2};
 pub const EVENT_CAP: usize = 1 << 20;
 
 /// A carry-over buffer above this many bytes is given back after the event that needed it.
-const KEPT_CAPACITY: usize = 64 << 10;
+const KEPT_CAPACITY: usize = 16 << 10;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 

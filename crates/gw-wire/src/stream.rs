@@ -6,6 +6,8 @@
 mod resume;
 mod tools;
 
+use std::collections::HashMap;
+
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::gateway::GatewayMeta;
@@ -56,11 +58,18 @@ pub struct Closing<'a> {
 struct Choice {
     finish: Option<Finish>,
     tools: Vec<Tool>,
+    /// The place of each call, by the decoder's handle.
+    positions: HashMap<u32, usize>,
+}
+
+impl Choice {
+    fn position(&self, call: u32) -> Option<usize> {
+        self.positions.get(&call).copied()
+    }
 }
 
 #[derive(Debug)]
 struct Tool {
-    handle: u32,
     has_arguments: bool,
 }
 
@@ -90,7 +99,7 @@ pub const DONE: &[u8] = b"data: [DONE]\n\n";
 /// The comment sent while an upstream is silent.
 pub const KEEPALIVE: &[u8] = b": keepalive\n\n";
 
-/// So many tool calls a stream may make: each is looked for among the others, so their number bounds the work.
+/// So many tool calls a stream may make.
 pub const MOST_TOOL_CALLS: usize = 2048;
 
 /// Writes the error event and the end of the stream.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{check, drill, explain, keys, models, serve, simulate, usage};
+use crate::{check, drill, explain, keys, models, serve, simulate, telemetry, usage};
 
 /// One API in front of many model providers.
 #[derive(Debug, Parser)]
@@ -29,14 +29,15 @@ pub struct Common {
     /// Configuration file [default: $MODEL_GATEWAY_CONFIG, else ./gateway.toml, else none]
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
-    /// What is logged: error, warn, info, debug, trace, or a filter such as gw_engine=debug,warn
+    /// What is logged: off, error, warn, info, debug, trace, or a filter such as gw_engine=debug,warn
     #[arg(
         long,
         value_name = "LEVEL",
         env = "RUST_LOG",
         global = true,
         default_value = "info",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = telemetry::log_level
     )]
     pub log_level: String,
 }
@@ -56,8 +57,8 @@ pub struct ServeArgs {
 enum Command {
     /// Run the gateway (the default)
     Serve(ServeArgs),
-    /// Validate a configuration; calls nobody
-    Check,
+    /// Validate a configuration; calls no provider
+    Check(check::CheckArgs),
     /// Show the catalogue
     Models(models::ModelsArgs),
     /// Make, list, rotate and revoke gateway keys
@@ -66,7 +67,7 @@ enum Command {
     Usage(usage::UsageArgs),
     /// Why a request would go where: the route, and what it can cost; calls no provider
     Explain(explain::ExplainArgs),
-    /// Let each provider fail in every way, on loopback, and tell what clients would see
+    /// Simulate the failures of each provider on this machine, and show what clients would see
     Drill(drill::DrillArgs),
     /// What the requests of the log would have cost with another strategy, and how fast they would have been
     Simulate(simulate::SimulateArgs),
@@ -131,7 +132,7 @@ fn run(cli: Cli) -> Result<(), Stop> {
             },
         ),
         Some(_) if given => Err(Stop::Usage("--listen and --no-discover belong to serve".to_owned())),
-        Some(Command::Check) => check::run(&common),
+        Some(Command::Check(args)) => check::run(&common, &args),
         Some(Command::Models(args)) => models::run(&common, &args),
         Some(Command::Keys(args)) => keys::run(&common, &args),
         Some(Command::Usage(args)) => usage::run(&common, &args),

@@ -18,9 +18,9 @@ use place::{At, Report};
 use walk::Walker;
 
 mod build;
+mod file;
 mod formats;
 mod interpolate;
-mod nearest;
 mod overlay;
 mod place;
 mod reference;
@@ -137,22 +137,49 @@ impl Default for StoreSettings {
     }
 }
 
+/// A configuration that cannot be used.
+#[derive(Debug)]
+pub struct Refused {
+    /// Everything that is wrong, in the order of the file.
+    pub problems: Vec<Problem>,
+    /// The parts that could be read, for the checks that look at several parts. None when nothing of it is certain: the
+    /// file cannot be read or is not TOML.
+    pub readable: Option<Box<Readable>>,
+}
+
+/// The parts of a refused configuration that could be read.
+#[derive(Debug)]
+pub struct Readable {
+    /// The settings, without those that have a problem.
+    pub loaded: Loaded,
+    /// The names of providers that have a problem: they are missing in the settings.
+    pub broken_providers: Vec<String>,
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self { problems: vec![problem], readable: None }
+    }
+}
+
 /// Reads the configuration with this process's environment.
 ///
 /// # Errors
 /// Everything that is wrong, in the order of the file.
-pub fn load(source: Source) -> Result<Loaded, Vec<Problem>> {
+pub fn load(source: Source) -> Result<Loaded, Refused> {
     let lookup = |name: &str| std::env::var(name).ok();
     let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
     match source {
         Source::File(path) => {
-            let text = read(&path).map_err(|problem| vec![problem])?;
-            let config = check(&text, &path, &lookup, &names)?;
-            Ok(Loaded { config, path: Some(path) })
+            let text = read(&path)?;
+            check(&text, &path, &lookup, &names).map(|config| Loaded { config, path: Some(path) })
         }
         Source::Nothing => {
-            let config = check("", Path::new("gateway.toml"), &lookup, &names)?;
-            Ok(Loaded { config, path: None })
+            let mut checked = check("", Path::new("gateway.toml"), &lookup, &names);
+            if let Err(Refused { readable: Some(readable), .. }) = &mut checked {
+                readable.loaded.path = None;
+            }
+            checked.map(|config| Loaded { config, path: None })
         }
     }
 }
@@ -162,11 +189,11 @@ pub fn load(source: Source) -> Result<Loaded, Vec<Problem>> {
 /// # Errors
 /// Everything that is wrong, in the order of the text.
 pub fn parse(text: &str, path: &Path, env: Lookup<'_>) -> Result<Config, Vec<Problem>> {
-    check(text, path, env, &[])
+    check(text, path, env, &[]).map_err(|refused| refused.problems)
 }
 
 /// `names`: what is set in the environment, so that a misspelled variable is seen.
-fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<Config, Vec<Problem>> {
+fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<Config, Refused> {
     let source = path.display().to_string();
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut walker = Walker { env: Some(env), directory, report: Report::default() };
@@ -177,14 +204,15 @@ fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<C
         let line = text.get(..first).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
         walker.report.keep_before(line);
         syntax(errors, text, &mut walker.report);
-        return Err(walker.report.finish(text, &source).0);
+        return Err(Refused { problems: walker.report.finish(text, &source).0, readable: None });
     }
     overlay::apply(&mut walker, env, names, &mut root);
     let mut report = walker.report;
     let config = build::config(&root, &mut report);
     let (problems, later) = report.finish(text, &source);
     if !problems.is_empty() {
-        return Err(problems);
+        let loaded = Loaded { config: Config { later, ..config }, path: Some(path.to_owned()) };
+        return Err(Refused { problems, readable: build::readable(&root, loaded).map(Box::new) });
     }
     let engine = EngineSettings { shown: shown::shown(&root).to_string(), ..config.engine };
     Ok(Config { later, engine, ..config })
@@ -192,7 +220,8 @@ fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<C
 
 /// Notes what is not TOML: one problem per line, and nothing after an open bracket, from which the rest follows.
 fn syntax(mut errors: Vec<Error>, text: &str, report: &mut Report) {
-    let line = |error: &Error| text.bytes().take(offset(error)).filter(|byte| *byte == b'\n').count();
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    let line = |error: &Error| ends.partition_point(|end| *end < offset(error));
     let structural =
         |error: &Error| ["array", "table", "unclosed"].iter().any(|word| error.message().contains(word));
     errors.sort_by_cached_key(|error| (line(error), !structural(error), offset(error)));
@@ -201,11 +230,24 @@ fn syntax(mut errors: Vec<Error>, text: &str, report: &mut Report) {
         if last.replace(line(error)) == Some(line(error)) {
             continue;
         }
-        report.fault(&At::Offset(offset(error)), "", error.message());
+        let (message, hint) = in_words(error, text);
+        report.fault_with_hint(&At::Offset(offset(error)), "", message, hint);
         if structural(error) {
             break;
         }
     }
+}
+
+/// What is wrong, and what to write: a value without quotes is the usual slip, and the parser takes it for a number.
+fn in_words<'e>(error: &'e Error, text: &str) -> (&'e str, Option<String>) {
+    let message = error.message().trim_end_matches(", expected nothing");
+    let number = ["invalid ", "unexpected leading zero", "unexpected sign"];
+    let line = text.get(..offset(error)).and_then(|before| before.rsplit('\n').next()).unwrap_or_default();
+    let is_value = line.split_once('=').is_some_and(|(_, value)| !value.contains(['"', '\'']));
+    if is_value && number.iter().any(|start| message.starts_with(start)) {
+        return ("is neither a number, a date, true nor false", Some("put the value in quotes".to_owned()));
+    }
+    (message, None)
 }
 
 fn offset(error: &Error) -> usize {
@@ -220,11 +262,7 @@ fn read(path: &Path) -> Result<String, Problem> {
         message,
         hint: None,
     };
-    let size = std::fs::metadata(path).map_err(|error| refuse(format!("cannot be read: {error}")))?.len();
-    if size > LARGEST_FILE {
-        return Err(refuse("is larger than 16 MiB".to_owned()));
-    }
-    let bytes = std::fs::read(path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    let bytes = file::read(path, LARGEST_FILE).map_err(|error| refuse(error.to_string()))?;
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes().iter().take(good).filter(|byte| **byte == b'\n').count() + 1;

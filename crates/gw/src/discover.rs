@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_engine::Engine;
+use gw_providers::adapter::ListedModel;
 use gw_providers::provider::Provider;
 use gw_wire::failure::Failure;
 use tokio::time::Instant;
@@ -24,8 +25,8 @@ pub async fn keep_up_to_date(engine: Arc<Engine>, provider: Arc<Provider>) {
     let mut known = None;
     loop {
         match once(&engine, &provider).await {
-            Ok(names) => {
-                let models = names.len();
+            Ok(listed) => {
+                let models = listed.len();
                 if known != Some(models) {
                     tracing::info!(provider = &**provider.name(), models, "models discovered");
                 }
@@ -49,29 +50,27 @@ pub async fn keep_up_to_date(engine: Arc<Engine>, provider: Arc<Provider>) {
     }
 }
 
-/// Asks once and tells the engine; gives the names.
+/// Asks once and tells the engine; gives the list.
 ///
 /// # Errors
 /// Why there is no list, in words without secrets.
-pub async fn once(engine: &Engine, provider: &Provider) -> Result<Vec<String>, String> {
-    let names = names(provider).await?;
-    engine.set_discovered(provider.name(), names.clone()).map_err(|problems| problems.join("; "))?;
-    Ok(names)
+pub async fn once(engine: &Engine, provider: &Provider) -> Result<Vec<ListedModel>, String> {
+    let listed = list(provider).await?;
+    engine.set_discovered(provider.name(), listed.clone()).map_err(|problems| problems.join("; "))?;
+    Ok(listed)
 }
 
 /// The provider's own list.
 ///
 /// # Errors
 /// As [`once`].
-pub async fn names(provider: &Provider) -> Result<Vec<String>, String> {
+pub async fn list(provider: &Provider) -> Result<Vec<ListedModel>, String> {
     let adapter = provider.adapter();
     let call = adapter.list_models().ok_or("this API has no list of models")?;
     let failed = |failure: Failure| {
         let failure = provider.censor(failure);
-        match failure.detail {
-            Some(detail) => format!("{} ({detail})", failure.message),
-            None => failure.message,
-        }
+        let known: Vec<String> = [failure.detail, failure.reason].into_iter().flatten().collect();
+        if known.is_empty() { failure.message } else { format!("{} ({})", failure.message, known.join(": ")) }
     };
     let clocks = provider.timeouts();
     let deadline = Instant::now() + clocks.total.min(PATIENCE);

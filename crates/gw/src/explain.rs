@@ -12,8 +12,10 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 
 use crate::cli::{Common, Stop, print};
+use crate::keys;
 use crate::models::table::{Align, clean, columns};
-use crate::operator;
+use crate::models::unknown_model;
+use crate::operator::{self, Whom};
 use crate::setup::{self, Setup};
 
 /// More is no request.
@@ -28,8 +30,8 @@ pub struct ExplainArgs {
     /// As JSON, in the shape of the API
     #[arg(long)]
     json: bool,
-    /// As if the key of this id asked, or of this name in the configuration [default: a key without limits]
-    #[arg(long, value_name = "ID")]
+    /// As if the key of this id or name asked [default: a key without limits]
+    #[arg(long, value_name = "ID|NAME")]
     key: Option<String>,
     /// Ask the gateway running at this address, with the key in MODEL_GATEWAY_ADMIN_KEY: it knows what was measured
     #[arg(long, value_name = "URL")]
@@ -43,7 +45,12 @@ pub struct ExplainArgs {
 pub fn run(common: &Common, args: &ExplainArgs) -> Result<(), Stop> {
     let request = request(&args.request)?;
     let answer = match &args.url {
-        Some(url) => operator::ask_for_route(url, args.key.as_deref(), request)?,
+        Some(url) => {
+            let whom = Whom { url: Some(url.clone()) };
+            let ask = |ask| operator::ask(common, &whom, ask);
+            let key = args.key.as_deref().map(|key| keys::id_of(&ask, key, false)).transpose()?;
+            operator::ask_for_route(url, key.as_deref(), request)?
+        }
         None => offline(common, args.key.as_deref(), request)?,
     };
     let answer: Value = serde_json::from_slice(&answer)
@@ -53,7 +60,7 @@ pub fn run(common: &Common, args: &ExplainArgs) -> Result<(), Stop> {
     }
     let mut text = table(&answer);
     if args.url.is_none() {
-        text += "nothing is measured here and no circuit is open; --url asks a running gateway, where that counts\n";
+        text += "this decision uses no measurements and no circuit breakers; --url asks a running gateway, which has them\n";
     }
     print(&text)
 }
@@ -77,7 +84,12 @@ fn offline(common: &Common, key: Option<&str>, request: Bytes) -> Result<Bytes, 
     let key = key.map(|key| key_id(&setup, key)).transpose()?;
     let query = operator::query(&[("key", key.as_deref())]);
     engine.explain(&Caller::operator(), &query, request).map_err(|error| {
-        let message = format!("{}{}", error.message, hint(&setup, error.code()));
+        let code = error.code();
+        let message = unknown_model(code, &error.message);
+        let message = match hint(&setup, code) {
+            Some(hint) => format!("{}. {hint}", message.trim_end_matches('.')),
+            None => message,
+        };
         if error.status() < 500 { Stop::Usage(message) } else { Stop::Runtime(message) }
     })
 }
@@ -96,16 +108,16 @@ fn key_id(setup: &Setup, given: &str) -> Result<String, Stop> {
 }
 
 /// What may be behind a name that is not known.
-fn hint(setup: &Setup, code: &str) -> String {
+fn hint(setup: &Setup, code: &str) -> Option<String> {
     let lists = setup.config.providers.iter().filter(|provider| provider.discover);
     let names: Vec<_> = lists.map(|provider| provider.name.as_str()).collect();
     if code != "model_not_found" || names.is_empty() {
-        return String::new();
+        return None;
     }
-    format!(
-        " The models that {} would list were not asked for: a running gateway knows them (--url).",
+    Some(format!(
+        "The models that {} would list were not asked for: a running gateway knows them (--url)",
         names.join(", ")
-    )
+    ))
 }
 
 fn table(answer: &Value) -> String {

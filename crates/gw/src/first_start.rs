@@ -9,11 +9,13 @@ use gw_store::{NewKey, Role, Store, StoredKey};
 #[derive(Debug)]
 pub struct FirstKeys {
     admin: NewKey,
-    inference: NewKey,
+    /// None when the store had inference keys already.
+    inference: Option<NewKey>,
 }
 
-/// Makes an admin and an inference key when neither the configuration nor the store has ever had one. Of several
-/// programs that start at once on one store, one makes them.
+/// Makes an admin and an inference key when neither the configuration nor the store has ever had a key, and an admin key
+/// alone when the store has had inference keys only (`keys create` before the first start). Of several programs that start
+/// at once on one store, one makes them.
 ///
 /// # Errors
 /// When the store cannot keep them.
@@ -21,12 +23,12 @@ pub async fn make_keys(store: &Store, configured: bool, now: i64) -> gw_store::R
     if configured {
         return Ok(None);
     }
-    let keys = FirstKeys { admin: NewKey::generate()?, inference: NewKey::generate()? };
-    let stored = [
-        keys.admin.stored("admin", Role::Admin, now),
-        keys.inference.stored("inference", Role::Inference, now),
-    ];
-    Ok(store.insert_first_keys(&stored).await?.then_some(keys))
+    let (admin, inference) = (NewKey::generate()?, NewKey::generate()?);
+    let stored =
+        [admin.stored("admin", Role::Admin, now), inference.stored("inference", Role::Inference, now)];
+    let kept = store.insert_first_keys(&stored).await?;
+    let is_kept = |key: &NewKey| kept.iter().any(|id| id == key.id());
+    Ok(is_kept(&admin).then(|| FirstKeys { inference: Some(inference).filter(|key| is_kept(key)), admin }))
 }
 
 /// Whether one of these keys would be let in.
@@ -43,24 +45,32 @@ pub fn now() -> i64 {
 }
 
 impl FirstKeys {
-    /// What is printed, once: the keys, and a command to paste.
+    /// What is printed, once: the keys, where they are kept, and a command to paste.
     #[must_use]
-    pub fn welcome(&self, address: SocketAddr, model: Option<&str>) -> String {
-        let mut text = format!(
-            "\nFirst start: two keys were made. They are shown now and never again; only their hashes are kept.\n\n  \
-             admin      {}\n  inference  {}\n",
-            self.admin.expose(),
-            self.inference.expose()
-        );
+    pub fn welcome(&self, address: SocketAddr, kept_in: &str, model: Option<&str>) -> String {
+        let mut text = match &self.inference {
+            Some(inference) => format!(
+                "\nFirst start: two keys were made. They are shown now and never again; only their hashes are kept, in \
+                 {kept_in}.\n\n  admin      {}\n  inference  {}\n",
+                self.admin.expose(),
+                inference.expose()
+            ),
+            None => format!(
+                "\nFirst start: an admin key was made, because the store has inference keys only. It is shown now and never \
+                 again; only its hash is kept, in {kept_in}.\n\n  admin      {}\n",
+                self.admin.expose()
+            ),
+        };
         let Some(model) = model else { return text };
         // A model's name comes from a file: quotes in it must not end the shell's or the JSON's.
         let model = serde_json::Value::from(model).to_string().replace('\'', "'\\''");
         let body =
             format!("{{\"model\":{model},\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}");
+        let key = self.inference.as_ref().unwrap_or(&self.admin);
         text += &format!(
             "\nTry it:\n\n  curl http://{address}/v1/chat/completions \\\n    \
              -H 'Authorization: Bearer {}' \\\n    -H 'Content-Type: application/json' \\\n    -d '{body}'\n\n",
-            self.inference.expose()
+            key.expose()
         );
         text
     }
@@ -81,8 +91,25 @@ mod tests {
         assert!(make_keys(&store(&directory).await, false, 2).await.unwrap().is_none());
         let kept = store(&directory).await.keys().await.unwrap();
         let ids: Vec<_> = kept.iter().map(|key| (key.id.as_str(), key.role)).collect();
-        assert_eq!(ids, [(first.admin.id(), Role::Admin), (first.inference.id(), Role::Inference)]);
-        assert_eq!(kept[1].hash, gw_store::keys::hash(first.inference.expose()));
+        let inference = first.inference.unwrap();
+        assert_eq!(ids, [(first.admin.id(), Role::Admin), (inference.id(), Role::Inference)]);
+        assert_eq!(kept[1].hash, gw_store::keys::hash(inference.expose()));
+    }
+
+    #[tokio::test]
+    async fn an_admin_key_is_made_beside_inference_keys_of_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = store(&directory).await;
+        let early = NewKey::generate().unwrap().stored("early", Role::Inference, 1);
+        store.insert_key(&early).await.unwrap();
+        let made = make_keys(&store, false, 2).await.unwrap().unwrap();
+        assert!(made.inference.is_none());
+        let text = made.welcome("127.0.0.1:1".parse().unwrap(), "x", Some("a/b"));
+        assert!(
+            text.contains("an admin key was made") && text.matches(made.admin.expose()).count() == 2,
+            "{text}"
+        );
+        assert!(make_keys(&store, false, 3).await.unwrap().is_none());
     }
 
     #[tokio::test]
@@ -97,11 +124,13 @@ mod tests {
     async fn the_welcome_shows_both_keys_and_a_command_to_paste() {
         let directory = tempfile::tempdir().unwrap();
         let keys = make_keys(&store(&directory).await, false, 1).await.unwrap().unwrap();
-        let text = keys.welcome("127.0.0.1:4321".parse().unwrap(), Some("odd/it's"));
-        assert!(text.contains(keys.admin.expose()) && text.contains(keys.inference.expose()));
+        let text = keys.welcome("127.0.0.1:4321".parse().unwrap(), "/data/gateway.db", Some("odd/it's"));
+        let inference = keys.inference.as_ref().unwrap();
+        assert!(text.contains(keys.admin.expose()) && text.contains(inference.expose()));
+        assert!(text.contains("kept, in /data/gateway.db."), "{text}");
         assert!(text.contains("curl http://127.0.0.1:4321/v1/chat/completions"), "{text}");
         assert!(text.contains(r#""model":"odd/it'\''s""#), "{text}");
-        assert!(!keys.welcome("127.0.0.1:1".parse().unwrap(), None).contains("curl"));
+        assert!(!keys.welcome("127.0.0.1:1".parse().unwrap(), "x", None).contains("curl"));
         assert!(!format!("{keys:?}").contains(&keys.admin.expose()[12..]));
     }
 

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
 use gw_engine::manage::Ask;
+use gw_wire::money::Price;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -41,15 +42,17 @@ enum What {
     },
     /// Refuse a key from now on, for good
     Revoke {
-        /// Its id: the first 12 characters
+        /// Its id (the first 12 characters), or its name if no other key has it
+        #[arg(value_name = "ID|NAME")]
         id: String,
     },
     /// Give a key a new secret, which is printed once; the old one goes on for a while
     Rotate {
-        /// Its id: the first 12 characters
+        /// Its id (the first 12 characters), or its name if no other key has it
+        #[arg(value_name = "ID|NAME")]
         id: String,
         /// For how long the old secret is still good, 0 to 604800
-        #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+        #[arg(long, value_name = "SECONDS", default_value_t = 3600, allow_negative_numbers = true, value_parser = grace)]
         grace_seconds: u32,
     },
 }
@@ -57,7 +60,7 @@ enum What {
 /// A new key.
 #[derive(Debug, Args, Serialize)]
 struct New {
-    /// For people
+    /// Label shown in lists and reports
     #[arg(long)]
     name: String,
     /// inference, or admin: the management API too
@@ -72,19 +75,19 @@ struct New {
     #[serde(skip_serializing_if = "Option::is_none")]
     models: Option<Vec<String>>,
     /// Requests per minute
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = count)]
     #[serde(skip_serializing_if = "Option::is_none")]
     rpm: Option<u64>,
     /// Tokens per minute
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = count)]
     #[serde(skip_serializing_if = "Option::is_none")]
     tpm: Option<u64>,
     /// Requests at one time
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = count)]
     #[serde(skip_serializing_if = "Option::is_none")]
     max_in_flight: Option<u64>,
     /// What it may spend in a period
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = amount)]
     #[serde(skip_serializing_if = "Option::is_none")]
     budget_usd: Option<String>,
     /// day, week, month or total [default: month]
@@ -105,6 +108,23 @@ struct New {
     metadata: Option<Box<RawValue>>,
 }
 
+/// Checks an amount of money and keeps it as it is written.
+fn amount(text: &str) -> Result<String, String> {
+    Price::parse(text).map(|_| text.to_owned()).map_err(|_| {
+        "write an amount of US dollars that is not negative, with at most nine decimals, such as 25 or 0.50".to_owned()
+    })
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "write a whole number from 1 on, or leave the option out for no limit".to_owned())
+}
+
+fn grace(text: &str) -> Result<u32, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds <= 604_800);
+    seconds.ok_or_else(|| "write a whole number of seconds from 0 to 604800".to_owned())
+}
+
 fn json(text: &str) -> Result<Box<RawValue>, String> {
     RawValue::from_string(text.to_owned()).map_err(|error| error.to_string())
 }
@@ -122,10 +142,12 @@ pub fn run(common: &Common, args: &KeysArgs) -> Result<(), Stop> {
         }
         What::Rotate { id, grace_seconds } => {
             let body = format!("{{\"grace_seconds\":{grace_seconds}}}");
-            secret(&parse(&ask(Ask::RotateKey(id.clone(), body.into()))?)?, "given a new secret")
+            let id = id_of(&ask, id, false)?;
+            secret(&parse(&ask(Ask::RotateKey(id, body.into()))?)?, "given a new secret")
         }
         What::Revoke { id } => {
-            let key = parse(&ask(Ask::RevokeKey(id.clone()))?)?;
+            let id = id_of(&ask, id, false)?;
+            let key = parse(&ask(Ask::RevokeKey(id))?)?;
             say(&format!("{} is revoked", name(&key)));
             Ok(())
         }
@@ -139,6 +161,46 @@ pub fn run(common: &Common, args: &KeysArgs) -> Result<(), Stop> {
             let keys = keys.iter().map(|key| parse(key.get().as_bytes())).collect::<Result<Vec<_>, _>>()?;
             print(&table(&keys))
         }
+    }
+}
+
+/// Characters of a key's id: `sk-gw-` and six more.
+const ID_LENGTH: usize = 12;
+
+/// The id of the key that is meant: an id is taken as it is, a name when one key alone has it. `all`: among revoked keys, too.
+///
+/// # Errors
+/// Exit code 2 when no key or more than one key has the name, and for a whole key, which is not repeated.
+pub(crate) fn id_of(
+    ask: &impl Fn(Ask) -> Result<bytes::Bytes, Stop>,
+    given: &str,
+    all: bool,
+) -> Result<String, Stop> {
+    if given.starts_with("sk-gw-") && given.len() > ID_LENGTH {
+        let message =
+            "this looks like a whole key, which should stay secret; write its id, the first 12 characters";
+        return Err(Stop::Usage(message.to_owned()));
+    }
+    if given.starts_with("sk-gw-") || given.starts_with("cfg-") {
+        return Ok(given.to_owned());
+    }
+    let keys = list(ask, all, None)?;
+    let keys = keys.iter().map(|key| parse(key.get().as_bytes())).collect::<Result<Vec<_>, _>>()?;
+    let text = |key: &Value, member: &str| key.get(member).and_then(Value::as_str).map(str::to_owned);
+    let named = keys.iter().filter(|key| text(key, "name").as_deref() == Some(given));
+    let ids: Vec<String> = named.filter_map(|key| text(key, "id")).collect();
+    match ids.as_slice() {
+        [id] => Ok(id.clone()),
+        [] => Err(Stop::Usage(format!(
+            "no key has the id or the name '{}'; 'model-gateway keys list' shows all keys",
+            clean(given)
+        ))),
+        several => Err(Stop::Usage(format!(
+            "{} keys have the name '{}'; write the id of one of them: {}",
+            several.len(),
+            clean(given),
+            several.join(", ")
+        ))),
     }
 }
 

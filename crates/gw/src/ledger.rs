@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gw_engine::Limiter;
 use gw_store::Store;
-use gw_store::journal::{Journal, Replayed, replay};
+use gw_store::journal::{Journal, Replayed, is_in_use, replay};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -39,6 +39,16 @@ pub async fn open(
 ) -> Result<(Arc<Journal>, Replayed), Stop> {
     let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
     let directory = data.join("journal");
+    // Looked at before our own journal is there.
+    if is_in_use(&directory) {
+        tracing::warn!(
+            data_dir = %data.display(),
+            "another running gateway uses the same data directory {}: both share its keys and its request log, and without \
+             [redis] each counts limits and budgets for itself. To keep them apart, give one of them another directory with \
+             server.data_dir or MODEL_GATEWAY_DATA_DIR",
+            data.display()
+        );
+    }
     let not_before = setup.config.store.retention_days.map(|days| ago(i64::from(days) * DAY_MS));
     let found =
         replay(&directory, store, not_before).await.map_err(|error| Stop::Runtime(error.to_string()))?;

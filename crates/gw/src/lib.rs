@@ -1,5 +1,6 @@
 //! The program: reads the configuration, wires the crates together, starts and stops. Nothing about a call is decided here.
 
+pub mod announce;
 pub mod automatic;
 pub mod caching;
 pub mod check;

@@ -24,6 +24,12 @@ pub async fn find(own: Option<u16>) -> Vec<ProviderSettings> {
     find_on(&SERVERS, own).await
 }
 
+/// The ports that are looked at, for people.
+#[must_use]
+pub fn ports() -> String {
+    SERVERS.map(|(_, port)| port.to_string()).join(", ")
+}
+
 async fn find_on(servers: &[(&'static str, u16)], own: Option<u16>) -> Vec<ProviderSettings> {
     let mut probes = JoinSet::new();
     for (place, &(name, port)) in servers.iter().enumerate() {

@@ -36,6 +36,9 @@ enum What {
         /// Only models with this in their id, name or description
         #[arg(long)]
         search: Option<String>,
+        /// `faults`: also the demo models that misbehave on purpose
+        #[arg(long)]
+        include: Option<String>,
     },
     /// Everything about one model
     Show {
@@ -77,8 +80,9 @@ pub fn run(common: &Common, args: &ModelsArgs) -> Result<(), Stop> {
 fn answer(catalog: &Catalog, what: Option<&What>) -> Result<(Value, bool), String> {
     let body = match what {
         None => catalog.list("", None),
-        Some(What::List { provider, feature, search }) => {
-            let filters = [("provider", provider), ("feature", feature), ("search", search)];
+        Some(What::List { provider, feature, search, include }) => {
+            let filters =
+                [("provider", provider), ("feature", feature), ("search", search), ("include", include)];
             let given = filters.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
             let query: Vec<_> = given.map(|(name, value)| format!("{name}={}", encode(value))).collect();
             catalog.list(&query.join("&"), None)
@@ -86,10 +90,23 @@ fn answer(catalog: &Catalog, what: Option<&What>) -> Result<(Value, bool), Strin
         Some(What::Show { id }) => catalog.retrieve(id, None),
         Some(What::Compare { ids }) => catalog.compare(&format!("models={}", encode(&ids.join(","))), None),
     };
-    let body = body.map_err(|error| error.message.into_owned())?;
+    let body = body.map_err(|error| unknown_model(error.code(), &error.message))?;
     let value: Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
     let empty = value.get("data").and_then(Value::as_array).is_some_and(Vec::is_empty);
     Ok((value, empty))
+}
+
+/// The message of an error for the operator at a terminal: the API does not say whether a model exists or is not allowed.
+pub(crate) fn unknown_model(code: &str, message: &str) -> String {
+    let name = message.strip_prefix("The model '").and_then(|rest| rest.split('\'').next());
+    match name {
+        Some(name) if code == "model_not_found" => format!(
+            "no configured provider has a model '{}'; 'model-gateway models' lists the models, with --all those of providers \
+             that are not configured, too",
+            table::clean(name)
+        ),
+        _ => message.to_owned(),
+    }
 }
 
 /// Percent-encoding of everything that means something in a query.

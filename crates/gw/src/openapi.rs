@@ -9,7 +9,8 @@ fn document() -> Value {
 }
 
 /// Every URL of gw-server/src/router.rs that a person may call.
-const ROUTES: [(&str, &str); 30] = [
+const ROUTES: [(&str, &str); 31] = [
+    ("get", "/"),
     ("post", "/v1/completions"),
     ("post", "/v1/chat/completions"),
     ("post", "/v1/embeddings"),

@@ -4,6 +4,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::config::Source;
@@ -17,8 +18,13 @@ pub fn config_source(named: Option<&Path>) -> Source {
     named
         .map(Path::to_owned)
         .or_else(|| set(env::var_os("MODEL_GATEWAY_CONFIG")))
-        .or_else(|| Path::new(HERE).exists().then(|| PathBuf::from(HERE)))
+        .or_else(|| stands(Path::new(HERE)).then(|| PathBuf::from(HERE)))
         .map_or(Source::Nothing, Source::File)
+}
+
+/// Whether something has this name: a symbolic link that leads nowhere counts, because somebody meant it to lead to a file.
+fn stands(path: &Path) -> bool {
+    !matches!(fs::symlink_metadata(path), Err(error) if error.kind() == ErrorKind::NotFound)
 }
 
 /// A variable of the environment as text; an empty one is an unset one, as in most programs.
@@ -36,7 +42,7 @@ fn set(value: Option<OsString>) -> Option<PathBuf> {
 /// # Errors
 /// One line that says what to set, or why the directory cannot be made.
 pub fn data_dir(configured: Option<&Path>) -> Result<PathBuf, String> {
-    let found = choose(configured, |name| env::var_os(name), Path::new("/data"))
+    let found = find_data_dir(configured)
         .ok_or("there is no place for data: set server.data_dir or MODEL_GATEWAY_DATA_DIR")?;
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -44,6 +50,12 @@ pub fn data_dir(configured: Option<&Path>) -> Result<PathBuf, String> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(&found).map_err(|error| format!("data directory {}: {error}", found.display()))?;
     Ok(found)
+}
+
+/// The data directory, which need not exist yet; None when nothing says where it is.
+#[must_use]
+pub fn find_data_dir(configured: Option<&Path>) -> Option<PathBuf> {
+    choose(configured, |name| env::var_os(name), Path::new("/data"))
 }
 
 fn choose(

@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gw_engine::cpu_pool::CpuPool;
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::manage::Management;
 use gw_engine::payloads::Payloads;
 use gw_engine::spent::LedgerSpending;
 use gw_engine::{Engine, Limiter};
+use gw_providers::adapter::ListedModel;
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
 use gw_store::journal::Journal;
 use gw_store::{Store, StoredKey};
@@ -17,14 +19,14 @@ use prometheus_client::registry::Registry;
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 
+use crate::announce::{self, Search};
 use crate::cli::{Common, ServeArgs, Stop, print};
-use crate::first_start::{self, FirstKeys};
 use crate::ledger::{self, Ledger};
 use crate::lines::Lines;
 use crate::payloads::{self, Keeper};
 use crate::setup::{self, Setup};
 use crate::signals::Ends;
-use crate::{caching, discover, local, places, readiness, telemetry, watch};
+use crate::{caching, discover, first_start, local, places, readiness, telemetry, watch};
 
 /// Lines of the access log are gathered for so long.
 const LOG_DELAY: Duration = Duration::from_millis(100);
@@ -34,6 +36,8 @@ const BLOCKING_THREADS: usize = 16;
 const LAST_WAIT: Duration = Duration::from_millis(500);
 /// The end of the program waits so long for a Redis that has not heard of everything.
 const LAST_SETTLES: Duration = Duration::from_secs(2);
+/// Every request is refused while the steps of heavy requests wait longer than this for the CPU pool.
+const LATEST_STEPS: Duration = Duration::from_secs(2);
 /// A start waits so long for the lists of model servers that were found on this machine.
 const LOCAL_LISTS: Duration = Duration::from_millis(300);
 
@@ -74,6 +78,7 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     if let Some(listen) = &args.listen {
         setup.config.server.listen.clone_from(listen);
     }
+    let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
     let store = open_store(&setup).await?;
     let stored = store.keys().await.map_err(runtime)?;
     let configured = !setup.config.engine.keys.is_empty();
@@ -82,15 +87,20 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
     }
     let listeners = bind(&setup).await?;
     let address = listeners.public.local_addr().map_err(runtime)?;
-    let found = complete_providers(&mut setup, args, address).await;
+    let search = complete_providers(&mut setup, args, address).await;
     let deployed = setup.deploy().map_err(|problems| Stop::Usage(problems.join("\n")))?;
     // Not before the address is ours: keys that were made for a start that failed would never have been shown.
     let made = first_start::make_keys(&store, configured, first_start::now()).await.map_err(runtime)?;
     let stored = if made.is_some() { store.keys().await.map_err(runtime)? } else { stored };
     let mut registry = Registry::default();
     let kept = keep(&setup, &store, stored, deployed.clone(), &mut registry).await?;
-    let listed = if found { first_lists(&kept.engine, &deployed).await } else { None };
-    say(&setup, made.as_ref(), address, listed)?;
+    let listed = if search.has_found() { first_lists(&kept.engine, &deployed).await } else { None };
+    announce::say(&setup, &search, &data)?;
+    if let Some(keys) = made {
+        let catalog = setup.catalog(false).map_err(|problems| Stop::Usage(problems.join("\n")))?;
+        let model = setup::model_to_try(&catalog).or(listed);
+        print(&keys.welcome(address, &announce::store(&setup, &data), model.as_deref()))?;
+    }
     serve(Running { setup, store, kept, deployed, registry }, listeners, ends).await
 }
 
@@ -126,6 +136,7 @@ async fn keep(
         payloads: Some(Arc::clone(&payloads)),
         limiter: limiter.clone(),
         caching,
+        cpu: CpuPool::new(workers()).map_err(|error| Stop::Runtime(format!("the CPU pool: {error}")))?,
     };
     let engine = engine(setup, deployed, stored, registry)?;
     for entry in &left.entries {
@@ -165,8 +176,10 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     }
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
+    let cpu = engine.cpu().clone();
     let edge = Edge::new(setup.config.server, engine, management, Arc::new(Log(lines)), readiness, registry)
         .map_err(|problem| Stop::Usage(format!("server.tls: {problem}")))?;
+    edge.watch_load(vec![Box::new(move || cpu.queue().1.saturating_sub(LATEST_STEPS))]);
     let shutdown = Shutdown::new();
     tokio::spawn(stop_on_signals(ends, shutdown.clone()));
     ready(&listeners, scheme);
@@ -236,44 +249,65 @@ async fn only_loopback(setup: &Setup) -> Result<(), Stop> {
     let server = &setup.config.server;
     for listen in std::iter::once(&server.listen).chain(&server.admin_listen) {
         if !addresses(listen).await?.iter().all(|address| address.ip().is_loopback()) {
-            return Err(Stop::Usage(format!(
-                "listening on {listen}, which others can reach, needs a key: add [[keys]] to the configuration, or start \
-                 once on 127.0.0.1 to get one"
-            )));
+            return Err(Stop::Usage(needs_a_key(listen)));
         }
     }
     Ok(())
 }
 
+/// Why nothing listens on an address that others can reach while there is no key.
+#[must_use]
+pub fn needs_a_key(listen: &str) -> String {
+    format!(
+        "listening on {listen}, which others can reach, needs a key: add [[keys]] to the configuration, or start once on \
+         127.0.0.1 to get one"
+    )
+}
+
+/// Whether this is written as an address that other machines can reach; of a name only a name server could tell.
+#[must_use]
+pub fn is_written_reachable(listen: &str) -> bool {
+    listen.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback())
+}
+
 async fn bind(setup: &Setup) -> Result<Listeners, Stop> {
     /// tokio sets SO_REUSEADDR, so that a restart finds its port free.
-    async fn one(listen: &str) -> Result<TcpListener, Stop> {
-        let bound = TcpListener::bind(listen).await;
-        bound.map_err(|error| Stop::Runtime(format!("cannot listen on {listen}: {error}")))
+    async fn one(listen: &str, other: &str) -> Result<TcpListener, Stop> {
+        TcpListener::bind(listen).await.map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::AddrInUse => {
+                    "another program listens there, perhaps another gateway".to_owned()
+                }
+                io::ErrorKind::AddrNotAvailable => "this machine does not have the address".to_owned(),
+                _ => error.to_string(),
+            };
+            Stop::Runtime(format!("cannot listen on {listen}: {why}; choose another address with {other}"))
+        })
     }
     let server = &setup.config.server;
     let admin = match &server.admin_listen {
-        Some(listen) => Some(one(listen).await?),
+        Some(listen) => Some(one(listen, "server.admin_listen").await?),
         None => None,
     };
-    Ok(Listeners { public: one(&server.listen).await?, admin })
+    Ok(Listeners { public: one(&server.listen, "--listen HOST:PORT or server.listen").await?, admin })
 }
 
-/// Adds what is on by itself; says whether model servers were found on this machine.
-async fn complete_providers(setup: &mut Setup, args: &ServeArgs, own: SocketAddr) -> bool {
-    let interactive = io::stdin().is_terminal() && io::stdout().is_terminal();
-    let mut found = false;
-    if setup.path.is_none() && interactive && !args.no_discover {
-        for server in local::find(Some(own.port())).await {
-            let providers = &mut setup.config.providers;
-            if providers.iter().all(|provider| provider.name != server.name) {
-                providers.push(server);
-                found = true;
-            }
-        }
-    }
+/// Adds the providers that are on without a configuration; gives the outcome of the search for model servers on this machine.
+async fn complete_providers(setup: &mut Setup, args: &ServeArgs, own: SocketAddr) -> Search {
+    let search = if setup.path.is_some() {
+        Search::Configured
+    } else if args.no_discover {
+        Search::SwitchedOff
+    } else if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        Search::NoTerminal
+    } else {
+        let mut found = local::find(Some(own.port())).await;
+        found.retain(|server| setup.config.providers.iter().all(|provider| provider.name != server.name));
+        setup.config.providers.extend(found.iter().cloned());
+        Search::Done(found)
+    };
     setup.demo_if_alone();
-    found
+    search
 }
 
 /// The engine of this configuration.
@@ -302,31 +336,14 @@ async fn first_lists(engine: &Arc<Engine>, deployed: &[Deployed]) -> Option<Stri
     for Deployed { provider, .. } in deployed.iter().filter(|deployed| deployed.discovers) {
         let (engine, provider) = (Arc::clone(engine), Arc::clone(provider));
         asking.spawn(async move {
-            let names = discover::once(&engine, &provider).await.ok()?;
-            names.first().map(|name| format!("{}/{name}", provider.name()))
+            let listed = discover::once(&engine, &provider).await.ok()?;
+            // The catalogue leaves out what cannot be a name.
+            let id = |model: &ListedModel| format!("{}/{}", provider.name(), model.name);
+            listed.iter().map(id).find(|id| engine.has_model(id))
         });
     }
     let models = tokio::time::timeout(LOCAL_LISTS, asking.join_all()).await.unwrap_or_default();
     models.into_iter().flatten().min()
-}
-
-/// What whoever starts the program should know.
-fn say(
-    setup: &Setup,
-    made: Option<&FirstKeys>,
-    address: SocketAddr,
-    listed: Option<String>,
-) -> Result<(), Stop> {
-    let catalog = setup.catalog(false).map_err(|problems| Stop::Usage(problems.join("\n")))?;
-    for note in setup.notes.iter().cloned().chain(setup::unlisted(&catalog)) {
-        tracing::warn!("{note}");
-    }
-    let names: Vec<_> = setup.config.providers.iter().map(|provider| provider.name.as_str()).collect();
-    tracing::info!(providers = names.join(" "), models = catalog.models().len(), "starting");
-    match made {
-        Some(keys) => print(&keys.welcome(address, setup::model_to_try(&catalog).or(listed).as_deref())),
-        None => Ok(()),
-    }
 }
 
 /// A failure of the program, not of the configuration.

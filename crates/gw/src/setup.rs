@@ -8,11 +8,12 @@ use gw_engine::cached::semantic_problems;
 use gw_engine::catalog::{Catalog, Model, ProviderFacts, SHIPPED};
 use gw_engine::engine::Deployed;
 use gw_providers::provider::Provider;
+use gw_providers::settings::{Api, ProviderSettings};
 use gw_wire::money::Price;
 
 use crate::cli::{Common, Stop};
-use crate::config::{self, Config, Loaded};
-use crate::{automatic, places};
+use crate::config::{self, Config, Loaded, Readable, Refused};
+use crate::{automatic, check, places};
 
 /// A configuration without problems, completed.
 #[derive(Debug)]
@@ -30,9 +31,10 @@ pub struct Setup {
 /// # Errors
 /// Exit code 2 with every problem.
 pub fn load(common: &Common) -> Result<Setup, Stop> {
-    config::load(places::config_source(common.config.as_deref())).map(complete).map_err(|problems| {
-        let lines: Vec<_> = problems.iter().map(|problem| format!("\n  {problem}")).collect();
-        Stop::Usage(format!("the configuration cannot be used{}", lines.concat()))
+    config::load(places::config_source(common.config.as_deref())).map(complete).map_err(|refused| {
+        let (_, problems) = refused_offline(refused);
+        let lines: Vec<_> = problems.iter().map(|problem| format!("  {problem}")).collect();
+        Stop::Usage(format!("the configuration cannot be used\n{}", check::shown(&lines).trim_end()))
     })
 }
 
@@ -41,15 +43,30 @@ pub fn load(common: &Common) -> Result<Setup, Stop> {
 pub fn offline(loaded: Loaded) -> (Setup, Vec<String>) {
     let mut setup = complete(loaded);
     setup.demo_if_alone();
-    let mut problems = setup.deploy().err().unwrap_or_default();
-    match setup.catalog(false) {
-        Ok(catalog) => {
-            problems.extend(setup.semantic(&catalog));
-            setup.notes.extend(unlisted(&catalog));
-        }
-        Err(found) => problems.extend(found),
-    }
+    let problems = setup.problems();
     (setup, problems)
+}
+
+/// As [`offline`] for a configuration with problems: its own problems come first, then those of the parts that could be read.
+/// Without a setup when nothing of the configuration is certain.
+#[must_use]
+pub fn refused_offline(refused: Refused) -> (Option<Setup>, Vec<String>) {
+    let mut problems: Vec<String> = refused.problems.iter().map(ToString::to_string).collect();
+    let Some(readable) = refused.readable else { return (None, problems) };
+    let Readable { loaded, broken_providers } = *readable;
+    let mut setup = complete(loaded);
+    if broken_providers.is_empty() {
+        setup.demo_if_alone();
+    }
+    // Only its name is certain of a broken provider: any model may be its own.
+    let stand_in = |name: &String| ProviderSettings {
+        base_url: Some("http://127.0.0.1".to_owned()),
+        discover: true,
+        ..automatic::plain(name, Api::OpenAi)
+    };
+    setup.config.providers.extend(broken_providers.iter().map(stand_in));
+    problems.extend(setup.problems());
+    (Some(setup), problems)
 }
 
 /// A line about each model whose provider is not configured.
@@ -77,6 +94,63 @@ fn complete(loaded: Loaded) -> Setup {
 }
 
 impl Setup {
+    /// What is wrong with the parts as a whole: the providers' own settings, the catalogue with its aliases, and
+    /// `[[cache.semantic]]`. Adds notes about what is right but of no use.
+    fn problems(&mut self) -> Vec<String> {
+        let mut problems = self.deploy().err().unwrap_or_default();
+        match self.catalog(false) {
+            Ok(catalog) => {
+                problems.extend(self.semantic(&catalog));
+                self.notes.extend(unlisted(&catalog));
+            }
+            Err(found) => problems.extend(found),
+        }
+        self.notes.extend(self.useless_key_models());
+        problems
+    }
+
+    /// A line about each entry in a key's `models` that no model fits, so that it allows nothing.
+    fn useless_key_models(&self) -> Vec<String> {
+        // Without the aliases, which have their own problems and are not what a key's `models` names.
+        let engine = &self.config.engine;
+        let facts = self.facts();
+        let Ok(catalog) = Catalog::build(&shipped(), &engine.models, &BTreeMap::new(), &facts, &[]) else {
+            return Vec::new();
+        };
+        let fits = |pattern: &str| match pattern.strip_suffix('*') {
+            Some(start) => {
+                let may_be = |name: &str| start.starts_with(&format!("{name}/")) || name.starts_with(start);
+                catalog.models().iter().any(|model| model.id.starts_with(start))
+                    || facts.iter().any(|fact| fact.discovers && may_be(fact.name))
+            }
+            None => {
+                let provider = pattern.split_once('/').map(|(provider, _)| provider);
+                catalog.resolve(pattern).is_some()
+                    || facts.iter().any(|fact| fact.discovers && provider.is_none_or(|of| of == fact.name))
+            }
+        };
+        let mut notes = Vec::new();
+        for key in &engine.keys {
+            for pattern in key.models.iter().flatten().filter(|pattern| !fits(pattern)) {
+                notes.push(format!(
+                    "keys: the key '{}' allows '{pattern}', but no model of the configured providers has this name",
+                    key.name
+                ));
+            }
+        }
+        notes
+    }
+
+    /// The providers as the catalogue sees them.
+    fn facts(&self) -> Vec<ProviderFacts<'_>> {
+        let facts = self.config.providers.iter().map(|provider| ProviderFacts {
+            name: &provider.name,
+            price_multiplier: provider.price_multiplier,
+            discovers: provider.discover,
+        });
+        facts.collect()
+    }
+
     /// The demo provider is on when there is no other.
     pub fn demo_if_alone(&mut self) {
         if self.config.providers.is_empty() {
@@ -108,12 +182,7 @@ impl Setup {
     /// # Errors
     /// What is wrong with it.
     pub fn catalog(&self, all: bool) -> Result<Catalog, Vec<String>> {
-        let configured = self.config.providers.iter().map(|provider| ProviderFacts {
-            name: &provider.name,
-            price_multiplier: provider.price_multiplier,
-            discovers: provider.discover,
-        });
-        let mut facts: Vec<_> = configured.collect();
+        let mut facts = self.facts();
         let known = if all { shipped_providers() } else { Vec::new() };
         for name in &known {
             if !facts.iter().any(|fact| fact.name == name) {

@@ -5,9 +5,39 @@ use std::panic;
 use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::lines::{Flusher, Lines};
+
+/// Checks what `--log-level` or `RUST_LOG` says. A filter without a level would be taken for the name of a module and log
+/// nothing of the gateway, so each part needs one.
+///
+/// # Errors
+/// One line that says what to write instead.
+pub fn log_level(text: &str) -> Result<String, String> {
+    const LEVELS: &str = "off, error, warn, info, debug or trace";
+    if text.trim().is_empty() {
+        return Ok("info".to_owned());
+    }
+    // Spans of a filter (`target[span{field=value}]=level`) may hold commas: only the parser knows their parts.
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty() && !text.contains('['));
+    for part in parts {
+        match part.rsplit_once('=') {
+            Some((_, level)) if level.trim().parse::<LevelFilter>().is_ok() && !level.trim().is_empty() => {}
+            Some((target, level)) => {
+                return Err(format!("'{level}' is not a level; write {target}= and one of {LEVELS}"));
+            }
+            None if part.parse::<LevelFilter>().is_ok() => {}
+            None => {
+                return Err(format!(
+                    "'{part}' is not a level; write {LEVELS}, or a level for one module, such as gw_engine=debug,warn"
+                ));
+            }
+        }
+    }
+    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
 
 /// Starts logging. `level` is what `--log-level` or `RUST_LOG` says: `info`, or `gw_engine=debug,warn`.
 ///
@@ -34,4 +64,23 @@ pub fn start(level: &str) -> Result<Flusher, String> {
         tracing::error!(place, thread, "a bug: a task panicked");
     }));
     Ok(flusher)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::log_level;
+
+    #[test]
+    fn each_part_of_a_filter_has_a_level() {
+        for good in
+            ["info", "WARN", "off", "gw_engine=debug,warn", "gw=trace,info", "gw[span{a=1}]=debug", "5"]
+        {
+            assert_eq!(log_level(good).as_deref(), Ok(good));
+        }
+        assert_eq!(log_level(" ").as_deref(), Ok("info"));
+        for bad in ["loud", "gw_engine", "gw_engine=loud", "gw_engine=", "info,loud", "9"] {
+            let said = log_level(bad).expect_err(bad);
+            assert!(said.contains("off, error, warn, info, debug or trace"), "{bad}: {said}");
+        }
+    }
 }

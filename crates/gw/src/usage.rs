@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::cli::{Common, Stop, print};
+use crate::keys;
 use crate::models::table::{Align, clean, columns};
 use crate::operator::{self, Whom};
 
@@ -25,8 +26,8 @@ pub struct UsageArgs {
     /// Before this time [default: now]
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Only of the key of this id
-    #[arg(long, value_name = "ID")]
+    /// Only of the key of this id, or of this name if no other key has it
+    #[arg(long, value_name = "ID|NAME")]
     key: Option<String>,
     /// Only of this team
     #[arg(long)]
@@ -55,17 +56,19 @@ enum Format {
 /// Exit code 2 for what cannot be asked, 1 when the store or the gateway does not answer.
 pub fn run(common: &Common, args: &UsageArgs) -> Result<(), Stop> {
     let is_csv = args.format == Format::Csv;
+    let ask = |ask| operator::ask(common, &args.whom, ask);
+    let key = args.key.as_deref().map(|key| keys::id_of(&ask, key, true)).transpose()?;
     let query = operator::query(&[
         ("by", Some(&args.by)),
         ("since", args.since.as_deref()),
         ("until", args.until.as_deref()),
-        ("key", args.key.as_deref()),
+        ("key", key.as_deref()),
         ("team", args.team.as_deref()),
         ("model", args.model.as_deref()),
         ("provider", args.provider.as_deref()),
         ("format", Some(if is_csv { "csv" } else { "json" })),
     ]);
-    let body = operator::ask(common, &args.whom, Ask::Usage { query, csv: is_csv })?;
+    let body = ask(Ask::Usage { query, csv: is_csv })?;
     let text = String::from_utf8_lossy(&body);
     match args.format {
         Format::Csv => print(&text),

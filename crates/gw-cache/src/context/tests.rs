@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_wire::request::Body;
+use gw_wire::request::{Body, RequestLimits};
 
 use super::*;
 use crate::Route;
@@ -13,7 +13,7 @@ fn of(body: &str) -> Option<Context> {
 }
 
 fn by(scope: &Scope, body: &str, embedder: &str) -> Option<Context> {
-    let body = Body::parse(Bytes::from(body.to_owned())).unwrap();
+    let body = Body::parse(Bytes::from(body.to_owned()), &RequestLimits::default()).unwrap();
     let question = Question {
         route: Route::Chat,
         model: "m",
@@ -59,7 +59,7 @@ fn contexts_have_scopes_and_embedders_and_are_no_keys_of_answers() {
     assert_ne!(asked, by(&scope("key_2"), ASKED, "embedder").unwrap().key);
     assert_ne!(asked, by(&Scope::Team(Arc::from("key_1")), ASKED, "embedder").unwrap().key);
     assert_ne!(asked, by(&scope("key_1"), ASKED, "another").unwrap().key);
-    let body = Body::parse(Bytes::from_static(ASKED.as_bytes())).unwrap();
+    let body = Body::parse(Bytes::from_static(ASKED.as_bytes()), &RequestLimits::default()).unwrap();
     let question = Question {
         route: Route::Chat,
         model: "m",
@@ -85,7 +85,7 @@ fn what_the_last_turn_says_besides_its_words_is_compared_by_name_and_value() {
 
 #[test]
 fn every_circumstance_is_part_of_a_context() {
-    let body = Body::parse(Bytes::from_static(ASKED.as_bytes())).unwrap();
+    let body = Body::parse(Bytes::from_static(ASKED.as_bytes()), &RequestLimits::default()).unwrap();
     let (scope, candidates) = (Scope::Key(Arc::from("key_1")), ["p/m", "q/m"]);
     let question = Question {
         route: Route::Chat,

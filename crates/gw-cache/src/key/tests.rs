@@ -4,6 +4,8 @@ mod random;
 
 use bytes::Bytes;
 
+use gw_wire::request::RequestLimits;
+
 use super::*;
 
 /// A request and its circumstances.
@@ -32,7 +34,8 @@ impl Asked {
     }
 
     fn with<R>(&self, work: impl FnOnce(&Scope, &Question<'_>) -> R) -> R {
-        let body = Body::parse(Bytes::from(self.body.clone())).expect("a body that is accepted");
+        let body = Body::parse(Bytes::from(self.body.clone()), &RequestLimits::default())
+            .expect("a body that is accepted");
         let question = Question {
             route: self.route,
             model: &self.model,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gw_cache::{Context, Key, Question, Route, Scope};
 use gw_wire::json::{Kind, View};
-use gw_wire::request::{Body, parse_chat};
+use gw_wire::request::{Body, RequestLimits, parse_chat};
 
 /// Members of a body that do not count: written down once more, so that a change of the list is noticed.
 const NO_MATTER: [&str; 7] = ["cache", "metadata", "model", "routing", "stream", "stream_options", "user"];
@@ -23,14 +23,16 @@ fn scope(id: &str) -> Scope {
 
 /// The key of a body. One that was accepted has one.
 fn key_of(body: &str, model: &str) -> Key {
-    let read = Body::parse(Bytes::from(body.to_owned()));
+    let read = Body::parse(Bytes::from(body.to_owned()), &RequestLimits::default());
     let read = read.unwrap_or_else(|error| panic!("{error:?}: {body}"));
     Key::of(&scope("key_1"), &question(&read, model)).unwrap_or_else(|| panic!("no key: {body}"))
 }
 
 /// Any bytes as a client's chat. Whether they were one.
 pub(crate) fn holds(input: &[u8]) -> bool {
-    let Ok(request) = parse_chat(Bytes::copy_from_slice(input)) else { return false };
+    let Ok(request) = parse_chat(Bytes::copy_from_slice(input), &RequestLimits::default()) else {
+        return false;
+    };
     let (body, model) = (&request.body, &*request.model);
     let asked = question(body, model);
     let key = Key::of(&scope("key_1"), &asked).expect("a key of a body that was accepted");

@@ -116,7 +116,7 @@ pub(crate) async fn run(
     }
     let log = Arc::clone(&call.job.context.log);
     let asking = Asking::new(Arc::clone(caching), call, wanted, (found, place), kept, stamp)?;
-    let asking = Box::pin(asking.run(engine.limiter().clone()));
+    let asking = Box::pin(engine.cpu().host(asking.run(engine.limiter().clone())));
     match engine.leavers() {
         Some(leavers) => Staying::new(asking, leavers, log).await,
         None => asking.await,

@@ -46,11 +46,10 @@ impl Asker {
     pub(super) fn new(call: &Call) -> Self {
         let Opening { shape, choices, include_usage, .. } = call.job.opening(String::new());
         let context = &call.job.context;
-        let totals = call.plan.candidates.iter().map(|candidate| candidate.clocks().total);
         Self {
             request_id: Arc::clone(&context.request_id),
             accepted: context.accepted,
-            deadline: context.accepted + totals.max().unwrap_or_default(),
+            deadline: context.accepted + call.plan.longest_total(),
             id: call.job.id.clone(),
             created: call.job.created,
             strategy: call.plan.strategy.as_str(),
@@ -136,7 +135,8 @@ pub(super) fn reply(
     headers.push((AGE, HeaderValue::from(stored.life.age_ms(now_ms()) / 1000)));
     let kept = kept(asker, stored)?;
     let body = if asker.streams {
-        ReplyBody::Stream(Box::new(EventStream::ready(replayed(asker, stored, kept, warnings))))
+        let events = replayed(asker, stored, kept, warnings);
+        ReplyBody::Stream(Box::new(EventStream::ready(events, asker.deadline)))
     } else {
         ReplyBody::Full(Bytes::from(written(asker, stored, &kept, warnings)))
     };

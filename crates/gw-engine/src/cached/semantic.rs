@@ -25,6 +25,7 @@ use crate::ask::Ask;
 use crate::attempts::{self, Answer, Call};
 use crate::call::{CallLog, Context};
 use crate::catalog::Catalog;
+use crate::cpu_pool::CpuPool;
 use crate::engine::Engine;
 use crate::error::Kind;
 use crate::job::Job;
@@ -271,8 +272,9 @@ fn embedding(call: &Call, model: &str, text: &str, means: &Means) -> Option<Box<
     if let (Some(user), Some(members)) = (call.job.ask.user(), body.as_object_mut()) {
         members.insert("user".to_owned(), user.into());
     }
-    let ask = pipeline::parse(Operation::Embeddings, Bytes::from(body.to_string())).ok()?;
     let snapshot = Arc::clone(&call.job.snapshot);
+    let body = Bytes::from(body.to_string());
+    let ask = pipeline::parse(Operation::Embeddings, body, &snapshot.request_limits).ok()?;
     let caller = &call.job.context.caller;
     let planner = Planner { snapshot: &snapshot, metrics: &means.metrics, caller, ask: &ask };
     let plan = plan::plan(planner, None).ok()?;
@@ -288,7 +290,16 @@ fn embedding(call: &Call, model: &str, text: &str, means: &Means) -> Option<Box<
     let mut account = Account::open(&context, Arc::clone(&means.metrics), means.journal.as_ref(), operation);
     account.asked(&ask);
     account.routed(&plan);
-    let job = Job { ask, context, snapshot, id: String::new(), created: 0, resume: None };
+    let job = Job {
+        ask,
+        context,
+        snapshot,
+        id: String::new(),
+        created: 0,
+        is_heavy: false,
+        cpu: CpuPool::default(),
+        resume: None,
+    };
     Some(Box::new(Call::new(job, plan, account)))
 }
 

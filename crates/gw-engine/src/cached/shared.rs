@@ -12,6 +12,7 @@ use gw_providers::own;
 use gw_wire::failure::FailureKind;
 use gw_wire::money::Money;
 use gw_wire::stream::{Closing, Normaliser, write_error};
+use tokio::task::coop;
 
 use super::hit::{self, Asker};
 use super::{Caching, Done, Failed, Finished, Leaving, gone};
@@ -78,9 +79,14 @@ impl Shared {
         self.first.is_some()
     }
 
-    /// When its time is up, though the call that it follows may go on. The leader's is that of the call.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        matches!(self.reader, Reader::Other(_)).then_some(self.asker.deadline)
+    /// When its time is up, though the call that it follows may go on.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.asker.deadline
+    }
+
+    /// It is the one whose call it is: that keeps its time itself, and says so when the time is up.
+    pub(crate) fn is_leader(&self) -> bool {
+        matches!(self.reader, Reader::Leader(_))
     }
 
     /// The stream is ended from outside, and not by its client.
@@ -106,7 +112,12 @@ impl Shared {
             }
             let next = match self.first.take() {
                 Some(piece) => Next::Piece(piece),
-                None => std::task::ready!(self.follower.poll_next(cx)),
+                None => {
+                    let step = std::task::ready!(coop::poll_proceed(cx));
+                    let next = std::task::ready!(self.follower.poll_next(cx));
+                    step.made_progress();
+                    next
+                }
             };
             let out = match next {
                 Next::Piece(piece) => self.piece(piece),

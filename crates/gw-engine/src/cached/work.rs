@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use gw_cache::{Found, Gather, Life, Outcome, Pieces, Stamp, Stored};
 use gw_providers::own;
 use gw_wire::stream::Shape;
@@ -16,6 +17,7 @@ use super::kept::Content;
 use super::semantic::{Means, Nearest, Remember};
 use super::{Caching, Done, Failed, Fault, Finished, Wanted, gone, now_ms};
 use crate::attempts::{Answer, Call, Told, search};
+use crate::cpu_pool::{is_heavy, offload_if};
 use crate::engine::{Cut, Engine};
 use crate::error::{Error, Kind};
 use crate::job::MAX_ANSWER_BYTES;
@@ -88,7 +90,7 @@ impl Ready {
             caching.cache.count(Outcome::Miss);
         }
         match answered {
-            Ok(Answer::Full(body)) => store.whole(&mut call, body),
+            Ok(Answer::Full(body)) => offload_if(is_heavy(&body), || store.whole(&mut call, body)).await,
             Ok(Answer::Stream(live)) => store.stream(call, live, cut, &pieces).await,
             Err(error) => store.failed(&mut call, error, stale),
         }
@@ -130,7 +132,11 @@ impl Keeper {
             let Ok(piece) = frame.into_data() else { continue };
             decoder.feed(&piece, &mut |event| gather.note(&event));
             pieces.push(piece);
-            pieces.room().await;
+            if pieces.room().now_or_never().is_none() {
+                // Whoever reads, reads slowly: the stream's own time goes on, and its next poll ends it.
+                let due = stream.due().unwrap_or_else(Instant::now);
+                let _late = tokio::time::timeout_at(due.into(), pieces.room()).await;
+            }
         }
         let Some(told) = stream.told() else {
             return Err(Fault::of(stream.failure().unwrap_or_else(gone)));

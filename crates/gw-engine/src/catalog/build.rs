@@ -1,7 +1,7 @@
 //! Putting the catalogue together: shipped facts, overrides field by field, discovered models; all faults at once.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use gw_providers::settings::TimeoutOverrides;
@@ -14,7 +14,7 @@ use super::names::split_id;
 use super::pricing;
 use super::providers::{Discovered, ProviderFacts};
 use super::shipped;
-use crate::settings::{ModelSettings, PricingSettings};
+use crate::settings::{Aliases, ModelSettings, PricingSettings};
 
 /// An entry before its prices are final.
 struct Draft<'a> {
@@ -96,22 +96,34 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds models that a provider lists and nobody described, in the order of the configured providers. What a
-    /// provider lists is never our fault: names that cannot be ids are left out, as are those that an entry
-    /// already covers.
-    pub(super) fn discovered(&mut self, providers: &[ProviderFacts<'_>], discovered: &[Discovered]) {
+    /// provider lists is never our fault: blank and overlong names are left out. A model that an entry covers already is
+    /// not added; its entry learns the context length if it has none. A name that the operator made an alias stays one.
+    pub(super) fn discovered(
+        &mut self,
+        providers: &[ProviderFacts<'_>],
+        discovered: &[Discovered],
+        aliases: &Aliases,
+    ) {
         for facts in providers {
             let provider = facts.name;
-            let of_provider = self.drafts.iter().filter(|draft| *draft.model.provider == *provider);
-            let covered: HashSet<Arc<str>> =
-                of_provider.map(|draft| Arc::clone(&draft.model.upstream_model)).collect();
+            let of_provider =
+                self.drafts.iter().enumerate().filter(|(_, draft)| *draft.model.provider == *provider);
+            let covered: HashMap<Arc<str>, usize> =
+                of_provider.map(|(at, draft)| (Arc::clone(&draft.model.upstream_model), at)).collect();
             let lists = discovered.iter().filter(|(of, _)| of == provider);
-            for name in lists.flat_map(|(_, names)| names) {
-                let id = format!("{provider}/{name}");
-                let taken = self.places.contains_key(&*id) || covered.contains(&**name);
-                if taken || name.len() > LONGEST_DISCOVERED || split_id(&id).is_err() {
-                    continue;
+            for listed in lists.flat_map(|(_, models)| models) {
+                let id = format!("{provider}/{}", listed.name);
+                let known = self.places.get(&*id).or_else(|| covered.get(&*listed.name)).copied();
+                if let Some(draft) = known.and_then(|at| self.drafts.get_mut(at)) {
+                    draft.model.context_length = draft.model.context_length.or(listed.context_length);
+                } else if id.len() <= LONGEST_DISCOVERED
+                    && split_id(&id).is_ok()
+                    && !aliases.contains_key(&id)
+                {
+                    let mut draft = bare(&id, provider, &listed.name, facts.price_multiplier);
+                    draft.model.context_length = listed.context_length;
+                    self.add(draft);
                 }
-                self.add(bare(&id, provider, name, facts.price_multiplier));
             }
         }
     }
@@ -143,7 +155,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The longest name taken from a provider's own list.
+/// The longest id of a model taken from a provider's own list: a request may name no longer one.
 const LONGEST_DISCOVERED: usize = 256;
 
 impl Draft<'_> {
@@ -234,7 +246,9 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         release_date: None,
         knowledge_cutoff: None,
         deprecation_date: None,
+        is_fault: false,
         timeouts: TimeoutOverrides::default(),
+        names: OnceLock::new(),
         entry: Bytes::new(),
         performance_at: 0..0,
         entry_end: Bytes::new(),
@@ -271,6 +285,7 @@ fn fill(model: &mut Model, entry: &shipped::Entry<'_>) {
     model.release_date.clone_from(&entry.release_date);
     model.knowledge_cutoff.clone_from(&entry.knowledge_cutoff);
     model.deprecation_date.clone_from(&entry.deprecation_date);
+    model.is_fault = entry.fault;
 }
 
 /// Two numbers are a range, any other count is a set; none at all means that there is no choice.

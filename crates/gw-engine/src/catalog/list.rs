@@ -38,6 +38,8 @@ struct Ask<'q> {
     features: Vec<&'q str>,
     modalities: Vec<&'q str>,
     search: String,
+    /// `include=faults`: the models that misbehave on purpose, too.
+    with_faults: bool,
 }
 
 impl<'q> Ask<'q> {
@@ -74,12 +76,14 @@ impl<'q> Ask<'q> {
             features: query.items("feature"),
             modalities: query.items("modality"),
             search: query.last("search").unwrap_or_default().to_lowercase(),
+            with_faults: query.items("include").contains(&"faults"),
         })
     }
 
     fn matches(&self, model: &Model) -> bool {
         let modalities = model.modalities.as_ref();
-        any(&self.providers, |wanted| &*model.provider == wanted)
+        (self.with_faults || !model.is_fault)
+            && any(&self.providers, |wanted| &*model.provider == wanted)
             && any(&self.categories, |wanted| lists(model.category.as_deref(), wanted))
             && self.features.iter().all(|wanted| lists(model.features.as_deref(), wanted))
             && self.modalities.iter().all(|wanted| {
@@ -141,9 +145,10 @@ pub(super) fn page(index: &Index, query: &str, visible: Visible<'_>) -> Result<B
 
 /// The body of `GET /v1/models/{id}`. A bare name or alias gives its first model that the caller may see.
 pub(super) fn one(index: &Index, id: &str, visible: Visible<'_>) -> Result<Bytes> {
-    // No id ends in a slash, and the one at the end of a path is not significant.
-    let name = id.strip_suffix('/').unwrap_or(id);
-    let resolved = index.resolve(name).ok_or_else(|| not_found(id))?;
+    // A slash at the end of a path is not significant, but it may be the end of a model's name.
+    let without = || index.resolve(id.strip_suffix('/')?);
+    let resolved = index.resolve(id).or_else(without).or_else(|| index.resolve(&format!("{id}/")));
+    let resolved = resolved.ok_or_else(|| not_found(id))?;
     let model = resolved.models.iter().find(|model| sees(visible, model)).ok_or_else(|| not_found(id))?;
     let mut body = Vec::with_capacity(model.entry.len() + model.entry_end.len() + 64);
     entry::copy(model, &mut body);

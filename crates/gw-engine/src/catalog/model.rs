@@ -1,7 +1,7 @@
 //! One model of the catalogue: every fact about it, and the questions the engine asks.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use gw_providers::settings::TimeoutOverrides;
@@ -104,8 +104,12 @@ pub struct Model {
     pub knowledge_cutoff: Option<Box<str>>,
     /// `YYYY-MM-DD`: the provider stops serving it.
     pub deprecation_date: Option<Box<str>>,
+    /// It misbehaves on purpose, for drills and tests: lists show it only where they are asked for faults.
+    pub is_fault: bool,
     /// Clocks set again for this model.
     pub timeouts: TimeoutOverrides,
+    /// The names beside its id that stand for it in this catalogue: its bare name and aliases. Set once all are known.
+    pub(super) names: OnceLock<Box<[Box<str>]>>,
     /// The entry as the API shows it, without its closing brace and its `sources`.
     pub(super) entry: Bytes,
     /// Where in `entry` the prior stands, its comma and name included.
@@ -119,6 +123,13 @@ impl Model {
     #[must_use]
     pub fn bare_name(&self) -> &str {
         self.id.split_once('/').map_or(&*self.id, |(_, name)| name)
+    }
+
+    /// Whether a request for this name may be served by this model: the name is its id, its bare name or an alias of it.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        let names = self.names.get().map(AsRef::as_ref).unwrap_or_default();
+        *self.id == *name || names.iter().any(|known| **known == *name)
     }
 
     /// Speed and reliability: measured once there was traffic, the prior before.

@@ -1,10 +1,11 @@
 //! From a name in a request to models: ids, aliases, bare names, strategy suffixes; hash lookups, no scans.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::model::Model;
 use super::providers::ProviderFacts;
+use crate::settings::Aliases;
 
 /// What a requested name stands for.
 #[derive(Clone, Copy, Debug)]
@@ -23,17 +24,15 @@ pub(super) fn split_id(id: &str) -> Result<(&str, &str), &'static str> {
     let Some((provider, name)) = id.split_once('/') else {
         return Err("an id has the form <provider>/<model_name>");
     };
-    if id.split('/').any(|segment| segment.trim().is_empty()) {
-        return Err("an id has no empty part");
+    // Only the first slash has a meaning here: a local server names a model by its path, as `/models/x.gguf`.
+    if provider.trim().is_empty() || name.trim().is_empty() {
+        return Err("an id has a provider before its first slash and a model's name behind it");
     }
     if id.chars().any(char::is_control) {
         return Err("an id has no control characters");
     }
     Ok((provider, name))
 }
-
-/// The aliases as the configuration has them.
-type Aliases = BTreeMap<String, String>;
 
 /// Models in catalogue order.
 type Models = Vec<Arc<Model>>;
@@ -67,28 +66,60 @@ impl Index {
         problems: &mut Vec<String>,
     ) {
         let mut resolved = HashMap::with_capacity(all.len());
-        for (alias, target) in all {
+        for (alias, targets) in all {
             if alias.trim().is_empty() || alias.chars().any(char::is_control) {
                 problems.push(format!("alias {alias:?} is not a name"));
-            } else if self.by_id.contains_key(&**alias) {
+                continue;
+            }
+            if self.by_id.contains_key(&**alias) {
                 problems.push(format!("alias '{alias}' hides the model of the same id"));
-            } else if let Some(models) = self.alias_target(alias, target, all) {
-                resolved.insert(Box::from(alias.as_str()), models.to_vec());
-            } else if !may_turn_up(target, providers) {
-                problems
-                    .push(format!("alias '{alias}' stands for '{target}', which no configured provider has"));
+                continue;
+            }
+            let mut stands_for = Models::new();
+            for target in targets {
+                match self.alias_target(alias, target, all) {
+                    Some(found) => add_new(&mut stands_for, &found),
+                    None if may_turn_up(target, providers) => {}
+                    None => problems.push(format!(
+                        "alias '{alias}' stands for '{target}', which no configured provider has"
+                    )),
+                }
+            }
+            if !stands_for.is_empty() {
+                resolved.insert(Box::from(alias.as_str()), stands_for);
             }
         }
         self.aliases = resolved;
     }
 
-    /// An id, the target of another alias (one level, so no circle can be), or a bare name.
-    fn alias_target(&self, alias: &str, target: &str, all: &Aliases) -> Option<&[Arc<Model>]> {
-        let plain = |name: &str| self.exact(name).or_else(|| self.by_name.get(name).map(Vec::as_slice));
-        match all.get(target) {
-            Some(next) if alias != target && !self.by_id.contains_key(target) => plain(next),
-            _ => plain(target),
+    /// Tells every model which names stand for it, so that a key's model list can hold them.
+    pub(super) fn tell_names(&self) {
+        let mut names: Vec<Vec<Box<str>>> = vec![Vec::new(); self.models.len()];
+        let is_hidden = |name: &str| self.by_id.contains_key(name) || self.aliases.contains_key(name);
+        let bare = self.by_name.iter().filter(|(name, _)| !is_hidden(name));
+        for (name, models) in bare.chain(&self.aliases) {
+            for model in models {
+                let place = self.place(&model.id).and_then(|at| names.get_mut(at));
+                place.into_iter().for_each(|names| names.push(name.clone()));
+            }
         }
+        for (model, names) in self.models.iter().zip(names) {
+            // A catalogue's models are its own, so nobody has set them before.
+            let _first = model.names.set(names.into());
+        }
+    }
+
+    /// An id, the targets of another alias (one level, so no circle can be), or a bare name. None when there is no model.
+    fn alias_target(&self, alias: &str, target: &str, all: &Aliases) -> Option<Models> {
+        let plain = |name: &str| self.exact(name).or_else(|| self.by_name.get(name).map(Vec::as_slice));
+        let mut found = Models::new();
+        match all.get(target) {
+            Some(next) if alias != target && !self.by_id.contains_key(target) => {
+                next.iter().filter_map(|name| plain(name)).for_each(|models| add_new(&mut found, models));
+            }
+            _ => add_new(&mut found, plain(target)?),
+        }
+        (!found.is_empty()).then_some(found)
     }
 
     /// The model of exactly this id.
@@ -119,6 +150,15 @@ impl Index {
             .iter()
             .find_map(|(suffix, strategy)| name.strip_suffix(suffix).map(|stem| (stem, *strategy)))?;
         self.lookup(stem).map(|models| Resolved { models, strategy: Some(strategy) })
+    }
+}
+
+/// Adds the models that are not there yet.
+fn add_new(models: &mut Models, more: &[Arc<Model>]) {
+    for model in more {
+        if !models.iter().any(|known| known.id == model.id) {
+            models.push(Arc::clone(model));
+        }
     }
 }
 

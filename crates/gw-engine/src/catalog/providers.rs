@@ -1,5 +1,6 @@
 //! What the catalogue is told about providers.
 
+use gw_providers::adapter::ListedModel;
 use gw_wire::money::Price;
 
 /// What the catalogue needs to know of a configured provider.
@@ -13,5 +14,5 @@ pub struct ProviderFacts<'a> {
     pub discovers: bool,
 }
 
-/// A provider's name and the model names on its own list.
-pub type Discovered = (String, Vec<String>);
+/// A provider's name and the models on its own list.
+pub type Discovered = (String, Vec<ListedModel>);

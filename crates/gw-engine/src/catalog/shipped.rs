@@ -38,6 +38,9 @@ pub(super) struct Entry<'a> {
     pub(super) release_date: Option<Box<str>>,
     pub(super) knowledge_cutoff: Option<Box<str>>,
     pub(super) deprecation_date: Option<Box<str>>,
+    /// It misbehaves on purpose.
+    #[serde(default)]
+    pub(super) fault: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]

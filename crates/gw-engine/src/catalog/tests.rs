@@ -41,8 +41,9 @@ fn entry(id: &str) -> ModelSettings {
     ModelSettings { id: id.into(), ..ModelSettings::default() }
 }
 
-fn aliases(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(alias, target)| ((*alias).to_owned(), (*target).to_owned())).collect()
+fn aliases(pairs: &[(&str, &str)]) -> Aliases {
+    let targets = |targets: &str| targets.split(' ').map(str::to_owned).collect();
+    pairs.iter().map(|(alias, names)| ((*alias).to_owned(), targets(names))).collect()
 }
 
 fn build(models: &[ModelSettings], names: &[(&str, &str)]) -> std::result::Result<Catalog, Vec<String>> {

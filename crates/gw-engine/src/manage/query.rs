@@ -57,7 +57,7 @@ impl Params {
 
     /// `true` or `false`; false when it is not there.
     pub(super) fn flag(&self, name: &'static str) -> Result<bool, Error> {
-        match self.text(name)?.as_deref() {
+        match self.0.last(name) {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1") => Ok(true),
             Some(other) => Err(super::refused(not_one_of(&Path::Top(name), &["true", "false"], other))),

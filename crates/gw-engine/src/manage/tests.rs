@@ -28,7 +28,9 @@ async fn create(management: &Arc<Management>, members: Value) -> Value {
 
 fn status(engine: &Engine, key: &str) -> u16 {
     let header = format!("Bearer {key}");
-    engine.identify(std::iter::once(header.as_bytes())).map_or_else(|error| error.status(), |_| 200)
+    engine
+        .identify(std::iter::once(header.as_bytes()), std::iter::empty())
+        .map_or_else(|error| error.status(), |_| 200)
 }
 
 #[tokio::test]

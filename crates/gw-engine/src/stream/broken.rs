@@ -19,10 +19,9 @@ impl EventStream {
             Poll::Ready(found) => found,
             Poll::Pending => return self.poll_clocks(cx),
         };
-        self.last_heard = Instant::now();
         match found {
             Ok(live) => {
-                self.state = State::Live(call, live);
+                self.go_live(call, live);
                 None
             }
             Err(live) => {
@@ -71,10 +70,11 @@ impl EventStream {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Live(call, mut live) => {
                 live.abandon();
+                let out = std::mem::take(&mut live.out);
                 if !is_late {
                     live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
                 }
-                self.break_off(call, live, Vec::new(), error, !is_late)
+                self.break_off(call, live, out, error, !is_late)
             }
             State::Shared(mut shared) => {
                 shared.cut(error.kind);

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::task::{Context as TaskContext, Poll};
-use std::time::Instant;
 
 use super::{EventStream, Polled, State};
 use crate::attempts::Answer;
@@ -20,8 +19,7 @@ impl EventStream {
         self.state = State::Over;
         let (index, Answer::Stream(live)) = found? else { return Err(no_stream()) };
         let served = call.plan.candidates.get(index).cloned();
-        self.state = State::Live(call, live);
-        self.last_heard = Instant::now();
+        self.go_live(call, live);
         self.last_sent = self.last_heard;
         Ok(served)
     }
@@ -34,8 +32,7 @@ impl EventStream {
         };
         match found {
             Ok((_, Answer::Stream(live))) => {
-                self.last_heard = Instant::now();
-                self.state = State::Live(call, live);
+                self.go_live(call, live);
                 None
             }
             Ok((_, Answer::Full(_))) => Some(self.fail(Vec::new(), &no_stream(), Kind::UpstreamStreamError)),

@@ -27,8 +27,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 
 use super::failure;
+use super::model_list::ModelList;
 use super::native::{Dialect, Native, unsupported};
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Scheme, StreamDecoder, Target};
+use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 
 /// The version of the API that is spoken, in a header of every request.
 const VERSION: (HeaderName, HeaderValue) =
@@ -117,18 +118,15 @@ impl Dialect for Anthropic {
         Some(HttpCall { method: Method::GET, path: MODELS_PATH.to_owned(), headers, body: Bytes::new() })
     }
 
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         let value: Value = serde_json::from_slice(body).map_err(|fault| failure::invalid_json(&fault))?;
         let list = value.get("data").and_then(Value::as_array);
         let list = list.ok_or_else(|| failure::invalid("no list of models"))?;
-        let mut names: Vec<String> = Vec::with_capacity(list.len());
-        let ids = list.iter().filter_map(|model| model.get("id")?.as_str()).filter(|id| !id.is_empty());
-        for id in ids {
-            if !names.iter().any(|known| known == id) {
-                names.push(id.to_owned());
-            }
+        let mut models = ModelList::default();
+        for id in list.iter().filter_map(|model| model.get("id")?.as_str()) {
+            models.add(id, None);
         }
-        Ok(names)
+        Ok(models.into_models())
     }
 }
 
@@ -138,7 +136,8 @@ fn refine(failure: Failure, body: &[u8]) -> Failure {
     let message = said.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
     if message.contains("credit balance is too low") {
         let billing = failure::reported(&json!({"type": "billing_error"}), FailureKind::Billing);
-        return Failure { status: failure.status, retry_after: failure.retry_after, ..billing };
+        let Failure { status, retry_after, reason, .. } = failure;
+        return Failure { status, retry_after, reason, ..billing };
     }
     if message.contains("exceed context limit") {
         return Failure { kind: FailureKind::ContextLength, ..failure };

@@ -29,7 +29,8 @@ use http::HeaderMap;
 use self::options::{Credentials, Options};
 use super::openai::OpenAi;
 use crate::adapter::{
-    Adapter, Capabilities, Encoded, HttpCall, Reading, Scheme, Share, Signer, StreamDecoder, Target,
+    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, Signer, StreamDecoder,
+    Target,
 };
 use crate::presets::Quirks;
 use crate::registry::Built;
@@ -71,7 +72,14 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, String> {
         }
     };
     let query = query.unwrap_or_default();
-    let azure = Azure { inner: OpenAi::new(quirks), scheme, prefix, classic, query, deployments };
+    let azure = Azure {
+        inner: OpenAi::new(quirks).allowing(settings.allowed_members()),
+        scheme,
+        prefix,
+        classic,
+        query,
+        deployments,
+    };
     Ok(Built { adapter: Box::new(azure), signer, base_url: None })
 }
 
@@ -196,7 +204,7 @@ impl Adapter for Azure {
         None
     }
 
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         self.inner.decode_models(body)
     }
 }

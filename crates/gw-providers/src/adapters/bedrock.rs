@@ -37,7 +37,7 @@ use self::credentials::Environment;
 use self::sign::SigV4;
 use super::failure::invalid;
 use super::native::{Dialect, Native};
-use crate::adapter::{Capabilities, Encoded, HttpCall, Scheme, StreamDecoder, Target};
+use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::registry::Built;
 use crate::settings::ProviderSettings;
 
@@ -182,7 +182,7 @@ impl Dialect for Bedrock {
         None
     }
 
-    fn decode_models(&self, _: &[u8]) -> Result<Vec<String>, Failure> {
+    fn decode_models(&self, _: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         Err(invalid("there is no list of models"))
     }
 }

@@ -26,7 +26,7 @@ use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Method};
 
 use super::native::{Dialect, Native};
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Scheme, StreamDecoder, Target};
+use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 
 /// Cohere's dialect as an adapter.
 pub(crate) fn adapter() -> Box<dyn Adapter> {
@@ -92,7 +92,7 @@ impl Dialect for Cohere {
         Some(HttpCall { method: Method::GET, path, headers, body: bytes::Bytes::new() })
     }
 
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         reply::models(body)
     }
 }

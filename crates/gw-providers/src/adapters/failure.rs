@@ -6,11 +6,14 @@ use gw_wire::failure::{Failure, FailureKind};
 use http::HeaderMap;
 use serde_json::Value;
 
-use crate::adapters::redact::redact;
+use crate::adapters::redact::{redact, redact_for_operators};
 use crate::adapters::retry_after::retry_after;
 
 /// An error body larger than this is not read: no error says so much.
 const LARGEST_BODY: usize = 256 << 10;
+
+/// As much of a body that is no error object is looked at for the operator.
+const MOST_OF_A_TEXT: usize = 8 << 10;
 
 /// What an error object says, in whichever of the usual forms.
 #[derive(Debug, Default)]
@@ -31,7 +34,16 @@ pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure
     let kind = by_status(status, &said);
     let mut failure = said.into_failure(kind, Some(status)).with_status(status);
     failure.retry_after = retry_after(headers, SystemTime::now());
+    if failure.reason.is_none() {
+        let beginning = body.get(..body.len().min(MOST_OF_A_TEXT)).unwrap_or_default();
+        failure.reason = reason(&String::from_utf8_lossy(beginning));
+    }
     failure
+}
+
+/// What an upstream said, for the operator.
+fn reason(words: &str) -> Option<String> {
+    Some(redact_for_operators(words)).filter(|words| !words.is_empty())
 }
 
 /// An error object inside a 200: a whole body, or an event of a stream. `otherwise` is the kind of an error that does
@@ -44,7 +56,9 @@ pub(super) fn reported(error: &Value, otherwise: FailureKind) -> Failure {
         Some(status) => by_status(status, &said),
         None => by_words(&said).or_else(|| by_class(&said)).unwrap_or(otherwise),
     };
-    said.into_failure(kind, status)
+    let mut failure = said.into_failure(kind, status);
+    failure.reason = failure.reason.or_else(|| reason(&error.to_string()));
+    failure
 }
 
 /// A 2xx that cannot be understood.
@@ -81,12 +95,15 @@ impl Said {
     fn into_failure(self, kind: FailureKind, status: Option<u16>) -> Failure {
         let own = own_words(kind, status);
         let upstream = self.message.as_deref().map(redact).filter(|words| !words.is_empty());
-        let shown =
+        let about_the_request =
             matches!(kind, FailureKind::BadRequest | FailureKind::ContextLength | FailureKind::ContentFilter);
+        // A server that was built or started without what is asked for says so with a 501.
+        let shown = about_the_request || (kind == FailureKind::Server && status == Some(501));
         let mut failure = Failure::new(kind, own);
+        failure.reason = self.message.as_deref().and_then(reason);
         match upstream.filter(|_| shown) {
             Some(words) => failure.message = words,
-            // Nothing of the words goes to the log: they may quote the prompt. The short names cannot.
+            // The words are in `reason` alone, because they may quote the prompt. The short names cannot.
             None => failure.detail = self.names(),
         }
         if kind == FailureKind::BadRequest {

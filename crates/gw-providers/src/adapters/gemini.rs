@@ -30,8 +30,9 @@ use serde::Deserialize;
 
 use self::model::encoded_path;
 use super::failure::invalid_json;
+use super::model_list::ModelList;
 use super::native::{Dialect, Native};
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Scheme, StreamDecoder, Target};
+use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 
 /// Which of Google's two services is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,11 +149,13 @@ impl Dialect for Gemini {
         })
     }
 
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         let list: Models = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
-        let names = list.models.into_iter().map(|model| model.name);
-        let bare = names.map(|name| name.strip_prefix("models/").map(str::to_owned).unwrap_or(name));
-        Ok(bare.filter(|name| !name.is_empty()).collect())
+        let mut models = ModelList::default();
+        for Listed { name } in &list.models {
+            models.add(name.strip_prefix("models/").unwrap_or(name), None);
+        }
+        Ok(models.into_models())
     }
 }
 

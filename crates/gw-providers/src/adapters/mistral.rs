@@ -21,7 +21,9 @@ use http::HeaderMap;
 use super::native::{Dialect, Native};
 use super::openai::{OpenAi, post};
 use super::write::Object;
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Reading, Scheme, StreamDecoder, Target};
+use crate::adapter::{
+    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder, Target,
+};
 use crate::presets::Quirks;
 use crate::settings::ProviderSettings;
 
@@ -101,7 +103,7 @@ impl Dialect for Mistral {
         self.answers.list_models()
     }
 
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         self.answers.decode_models(body)
     }
 }

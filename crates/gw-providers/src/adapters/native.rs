@@ -9,12 +9,12 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
-use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs};
+use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, Guarded, Inputs, Rule};
 use http::HeaderMap;
 
 use super::shaping;
 use crate::adapter::{
-    Adapter, Capabilities, Encoded, HttpCall, Reading, Scheme, Share, StreamDecoder, Target,
+    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, StreamDecoder, Target,
 };
 
 /// What one dialect has to say for itself. Wrapped in [`Native`] it is an [`Adapter`].
@@ -57,7 +57,7 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
     fn list_models(&self) -> Option<HttpCall>;
 
     /// Reads the model list into model names.
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure>;
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure>;
 }
 
 /// A dialect as an adapter.
@@ -78,6 +78,7 @@ impl<D: Dialect> Adapter for Native<D> {
         let mut encoded = self.0.encode(&conversation, target)?;
         encoded.reading.function_call = conversation.legacy_functions;
         encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
+        encoded.warnings.extend(searches(&request.guarded));
         Ok(encoded)
     }
 
@@ -95,6 +96,7 @@ impl<D: Dialect> Adapter for Native<D> {
         }
         encoded.warnings.extend(dropped(&conversation, &["best_of", "logprobs"]));
         encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
+        encoded.warnings.extend(searches(&request.guarded));
         Ok(encoded)
     }
 
@@ -161,7 +163,7 @@ impl<D: Dialect> Adapter for Native<D> {
         self.0.list_models()
     }
 
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         self.0.decode_models(body)
     }
 }
@@ -184,4 +186,10 @@ fn openai_only(conversation: &Conversation<'_>, kept: &[&str]) -> Vec<Cow<'stati
     let mut members = vec!["audio", "prediction", "web_search_options", "verbosity", "moderation"];
     members.retain(|member| !kept.contains(member));
     dropped(conversation, &members)
+}
+
+/// A warning for each search that was asked for in the words of another vendor.
+fn searches(guarded: &[Guarded]) -> impl Iterator<Item = Cow<'static, str>> {
+    let foreign = |member: &&Guarded| member.rule == Rule::Search && &*member.name != "web_search_options";
+    guarded.iter().filter(foreign).map(|member| Cow::Owned(format!("parameter_dropped:{}", member.name)))
 }

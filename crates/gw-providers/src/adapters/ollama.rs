@@ -23,7 +23,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 
 use super::native::{Dialect, Native};
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Scheme, StreamDecoder, Target};
+use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::settings::ProviderSettings;
 
 /// Ollama's dialect as an adapter.
@@ -118,7 +118,7 @@ impl Dialect for Ollama {
         })
     }
 
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         reply::models(body)
     }
 }

@@ -22,13 +22,18 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::encode::{
     EmbeddingsOptions, EncodeOptions, MaxTokensName, encode_chat, encode_completion, encode_embeddings,
 };
-use gw_wire::request::{Body, ChatRequest, CompletionRequest, EmbeddingsRequest};
+use gw_wire::request::{
+    AllowedMembers, Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Guarded, Rule,
+};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
 
 use super::failure;
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, Reading, Share, StreamDecoder, Target};
+use super::model_list::ModelList;
+use crate::adapter::{
+    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Share, StreamDecoder, Target,
+};
 use crate::presets::Quirks;
 
 /// Prompts of one call: all that a client may ask for.
@@ -38,13 +43,20 @@ const MOST_PROMPTS: usize = 2048;
 #[derive(Debug)]
 pub struct OpenAi {
     quirks: Quirks,
+    allowed: AllowedMembers,
 }
 
 impl OpenAi {
     /// With the peculiarities of one provider.
     #[must_use]
     pub fn new(quirks: Quirks) -> Self {
-        Self { quirks }
+        Self { quirks, allowed: AllowedMembers::default() }
+    }
+
+    /// One that may be sent these members although they choose a model, an upstream or a price.
+    #[must_use]
+    pub fn allowing(self, allowed: AllowedMembers) -> Self {
+        Self { allowed, ..self }
     }
 
     /// How a request to this model differs from what the client sent. `choices` are those of the whole request.
@@ -67,11 +79,10 @@ impl OpenAi {
         options: &EncodeOptions<'_>,
     ) -> Encoded {
         let messages = request.body.get("messages").and_then(|text| rewrite::messages(text, &self.quirks));
-        let body = match &messages {
-            None => encode_chat(request, options),
-            Some(messages) => encode_chat(request, &EncodeOptions { messages: Some(messages), ..*options }),
-        };
-        self.encoded(post(path, body, request.stream), &request.body)
+        let withheld = self.allowed.withheld(&request.guarded);
+        let options = EncodeOptions { messages: messages.as_deref(), withheld: &withheld, ..*options };
+        let call = post(path, encode_chat(request, &options), request.stream);
+        self.encoded(call, &request.body, &request.guarded)
     }
 
     /// A text completion request to this path.
@@ -81,7 +92,10 @@ impl OpenAi {
         request: &CompletionRequest,
         options: &EncodeOptions<'_>,
     ) -> Encoded {
-        self.encoded(post(path, encode_completion(request, options), request.stream), &request.body)
+        let withheld = self.allowed.withheld(&request.guarded);
+        let options = EncodeOptions { withheld: &withheld, ..*options };
+        let call = post(path, encode_completion(request, &options), request.stream);
+        self.encoded(call, &request.body, &request.guarded)
     }
 
     /// Embeddings of these inputs from this path; without a model's name when the path holds it.
@@ -93,15 +107,21 @@ impl OpenAi {
         upstream_model: Option<&str>,
     ) -> HttpCall {
         let Quirks { dimensions, encoding_format, .. } = self.quirks;
-        let options = EmbeddingsOptions { upstream_model, dimensions, encoding_format };
+        let withheld = self.allowed.withheld(&request.guarded);
+        let options = EmbeddingsOptions { upstream_model, dimensions, encoding_format, withheld: &withheld };
         post(path, encode_embeddings(request, inputs, &options), false)
     }
 
     /// With a warning for each member that was left out.
-    fn encoded(&self, call: HttpCall, body: &Body) -> Encoded {
-        let given = self.quirks.unsupported.iter().filter(|member| body.get(member).is_some());
-        let warnings = given.map(|member| Cow::Owned(format!("parameter_dropped:{member}"))).collect();
-        Encoded { warnings, ..Encoded::plain(call) }
+    fn encoded(&self, call: HttpCall, body: &Body, guarded: &[Guarded]) -> Encoded {
+        let given = self.quirks.unsupported.iter().copied().filter(|member| body.get(member).is_some());
+        let is_dropped = |member: &&Guarded| {
+            matches!(member.rule, Rule::Price | Rule::Account) && !self.allowed.has(&member.name)
+        };
+        let dropped = guarded.iter().filter(is_dropped).map(|member| &*member.name);
+        let dropped = dropped.filter(|member| !self.quirks.unsupported.contains(member));
+        let warnings = given.chain(dropped).map(|member| Cow::Owned(format!("parameter_dropped:{member}")));
+        Encoded { warnings: warnings.collect(), ..Encoded::plain(call) }
     }
 }
 
@@ -197,7 +217,7 @@ impl Adapter for OpenAi {
         Some(HttpCall { method: Method::GET, path: "/models".to_owned(), headers, body: Bytes::new() })
     }
 
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<String>, Failure> {
+    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         let value: Value = serde_json::from_slice(body).map_err(|fault| failure::invalid_json(&fault))?;
         // Together answers with the bare list.
         let list = [Some(&value), value.get("data"), value.get("models")]
@@ -205,18 +225,24 @@ impl Adapter for OpenAi {
             .flatten()
             .find_map(Value::as_array);
         let list = list.ok_or_else(|| failure::invalid("no list of models"))?;
-        let mut names: Vec<String> = Vec::with_capacity(list.len());
+        let mut models = ModelList::default();
         for model in list {
             let name =
                 model.as_str().or_else(|| model.get("id")?.as_str()).or_else(|| model.get("name")?.as_str());
-            if let Some(name) =
-                name.filter(|name| !name.is_empty() && !names.iter().any(|known| known == name))
-            {
-                names.push(name.to_owned());
-            }
+            models.add(name.unwrap_or_default(), context_length(model));
         }
-        Ok(names)
+        Ok(models.into_models())
     }
+}
+
+/// The context length of an entry of a model list, by the names that servers have for it: vLLM's, llama.cpp's, that of
+/// aggregators, Groq's. llama.cpp tells what it was started with (`n_ctx`) or only what the model was trained for.
+fn context_length(model: &Value) -> Option<u64> {
+    let own = ["max_model_len", "context_length", "context_window"]
+        .iter()
+        .find_map(|name| model.get(name)?.as_u64());
+    let of_meta = || ["n_ctx", "n_ctx_train"].iter().find_map(|name| model.get("meta")?.get(name)?.as_u64());
+    own.or_else(of_meta)
 }
 
 #[cfg(test)]

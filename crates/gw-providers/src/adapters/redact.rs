@@ -3,6 +3,9 @@
 /// The longest message that is passed on, in characters.
 const LONGEST: usize = 500;
 
+/// The most that an operator is shown, in bytes.
+const LONGEST_FOR_OPERATORS: usize = 2 << 10;
+
 /// How keys begin at the providers we know.
 const KEY_PREFIXES: [&str; 16] = [
     "sk-", "sk_", "pk-", "rk_", "gsk_", "xai-", "hf_", "r8_", "pplx-", "nvapi-", "csk-", "tgp_", "pa-",
@@ -13,6 +16,29 @@ const KEY_PREFIXES: [&str; 16] = [
 pub(crate) fn redact(message: &str) -> String {
     // Behind this there are only the upstream's insides.
     let message = message.split("Traceback (most recent call last)").next().unwrap_or_default();
+    let mut out = without_secrets(message, 8 * LONGEST);
+    if out.chars().nth(LONGEST).is_some() {
+        out = out.chars().take(LONGEST - 1).collect();
+        out.push('…');
+    }
+    out
+}
+
+/// The same for the operator's eyes: all that was said, up to 2 KiB.
+pub(crate) fn redact_for_operators(words: &str) -> String {
+    let mut out = without_secrets(words, LONGEST_FOR_OPERATORS);
+    if out.len() > LONGEST_FOR_OPERATORS {
+        // Half a word could be half a secret, which nobody would find any more.
+        let end = out.floor_char_boundary(LONGEST_FOR_OPERATORS - '…'.len_utf8());
+        let end = out.get(..end).and_then(|kept| kept.rfind(' ')).unwrap_or(end);
+        out.truncate(end);
+        out.push('…');
+    }
+    out
+}
+
+/// One line without addresses and key-like words. Words behind `enough` bytes are not looked at.
+fn without_secrets(message: &str, enough: usize) -> String {
     let mut out = String::new();
     let mut after_bearer = false;
     for word in message.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
@@ -28,14 +54,9 @@ pub(crate) fn redact(message: &str) -> String {
             push_word(&mut out, word);
         }
         after_bearer = bearer;
-        // Long enough whatever follows: the rest of a huge message is not looked at.
-        if out.len() > 8 * LONGEST {
+        if out.len() > enough {
             break;
         }
-    }
-    if out.chars().nth(LONGEST).is_some() {
-        out = out.chars().take(LONGEST - 1).collect();
-        out.push('…');
     }
     out
 }
@@ -72,7 +93,7 @@ fn looks_like_a_key(run: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::redact;
+    use super::{redact, redact_for_operators};
 
     #[test]
     fn keys_and_addresses_are_taken_out() {
@@ -101,6 +122,17 @@ mod tests {
         ] {
             assert_eq!(redact(said), said);
         }
+    }
+
+    #[test]
+    fn operators_see_two_kibibytes_without_secrets() {
+        let said =
+            "CUDA error:\u{9b}31m out of memory\nTraceback (most recent call last): key sk-live-0123456789";
+        let told = "CUDA error: 31m out of memory Traceback (most recent call last): key [redacted]";
+        assert_eq!(redact_for_operators(said), told);
+        let long = redact_for_operators(&"漢漢 ".repeat(10_000));
+        assert!(long.len() <= 2048 && long.len() > 2000 && long.ends_with("漢漢…"), "{} {long}", long.len());
+        assert!(redact_for_operators(&"a/".repeat(10_000)).len() <= 2048);
     }
 
     #[test]

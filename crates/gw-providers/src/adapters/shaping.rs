@@ -2,6 +2,8 @@
 //! by way of a tool, JSON asked for in a sentence, legacy functions, `echo`.
 
 use std::borrow::Cow;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use gw_wire::event::Event;
 use gw_wire::reply::{ChatChoice, ChatReply, Finish};
@@ -92,16 +94,18 @@ impl StreamDecoder for Shaped {
 struct Shape {
     reading: Reading,
     /// Calls of the tool that stands for structured output.
-    json_calls: Vec<(u32, u32)>,
+    json_calls: HashSet<(u32, u32)>,
     /// Choices that made a call which the client is to see.
-    called: Vec<u32>,
+    called: HashSet<u32>,
+    /// Choices whose answer is given by a tool.
+    json_choices: HashSet<u32>,
     fences: Vec<(u32, Fence)>,
     /// Words that came before the tool that stands for structured output, if it comes: then they are no part of the answer.
     /// None: there were too many to wait any longer.
     asides: Vec<(u32, Option<String>)>,
     echoed: Vec<u32>,
     /// The call that a choice's function call is made of; others are left out.
-    functions: Vec<(u32, u32)>,
+    functions: HashMap<u32, u32>,
 }
 
 impl Shape {
@@ -110,9 +114,10 @@ impl Shape {
             Event::ToolStart { choice, call, name, id } => {
                 if self.reading.json_tool.as_deref() == Some(&*name) {
                     self.asides.retain(|(known, _)| *known != choice);
-                    self.json_calls.push((choice, call));
+                    self.json_calls.insert((choice, call));
+                    self.json_choices.insert(choice);
                 } else {
-                    self.called.push(choice);
+                    self.called.insert(choice);
                     self.tool_start(choice, call, id, name, sink);
                 }
             }
@@ -121,7 +126,7 @@ impl Shape {
                     self.text(choice, fragment, sink);
                 } else if !self.reading.function_call {
                     sink(Event::ToolArgs { choice, call, fragment });
-                } else if self.functions.contains(&(choice, call)) {
+                } else if self.functions.get(&choice) == Some(&call) {
                     sink(Event::FunctionCall { choice, name: None, arguments: Some(fragment) });
                 }
             }
@@ -141,8 +146,8 @@ impl Shape {
     fn tool_start(&mut self, choice: u32, call: u32, id: Cow<'_, str>, name: Cow<'_, str>, sink: Sink<'_>) {
         if !self.reading.function_call {
             sink(Event::ToolStart { choice, call, id, name });
-        } else if !self.functions.iter().any(|(known, _)| *known == choice) {
-            self.functions.push((choice, call));
+        } else if let Entry::Vacant(first) = self.functions.entry(choice) {
+            first.insert(call);
             sink(Event::FunctionCall { choice, name: Some(name), arguments: None });
         }
     }
@@ -187,7 +192,7 @@ impl Shape {
 
     /// Words where a tool is to give the answer: held until it is clear whether it does. Very many are the answer.
     fn aside(&mut self, choice: u32, text: &str, sink: Sink<'_>) {
-        if self.json_calls.iter().any(|(known, _)| *known == choice) {
+        if self.json_choices.contains(&choice) {
             return;
         }
         if !self.asides.iter().any(|(known, _)| *known == choice) {
@@ -240,6 +245,9 @@ enum FenceState {
 /// A first line longer than this is no fence.
 const LONGEST_FENCE: usize = 32;
 
+/// Bytes of blanks around a fence that are held back. More of them are a part of the answer.
+const LONGEST_BLANKS: usize = 1024;
+
 impl Fence {
     fn push(&mut self, text: &str) -> String {
         if self.state == FenceState::None {
@@ -248,7 +256,8 @@ impl Fence {
         self.held.push_str(text);
         if self.state == FenceState::Begin {
             let begin = self.held.trim_start();
-            let could_be = begin.starts_with("```") || "```".starts_with(begin);
+            let blanks = self.held.len() - begin.len();
+            let could_be = (begin.starts_with("```") || "```".starts_with(begin)) && blanks < LONGEST_BLANKS;
             match begin.split_once('\n') {
                 Some((first, rest)) if first.starts_with("```") => {
                     self.state = FenceState::Inside;
@@ -263,6 +272,9 @@ impl Fence {
         }
         // What may belong to the closing fence stays: blanks and up to three ticks at the end.
         let kept = self.held.trim_end().trim_end_matches('`').trim_end().len();
+        // But not more of it than a bound, because each piece looks at all of it again.
+        let bound = self.held.floor_char_boundary(self.held.len().saturating_sub(LONGEST_BLANKS));
+        let kept = kept.max(bound);
         let tail = self.held.split_off(kept);
         std::mem::replace(&mut self.held, tail)
     }

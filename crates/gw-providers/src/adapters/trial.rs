@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::request::{parse_chat, parse_completion, parse_embeddings};
+use gw_wire::request::{RequestLimits, parse_chat, parse_completion, parse_embeddings};
 use serde_json::Value;
 
-use crate::adapter::{Adapter, Encoded, HttpCall, Share, StreamDecoder, Target};
+use crate::adapter::{Adapter, Encoded, HttpCall, ListedModel, Share, StreamDecoder, Target};
 
 /// One choice of one prompt.
 pub(super) const ONE: Share = Share { n: 1, prompts: 0..1 };
@@ -14,6 +14,11 @@ pub(super) const ONE: Share = Share { n: 1, prompts: 0..1 };
 /// A model of which the catalogue knows its context.
 pub(super) fn target(upstream_model: &str, context_length: Option<u64>) -> Target<'_> {
     Target { upstream_model, id: "p/m", clamp_max_tokens: None, max_output_tokens: None, context_length }
+}
+
+/// The names on a provider's list of models.
+pub(super) fn names(listed: Result<Vec<ListedModel>, Failure>) -> Vec<String> {
+    listed.unwrap().into_iter().map(|model| model.name).collect()
 }
 
 /// Encodes a chat, or a text completion if it has a prompt. The upstream model is what follows the provider.
@@ -27,9 +32,13 @@ pub(super) fn encode(
     let model = value["model"].as_str().unwrap();
     let target = target(model.split_once('/').map_or(model, |(_, rest)| rest), context_length);
     if value.get("prompt").is_some() {
-        return adapter.completion(&parse_completion(body).unwrap(), &ONE, &target);
+        return adapter.completion(
+            &parse_completion(body, &RequestLimits::default()).unwrap(),
+            &ONE,
+            &target,
+        );
     }
-    adapter.chat(&parse_chat(body).unwrap(), &ONE, &target)
+    adapter.chat(&parse_chat(body, &RequestLimits::default()).unwrap(), &ONE, &target)
 }
 
 /// Encodes embeddings of all inputs.
@@ -38,7 +47,7 @@ pub(super) fn embed(
     request: &Value,
     context: Option<u64>,
 ) -> Result<HttpCall, Failure> {
-    let request = parse_embeddings(Bytes::from(request.to_string())).unwrap();
+    let request = parse_embeddings(Bytes::from(request.to_string()), &RequestLimits::default()).unwrap();
     adapter.embeddings(&request, 0..request.inputs.len(), &target("m", context))
 }
 

@@ -24,7 +24,7 @@ use super::failure::invalid;
 use super::gemini::model::encoded_path;
 use super::gemini::{CAPABILITIES, Flavour, errors, method, post, reply, request, stream};
 use super::native::{Dialect, Native};
-use crate::adapter::{Capabilities, Encoded, HttpCall, Scheme, Signer, StreamDecoder, Target};
+use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, Signer, StreamDecoder, Target};
 use crate::registry::Built;
 use crate::settings::ProviderSettings;
 
@@ -175,7 +175,7 @@ impl Dialect for Vertex {
         None
     }
 
-    fn decode_models(&self, _: &[u8]) -> Result<Vec<String>, Failure> {
+    fn decode_models(&self, _: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         Err(invalid("this provider has no list of its models"))
     }
 }

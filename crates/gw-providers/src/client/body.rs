@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use gw_wire::failure::{Failure, FailureKind};
 use hyper::body::Incoming;
+use tokio::task::coop;
 use tokio::time::Instant;
 
 use super::clock::Clock;
@@ -22,10 +23,16 @@ use crate::demo::DemoBody;
 /// Bytes that a document which has begun must bring in the time of a pause: what drips more slowly stands still.
 const LEAST_PROGRESS: usize = 512;
 
+/// Bytes that count as one step of the work that a task may do before it yields. A piece of any size counts as one at least.
+const STEP_BYTES: usize = 4 * 1024;
+
 /// What may still come after the end of an answer that [`UpstreamBody::finish`] waits for.
 const FINISH_BYTES: usize = 64 * 1024;
 /// How long it waits.
 const FINISH_TIME: Duration = Duration::from_secs(2);
+
+/// What is said of a body that takes longer than its call may.
+const LATE: &str = "the body was not over in time";
 
 /// The next piece of a body; None = it ended as its framing says.
 pub type Chunk = Option<Result<Bytes, Failure>>;
@@ -73,11 +80,17 @@ impl UpstreamBody {
     }
 
     /// The next piece, never empty; None = the body ended as its framing says.
+    ///
+    /// Pieces use up the budget of the task (128 pieces, or 512 KiB): an upstream that sends without a pause cannot keep the
+    /// thread from its other connections. The task is woken again at once.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
-        if self.gunzip.is_some() {
-            return self.poll_decoded(cx);
+        let step = ready!(coop::poll_proceed(cx));
+        let chunk = ready!(if self.gunzip.is_some() { self.poll_decoded(cx) } else { self.poll_raw(cx) });
+        step.made_progress();
+        if let Some(Ok(piece)) = &chunk {
+            spend(piece.len() / STEP_BYTES, cx);
         }
-        self.poll_raw(cx)
+        Poll::Ready(chunk)
     }
 
     /// [`UpstreamBody::poll_chunk`] as a future.
@@ -101,6 +114,10 @@ impl UpstreamBody {
             loop {
                 match self.poll_chunk(cx) {
                     Poll::Ready(Some(Ok(piece))) => {
+                        // A body that comes without a pause has its deadline, too.
+                        if Instant::now() >= deadline {
+                            return Poll::Ready(Err(failures::body_timeout(LATE)));
+                        }
                         if whole.len() + piece.len() > cap {
                             return Poll::Ready(Err(failures::invalid("the body is over its limit")));
                         }
@@ -120,7 +137,7 @@ impl UpstreamBody {
             let now = Instant::now();
             let idle_until = *waiting_since.get_or_insert(now) + idle;
             if now >= deadline {
-                return Poll::Ready(Err(failures::body_timeout("the body was not over in time")));
+                return Poll::Ready(Err(failures::body_timeout(LATE)));
             }
             if now >= idle_until {
                 return Poll::Ready(Err(failures::body_timeout("the body stalled")));
@@ -178,8 +195,13 @@ impl UpstreamBody {
                 Ok(None) => {}
                 Err(error) => return Poll::Ready(Some(Err(self.undecodable(&error)))),
             }
-            match ready!(self.poll_raw(cx)) {
+            // Input that decodes to nothing uses up the budget as well.
+            let step = ready!(coop::poll_proceed(cx));
+            let raw = ready!(self.poll_raw(cx));
+            step.made_progress();
+            match raw {
                 Some(Ok(chunk)) => {
+                    spend(chunk.len() / STEP_BYTES, cx);
                     if let Some(gunzip) = &mut self.gunzip {
                         gunzip.push(chunk);
                     }
@@ -216,6 +238,14 @@ impl UpstreamBody {
 impl std::fmt::Debug for UpstreamBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UpstreamBody").finish_non_exhaustive()
+    }
+}
+
+/// Takes so many more steps off the budget of the task.
+fn spend(steps: usize, cx: &mut Context<'_>) {
+    for _ in 0..steps {
+        let Poll::Ready(step) = coop::poll_proceed(cx) else { return };
+        step.made_progress();
     }
 }
 

@@ -24,6 +24,8 @@ impl Clock {
     /// Ready when the moment has come.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.sleep {
+            // A timer takes part in the budget of its task: a task that uses its budget up never sees the timer fire.
+            Some(sleep) if Instant::now() >= sleep.deadline() => Poll::Ready(()),
             Some(sleep) => sleep.as_mut().poll(cx),
             None => Poll::Pending,
         }

@@ -1,5 +1,6 @@
 //! Opens connections: looks the name up, judges every address, connects, and does the TLS handshake.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use gw_wire::failure::Failure;
 use parking_lot::Mutex;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
 use super::address::permitted;
@@ -18,6 +19,10 @@ use super::http2::Http2;
 use super::inline::Socket;
 use super::origin::{Host, Origin};
 use super::tls::Tls;
+
+/// Kernel memory of what an upstream has sent and nobody has read yet; Linux takes twice as much. It is also what an upstream
+/// may send ahead, so that 100 ms away it can send 2.5 MB a second.
+const RECEIVE_BUFFER: u32 = 256 << 10;
 
 /// A new connection, as the peer chose it.
 pub(crate) enum Link {
@@ -78,7 +83,7 @@ impl Dialler {
             let left = deadline.saturating_duration_since(Instant::now());
             let share = left / u32::try_from(allowed.len() - tried).unwrap_or(1).max(1);
             let place = SocketAddr::new(*address, self.origin.port);
-            match tokio::time::timeout(share, TcpStream::connect(place)).await {
+            match tokio::time::timeout(share, open(place)).await {
                 Ok(Ok(tcp)) => {
                     // Without it small requests wait for acknowledgements; a socket that refuses it still works.
                     let _slower = tcp.set_nodelay(true);
@@ -135,6 +140,14 @@ impl Dialler {
             Ok(Link::Http1(Http1::new(socket).await?))
         }
     }
+}
+
+/// Connects, with a bound on what the kernel keeps of an answer that nobody reads. It would grow to megabytes otherwise.
+async fn open(place: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if place.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A socket that refuses it still works.
+    let _larger = socket.set_recv_buffer_size(RECEIVE_BUFFER);
+    socket.connect(place).await
 }
 
 /// Starts a lookup on a task, so that it goes on (and is shared) when the one who asked gives up.

@@ -3,18 +3,24 @@
 use std::io::{self, Write};
 
 use bytes::{Buf, Bytes};
-use flate2::write::MultiGzDecoder;
+use flate2::write::GzDecoder;
 
 /// An incremental decoder. One [`Gunzip::next`] gives tens of KiB at most, however well the input is packed.
 pub(crate) struct Gunzip {
-    decoder: MultiGzDecoder<Vec<u8>>,
+    decoder: GzDecoder<Vec<u8>>,
     input: Bytes,
     flushed: bool,
+    /// Members that began.
+    members: usize,
 }
+
+/// Members of one body. Each costs a decoder of its own, however little it holds. Streams flush blocks and begin no
+/// members; tools that pack in parallel write one for every 64 KiB or more.
+const MAX_MEMBERS: usize = 4096;
 
 impl Gunzip {
     pub(crate) fn new() -> Self {
-        Self { decoder: MultiGzDecoder::new(Vec::new()), input: Bytes::new(), flushed: true }
+        Self { decoder: GzDecoder::new(Vec::new()), input: Bytes::new(), flushed: true, members: 1 }
     }
 
     /// Takes the next bytes; [`Gunzip::next`] must have given None before.
@@ -26,12 +32,13 @@ impl Gunzip {
     /// The next decoded piece; None = more input is needed.
     ///
     /// # Errors
-    /// The input is not gzip.
+    /// The input is not gzip, or has too many members.
     pub(crate) fn next(&mut self) -> io::Result<Option<Bytes>> {
         while !self.input.is_empty() {
             let taken = self.decoder.write(&self.input)?;
             if taken == 0 {
-                return Err(io::ErrorKind::InvalidData.into());
+                self.begin_member()?;
+                continue;
             }
             self.input.advance(taken);
             if let Some(piece) = self.take() {
@@ -54,8 +61,62 @@ impl Gunzip {
         Ok(self.take())
     }
 
+    /// The decoder takes no more although there is input: its member is over, and another one follows.
+    fn begin_member(&mut self) -> io::Result<()> {
+        self.members += 1;
+        if self.members > MAX_MEMBERS {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.decoder.try_finish()?;
+        let decoded = std::mem::take(self.decoder.get_mut());
+        self.decoder = GzDecoder::new(decoded);
+        Ok(())
+    }
+
     fn take(&mut self) -> Option<Bytes> {
         let output = self.decoder.get_mut();
         if output.is_empty() { None } else { Some(Bytes::from(std::mem::take(output))) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn unpacked(input: &[u8], step: usize) -> io::Result<Vec<u8>> {
+        let (mut gunzip, mut out) = (Gunzip::new(), Vec::new());
+        for chunk in input.chunks(step) {
+            gunzip.push(Bytes::copy_from_slice(chunk));
+            while let Some(piece) = gunzip.next()? {
+                out.extend_from_slice(&piece);
+            }
+        }
+        out.extend(gunzip.finish()?.unwrap_or_default());
+        Ok(out)
+    }
+
+    #[test]
+    fn members_are_joined_however_they_are_cut() {
+        let input = [packed(b"ab"), packed(b""), packed(&[b'c'; 5000])].concat();
+        let expected = [b"ab".to_vec(), vec![b'c'; 5000]].concat();
+        for step in [1, 2, 7, 1000, 100_000] {
+            assert_eq!(unpacked(&input, step).unwrap(), expected, "step {step}");
+        }
+        assert!(unpacked(input.get(..input.len() - 3).unwrap(), 64).is_err(), "cut short");
+        assert!(unpacked(&[packed(b"ab"), b"no gzip at all".to_vec()].concat(), 5).is_err());
+    }
+
+    #[test]
+    fn too_many_members_are_refused() {
+        assert!(unpacked(&packed(b"").repeat(MAX_MEMBERS), 1 << 16).is_ok());
+        assert!(unpacked(&packed(b"").repeat(MAX_MEMBERS + 1), 1 << 16).is_err());
     }
 }

@@ -1,5 +1,8 @@
 //! A small value that fits a JSON schema. Made for the schemas of tools and of structured answers, not for all schemas.
 
+use std::cell::Cell;
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 /// Which members of an object are given.
@@ -17,19 +20,31 @@ const DEEPEST: usize = 16;
 /// A value that fits. Free strings are the first words of `text`.
 pub(super) fn of(schema: &Value, fill: Fill, text: &str) -> Value {
     let word: Vec<&str> = text.split_whitespace().take(12).collect();
-    Maker { root: schema, fill, text: if word.is_empty() { "demo".to_owned() } else { word.join(" ") } }
-        .value(schema, 0)
+    let text = if word.is_empty() { "demo".to_owned() } else { word.join(" ") };
+    Maker { root: schema, fill, text, left: Cell::new(MAX_WORK) }.value(schema, 0)
 }
+
+/// Values and bytes of strings of one example: references and lists in lists make a small schema a huge value.
+const MAX_WORK: usize = 100_000;
 
 struct Maker<'a> {
     root: &'a Value,
     fill: Fill,
     text: String,
+    /// What is left of the work.
+    left: Cell<usize>,
 }
 
 impl Maker<'_> {
+    /// False when nothing more is made.
+    fn spend(&self, work: usize) -> bool {
+        let left = self.left.get().saturating_sub(work);
+        self.left.set(left);
+        left > 0
+    }
+
     fn value(&self, schema: &Value, depth: usize) -> Value {
-        if depth > DEEPEST {
+        if depth > DEEPEST || !self.spend(1) {
             return Value::Null;
         }
         if let Some(target) =
@@ -39,7 +54,7 @@ impl Maker<'_> {
         }
         let fixed = ["const", "default"].iter().find_map(|name| schema.get(name));
         if let Some(value) = fixed.or_else(|| schema.get("enum")?.as_array()?.first()) {
-            return value.clone();
+            return if self.spend(size(value)) { value.clone() } else { Value::Null };
         }
         for name in ["anyOf", "oneOf", "allOf"] {
             let Some(ways) = schema.get(name).and_then(Value::as_array) else { continue };
@@ -50,8 +65,8 @@ impl Maker<'_> {
             "object" => self.object(schema, depth),
             "array" => {
                 let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).min(64);
-                let item = schema.get("items").map_or(Value::Null, |items| self.value(items, depth + 1));
-                Value::Array((0..least).map(|_| item.clone()).collect())
+                let item = || schema.get("items").map_or(Value::Null, |items| self.value(items, depth + 1));
+                Value::Array((0..least).map(|_| item()).collect())
             }
             "integer" | "number" => number(schema),
             "boolean" => Value::Bool(true),
@@ -62,11 +77,14 @@ impl Maker<'_> {
 
     fn object(&self, schema: &Value, depth: usize) -> Value {
         let mut members = Map::new();
-        let required = schema.get("required").and_then(Value::as_array);
+        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        let required: HashSet<&str> = required.filter_map(Value::as_str).collect();
         let properties = schema.get("properties").and_then(Value::as_object);
         for (name, property) in properties.into_iter().flatten() {
-            let is_required = required.is_some_and(|list| list.iter().any(|entry| entry == name));
-            if is_required || self.fill == Fill::All {
+            if !self.spend(1) {
+                break;
+            }
+            if self.fill == Fill::All || required.contains(&**name) {
                 members.insert(name.clone(), self.value(property, depth + 1));
             }
         }
@@ -92,8 +110,20 @@ impl Maker<'_> {
         }
         let least = bound("minLength").unwrap_or(0).min(10_000);
         let missing = least.saturating_sub(text.chars().count());
-        text.extend(std::iter::repeat_n('x', missing));
+        if self.spend(text.len() + missing) {
+            text.extend(std::iter::repeat_n('x', missing));
+        }
         Value::String(text)
+    }
+}
+
+/// How many values and bytes of strings a value holds.
+fn size(value: &Value) -> usize {
+    1 + match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(size).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| name.len() + size(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 

@@ -30,7 +30,12 @@ pub(super) fn choose(request: &Value, said: &str) -> (Vec<Called>, bool) {
     let mut wanted: Vec<&Value> = match (named, mode) {
         (Some(tool), _) => vec![tool],
         (None, Some("none")) => Vec::new(),
-        (None, _) => offered.iter().copied().filter(|tool| mentions(said, tool)).collect(),
+        (None, _) => {
+            // Each tool looks through the words, so they are not more than somebody would say.
+            let words = said.get(said.ceil_char_boundary(said.len().saturating_sub(MAX_WORDS))..);
+            let words = words.unwrap_or_default().to_lowercase();
+            offered.iter().copied().filter(|tool| mentions(&words, tool)).collect()
+        }
     };
     if wanted.is_empty() && mode == Some("required") {
         wanted.extend(offered.first());
@@ -41,10 +46,13 @@ pub(super) fn choose(request: &Value, said: &str) -> (Vec<Called>, bool) {
     (wanted.into_iter().enumerate().map(|(at, tool)| call(at, tool, said)).collect(), legacy)
 }
 
+/// Bytes at the end of the user's words in which tools are looked for.
+const MAX_WORDS: usize = 64 << 10;
+
+/// `said` is in lower case.
 fn mentions(said: &str, tool: &Value) -> bool {
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
     let spaced = name.replace(['_', '-'], " ").to_lowercase();
-    let said = said.to_lowercase();
     !name.is_empty() && (said.contains(&name.to_lowercase()) || said.contains(&spaced))
 }
 

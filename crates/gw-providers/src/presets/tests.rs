@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use gw_wire::request::{parse_chat, parse_embeddings};
+use gw_wire::request::{RequestLimits, parse_chat, parse_embeddings};
 use serde_json::{Value, json};
 
 use super::{ALL, find};
@@ -113,9 +113,10 @@ fn every_row_is_obeyed() {
         "n": 3, "max_tokens": 5, "stream": true, "temperature": 1,
         "logprobs": true, "top_logprobs": 1, "logit_bias": {}, "frequency_penalty": 1, "presence_penalty": 1,
     });
-    let request = parse_chat(Bytes::from(request.to_string())).unwrap();
+    let request = parse_chat(Bytes::from(request.to_string()), &RequestLimits::default()).unwrap();
     let embeddings = json!({"model": "a/b", "input": "x", "dimensions": 8});
-    let embeddings = parse_embeddings(Bytes::from(embeddings.to_string())).unwrap();
+    let embeddings =
+        parse_embeddings(Bytes::from(embeddings.to_string()), &RequestLimits::default()).unwrap();
     for preset in ALL.iter().filter(|preset| preset.api == Api::OpenAi) {
         let (name, quirks) = (preset.name, preset.quirks);
         let adapter = OpenAi::new(quirks);

@@ -30,6 +30,8 @@ fn provider(resource: &Upstream, authority: &Upstream) -> Provider {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        file_ids: false,
+        allow_members: Vec::new(),
         options: options.parse().unwrap(),
     };
     Provider::build(&settings, Timeouts::default()).unwrap()

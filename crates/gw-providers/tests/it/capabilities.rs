@@ -11,7 +11,8 @@ use gw_providers::registry;
 use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides};
 use gw_wire::failure::Failure;
 use gw_wire::money::Price;
-use gw_wire::request::{parse_chat, parse_completion, parse_embeddings};
+use gw_wire::request::member_policy::{RULES, STEERING_PREFIXES};
+use gw_wire::request::{RequestLimits, Rule, parse_chat, parse_completion, parse_embeddings};
 use serde_json::{Value, json};
 
 const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
@@ -59,6 +60,8 @@ pub(crate) fn settings(name: &str, api: Api) -> ProviderSettings {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        file_ids: false,
+        allow_members: Vec::new(),
         options: options
             .iter()
             .map(|(name, value)| ((*name).to_owned(), toml::Value::String((*value).to_owned())))
@@ -77,7 +80,7 @@ impl Asked {
             json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4096});
         let Value::Object(more) = more else { unreachable!() };
         body.as_object_mut().unwrap().extend(more);
-        let request = parse_chat(Bytes::from(body.to_string())).unwrap();
+        let request = parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
         self.adapter.chat(&request, &Share { n: request.n, prompts: 0..1 }, &self.target(model(self.api)))
     }
 
@@ -117,13 +120,16 @@ impl Asked {
 
     fn embeddings(&self) -> bool {
         let body = json!({"model": "m", "input": ["a"]});
-        let request = parse_embeddings(Bytes::from(body.to_string())).unwrap();
+        let request = parse_embeddings(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
         self.adapter.embeddings(&request, 0..1, &self.target(embedding_model(self.api))).is_ok()
     }
 
     fn completion(&self) -> bool {
-        let request =
-            parse_completion(Bytes::from(json!({"model": "m", "prompt": "a"}).to_string())).unwrap();
+        let request = parse_completion(
+            Bytes::from(json!({"model": "m", "prompt": "a"}).to_string()),
+            &RequestLimits::default(),
+        )
+        .unwrap();
         self.adapter
             .completion(&request, &Share { n: 1, prompts: 0..1 }, &self.target(model(self.api)))
             .is_ok()
@@ -230,7 +236,54 @@ fn page() -> String {
             if differs.is_empty() { "–".to_owned() } else { differs.join(", ") },
         );
     }
+    page.push_str(&closed());
     page
+}
+
+/// The names of the members with one of these rules.
+fn ruled(rules: &[Rule]) -> String {
+    let names = RULES.iter().filter(|(_, rule)| rules.contains(rule)).map(|(name, _)| format!("`{name}`"));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// What a client's request does not reach unless the operator opens it.
+fn closed() -> String {
+    let families: Vec<String> = STEERING_PREFIXES.iter().map(|prefix| format!("`{prefix}…`")).collect();
+    let takes: Vec<String> = presets::ALL
+        .iter()
+        .filter(|preset| !preset.quirks.takes.is_empty())
+        .map(|preset| format!("`{}` takes `{}`", preset.name, preset.quirks.takes.join("`, `")))
+        .collect();
+    format!(
+        "\n## What clients may not reach\n\n\
+         **Stored files and the provider's network.** A `file_id`, an address of a storage service (`gs://`, `s3://`, `azureml://`, …), the\n\
+         name of a stored file (`files/…`, `file-…`), an address of a vendor's API host, of the provider's own host or of a private network,\n\
+         `audio.id` of an earlier answer, and ids of vector stores, containers and libraries are read with *your* credentials. A request that\n\
+         holds one is refused with 400 `unsupported_value`, or served by a fallback that allows it. `file_ids = true` in `[[providers]]` opens\n\
+         them at one provider, for every client: `openai`, `azure`, `gemini`, `vertex` and `mistral` can read some; the others still refuse.\n\n\
+         **Members that choose a model, an upstream or a price.** `openai` and `azure` get a request's other members as they came. These are\n\
+         held back, whatever their case and with or without `_` and `-`; a value of `false` passes. `allow_members = [\"…\"]` in\n\
+         `[[providers]]` opens one at one provider. What is opened is forwarded, and its price is not in `cost_usd`.\n\n\
+         | what the member does | members | what becomes of it |\n|---|---|---|\n\
+         | chooses a model, an upstream or credentials | {}, {}; `tags` and its like as lists or objects in `metadata` | 400 `unsupported_value` |\n\
+         | has a price of its own, which the catalogue does not hold | {} (`tools`: those that the provider runs, as `web_search`, `file_search`, `code_interpreter`, `mcp`) | 400 `unsupported_value`; other dialects leave it out with a warning |\n\
+         | changes what the answer is | {} | 400 `unsupported_value`, in every dialect |\n\
+         | changes only the price | {} (`service_tier`: `auto`, `default`, `standard`, `standard_only` and `on_demand` pass) | left out, `parameter_dropped:…` in `gateway.warnings` |\n\
+         | uses the operator's account | {} | left out, `parameter_dropped:…` in `gateway.warnings` |\n\
+         | means `routing.fallback` | {} | never sent to an upstream |\n{}",
+        ruled(&[Rule::Steers]),
+        families.join(", "),
+        ruled(&[Rule::Search]),
+        ruled(&[Rule::Context]),
+        ruled(&[Rule::Price]),
+        ruled(&[Rule::Account]),
+        ruled(&[Rule::Fallback]),
+        if takes.is_empty() {
+            String::new()
+        } else {
+            format!("\nKnown to change neither model nor price: {}.\n", takes.join(", "))
+        },
+    )
 }
 
 #[test]

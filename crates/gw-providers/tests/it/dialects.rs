@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
-mod property;
+pub(crate) mod property;
 
 const FIXTURES: &str = "crates/gw-providers/fixtures";
 

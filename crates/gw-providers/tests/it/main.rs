@@ -11,5 +11,6 @@ mod azure;
 mod capabilities;
 mod client;
 mod dialects;
+mod linear;
 mod provider;
 mod upstream;

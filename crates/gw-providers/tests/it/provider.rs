@@ -22,6 +22,8 @@ fn settings(base_url: impl Into<String>) -> ProviderSettings {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        file_ids: false,
+        allow_members: Vec::new(),
         options: toml::Table::new(),
     }
 }
@@ -204,7 +206,11 @@ async fn trap_11_an_arn_arrives_encoded_with_a_bedrock_key() {
     settings.api_keys = vec![(secret("ABSK-sekret"), 1)];
     let provider = build(&settings).unwrap();
     let body = r#"{"model":"m","messages":[{"role":"user","content":"Hi"}]}"#;
-    let request = gw_wire::request::parse_chat(bytes::Bytes::from_static(body.as_bytes())).unwrap();
+    let request = gw_wire::request::parse_chat(
+        bytes::Bytes::from_static(body.as_bytes()),
+        &gw_wire::request::RequestLimits::default(),
+    )
+    .unwrap();
     let target = gw_providers::adapter::Target {
         upstream_model: "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.amazon.nova-lite-v1:0",
         id: "amazon/nova",

@@ -29,7 +29,8 @@ impl Server {
         let drain = CancellationToken::new();
         let tracker = TaskTracker::new();
         let ending = Arc::new(AtomicBool::new(true));
-        let terms = Terms { limits, tls: None, drain: drain.clone(), ending, tracker: tracker.clone() };
+        let terms =
+            Terms { limits, tls: None, drain: drain.clone(), ending, tracker: tracker.clone(), porter: None };
         let activity = Arc::new(Activity::default());
         let reported = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {
@@ -45,7 +46,10 @@ impl Server {
                     response
                         .headers_mut()
                         .insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
-                } else if path == "/big" {
+                } else if path == "/big" || path == "/big-in-time" {
+                    if path == "/big-in-time" {
+                        activity.answer_by(Some(Instant::now() + Duration::from_millis(600)));
+                    }
                     *response.body_mut() = Full::new(Bytes::from(vec![b'x'; 64 << 20]));
                 } else {
                     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
@@ -115,6 +119,24 @@ async fn a_client_that_stops_reading_is_dropped() {
     server.say("GET /big HTTP/1.1\r\nhost: x\r\n\r\n").await;
     server.hear("200 OK").await;
     timeout(Duration::from_secs(10), server.tracker.wait()).await.expect("the stalled connection ends");
+}
+
+#[tokio::test]
+async fn c30_an_answer_that_is_read_too_slowly_ends_at_its_time() {
+    let mut server = Server::with(QUICK).await;
+    server.say("GET /big-in-time HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let mut taken = 0;
+    let mut buffer = vec![0; 256 << 10];
+    // It reads often enough that the write never stalls.
+    loop {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        match timeout(Duration::from_secs(10), server.client.read(&mut buffer)).await.expect("it ends") {
+            Ok(0) | Err(_) => break,
+            Ok(count) => taken += count,
+        }
+    }
+    assert!(taken < 64 << 20, "all of it was served");
+    timeout(Duration::from_secs(10), server.tracker.wait()).await.expect("the connection ends");
 }
 
 #[tokio::test]

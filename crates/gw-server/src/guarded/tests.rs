@@ -3,6 +3,10 @@
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
+impl Transport for DuplexStream {
+    fn abandon(&self) {}
+}
+
 const LIMITS: Limits = Limits {
     head: Duration::from_secs(10),
     idle: Duration::from_secs(75),

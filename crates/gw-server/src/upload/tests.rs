@@ -12,7 +12,12 @@ use http_body::Frame;
 use http_body_util::{Full, StreamBody};
 
 fn limits(bytes: usize) -> UploadLimits {
-    UploadLimits { bytes, timeout: Duration::from_secs(30), memory: Memory::new(64 << 20) }
+    UploadLimits {
+        bytes,
+        timeout: Duration::from_secs(30),
+        memory: Memory::new(64 << 20),
+        cpu: CpuPool::default(),
+    }
 }
 
 fn parts(parts: Vec<Bytes>) -> impl Body<Data = Bytes, Error = Infallible> + Unpin {

@@ -9,5 +9,6 @@
 mod checks;
 mod harness;
 mod life;
+mod overload;
 mod shutdown;
 mod tls;

@@ -1,11 +1,11 @@
 //! Reading what a process that died has left.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::INTERRUPTED;
+use super::{INTERRUPTED, is_segment};
 use crate::Store;
 use crate::db::Result;
 use crate::ledger::{Entry, read_json};
@@ -68,12 +68,24 @@ pub async fn replay(directory: &Path, store: &Store, not_before: Option<i64>) ->
     Ok(Replayed { entries, passed_over, segments })
 }
 
-/// The segments that no living process has locked.
-fn abandoned(directory: &Path) -> Vec<(PathBuf, File)> {
+/// Whether a living process keeps its journal in this directory.
+#[must_use]
+pub fn is_in_use(directory: &Path) -> bool {
+    let is_locked = |path: PathBuf| {
+        File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    };
+    segments(directory).any(is_locked)
+}
+
+fn segments(directory: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
-    let segments = paths.filter(|path| path.extension().is_some_and(|extension| extension == "journal"));
-    segments
+    paths.filter(|path| is_segment(path))
+}
+
+/// The segments that no living process has locked.
+fn abandoned(directory: &Path) -> Vec<(PathBuf, File)> {
+    segments(directory)
         .filter_map(|path| {
             let file = File::open(&path).ok()?;
             file.try_lock().ok()?;

@@ -35,23 +35,28 @@ impl Store {
         self.run(insert(key)).await.map(drop)
     }
 
-    /// Keeps these keys if the store has never had one; says whether it did. Atomic: of programs that start at once on
-    /// one store, one makes the keys.
-    pub async fn insert_first_keys(&self, keys: &[StoredKey]) -> Result<bool> {
+    /// Keeps the keys of a first start, and gives the ids of those it kept: all of them if the store has never had a key, those
+    /// of role admin if it has never had an admin key, otherwise none. Atomic: of programs that start at once on one store,
+    /// one makes the keys.
+    pub async fn insert_first_keys(&self, keys: &[StoredKey]) -> Result<Vec<String>> {
         self.first_keys(self.begin().await?, keys).await.map_err(|error| self.error(&error))
     }
 
-    async fn first_keys(&self, mut change: Change<'_>, keys: &[StoredKey]) -> sqlx::Result<bool> {
+    async fn first_keys(&self, mut change: Change<'_>, keys: &[StoredKey]) -> sqlx::Result<Vec<String>> {
         change.run(Sql::new(ONE_AT_A_TIME)).await?;
-        if !change.all(Sql::new("SELECT id FROM keys LIMIT 1")).await?.is_empty() {
+        let admin = Sql::new("SELECT id FROM keys WHERE role = $1 LIMIT 1").text(Role::Admin.as_str());
+        if !change.all(admin).await?.is_empty() {
             change.rollback().await?;
-            return Ok(false);
+            return Ok(Vec::new());
         }
-        for key in keys {
+        let is_empty = change.all(Sql::new("SELECT id FROM keys LIMIT 1")).await?.is_empty();
+        let mut kept = Vec::new();
+        for key in keys.iter().filter(|key| is_empty || key.role == Role::Admin) {
             change.run(insert(key)).await?;
+            kept.push(key.id.clone());
         }
         change.commit().await?;
-        Ok(true)
+        Ok(kept)
     }
 
     /// Writes a key over the one of its id; says whether there was one. When it was made stays.

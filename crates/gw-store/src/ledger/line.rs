@@ -162,14 +162,17 @@ fn say(kind: u8, entry: &Entry) -> (String, Range<usize>, usize) {
 /// The upstream calls. Nearly always there was one, to the model that the entry names.
 fn calls(out: &mut Vec<u8>, entry: &Entry) {
     out.extend(b",[");
-    for (n, Attempt { provider, model, status, latency_ms }) in entry.attempts.iter().enumerate() {
+    for (n, Attempt { provider, model, status, latency_ms, reason }) in entry.attempts.iter().enumerate() {
         out.extend(if n == 0 { &b"["[..] } else { b",[" });
         value(out, &**status);
         item(out, latency_ms);
         if **provider != *entry.provider || **model != *entry.model {
             item(out, &**provider);
             item(out, &**model);
+        } else if reason.is_some() {
+            out.extend(b",null,null");
         }
+        reason.iter().for_each(|reason| item(out, reason));
         out.push(b']');
     }
     out.push(b']');
@@ -228,6 +231,7 @@ struct Call {
     latency_ms: u64,
     provider: Option<Arc<str>>,
     model: Option<Arc<str>>,
+    reason: Option<String>,
 }
 
 /// Reads an entry, also as it was written with the names of its members.
@@ -242,6 +246,7 @@ pub(crate) fn read(json: &str) -> sqlx::Result<Entry> {
         model: call.model.unwrap_or_else(|| Arc::clone(&model)),
         status: call.status.into(),
         latency_ms: call.latency_ms,
+        reason: call.reason,
     };
     let is_on = |bit| said.switches & bit != 0;
     Ok(Entry {

@@ -169,7 +169,10 @@ async fn a_file_left_empty_by_a_killed_first_start_is_taken_up() {
 async fn a_store_in_memory_keeps_keys_while_it_lives() {
     let store = Store::in_memory().await.unwrap();
     let key = NewKey::generate().unwrap().stored("first", Role::Admin, 7);
-    assert!(store.insert_first_keys(std::slice::from_ref(&key)).await.unwrap());
+    assert_eq!(
+        store.insert_first_keys(std::slice::from_ref(&key)).await.unwrap(),
+        std::slice::from_ref(&key.id)
+    );
     assert!(store.keys().await.unwrap() == [key]);
 }
 

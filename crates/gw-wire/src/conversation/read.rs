@@ -4,21 +4,23 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::{Called, Content, Conversation, Format, Message, Part, Role, Source, Tool, ToolChoice};
-use crate::json::{Kind, View};
+use crate::json::View;
 use crate::request::Body;
+use crate::request::references::is_stored;
 
 /// A member that is not null.
 fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
-    let found = object.members().filter(|(known, _)| known.string().is_some_and(|known| known == name));
-    found.map(|(_, value)| value).last().filter(|value| value.kind() != Kind::Null)
+    let [found] = object.pick([name]);
+    found
 }
 
-fn text<'a>(object: View<'a>, name: &str) -> Option<Cow<'a, str>> {
-    member(object, name)?.string()
+/// The text of a member that was found.
+fn text(value: Option<View<'_>>) -> Option<Cow<'_, str>> {
+    value?.string()
 }
 
-fn flag(object: View<'_>, name: &str) -> Option<bool> {
-    member(object, name).map(|value| value.text() == "true")
+fn flag(value: Option<View<'_>>) -> Option<bool> {
+    value.map(|value| value.text() == "true")
 }
 
 pub(super) fn string<'a>(body: &'a Body, name: &str) -> Option<Cow<'a, str>> {
@@ -45,15 +47,18 @@ pub(super) fn logprobs(body: &Body) -> Option<u32> {
 
 pub(super) fn format(body: &Body) -> Format<'_> {
     let Some(format) = body.view("response_format") else { return Format::Text };
-    match text(format, "type").as_deref() {
+    let [kind, wanted] = format.pick(["type", "json_schema"]);
+    match text(kind).as_deref() {
         Some("json_object") => Format::Json,
         Some("json_schema") => {
-            let Some(wanted) = member(format, "json_schema") else { return Format::Json };
+            let Some(wanted) = wanted else { return Format::Json };
+            let [name, description, schema, strict] =
+                wanted.pick(["name", "description", "schema", "strict"]);
             Format::Schema {
-                name: text(wanted, "name").unwrap_or(Cow::Borrowed("response")),
-                description: text(wanted, "description"),
-                schema: member(wanted, "schema"),
-                strict: flag(wanted, "strict"),
+                name: text(name).unwrap_or(Cow::Borrowed("response")),
+                description: text(description),
+                schema,
+                strict: flag(strict),
             }
         }
         _ => Format::Text,
@@ -63,8 +68,7 @@ pub(super) fn format(body: &Body) -> Format<'_> {
 /// `tools` and `tool_choice`, else `functions` and `function_call`.
 pub(super) fn tools(conversation: &mut Conversation<'_>) {
     let body = conversation.body;
-    conversation.tools =
-        list(body, "tools").filter_map(|entry| tool(entry, member(entry, "function")?)).collect();
+    conversation.tools = list(body, "tools").filter_map(offered).collect();
     if !conversation.tools.is_empty() {
         conversation.parallel_tool_calls = body.get("parallel_tool_calls").map(|wanted| wanted == "true");
         conversation.tool_choice = body
@@ -72,7 +76,7 @@ pub(super) fn tools(conversation: &mut Conversation<'_>) {
             .map_or(ToolChoice::Unset, |choice| tool_choice(choice, member(choice, "function")));
         return;
     }
-    conversation.tools = list(body, "functions").filter_map(|entry| tool(entry, entry)).collect();
+    conversation.tools = list(body, "functions").filter_map(tool).collect();
     if !conversation.tools.is_empty() {
         conversation.legacy_functions = true;
         // A function call is a single one.
@@ -86,13 +90,22 @@ fn list<'a>(body: &'a Body, name: &str) -> impl Iterator<Item = View<'a>> {
     body.view(name).into_iter().flat_map(View::elements)
 }
 
-fn tool<'a>(entry: View<'a>, function: View<'a>) -> Option<Tool<'a>> {
+/// An entry of `tools`. The marker may stand on it or on its function.
+fn offered(entry: View<'_>) -> Option<Tool<'_>> {
+    let [function, cache_control] = entry.pick(["function", "cache_control"]);
+    let tool = tool(function?)?;
+    Some(Tool { cache_control: cache_control.or(tool.cache_control), ..tool })
+}
+
+fn tool(function: View<'_>) -> Option<Tool<'_>> {
+    let [name, description, parameters, strict, cache_control] =
+        function.pick(["name", "description", "parameters", "strict", "cache_control"]);
     Some(Tool {
-        name: text(function, "name")?,
-        description: text(function, "description"),
-        parameters: member(function, "parameters"),
-        strict: flag(function, "strict"),
-        cache_control: member(entry, "cache_control").or_else(|| member(function, "cache_control")),
+        name: text(name)?,
+        description: text(description),
+        parameters,
+        strict: flag(strict),
+        cache_control,
     })
 }
 
@@ -102,7 +115,7 @@ fn tool_choice<'a>(choice: View<'a>, function: Option<View<'a>>) -> ToolChoice<'
         Some("required") => ToolChoice::Required,
         Some(_) => ToolChoice::Auto,
         None => {
-            let name = function.and_then(|function| text(function, "name"));
+            let name = function.and_then(|function| text(member(function, "name")));
             name.map_or(ToolChoice::Auto, ToolChoice::Named)
         }
     }
@@ -134,46 +147,69 @@ pub(super) fn messages(body: &Body) -> Vec<Message<'_>> {
 }
 
 fn message(value: View<'_>) -> Message<'_> {
-    let role = match text(value, "role").as_deref() {
+    const MEMBERS: [&str; 11] = [
+        "role",
+        "content",
+        "refusal",
+        "cache_control",
+        "tool_calls",
+        "function_call",
+        "reasoning_details",
+        "tool_call_id",
+        "name",
+        "reasoning_content",
+        "reasoning",
+    ];
+    let [
+        role,
+        said,
+        refusal,
+        marker,
+        calls,
+        function_call,
+        details,
+        tool_call_id,
+        name,
+        reasoning_content,
+        reasoning,
+    ] = value.pick(MEMBERS);
+    let role = match text(role).as_deref() {
         Some("system" | "developer") => Role::System,
         Some("assistant") => Role::Assistant,
         Some("tool" | "function") => Role::Tool,
         _ => Role::User,
     };
-    let mut parts = member(value, "content").map(content).unwrap_or_default();
-    let refusal = text(value, "refusal").filter(|refusal| !refusal.is_empty());
+    let mut parts = said.map(content).unwrap_or_default();
+    let refusal = text(refusal).filter(|refusal| !refusal.is_empty());
     parts.extend(refusal.map(|refusal| Part { content: Content::Refusal(refusal), cache_control: None }));
     // The marker may stand on the message: it then holds for its last part.
-    if let (Some(marker), Some(last)) = (member(value, "cache_control"), parts.last_mut()) {
+    if let (Some(marker), Some(last)) = (marker, parts.last_mut()) {
         last.cache_control.get_or_insert(marker);
     }
-    let calls = member(value, "tool_calls").into_iter().flat_map(View::elements);
+    let calls = calls.into_iter().flat_map(View::elements);
     let mut tool_calls: Vec<Called<'_>> = calls.filter_map(tool_call).collect();
-    if let Some(call) = member(value, "function_call") {
+    if let Some(call) = function_call {
         tool_calls.extend(called(Cow::Borrowed(""), call));
     }
-    let details = member(value, "reasoning_details");
     Message {
         role,
         parts,
         tool_calls,
-        tool_call_id: text(value, "tool_call_id").unwrap_or_default(),
-        name: text(value, "name"),
-        reasoning: text(value, "reasoning_content").or_else(|| text(value, "reasoning")),
+        tool_call_id: text(tool_call_id).unwrap_or_default(),
+        name: text(name),
+        reasoning: text(reasoning_content).or_else(|| text(reasoning)),
         reasoning_details: details.into_iter().flat_map(View::elements).collect(),
     }
 }
 
 fn tool_call(value: View<'_>) -> Option<Called<'_>> {
-    called(text(value, "id")?, member(value, "function")?)
+    let [id, function] = value.pick(["id", "function"]);
+    called(text(id)?, function?)
 }
 
 fn called<'a>(id: Cow<'a, str>, function: View<'a>) -> Option<Called<'a>> {
-    Some(Called {
-        id,
-        name: text(function, "name")?,
-        arguments: text(function, "arguments").unwrap_or_default(),
-    })
+    let [name, arguments] = function.pick(["name", "arguments"]);
+    Some(Called { id, name: text(name)?, arguments: text(arguments).unwrap_or_default() })
 }
 
 fn content(value: View<'_>) -> Vec<Part<'_>> {
@@ -184,25 +220,28 @@ fn content(value: View<'_>) -> Vec<Part<'_>> {
 }
 
 fn part(value: View<'_>) -> Option<Part<'_>> {
-    let content = match &*text(value, "type")? {
-        "text" => Content::Text(text(value, "text")?),
-        "refusal" => Content::Refusal(text(value, "refusal")?),
-        "image_url" => Content::Image(source(text(member(value, "image_url")?, "url")?)),
+    const MEMBERS: [&str; 7] =
+        ["type", "text", "refusal", "image_url", "input_audio", "file", "cache_control"];
+    let [kind, words, refusal, image, audio, file, cache_control] = value.pick(MEMBERS);
+    let content = match &*text(kind)? {
+        "text" => Content::Text(text(words)?),
+        "refusal" => Content::Refusal(text(refusal)?),
+        "image_url" => Content::Image(source(text(member(image?, "url"))?)),
         "input_audio" => {
-            let audio = member(value, "input_audio")?;
-            Content::Audio { data: text(audio, "data")?, format: text(audio, "format")? }
+            let [data, format] = audio?.pick(["data", "format"]);
+            Content::Audio { data: text(data)?, format: text(format)? }
         }
         "file" => {
-            let file = member(value, "file")?;
-            let source = match text(file, "file_data") {
+            let [data, id, name] = file?.pick(["file_data", "file_id", "filename"]);
+            let source = match text(data) {
                 Some(data) => source(data),
-                None => Source::Id(text(file, "file_id").unwrap_or_default()),
+                None => Source::Id(text(id).unwrap_or_default()),
             };
-            Content::File { source, name: text(file, "filename") }
+            Content::File { source, name: text(name) }
         }
         _ => return None,
     };
-    Some(Part { content, cache_control: member(value, "cache_control") })
+    Some(Part { content, cache_control })
 }
 
 /// A URL, or bare base64, which some clients send as `file_data`.
@@ -211,6 +250,9 @@ fn source(url: Cow<'_, str>) -> Source<'_> {
         |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     if begins("http://") || begins("https://") {
         return Source::Url(url);
+    }
+    if is_stored(&url) {
+        return Source::Id(url);
     }
     if !begins("data:") {
         return Source::Data { media_type: String::new(), base64: url };

@@ -1,7 +1,7 @@
 //! The conversation as providers with strict rules want it: user and assistant in turn, results right behind their calls.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use super::{Called, Message, Part, Role};
 
@@ -58,24 +58,54 @@ pub(super) fn turns<'m, 'a>(messages: &'m [Message<'a>]) -> Vec<Turn<'m, 'a>> {
 
 fn user<'m, 'a>(group: &[&'m Message<'a>], calls: &[&'m Called<'a>]) -> Vec<UserItem<'m, 'a>> {
     let mut items = Vec::with_capacity(group.len() + calls.len());
-    let mut used = HashSet::new();
-    let answer = |id: &str, used: &HashSet<usize>| {
-        group.iter().enumerate().find(|(position, message)| {
-            message.role == Role::Tool && message.tool_call_id == id && !used.contains(position)
-        })
-    };
+    let mut results = Results::new(if calls.is_empty() { &[] } else { group });
     for call in calls {
-        let found = answer(&call.id, &used);
-        if let Some((position, _)) = found {
-            used.insert(position);
-        }
-        let message = found.map(|(_, message)| *message);
+        let message = results.take(&call.id).and_then(|position| group.get(position)).copied();
         items.push(UserItem::Result { id: &call.id, name: &call.name, message });
     }
     for (position, message) in group.iter().enumerate() {
-        if !used.contains(&position) {
+        if !results.is_taken(position) {
             items.extend(message.parts.iter().map(|part| UserItem::Part(Cow::Borrowed(part))));
         }
     }
     items
+}
+
+/// The results of one turn by the id of the call that they answer. Of several results of one id each is taken once, in
+/// order.
+struct Results<'m> {
+    /// The first result of an id that was not taken.
+    first: HashMap<&'m str, usize>,
+    /// By a result's position: the next result of the same id.
+    next: Vec<Option<usize>>,
+    taken: Vec<bool>,
+}
+
+impl<'m> Results<'m> {
+    fn new(group: &[&'m Message<'_>]) -> Self {
+        let mut first = HashMap::with_capacity(group.len());
+        let mut next = vec![None; group.len()];
+        for ((position, message), next) in group.iter().enumerate().zip(&mut next).rev() {
+            if message.role == Role::Tool {
+                *next = first.insert(&*message.tool_call_id, position);
+            }
+        }
+        Self { first, next, taken: vec![false; group.len()] }
+    }
+
+    fn take(&mut self, id: &str) -> Option<usize> {
+        let position = *self.first.get(id)?;
+        match self.next.get(position).copied().flatten() {
+            Some(next) => *self.first.get_mut(id)? = next,
+            None => drop(self.first.remove(id)),
+        }
+        if let Some(taken) = self.taken.get_mut(position) {
+            *taken = true;
+        }
+        Some(position)
+    }
+
+    fn is_taken(&self, position: usize) -> bool {
+        self.taken.get(position).copied().unwrap_or(false)
+    }
 }

@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
                 self.scan.string().ok()?;
             }
             Some(b'0'..=b'9') => self.scan.number().ok()?,
-            _ => self.scan.value(&mut |_, _| {}).ok()?,
+            _ => self.scan.value(&mut |_, _, _| {}).ok()?,
         }
         self.since(start)
     }

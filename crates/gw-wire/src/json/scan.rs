@@ -20,6 +20,44 @@ pub enum Fault {
     Syntax(usize),
     /// More than `MAX_DEPTH` levels.
     TooDeep(usize),
+    /// More members of the outermost object than [`Bounds::members`].
+    TooManyMembers(usize),
+    /// More values than [`Bounds::values`].
+    TooManyValues(usize),
+}
+
+/// How much a text may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Members of the outermost object.
+    pub members: usize,
+    /// Values of any kind, but for numbers that stand in an array.
+    pub values: usize,
+}
+
+impl Bounds {
+    /// No bound.
+    pub const NONE: Self = Self { members: usize::MAX, values: usize::MAX };
+}
+
+/// How much one value holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// The value itself and all values inside it.
+    pub values: usize,
+    /// Levels of arrays and objects; 0 for a plain value.
+    pub depth: u32,
+}
+
+/// A member of the outermost object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundMember<'a> {
+    /// The name's literal.
+    pub name: View<'a>,
+    /// The value.
+    pub value: View<'a>,
+    /// How much the value holds.
+    pub extent: Extent,
 }
 
 /// What is known of a text that is JSON.
@@ -36,21 +74,32 @@ pub struct Checked {
 /// The first fault in the text.
 pub fn check(text: &str) -> Result<Checked, Fault> {
     let mut scan = Scan::new(text.as_bytes(), 0);
-    scan.document(&mut |_, _| {})?;
+    scan.document(&mut |_, _, _| {})?;
     Ok(scan.checked)
 }
 
-/// Checks a text as [`check`] does and gives the members of the object that it is, name literal and value, in their
-/// order: none when it is no object. What is walked anyway need not be walked again.
+/// Checks a text as [`check`] does and gives the members of the object that it is, in their order: none when it is no
+/// object. The walk stops at the first member or value beyond the bounds.
 ///
 /// # Errors
-/// As [`check`].
-pub fn check_members(text: &str) -> Result<(Checked, Vec<(View<'_>, View<'_>)>), Fault> {
+/// As [`check`], and what exceeds `bounds`.
+pub fn check_members(text: &str, bounds: Bounds) -> Result<(Checked, Vec<FoundMember<'_>>), Fault> {
     let mut members = Vec::with_capacity(USUAL_MEMBERS);
-    let mut scan = Scan::new(text.as_bytes(), 0);
+    let mut scan = Scan { bounds, ..Scan::new(text.as_bytes(), 0) };
     let part = |range: Range<usize>| View::exact(text.get(range).unwrap_or_default());
-    scan.document(&mut |name, value| members.push((part(name), part(value))))?;
+    scan.document(&mut |name, value, extent| {
+        members.push(FoundMember { name: part(name), value: part(value), extent });
+    })?;
     Ok((scan.checked, members))
+}
+
+/// How much a checked text holds.
+pub(super) fn extent(text: &str) -> Extent {
+    let mut scan = Scan::new(text.as_bytes(), 0);
+    let mut members = 0;
+    // The text was checked: the walk reaches its end.
+    let _ = scan.document(&mut |_, _, extent| members = members.max(extent.depth + 1));
+    Extent { values: scan.values + scan.numbers, depth: scan.deepest.max(members) }
 }
 
 /// Where the JSON number that begins at `at` ends, `None` when there is no number.
@@ -65,24 +114,54 @@ pub(super) struct Scan<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
     checked: Checked,
-    /// The outermost object's member that is being read: its name, and where its value begins.
-    open: Option<(Range<usize>, usize)>,
+    /// The outermost object's member that is being read.
+    open: Option<OpenMember>,
+    bounds: Bounds,
+    /// Members of the outermost object so far.
+    members: usize,
+    /// Values so far that count against the bound, and those that do not: numbers in arrays.
+    values: usize,
+    numbers: usize,
+    /// The deepest level since the outermost member began.
+    deepest: u32,
+}
+
+/// A member whose value is being read.
+struct OpenMember {
+    name: Range<usize>,
+    /// Where the value begins.
+    start: usize,
+    /// Values before it.
+    values: usize,
 }
 
 impl<'a> Scan<'a> {
     pub(super) fn new(bytes: &'a [u8], at: usize) -> Self {
-        Self { bytes, at, checked: Checked::default(), open: None }
+        Self {
+            bytes,
+            at,
+            checked: Checked::default(),
+            open: None,
+            bounds: Bounds::NONE,
+            members: 0,
+            values: 0,
+            numbers: 0,
+            deepest: 0,
+        }
     }
 
     /// One value and nothing else; for `member` see [`Scan::value`].
-    fn document(&mut self, member: &mut impl FnMut(Range<usize>, Range<usize>)) -> Result<(), Fault> {
+    fn document(&mut self, member: &mut impl FnMut(Range<usize>, Range<usize>, Extent)) -> Result<(), Fault> {
         self.value(member)?;
         self.space();
         if self.at == self.bytes.len() { Ok(()) } else { Err(self.fault()) }
     }
 
     /// One value. `member` is told where each member of the outermost object stands.
-    pub(super) fn value(&mut self, member: &mut impl FnMut(Range<usize>, Range<usize>)) -> Result<(), Fault> {
+    pub(super) fn value(
+        &mut self,
+        member: &mut impl FnMut(Range<usize>, Range<usize>, Extent),
+    ) -> Result<(), Fault> {
         // One bit per open level, set for an object: as wide as the text may be deep.
         let mut objects: u128 = 0;
         let mut depth = 0;
@@ -93,7 +172,9 @@ impl<'a> Scan<'a> {
                     if depth == MAX_DEPTH {
                         return Err(Fault::TooDeep(self.at));
                     }
+                    self.count()?;
                     depth += 1;
+                    self.deepest = self.deepest.max(depth);
                     objects = objects << 1 | u128::from(open == b'{');
                     self.at += 1;
                     self.space();
@@ -107,14 +188,26 @@ impl<'a> Scan<'a> {
                     depth -= 1;
                     objects >>= 1;
                 }
-                first => self.scalar(first)?,
+                first => {
+                    let is_number = matches!(first, Some(b'-' | b'0'..=b'9'));
+                    if is_number && objects & 1 == 0 {
+                        self.numbers += 1;
+                    } else {
+                        self.count()?;
+                    }
+                    self.scalar(first)?;
+                }
             }
             // A value just ended: close what ends with it, then go on with the next value.
             loop {
                 if depth == 1
-                    && let Some((name, start)) = self.open.take()
+                    && let Some(OpenMember { name, start, values }) = self.open.take()
                 {
-                    member(name, start..self.at);
+                    let extent = Extent {
+                        values: self.values + self.numbers - values,
+                        depth: self.deepest.saturating_sub(1),
+                    };
+                    member(name, start..self.at, extent);
                 }
                 if depth == 0 {
                     return Ok(());
@@ -162,9 +255,20 @@ impl<'a> Scan<'a> {
         self.literal(b":")?;
         if depth == 1 {
             self.space();
-            self.open = Some((name, self.at));
+            self.members += 1;
+            if self.members > self.bounds.members {
+                return Err(Fault::TooManyMembers(start));
+            }
+            self.deepest = 1;
+            self.open = Some(OpenMember { name, start: self.at, values: self.values + self.numbers });
         }
         Ok(())
+    }
+
+    /// Counts a value against the bound.
+    fn count(&mut self) -> Result<(), Fault> {
+        self.values += 1;
+        if self.values > self.bounds.values { Err(Fault::TooManyValues(self.at)) } else { Ok(()) }
     }
 
     /// A string; true when it holds an escape.

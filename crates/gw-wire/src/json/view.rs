@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use super::scan::{Extent, extent};
 use super::words::checked_prefix;
 
 /// One JSON value inside a checked text.
@@ -102,6 +103,26 @@ impl<'a> View<'a> {
         Elements { walk: Walk::into_container(self.text, b'[') }
     }
 
+    /// The members of these names in an object, all found in one walk. Of a name that comes twice the last one counts,
+    /// and null counts as absent.
+    #[must_use]
+    pub fn pick<const N: usize>(self, names: [&str; N]) -> [Option<Self>; N] {
+        let mut found = [None; N];
+        for (literal, value) in self.members() {
+            let Some(name) = literal.string() else { continue };
+            if let Some((_, place)) = names.iter().zip(&mut found).find(|(known, _)| *name == ***known) {
+                *place = Some(value);
+            }
+        }
+        found.map(|value| value.filter(|value: &Self| value.kind() != Kind::Null))
+    }
+
+    /// How much the value holds.
+    #[must_use]
+    pub fn extent(self) -> Extent {
+        extent(self.text)
+    }
+
     /// An array without elements.
     #[must_use]
     pub fn is_empty_array(self) -> bool {
@@ -192,7 +213,8 @@ fn value_end(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-fn string_end(bytes: &[u8], at: usize) -> usize {
+/// Where the string that begins at `at` ends.
+pub(crate) fn string_end(bytes: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     loop {
         at += checked_prefix(bytes.get(at..).unwrap_or_default());

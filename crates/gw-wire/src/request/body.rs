@@ -1,22 +1,25 @@
 //! From the bytes of a request to its members: the checks that hold for every endpoint.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
 use bytes::Bytes;
 
 use super::fields::clip;
-use super::{Body, Invalid, Member};
-use crate::json::{Fault, Kind, MAX_DEPTH, View, check_members};
+use super::limits::body_too_large;
+use super::names::{NameIndex, repeated};
+use super::options::TOP_LEVEL_FALLBACKS;
+use super::{Body, Invalid, Member, RequestLimits};
+use crate::json::{Extent, Fault, Kind, MAX_DEPTH, View, check_members};
 
 /// Every member the gateway gives a meaning to, on any endpoint. Sorted.
-const KNOWN: [&str; 46] = [
+const KNOWN: [&str; 48] = [
     "audio",
     "best_of",
     "cache",
     "dimensions",
     "echo",
     "encoding_format",
+    "fallbacks",
     "frequency_penalty",
     "function_call",
     "functions",
@@ -29,6 +32,7 @@ const KNOWN: [&str; 46] = [
     "metadata",
     "modalities",
     "model",
+    "models",
     "moderation",
     "n",
     "parallel_tool_calls",
@@ -67,10 +71,10 @@ impl Body {
     /// ignores case would read them in place of what we validated.
     ///
     /// # Errors
-    /// `invalid_json`.
-    pub fn parse(bytes: Bytes) -> Result<Self, Invalid> {
-        let members = split(text_of(&bytes)?)?;
-        Ok(Self { bytes, members })
+    /// `invalid_json`; `invalid_value` for a body beyond the limits.
+    pub fn parse(bytes: Bytes, limits: &RequestLimits) -> Result<Self, Invalid> {
+        let Members { members, index, .. } = Members::read(&bytes, limits)?;
+        Ok(Self { bytes, members, index })
     }
 
     /// The member as a value to walk through.
@@ -81,7 +85,7 @@ impl Body {
 
     /// Where a member's value stands.
     pub(super) fn range(&self, name: &str) -> Option<&Range<usize>> {
-        self.members.iter().find(|(known, _)| &**known == name).map(|(_, range)| range)
+        find(&self.members, self.index.as_ref(), name)
     }
 
     /// The bytes at a range of the body.
@@ -98,24 +102,88 @@ impl Body {
 pub fn strict(bytes: &[u8]) -> Result<Vec<(Box<str>, View<'_>)>, Invalid> {
     let text = text_of(bytes)?;
     let view = |range: Range<usize>| View::exact(text.get(range).unwrap_or("null"));
-    Ok(split_all(text)?.into_iter().map(|(name, range)| (name, view(range))).collect())
+    let (members, _) = split_all(text, &RequestLimits::default(), |_, _| {})?;
+    Ok(members.into_iter().map(|(name, range)| (name, view(range))).collect())
 }
 
 /// The members of a body while its text is at hand, to look them up without checking the text's UTF-8 again.
 pub(super) struct Members<'a> {
     pub(super) text: &'a str,
     pub(super) members: Vec<Member>,
+    index: Option<NameIndex>,
+    /// How much the members that hold JSON Schemas hold at most.
+    pub(super) schemas: Extent,
 }
 
 impl<'a> Members<'a> {
-    pub(super) fn read(bytes: &'a Bytes) -> Result<Self, Invalid> {
+    pub(super) fn read(bytes: &'a Bytes, limits: &RequestLimits) -> Result<Self, Invalid> {
         let text = text_of(bytes)?;
-        Ok(Self { text, members: split(text)? })
+        let mut schemas = Extent::default();
+        let (mut members, mut index) = split_all(text, limits, |name, extent| {
+            if SCHEMAS.contains(&name) {
+                schemas.values = schemas.values.saturating_add(extent.values);
+                schemas.depth = schemas.depth.max(extent.depth);
+            }
+        })?;
+        let count = members.len();
+        members.retain(|(name, range)| text.get(range.clone()) != Some("null") && !shadows_known(name));
+        if members.len() < count {
+            index = NameIndex::of(members.iter().map(|(name, _)| &**name));
+        }
+        Ok(Self { text, members, index, schemas })
     }
 
     pub(super) fn get(&self, name: &str) -> Option<View<'a>> {
-        let (_, range) = self.members.iter().find(|(known, _)| &**known == name)?;
+        let range = find(&self.members, self.index.as_ref(), name)?;
         self.text.get(range.clone()).map(View::exact)
+    }
+
+    /// The members of a request whose models are resolved here, and how they are found: without the lists of fallbacks, which no
+    /// upstream may see, and with a `model` where only `models` named it.
+    pub(super) fn without_fallbacks(self) -> (Vec<Member>, Option<NameIndex>) {
+        let is_list = |name: &str| TOP_LEVEL_FALLBACKS.contains(&name);
+        if TOP_LEVEL_FALLBACKS.iter().all(|name| self.get(name).is_none()) {
+            return self.into_parts();
+        }
+        let first = match (self.get("model"), self.get("models")) {
+            (None, Some(models)) => models.elements().next(),
+            _ => None,
+        };
+        let first = first.map(|name| {
+            let start = offset(self.text, name.text());
+            start..start + name.text().len()
+        });
+        let mut members = self.members;
+        if let Some(range) = first
+            && let Some(member) = members.iter_mut().find(|(name, _)| **name == *"models")
+        {
+            *member = ("model".into(), range);
+        }
+        members.retain(|(name, _)| !is_list(name));
+        let index = NameIndex::of(members.iter().map(|(name, _)| &**name));
+        (members, index)
+    }
+
+    /// Where `part`, a slice of the body's text, begins in it.
+    pub(super) fn offset(&self, part: &str) -> usize {
+        offset(self.text, part)
+    }
+
+    /// The members and how they are found, once they have all been read.
+    pub(super) fn into_parts(self) -> (Vec<Member>, Option<NameIndex>) {
+        (self.members, self.index)
+    }
+}
+
+/// The members that hold JSON Schemas.
+const SCHEMAS: [&str; 3] = ["tools", "functions", "response_format"];
+
+/// Where the value of this name stands.
+fn find<'m>(members: &'m [Member], index: Option<&NameIndex>, name: &str) -> Option<&'m Range<usize>> {
+    let named = |(known, range): &'m Member| (**known == *name).then_some(range);
+    match index {
+        None => members.iter().find_map(named),
+        Some(index) => index.candidates(name).find_map(|at| members.get(at).and_then(named)),
     }
 }
 
@@ -132,19 +200,20 @@ fn text_of(bytes: &[u8]) -> Result<&str, Invalid> {
     })
 }
 
-fn split(text: &str) -> Result<Vec<Member>, Invalid> {
-    let mut members = split_all(text)?;
-    members.retain(|(name, range)| text.get(range.clone()) != Some("null") && !shadows_known(name));
-    Ok(members)
-}
-
-fn split_all(text: &str) -> Result<Vec<Member>, Invalid> {
+/// All members; `each` is told how much each one holds.
+fn split_all(
+    text: &str,
+    limits: &RequestLimits,
+    mut each: impl FnMut(&str, Extent),
+) -> Result<(Vec<Member>, Option<NameIndex>), Invalid> {
     if text.starts_with('\u{feff}') {
         return Err(invalid(
             "The request body begins with a byte order mark, which JSON does not have.".to_owned(),
         ));
     }
-    let (checked, found) = check_members(text).map_err(|fault| match fault {
+    let (checked, found) = check_members(text, limits.bounds()).map_err(|fault| match fault {
+        Fault::TooManyMembers(_) => body_too_large("members", limits.max_members, "max_members"),
+        Fault::TooManyValues(_) => body_too_large("JSON values", limits.max_values, "max_values"),
         Fault::TooDeep(at) => {
             invalid(format!("The request body is nested deeper than {MAX_DEPTH} levels, at byte {at}."))
         }
@@ -159,44 +228,41 @@ fn split_all(text: &str) -> Result<Vec<Member>, Invalid> {
         return Err(invalid("The request body must be a JSON object.".to_owned()));
     }
     let mut members = Vec::with_capacity(found.len());
-    for (name, value) in found {
-        let Some(name) = name.string() else {
+    for member in found {
+        let Some(name) = member.name.string() else {
             return Err(invalid(
                 "A member name of the request body holds half of a surrogate pair.".to_owned(),
             ));
         };
-        let start = offset(text, value.text());
-        let range = start..start + value.text().len();
+        let value = member.value.text();
+        let start = offset(text, value);
+        let range = start..start + value.len();
         if checked.lone_surrogate.is_some_and(|at| range.contains(&at)) {
             return Err(invalid(format!(
                 "Invalid '{}': a string in it holds half of a surrogate pair, which is not Unicode.",
                 clip(&name)
             )));
         }
+        each(&name, member.extent);
         members.push((Box::from(name), range));
     }
-    if let Some(name) = first_duplicate(&members) {
+    let index = NameIndex::of(members.iter().map(|(name, _)| &**name));
+    if let Some((name, _)) = repeated(index.as_ref(), members.len(), |at| Some(&*members.get(at)?.0))
+        .and_then(|at| members.get(at))
+    {
         return Err(invalid(format!("Invalid '{}': the member is given more than once.", clip(name))));
     }
-    Ok(members)
+    Ok((members, index))
 }
 
 /// Where `part`, a slice of `text`, begins in it.
-pub(super) fn offset(text: &str, part: &str) -> usize {
+fn offset(text: &str, part: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
 }
 
-fn first_duplicate(members: &[Member]) -> Option<&str> {
-    const FEW: usize = 24;
-    if members.len() <= FEW {
-        let names = members.iter().map(|(name, _)| &**name);
-        return names
-            .enumerate()
-            .find(|(at, name)| members.iter().take(*at).any(|(other, _)| **other == **name))
-            .map(|(_, name)| name);
-    }
-    let mut seen = HashSet::with_capacity(members.len());
-    members.iter().map(|(name, _)| &**name).find(|name| !seen.insert(*name))
+/// Whether the gateway gives the member of this name a meaning, on any endpoint.
+pub(super) fn is_known(name: &str) -> bool {
+    KNOWN.binary_search(&name).is_ok()
 }
 
 /// Whether a reader that ignores case takes this name for one of ours.

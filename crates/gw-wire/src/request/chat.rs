@@ -3,13 +3,15 @@
 use bytes::Bytes;
 
 use super::body::Members;
+use super::member_policy;
 use super::messages::messages;
 use super::options::Fields;
-use super::{Body, ChatRequest, Invalid};
+use super::schemas::Schemas;
+use super::{Body, ChatRequest, Invalid, RequestLimits};
 use crate::json::Kind;
 
 /// Members that only have to be of a kind: what they mean is between the client and the provider.
-const LIGHT: [(&str, Kind); 13] = [
+const LIGHT: [(&str, Kind); 14] = [
     ("user", Kind::String),
     ("audio", Kind::Object),
     ("prediction", Kind::Object),
@@ -19,6 +21,7 @@ const LIGHT: [(&str, Kind); 13] = [
     ("service_tier", Kind::String),
     ("store", Kind::Boolean),
     ("metadata", Kind::Object),
+    ("moderation", Kind::Object),
     ("prompt_cache_key", Kind::String),
     ("prompt_cache_options", Kind::Object),
     ("prompt_cache_retention", Kind::String),
@@ -30,11 +33,11 @@ const LIGHT: [(&str, Kind); 13] = [
 ///
 /// # Errors
 /// The fault, with its code of CONTRACT 1.3.
-pub fn parse_chat(bytes: Bytes) -> Result<ChatRequest, Invalid> {
-    let members = Members::read(&bytes)?;
+pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, Invalid> {
+    let members = Members::read(&bytes, limits)?;
     let fields = Fields { members: &members };
-    let model = fields.model()?;
-    let mut survey = messages(fields.get("messages"))?;
+    let model = fields.model_or_first()?;
+    let mut survey = messages(fields.get("messages"), limits)?;
     fields.sampling()?;
     let n = fields.choices()?;
     let max_tokens = fields.tokens("max_tokens")?;
@@ -45,8 +48,9 @@ pub fn parse_chat(bytes: Bytes) -> Result<ChatRequest, Invalid> {
     fields.integer("seed", &(i64::MIN..=i64::MAX))?;
     fields.boolean("logprobs")?;
     fields.integer("top_logprobs", &(0..=20))?;
-    let tool_bytes = fields.tools(&mut survey.needs)?;
-    fields.response_format(&mut survey.needs)?;
+    let mut schemas = Schemas::new(limits, members.schemas);
+    let tool_bytes = fields.tools(&mut survey.needs, &mut schemas)?;
+    fields.response_format(&mut survey.needs, &mut schemas)?;
     if survey.needs.json_schema {
         let format = fields.get("response_format").map_or(0, |format| format.text().len());
         survey.beside.bytes += format as u64;
@@ -55,9 +59,11 @@ pub fn parse_chat(bytes: Bytes) -> Result<ChatRequest, Invalid> {
     fields.modalities(&mut survey.needs)?;
     let routing = fields.routing(&model)?;
     let cache = fields.cache()?;
-    let members = members.members;
+    let other_tools = survey.needs.openai_only.is_some();
+    let guarded = member_policy::survey(members.text, &members.members, other_tools, &mut survey.references);
+    let (members, index) = members.without_fallbacks();
     Ok(ChatRequest {
-        body: Body { bytes, members },
+        body: Body { bytes, members, index },
         model,
         stream,
         include_usage,
@@ -68,6 +74,8 @@ pub fn parse_chat(bytes: Bytes) -> Result<ChatRequest, Invalid> {
         needs: survey.needs,
         prompt_bytes: survey.bytes + tool_bytes,
         beside: survey.beside,
+        references: survey.references,
+        guarded,
     })
 }
 

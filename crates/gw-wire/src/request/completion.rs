@@ -4,8 +4,9 @@ use bytes::Bytes;
 
 use super::body::Members;
 use super::fields::{Path, array, empty_array, integer, missing, string, wrong_type};
+use super::member_policy;
 use super::options::Fields;
-use super::{Body, CompletionRequest, Invalid, Prompt};
+use super::{Body, CompletionRequest, Invalid, Prompt, References, RequestLimits};
 use crate::json::{Kind, View};
 
 /// Prompts of one request, inputs of an embeddings request.
@@ -16,10 +17,10 @@ pub(super) const MAX_INPUTS: usize = 2048;
 ///
 /// # Errors
 /// The fault, with its code of CONTRACT 1.3.
-pub fn parse_completion(bytes: Bytes) -> Result<CompletionRequest, Invalid> {
-    let members = Members::read(&bytes)?;
+pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<CompletionRequest, Invalid> {
+    let members = Members::read(&bytes, limits)?;
     let fields = Fields { members: &members };
-    let model = fields.model()?;
+    let model = fields.model_or_first()?;
     let prompts = prompts(fields.get("prompt"))?;
     fields.sampling()?;
     let n = fields.choices()?;
@@ -35,9 +36,13 @@ pub fn parse_completion(bytes: Bytes) -> Result<CompletionRequest, Invalid> {
     // An empty suffix asks for nothing.
     let suffix = fields.get("suffix").is_some_and(|suffix| suffix.string_len() > 0);
     let routing = fields.routing(&model)?;
-    let (members, prompt_bytes) = (members.members, prompt_bytes(&prompts));
+    let mut references = References::default();
+    let guarded = member_policy::survey(members.text, &members.members, false, &mut references);
+    // The operator decides whether completions are cached. A mistake in `cache` is told all the same.
+    fields.cache()?;
+    let ((members, index), prompt_bytes) = (members.without_fallbacks(), prompt_bytes(&prompts));
     Ok(CompletionRequest {
-        body: Body { bytes, members },
+        body: Body { bytes, members, index },
         model,
         prompts,
         stream,
@@ -49,6 +54,8 @@ pub fn parse_completion(bytes: Bytes) -> Result<CompletionRequest, Invalid> {
         suffix,
         routing,
         prompt_bytes,
+        references,
+        guarded,
     })
 }
 
@@ -105,6 +112,9 @@ pub(super) fn form(path: &Path<'_>, value: View<'_>) -> Result<Form, Invalid> {
 
 /// Token ids of one input.
 pub(super) fn tokens(path: &Path<'_>, value: View<'_>) -> Result<Vec<u32>, Invalid> {
+    if let Some(ids) = plain_tokens(value.text()) {
+        return Ok(ids);
+    }
     let ids = array(path, value, usize::MAX, "an array of integers")?.enumerate();
     let id = |(at, id)| {
         let id = integer(&path.item(at), id, &(0..=i64::from(u32::MAX)))?;
@@ -112,6 +122,30 @@ pub(super) fn tokens(path: &Path<'_>, value: View<'_>) -> Result<Vec<u32>, Inval
     };
     let ids = ids.map(id).collect::<Result<Vec<_>, Invalid>>()?;
     if ids.is_empty() { Err(empty_array(path)) } else { Ok(ids) }
+}
+
+/// Token ids as nearly all clients write them: plain digits. None for anything else, which takes a closer look.
+fn plain_tokens(text: &str) -> Option<Vec<u32>> {
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    let mut ids = Vec::new();
+    let (mut id, mut digits) = (0_u32, 0_u32);
+    for byte in inner.bytes() {
+        match byte {
+            b'0'..=b'9' => {
+                id = id.checked_mul(10)?.checked_add(u32::from(byte - b'0'))?;
+                digits += 1;
+            }
+            b',' if digits > 0 => {
+                ids.push(id);
+                (id, digits) = (0, 0);
+            }
+            // A blank inside a number was refused before.
+            b' ' | b'\n' | b'\r' | b'\t' => {}
+            _ => return None,
+        }
+    }
+    ids.push(id);
+    (digits > 0).then_some(ids)
 }
 
 /// Several inputs as token ids.

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::ChatRequest;
 use super::chat::parse_chat;
+use super::{ChatRequest, RequestLimits};
 use crate::json::{Kind, View, write_str};
 use crate::usage::Usage;
 
@@ -46,7 +46,9 @@ impl ChatRequest {
             }
         }
         out.push(b'}');
-        parse_chat(Bytes::from(out)).ok()
+        // The body no longer holds `models` and `fallbacks`. The request itself was within the limits.
+        let next = parse_chat(Bytes::from(out), &RequestLimits::NONE).ok()?;
+        Some(Self { routing: self.routing.clone(), ..next })
     }
 }
 
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     fn request(body: &Value) -> ChatRequest {
-        parse_chat(Bytes::from(body.to_string())).unwrap()
+        parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap()
     }
 
     #[test]
@@ -88,7 +90,7 @@ mod tests {
             (&json!("user"), 3)
         );
         assert!(next.max_tokens.unwrap() < 100 && next.max_tokens.unwrap() > 0);
-        assert_eq!((&sent["temperature"], &next.routing.fallback[0]), (&json!(0.5), &"c/d".to_owned()));
+        assert_eq!((&sent["temperature"], &*next.routing.fallback[0].model), (&json!(0.5), "c/d"));
     }
 
     #[test]

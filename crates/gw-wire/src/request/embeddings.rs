@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::body::{Members, offset};
+use super::body::Members;
 use super::completion::{Form, MAX_INPUTS, form, token_arrays, tokens};
 use super::fields::{Path, array, empty_string, missing, not_one_of, optional, string};
+use super::member_policy;
 use super::options::Fields;
-use super::{Body, EmbeddingsRequest, EncodingFormat, Inputs, Invalid};
+use super::{Body, EmbeddingsRequest, EncodingFormat, Inputs, Invalid, References, RequestLimits};
 use crate::json::{Kind, View};
 
 /// Reads and checks an embeddings request. The first fault is reported: the body as JSON, `model`, `input`,
@@ -16,20 +17,23 @@ use crate::json::{Kind, View};
 ///
 /// # Errors
 /// The fault, with its code of CONTRACT 1.3.
-pub fn parse_embeddings(bytes: Bytes) -> Result<EmbeddingsRequest, Invalid> {
-    let members = Members::read(&bytes)?;
+pub fn parse_embeddings(bytes: Bytes, limits: &RequestLimits) -> Result<EmbeddingsRequest, Invalid> {
+    let members = Members::read(&bytes, limits)?;
     let fields = Fields { members: &members };
     let model = fields.model()?;
-    let (inputs, prompt_bytes) = inputs(fields.get("input"), members.text)?;
+    let (inputs, prompt_bytes) = inputs(fields.get("input"), &members)?;
     let encoding = encoding(fields.get("encoding_format"))?;
     let dimensions = fields.integer("dimensions", &(1..=i64::from(u32::MAX)))?;
     let dimensions = dimensions.and_then(|dimensions| u32::try_from(dimensions).ok());
     fields.kinds(&[("user", Kind::String)])?;
-    let members = members.members;
-    Ok(EmbeddingsRequest { body: Body { bytes, members }, model, inputs, encoding, dimensions, prompt_bytes })
+    let mut references = References::default();
+    let guarded = member_policy::survey(members.text, &members.members, false, &mut references);
+    let (members, index) = members.into_parts();
+    let body = Body { bytes, members, index };
+    Ok(EmbeddingsRequest { body, model, inputs, encoding, dimensions, prompt_bytes, references, guarded })
 }
 
-fn inputs(value: Option<View<'_>>, body: &str) -> Result<(Inputs, u64), Invalid> {
+fn inputs(value: Option<View<'_>>, body: &Members<'_>) -> Result<(Inputs, u64), Invalid> {
     let path = Path::Top("input");
     let value = value.ok_or_else(|| missing(&path))?;
     let tokens = match form(&path, value)? {
@@ -54,12 +58,12 @@ fn inputs(value: Option<View<'_>>, body: &str) -> Result<(Inputs, u64), Invalid>
 }
 
 /// Where the string's literal stands in the body.
-fn text(path: &Path<'_>, value: View<'_>, body: &str) -> Result<Range<usize>, Invalid> {
+fn text(path: &Path<'_>, value: View<'_>, body: &Members<'_>) -> Result<Range<usize>, Invalid> {
     optional(path, Some(value), Kind::String)?;
     if value.text() == "\"\"" {
         return Err(empty_string(path));
     }
-    let start = offset(body, value.text());
+    let start = body.offset(value.text());
     Ok(start..start + value.text().len())
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::embeddings::parse_embeddings;
-use super::{Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs};
+use super::{Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs, RequestLimits};
 use crate::json::{View, write_str};
 use crate::model_rules::wants_max_completion_tokens;
 
@@ -49,6 +49,8 @@ pub struct EncodeOptions<'a> {
     pub send_model: bool,
     /// Members that this upstream refuses: they are left out.
     pub unsupported: &'static [&'static str],
+    /// Members of this request that must not reach this upstream: they are left out.
+    pub withheld: &'a [&'a str],
     /// How many choices this call is for, when that is not what the client asked for in all.
     pub choices: Option<u32>,
     /// The messages in other words than the client's: JSON text.
@@ -66,6 +68,7 @@ impl<'a> EncodeOptions<'a> {
             ask_stream_usage: true,
             send_model: true,
             unsupported: &[],
+            withheld: &[],
             choices: None,
             messages: None,
         }
@@ -81,6 +84,8 @@ pub struct EmbeddingsOptions<'a> {
     pub dimensions: &'static str,
     /// Whether numbers may be asked for (`encoding_format`); otherwise they come unasked.
     pub encoding_format: bool,
+    /// Members of this request that must not reach this upstream: they are left out.
+    pub withheld: &'a [&'a str],
 }
 
 /// The upstream body of a chat request.
@@ -128,6 +133,7 @@ pub fn encode_embeddings(
     let mut out = Object::new(request.body.bytes.len());
     for (name, range) in &request.body.members {
         match &**name {
+            name if options.withheld.contains(&name) => {}
             "model" => {
                 if let Some(model) = options.upstream_model {
                     write_str(out.member("model"), model);
@@ -160,7 +166,7 @@ impl EmbeddingsRequest {
                 out.extend_from_slice(self.input(*place).as_bytes());
             });
         }
-        parse_embeddings(out.close().into()).ok()
+        parse_embeddings(out.close().into(), &RequestLimits::NONE).ok()
     }
 
     /// The JSON text of an input.
@@ -286,7 +292,7 @@ impl<'a> Splice<'a> {
 
     fn common(&mut self, name: &str, range: &Range<usize>, stream: bool) {
         match name {
-            name if self.options.unsupported.contains(&name) => {}
+            name if self.options.unsupported.contains(&name) || self.options.withheld.contains(&name) => {}
             "model" if !self.options.send_model => {}
             "model" => write_str(self.out.member("model"), self.options.upstream_model),
             "messages" if let Some(messages) = self.options.messages => {

@@ -2,12 +2,13 @@
 //! bodies with it too.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::Invalid;
+use super::names::{NameIndex, repeated};
 use crate::json::{Elements, Kind, View};
+use crate::nearest::did_you_mean;
 
 /// Where in the request a value stands; written out only when something is wrong with it.
 #[derive(Clone, Copy)]
@@ -247,23 +248,62 @@ pub(super) fn object<'a, const N: usize>(
     value: View<'a>,
     names: [&str; N],
 ) -> Result<[Option<View<'a>>; N], Invalid> {
+    object_and(path, value, names, |_, _| {})
+}
+
+/// As [`object`]; `other` is told of each member that has another name.
+pub(super) fn object_and<'a, const N: usize>(
+    path: &Path<'_>,
+    value: View<'a>,
+    names: [&str; N],
+    mut other: impl FnMut(&str, View<'a>),
+) -> Result<[Option<View<'a>>; N], Invalid> {
     if value.kind() != Kind::Object {
         return Err(wrong_type(path, "an object", value));
     }
     let mut slots = [None; N];
-    let mut others = Names::default();
+    let mut others = Vec::new();
     for (literal, value) in value.members() {
         let name = literal.string().unwrap_or(Cow::Borrowed(literal.text()));
-        let slot = names.iter().zip(&mut slots).find(|(known, _)| *name == ***known);
-        let first = match slot {
-            Some((_, slot)) => slot.replace(value).is_none(),
-            None => others.insert(name.clone()),
-        };
-        if !first {
-            return Err(twice(&path.member(&name)));
+        match names.iter().zip(&mut slots).find(|(known, _)| *name == ***known) {
+            Some((_, slot)) => {
+                if slot.replace(value).is_some() {
+                    return Err(twice(&path.member(&name)));
+                }
+            }
+            None => {
+                other(&name, value);
+                others.push(name);
+            }
         }
     }
+    refuse_repeated(path, &others)?;
     Ok(slots.map(|slot| slot.filter(|value| value.kind() != Kind::Null)))
+}
+
+/// As [`object`], for an object that takes these members alone: another name is refused, with the nearest of them.
+pub(super) fn closed_object<'a, const N: usize>(
+    path: &Path<'_>,
+    value: View<'a>,
+    names: [&str; N],
+) -> Result<[Option<View<'a>>; N], Invalid> {
+    let slots = object(path, value, names)?;
+    for (literal, _) in value.members() {
+        let name = literal.string().unwrap_or(Cow::Borrowed(literal.text()));
+        if !names.contains(&&*name) {
+            return Err(unknown(path, &name, &names));
+        }
+    }
+    Ok(slots)
+}
+
+fn unknown(path: &Path<'_>, name: &str, names: &[&str]) -> Invalid {
+    let hint = did_you_mean(name, names.iter().copied()).unwrap_or_else(|| {
+        let list = names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        format!("the members of '{path}' are {list}.")
+    });
+    let message = format!("Unknown parameter: '{}'; {hint}", path.member(name));
+    Invalid { code: "unknown_parameter", message }
 }
 
 /// The members of an object that is a map, by name; a name that comes twice is refused here too.
@@ -278,43 +318,28 @@ pub fn map<'a>(
     if value.kind() != Kind::Object {
         return Err(wrong_type(path, "an object", value));
     }
-    let mut seen = Names::default();
+    let mut names = Vec::new();
     for (literal, value) in value.members() {
         let name = literal.string().unwrap_or(Cow::Borrowed(literal.text()));
-        if !seen.insert(name.clone()) {
-            return Err(twice(&path.member(&name)));
-        }
         each(&name, value)?;
+        names.push(name);
     }
-    Ok(())
+    refuse_repeated(path, &names)
+}
+
+/// Refuses a name that comes twice in the object at `path`.
+fn refuse_repeated(path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<(), Invalid> {
+    let name = |at| names.get(at).map(|name: &Cow<'_, str>| &**name);
+    let index = NameIndex::of(names.iter().map(|name| &**name));
+    match repeated(index.as_ref(), names.len(), name).and_then(name) {
+        Some(name) => Err(twice(&path.member(name))),
+        None => Ok(()),
+    }
 }
 
 fn twice(path: &Path<'_>) -> Invalid {
     let message = format!("Invalid '{path}': the member is given more than once.");
     Invalid { code: "invalid_json", message }
-}
-
-/// A set of names that allocates nothing while it is empty and hashes only when it is large.
-#[derive(Default)]
-struct Names<'a> {
-    few: Vec<Cow<'a, str>>,
-    many: HashSet<Cow<'a, str>>,
-}
-
-impl<'a> Names<'a> {
-    /// False if the name was there.
-    fn insert(&mut self, name: Cow<'a, str>) -> bool {
-        const FEW: usize = 16;
-        if self.few.len() < FEW {
-            let new = !self.few.contains(&name);
-            self.few.push(name);
-            return new;
-        }
-        if self.many.is_empty() {
-            self.many.extend(self.few.iter().cloned());
-        }
-        self.many.insert(name)
-    }
 }
 
 #[cfg(test)]

@@ -1,24 +1,56 @@
 //! `messages` of a chat: roles, content parts and tool calls, as CONTRACT 1.4 lists them.
 
 use super::fields::{
-    Path, array, empty_array, invalid_value, missing, not_one_of, object, optional, required_string,
+    Path, array, empty_array, invalid_value, missing, not_one_of, object, object_and, optional,
+    required_string,
 };
-use super::{Beside, Invalid, Needs};
+use super::limits::too_many;
+use super::references::is_stored;
+use super::{Beside, Invalid, Needs, References, RequestLimits};
 use crate::json::{Kind, View};
 
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
 /// What the messages hold, found while they are checked.
-#[derive(Default)]
-pub(super) struct Survey {
+pub(super) struct Survey<'l> {
+    limits: &'l RequestLimits,
     pub(super) needs: Needs,
     /// Bytes of text.
     pub(super) bytes: u64,
     /// What is in the prompt beside its text.
     pub(super) beside: Beside,
+    /// What the messages refer to at a provider.
+    pub(super) references: References,
+    /// Content parts and tool calls so far, of all messages.
+    content_parts: usize,
+    tool_calls: usize,
 }
 
-impl Survey {
+impl<'l> Survey<'l> {
+    fn new(limits: &'l RequestLimits) -> Self {
+        Self {
+            limits,
+            needs: Needs::default(),
+            bytes: 0,
+            beside: Beside::default(),
+            references: References::default(),
+            content_parts: 0,
+            tool_calls: 0,
+        }
+    }
+
+    fn count_content_part(&mut self, path: &Path<'_>) -> Result<(), Invalid> {
+        self.content_parts += 1;
+        let (max, got) = (self.limits.max_content_parts, self.content_parts);
+        if got > max { Err(too_many(path, "content parts", max, got, "max_content_parts")) } else { Ok(()) }
+    }
+
+    fn count_tool_call(&mut self, path: &Path<'_>) -> Result<(), Invalid> {
+        self.tool_calls += 1;
+        let (max, got) = (self.limits.max_tool_calls, self.tool_calls);
+        if got > max { Err(too_many(path, "tool calls", max, got, "max_tool_calls")) } else { Ok(()) }
+    }
+
     fn text(&mut self, path: &Path<'_>, value: Option<View<'_>>) -> Result<(), Invalid> {
         let value = value.ok_or_else(|| missing(path))?;
         optional(path, Some(value), Kind::String)?;
@@ -40,24 +72,35 @@ enum Role {
 }
 
 /// Checks all messages.
-pub(super) fn messages(value: Option<View<'_>>) -> Result<Survey, Invalid> {
+pub(super) fn messages<'l>(
+    value: Option<View<'_>>,
+    limits: &'l RequestLimits,
+) -> Result<Survey<'l>, Invalid> {
     let path = Path::Top("messages");
     let value = value.ok_or_else(|| missing(&path))?;
-    let mut survey = Survey::default();
+    let mut survey = Survey::new(limits);
     let mut none = true;
     for (at, value) in array(&path, value, usize::MAX, "an array of objects")?.enumerate() {
         none = false;
+        if at >= limits.max_messages {
+            return Err(too_many(&path, "messages", limits.max_messages, at + 1, "max_messages"));
+        }
         survey.beside.frames += 1;
         message(&path.item(at), value, &mut survey)?;
     }
     if none { Err(empty_array(&path)) } else { Ok(survey) }
 }
 
-fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey) -> Result<(), Invalid> {
+fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     const MEMBERS: [&str; 8] =
         ["role", "content", "name", "tool_call_id", "tool_calls", "function_call", "refusal", "audio"];
     let [role, content, name, tool_call_id, tool_calls, function_call, refusal, audio] =
-        object(path, value, MEMBERS)?;
+        object_and(path, value, MEMBERS, |name, value| {
+            survey.references.member(&path.member(name), name, value);
+        })?;
+    if let Some(audio) = audio {
+        survey.references.object(&path.member("audio"), audio);
+    }
     let role_path = path.member("role");
     let role_name = required_string(&role_path, role)?;
     let role = match &*role_name {
@@ -87,13 +130,14 @@ fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey) -> Result<(), 
     if let Some(calls) = tool_calls {
         let path = path.member("tool_calls");
         for (at, call) in array(&path, calls, usize::MAX, "an array of objects")?.enumerate() {
+            survey.count_tool_call(&path)?;
             tool_call(&path.item(at), call, survey)?;
         }
     }
     function_call.map_or(Ok(()), |call| called(&path.member("function_call"), call, survey))
 }
 
-fn parts(path: &Path<'_>, content: View<'_>, role: Role, survey: &mut Survey) -> Result<(), Invalid> {
+fn parts(path: &Path<'_>, content: View<'_>, role: Role, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     const EXPECTED: &str = "one of a string or an array of objects";
     if content.kind() == Kind::String {
         return survey.text(path, Some(content));
@@ -101,14 +145,19 @@ fn parts(path: &Path<'_>, content: View<'_>, role: Role, survey: &mut Survey) ->
     let mut none = true;
     for (at, value) in array(path, content, usize::MAX, EXPECTED)?.enumerate() {
         none = false;
+        survey.count_content_part(path)?;
         part(&path.item(at), value, role, survey)?;
     }
     if none { Err(empty_array(path)) } else { Ok(()) }
 }
 
-fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey) -> Result<(), Invalid> {
-    let [kind, text, image_url, input_audio, file, refusal] =
-        object(path, value, ["type", "text", "image_url", "input_audio", "file", "refusal"])?;
+fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey<'_>) -> Result<(), Invalid> {
+    let [kind, text, image_url, input_audio, file, refusal] = object_and(
+        path,
+        value,
+        ["type", "text", "image_url", "input_audio", "file", "refusal"],
+        |name, value| survey.references.member(&path.member(name), name, value),
+    )?;
     let kind_path = path.member("type");
     let kind = required_string(&kind_path, kind)?;
     let allowed: &[&str] = match role {
@@ -116,12 +165,19 @@ fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey) -> Re
         Role::User => &["text", "image_url", "input_audio", "file"],
         Role::Assistant => &["text", "refusal"],
     };
+    // A provider could read a member that does not belong to the part's type.
+    for (name, value) in [("image_url", image_url), ("input_audio", input_audio), ("file", file)] {
+        if let Some(value) = value.filter(|_| *kind != *name) {
+            survey.references.member(&path.member(name), name, value);
+        }
+    }
     let known = ["text", "image_url", "input_audio", "file", "refusal"].contains(&&*kind);
     if !allowed.contains(&&*kind) {
         if known || role == Role::Plain {
             return Err(not_one_of(&kind_path, allowed, &kind));
         }
         survey.needs.openai_only.get_or_insert(Needs::OTHER_PARTS);
+        survey.references.member(path, "", value);
         survey.beside.bytes += value.text().len() as u64;
         return Ok(());
     }
@@ -129,36 +185,50 @@ fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey) -> Re
         "image_url" => {
             survey.needs.image = true;
             survey.beside.images += 1;
-            image(&path.member("image_url"), image_url)
+            image(&path.member("image_url"), image_url, &mut survey.references)
         }
         "input_audio" => {
             survey.needs.audio_input = true;
             // A second of speech is some ten tokens, and several thousand bytes.
             survey.beside.bytes += value.text().len() as u64 / 16;
-            audio(&path.member("input_audio"), input_audio)
+            audio(&path.member("input_audio"), input_audio, &mut survey.references)
         }
         "file" => {
             survey.beside.bytes += value.text().len() as u64;
-            let path = path.member("file");
-            let names = ["file_id", "file_data", "filename"];
-            let members = object(&path, file.ok_or_else(|| missing(&path))?, names)?;
-            names
-                .iter()
-                .zip(members)
-                .try_for_each(|(name, value)| optional(&path.member(name), value, Kind::String))
+            document(&path.member("file"), file, &mut survey.references)
         }
         "refusal" => survey.text(&path.member("refusal"), refusal),
         _ => survey.text(&path.member("text"), text),
     }
 }
 
-fn image(path: &Path<'_>, value: Option<View<'_>>) -> Result<(), Invalid> {
-    let [url, detail] = object(path, value.ok_or_else(|| missing(path))?, ["url", "detail"])?;
+fn document(path: &Path<'_>, value: Option<View<'_>>, references: &mut References) -> Result<(), Invalid> {
+    let names = ["file_id", "file_data", "filename"];
+    let members = object_and(path, value.ok_or_else(|| missing(path))?, names, |name, value| {
+        references.member(&path.member(name), name, value);
+    })?;
+    let checked =
+        |(name, value): (&&str, Option<View<'_>>)| optional(&path.member(name), value, Kind::String);
+    names.iter().zip(members).try_for_each(checked)?;
+    let [file_id, file_data, _] = members;
+    references.id(&path.member("file_id"), file_id);
+    if let Some(data) = file_data.and_then(View::string) {
+        references.address(&path.member("file_data"), &data);
+    }
+    Ok(())
+}
+
+fn image(path: &Path<'_>, value: Option<View<'_>>, references: &mut References) -> Result<(), Invalid> {
+    let value = value.ok_or_else(|| missing(path))?;
+    let [url, detail] = object_and(path, value, ["url", "detail"], |name, value| {
+        references.member(&path.member(name), name, value);
+    })?;
     let url_path = path.member("url");
     let url = required_string(&url_path, url)?;
     let begins =
         |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-    if !["https://", "http://", "data:"].into_iter().any(begins) {
+    references.address(&url_path, &url);
+    if !["https://", "http://", "data:"].into_iter().any(begins) && !is_stored(&url) {
         return Err(invalid_value(
             &url_path,
             "expected a URL that begins with 'https://', 'http://' or 'data:'.",
@@ -167,9 +237,13 @@ fn image(path: &Path<'_>, value: Option<View<'_>>) -> Result<(), Invalid> {
     optional(&path.member("detail"), detail, Kind::String)
 }
 
-fn audio(path: &Path<'_>, value: Option<View<'_>>) -> Result<(), Invalid> {
-    let [data, format] = object(path, value.ok_or_else(|| missing(path))?, ["data", "format"])?;
-    required_string(&path.member("data"), data)?;
+fn audio(path: &Path<'_>, value: Option<View<'_>>, references: &mut References) -> Result<(), Invalid> {
+    let value = value.ok_or_else(|| missing(path))?;
+    let [data, format] = object_and(path, value, ["data", "format"], |name, value| {
+        references.member(&path.member(name), name, value);
+    })?;
+    let data_path = path.member("data");
+    references.address(&data_path, &required_string(&data_path, data)?);
     let path = path.member("format");
     match &*required_string(&path, format)? {
         "wav" | "mp3" => Ok(()),
@@ -177,7 +251,7 @@ fn audio(path: &Path<'_>, value: Option<View<'_>>) -> Result<(), Invalid> {
     }
 }
 
-fn tool_call(path: &Path<'_>, value: View<'_>, survey: &mut Survey) -> Result<(), Invalid> {
+fn tool_call(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     let [id, kind, function, custom] = object(path, value, ["id", "type", "function", "custom"])?;
     required_string(&path.member("id"), id)?;
     let kind_path = path.member("type");
@@ -198,7 +272,7 @@ fn tool_call(path: &Path<'_>, value: View<'_>, survey: &mut Survey) -> Result<()
 }
 
 /// A function's name and the arguments it was called with; the arguments are the model's and may be anything.
-fn called(path: &Path<'_>, value: View<'_>, survey: &mut Survey) -> Result<(), Invalid> {
+fn called(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     let [name, arguments] = object(path, value, ["name", "arguments"])?;
     survey.text(&path.member("name"), name)?;
     survey.text(&path.member("arguments"), arguments)

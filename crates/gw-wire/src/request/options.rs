@@ -5,17 +5,18 @@ use std::ops::RangeInclusive;
 
 use super::body::Members;
 use super::fields::{
-    Path, array, boolean, empty_string, integer, invalid_value, map, not_one_of, number, object, optional,
-    required_name, string, string_too_long, wrong_type,
+    Path, array, boolean, closed_object, empty_string, integer, invalid_value, map, not_one_of, number,
+    object, optional, required_name, string, string_too_long, wrong_type,
 };
-use super::{CacheAsk, Invalid, Needs, Routing};
-use crate::json::{Kind, View};
+use super::schemas::Schemas;
+use super::{CacheAsk, Fallback, Invalid, Needs, Routing};
+use crate::json::{Elements, Kind, View};
 
 /// Largest token count that a request may name; it fits every upstream's integers that are worth the name.
 const TOKENS: RangeInclusive<i64> = 0..=i64::MAX;
 
-/// Longest model name that is looked up; no catalogue holds a longer one.
-const MAX_MODEL_BYTES: usize = 256;
+/// Longest model name that is looked up, in characters; no catalogue holds a longer one.
+const MAX_MODEL_LENGTH: usize = 256;
 
 /// `n` of chat and completions.
 pub(super) const CHOICES: RangeInclusive<i64> = 1..=128;
@@ -49,12 +50,19 @@ impl<'a> Fields<'a, '_> {
 
     /// `model`: required, not empty, not absurdly long.
     pub(super) fn model(&self) -> Result<String, Invalid> {
-        let path = Path::Top("model");
-        let name = required_name(&path, self.get("model"))?;
-        if name.len() > MAX_MODEL_BYTES {
-            return Err(string_too_long(&path, MAX_MODEL_BYTES, name.len()));
+        model_name(&Path::Top("model"), self.get("model"))
+    }
+
+    /// `model`; when it is absent, the first of OpenRouter's `models`.
+    pub(super) fn model_or_first(&self) -> Result<String, Invalid> {
+        let path = Path::Top("models");
+        match (self.get("model"), self.get("models")) {
+            (None, Some(models)) => match names(&path, models)?.next() {
+                Some(first) => model_name(&path.item(0), Some(first)),
+                None => self.model(),
+            },
+            _ => self.model(),
         }
-        Ok(name.into_owned())
     }
 
     pub(super) fn boolean(&self, name: &str) -> Result<bool, Invalid> {
@@ -110,32 +118,48 @@ impl<'a> Fields<'a, '_> {
         Ok(())
     }
 
-    /// `stream_options.include_usage`.
+    /// `stream_options`; true: `include_usage`.
     pub(super) fn include_usage(&self) -> Result<bool, Invalid> {
         let Some(options) = self.get("stream_options") else { return Ok(false) };
         let path = Path::Top("stream_options");
-        let [include_usage] = object(&path, options, ["include_usage"])?;
+        let [include_usage, include_obfuscation] =
+            object(&path, options, ["include_usage", "include_obfuscation"])?;
+        boolean(&path.member("include_obfuscation"), include_obfuscation)?;
         boolean(&path.member("include_usage"), include_usage)
     }
 
-    /// `routing`; `model` is what the fallbacks stand in for.
+    /// `routing`; `model` is the requested model. Of `routing.fallback`, `models` and `fallbacks` the first that is given
+    /// names the fallbacks; all of them are checked.
     pub(super) fn routing(&self, model: &str) -> Result<Routing, Invalid> {
-        let Some(routing) = self.get("routing") else { return Ok(Routing::default()) };
+        let mut routing = self.routing_object(model)?;
+        for member in TOP_LEVEL_FALLBACKS {
+            let Some(value) = self.get(member) else { continue };
+            let named = fallbacks(&Path::Top(member), member, value, model)?;
+            routing.fallback.get_or_insert(named);
+        }
+        let RoutingObject { strategy, fallback, allow_upgrade } = routing;
+        Ok(Routing { strategy, fallback: fallback.unwrap_or_default(), allow_upgrade })
+    }
+
+    fn routing_object(&self, model: &str) -> Result<RoutingObject, Invalid> {
+        let Some(routing) = self.get("routing") else { return Ok(RoutingObject::default()) };
         let path = Path::Top("routing");
         let [strategy, fallback, allow_upgrade] =
-            object(&path, routing, ["strategy", "fallback", "allow_upgrade"])?;
+            closed_object(&path, routing, ["strategy", "fallback", "allow_upgrade"])?;
         let strategy =
             strategy.map(|value| canonical_strategy(&path.member("strategy"), value)).transpose()?;
-        let fallback = fallback.map(|value| fallbacks(&path.member("fallback"), value, model)).transpose()?;
+        let place = path.member("fallback");
+        let fallback =
+            fallback.map(|value| fallbacks(&place, "routing.fallback", value, model)).transpose()?;
         let allow_upgrade = boolean(&path.member("allow_upgrade"), allow_upgrade)?;
-        Ok(Routing { strategy, fallback: fallback.unwrap_or_default(), allow_upgrade })
+        Ok(RoutingObject { strategy, fallback, allow_upgrade })
     }
 
     /// `cache`: checked whether or not it is on.
     pub(super) fn cache(&self) -> Result<Option<CacheAsk>, Invalid> {
         let Some(cache) = self.get("cache") else { return Ok(None) };
         let path = Path::Top("cache");
-        let [enabled, ttl, mode] = object(&path, cache, ["enabled", "ttl", "mode"])?;
+        let [enabled, ttl, mode] = closed_object(&path, cache, ["enabled", "ttl", "mode"])?;
         let enabled = boolean(&path.member("enabled"), enabled)?;
         let ttl = ttl.map(|value| integer(&path.member("ttl"), value, &(1..=2_592_000))).transpose()?;
         let ttl = ttl.and_then(|ttl| u32::try_from(ttl).ok());
@@ -150,7 +174,11 @@ impl<'a> Fields<'a, '_> {
     }
 
     /// `response_format`.
-    pub(super) fn response_format(&self, needs: &mut Needs) -> Result<(), Invalid> {
+    pub(super) fn response_format(
+        &self,
+        needs: &mut Needs,
+        schemas: &mut Schemas<'_>,
+    ) -> Result<(), Invalid> {
         let Some(format) = self.get("response_format") else { return Ok(()) };
         let path = Path::Top("response_format");
         let [kind, schema] = object(&path, format, ["type", "json_schema"])?;
@@ -167,7 +195,9 @@ impl<'a> Fields<'a, '_> {
                     object(&path, schema, ["name", "schema", "strict", "description"])?;
                 let name_path = path.member("name");
                 required_name(&name_path, Some(name.ok_or_else(|| absent(&name_path))?))?;
-                optional(&path.member("schema"), schema, Kind::Object)?;
+                let schema_path = path.member("schema");
+                optional(&schema_path, schema, Kind::Object)?;
+                schemas.take(&schema_path, schema)?;
                 optional(&path.member("strict"), strict, Kind::Boolean)?;
                 optional(&path.member("description"), description, Kind::String)?;
                 needs.json_schema = true;
@@ -199,19 +229,54 @@ fn canonical_strategy(path: &Path<'_>, value: View<'_>) -> Result<&'static str, 
     row.and_then(|row| row.first().copied()).ok_or_else(|| not_one_of(path, &STRATEGIES.concat(), &asked))
 }
 
-fn fallbacks(path: &Path<'_>, value: View<'_>, model: &str) -> Result<Vec<String>, Invalid> {
-    let mut models: Vec<String> = Vec::new();
-    for (at, value) in array(path, value, 10, "an array of strings")?.enumerate() {
-        let path = path.item(at);
-        let name = string(&path, value)?;
+/// `routing` as it was written.
+#[derive(Default)]
+struct RoutingObject {
+    strategy: Option<&'static str>,
+    fallback: Option<Vec<Fallback>>,
+    allow_upgrade: bool,
+}
+
+/// Other gateways' names of `routing.fallback`: OpenRouter's and LiteLLM's.
+pub(super) const TOP_LEVEL_FALLBACKS: [&str; 2] = ["models", "fallbacks"];
+
+/// Most names in a list of fallbacks.
+const MAX_FALLBACKS: usize = 10;
+
+fn model_name(path: &Path<'_>, value: Option<View<'_>>) -> Result<String, Invalid> {
+    let name = required_name(path, value)?;
+    if name.len() > MAX_MODEL_LENGTH {
+        let length = name.chars().count();
+        if length > MAX_MODEL_LENGTH {
+            return Err(string_too_long(path, MAX_MODEL_LENGTH, length));
+        }
+    }
+    Ok(name.into_owned())
+}
+
+fn names<'a>(path: &Path<'_>, value: View<'a>) -> Result<Elements<'a>, Invalid> {
+    array(path, value, MAX_FALLBACKS, "an array of strings, the names of models")
+}
+
+fn fallbacks(
+    path: &Path<'_>,
+    member: &'static str,
+    value: View<'_>,
+    model: &str,
+) -> Result<Vec<Fallback>, Invalid> {
+    let mut named: Vec<Fallback> = Vec::new();
+    for (index, value) in names(path, value)?.enumerate() {
+        let path = path.item(index);
+        // LiteLLM's objects carry parameters of their own for each fallback: nothing here would send them.
+        let name = value.string().ok_or_else(|| wrong_type(&path, "a string, the name of a model", value))?;
         if name.is_empty() {
             return Err(empty_string(&path));
         }
-        if *name != *model && !models.iter().any(|known| **known == *name) {
-            models.push(name.into_owned());
+        if *name != *model && !named.iter().any(|known| *known.model == *name) {
+            named.push(Fallback { model: name.into_owned(), member, index });
         }
     }
-    Ok(models)
+    Ok(named)
 }
 
 /// A choice: a word out of a set, or an object that says more.

@@ -4,6 +4,7 @@ use super::fields::{
     Path, array, invalid_value, missing, not_one_of, object, optional, required_name, required_string,
 };
 use super::options::{Choice, Fields, choice, without_tools};
+use super::schemas::Schemas;
 use super::{Invalid, Needs};
 use crate::json::{Kind, View};
 
@@ -12,12 +13,12 @@ const MAX_TOOLS: usize = 128;
 
 impl Fields<'_, '_> {
     /// Checks all four members, notes what they need and gives the bytes of the definitions.
-    pub(super) fn tools(&self, needs: &mut Needs) -> Result<u64, Invalid> {
+    pub(super) fn tools(&self, needs: &mut Needs, schemas: &mut Schemas<'_>) -> Result<u64, Invalid> {
         let path = Path::Top("tools");
         let tools = self.get("tools");
         if let Some(tools) = tools {
             for (at, value) in array(&path, tools, MAX_TOOLS, "an array of objects")?.enumerate() {
-                tool(&path.item(at), value, needs)?;
+                tool(&path.item(at), value, needs, schemas)?;
             }
         }
         // An empty array is the same as none.
@@ -29,18 +30,18 @@ impl Fields<'_, '_> {
         let offered = match tools {
             // With tools, the legacy members are ignored.
             Some(tools) => Some(tools),
-            None => self.functions()?,
+            None => self.functions(schemas)?,
         };
         needs.tools = offered.is_some();
         Ok(offered.map_or(0, |offered| offered.text().len() as u64))
     }
 
-    fn functions(&self) -> Result<Option<View<'_>>, Invalid> {
+    fn functions(&self, schemas: &mut Schemas<'_>) -> Result<Option<View<'_>>, Invalid> {
         let path = Path::Top("functions");
         let functions = self.get("functions");
         if let Some(functions) = functions {
             for (at, value) in array(&path, functions, MAX_TOOLS, "an array of objects")?.enumerate() {
-                function(&path.item(at), value)?;
+                function(&path.item(at), value, schemas)?;
             }
         }
         if let Some(call) = self.get("function_call") {
@@ -58,22 +59,29 @@ impl Fields<'_, '_> {
     }
 }
 
-fn tool(path: &Path<'_>, value: View<'_>, needs: &mut Needs) -> Result<(), Invalid> {
+fn tool(
+    path: &Path<'_>,
+    value: View<'_>,
+    needs: &mut Needs,
+    schemas: &mut Schemas<'_>,
+) -> Result<(), Invalid> {
     let [kind, definition] = object(path, value, ["type", "function"])?;
     if required_name(&path.member("type"), kind)? != "function" {
         needs.openai_only.get_or_insert(Needs::OTHER_TOOLS);
         return Ok(());
     }
     let path = path.member("function");
-    function(&path, definition.ok_or_else(|| missing(&path))?)
+    function(&path, definition.ok_or_else(|| missing(&path))?, schemas)
 }
 
-fn function(path: &Path<'_>, value: View<'_>) -> Result<(), Invalid> {
+fn function(path: &Path<'_>, value: View<'_>, schemas: &mut Schemas<'_>) -> Result<(), Invalid> {
     let [name, description, parameters, strict] =
         object(path, value, ["name", "description", "parameters", "strict"])?;
     required_name(&path.member("name"), name)?;
     optional(&path.member("description"), description, Kind::String)?;
-    optional(&path.member("parameters"), parameters, Kind::Object)?;
+    let parameters_path = path.member("parameters");
+    optional(&parameters_path, parameters, Kind::Object)?;
+    schemas.take(&parameters_path, parameters)?;
     optional(&path.member("strict"), strict, Kind::Boolean)
 }
 

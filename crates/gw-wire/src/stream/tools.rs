@@ -11,7 +11,7 @@ impl Normaliser {
             return;
         }
         let Some(state) = self.choices.get_mut(choice as usize) else { return };
-        if state.tools.iter().any(|tool| tool.handle == call) {
+        if state.position(call).is_some() {
             return;
         }
         let position = state.tools.len();
@@ -20,7 +20,8 @@ impl Normaliser {
             self.failure = Some(Failure::new(FailureKind::InvalidResponse, message));
             return;
         }
-        state.tools.push(Tool { handle: call, has_arguments: false });
+        state.tools.push(Tool { has_arguments: false });
+        state.positions.insert(call, position);
         self.begin(choice, out);
         put(out, "\"tool_calls\":[{\"index\":");
         put_int(out, position as u64);
@@ -38,7 +39,7 @@ impl Normaliser {
 
     pub(super) fn tool_arguments(&mut self, choice: u32, call: u32, fragment: &str, out: &mut Vec<u8>) {
         let Some(state) = self.choices.get_mut(choice as usize) else { return };
-        let Some(position) = state.tools.iter().position(|tool| tool.handle == call) else { return };
+        let Some(position) = state.position(call) else { return };
         if fragment.is_empty() {
             return;
         }

@@ -1,5 +1,6 @@
 //! From checked tables to the settings of the crates, with the rules that look at more than one key.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gw_engine::payloads::{Masks, PayloadSettings};
@@ -9,10 +10,12 @@ use gw_providers::settings::{TimeoutOverrides, Timeouts};
 use gw_routing::hedge::{After, HedgeSettings};
 use gw_routing::strategy::Strategy;
 use gw_server::settings::ServerSettings;
+use gw_wire::request::RequestLimits;
 
+use super::file;
 use super::place::Report;
 use super::tree::Table;
-use super::{Config, StoreSettings};
+use super::{Config, Loaded, Readable, StoreSettings};
 
 mod cache;
 mod keys;
@@ -28,6 +31,7 @@ pub(super) fn config(root: &Table, report: &mut Report) -> Config {
         providers: providers::providers(root, report),
         engine: EngineSettings {
             routing: root.table("routing").map(routing).unwrap_or_default(),
+            request_limits: root.table("server").map(request_limits).unwrap_or_default(),
             models: models::models(root, &names, report),
             aliases: models::aliases(root, report),
             keys: keys::keys(root, report),
@@ -44,6 +48,25 @@ pub(super) fn config(root: &Table, report: &mut Report) -> Config {
         redis.lease = SHORTEST_LEASE.max(longest * 2);
     }
     config
+}
+
+/// Of a configuration with problems, the parts on which other checks can rely; None when a provider has no name that could
+/// be read, because models and aliases may mean that provider.
+pub(super) fn readable(root: &Table, mut loaded: Loaded) -> Option<Readable> {
+    let names = providers::names(root);
+    if root.tables("providers").count() > names.len() {
+        return None;
+    }
+    let config = &mut loaded.config;
+    let broken = |name: &String| !config.providers.iter().any(|provider| provider.name == *name);
+    let broken_providers = names.into_iter().filter(broken).collect();
+    // These are problems already, and must not be reported a second time.
+    let mut seen = BTreeSet::new();
+    config.providers.retain(|provider| seen.insert(provider.name.clone()));
+    seen.clear();
+    config.engine.models.retain(|model| seen.insert(model.id.clone()));
+    config.engine.aliases.retain(|alias, targets| !targets.contains(alias));
+    Some(Readable { loaded, broken_providers })
 }
 
 /// What a process that died had set aside is free again after twice the longest request, and not before this.
@@ -64,6 +87,16 @@ fn set<T>(field: &mut T, written: Option<T>) {
     }
 }
 
+/// No file of certificates is larger.
+const LARGEST_PEM: u64 = 16 << 20;
+
+/// A file that is read later must be a regular one: a named pipe would keep the reader waiting.
+fn regular(table: &Table, key: &str, report: &mut Report) {
+    if let Some(kind) = table.file(key).and_then(|path| file::not_regular(&path)) {
+        report.fault(table.place(key), &table.path(key), format!("is {kind}, not a regular file"));
+    }
+}
+
 fn server(table: &Table, report: &mut Report) -> ServerSettings {
     let mut settings = ServerSettings::default();
     set(&mut settings.listen, table.text("listen"));
@@ -71,6 +104,7 @@ fn server(table: &Table, report: &mut Report) -> ServerSettings {
     set(&mut settings.body_limit, table.int::<usize>("body_limit_mib").map(|mib| mib << 20));
     set(&mut settings.max_connections, table.int("max_connections"));
     set(&mut settings.max_in_flight, table.int("max_in_flight"));
+    set(&mut settings.shed_after, table.millis("shed_after_ms"));
     set(
         &mut settings.keepalive,
         table.seconds("keepalive_seconds").map(|every| Some(every).filter(|e| !e.is_zero())),
@@ -79,9 +113,10 @@ fn server(table: &Table, report: &mut Report) -> ServerSettings {
     set(&mut settings.body_timeout, table.millis("body_timeout_ms"));
     set(&mut settings.drain, table.seconds("drain_seconds"));
     set(&mut settings.cors_origins, table.texts("cors_origins"));
+    set(&mut settings.admin_cors_origins, table.texts("admin_cors_origins"));
     if let Some(tls) = table.table("tls") {
         for key in ["cert", "key"] {
-            if tls.file(key).is_some_and(|file| std::fs::File::open(file).is_err()) {
+            if tls.file(key).is_some_and(|path| file::read(&path, LARGEST_PEM).is_err()) {
                 report.fault(tls.place(key), &tls.path(key), "the file cannot be read");
             }
         }
@@ -93,6 +128,21 @@ fn server(table: &Table, report: &mut Report) -> ServerSettings {
         report.fault(at, &path, "is the address of 'listen'; it needs one of its own");
     }
     settings
+}
+
+/// `[server.request_limits]`.
+fn request_limits(server: &Table) -> RequestLimits {
+    let mut limits = RequestLimits::default();
+    if let Some(table) = server.table("request_limits") {
+        set(&mut limits.max_messages, table.int("max_messages"));
+        set(&mut limits.max_content_parts, table.int("max_content_parts"));
+        set(&mut limits.max_tool_calls, table.int("max_tool_calls"));
+        set(&mut limits.max_schema_nodes, table.int("max_schema_nodes"));
+        set(&mut limits.max_schema_depth, table.int("max_schema_depth"));
+        set(&mut limits.max_members, table.int("max_members"));
+        set(&mut limits.max_values, table.int("max_values"));
+    }
+    limits
 }
 
 /// The clocks of a provider, of a model, or of all.
@@ -167,6 +217,7 @@ fn redis(table: &Table, root: &Table, report: &mut Report) -> Option<RedisSettin
     if !settings.is_readable() {
         report.fault(table.place("url"), &table.path("url"), "is not the address of a Redis");
     }
+    regular(table, "ca_file", report);
     settings.ca_file = table.file("ca_file");
     set(&mut settings.prefix, table.text("prefix"));
     set(&mut settings.timeout, table.millis("timeout_ms"));

@@ -10,6 +10,7 @@ type Checked = Result<(), &'static str>;
 pub(super) static ANY: Format = Format { shape: "any text", check: any };
 pub(super) static LISTEN: Format = Format { shape: "host:port", check: listen };
 pub(super) static ORIGIN: Format = Format { shape: "\"*\" or scheme://host[:port]", check: origin };
+pub(super) static NAMED_ORIGIN: Format = Format { shape: "scheme://host[:port]", check: named_origin };
 pub(super) static STORE_URL: Format = Format { shape: "sqlite:// or postgres:// URL", check: store_url };
 pub(super) static REDIS_URL: Format = Format { shape: "redis:// or rediss:// URL", check: redis_url };
 pub(super) static PROVIDER: Format =
@@ -20,9 +21,9 @@ pub(super) static HEADER: Format = Format { shape: "a header's name", check: hea
 pub(super) static HEADER_VALUE: Format = Format { shape: "a header's value", check: header_value };
 pub(super) static MODEL_ID: Format = Format { shape: "provider/model", check: model_id };
 pub(super) static WORD: Format = Format { shape: "a word without blanks", check: word };
-pub(super) static ALIAS: Format = Format { shape: "a bare model name", check: alias };
+pub(super) static ALIAS: Format = Format { shape: "a model name", check: word };
 pub(super) static PATTERN: Format =
-    Format { shape: "a model's id or name, or a beginning and '*'", check: pattern };
+    Format { shape: "a model's id, bare name or alias, or the beginning of ids and '*'", check: pattern };
 pub(super) static LABEL: Format = Format { shape: "1 to 128 characters", check: label };
 pub(super) static CURRENCY: Format = Format { shape: "three capital letters", check: currency };
 
@@ -60,7 +61,10 @@ fn listen(text: &str) -> Checked {
         let inner = inner.strip_suffix(']').ok_or("has '[' without ']'")?;
         return need(inner.parse::<Ipv6Addr>().is_ok(), "is not an IPv6 address between the brackets");
     }
-    need(!host.is_empty(), "has no host; 0.0.0.0 stands for every address")?;
+    need(
+        !host.is_empty(),
+        "has no host; write 127.0.0.1:PORT for this machine alone, or 0.0.0.0:PORT for every network interface",
+    )?;
     need(!host.contains(':'), "is an IPv6 address without brackets; write [::1]:4000")?;
     host_name(host)
 }
@@ -108,6 +112,11 @@ fn origin(text: &str) -> Checked {
     need(named, "has a scheme that is none, or not in small letters")?;
     need(!rest.contains('/'), "has a path; an origin ends with its host or port")?;
     authority(rest).map(drop)
+}
+
+fn named_origin(text: &str) -> Checked {
+    need(text != "*" && text != "null", "is not one origin; write scheme://host[:port]")?;
+    origin(text)
 }
 
 fn store_url(text: &str) -> Checked {
@@ -193,7 +202,7 @@ fn header_value(text: &str) -> Checked {
 fn model_id(text: &str) -> Checked {
     let (provider, name) = text.split_once('/').ok_or("has no '/'; an id is provider/model")?;
     provider_name(provider).map_err(|_| "has no provider's name before its first '/'")?;
-    need(name.split('/').all(|segment| !segment.is_empty()), "has an empty part between slashes")?;
+    need(!name.is_empty(), "has no model's name behind its first '/'")?;
     word(name)?;
     let reserved = name.ends_with(":floor") || name.ends_with(":nitro");
     need(!reserved, "ends in ':floor' or ':nitro', which choose a routing strategy")
@@ -202,11 +211,6 @@ fn model_id(text: &str) -> Checked {
 fn word(text: &str) -> Checked {
     let plain = !text.chars().any(|c| c.is_control() || c.is_whitespace());
     need(!text.is_empty() && text.len() <= 256 && plain, "is not 1 to 256 characters without blanks")
-}
-
-fn alias(text: &str) -> Checked {
-    word(text)?;
-    need(!text.contains('/'), "has a '/'; an alias is a bare name")
 }
 
 fn pattern(text: &str) -> Checked {
@@ -297,9 +301,13 @@ mod tests {
     #[test]
     fn names_and_ids() {
         check(&PROVIDER, &["acme", "a-b_c9", "0"], &["", "Acme", "a/b", "a.b", "é", &"a".repeat(65)]);
-        let bad = ["", "x", "/x", "x/", "a//b", "A/b", "a/b c", "a/b/", "a/b:floor", "a/b:nitro", "a/b\n"];
-        check(&MODEL_ID, &["a/b", "together/meta-llama/x", "ollama/llama3:8b", "a/é"], &bad);
-        check(&ALIAS, &["gpt-4o", "llama3:8b"], &["", "a/b", "a b"]);
+        let bad = ["", "x", "/x", "x/", "A/b", "a/b c", "a/b:floor", "a/b:nitro", "a/b\n"];
+        check(
+            &MODEL_ID,
+            &["a/b", "together/meta-llama/x", "ollama/llama3:8b", "a/é", "local//models/x.gguf", "a/b/"],
+            &bad,
+        );
+        check(&ALIAS, &["gpt-4o", "llama3:8b", "a/b"], &["", "a b"]);
         check(&PATTERN, &["acme/*", "*", "acme/fast", "gpt-4o", "acme/f*"], &["", "*/x", "a*b", "**"]);
         check(&CURRENCY, &["USD", "EUR"], &["", "usd", "US", "USDT", "€"]);
         check(&LABEL, &["ci", "My key"], &["", " ", "a\nb", &"x".repeat(129)]);
@@ -315,6 +323,7 @@ mod tests {
         check(&HEADER_VALUE, &["search", "Bearer x"], &["a\r\nb: c", "\0"]);
         let bad = ["", "example.org", "https://a/", "https://a/b", "https://", "HTTPS://a", "https://a:x"];
         check(&ORIGIN, &["*", "null", "https://a.b", "http://localhost:3000", "tauri://localhost"], &bad);
+        check(&NAMED_ORIGIN, &["https://a.b", "http://localhost:3000"], &["*", "null", "a.b"]);
         check(
             &STORE_URL,
             &["sqlite:///a.db", "sqlite::memory:", "postgres://u:p@h/d"],

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use toml::de::DeValue;
 
 use super::Lookup;
-use super::nearest::did_you_mean;
 use super::place::At;
 use super::schema::{Key, Kind, Section};
 use super::tables::{FROM_ENVIRONMENT, ROOT};
 use super::tree::{Checked, Node, Table};
 use super::walk::{Walker, join};
+use gw_wire::nearest::did_you_mean;
 
 /// What all names of ours begin with.
 const PREFIX: &str = "MODEL_GATEWAY_";

@@ -81,11 +81,22 @@ pub(super) enum At {
 /// Collects what is found, in any order.
 #[derive(Debug, Default)]
 pub(super) struct Report {
+    /// How often a hint was looked for.
+    searches: usize,
     faults: Vec<(At, Problem)>,
     later: Vec<(At, Later)>,
 }
 
+/// So many faults get a hint that has to be searched for among names of the file: each search walks over all of them.
+const MAX_SEARCHES: usize = 100;
+
 impl Report {
+    /// Looks for a hint, unless there were many searches before.
+    pub(super) fn search(&mut self, search: impl FnOnce() -> Option<String>) -> Option<String> {
+        self.searches += 1;
+        if self.searches <= MAX_SEARCHES { search() } else { None }
+    }
+
     /// Notes a problem.
     pub(super) fn fault(&mut self, at: &At, path: &str, message: impl Into<String>) {
         self.fault_with_hint(at, path, message, None);
@@ -116,13 +127,13 @@ impl Report {
 
     /// Everything by position, with lines and columns; what the environment says comes last.
     pub(super) fn finish(self, text: &str, source: &str) -> (Vec<Problem>, Vec<Later>) {
-        let Self { mut faults, mut later } = self;
+        let Self { mut faults, mut later, .. } = self;
         faults.sort_by(|a, b| a.0.cmp(&b.0));
         later.sort_by(|a, b| a.0.cmp(&b.0));
-        let faults =
-            faults.into_iter().map(|(at, p)| Problem { place: locate(&at, text, source), ..p }).collect();
-        let later =
-            later.into_iter().map(|(at, l)| Later { place: locate(&at, text, source), ..l }).collect();
+        let mut cursor = Cursor::new(text, source);
+        let faults = faults.into_iter().map(|(at, p)| Problem { place: cursor.locate(&at), ..p }).collect();
+        let mut cursor = Cursor::new(text, source);
+        let later = later.into_iter().map(|(at, l)| Later { place: cursor.locate(&at), ..l }).collect();
         (faults, later)
     }
 }
@@ -132,24 +143,38 @@ fn nowhere() -> Place {
     Place { source: String::new(), line: 0, column: 0 }
 }
 
-/// Lines are counted by line feeds, columns by characters, both from 1.
-fn locate(at: &At, text: &str, source: &str) -> Place {
-    let offset = match at {
-        At::Whole => return Place { source: source.to_owned(), line: 0, column: 0 },
-        At::Variable(name) => return Place { source: name.clone(), line: 0, column: 0 },
-        At::Offset(offset) => *offset,
-    };
-    let mut line = 1;
-    let mut column = 1;
-    for (index, character) in text.char_indices() {
-        if index >= offset {
-            break;
-        }
-        match character {
-            '\n' => (line, column) = (line + 1, 1),
-            '\u{feff}' if index == 0 => {}
-            _ => column += 1,
-        }
+/// Finds the lines and columns of places that come in order, in one walk over the text. Lines are counted by line
+/// feeds, columns by characters, both from 1.
+struct Cursor<'t> {
+    source: &'t str,
+    rest: &'t str,
+    offset: usize,
+    line: usize,
+    column: usize,
+}
+
+impl<'t> Cursor<'t> {
+    fn new(text: &'t str, source: &'t str) -> Self {
+        let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+        Self { source, rest, offset: text.len() - rest.len(), line: 1, column: 1 }
     }
-    Place { source: source.to_owned(), line, column }
+
+    fn locate(&mut self, at: &At) -> Place {
+        let offset = match at {
+            At::Whole => return Place { source: self.source.to_owned(), line: 0, column: 0 },
+            At::Variable(name) => return Place { source: name.clone(), line: 0, column: 0 },
+            At::Offset(offset) => *offset,
+        };
+        while self.offset < offset {
+            let mut characters = self.rest.chars();
+            match characters.next() {
+                Some('\n') => (self.line, self.column) = (self.line + 1, 1),
+                Some(_) => self.column += 1,
+                None => break,
+            }
+            self.offset += self.rest.len() - characters.as_str().len();
+            self.rest = characters.as_str();
+        }
+        Place { source: self.source.to_owned(), line: self.line, column: self.column }
+    }
 }

@@ -15,10 +15,11 @@ pub fn reference() -> String {
         match &key.kind {
             Kind::Table(section) => page.section(key, section, key.name, &format!("[{}]", key.name)),
             Kind::Tables(section) => page.section(key, section, key.name, &format!("[[{}]]", key.name)),
-            free => {
-                let _ =
-                    write!(page.text, "\n## `[{}]`\n\n{} Holds {}.\n", key.name, key.doc, free.describe());
+            Kind::Either(free, Kind::Tables(section)) => {
+                page.free(key, free);
+                page.section(key, section, key.name, &format!("[[{}]]", key.name));
             }
+            free => page.free(key, free),
         }
     }
     page.text
@@ -31,6 +32,11 @@ struct Page {
 }
 
 impl Page {
+    /// A table of free keys.
+    fn free(&mut self, key: &Key, kind: &Kind) {
+        let _ = write!(self.text, "\n## `[{}]`\n\n{} Holds {}.\n", key.name, key.doc, kind.describe());
+    }
+
     /// A heading, a table of keys, and then the sections below it.
     fn section(&mut self, parent: &Key, section: &'static Section, path: &str, title: &str) {
         self.done.push(section.doc);

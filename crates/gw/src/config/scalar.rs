@@ -6,9 +6,9 @@ use gw_wire::money::Price;
 use toml::de::{DeInteger, DeValue};
 use toml::value::{Datetime, Offset};
 
-use super::nearest::did_you_mean;
 use super::schema::Kind;
 use super::tree::Checked;
+use gw_wire::nearest::did_you_mean;
 
 /// Why a value is refused; holds nothing of the value.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The one table of everything gateway.toml can say: [`super::walk`] checks against it, docs/config.md is made of it.
 
-use super::formats::{ALIAS, LABEL, LISTEN, MODEL_ID, ORIGIN, REDIS_URL, STORE_URL, WORD};
+use super::formats::{ALIAS, LABEL, LISTEN, MODEL_ID, NAMED_ORIGIN, ORIGIN, REDIS_URL, STORE_URL, WORD};
 use super::schema::{Kind, Section, Word, key, required};
 
 mod entries;
@@ -17,6 +17,7 @@ const MILLISECONDS: Kind = Kind::Int { min: 1, max: 86_400_000 };
 /// A part of a hundred.
 pub(super) const PERCENT: Kind = Kind::Number { min: 0.0, max: 100.0 };
 
+const NAMED_ORIGINS: Kind = Kind::List { of: &Kind::Text(&NAMED_ORIGIN), min: 0 };
 const ORIGINS: Kind = Kind::List { of: &Kind::Text(&ORIGIN), min: 0 };
 
 /// The strategies and their other names.
@@ -46,11 +47,27 @@ pub(super) static ROOT: Section = Section {
         key("models", Kind::Tables(&MODEL), "", ""),
         key(
             "aliases",
-            Kind::Map { key: &ALIAS, of: &Kind::Text(&WORD) },
+            Kind::Either(&Kind::Map { key: &ALIAS, of: &TARGETS }, &Kind::Tables(&ALIAS_ENTRY)),
             "",
-            "Bare names that stand for models, as `\"gpt-4o\" = \"acme/fast\"`.",
+            "Names that stand for models, as `\"gpt-4o\" = \"acme/fast\"` or `\"fast\" = [\"acme/fast\", \"beta/quick\"]`. Of several \
+             models the strategy chooses, as for a bare name that several providers share.",
         ),
         key("keys", Kind::Tables(&KEY), "", ""),
+    ],
+};
+
+/// What an alias stands for.
+const TARGETS: Kind = Kind::Either(&Kind::Text(&WORD), &Kind::List { of: &Kind::Text(&WORD), min: 1 });
+
+static ALIAS_ENTRY: Section = Section {
+    doc: "The same as tables, in place of `[aliases]`: TOML has room for one of the two.",
+    keys: &[
+        required("name", Kind::Text(&ALIAS), "As clients write it; it may hold a `/`."),
+        required(
+            "targets",
+            TARGETS,
+            "The models that it stands for: ids, bare names, or other aliases of `[aliases]`.",
+        ),
     ],
 };
 
@@ -73,7 +90,7 @@ static SERVER: Section = Section {
             "data_dir",
             Kind::Path,
             "`$MODEL_GATEWAY_DATA_DIR`, `/data`, or `$XDG_DATA_HOME/model-gateway`",
-            "Where the gateway keeps what it must remember.",
+            "The directory with keys, usage, the request log and the journal. Each start logs its path, and a warning when another running gateway uses it.",
         ),
         key(
             "body_limit_mib",
@@ -87,6 +104,12 @@ static SERVER: Section = Section {
             Kind::Int { min: 1, max: 1_000_000 },
             "4096",
             "Requests being answered; one more gets 503 at once.",
+        ),
+        key(
+            "shed_after_ms",
+            Kind::Int { min: 0, max: 60_000 },
+            "20",
+            "A generation request that would wait longer for CPU time gets 503 at once (in a burst, five times as long); 0 = never.",
         ),
         key(
             "keepalive_seconds",
@@ -114,8 +137,52 @@ static SERVER: Section = Section {
             "30",
             "How long live streams may go on after SIGTERM.",
         ),
-        key("cors_origins", ORIGINS, "[\"*\"]", "The web pages that may call the gateway; `[]` = none."),
+        key(
+            "cors_origins",
+            ORIGINS,
+            "[\"*\"]",
+            "The web pages that may call `/v1`, the probes, `/openapi.json` and `/docs`; `[]` = none.",
+        ),
+        key(
+            "admin_cors_origins",
+            NAMED_ORIGINS,
+            "[]",
+            "The web pages of other origins that may call `/admin/v1` and `/metrics`.",
+        ),
         key("tls", Kind::Table(&TLS), "", "Serve HTTPS with these PEM files."),
+        key("request_limits", Kind::Table(&REQUEST_LIMITS), "", "How much structure one request may have."),
+    ],
+};
+
+/// A count of something in a request.
+const COUNT: Kind = Kind::Int { min: 1, max: 100_000_000 };
+
+static REQUEST_LIMITS: Section = Section {
+    doc: "How much structure one request may have. A request beyond a limit gets 400. The limits bound the work that a small \
+          body can ask for; raise one when an honest request reaches it.",
+    keys: &[
+        key("max_messages", COUNT, "20000", "Messages of a chat."),
+        key("max_content_parts", COUNT, "20000", "Content parts of all messages together."),
+        key("max_tool_calls", COUNT, "10000", "Tool calls of all messages together."),
+        key(
+            "max_schema_nodes",
+            COUNT,
+            "100000",
+            "JSON values in all JSON Schemas together: the parameters of the tools and `response_format`.",
+        ),
+        key(
+            "max_schema_depth",
+            Kind::Int { min: 1, max: 128 },
+            "64",
+            "Levels of arrays and objects in one JSON Schema.",
+        ),
+        key("max_members", COUNT, "1024", "Members of the body's outermost object."),
+        key(
+            "max_values",
+            COUNT,
+            "1000000",
+            "JSON values in the body. Numbers in arrays, such as token ids, do not count.",
+        ),
     ],
 };
 
@@ -330,7 +397,7 @@ static ROUTING: Section = Section {
             Kind::Number { min: 1.0, max: 1_000_000.0 },
             "",
             "With `allow_upgrade`: an upgrade may cost so many times what the requested model costs (input and output price \
-             per million together); without it, any price. A model without a price is never one then.",
+             per million together); without it, any price. With this key set, a model without a price is never an upgrade.",
         ),
         key("breaker", Kind::Table(&BREAKER), "", ""),
         key("hedge", Kind::Table(&HEDGE), "", ""),

@@ -7,13 +7,13 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::Lookup;
 use super::interpolate::interpolate;
-use super::nearest::did_you_mean;
 use super::place::{At, Report};
 use super::scalar::{self, Wrong};
 use super::schema::{Format, Key, Kind, Section, Stage};
 use super::secret;
 use super::tables::ROOT;
 use super::tree::{Checked, Node, Table};
+use gw_wire::nearest::did_you_mean;
 
 /// One pass over a file.
 pub(super) struct Walker<'a> {
@@ -224,7 +224,8 @@ fn fits(kind: &Kind, value: &DeValue<'_>) -> bool {
         (Kind::Secret(_), DeValue::Table(table)) => table.contains_key("file"),
         (Kind::Secret(_) | Kind::Choice(_) | Kind::Text(_), DeValue::String(_))
         | (Kind::Int { .. }, DeValue::Integer(_))
-        | (Kind::Table(_), DeValue::Table(_)) => true,
+        | (Kind::Table(_) | Kind::Map { .. }, DeValue::Table(_))
+        | (Kind::List { .. } | Kind::Tables(_), DeValue::Array(_)) => true,
         _ => false,
     }
 }

@@ -11,6 +11,7 @@ use super::client::Ask;
 use super::fault::Fault;
 use super::stage::Stage;
 use crate::cli::Stop;
+use crate::models::unknown_model;
 
 /// A name that clients ask for.
 #[derive(Debug)]
@@ -80,7 +81,8 @@ pub(super) fn find(
     }
     if routes.is_empty() {
         return Err(Stop::Usage(
-            "there is nothing to drill: no alias and no name that several models share; --all drills every model"
+            "nothing to drill: the configuration has no alias, and no two models share a name; --all drills every model by \
+             its id"
                 .to_owned(),
         ));
     }
@@ -129,7 +131,7 @@ fn candidates(
         candidates: Vec<Candidate>,
     }
     let told = engine.explain(&Caller::operator(), "", ask.body(name, routing));
-    let told = told.map_err(|error| error.message.into_owned())?;
+    let told = told.map_err(|error| unknown_model(error.code(), &error.message))?;
     let told: Told = serde_json::from_slice(&told).map_err(|error| error.to_string())?;
     Ok(told.candidates)
 }

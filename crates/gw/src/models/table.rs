@@ -63,12 +63,28 @@ pub(super) fn comparison(answer: &Value) -> String {
     let mut best = Vec::new();
     flatten("", answer.get("highlights").unwrap_or(&Value::Null), &mut best);
     for row in &mut best {
-        if let Some(label) = row.first_mut() {
-            *label = label.replace('_', " ");
+        let [label, winner] = row.as_mut_slice() else { continue };
+        let figures = FIGURES.iter().find(|(name, _)| name == label).map_or(&[][..], |(_, figures)| *figures);
+        // The API names a model even where none has the figure.
+        let side = answer.get("comparison").and_then(|sides| sides.get(winner.as_str()));
+        let is_unknown =
+            |figure: &&str| side.and_then(|side| side.pointer(figure)).is_none_or(Value::is_null);
+        if figures.iter().any(is_unknown) {
+            "-".clone_into(winner);
         }
+        *label = label.replace('_', " ");
     }
     format!("{}\n{}", columns(&rows, &aligns), columns(&best, &[Align::Left, Align::Left]))
 }
+
+/// The figures of a comparison on which each highlight rests.
+const FIGURES: [(&str, &[&str]); 5] = [
+    ("cheapest", &["/pricing/gateway_input_per_m", "/pricing/gateway_output_per_m"]),
+    ("fastest", &["/performance/latency_p50_ms"]),
+    ("best_quality", &["/quality_scores/overall"]),
+    ("best_code", &["/quality_scores/code"]),
+    ("longest_context", &["/context_length"]),
+];
 
 fn flatten(prefix: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
     let Value::Object(members) = value else { return };

@@ -39,12 +39,21 @@ fn a_list_is_a_table() {
 
 #[test]
 fn filters_reach_the_catalogue_whatever_is_in_them() {
-    let list = |search: &str| What::List { provider: None, feature: None, search: Some(search.to_owned()) };
+    let list = |search: &str| What::List {
+        provider: None,
+        feature: None,
+        search: Some(search.to_owned()),
+        include: None,
+    };
     assert_eq!(value(&list("FAST"))["total"], 1);
     assert_eq!(value(&list("a&search=zzz%"))["total"], 0);
     assert!(answer(&catalog(), Some(&list("nothing"))).unwrap().1);
-    let some =
-        What::List { provider: Some("acme".to_owned()), feature: Some("vision".to_owned()), search: None };
+    let some = What::List {
+        provider: Some("acme".to_owned()),
+        feature: Some("vision".to_owned()),
+        search: None,
+        include: None,
+    };
     assert_eq!(value(&some)["total"], 1);
 }
 

@@ -19,7 +19,7 @@ const ASSUMPTIONS: [&str; 6] = [
     "a model takes its mean time in this window, of the same kind (plain or streamed), plus what its failed calls cost per \
      call; one without calls takes the catalogue's prior",
     "nobody is busier than another, no circuit is open, and prompt caches are not followed",
-    "another mix would have changed the speed of the models: that is not reckoned with",
+    "each model is as fast as it was, although another mix of requests would have changed its speed",
 ];
 
 /// For people. `span` is the window.

@@ -8,7 +8,7 @@ use crate::harness::{ADMIN, EXPIRED, KEY, assert_error, world};
 use crate::keys_api::{ask, create, worlds};
 
 /// A URL of each route: a new route without one fails the test.
-const URLS: [(&str, &str); 27] = [
+const URLS: [(&str, &str); 28] = [
     ("/v1/completions", "/v1/completions"),
     ("/v1/chat/completions", "/v1/chat/completions"),
     ("/v1/embeddings", "/v1/embeddings"),
@@ -36,6 +36,7 @@ const URLS: [(&str, &str); 27] = [
     ("/admin/v1/routing/explain", "/admin/v1/routing/explain"),
     ("/admin/v1/cache", "/admin/v1/cache"),
     ("/admin/v1/config", "/admin/v1/config"),
+    ("/", "/"),
 ];
 
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];

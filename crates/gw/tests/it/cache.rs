@@ -312,7 +312,8 @@ async fn until_in_flight(admin: &Client, many: usize) {
 async fn t03_identical_requests_share_one_call_and_the_leaders_leaving_harms_nobody() {
     let count: usize = std::env::var("CACHE_CROWD").ok().and_then(|count| count.parse().ok()).unwrap_or(1000);
     gw_testkit::open_files(4 * count);
-    let world = world().await;
+    // Without admission nobody waits at the gate: who is in flight has come to the cache.
+    let world = Setup { server: "shed_after_ms = 0", ..Setup::default() }.start().await;
     let go_on = Signal::new();
     world.upstream.enqueue(
         Answer::sse()

@@ -7,7 +7,7 @@ use gw_testkit::Client;
 use serde_json::{Value, json};
 
 use crate::cache_scope::{Tenants, tenants};
-use crate::harness::{World, with, world};
+use crate::harness::{Setup, World, with, world};
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -97,7 +97,7 @@ fn others() -> Vec<Value> {
         ("prediction", vec![json!({ "type": "content", "content": "x" })]),
         ("web_search_options", vec![json!({}), json!({ "search_context_size": "low" })]),
         ("audio", vec![json!({ "voice": "a", "format": "mp3" })]),
-        ("moderation", vec![json!("low")]),
+        ("moderation", vec![json!({ "level": "low" })]),
         ("prompt_cache_key", vec![json!("k")]),
         ("prompt_cache_options", vec![json!({ "mode": "x" })]),
         ("prompt_cache_retention", vec![json!("24h")]),
@@ -185,6 +185,8 @@ fn same() -> Vec<Value> {
         json!({ "cache": { "enabled": true, "mode": "read" } }),
         json!({ "routing": { "strategy": "cheapest" } }),
         json!({ "routing": { "fallback": ["beta/spare"], "allow_upgrade": true } }),
+        json!({ "fallbacks": ["beta/spare"] }),
+        json!({ "models": ["acme/fast", "beta/spare"] }),
         json!({ "top_p": null, "n": null, "unheard_of": null }),
         // What no upstream is sent: one of ours but for its case.
         json!({ "Seed": 1, "STOP": "x" }),
@@ -214,7 +216,9 @@ fn hit() -> (String, usize) {
 
 #[tokio::test]
 async fn i21_every_member_that_matters_is_another_question_and_no_other_member_is() {
-    let world = world().await;
+    // A member with a price of its own goes through only where the operator says so.
+    let acme = "allow_members = [\"web_search_options\"]".to_owned();
+    let world = Setup { acme, ..Setup::default() }.start().await;
     let client = &world.client;
     let body = base().to_string();
     assert_eq!(asked(&world, client, body.as_bytes()).await, miss());

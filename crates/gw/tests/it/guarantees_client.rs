@@ -10,7 +10,9 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Response, Signal};
 use serde_json::{Value, json};
 
-use crate::harness::{KEY, Setup, World, assert_error, assert_invalid, chat, chat_with, world};
+use crate::harness::{
+    KEY, Setup, World, assert_error, assert_invalid, assert_request_id, chat, chat_with, world,
+};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -436,21 +438,27 @@ async fn c16_text_that_looks_like_an_event() {
     assert_eq!(world.upstream.last().json()["messages"], messages["messages"]);
 }
 
-/// Sends bytes and returns the statuses that came back until the connection was closed or had nothing more to say.
-async fn statuses(world: &World, bytes: &[u8]) -> Vec<u16> {
+/// Sends bytes and returns the answers that came back until the connection was closed or had nothing more to say.
+async fn answers(world: &World, bytes: &[u8]) -> Vec<Response> {
     let mut wire = RawClient::connect(world.gateway.addr).await;
     wire.send(bytes).await;
-    let mut statuses = Vec::new();
+    let mut answers = Vec::new();
     while let Some(answer) = wire.response().await {
-        statuses.push(answer.status);
+        answers.push(answer);
         if wire.is_quiet_for(Duration::from_millis(50)).await {
             break;
         }
     }
-    statuses
+    answers
+}
+
+/// The statuses of those answers.
+async fn statuses(world: &World, bytes: &[u8]) -> Vec<u16> {
+    answers(world, bytes).await.iter().map(|answer| answer.status).collect()
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table, a row for each spelling")]
 async fn c17_malformed_http_has_a_golden_table() {
     let clocks = "head_timeout_ms = 1000\nbody_timeout_ms = 1000";
     let world = Setup { server: clocks, ..Setup::default() }.start().await;
@@ -464,58 +472,92 @@ async fn c17_malformed_http_has_a_golden_table() {
     };
     let length = body.len();
     let chunked = format!("{length:x}\r\n{body}\r\n0\r\n\r\n");
-    let table: Vec<(&str, String, &[u16])> = vec![
-        ("plain", get("GET /v1/models HTTP/1.1", ""), &[200]),
-        ("http/1.0", get("GET /v1/models HTTP/1.0", ""), &[200]),
-        ("absolute form", get("GET http://evil.example/v1/models HTTP/1.1", ""), &[200]),
-        ("two hosts", get("GET /v1/models HTTP/1.1", "host: y\r\n"), &[200, 400]),
-        ("no host", format!("GET /v1/models HTTP/1.1\r\n{auth}\r\n"), &[200, 400]),
-        ("odd host", format!("GET /v1/models HTTP/1.1\r\nhost: a@b/?#\r\n{auth}\r\n"), &[200, 400]),
+    let table: Vec<(&str, String, u16, &str)> = vec![
+        ("plain", get("GET /v1/models HTTP/1.1", ""), 200, ""),
+        ("http/1.0", get("GET /v1/models HTTP/1.0", ""), 200, ""),
+        ("absolute form", get("GET http://evil.example/v1/models HTTP/1.1", ""), 200, ""),
+        ("two hosts", get("GET /v1/models HTTP/1.1", "host: y\r\n"), 200, ""),
+        ("no host", format!("GET /v1/models HTTP/1.1\r\n{auth}\r\n"), 200, ""),
+        ("odd host", format!("GET /v1/models HTTP/1.1\r\nhost: a@b/?#\r\n{auth}\r\n"), 200, ""),
         (
             "equal lengths",
             post(&format!("content-length: {length}\r\ncontent-length: {length}\r\n"), &body),
-            &[200, 400],
+            200,
+            "",
         ),
         (
             "unequal lengths",
             post(&format!("content-length: {length}\r\ncontent-length: 1\r\n"), &body),
-            &[400],
+            400,
+            "invalid_request",
         ),
-        ("signed length", post(&format!("content-length: +{length}\r\n"), &body), &[400]),
-        ("negative length", post("content-length: -1\r\n", &body), &[400]),
-        ("hex length", post("content-length: 0x10\r\n", &body), &[400]),
-        ("unknown coding", post("transfer-encoding: nonsense\r\n", &body), &[400]),
+        ("signed length", post(&format!("content-length: +{length}\r\n"), &body), 400, "invalid_request"),
+        ("negative length", post("content-length: -1\r\n", &body), 400, "invalid_request"),
+        ("hex length", post("content-length: 0x10\r\n", &body), 400, "invalid_request"),
+        ("unknown coding", post("transfer-encoding: nonsense\r\n", &body), 400, "invalid_request"),
+        (
+            "unknown coding below chunks",
+            post("transfer-encoding: gzip, chunked\r\n", &chunked),
+            501,
+            "unsupported_transfer_encoding",
+        ),
         (
             "coding on 1.0",
             post("transfer-encoding: chunked\r\n", &chunked).replace("HTTP/1.1", "HTTP/1.0"),
-            &[400],
+            400,
+            "invalid_request",
         ),
-        ("folded header", get("GET /v1/models HTTP/1.1", "x: a\r\n b\r\n"), &[400]),
-        ("nul in value", get("GET /v1/models HTTP/1.1", "x: a\u{0}b\r\n"), &[400]),
-        ("space in name", get("GET /v1/models HTTP/1.1", "x y: a\r\n"), &[400]),
-        ("bad chunk size", post("transfer-encoding: chunked\r\n", "zz\r\nx\r\n0\r\n\r\n"), &[400]),
+        ("folded header", get("GET /v1/models HTTP/1.1", "x: a\r\n b\r\n"), 400, "invalid_request"),
+        ("nul in value", get("GET /v1/models HTTP/1.1", "x: a\u{0}b\r\n"), 400, "invalid_request"),
+        ("space in name", get("GET /v1/models HTTP/1.1", "x y: a\r\n"), 400, "invalid_request"),
+        (
+            "bad chunk size",
+            post("transfer-encoding: chunked\r\n", "zz\r\nx\r\n0\r\n\r\n"),
+            400,
+            "invalid_json",
+        ),
         (
             "overflowing chunk size",
             post("transfer-encoding: chunked\r\n", "fffffffffffffffff\r\nx\r\n0\r\n\r\n"),
-            &[400, 413],
+            400,
+            "invalid_json",
         ),
-        ("not http", "\u{16}\u{3}\u{1}\u{2}hello\r\n\r\n".to_owned(), &[400]),
-        ("bad version", get("GET /v1/models HTTP/9.9", ""), &[400, 505]),
-        ("no version", "GET /v1/models\r\n\r\n".to_owned(), &[400]),
-        ("huge header", get("GET /v1/models HTTP/1.1", &format!("x: {}\r\n", "y".repeat(1 << 20))), &[431]),
-        ("many headers", get("GET /v1/models HTTP/1.1", &"x: y\r\n".repeat(1000)), &[431]),
-        ("long path", get(&format!("GET /v1/models/{} HTTP/1.1", "x".repeat(200_000)), ""), &[404, 414, 431]),
+        ("not http", "\u{16}\u{3}\u{1}\u{2}hello\r\n\r\n".to_owned(), 400, "invalid_request"),
+        ("bad version", get("GET /v1/models HTTP/9.9", ""), 400, "invalid_request"),
+        ("no version", "GET /v1/models\r\n\r\n".to_owned(), 400, "invalid_request"),
+        (
+            "huge header",
+            get("GET /v1/models HTTP/1.1", &format!("x: {}\r\n", "y".repeat(1 << 20))),
+            431,
+            "request_headers_too_large",
+        ),
+        (
+            "many headers",
+            get("GET /v1/models HTTP/1.1", &"x: y\r\n".repeat(1000)),
+            431,
+            "request_headers_too_large",
+        ),
+        (
+            "long path",
+            get(&format!("GET /v1/models/{} HTTP/1.1", "x".repeat(200_000)), ""),
+            431,
+            "request_headers_too_large",
+        ),
     ];
     let mut wrong = Vec::new();
-    for (label, bytes, allowed) in &table {
-        let got = statuses(&world, bytes.as_bytes()).await;
-        let fine = match got.as_slice() {
-            [] => allowed.contains(&400),
-            [one] => allowed.contains(one),
-            _ => false,
-        };
-        if !fine {
-            wrong.push(format!("{label}: {got:?}, not one of {allowed:?}"));
+    for (label, bytes, status, code) in &table {
+        let got = answers(&world, bytes.as_bytes()).await;
+        let seen: Vec<_> = got.iter().map(|answer| (answer.status, answer.code())).collect();
+        if seen != [(*status, (*code).to_owned())] {
+            wrong.push(format!("{label}: {seen:?}, not {status} {code:?}"));
+            continue;
+        }
+        // Whoever made the answer, it has the headers of every answer.
+        for answer in &got {
+            assert_eq!(answer.header("content-type"), Some("application/json"), "{label}");
+            let length = answer.body.len().to_string();
+            assert_eq!(answer.header("content-length"), Some(length.as_str()), "{label}");
+            assert_request_id(label, answer.header("x-request-id"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -732,7 +774,7 @@ async fn c20_unknown_methods_routes_and_types_have_the_error_shape_everywhere() 
         let answer = world.client.send("POST", path, Some("text/xml"), Some(b"<x/>")).await;
         assert_error(path, &answer, 415, "invalid_request_error", "unsupported_media_type");
     }
-    for path in ["/", "/nothing", "/V1/models", "/v2/models", "//v1/models", "/v1/../healthz"] {
+    for path in ["/nothing", "/V1/models", "/v2/models", "//v1/models", "/v1/../healthz"] {
         let answer = world.client.get(path).await;
         assert!(matches!(answer.status, 401 | 404), "{path}: {}", answer.status);
         assert!(answer.json()["error"]["code"].is_string(), "{path}: the error shape");
@@ -745,11 +787,17 @@ async fn c21_fields_that_try_to_steer_the_gateway_are_inert() {
     let evil = world.second.base_url();
     let body = chat_with(
         "acme/fast",
-        json!({ "api_base": evil, "base_url": evil, "api_key": "stolen", "host": "evil.example", "headers": { "x-evil": "1" },
-                "extra_headers": { "authorization": "Bearer stolen" }, "extra_body": { "model": "evil" }, "user_config": { "api_base": evil },
-                "custom_llm_provider": "evil", "proxy": evil, "timeout": 1, "Model": "beta/fast", "MODEL": "beta/fast",
+        json!({ "host": "evil.example", "timeout": 1, "Model": "beta/fast", "MODEL": "beta/fast",
                 "stream_options": { "include_usage": true } }),
     );
+    let steering = json!({ "api_base": evil, "base_url": evil, "api_key": "stolen", "headers": { "x-evil": "1" },
+        "extra_headers": { "authorization": "Bearer stolen" }, "extra_body": { "model": "evil" },
+        "user_config": { "api_base": evil }, "custom_llm_provider": "evil", "proxy": evil });
+    for (name, value) in steering.as_object().expect("members") {
+        let answer = world.chat(&chat_with("acme/fast", json!({ name: value }))).await;
+        assert_error(name, &answer, 400, "invalid_request_error", "unsupported_value");
+    }
+    assert_eq!(world.upstream.hits(), 0, "a member that steers is sent nowhere");
     let client = world
         .client
         .with_header("x-portkey-custom-host", &evil)

@@ -138,7 +138,7 @@ async fn what_cannot_be_done_has_exit_code_2_and_what_fails_1() {
         (&["keys", "create", "--name", "x", "--team", "none"], "team"),
         (&["keys", "create", "--name", "x", "--metadata", "{"], "metadata"),
         (&["keys", "create", "--name", "x", "--budget-period", "day"], "budget-usd"),
-        (&["keys", "create", "--name", "x", "--budget-usd", "ten"], "budget_usd"),
+        (&["keys", "create", "--name", "x", "--budget-usd", "ten"], "budget-usd"),
         (&["keys", "revoke", "sk-gw-000000"], "sk-gw-000000"),
         (&["keys", "rotate", "sk-gw-000000"], "sk-gw-000000"),
         (&["keys", "revoke", &boss()], "configuration"),

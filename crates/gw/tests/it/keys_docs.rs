@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use gw_testkit::{FakeUpstream, Launch};
+
 use crate::harness::BINARY;
-use crate::usage_api::with_ledger;
 
 /// The commands of a page.
 fn commands(page: &str) -> String {
@@ -12,10 +13,16 @@ fn commands(page: &str) -> String {
     blocks.by_ref().collect::<Vec<_>>().join("\n")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_of_the_page_on_keys_works() {
     let page = include_str!("../../../../docs/keys.md");
-    let (gateway, _) = with_ledger(&[]).await;
+    let upstream = FakeUpstream::start().await;
+    let config = format!(
+        "[[providers]]\nname = \"openai\"\napi_key = \"sk-one\"\nbase_url = \"{}\"\n[server]\nlisten = \"127.0.0.1:0\"\n\
+         [[keys]]\nname = \"boss\"\nkey = \"sk-test-admin\"\nrole = \"admin\"\n",
+        upstream.base_url()
+    );
+    let gateway = Launch::new(BINARY).file("gateway.toml", config).start().await;
     let script = commands(page).replace("127.0.0.1:4000", &gateway.addr.to_string());
     assert!(script.matches("model-gateway").count() > 5 && script.matches("curl").count() > 5, "{script}");
     let programs = Path::new(BINARY).parent().expect("a directory").to_string_lossy().into_owned();

@@ -1,6 +1,6 @@
 //! Every provider through the whole gateway: one conversation in eight dialects, and what is asked for in several calls.
 
-mod dialects;
+pub(crate) mod dialects;
 
 use gw_testkit::{Answer, FakeUpstream, Gateway, Recorded};
 use serde_json::{Value, json};
@@ -88,6 +88,16 @@ const PROVIDERS: [Provider; 9] = [
 
 /// A gateway with one provider of each API, each with an upstream that plays its part of the conversation.
 async fn all() -> (Gateway, Vec<FakeUpstream>) {
+    all_with("").await
+}
+
+/// The name of each API and the id of its model, in the order of the upstreams of [`all_with`].
+pub(crate) fn targets() -> impl Iterator<Item = (&'static str, String)> {
+    PROVIDERS.iter().map(|provider| (provider.api, format!("my-{}/{}", provider.api, provider.model)))
+}
+
+/// The same with these lines in every provider's entry.
+pub(crate) async fn all_with(more: &str) -> (Gateway, Vec<FakeUpstream>) {
     let mut config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n");
     let mut upstreams = Vec::new();
     for Provider { api, lines, model, dialect, streams } in PROVIDERS {
@@ -99,7 +109,7 @@ async fn all() -> (Gateway, Vec<FakeUpstream>) {
             dialect(say, streams(request))
         });
         config.push_str(&format!(
-            "[[providers]]\nname = \"my-{api}\"\napi = \"{api}\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{lines}\n",
+            "[[providers]]\nname = \"my-{api}\"\napi = \"{api}\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{lines}\n{more}\n",
             upstream.addr
         ));
         config.push_str(&format!(

@@ -235,7 +235,7 @@ async fn every_strategy_is_taken_by_each_of_its_names_and_reported_by_its_first(
             assert_eq!(body["gateway"]["routing_strategy"], canonical, "{name}");
         }
     }
-    let routing = json!({ "strategy": "default", "fallback": [], "allow_upgrade": false, "unknown": [1] });
+    let routing = json!({ "strategy": "default", "fallback": [], "allow_upgrade": false });
     let cache = json!({ "enabled": false, "ttl": 60 });
     let body = world.chat_ok(&chat_with("acme/fast", json!({ "routing": routing, "cache": cache }))).await;
     assert_eq!(body["gateway"]["routing_strategy"], "default");

@@ -223,7 +223,8 @@ async fn t06_spending_rows_and_log_lines_are_of_the_key_that_asked() {
 }
 
 /// Labels of the design, none of which has values of a tenant's own.
-const LABELS: [&str; 8] = ["code", "kind", "le", "method", "model", "operation", "provider", "route"];
+const LABELS: [&str; 9] =
+    ["code", "kind", "le", "method", "model", "operation", "provider", "route", "worker"];
 
 #[tokio::test]
 async fn t06_no_metric_has_a_label_of_a_tenant() {

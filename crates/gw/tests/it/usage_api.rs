@@ -53,6 +53,7 @@ fn entry(n: usize, at: i64, key: &str, team: Option<&str>, model: &str, status: 
             model: model.into(),
             status: status.to_owned().into(),
             latency_ms: 12,
+            reason: None,
         }],
         end_user: Some("ann".to_owned()),
         ..Entry::default()

@@ -9,10 +9,11 @@ use gw_wire::usage::Usage;
 use super::odd;
 use super::room::Place;
 use super::vectors::{self, Entry, Vectors};
+use crate::cpu_pool::offload;
 use crate::embed::Brought;
 use crate::error::Result;
 
-/// Numbers that are read and written in a moment. For more than that a thread is borrowed.
+/// Numbers that are read and written in less than a millisecond. More than that leave the worker.
 const FEW: usize = 1 << 16;
 
 /// All that it takes.
@@ -46,7 +47,7 @@ impl Fresh {
         if self.brought.dimensions.saturating_mul(self.numbers.len()) <= FEW {
             return write(&self);
         }
-        tokio::task::spawn_blocking(move || write(&self)).await.map_err(|_| odd())?
+        offload(|| write(&self)).await
     }
 
     /// Of what it has brought; none when nothing of it is to be kept.
@@ -69,7 +70,7 @@ impl Page {
         if of_one.saturating_mul(self.at.len()) <= FEW {
             return self.write();
         }
-        tokio::task::spawn_blocking(move || self.write()).await.map_err(|_| odd())?
+        offload(|| self.write()).await
     }
 
     fn write(self) -> Result<Made> {

@@ -52,6 +52,44 @@ fn an_exact_id_beats_a_suffix_and_an_alias_beats_a_bare_name() {
 }
 
 #[test]
+fn an_alias_may_hold_a_slash_and_name_several_models() {
+    let names = [
+        ("team/chat", "beta/fast fast acme/embed"),
+        ("both", "team/chat"),
+        ("later", "acme/later acme/fast"),
+    ];
+    let catalog = build(&[], &names).unwrap_err();
+    assert_eq!(catalog, ["alias 'later' stands for 'acme/later', which no configured provider has"]);
+    let catalog = build(&[], &names[..2]).unwrap();
+    for name in ["team/chat", "both"] {
+        let models = catalog.resolve(name).unwrap().models;
+        let found: Vec<&str> = models.iter().map(|model| &*model.id).collect();
+        assert_eq!(found, ["beta/fast", "acme/fast", "acme/embed"], "{name}");
+    }
+    let late = ProviderFacts { discovers: true, ..provider("acme") };
+    let some = Catalog::build(&[SMALL], &[], &aliases(&names[2..]), &[late], &[]).unwrap();
+    assert_eq!(
+        some.resolve("later").unwrap().models.len(),
+        1,
+        "what is there serves until the rest turns up"
+    );
+    assert!(build(&[], &[("acme/fast", "beta/fast")]).is_err(), "an alias must not hide a model");
+}
+
+#[test]
+fn a_model_knows_the_names_that_stand_for_it() {
+    let catalog = build(&[entry("lab/deep:1")], &[("gpt", "acme/fast"), ("fast", "beta/fast")]).unwrap();
+    let is_called = |id: &str, name: &str| catalog.get(id).unwrap().is_called(name);
+    assert!(is_called("acme/fast", "acme/fast") && is_called("acme/fast", "gpt"));
+    assert!(
+        is_called("beta/fast", "fast") && !is_called("acme/fast", "fast"),
+        "the alias stands before the bare name"
+    );
+    assert!(is_called("beta/lab/deep:1", "lab/deep:1"));
+    assert!(!is_called("acme/fast", "gpt:floor") && !is_called("acme/fast", ""));
+}
+
+#[test]
 fn strange_ids_are_just_unknown() {
     let catalog = small();
     let long = "x/".repeat(5000);

@@ -67,28 +67,30 @@ fn write(thought: &Thought<'_>, out: &mut Vec<u8>) {
     object.close();
 }
 
+/// The text of a member, unless it is empty.
+fn text(value: Option<View<'_>>) -> Option<Cow<'_, str>> {
+    value.and_then(View::string).filter(|text| !text.is_empty())
+}
+
 /// The thoughts that a client sent back. What is not signed, or by somebody else, is left out.
 pub(super) fn read<'a>(details: &[View<'a>]) -> Vec<Thought<'a>> {
     details.iter().filter_map(|detail| thought(*detail)).collect()
 }
 
 fn thought(detail: View<'_>) -> Option<Thought<'_>> {
-    let member = |wanted: &str| {
-        let found = detail.members().find(|(name, _)| name.string().is_some_and(|name| name == wanted));
-        found.map(|(_, value)| value)
-    };
-    let text = |name: &str| member(name).and_then(View::string).filter(|text| !text.is_empty());
-    if text("format").is_some_and(|format| format != FORMAT) {
+    let [format, kind, words, signature, data, index] =
+        detail.pick(["format", "type", "text", "signature", "data", "index"]);
+    if text(format).is_some_and(|format| format != FORMAT) {
         return None;
     }
-    let kind = match &*text("type")? {
+    let kind = match &*text(kind)? {
         "reasoning.text" => {
-            Kind::Signed { text: text("text").unwrap_or_default(), signature: text("signature")? }
+            Kind::Signed { text: text(words).unwrap_or_default(), signature: text(signature)? }
         }
-        "reasoning.encrypted" => Kind::Redacted { data: text("data")? },
+        "reasoning.encrypted" => Kind::Redacted { data: text(data)? },
         _ => return None,
     };
-    let index = member("index").and_then(|index| index.text().parse().ok()).unwrap_or(0);
+    let index = index.and_then(|index| index.text().parse().ok()).unwrap_or(0);
     Some(Thought { index, kind })
 }
 

@@ -1,11 +1,9 @@
 //! The conversation as `messages`: user and assistant in turn, no block and no message empty.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use gw_wire::conversation::{Called, Content, Conversation, Message, Turn, UserItem, word_id};
+use gw_wire::conversation::{Content, Conversation, Message, Turn, UserItem, word_id};
 use gw_wire::failure::Failure;
-use gw_wire::json::{Kind, View, check};
 
 use super::content::Block;
 use super::details;
@@ -27,7 +25,7 @@ pub(super) struct Said<'c> {
 
 /// Builds the messages. Borrows the turns, which borrow the conversation.
 pub(super) fn messages<'c>(turns: &'c [Turn<'c, 'c>], replay: bool) -> Result<Vec<Said<'c>>, Failure> {
-    let mut builder = Builder { said: Vec::new(), ids: HashSet::new(), open: Vec::new().into_iter() };
+    let mut builder = Builder { said: Vec::new(), ids: HashMap::new(), open: Vec::new().into_iter() };
     for turn in turns {
         match turn {
             Turn::User(items) => builder.user(items)?,
@@ -49,8 +47,8 @@ pub(super) fn messages<'c>(turns: &'c [Turn<'c, 'c>], replay: bool) -> Result<Ve
 
 struct Builder<'c> {
     said: Vec<Said<'c>>,
-    /// The ids of all calls: the API wants each one once.
-    ids: HashSet<String>,
+    /// The ids of all calls, as the API wants each one once, and how often each was asked for.
+    ids: HashMap<String, u32>,
     /// The ids of the calls that the next user turn answers, in order.
     open: std::vec::IntoIter<String>,
 }
@@ -91,7 +89,7 @@ impl<'c> Builder<'c> {
             for call in &message.tool_calls {
                 let id = self.unique(&call.id);
                 ids.push(id.clone());
-                let block = Block::Call { id, name: &call.name, input: input(call) };
+                let block = Block::Call { id, name: &call.name, input: call.arguments_object() };
                 // The results follow the whole turn, so calls stand at its end.
                 if messages.len() == 1 { spoken.push(block) } else { calls.push(block) }
             }
@@ -106,12 +104,22 @@ impl<'c> Builder<'c> {
 
     /// The call's id as the API takes it. Some models number their calls anew in each answer.
     fn unique(&mut self, id: &str) -> String {
-        let mut unique = word_id(id).into_owned();
-        let mut again = 1_u32;
-        while !self.ids.insert(unique.clone()) {
-            again = again.saturating_add(1);
-            unique = word_id(&format!("{}.{again}", word_id(id))).into_owned();
-        }
+        let word = word_id(id);
+        let Some(again) = self.ids.get_mut(&*word) else {
+            self.ids.insert(word.clone().into_owned(), 1);
+            return word.into_owned();
+        };
+        // The count goes on where it stood, so that no id is tried twice.
+        let mut count = *again;
+        let unique = loop {
+            count = count.saturating_add(1);
+            let next = word_id(&format!("{word}.{count}")).into_owned();
+            if !self.ids.contains_key(&next) {
+                break next;
+            }
+        };
+        self.ids.insert(word.into_owned(), count);
+        self.ids.insert(unique.clone(), 1);
         unique
     }
 }
@@ -132,15 +140,6 @@ fn weave<'c>(blocks: &mut Vec<Block<'c>>, thoughts: Vec<details::Thought<'c>>, s
         blocks.push(block);
         position = position.saturating_add(1);
     }
-}
-
-/// The arguments as an object: the model's own text where it is one, so that nothing about it changes.
-fn input<'c>(call: &'c Called<'_>) -> Cow<'c, str> {
-    let own = View::new(&call.arguments);
-    if own.kind() == Kind::Object && check(own.text()).is_ok_and(|checked| checked.lone_surrogate.is_none()) {
-        return Cow::Borrowed(own.text());
-    }
-    Cow::Owned(serde_json::Value::Object(call.arguments_object()).to_string())
 }
 
 fn result<'c>(id: String, message: Option<&'c Message<'_>>) -> Block<'c> {
@@ -177,11 +176,7 @@ pub(super) fn thoughts_missing(turns: &[Turn<'_, '_>]) -> bool {
 
 /// The names of all functions that were called, each once, in order.
 pub(super) fn called<'c>(conversation: &'c Conversation<'_>) -> Vec<&'c str> {
-    let mut names = Vec::new();
-    for call in conversation.messages.iter().flat_map(|message| &message.tool_calls) {
-        if !names.contains(&&*call.name) {
-            names.push(&*call.name);
-        }
-    }
-    names
+    let mut known = HashSet::new();
+    let calls = conversation.messages.iter().flat_map(|message| &message.tool_calls);
+    calls.map(|call| &*call.name).filter(|name| known.insert(*name)).collect()
 }

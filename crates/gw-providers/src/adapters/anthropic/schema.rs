@@ -3,9 +3,11 @@
 //! "Structured outputs", section "JSON Schema limitations", at platform.claude.com. As the vendor's own SDKs do, what
 //! cannot be enforced is told to the model in the description instead; what would change the meaning is not translated.
 
+mod references;
+
 use std::borrow::Cow;
 
-use gw_wire::json::{Kind, View};
+use gw_wire::json::{Kind, Node, Tree, View};
 
 use super::object::Object;
 
@@ -48,21 +50,17 @@ pub(super) fn is_enforceable(schema: View<'_>) -> bool {
 }
 
 fn rewritten(schema: View<'_>) -> Option<(String, bool)> {
-    let object = member(schema, "type").and_then(View::string).is_some_and(|kind| kind == "object");
-    if !object && !refers(schema) || is_recursive(schema) {
+    let tree = Tree::new(schema);
+    let root = tree.root();
+    let [kind, reference] = root.pick(["type", "$ref"]);
+    let object = kind.and_then(Node::string).is_some_and(|kind| kind == "object");
+    if !object && reference.is_none() || references::is_recursive(root) {
         return None;
     }
     let mut out = Vec::with_capacity(schema.text().len() + 64);
     let mut rewriter = Rewriter::default();
-    rewriter.schema(schema, &mut out)?;
+    rewriter.schema(root, &mut out)?;
     Some((String::from_utf8(out).ok()?, rewriter.changed))
-}
-
-fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
-    object
-        .members()
-        .find(|(known, _)| known.string().is_some_and(|known| known == name))
-        .map(|(_, value)| value)
 }
 
 /// Limits of one schema that are told in words: keyword and value.
@@ -76,7 +74,7 @@ struct Rewriter {
 
 impl Rewriter {
     /// One schema. None at the first keyword that has no equal.
-    fn schema(&mut self, schema: View<'_>, out: &mut Vec<u8>) -> Option<()> {
+    fn schema(&mut self, schema: Node<'_, '_>, out: &mut Vec<u8>) -> Option<()> {
         if schema.kind() != Kind::Object {
             return None;
         }
@@ -85,9 +83,11 @@ impl Rewriter {
         for (name, value) in schema.members() {
             self.keyword(name.string()?, value, &mut object, &mut told)?;
         }
-        if is_object(schema) {
-            let closed = member(schema, "additionalProperties").map(|more| more.text() == "false");
-            let properties = member(schema, "properties").is_some_and(|some| some.members().next().is_some());
+        let [kind, properties, more, description] =
+            schema.pick(["type", "properties", "additionalProperties", "description"]);
+        if is_object(kind, properties) {
+            let closed = more.map(|more| more.text() == "false");
+            let properties = properties.is_some_and(|some| some.members().next().is_some());
             // An object of any members is not what a closed one is.
             if closed == Some(false) || !properties && closed.is_none() {
                 return None;
@@ -96,7 +96,7 @@ impl Rewriter {
             object.raw("additionalProperties", "false");
         }
         self.changed |= !told.is_empty();
-        describe(&mut object, member(schema, "description").and_then(View::string), &told);
+        describe(&mut object, description.and_then(Node::string), &told);
         object.close();
         Some(())
     }
@@ -104,7 +104,7 @@ impl Rewriter {
     fn keyword<'a>(
         &mut self,
         name: Cow<'a, str>,
-        value: View<'a>,
+        value: Node<'_, 'a>,
         object: &mut Object<'_>,
         told: &mut Told<'a>,
     ) -> Option<()> {
@@ -121,7 +121,7 @@ impl Rewriter {
             }
             "items" => self.schema(value, object.member("items"))?,
             // `allOf` does not take references; one alone, as some generators wrap it, says the same by itself.
-            "allOf" if value.elements().any(refers) => {
+            "allOf" if value.elements().any(|schema| schema.member("$ref").is_some()) => {
                 let mut all = value.elements();
                 let (Some(only), None) = (all.next(), all.next()) else { return None };
                 let mut members = only.members();
@@ -146,7 +146,7 @@ impl Rewriter {
         Some(())
     }
 
-    fn list(&mut self, name: &str, schemas: View<'_>, object: &mut Object<'_>) -> Option<()> {
+    fn list(&mut self, name: &str, schemas: Node<'_, '_>, object: &mut Object<'_>) -> Option<()> {
         let mut whole = Some(());
         object.array(name, schemas.elements(), |out, schema| {
             whole = whole.and_then(|()| self.schema(schema, out));
@@ -168,14 +168,10 @@ fn describe(object: &mut Object<'_>, description: Option<Cow<'_, str>>, told: &T
     }
 }
 
-fn refers(schema: View<'_>) -> bool {
-    member(schema, "$ref").is_some()
-}
-
-/// `object` alone or among the types.
-fn is_object(schema: View<'_>) -> bool {
-    let Some(kind) = member(schema, "type") else { return member(schema, "properties").is_some() };
-    let is = |kind: View<'_>| kind.string().is_some_and(|kind| kind == "object");
+/// `object` alone or among the types; without a type, a schema with properties.
+fn is_object(kind: Option<Node<'_, '_>>, properties: Option<Node<'_, '_>>) -> bool {
+    let Some(kind) = kind else { return properties.is_some() };
+    let is = |kind: Node<'_, '_>| kind.string().is_some_and(|kind| kind == "object");
     is(kind) || kind.elements().any(is)
 }
 
@@ -189,56 +185,6 @@ fn is_plain(pattern: &str) -> bool {
         escaped = c == '\\' && !escaped;
     }
     !pattern.contains("(?")
-}
-
-/// Whether a definition leads back to itself, or a reference leads nowhere that is known here.
-fn is_recursive(schema: View<'_>) -> bool {
-    let tables = ["$defs", "definitions"];
-    let definition = |path: &str| {
-        let (table, name) = path.strip_prefix("#/")?.split_once('/')?;
-        let table = tables.contains(&table).then(|| member(schema, table))??;
-        member(table, name)
-    };
-    // Colours of a depth-first walk: the names on the way, and those that are done.
-    fn leads_back<'a>(
-        from: View<'a>,
-        definition: &dyn Fn(&str) -> Option<View<'a>>,
-        way: &mut Vec<String>,
-        done: &mut Vec<String>,
-    ) -> bool {
-        let mut found = Vec::new();
-        references(from, &mut found);
-        found.into_iter().any(|path| {
-            if way.contains(&path) {
-                return true;
-            }
-            if done.contains(&path) {
-                return false;
-            }
-            let Some(target) = definition(&path) else { return true };
-            way.push(path);
-            let back = leads_back(target, definition, way, done);
-            done.extend(way.pop());
-            back
-        })
-    }
-    let mut done = Vec::new();
-    let mut roots: Vec<String> = Vec::new();
-    references(schema, &mut roots);
-    roots.len() > MOST_REFERENCES || leads_back(schema, &definition, &mut Vec::new(), &mut done)
-}
-
-/// Beyond so many references a schema is not followed.
-const MOST_REFERENCES: usize = 512;
-
-fn references(value: View<'_>, found: &mut Vec<String>) {
-    for (name, value) in value.members() {
-        match (name.string().as_deref(), value.string()) {
-            (Some("$ref"), Some(path)) => found.push(path.into_owned()),
-            _ => references(value, found),
-        }
-    }
-    value.elements().for_each(|value| references(value, found));
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use gw_wire::failure::Failure;
-use gw_wire::request::chat::parse_chat;
+use gw_wire::request::{RequestLimits, chat::parse_chat};
 use serde_json::{Value, json};
 
 use crate::adapter::{Encoded, Share, Target};
@@ -32,7 +32,7 @@ fn target(upstream_model: &str) -> Target<'_> {
 fn encode_text(request: &str) -> Result<Encoded, Failure> {
     let model: Value = serde_json::from_str(request).unwrap();
     let model = model["model"].as_str().unwrap().split_once('/').unwrap().1;
-    let request = parse_chat(Bytes::from(request.to_owned())).unwrap();
+    let request = parse_chat(Bytes::from(request.to_owned()), &RequestLimits::default()).unwrap();
     super::adapter().chat(&request, &Share { n: 1, prompts: 0..1 }, &target(model))
 }
 

@@ -51,7 +51,8 @@ pub(super) struct Tooling<'c> {
     tools: &'c [Tool<'c>],
     /// Called earlier and offered no more: declared, because the API wants to know every tool of the conversation.
     former: Vec<&'c str>,
-    strict: bool,
+    /// For each tool: it is declared strict.
+    strict: Vec<bool>,
     /// None leaves it out.
     pub(super) choice: Option<Choice<'c>>,
     single: bool,
@@ -113,13 +114,14 @@ impl<'c> Tooling<'c> {
             }
             Form::Free | Form::Schema(_) | Form::Words(_) => None,
         };
-        let offered = self.tools.iter().map(Declared::Offered);
+        let strict = self.strict.iter().copied().chain(std::iter::repeat(false));
+        let offered = self.tools.iter().zip(strict).map(|(tool, strict)| Declared::Offered(tool, strict));
         let former = self.former.iter().copied().map(Declared::Former);
         let mut all = offered.chain(former).chain(answer).peekable();
         if all.peek().is_none() {
             return;
         }
-        body.array("tools", all, |out, tool| tool.write(self.strict, out));
+        body.array("tools", all, |out, tool| tool.write(out));
         // Saying `auto` is what leaving it out means, but the limit to one call needs a place.
         let choice = self.choice.clone().or(self.single.then_some(Choice::Auto));
         if let Some(choice) = choice {
@@ -130,15 +132,20 @@ impl<'c> Tooling<'c> {
 
 /// A tool as the API is told of it.
 enum Declared<'t> {
-    Offered(&'t Tool<'t>),
+    /// Strict or not.
+    Offered(&'t Tool<'t>, bool),
     Former(&'t str),
-    Answer { name: &'t str, description: Option<&'t str>, schema: &'t str },
+    Answer {
+        name: &'t str,
+        description: Option<&'t str>,
+        schema: &'t str,
+    },
 }
 
 impl Declared<'_> {
-    fn write(self, strict: bool, out: &mut Vec<u8>) {
+    fn write(self, out: &mut Vec<u8>) {
         match self {
-            Self::Offered(tool) => offered(tool, strict, out),
+            Self::Offered(tool, strict) => offered(tool, strict, out),
             Self::Former(name) => declare(out, name, None, ANYTHING).close(),
             Self::Answer { name, description, schema } => {
                 let description = description.unwrap_or("Gives the answer. Call it to answer.");
@@ -151,7 +158,7 @@ impl Declared<'_> {
 fn offered(tool: &Tool<'_>, strict: bool, out: &mut Vec<u8>) {
     let schema = tool.parameters.map_or(Cow::Borrowed(NOTHING), input_schema);
     let mut object = declare(out, &tool.name, tool.description.as_deref(), &schema);
-    if strict && tool.strict == Some(true) && is_strict(tool) {
+    if strict {
         object.raw("strict", "true");
     }
     if let Some(marker) = tool.cache_control {
@@ -208,19 +215,22 @@ impl Choice<'_> {
     }
 }
 
-fn is_strict(tool: &Tool<'_>) -> bool {
-    tool.parameters.is_some_and(schema::is_enforceable)
-}
-
-/// Whether strictness can be asked for; where it cannot for some tool, that is told.
-fn strict(tools: &[Tool<'_>], model: Model, warnings: &mut Vec<Cow<'static, str>>) -> bool {
-    let wanted = tools.iter().filter(|tool| tool.strict == Some(true));
-    let (possible, refused): (Vec<_>, Vec<_>) = wanted.partition(|tool| model.structured && is_strict(tool));
-    let too_many = possible.len() > MOST_STRICT;
-    if too_many || !refused.is_empty() {
+/// Which tools are declared strict; where that cannot be done for one that asks for it, that is told.
+fn strict(tools: &[Tool<'_>], model: Model, warnings: &mut Vec<Cow<'static, str>>) -> Vec<bool> {
+    let wanted = tools.iter().filter(|tool| tool.strict == Some(true)).count();
+    if wanted == 0 {
+        return Vec::new();
+    }
+    let is_enforceable = |tool: &Tool<'_>| {
+        tool.strict == Some(true) && model.structured && tool.parameters.is_some_and(schema::is_enforceable)
+    };
+    let strict: Vec<bool> = tools.iter().map(is_enforceable).collect();
+    let possible = strict.iter().filter(|is_strict| **is_strict).count();
+    let too_many = possible > MOST_STRICT;
+    if too_many || possible < wanted {
         warnings.push(Cow::Borrowed("parameter_dropped:strict"));
     }
-    !possible.is_empty() && !too_many
+    if too_many { Vec::new() } else { strict }
 }
 
 /// The way to ask for the answer's form. `forced`: the answer is a call of one of the client's tools and has none.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gw_wire::event::Event;
 use gw_wire::failure::FailureKind::{self, *};
 use gw_wire::money::Price;
-use gw_wire::request::{parse_chat, parse_completion, parse_embeddings};
+use gw_wire::request::{RequestLimits, parse_chat, parse_completion, parse_embeddings};
 use http::HeaderMap;
 use proptest::prelude::*;
 use secrecy::SecretString;
@@ -36,6 +36,9 @@ fn settings(base_url: &str, options: &str) -> ProviderSettings {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: false,
+        file_ids: false,
+        // The requests of these tests search the operator's own data.
+        allow_members: vec!["data_sources".to_owned()],
         options: options.parse().unwrap(),
     }
 }
@@ -57,7 +60,13 @@ fn whole() -> Share {
 }
 
 fn chat(adapter: &dyn Adapter, request: &str, target: &Target<'_>) -> Encoded {
-    adapter.chat(&parse_chat(Bytes::from(request.to_owned())).unwrap(), &whole(), target).unwrap()
+    adapter
+        .chat(
+            &parse_chat(Bytes::from(request.to_owned()), &RequestLimits::default()).unwrap(),
+            &whole(),
+            target,
+        )
+        .unwrap()
 }
 
 fn json(text: impl AsRef<[u8]>) -> Value {
@@ -138,12 +147,16 @@ fn usage_is_asked_of_versions_that_know_the_question() {
 #[test]
 fn completions_and_embeddings_go_to_their_own_operations() {
     let adapter = azure("api_version = '2024-10-21'\ndeployments = { 'e' = 'dep' }");
-    let request = parse_completion(Bytes::from(r#"{"model":"a/i","prompt":[[1,2]],"echo":true}"#)).unwrap();
+    let request = parse_completion(
+        Bytes::from(r#"{"model":"a/i","prompt":[[1,2]],"echo":true}"#),
+        &RequestLimits::default(),
+    )
+    .unwrap();
     let sent = adapter.completion(&request, &whole(), &target("i", "a/i")).unwrap().call;
     assert_eq!(sent.path, "/openai/deployments/i/completions?api-version=2024-10-21");
     assert_eq!(json(&sent.body), json!({"prompt": [[1, 2]], "echo": true}));
     let request = r#"{"model":"a/e","input":["a","b","c"],"dimensions":8,"encoding_format":"base64"}"#;
-    let request = parse_embeddings(Bytes::from(request)).unwrap();
+    let request = parse_embeddings(Bytes::from(request), &RequestLimits::default()).unwrap();
     let sent = adapter.embeddings(&request, 1..3, &target("e", "a/e")).unwrap();
     assert_eq!(sent.path, "/openai/deployments/dep/embeddings?api-version=2024-10-21");
     assert_eq!(json(&sent.body), json!({"input": ["b", "c"], "dimensions": 8, "encoding_format": "float"}));

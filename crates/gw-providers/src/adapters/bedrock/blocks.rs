@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 /// One turn.
 #[derive(Debug, Serialize)]
@@ -104,7 +104,8 @@ impl CachePoint {
 pub(super) enum Json<'c> {
     Written(&'c RawValue),
     Made(Box<RawValue>),
-    Object(Map<String, Value>),
+    /// An empty object.
+    Empty {},
 }
 
 /// `toolConfig`.

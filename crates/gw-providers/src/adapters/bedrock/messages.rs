@@ -2,6 +2,7 @@
 //! Reference, `Message`, `ContentBlock`.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use gw_wire::conversation::{Called, Content, Message as Said, Part, Source, Turn, UserItem, word_id};
 use gw_wire::failure::Failure;
@@ -13,6 +14,7 @@ use super::blocks::{
 };
 use super::family::Family;
 use super::reasoning;
+use super::tools::written;
 use crate::adapters::native::unsupported;
 
 /// Stands where something must be said and nothing was: blank text is refused.
@@ -31,7 +33,7 @@ pub(super) fn messages<'t>(
     family: Family,
 ) -> Result<(Vec<Message<'t>>, bool), Failure> {
     let mut is_added = false;
-    let mut writer = Writer { family, names: Vec::new() };
+    let mut writer = Writer { family, names: HashMap::new() };
     let mut messages: Vec<Message<'t>> = Vec::with_capacity(turns.len() + 1);
     for turn in turns {
         let (role, content) = match turn {
@@ -100,8 +102,8 @@ pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
 
 struct Writer {
     family: Family,
-    /// Names of documents so far: two of one name are refused.
-    names: Vec<String>,
+    /// Names of documents so far, and how often each was asked for: two of one name are refused.
+    names: HashMap<String, usize>,
 }
 
 impl Writer {
@@ -220,13 +222,21 @@ impl Writer {
             "" => "document",
             clean => clean,
         };
-        let mut unique = clean.to_owned();
-        let mut count = 1_usize;
-        while self.names.contains(&unique) {
+        let Some(asked) = self.names.get(clean) else {
+            self.names.insert(clean.to_owned(), 1);
+            return clean.to_owned();
+        };
+        // The count goes on where it stood, so that no name is tried twice.
+        let mut count = *asked;
+        let unique = loop {
             count += 1;
-            unique = format!("{clean} {count}");
-        }
-        self.names.push(unique.clone());
+            let next = format!("{clean} {count}");
+            if !self.names.contains_key(&next) {
+                break next;
+            }
+        };
+        self.names.insert(clean.to_owned(), count);
+        self.names.insert(unique.clone(), 1);
         unique
     }
 }
@@ -268,10 +278,9 @@ fn document_format(kind: &str) -> Option<&'static str> {
 }
 
 fn tool_use<'t>(call: &'t Called<'_>) -> ToolUse<'t> {
-    let written = serde_json::from_str::<&RawValue>(&call.arguments).ok();
-    let input = match written.filter(|written| written.get().starts_with('{')) {
-        Some(object) => Json::Written(object),
-        None => Json::Object(call.arguments_object()),
+    let input = match call.arguments_object() {
+        Cow::Borrowed(object) => written(object),
+        Cow::Owned(object) => RawValue::from_string(object).map_or_else(|_| written("{}"), Json::Made),
     };
     ToolUse { tool_use_id: word_id(&call.id), name: &call.name, input }
 }

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use super::blocks::Reasoning;
 use super::family::{Family, Generation};
-use super::messages::member;
 
 /// Whose signatures these are.
 const FORMAT: &str = "anthropic-claude-v1";
@@ -131,17 +130,18 @@ fn is_result(item: &gw_wire::conversation::UserItem<'_, '_>) -> bool {
 /// The signed reasoning that a client sent back, in the order it came.
 pub(super) fn history<'a>(details: &[View<'a>]) -> impl Iterator<Item = Reasoning<'a>> {
     details.iter().filter_map(|detail| {
-        let text = |name: &str| member(*detail, name).and_then(View::string);
-        if text("format").is_some_and(|format| format != FORMAT) {
+        let [format, kind, words, signature, data] =
+            detail.pick(["format", "type", "text", "signature", "data"]).map(|value| value?.string());
+        if format.is_some_and(|format| format != FORMAT) {
             return None;
         }
-        match &*text("type")? {
+        match &*kind? {
             "reasoning.text" => {
-                let signature = text("signature").filter(|signature| !signature.is_empty())?;
-                let text = text("text").unwrap_or_default();
+                let signature = signature.filter(|signature| !signature.is_empty())?;
+                let text = words.unwrap_or_default();
                 Some(Reasoning::ReasoningText { text, signature: Some(signature) })
             }
-            "reasoning.encrypted" => text("data").map(Reasoning::RedactedContent),
+            "reasoning.encrypted" => data.map(Reasoning::RedactedContent),
             _ => None,
         }
     })

@@ -2,6 +2,7 @@
 //! `messageStop`, and `metadata` with the usage. API Reference, `ConverseStreamOutput`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use aws_smithy_types::event_stream::Message;
 use gw_wire::event::Event;
@@ -33,8 +34,10 @@ pub(super) struct Stream {
 #[derive(Debug, Default)]
 struct State {
     started: bool,
-    /// Tools and reasoning that are going on, by the index of their block.
-    open: Vec<(u32, Open)>,
+    /// Tools and reasoning that are going on, by the index of their block; of one index in the order they began.
+    open: BTreeMap<(u32, usize), Open>,
+    /// Blocks that began.
+    opened: usize,
     calls: u32,
     details: usize,
     finished: bool,
@@ -259,12 +262,12 @@ impl State {
             return Err(invalid("too many tool calls"));
         }
         if is_server_tool(call.kind.as_ref()) {
-            self.open.push((index, Open::Foreign));
+            self.begin(index, Open::Foreign);
             return Ok(());
         }
         let handle = self.calls;
         self.calls += 1;
-        self.open.push((index, Open::Call { handle, has_arguments: false }));
+        self.begin(index, Open::Call { handle, has_arguments: false });
         sink(Event::ToolStart {
             choice: 0,
             call: handle,
@@ -301,7 +304,7 @@ impl State {
             if self.open.len() >= MOST_TOOL_CALLS {
                 return Err(invalid("too many blocks of reasoning at once"));
             }
-            self.open.push((index, Open::Reasoning(reasoning::Block::default())));
+            self.begin(index, Open::Reasoning(reasoning::Block::default()));
         }
         let text = filled(thought.text);
         if let Some(Open::Reasoning(block)) = self.find(index) {
@@ -322,14 +325,20 @@ impl State {
         Ok(())
     }
 
+    fn begin(&mut self, index: u32, open: Open) {
+        self.open.insert((index, self.opened), open);
+        self.opened += 1;
+    }
+
     fn find(&mut self, index: u32) -> Option<&mut Open> {
-        self.open.iter_mut().rev().find(|(known, _)| *known == index).map(|(_, open)| open)
+        self.open.range_mut((index, 0)..=(index, usize::MAX)).next_back().map(|(_, open)| open)
     }
 
     fn close(&mut self, index: u32, sink: Sink<'_>) {
-        let Some(at) = self.open.iter().rposition(|(known, _)| *known == index) else { return };
-        let (_, open) = self.open.remove(at);
-        self.closed(open, sink);
+        let last = self.open.range((index, 0)..=(index, usize::MAX)).next_back().map(|(place, _)| *place);
+        if let Some(open) = last.and_then(|place| self.open.remove(&place)) {
+            self.closed(open, sink);
+        }
     }
 
     /// A block is over: a call without arguments has empty ones, signed reasoning is given whole.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use gw_wire::failure::Failure;
-use gw_wire::request::{ChatRequest, parse_chat};
+use gw_wire::request::{ChatRequest, RequestLimits, parse_chat};
 use serde_json::{Value, json};
 
 use super::Bedrock;
@@ -32,7 +32,7 @@ fn json_of(name: &str) -> Value {
 }
 
 fn request(body: &Value) -> ChatRequest {
-    parse_chat(Bytes::from(body.to_string())).unwrap()
+    parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap()
 }
 
 fn target(model: &str) -> Target<'_> {

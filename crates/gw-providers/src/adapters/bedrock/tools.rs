@@ -1,6 +1,7 @@
 //! `toolConfig`, and what it has to do with structured output. API Reference, `ToolConfiguration`, `ToolChoice`.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::json::View;
@@ -100,13 +101,9 @@ fn declared<'c>(conversation: &'c Conversation<'_>, family: Family) -> Vec<ToolE
         }
     }
     if tools.is_empty() {
-        let mut names: Vec<&str> = Vec::new();
-        for call in called() {
-            if !names.contains(&&*call.name) {
-                names.push(&call.name);
-            }
-        }
-        tools.extend(names.into_iter().map(|name| {
+        let mut known = HashSet::new();
+        let names = called().map(|call| &*call.name).filter(|name| known.insert(*name));
+        tools.extend(names.map(|name| {
             ToolEntry::ToolSpec(ToolSpec {
                 name: Cow::Borrowed(name),
                 description: None,
@@ -192,6 +189,6 @@ fn parameters(schema: Option<View<'_>>, family: Family) -> Json<'_> {
 }
 
 /// JSON text that was checked before.
-fn written(text: &str) -> Json<'_> {
-    serde_json::from_str(text).map_or_else(|_| Json::Object(serde_json::Map::new()), Json::Written)
+pub(super) fn written(text: &str) -> Json<'_> {
+    serde_json::from_str(text).map_or(Json::Empty {}, Json::Written)
 }

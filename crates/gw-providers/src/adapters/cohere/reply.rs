@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use super::shape::{Call, Message, Reply};
 use super::{finish, logprobs, usage};
+use crate::adapter::ListedModel;
 use crate::adapters::failure::{invalid, invalid_json, reported};
+use crate::adapters::model_list::ModelList;
 
 /// The body as text, without a byte order mark.
 pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
@@ -80,18 +82,16 @@ fn tool_call(call: Call<'_>) -> Option<ToolCall<'_>> {
 }
 
 /// The names of the models that chat or embed; others (rerank, classify) cannot be called here.
-pub(super) fn models(body: &[u8]) -> Result<Vec<String>, Failure> {
+pub(super) fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
     let value: Value = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let list = value.get("models").and_then(Value::as_array).ok_or_else(|| invalid("no list of models"))?;
-    let mut names: Vec<String> = Vec::with_capacity(list.len());
+    let mut models = ModelList::default();
     for model in list {
         let endpoints = model.get("endpoints").and_then(Value::as_array);
         let can = |endpoint: &Value| matches!(endpoint.as_str(), Some("chat" | "embed"));
         let is_useful = endpoints.is_none_or(|endpoints| endpoints.iter().any(can));
-        let name = model.get("name").and_then(Value::as_str).filter(|name| is_useful && !name.is_empty());
-        if let Some(name) = name.filter(|name| !names.iter().any(|known| known == name)) {
-            names.push(name.to_owned());
-        }
+        let name = model.get("name").and_then(Value::as_str).filter(|_| is_useful);
+        models.add(name.unwrap_or_default(), None);
     }
-    Ok(names)
+    Ok(models.into_models())
 }

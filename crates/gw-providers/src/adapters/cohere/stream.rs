@@ -4,6 +4,8 @@
 //! Cohere sends server-sent events to those who accept them, which we do, and the bare events one per line to others. Both
 //! are read, so that a proxy that loses our `accept` does no harm.
 
+use std::collections::HashMap;
+
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::sse::SseDecoder;
@@ -38,8 +40,10 @@ enum Body {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Cohere's number of each call, in the order in which they began. Its place is our handle.
-    calls: Vec<Option<u32>>,
+    /// Calls that began. A call's place among them is our handle.
+    calls: u32,
+    /// The last call of each of Cohere's numbers.
+    by_index: HashMap<u32, u32>,
     /// Something that means something came.
     begun: bool,
     /// The end or an error was given; what follows is not looked at.
@@ -157,9 +161,10 @@ impl State {
         calls.each(|call| {
             let function = call.function.unwrap_or_default();
             if begins {
-                self.calls.push(index);
-                let handle = u32::try_from(self.calls.len() - 1).unwrap_or(u32::MAX);
-                if self.calls.len() > MOST_TOOL_CALLS {
+                let handle = self.calls;
+                self.calls += 1;
+                self.by_index.extend(index.map(|index| (index, handle)));
+                if self.calls as usize > MOST_TOOL_CALLS {
                     return self.fail(invalid("too many tool calls"), sink);
                 }
                 let id = call.id.unwrap_or_default().0;
@@ -170,10 +175,9 @@ impl State {
                 return;
             };
             // Without a number, or with one that nobody knows, it belongs to the call that began last.
-            let known = self.calls.iter().rposition(|known| index.is_some() && *known == index);
-            match known.or_else(|| self.calls.len().checked_sub(1)) {
-                Some(at) => {
-                    let handle = u32::try_from(at).unwrap_or(u32::MAX);
+            let known = index.and_then(|index| self.by_index.get(&index).copied());
+            match known.or_else(|| self.calls.checked_sub(1)) {
+                Some(handle) => {
                     sink(Event::ToolArgs { choice: 0, call: handle, fragment });
                 }
                 None => self.fail(invalid("arguments of a call that did not begin"), sink),
@@ -186,7 +190,7 @@ impl State {
             sink(Event::Usage(used));
         }
         let reason = delta.finish_reason.as_ref().map_or("", |reason| &reason.0);
-        let has_calls = !self.calls.is_empty();
+        let has_calls = self.calls > 0;
         // An error is one whatever the reason says.
         let reason = if delta.error.is_some() && reason != "TIMEOUT" { "ERROR" } else { reason };
         match finish::read(reason, has_calls, delta.error, FailureKind::StreamBroken) {

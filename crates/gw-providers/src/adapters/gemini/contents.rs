@@ -183,12 +183,10 @@ impl Writer {
 
 /// The arguments as the client wrote them where they are an object, so that no number and no order is changed.
 fn arguments<'a>(call: &'a Called<'_>) -> Cow<'a, RawValue> {
-    if let Ok(raw) = serde_json::from_str::<&RawValue>(call.arguments.trim())
-        && raw.get().starts_with('{')
-    {
-        return Cow::Borrowed(raw);
+    match call.arguments_object() {
+        Cow::Borrowed(object) => serde_json::from_str(object).map(Cow::Borrowed).unwrap_or_default(),
+        Cow::Owned(object) => RawValue::from_string(object).map(Cow::Owned).unwrap_or_default(),
     }
-    Cow::Owned(serde_json::value::to_raw_value(&call.arguments_object()).unwrap_or_default())
 }
 
 /// The text when it is a JSON object.

@@ -69,6 +69,7 @@ fn refine(mut failure: Failure, status: u16, value: &Value) -> Failure {
     let mut refined = Failure::new(kind, own_words(kind));
     refined.status = failure.status;
     refined.retry_after = failure.retry_after;
+    refined.reason = failure.reason;
     refined.detail = failure.detail.or_else(|| (!class.is_empty()).then(|| class.chars().take(64).collect()));
     refined
 }

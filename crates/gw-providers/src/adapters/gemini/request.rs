@@ -9,7 +9,7 @@ use gw_wire::failure::{Failure, FailureKind};
 use super::Flavour;
 use super::contents::contents;
 use super::model::{Model, Thinking};
-use super::schema::{self, Kind};
+use super::schema::{self, Budget, Kind};
 use super::shape::{
     Content, FunctionCallingConfig, FunctionDeclaration, GenerationConfig, Part, Request, ThinkingConfig,
     ToolConfig, Tools,
@@ -45,7 +45,8 @@ pub(in crate::adapters) fn body(
     }
     let (system_instruction, contents) = contents(conversation, model, flavour)?;
     let mut request = Request { system_instruction, contents, ..Request::default() };
-    tools(conversation, model, &mut request, &mut warnings)?;
+    let mut budget = Budget::default();
+    tools(conversation, model, &mut budget, &mut request, &mut warnings)?;
     request.generation_config = config(conversation, model, target, &mut warnings);
     if let Some(most) = conversation.logprobs {
         if model.tells_logprobs(flavour) {
@@ -55,7 +56,7 @@ pub(in crate::adapters) fn body(
             warnings.push(Cow::Borrowed("parameter_dropped:logprobs"));
         }
     }
-    let reading = format(conversation, model, &mut request, &mut warnings)?;
+    let reading = format(conversation, model, &mut budget, &mut request, &mut warnings)?;
     let bytes = serde_json::to_vec(&request).map_err(|fault| {
         Failure::new(FailureKind::BadRequest, "The request cannot be written for this provider.")
             .with_detail(fault)
@@ -66,6 +67,7 @@ pub(in crate::adapters) fn body(
 fn tools<'a>(
     conversation: &'a Conversation<'a>,
     model: Model,
+    budget: &mut Budget,
     request: &mut Request<'a>,
     warnings: &mut Warnings,
 ) -> Result<(), Failure> {
@@ -73,7 +75,8 @@ fn tools<'a>(
         return Ok(());
     }
     let mut is_simplified = false;
-    let declarations = conversation.tools.iter().map(|tool| declaration(tool, model, &mut is_simplified));
+    let declarations =
+        conversation.tools.iter().map(|tool| declaration(tool, model, budget, &mut is_simplified));
     let function_declarations = declarations.collect::<Result<Vec<_>, _>>()?;
     if is_simplified {
         warnings.push(Cow::Borrowed("parameter_simplified:tools"));
@@ -95,6 +98,7 @@ fn tools<'a>(
 fn declaration<'a>(
     tool: &'a Tool<'_>,
     model: Model,
+    budget: &mut Budget,
     is_simplified: &mut bool,
 ) -> Result<FunctionDeclaration<'a>, Failure> {
     let mut declaration = FunctionDeclaration {
@@ -104,11 +108,9 @@ fn declaration<'a>(
         parameters_json_schema: None,
     };
     let kind = if model.takes_json_schema() { Kind::Json } else { Kind::OpenApi };
-    let Some(parameters) = tool.parameters.filter(|parameters| schema::has_properties(*parameters, kind))
-    else {
-        return Ok(declaration);
-    };
-    let written = schema::write(parameters, kind).ok_or_else(|| too_large("tools"))?;
+    let Some(parameters) = tool.parameters else { return Ok(declaration) };
+    let written = schema::write_parameters(parameters, kind, budget).map_err(|_| too_large("tools"))?;
+    let Some(written) = written else { return Ok(declaration) };
     *is_simplified |= written.is_simplified;
     match kind {
         Kind::Json => declaration.parameters_json_schema = Some(written.schema),
@@ -193,6 +195,7 @@ fn thinking(
 fn format<'a>(
     conversation: &'a Conversation<'a>,
     model: Model,
+    budget: &mut Budget,
     request: &mut Request<'a>,
     warnings: &mut Warnings,
 ) -> Result<Reading, Failure> {
@@ -223,7 +226,7 @@ fn format<'a>(
     config.response_mime_type = Some("application/json");
     if let Some(wanted) = wanted {
         let kind = if model.takes_json_schema() { Kind::Json } else { Kind::OpenApi };
-        let written = schema::write(wanted, kind).ok_or_else(|| too_large("response_format"))?;
+        let written = schema::write(wanted, kind, budget).map_err(|_| too_large("response_format"))?;
         if written.is_simplified {
             warnings.push(Cow::Borrowed("parameter_simplified:response_format"));
         }

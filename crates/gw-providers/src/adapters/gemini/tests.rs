@@ -6,13 +6,13 @@ mod streams;
 
 use bytes::Bytes;
 use gw_wire::request::chat::parse_chat;
-use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
+use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, RequestLimits};
 
 use super::adapter;
 use crate::adapter::{Encoded, Share, Target};
 
 fn chat(json: &str) -> ChatRequest {
-    parse_chat(Bytes::copy_from_slice(json.as_bytes())).unwrap()
+    parse_chat(Bytes::copy_from_slice(json.as_bytes()), &RequestLimits::default()).unwrap()
 }
 
 fn target(upstream_model: &str) -> Target<'_> {
@@ -41,9 +41,17 @@ fn body_of(encoded: &Encoded) -> serde_json::Value {
 }
 
 fn completion(json: &str) -> CompletionRequest {
-    gw_wire::request::completion::parse_completion(Bytes::copy_from_slice(json.as_bytes())).unwrap()
+    gw_wire::request::completion::parse_completion(
+        Bytes::copy_from_slice(json.as_bytes()),
+        &RequestLimits::default(),
+    )
+    .unwrap()
 }
 
 fn embeddings(json: &str) -> EmbeddingsRequest {
-    gw_wire::request::embeddings::parse_embeddings(Bytes::copy_from_slice(json.as_bytes())).unwrap()
+    gw_wire::request::embeddings::parse_embeddings(
+        Bytes::copy_from_slice(json.as_bytes()),
+        &RequestLimits::default(),
+    )
+    .unwrap()
 }

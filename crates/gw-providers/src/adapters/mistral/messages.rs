@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use gw_wire::conversation::{Content, Conversation, Message, Part, Role, Source, alphanumeric_id};
 use gw_wire::failure::Failure;
-use gw_wire::json::{Kind, View};
+use gw_wire::json::View;
 
 use crate::adapters::native::unsupported;
 use crate::adapters::write::{Object, object};
@@ -27,8 +27,8 @@ pub(super) struct Messages {
 
 /// A member of an object that is not null.
 pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
-    let found = object.members().filter(|(known, _)| known.string().is_some_and(|known| known == name));
-    found.map(|(_, value)| value).last().filter(|value| value.kind() != Kind::Null)
+    let [found] = object.pick([name]);
+    found
 }
 
 /// Writes the messages. `reasons`: the model reasons, so that it may be shown what it thought before.

@@ -6,7 +6,7 @@ mod requests;
 use bytes::Bytes;
 use gw_wire::conversation::alphanumeric_id;
 use gw_wire::money::Price;
-use gw_wire::request::{parse_chat, parse_completion};
+use gw_wire::request::{RequestLimits, parse_chat, parse_completion};
 use serde_json::Value;
 
 use crate::adapter::{Adapter, Encoded, Share, Target};
@@ -32,6 +32,8 @@ fn mistral() -> Box<dyn Adapter> {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: false,
+        file_ids: false,
+        allow_members: Vec::new(),
         options: toml::Table::new(),
     };
     registry::build(&settings).unwrap().adapter
@@ -58,11 +60,11 @@ fn sent(text: &str) -> Value {
 
 /// Encodes a chat for all its choices in one call.
 fn chat(request: impl Into<String>, model: &str) -> Encoded {
-    let request = parse_chat(Bytes::from(request.into())).unwrap();
+    let request = parse_chat(Bytes::from(request.into()), &RequestLimits::default()).unwrap();
     mistral().chat(&request, &Share { n: request.n, prompts: 0..1 }, &target(model)).unwrap()
 }
 
 fn completion(request: impl Into<String>, model: &str) -> Encoded {
-    let request = parse_completion(Bytes::from(request.into())).unwrap();
+    let request = parse_completion(Bytes::from(request.into()), &RequestLimits::default()).unwrap();
     mistral().completion(&request, &Share { n: 1, prompts: 0..1 }, &target(model)).unwrap()
 }

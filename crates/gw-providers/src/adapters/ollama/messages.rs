@@ -1,6 +1,8 @@
 //! The messages of a chat. Calls have no ids here: a result belongs to a call by its place and its tool's name.
 
-use gw_wire::conversation::{Called, Content, Conversation, Message, Role, Source};
+use std::collections::HashMap;
+
+use gw_wire::conversation::{Content, Conversation, Message, Role, Source};
 use gw_wire::failure::Failure;
 use gw_wire::json::write_str;
 
@@ -38,13 +40,18 @@ pub(super) fn write(conversation: &Conversation<'_>) -> Result<Vec<u8>, Failure>
 /// The messages with the results that follow calls in the order of those calls, whatever order they came in.
 fn in_order<'m, 'a>(messages: &'m [Message<'a>]) -> Vec<&'m Message<'a>> {
     let mut ordered: Vec<&Message<'a>> = messages.iter().collect();
-    let mut calls: &[Called<'a>] = &[];
+    // Of the last assistant message: the place of each call.
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for group in ordered.chunk_by_mut(|one, next| one.role == Role::Tool && next.role == Role::Tool) {
         match group {
-            [message] if message.role == Role::Assistant => calls = &message.tool_calls,
-            group => group.sort_by_key(|message| {
-                let place = calls.iter().position(|call| call.id == message.tool_call_id);
-                place.unwrap_or(usize::MAX)
+            [message] if message.role == Role::Assistant => {
+                places.clear();
+                for (place, call) in message.tool_calls.iter().enumerate() {
+                    places.entry(&*call.id).or_insert(place);
+                }
+            }
+            group => group.sort_by_cached_key(|message| {
+                places.get(&*message.tool_call_id).copied().unwrap_or(usize::MAX)
             }),
         }
     }
@@ -71,10 +78,7 @@ fn assistant(entry: &mut Object, message: &Message<'_>) {
         object(out, |entry| {
             entry.object("function", |function| {
                 function.text("name", &call.name);
-                // A map of JSON values can always be written.
-                let arguments =
-                    serde_json::to_vec(&call.arguments_object()).unwrap_or_else(|_| b"{}".to_vec());
-                function.raw("arguments", arguments);
+                function.raw("arguments", call.arguments_object().as_bytes());
             });
         });
     });

@@ -1,6 +1,7 @@
 //! Whole answers, and the model list.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
@@ -8,7 +9,9 @@ use serde_json::Value;
 
 use super::errors;
 use super::shape::{Call, Line};
+use crate::adapter::ListedModel;
 use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::model_list::ModelList;
 
 /// The body as text, without a byte order mark.
 pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
@@ -60,29 +63,25 @@ pub(super) fn tool_call<'a>(call: Call<'a>, ids: &mut Ids) -> Option<ToolCall<'a
 
 /// The ids that an answer has used. Most servers give none, and two calls must not share one.
 #[derive(Debug, Default)]
-pub(super) struct Ids(Vec<String>);
+pub(super) struct Ids(HashSet<String>);
 
 impl Ids {
     fn unique<'a>(&mut self, id: Cow<'a, str>) -> Cow<'a, str> {
-        if id.is_empty() || self.0.iter().any(|known| *known == id) {
+        if id.is_empty() || !self.0.insert(id.clone().into_owned()) {
             return Cow::Borrowed("");
         }
-        self.0.push(id.clone().into_owned());
         id
     }
 }
 
 /// The names of the models that the server holds.
-pub(super) fn models(body: &[u8]) -> Result<Vec<String>, Failure> {
+pub(super) fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
     let value: Value = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let list = value.get("models").and_then(Value::as_array).ok_or_else(|| invalid("no list of models"))?;
-    let mut names: Vec<String> = Vec::with_capacity(list.len());
+    let mut models = ModelList::default();
     for model in list {
         let name = ["name", "model"].iter().find_map(|member| model.get(member)?.as_str());
-        let is_new = |name: &&str| !name.is_empty() && !names.iter().any(|known| known == name);
-        if let Some(name) = name.filter(is_new) {
-            names.push(name.to_owned());
-        }
+        models.add(name.unwrap_or_default(), None);
     }
-    Ok(names)
+    Ok(models.into_models())
 }

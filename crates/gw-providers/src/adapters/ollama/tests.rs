@@ -21,6 +21,8 @@ fn server(num_ctx_max: Option<i64>) -> Result<Box<dyn Adapter>, String> {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        file_ids: false,
+        allow_members: Vec::new(),
         options: options.into_iter().collect(),
     })
 }

@@ -1,6 +1,7 @@
 //! Which tool call a piece of a stream belongs to, for upstreams that number, name or repeat their calls as they like.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use gw_wire::event::Event;
 use gw_wire::stream::MOST_TOOL_CALLS;
@@ -10,12 +11,29 @@ use super::shape::Call;
 /// The tool calls of one stream so far.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
+    /// By handle.
     known: Vec<Known>,
+    /// By choice.
+    choices: HashMap<u32, Handles>,
+}
+
+/// The calls of one choice. Each piece of a stream looks for its call, so each way to find it is a map.
+#[derive(Debug, Default)]
+struct Handles {
+    /// In the order in which they began.
+    all: Vec<usize>,
+    /// The last call of each of the upstream's numbers.
+    by_index: HashMap<u32, usize>,
+    /// The first call of each id.
+    by_id: HashMap<String, usize>,
+    /// The first call of each id with one of the upstream's numbers.
+    by_index_and_id: HashMap<(u32, String), usize>,
+    /// A call was announced.
+    has_started: bool,
 }
 
 #[derive(Debug)]
 struct Known {
-    choice: u32,
     /// The upstream's own number, if it gives one.
     index: Option<u32>,
     id: String,
@@ -26,7 +44,7 @@ struct Known {
 impl Calls {
     /// Whether this choice has called a tool.
     pub(super) fn any(&self, choice: u32) -> bool {
-        self.known.iter().any(|known| known.choice == choice && known.started)
+        self.choices.get(&choice).is_some_and(|calls| calls.has_started)
     }
 
     /// Turns the pieces of one chunk's `tool_calls` into events. False: there are too many calls.
@@ -59,17 +77,27 @@ impl Calls {
         let called = piece.function.or(piece.custom).unwrap_or_default();
         let name = called.name.unwrap_or_default().0;
         let fragment = called.arguments.or(called.input).unwrap_or_default().0;
-        let handle = self.find(choice, index, &id, !name.is_empty(), position).unwrap_or_else(|| {
-            self.known.push(Known { choice, index, id: String::new(), started: false });
-            self.known.len() - 1
+        let found = self.find(choice, index, &id, !name.is_empty(), position);
+        let handles = self.choices.entry(choice).or_default();
+        let handle = found.unwrap_or_else(|| {
+            self.known.push(Known { index, id: String::new(), started: false });
+            let handle = self.known.len() - 1;
+            handles.all.push(handle);
+            handles.by_index.extend(index.map(|index| (index, handle)));
+            handle
         });
         let Some(known) = self.known.get_mut(handle) else { return };
-        if known.id.is_empty() {
+        if known.id.is_empty() && !id.is_empty() {
             known.id.push_str(&id);
+            handles.by_id.entry(known.id.clone()).or_insert(handle);
+            if let Some(index) = known.index {
+                handles.by_index_and_id.entry((index, known.id.clone())).or_insert(handle);
+            }
         }
         let call = u32::try_from(handle).unwrap_or(u32::MAX);
         if !known.started && (!name.is_empty() || !fragment.is_empty()) {
             known.started = true;
+            handles.has_started = true;
             sink(Event::ToolStart { choice, call, id: Cow::Borrowed(&known.id), name });
         }
         if !fragment.is_empty() {
@@ -86,30 +114,29 @@ impl Calls {
         named: bool,
         position: Option<usize>,
     ) -> Option<usize> {
-        let mine = || self.known.iter().enumerate().filter(|(_, known)| known.choice == choice);
-        if index.is_some() {
-            let (handle, known) = mine().rev().find(|(_, known)| known.index == index)?;
+        let calls = self.choices.get(&choice)?;
+        let last = calls.all.last().copied();
+        if let Some(index) = index {
+            let handle = *calls.by_index.get(&index)?;
+            let known = self.known.get(handle)?;
             // Some upstreams number every call 0: another id with a name is another call.
             let other = named && known.started && !id.is_empty() && !known.id.is_empty() && known.id != id;
             if !other {
                 return Some(handle);
             }
-            return mine()
-                .find(|(_, known)| known.index == index && known.id == id)
-                .map(|(handle, _)| handle);
+            return calls.by_index_and_id.get(&(index, id.to_owned())).copied();
         }
         if !id.is_empty() {
-            let same = mine().find(|(_, known)| known.id == id);
+            let same = calls.by_id.get(id).copied();
             // Another id without a name begins nothing: it came late, or changes with every piece.
-            let late = || mine().next_back().filter(|_| !named);
-            return same.or_else(late).map(|(handle, _)| handle);
+            return same.or_else(|| last.filter(|_| !named));
         }
         if named {
-            return mine().next_back().filter(|(_, known)| !known.started).map(|(handle, _)| handle);
+            return last.filter(|handle| self.known.get(*handle).is_some_and(|known| !known.started));
         }
         match position {
-            Some(position) => mine().nth(position).map(|(handle, _)| handle),
-            None => mine().next_back().map(|(handle, _)| handle),
+            Some(position) => calls.all.get(position).copied(),
+            None => last,
         }
     }
 }

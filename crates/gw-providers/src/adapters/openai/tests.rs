@@ -1,9 +1,9 @@
 //! Requests as they leave, and the model list as it comes.
 
 use bytes::Bytes;
-use gw_wire::request::chat::parse_chat;
 use gw_wire::request::completion::parse_completion;
 use gw_wire::request::embeddings::parse_embeddings;
+use gw_wire::request::{RequestLimits, chat::parse_chat};
 use serde_json::{Value, json};
 
 use super::OpenAi;
@@ -39,7 +39,7 @@ fn body(call: &HttpCall) -> Value {
 #[test]
 fn a_chat_goes_to_its_path_with_the_upstreams_names() {
     let request = json!({"model": "a/b", "messages": [{"role": "user", "content": "hi"}], "stream": true, "max_tokens": 5, "routing": {}});
-    let request = parse_chat(bytes(&request)).unwrap();
+    let request = parse_chat(bytes(&request), &RequestLimits::default()).unwrap();
     let call = provider("groq").chat(&request, &whole(), &target("up")).unwrap().call;
     assert_eq!((call.method.as_str(), call.path.as_str()), ("POST", "/chat/completions"));
     assert_eq!(call.headers["accept"], "text/event-stream");
@@ -58,15 +58,17 @@ fn a_chat_goes_to_its_path_with_the_upstreams_names() {
 
 #[test]
 fn completions_and_embeddings_have_their_own_paths() {
-    let request = parse_completion(bytes(&json!({"model": "a/b", "prompt": "hi"}))).unwrap();
+    let request =
+        parse_completion(bytes(&json!({"model": "a/b", "prompt": "hi"})), &RequestLimits::default()).unwrap();
     let call = provider("openai").completion(&request, &whole(), &target("up")).unwrap().call;
     assert_eq!(
         (call.path.as_str(), &call.headers["accept"]),
         ("/completions", &"application/json".parse().unwrap())
     );
-    let request = parse_embeddings(bytes(
-        &json!({"model": "a/b", "input": ["a", "b", "c"], "encoding_format": "base64"}),
-    ))
+    let request = parse_embeddings(
+        bytes(&json!({"model": "a/b", "input": ["a", "b", "c"], "encoding_format": "base64"})),
+        &RequestLimits::default(),
+    )
     .unwrap();
     let call = provider("openai").embeddings(&request, 1..3, &target("up")).unwrap();
     assert_eq!(call.path, "/embeddings");
@@ -77,7 +79,10 @@ fn completions_and_embeddings_have_their_own_paths() {
 
 #[test]
 fn model_lists_are_read_in_every_shape() {
-    let read = |value: Value| provider("openai").decode_models(value.to_string().as_bytes());
+    let listed = |value: Value| provider("openai").decode_models(value.to_string().as_bytes());
+    let read = |value: Value| {
+        listed(value).map(|models| models.into_iter().map(|model| model.name).collect::<Vec<String>>())
+    };
     let expected = ["a", "b"];
     assert_eq!(
         read(json!({"object": "list", "data": [{"id": "a"}, {"id": "b"}, {"id": "a"}, {"id": ""}, {}]}))
@@ -87,5 +92,15 @@ fn model_lists_are_read_in_every_shape() {
     assert_eq!(read(json!([{"id": "a"}, {"id": "b"}])).unwrap(), expected);
     assert_eq!(read(json!({"models": [{"name": "a"}, "b"]})).unwrap(), expected);
     assert!(read(json!({"data": 5})).is_err() && read(json!(null)).is_err());
+    for (entry, context_length) in [
+        (json!({"id": "vllm", "max_model_len": 40960}), Some(40960)),
+        (json!({"id": "llamacpp", "meta": {"n_ctx_train": 131072, "n_ctx": 8192}}), Some(8192)),
+        (json!({"id": "older llamacpp", "meta": {"n_ctx_train": 131072}}), Some(131_072)),
+        (json!({"id": "unloaded", "meta": null}), None),
+        (json!({"id": "zero", "context_length": 0}), None),
+        (json!("bare"), None),
+    ] {
+        assert_eq!(listed(json!({"data": [entry]})).unwrap()[0].context_length, context_length, "{entry}");
+    }
     assert_eq!(provider("openai").list_models().unwrap().path, "/models");
 }

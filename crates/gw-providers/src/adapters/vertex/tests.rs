@@ -5,8 +5,8 @@ mod tokens;
 use bytes::Bytes;
 use gw_wire::failure::FailureKind;
 use gw_wire::reply::Vector;
-use gw_wire::request::chat::parse_chat;
 use gw_wire::request::embeddings::parse_embeddings;
+use gw_wire::request::{RequestLimits, chat::parse_chat};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -27,6 +27,8 @@ fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        file_ids: false,
+        allow_members: Vec::new(),
         options: options
             .iter()
             .map(|(name, value)| ((*name).to_owned(), toml::Value::from(*value)))
@@ -147,7 +149,7 @@ fn models_are_called_where_they_are_without_ids_of_calls() {
     ] {
         let mut json = json.clone();
         json["stream"] = stream.into();
-        let request = parse_chat(Bytes::from(json.to_string())).unwrap();
+        let request = parse_chat(Bytes::from(json.to_string()), &RequestLimits::default()).unwrap();
         let encoded = built().adapter.chat(&request, &Share { n: 1, prompts: 0..1 }, &target(model)).unwrap();
         assert_eq!(encoded.call.path, path);
         let call = &body(&encoded.call)["contents"][1]["parts"][0];
@@ -183,7 +185,7 @@ fn answers_streams_and_errors_are_geminis() {
 fn embeddings_are_predictions_or_contents() {
     let request = |input: Value| {
         let json = json!({"model": "gcp/m", "input": input, "dimensions": 8});
-        parse_embeddings(Bytes::from(json.to_string())).unwrap()
+        parse_embeddings(Bytes::from(json.to_string()), &RequestLimits::default()).unwrap()
     };
     let adapter = built().adapter;
     let call = adapter.embeddings(&request(json!(["a", "b"])), 0..2, &target("text-embedding-005")).unwrap();

@@ -13,7 +13,7 @@ use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides};
 use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 use gw_wire::money::Price;
-use gw_wire::request::{parse_chat, parse_completion, parse_embeddings};
+use gw_wire::request::{RequestLimits, parse_chat, parse_completion, parse_embeddings};
 use gw_wire::stream::{Normaliser, Opening, Shape};
 use http::{HeaderMap, Uri};
 use secrecy::SecretString;
@@ -38,6 +38,8 @@ pub(crate) fn adapter(api: Api) -> Box<dyn Adapter> {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        file_ids: false,
+        allow_members: Vec::new(),
         options,
     };
     let built = registry::build(&settings);
@@ -129,9 +131,9 @@ const MODELS: [&str; 10] = [
 /// formed, and the same each time it is written (what is made up, such as the id of a call, must not spoil caches).
 pub(crate) fn request(adapters: &[(Api, Box<dyn Adapter>)], bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
-    let chat = parse_chat(bytes.clone());
-    let completion = parse_completion(bytes.clone());
-    let embeddings = parse_embeddings(bytes);
+    let chat = parse_chat(bytes.clone(), &RequestLimits::default());
+    let completion = parse_completion(bytes.clone(), &RequestLimits::default());
+    let embeddings = parse_embeddings(bytes, &RequestLimits::default());
     for ((api, adapter), upstream_model) in adapters.iter().flat_map(|of| MODELS.map(|model| (of, model))) {
         let target = Target {
             upstream_model,

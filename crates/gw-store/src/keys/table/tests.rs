@@ -68,9 +68,24 @@ async fn first_keys_are_kept_once() {
         let store = place.open().await;
         let first = [NewKey::generate().unwrap().stored("admin", Role::Admin, 1)];
         let second = [NewKey::generate().unwrap().stored("admin", Role::Admin, 2)];
-        assert!(store.insert_first_keys(&first).await.unwrap());
-        assert!(!store.insert_first_keys(&second).await.unwrap());
+        assert_eq!(store.insert_first_keys(&first).await.unwrap(), [first[0].id.clone()]);
+        assert!(store.insert_first_keys(&second).await.unwrap().is_empty());
         assert!(store.keys().await.unwrap() == first);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_store_with_inference_keys_alone_gets_a_first_admin_key() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let made = |role, at| NewKey::generate().unwrap().stored("k", role, at);
+        let early = made(Role::Inference, 1);
+        store.insert_key(&early).await.unwrap();
+        let first = [made(Role::Admin, 2), made(Role::Inference, 2)];
+        assert_eq!(store.insert_first_keys(&first).await.unwrap(), [first[0].id.clone()]);
+        assert!(store.keys().await.unwrap() == [early, first[0].clone()]);
+        assert!(store.insert_first_keys(&[made(Role::Admin, 3)]).await.unwrap().is_empty());
     })
     .await;
 }
@@ -86,7 +101,7 @@ async fn s13_programs_that_start_at_once_on_one_store_make_one_schema_and_one_se
                     tokio::spawn(async move {
                         let store = place.open().await;
                         let keys = [NewKey::generate().unwrap().stored("admin", Role::Admin, n)];
-                        store.insert_first_keys(&keys).await.unwrap()
+                        !store.insert_first_keys(&keys).await.unwrap().is_empty()
                     })
                 })
                 .collect();

@@ -17,9 +17,10 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn calls()(calls in prop::collection::vec((text(), text(), text(), any::<u64>()), 0..3)) -> Vec<Attempt> {
-        let call = |(provider, model, status, latency_ms): (String, String, String, u64)| Attempt {
-            provider: provider.into(), model: model.into(), status: status.into(), latency_ms,
+    fn calls()(calls in prop::collection::vec(
+        (text(), text(), text(), any::<u64>(), prop::option::of(text())), 0..3)) -> Vec<Attempt> {
+        let call = |(provider, model, status, latency_ms, reason): (String, String, String, u64, Option<String>)| Attempt {
+            provider: provider.into(), model: model.into(), status: status.into(), latency_ms, reason,
         };
         calls.into_iter().map(call).collect()
     }
@@ -101,6 +102,7 @@ fn a_usual_line_is_short() {
             model: "acme/fast".into(),
             status: "ok".into(),
             latency_ms: 1_431,
+            reason: None,
         }],
         client: Some("203.0.113.7".to_owned()),
         ..Entry::default()

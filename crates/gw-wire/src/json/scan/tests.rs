@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-use super::{Fault, check, check_members, number_end};
+use super::{Bounds, Extent, Fault, check, check_members, number_end};
 use crate::json::View;
 
 fn second_opinion(text: &str) -> bool {
@@ -151,9 +151,27 @@ proptest! {
 #[test]
 fn the_outermost_members_are_found_on_the_way() {
     let text = " { \"a\" : [1, {\"x\":2}] ,\"b\\n\":null,\"\":-1.5e3 , \"c\":{\"d\":{}} ,\"e\" :\"f\" } ";
-    let (_, found) = check_members(text).unwrap();
-    assert_eq!(found, View::new(text).members().collect::<Vec<_>>());
+    let (_, found) = check_members(text, Bounds::NONE).unwrap();
+    let members: Vec<_> = found.iter().map(|member| (member.name, member.value)).collect();
+    assert_eq!(members, View::new(text).members().collect::<Vec<_>>());
+    let extents = [(4, 2), (1, 0), (1, 0), (2, 2), (1, 0)].map(|(values, depth)| Extent { values, depth });
+    assert_eq!(found.iter().map(|member| member.extent).collect::<Vec<_>>(), extents);
+    assert_eq!(View::new(text).extent(), Extent { values: 10, depth: 3 });
     for text in ["[{\"a\":1}]", "{}", " 1", "\"a\"", "[]"] {
-        assert!(check_members(text).unwrap().1.is_empty(), "{text}");
+        assert!(check_members(text, Bounds::NONE).unwrap().1.is_empty(), "{text}");
     }
+}
+
+#[test]
+fn the_walk_stops_at_the_first_member_or_value_beyond_its_bound() {
+    let members = |count| Bounds { members: count, ..Bounds::NONE };
+    let text = r#"{"a":{"x":1,"y":2},"b":[{"z":3}]}"#;
+    assert!(check_members(text, members(2)).is_ok());
+    assert_eq!(check_members(text, members(1)), Err(Fault::TooManyMembers(19)));
+    let values = |count| Bounds { values: count, ..Bounds::NONE };
+    assert!(check_members(text, values(7)).is_ok());
+    assert!(matches!(check_members(text, values(6)), Err(Fault::TooManyValues(_))));
+    // Numbers in arrays are free, whatever they look like.
+    assert!(check_members("[1,-2,3.5e1,[4],[5,6]]", values(3)).is_ok());
+    assert!(matches!(check_members("[1,null]", values(1)), Err(Fault::TooManyValues(3))));
 }

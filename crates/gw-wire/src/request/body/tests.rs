@@ -4,10 +4,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::KNOWN;
-use crate::request::{Body, Invalid, parse_chat, parse_completion, parse_embeddings};
+use crate::request::{Body, Invalid, RequestLimits, parse_chat, parse_completion, parse_embeddings};
 
 fn parse(body: impl Into<Vec<u8>>) -> Result<Body, Invalid> {
-    Body::parse(Bytes::from(body.into()))
+    Body::parse(Bytes::from(body.into()), &RequestLimits::default())
 }
 
 fn refused(body: impl Into<Vec<u8>>) -> String {
@@ -116,17 +116,19 @@ fn names_that_differ_from_ours_only_in_case_are_dropped() {
         let body = parse(format!("{{\"{}\":1,\"{name}\":2}}", name.to_uppercase())).unwrap();
         assert_eq!(body.members().collect::<Vec<_>>(), [(name, "2")]);
     }
-    let missing =
-        parse_chat(Bytes::from_static(br#"{"Model":"m","messages":[{"role":"user","content":"x"}]}"#));
+    let missing = parse_chat(
+        Bytes::from_static(br#"{"Model":"m","messages":[{"role":"user","content":"x"}]}"#),
+        &RequestLimits::default(),
+    );
     assert_eq!(missing.unwrap_err().code, "missing_required_parameter");
 }
 
 fn any_answer(bytes: Vec<u8>) {
     let bytes = Bytes::from(bytes);
     for invalid in [
-        parse_chat(bytes.clone()).err(),
-        parse_completion(bytes.clone()).err(),
-        parse_embeddings(bytes).err(),
+        parse_chat(bytes.clone(), &RequestLimits::default()).err(),
+        parse_completion(bytes.clone(), &RequestLimits::default()).err(),
+        parse_embeddings(bytes, &RequestLimits::default()).err(),
     ]
     .into_iter()
     .flatten()

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::request::{CacheAsk, ChatRequest, Needs, Routing, parse_chat};
+use crate::request::{CacheAsk, ChatRequest, Fallback, Needs, RequestLimits, Routing, parse_chat};
 
 const OK: &str = "";
 const TYPE: &str = "invalid_type";
@@ -20,13 +20,15 @@ const DEC_LOW: &str = "decimal_below_min_value";
 const DEC_HIGH: &str = "decimal_above_max_value";
 
 fn code(body: &str) -> &'static str {
-    parse_chat(Bytes::copy_from_slice(body.as_bytes())).err().map_or(OK, |invalid| invalid.code)
+    parse_chat(Bytes::copy_from_slice(body.as_bytes()), &RequestLimits::default())
+        .err()
+        .map_or(OK, |invalid| invalid.code)
 }
 
 /// A valid request with these members added.
 fn with(members: &str) -> ChatRequest {
     let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"hi"}}],{members}}}"#);
-    parse_chat(Bytes::from(body)).unwrap()
+    parse_chat(Bytes::from(body), &RequestLimits::default()).unwrap()
 }
 
 fn check_members(field: &str, cases: &[(&str, &str)]) {
@@ -159,7 +161,7 @@ fn plain_fields_have_their_kinds() {
         "modalities",
         &[("[\"text\"]", OK), ("[]", OK), ("\"text\"", TYPE), ("[1]", TYPE), ("[null]", TYPE)],
     );
-    check_members("moderation", &[("{}", OK), ("true", OK), ("\"auto\"", OK)]);
+    check_members("moderation", &[("{}", OK), ("true", TYPE), ("\"auto\"", TYPE)]);
     check_members("top_k", &[("\"whatever\"", OK), ("{\"a\":[1e999]}", OK), ("-1", OK)]);
 }
 
@@ -450,7 +452,7 @@ fn routing_is_read_whole() {
         "routing",
         &[
             ("{}", OK),
-            ("{\"unheard_of\":1}", OK),
+            ("{\"unheard_of\":1}", "unknown_parameter"),
             ("[]", TYPE),
             ("\"default\"", TYPE),
             (r#"{"strategy":"fast"}"#, VALUE),
@@ -489,9 +491,93 @@ fn routing_is_read_whole() {
         assert_eq!(with(&format!(r#""routing":{{"strategy":"{asked}"}}"#)).routing.strategy, Some(canonical));
     }
     let routing = with(r#""routing":{"fallback":["a","m","b","\u0061"],"allow_upgrade":true}"#).routing;
-    assert_eq!(routing.fallback, ["a", "b"]);
+    let named = |routing: &Routing| -> Vec<(String, &'static str, usize)> {
+        routing.fallback.iter().map(|entry| (entry.model.clone(), entry.member, entry.index)).collect()
+    };
+    let list = "routing.fallback";
+    assert_eq!(named(&routing), [("a".to_owned(), list, 0), ("b".to_owned(), list, 2)]);
     assert!(routing.allow_upgrade && routing.strategy.is_none());
     assert_eq!(with("\"x\":1").routing, Routing::default());
+}
+
+#[test]
+fn other_gateways_lists_of_models_are_fallbacks() {
+    let parse = |body: &str| parse_chat(Bytes::copy_from_slice(body.as_bytes()), &RequestLimits::default());
+    let named = |request: &ChatRequest| -> Vec<String> {
+        let name = |entry: &Fallback| format!("{}[{}] {}", entry.member, entry.index, entry.model);
+        request.routing.fallback.iter().map(name).collect()
+    };
+    let messages = r#""messages":[{"role":"user","content":"x"}]"#;
+    for (members, model, fallbacks) in [
+        (r#""model":"m","models":["m","a"]"#, "m", vec!["models[1] a"]),
+        (r#""models":["m","a","m","b"]"#, "m", vec!["models[1] a", "models[3] b"]),
+        (r#""model":null,"models":["m"]"#, "m", vec![]),
+        (r#""model":"m","fallbacks":["a"]"#, "m", vec!["fallbacks[0] a"]),
+        (r#""model":"m","fallbacks":["a"],"models":["b"]"#, "m", vec!["models[0] b"]),
+        (
+            r#""models":["m","b"],"fallbacks":["c"],"routing":{"fallback":["a"]}"#,
+            "m",
+            vec!["routing.fallback[0] a"],
+        ),
+        (r#""model":"m","fallbacks":["a"],"routing":{"fallback":[]}"#, "m", vec![]),
+        (r#""model":"m","fallbacks":["a"],"routing":{"fallback":null}"#, "m", vec!["fallbacks[0] a"]),
+    ] {
+        let request = parse(&format!("{{{members},{messages}}}")).unwrap();
+        assert_eq!(
+            (request.model.as_str(), named(&request)),
+            (model, fallbacks.iter().map(|&f| f.to_owned()).collect()),
+            "{members}"
+        );
+        let ours: Vec<(&str, &str)> = request.body.members().collect();
+        assert!(ours.iter().all(|(name, _)| !["models", "fallbacks"].contains(name)), "{members}: {ours:?}");
+        assert!(ours.contains(&("model", r#""m""#)), "{members}: {ours:?}");
+    }
+    for (members, code, word) in [
+        (r#""models":[]"#, "missing_required_parameter", "'model'"),
+        (r#""models":[""]"#, "empty_string", "models[0]"),
+        (r#""models":[7]"#, "invalid_type", "models[0]"),
+        (r#""models":"m""#, "invalid_type", "an array of strings"),
+        (r#""model":"m","fallbacks":{"m":["a"]}"#, "invalid_type", "'fallbacks'"),
+        (
+            r#""model":"m","fallbacks":["a",{"model":"b"}]"#,
+            "invalid_type",
+            "'fallbacks[1]': expected a string, the name of a model, but got an object",
+        ),
+        (
+            r#""model":"m","models":["1","2","3","4","5","6","7","8","9","10","11"]"#,
+            "array_above_max_length",
+            "'models'",
+        ),
+        // A list that does not count is checked too.
+        (r#""model":"m","fallbacks":[null],"routing":{"fallback":["a"]}"#, "invalid_type", "fallbacks[0]"),
+    ] {
+        let fault = parse(&format!("{{{members},{messages}}}")).unwrap_err();
+        assert_eq!(fault.code, code, "{members}: {}", fault.message);
+        assert!(fault.message.contains(word), "{members}: {}", fault.message);
+    }
+}
+
+#[test]
+fn unknown_members_of_routing_and_cache_name_the_nearest() {
+    for (members, message) in [
+        (
+            r#""routing":{"stategy":"cheapest"}"#,
+            "Unknown parameter: 'routing.stategy'; did you mean 'strategy'?",
+        ),
+        (
+            r#""routing":{"fallbacks":["a"]}"#,
+            "Unknown parameter: 'routing.fallbacks'; did you mean 'fallback'?",
+        ),
+        (r#""cache":{"enable":true}"#, "Unknown parameter: 'cache.enable'; did you mean 'enabled'?"),
+        (
+            r#""cache":{"enabled":true,"no-cache":null}"#,
+            "Unknown parameter: 'cache.no-cache'; the members of 'cache' are 'enabled', 'ttl', 'mode'.",
+        ),
+    ] {
+        let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],{members}}}"#);
+        let fault = parse_chat(Bytes::from(body), &RequestLimits::default()).unwrap_err();
+        assert_eq!((fault.code, fault.message.as_str()), ("unknown_parameter", message));
+    }
 }
 
 #[test]
@@ -531,7 +617,10 @@ fn what_was_understood_is_kept() {
     assert_eq!((plain.n, plain.max_tokens, plain.stream, plain.include_usage), (1, None, false, false));
     assert_eq!(plain.needs, Needs::default());
     let escaped = r#"{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"\u00e9\n\ud83d\ude00"}]}]}"#;
-    assert_eq!(parse_chat(Bytes::from(escaped)).unwrap().prompt_bytes, "é\n😀".len() as u64);
+    assert_eq!(
+        parse_chat(Bytes::from(escaped), &RequestLimits::default()).unwrap().prompt_bytes,
+        "é\n😀".len() as u64
+    );
 }
 
 #[test]
@@ -548,7 +637,7 @@ fn needs_are_noted() {
     assert_eq!(needs(r#""tools":[{"type":"web_search"}]"#).openai_only, Some(Needs::OTHER_TOOLS));
     let of = |part: &str| {
         let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":[{part}]}}]}}"#);
-        parse_chat(Bytes::from(body)).unwrap().needs
+        parse_chat(Bytes::from(body), &RequestLimits::default()).unwrap().needs
     };
     assert!(of(r#"{"type":"image_url","image_url":{"url":"https://x"}}"#).image);
     assert!(of(r#"{"type":"input_audio","input_audio":{"data":"","format":"wav"}}"#).audio_input);
@@ -572,7 +661,7 @@ fn large_bodies_take_linear_time() {
     for body in bodies {
         let bytes = Bytes::from(body);
         let (len, started) = (bytes.len(), Instant::now());
-        let _ = parse_chat(bytes);
+        let _ = parse_chat(bytes, &RequestLimits::default());
         // The limit of GUARANTEES C7 is 50 ms for each MiB; without optimisation, on a busy machine, far more is allowed:
         // a quadratic step would take minutes.
         let allowed = Duration::from_secs(5) * u32::try_from(len / (1 << 20) + 1).unwrap();

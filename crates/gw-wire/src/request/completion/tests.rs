@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 
-use crate::request::{Prompt, parse_completion};
+use crate::request::{Prompt, RequestLimits, parse_completion};
 
 fn code(body: &str) -> &'static str {
-    parse_completion(Bytes::copy_from_slice(body.as_bytes())).err().map_or("", |invalid| invalid.code)
+    parse_completion(Bytes::copy_from_slice(body.as_bytes()), &RequestLimits::default())
+        .err()
+        .map_or("", |invalid| invalid.code)
 }
 
 #[test]
@@ -81,7 +83,8 @@ fn fields_have_their_codes() {
         (r#""seed":1.5"#, "invalid_type"),
         (r#""routing":{"strategy":"x"}"#, "invalid_value"),
         (r#""routing":{"fallback":[""]}"#, "empty_string"),
-        (r#""cache":7,"anything":1e999"#, ""),
+        (r#""anything":1e999"#, ""),
+        (r#""cache":7"#, "invalid_type"),
     ] {
         assert_eq!(code(&format!(r#"{{"model":"m","prompt":"x",{members}}}"#)), expected, "{members}");
     }
@@ -89,8 +92,10 @@ fn fields_have_their_codes() {
 
 #[test]
 fn what_was_understood_is_kept() {
-    let read =
-        |members: &str| parse_completion(Bytes::from(format!(r#"{{"model":"m",{members}}}"#))).unwrap();
+    let read = |members: &str| {
+        parse_completion(Bytes::from(format!(r#"{{"model":"m",{members}}}"#)), &RequestLimits::default())
+            .unwrap()
+    };
     let request = read(r#""prompt":["a\n","b"],"suffix":"s","echo":true,"n":2,"max_tokens":9,"stream":true"#);
     assert_eq!(request.prompts, [Prompt::Text("a\n".to_owned()), Prompt::Text("b".to_owned())]);
     assert!(request.suffix && request.echo && request.stream && !request.include_usage);

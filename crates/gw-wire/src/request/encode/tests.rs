@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{
     EmbeddingsOptions, EncodeOptions, MaxTokensName, encode_chat, encode_completion, encode_embeddings,
 };
-use crate::request::{parse_chat, parse_completion, parse_embeddings};
+use crate::request::{RequestLimits, parse_chat, parse_completion, parse_embeddings};
 
 const PLAIN: EncodeOptions<'_> = EncodeOptions::plain("up", MaxTokensName::MaxTokens);
 
@@ -14,7 +14,11 @@ const USER: &str = r#""messages":[ {"role":"user", "content":"h\u0069"} ]"#;
 
 fn chat(members: &str, options: &EncodeOptions<'_>) -> String {
     let body = format!(r#"{{"model":"m",{USER}{members}}}"#);
-    String::from_utf8(encode_chat(&parse_chat(Bytes::from(body)).unwrap(), options)).unwrap()
+    String::from_utf8(encode_chat(
+        &parse_chat(Bytes::from(body), &RequestLimits::default()).unwrap(),
+        options,
+    ))
+    .unwrap()
 }
 
 fn check_chat(members: &str, expected: &str) {
@@ -79,9 +83,9 @@ fn one_token_limit_is_sent_under_the_name_that_is_wanted() {
 fn completions_are_spliced_alike() {
     let body = concat!(
         r#"{"prompt":[ "a", "b" ],"model":"m","max_tokens":9,"stop":[],"logprobs":null,"stream":true,"routing":{},"#,
-        r#""cache":1,"stream_options":{},"best_of":2,"max_completion_tokens":3}"#
+        r#""cache":{},"stream_options":{},"best_of":2,"max_completion_tokens":3}"#
     );
-    let request = parse_completion(Bytes::from(body)).unwrap();
+    let request = parse_completion(Bytes::from(body), &RequestLimits::default()).unwrap();
     let options = EncodeOptions {
         clamp_max_tokens: Some(4),
         ..EncodeOptions::plain("a\"b\n", MaxTokensName::MaxCompletionTokens)
@@ -99,10 +103,17 @@ fn completions_are_spliced_alike() {
 fn embeddings_ask_for_floats_and_carry_the_inputs_of_their_batch() {
     let encode = |input: &str, range| {
         let members = r#""encoding_format":"base64","dimensions":4,"user":"u","routing":1,"cache":1,"x":[1]"#;
-        let request =
-            parse_embeddings(Bytes::from(format!(r#"{{"model":"m","input":{input},{members}}}"#))).unwrap();
-        let options =
-            EmbeddingsOptions { upstream_model: Some("up"), dimensions: "dimensions", encoding_format: true };
+        let request = parse_embeddings(
+            Bytes::from(format!(r#"{{"model":"m","input":{input},{members}}}"#)),
+            &RequestLimits::default(),
+        )
+        .unwrap();
+        let options = EmbeddingsOptions {
+            upstream_model: Some("up"),
+            dimensions: "dimensions",
+            encoding_format: true,
+            withheld: &[],
+        };
         String::from_utf8(encode_embeddings(&request, range, &options)).unwrap()
     };
     let rest = r#""dimensions":4,"user":"u","x":[1],"encoding_format":"float""#;
@@ -123,7 +134,11 @@ fn embeddings_ask_for_floats_and_carry_the_inputs_of_their_batch() {
 fn a_part_of_an_embeddings_request_is_the_same_request_of_fewer_inputs() {
     let members = r#""encoding_format":"base64","dimensions":4,"user":"u","x":[1, 2]"#;
     let parse = |input: &str| {
-        parse_embeddings(Bytes::from(format!(r#"{{"model":"m","input":{input},{members}}}"#))).unwrap()
+        parse_embeddings(
+            Bytes::from(format!(r#"{{"model":"m","input":{input},{members}}}"#)),
+            &RequestLimits::default(),
+        )
+        .unwrap()
     };
     for (input, places, left, bytes) in [
         (r#"["a","b\u00e9","c\n"]"#, &[2, 1][..], r#"["c\n","b\u00e9"]"#, [2, 3]),
@@ -168,7 +183,7 @@ proptest! {
         }
         prop_assert_eq!(read.len(), unique.len() + 2);
         // What we send is what we would accept.
-        prop_assert!(parse_chat(Bytes::from(sent)).is_ok());
+        prop_assert!(parse_chat(Bytes::from(sent), &RequestLimits::default()).is_ok());
     }
 }
 
@@ -186,8 +201,13 @@ fn an_upstream_gets_what_it_knows_by_the_names_it_knows() {
         r#"{"messages":[],"n":1,"user":"u"}"#
     );
     let request = Bytes::from(r#"{"model":"m","input":"a","dimensions":4,"encoding_format":"base64"}"#);
-    let options =
-        EmbeddingsOptions { upstream_model: None, dimensions: "output_dimension", encoding_format: false };
-    let sent = encode_embeddings(&parse_embeddings(request).unwrap(), 0..1, &options);
+    let options = EmbeddingsOptions {
+        upstream_model: None,
+        dimensions: "output_dimension",
+        encoding_format: false,
+        withheld: &[],
+    };
+    let sent =
+        encode_embeddings(&parse_embeddings(request, &RequestLimits::default()).unwrap(), 0..1, &options);
     assert_eq!(String::from_utf8(sent).unwrap(), r#"{"input":"a","output_dimension":4}"#);
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::request::parse_chat;
+use crate::request::{RequestLimits, parse_chat};
 
 #[test]
 fn messages_begin_with_the_field_as_openai_writes_them() {
@@ -63,7 +63,11 @@ fn messages_begin_with_the_field_as_openai_writes_them() {
             "Invalid 'logit_bias.50256': decimal above maximum value. Expected a value <= 100, but got 101 instead.",
         ),
     ] {
-        assert_eq!(parse_chat(Bytes::from(body.clone())).unwrap_err().message, message, "{body}");
+        assert_eq!(
+            parse_chat(Bytes::from(body.clone()), &RequestLimits::default()).unwrap_err().message,
+            message,
+            "{body}"
+        );
     }
 }
 
@@ -71,6 +75,6 @@ fn messages_begin_with_the_field_as_openai_writes_them() {
 fn what_a_client_wrote_is_shown_only_in_part() {
     let long = "é".repeat(5000);
     let body = format!(r#"{{"model":"m","messages":[{{"role":"{long}"}}]}}"#);
-    let invalid = parse_chat(Bytes::from(body)).unwrap_err();
+    let invalid = parse_chat(Bytes::from(body), &RequestLimits::default()).unwrap_err();
     assert!(invalid.message.contains(&format!("'{}…'", "é".repeat(64))), "{}", invalid.message);
 }

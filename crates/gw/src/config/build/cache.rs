@@ -1,18 +1,20 @@
 //! `[cache]` and `[[cache.semantic]]`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gw_cache::{SimilarMode, SimilarSettings};
 use gw_engine::cached::SemanticSettings;
 
 use super::super::CacheSettings;
-use super::super::nearest::did_you_mean;
 use super::super::place::Report;
 use super::super::tree::Table;
+use super::models::alias_names;
 use super::providers::is_known;
 use super::set;
+use gw_wire::nearest::did_you_mean;
 
-pub(super) fn cache(root: &Table, providers: &[String], report: &mut Report) -> CacheSettings {
+pub(super) fn cache(root: &Table, providers: &BTreeSet<String>, report: &mut Report) -> CacheSettings {
     let mut settings = CacheSettings::default();
     let Some(cache) = root.table("cache") else { return settings };
     set(&mut settings.enabled, cache.bool("enabled"));
@@ -26,32 +28,34 @@ pub(super) fn cache(root: &Table, providers: &[String], report: &mut Report) -> 
     if settings.shared && !root.has("redis") {
         report.fault(cache.place("backend"), &cache.path("backend"), "needs the section [redis]");
     }
+    let aliases: BTreeSet<String> = alias_names(root).into_iter().collect();
+    let mut taken = BTreeSet::new();
     for table in cache.tables("semantic") {
-        settings.semantic.extend(semantic(root, table, providers, &settings.semantic, report));
+        settings.semantic.extend(semantic(table, &aliases, providers, &mut taken, report));
     }
     settings
 }
 
 fn semantic(
-    root: &Table,
     table: &Table,
-    providers: &[String],
-    before: &[SemanticSettings],
+    aliases: &BTreeSet<String>,
+    providers: &BTreeSet<String>,
+    taken: &mut BTreeSet<String>,
     report: &mut Report,
 ) -> Option<SemanticSettings> {
     let (alias, embedding_model) = (table.text("alias")?, table.text("embedding_model")?);
     let (at, path) = (table.place("alias"), table.path("alias"));
-    let known = || root.map("aliases").map(|(name, _)| name.as_str());
-    if !known().any(|name| name == alias) {
-        report.fault_with_hint(at, &path, "is not in [aliases]", did_you_mean(&alias, known()));
+    if !aliases.contains(&alias) {
+        let hint = report.search(|| did_you_mean(&alias, aliases.iter().map(String::as_str)));
+        report.fault_with_hint(at, &path, "is not in [aliases]", hint);
     }
-    if before.iter().any(|other| other.alias == alias) {
+    if !taken.insert(alias.clone()) {
         report.fault(at, &path, "has an entry already");
     }
     let (at, path) = (table.place("embedding_model"), table.path("embedding_model"));
     let provider = embedding_model.split_once('/').map_or("", |(provider, _)| provider);
-    if !providers.iter().any(|name| name == provider) && !is_known(provider) {
-        let hint = did_you_mean(provider, providers.iter().map(String::as_str));
+    if !providers.contains(provider) && !is_known(provider) {
+        let hint = report.search(|| did_you_mean(provider, providers.iter().map(String::as_str)));
         report.fault_with_hint(at, &path, "begins with the name of no provider", hint);
     }
     let mut similar = SimilarSettings::default();

@@ -1,17 +1,17 @@
-//! `[[models]]` and `[aliases]`.
+//! `[[models]]`, and `[aliases]` or `[[aliases]]`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gw_engine::settings::{ModelSettings, PricingSettings, TierSettings};
+use gw_wire::nearest::did_you_mean;
 
-use super::super::nearest::did_you_mean;
 use super::super::place::Report;
-use super::super::tree::Table;
+use super::super::tree::{Checked, Node, Table};
 use super::providers::is_known;
 use super::timeouts;
 
 /// Reads every entry; `providers` are the names of those that are configured.
-pub(super) fn models(root: &Table, providers: &[String], report: &mut Report) -> Vec<ModelSettings> {
+pub(super) fn models(root: &Table, providers: &BTreeSet<String>, report: &mut Report) -> Vec<ModelSettings> {
     let mut taken: BTreeMap<String, String> = BTreeMap::new();
     let mut models = Vec::new();
     for table in root.tables("models") {
@@ -22,8 +22,8 @@ pub(super) fn models(root: &Table, providers: &[String], report: &mut Report) ->
         }
         taken.entry(id.clone()).or_insert_with(|| table.path.clone());
         let provider = id.split_once('/').map_or("", |(provider, _)| provider);
-        if !providers.iter().any(|name| name == provider) && !is_known(provider) {
-            let hint = did_you_mean(provider, providers.iter().map(String::as_str));
+        if !providers.contains(provider) && !is_known(provider) {
+            let hint = report.search(|| did_you_mean(provider, providers.iter().map(String::as_str)));
             report.fault_with_hint(at, &path, "begins with the name of no provider", hint);
         }
         models.push(model(id, table, report));
@@ -97,14 +97,41 @@ fn tiers(pricing: &Table, report: &mut Report) -> Vec<TierSettings> {
 }
 
 /// Whether an alias leads to a model is the catalogue's to say; that it does not lead to itself is known here.
-pub(super) fn aliases(root: &Table, report: &mut Report) -> BTreeMap<String, String> {
+pub(super) fn aliases(root: &Table, report: &mut Report) -> BTreeMap<String, Vec<String>> {
     let mut aliases = BTreeMap::new();
     for (name, node) in root.map("aliases") {
-        let Some(target) = node.value.text() else { continue };
-        if target == name {
-            report.fault(&node.at, &node.path, "stands for itself");
+        aliases.insert(name.clone(), targets(name, node, report));
+    }
+    for table in root.tables("aliases") {
+        let (Some(name), Some(node)) = (table.text("name"), table.node("targets")) else { continue };
+        if aliases.contains_key(&name) {
+            report.fault(table.place("name"), &table.path("name"), "is there twice");
         }
-        aliases.insert(name.clone(), target.to_owned());
+        let targets = targets(&name, node, report);
+        aliases.insert(name, targets);
     }
     aliases
+}
+
+/// One name, or a list of them.
+fn targets(alias: &str, node: &Node, report: &mut Report) -> Vec<String> {
+    let mut targets: Vec<String> = Vec::new();
+    let single = std::slice::from_ref(node);
+    let nodes = if let Checked::List(nodes) = &node.value { nodes } else { single };
+    for node in nodes {
+        let Some(target) = node.value.text() else { continue };
+        if target == alias {
+            report.fault(&node.at, &node.path, "stands for itself");
+        }
+        if !targets.iter().any(|known| known == target) {
+            targets.push(target.to_owned());
+        }
+    }
+    targets
+}
+
+/// The names of the aliases, in either form.
+pub(super) fn alias_names(root: &Table) -> Vec<String> {
+    let map = root.map("aliases").map(|(name, _)| name.clone());
+    map.chain(root.tables("aliases").filter_map(|table| table.text("name"))).collect()
 }

@@ -1,13 +1,16 @@
 //! `[[providers]]`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gw_providers::presets;
 use gw_providers::settings::{Api, ProviderSettings};
 use gw_wire::money::Price;
+use gw_wire::nearest::did_you_mean;
+use gw_wire::request::member_policy::{RULES, Rule, rule_of};
 use secrecy::SecretString;
 
 use super::super::formats::{base_url_host, is_private};
+
 use super::super::place::Report;
 use super::super::tree::{Checked, Node, Table};
 use super::timeouts;
@@ -31,7 +34,7 @@ const OPTIONS: [(&str, Speakers); 11] = [
 ];
 
 /// The names of all that are written.
-pub(super) fn names(root: &Table) -> Vec<String> {
+pub(super) fn names(root: &Table) -> BTreeSet<String> {
     root.tables("providers").filter_map(|table| table.text("name")).collect()
 }
 
@@ -57,14 +60,19 @@ pub(super) fn providers(root: &Table, report: &mut Report) -> Vec<ProviderSettin
 
 fn provider(table: &Table, report: &mut Report) -> Option<ProviderSettings> {
     address(table, report);
-    let (name, spelled) = (table.text("name"), table.choice("api"));
-    let api = Api::ALL.into_iter().find(|api| Some(api.as_str()) == spelled);
+    let name = table.text("name");
+    let api = api(table, name.as_deref(), report);
+    super::regular(table, "credentials_file", report);
     let api_keys = credentials(table, report);
     let options = api.map(|api| options(table, api, report));
     let (name, api) = (name?, api?);
     if api == Api::OpenAi && !table.has("base_url") && !has_address(&name) {
-        let message = "is missing: where a provider of this name is, is not known";
-        report.fault(table.place("name"), &table.path("base_url"), message);
+        let message = format!("is required: '{name}' is not a known provider");
+        let known = presets::ALL.iter().map(|preset| preset.name);
+        let hint = did_you_mean(&name, known).or_else(|| {
+            Some("write its address up to the version, as \"http://127.0.0.1:8000/v1\"".to_owned())
+        });
+        report.fault_with_hint(table.place("name"), &table.path("base_url"), message, hint);
     }
     Some(ProviderSettings {
         name,
@@ -77,8 +85,31 @@ fn provider(table: &Table, report: &mut Report) -> Option<ProviderSettings> {
         timeouts: table.table("timeouts").map(timeouts).unwrap_or_default(),
         embedding_batch: table.int("embedding_batch"),
         allow_private_network: table.bool("allow_private_network").unwrap_or(true),
+        file_ids: table.bool("file_ids").unwrap_or(false),
+        allow_members: allow_members(table, api, report),
         options: options.unwrap_or_default(),
     })
+}
+
+/// The dialect: the one that is written, else that of a provider that is known by its name.
+fn api(table: &Table, name: Option<&str>, report: &mut Report) -> Option<Api> {
+    let named = |name: &str| Api::ALL.into_iter().find(|api| api.as_str() == name);
+    if table.has("api") {
+        return table.choice("api").and_then(named);
+    }
+    // Without a name there is one problem, not two.
+    let name = name?;
+    let known = presets::find(name).map(|preset| preset.api).or_else(|| named(name));
+    if known.is_none() {
+        let values: Vec<String> = Api::ALL.iter().map(|api| format!("\"{}\"", api.as_str())).collect();
+        let message = format!("is required: '{name}' is not a known provider");
+        let hint = format!(
+            "write \"openai\" for a server that is compatible with OpenAI (vLLM, llama.cpp, LM Studio), else one of {}",
+            values.join(", ")
+        );
+        report.fault_with_hint(table.place("name"), &table.path("api"), message, Some(hint));
+    }
+    known
 }
 
 /// Whether there is a provider of this name in the world, configured or not.
@@ -91,9 +122,33 @@ fn has_address(name: &str) -> bool {
     presets::find(name).is_some_and(|preset| preset.api == Api::OpenAi && preset.base_url.is_some())
 }
 
-/// An address that the entry itself forbids.
+/// What the gateway appends to a base URL by itself, so that no base URL ends in it.
+const ENDPOINTS: [&str; 14] = [
+    "/chat/completions",
+    "/completions",
+    "/embeddings",
+    "/responses",
+    "/v1/messages",
+    "/messages",
+    "/v2/chat",
+    "/v2/embed",
+    "/api/chat",
+    "/api/generate",
+    "/api/embed",
+    "/api/tags",
+    ":generateContent",
+    ":streamGenerateContent",
+];
+
+/// An address that the entry itself forbids, or that ends in an endpoint.
 fn address(table: &Table, report: &mut Report) {
     let Some(url) = table.text("base_url") else { return };
+    let end = url.trim_end_matches('/');
+    if let Some(endpoint) = ENDPOINTS.iter().find(|endpoint| end.ends_with(**endpoint)) {
+        let message = format!("ends in '{endpoint}', which the gateway appends by itself");
+        let hint = format!("write the address without '{endpoint}'");
+        report.fault_with_hint(table.place("base_url"), &table.path("base_url"), message, Some(hint));
+    }
     let private = matches!(base_url_host(&url), Ok(Some(address)) if is_private(address));
     if private && table.bool("allow_private_network") == Some(false) {
         let message = "is a private address, and allow_private_network is false";
@@ -120,16 +175,40 @@ fn weighted(node: &Node) -> Option<(SecretString, u32)> {
     }
 }
 
+/// Members of requests that clients may send. Dialects other than OpenAI's never forward them.
+fn allow_members(table: &Table, api: Api, report: &mut Report) -> Vec<String> {
+    let Some(nodes) = table.list("allow_members") else { return Vec::new() };
+    if !matches!(api, Api::OpenAi | Api::Azure | Api::Demo) {
+        let message = "is an option of openai and azure, not of this provider's api";
+        report.fault(table.place("allow_members"), &table.path("allow_members"), message);
+    }
+    let mut names = Vec::new();
+    for node in nodes {
+        let Some(name) = node.value.text() else { continue };
+        if name != "metadata" && rule_of(name).is_none() {
+            let known = RULES.iter().map(|(known, _)| *known);
+            let hint = did_you_mean(name, known).map(|hint| format!("; {hint}"));
+            let message = format!("is not a member that the gateway holds back{}", hint.unwrap_or_default());
+            report.fault(&node.at, &node.path, message);
+        }
+        if rule_of(name) == Some(Rule::Fallback) {
+            report.fault(&node.at, &node.path, "means routing.fallback and is never sent to a provider");
+        }
+        names.push(name.to_owned());
+    }
+    names
+}
+
 /// Names of headers do not differ by case.
 fn headers(table: &Table, report: &mut Report) -> Vec<(String, SecretString)> {
     let mut headers: Vec<(String, SecretString)> = Vec::new();
+    let mut taken = BTreeSet::new();
     for (name, node) in table.map("headers") {
-        if headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+        let Checked::Secret(value) = &node.value else { continue };
+        if !taken.insert(name.to_ascii_lowercase()) {
             report.fault(&node.at, &node.path, "is the same header as another one in different letters");
         }
-        if let Checked::Secret(value) = &node.value {
-            headers.push((name.clone(), value.clone()));
-        }
+        headers.push((name.clone(), value.clone()));
     }
     headers
 }

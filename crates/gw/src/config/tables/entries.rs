@@ -10,6 +10,7 @@ const CATEGORIES: Kind = Kind::List { of: &Kind::Text(&WORD), min: 0 };
 const FEATURES: Kind = Kind::List { of: &Kind::Choice(&FEATURE_NAMES), min: 0 };
 const MODALITIES: Kind = Kind::List { of: &Kind::Choice(&MODALITY_NAMES), min: 1 };
 const DIMENSIONS: Kind = Kind::List { of: &Kind::Int { min: 1, max: 65_536 }, min: 1 };
+const MEMBERS: Kind = Kind::List { of: &Kind::Text(&WORD), min: 0 };
 const PATTERNS: Kind = Kind::List { of: &Kind::Text(&PATTERN), min: 1 };
 const UPSTREAM_KEYS: Kind =
     Kind::List { of: &Kind::Either(&Kind::Secret(&CREDENTIAL), &Kind::Table(&UPSTREAM_KEY)), min: 1 };
@@ -54,10 +55,11 @@ pub(super) static PROVIDER_ENTRY: Section = Section {
     doc: "A provider that the gateway can call.",
     keys: &[
         required("name", Kind::Text(&PROVIDER), "The part of its model ids before the first slash."),
-        required(
+        key(
             "api",
             Kind::Choice(&APIS),
-            "The dialect it speaks; `docs/providers.md` tells what each can carry.",
+            "that of the provider, where it is known by its name",
+            "The dialect it speaks; `docs/providers.md` lists the providers known by name and what each dialect can carry.",
         ),
         key(
             "base_url",
@@ -87,6 +89,20 @@ pub(super) static PROVIDER_ENTRY: Section = Section {
             Kind::Bool,
             "true",
             "Whether `base_url` may lead to private and loopback addresses. Link-local addresses are always refused.",
+        ),
+        key(
+            "file_ids",
+            Kind::Bool,
+            "false",
+            "Whether clients may name what is stored at the provider or lies in its network: file ids, `gs://` and the like, \
+             addresses of its own file host. It reads them with your credentials, whoever the client is.",
+        ),
+        key(
+            "allow_members",
+            MEMBERS,
+            "",
+            "`openai`, `azure`: members of requests that are forwarded although they choose a model, an upstream or a price, \
+             as `[\"plugins\"]`. `docs/providers.md` lists them.",
         ),
         key("num_ctx_max", TOKENS, "", "`ollama`: the largest `num_ctx`."),
         key(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use gw_engine::catalog::SHIPPED;
 use gw_engine::settings::Role;
 use gw_providers::settings::Api;
-use gw_wire::request::parse_chat;
+use gw_wire::request::{RequestLimits, parse_chat};
 use secrecy::ExposeSecret;
 
 use super::super::schema::{Kind, Section};
@@ -102,6 +102,19 @@ fn a_documented_default_is_what_happens_without_the_key() {
 }
 
 #[test]
+fn the_request_limits_of_the_reference_are_those_of_requests() {
+    let Some(Kind::Table(server)) = ROOT.key("server").map(|key| &key.kind) else { panic!("no server") };
+    let Some(Kind::Table(limits)) = server.key("request_limits").map(|key| &key.kind) else { panic!("none") };
+    let mut text = "[server.request_limits]\n".to_owned();
+    for key in limits.keys {
+        text += &format!("{} = {}\n", key.name, key.default);
+    }
+    assert_eq!(good(&text).engine.request_limits, RequestLimits::default());
+    let set = good("[server.request_limits]\nmax_messages = 7\nmax_schema_depth = 8\n").engine.request_limits;
+    assert_eq!(set, RequestLimits { max_messages: 7, max_schema_depth: 8, ..RequestLimits::default() });
+}
+
+#[test]
 fn the_apis_are_those_of_the_providers() {
     let known: Vec<&str> = Api::ALL.iter().map(|api| api.as_str()).collect();
     assert_eq!(APIS.map(|(api, _)| api).to_vec(), known);
@@ -113,7 +126,8 @@ fn the_strategies_are_those_of_requests() {
         let body = format!(
             r#"{{"model":"a","messages":[{{"role":"user","content":"x"}}],"routing":{{"strategy":"{name}"}}}}"#
         );
-        parse_chat(body.into_bytes().into()).map(|request| request.routing.strategy)
+        parse_chat(body.into_bytes().into(), &RequestLimits::default())
+            .map(|request| request.routing.strategy)
     };
     for (canonical, others) in &STRATEGIES {
         for name in std::iter::once(canonical).chain(*others) {
@@ -150,7 +164,7 @@ fn the_contracts_file_is_read_to_the_letter() {
     assert_eq!((model.latency_p50_ms, model.availability), (Some(400.0), Some(99.9)));
     assert_eq!(model.embedding_dimensions.as_deref(), Some([256_u32, 1536].as_slice()));
     assert_eq!(model.pricing.cache_write_per_m.unwrap().to_string(), "0.19");
-    assert_eq!(config.engine.aliases["gpt-4o"], "acme/fast");
+    assert_eq!(config.engine.aliases["gpt-4o"], ["acme/fast"]);
     let key = &config.engine.keys[0];
     assert_eq!((key.name.as_str(), key.role, key.limits.rpm), ("ci", Role::Inference, Some(60)));
     assert_eq!(

@@ -35,7 +35,7 @@ fn references_are_replaced_in_any_string() {
 #[test]
 fn an_unset_variable_is_named() {
     let text = "[[keys]]\nkey = \"${CI_KEY}\"\n[[keys]]\nname = \"${EMPTY}\"\nkey = \"${EMPTY}\"\n";
-    let problems = check(text, Path::new("g.toml"), &env, &[]).unwrap_err();
+    let problems = check(text, Path::new("g.toml"), &env, &[]).unwrap_err().problems;
     assert_eq!(
         shown(&problems),
         [
@@ -48,8 +48,9 @@ fn an_unset_variable_is_named() {
 
 #[test]
 fn a_number_cannot_come_from_a_reference() {
-    let problems =
-        check("[server]\nmax_in_flight = \"${N:-5}\"", Path::new("g.toml"), &env_none, &[]).unwrap_err();
+    let problems = check("[server]\nmax_in_flight = \"${N:-5}\"", Path::new("g.toml"), &env_none, &[])
+        .unwrap_err()
+        .problems;
     assert!(shown(&problems)[0].contains("MODEL_GATEWAY_<SECTION>__<KEY>"), "{problems:?}");
 }
 
@@ -85,7 +86,7 @@ fn a_wrong_variable_is_a_problem_of_its_own() {
         ("MODEL_GATEWAY_SERVER__LISTEN", "", "server.listen: is not host:port, as 127.0.0.1:4000"),
         ("MODEL_GATEWAY_REDIS__URL", "  ", "redis.url: is blank; a secret cannot be"),
     ] {
-        let problems = check("", Path::new("g.toml"), &only(name, value), &[]).unwrap_err();
+        let problems = check("", Path::new("g.toml"), &only(name, value), &[]).unwrap_err().problems;
         assert_eq!(shown(&problems), [format!("{name}: {said}")]);
     }
 }
@@ -100,7 +101,7 @@ fn a_variable_that_sets_nothing_is_a_problem() {
         "OTHER__THING",
         "MODEL_GATEWAY_SERVER__CORS_ORIGINS",
     ];
-    let problems = check("", Path::new("g.toml"), &env_none, &names.map(str::to_owned)).unwrap_err();
+    let problems = check("", Path::new("g.toml"), &env_none, &names.map(str::to_owned)).unwrap_err().problems;
     assert_eq!(
         shown(&problems),
         [
@@ -119,7 +120,7 @@ fn every_scalar_of_six_sections_can_be_set() {
         // A list's bracket is right for no scalar, so that each variable that is read gives a problem; paths take any text.
         let result = check("", Path::new("g.toml"), &only(name, "["), std::slice::from_ref(name));
         let read = result.map_or_else(
-            |problems| shown(&problems)[0].starts_with(name.as_str()),
+            |refused| shown(&refused.problems)[0].starts_with(name.as_str()),
             |config| config.data_dir.is_some(),
         );
         assert!(read, "{name}");

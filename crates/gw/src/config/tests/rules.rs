@@ -165,8 +165,52 @@ fn listeners_are_checked() {
 }
 
 #[test]
+fn the_api_of_a_known_provider_need_not_be_written() {
+    for (name, api) in [
+        ("openai", Api::OpenAi),
+        ("anthropic", Api::Anthropic),
+        ("google", Api::Gemini),
+        ("gemini", Api::Gemini),
+        ("groq", Api::OpenAi),
+        ("ollama", Api::Ollama),
+        ("demo", Api::Demo),
+    ] {
+        assert_eq!(good(&format!("[[providers]]\nname = \"{name}\"")).providers[0].api, api, "{name}");
+    }
+    let written = good("[[providers]]\nname = \"anthropic\"\napi = \"openai\"\nbase_url = \"http://a/v1\"");
+    assert_eq!(written.providers[0].api, Api::OpenAi);
+    check(
+        "[[providers]]\nname = \"acme\"",
+        &[
+            "2:8: providers[0].api: is required: 'acme' is not a known provider; write \"openai\" for a server that is \
+             compatible with OpenAI (vLLM, llama.cpp, LM Studio), else one of \"openai\", \"azure\", \"anthropic\", \
+             \"gemini\", \"vertex\", \"bedrock\", \"cohere\", \"mistral\", \"ollama\", \"demo\"",
+        ],
+    );
+}
+
+#[test]
+fn a_base_url_ends_before_the_endpoint() {
+    for endpoint in ["/chat/completions", "/completions", "/embeddings", "/v1/messages", "/api/chat"] {
+        for slash in ["", "/"] {
+            let said = format!(
+                "4:12: providers[0].base_url: ends in '{endpoint}', which the gateway appends by itself; write the address \
+                 without '{endpoint}'"
+            );
+            check(&ACME.replace("/v1\"", &format!("/v1{endpoint}{slash}\"")), &[&said]);
+        }
+    }
+}
+
+#[test]
+fn a_value_without_quotes_is_told_from_a_number() {
+    let said = "2:15: is neither a number, a date, true nor false; put the value in quotes";
+    check("[server]\nlisten = 127.0.0.1:4000\n", &[said]);
+}
+
+#[test]
 fn providers_are_checked() {
-    check("[[providers]]", &["1:1: providers[0].name: is missing", "1:1: providers[0].api: is missing"]);
+    check("[[providers]]", &["1:1: providers[0].name: is missing"]);
     check(&format!("{ACME}{ACME}"), &["6:8: providers[1].name: is already the name of providers[0]"]);
     check(
         "[[providers]]\nname = \"Acme/x\"\napi = \"demo\"",
@@ -174,7 +218,14 @@ fn providers_are_checked() {
     );
     check(
         "[[providers]]\nname = \"acme\"\napi = \"openai\"",
-        &["2:8: providers[0].base_url: is missing: where a provider of this name is, is not known"],
+        &[
+            "2:8: providers[0].base_url: is required: 'acme' is not a known provider; write its address up to the version, \
+             as \"http://127.0.0.1:8000/v1\"",
+        ],
+    );
+    check(
+        "[[providers]]\nname = \"opnai\"\napi = \"openai\"",
+        &["2:8: providers[0].base_url: is required: 'opnai' is not a known provider; did you mean 'openai'?"],
     );
     good("[[providers]]\nname = \"openai\"\napi = \"openai\"");
     check(
@@ -264,11 +315,23 @@ fn models_are_checked() {
         ],
     );
     check(
-        "[aliases]\n\"a/b\" = \"c\"\nx = \"x\"\ny = \"\"",
+        "[aliases]\n\"a/b\" = \"c\"\nx = \"x\"\ny = \"\"\nz = []\nlist = [\"m\", \"list\"]\n\"a b\" = \"c\"",
         &[
-            "2:1: aliases.\"a/b\": has a '/'; an alias is a bare name",
             "3:5: aliases.x: stands for itself",
             "4:5: aliases.y: is not 1 to 256 characters without blanks",
+            "5:5: aliases.z: is empty; leave the key out instead",
+            "6:14: aliases.list[1]: stands for itself",
+            "7:1: aliases.\"a b\": is not 1 to 256 characters without blanks",
+        ],
+    );
+    check(
+        "[[aliases]]\nname = \"a/b\"\ntargets = [\"m\"]\n[[aliases]]\nname = \"a/b\"\ntargets = \"a/b\"\n[[aliases]]\ntarget = \"m\"",
+        &[
+            "5:8: aliases[1].name: is there twice",
+            "6:11: aliases[1].targets: stands for itself",
+            "7:1: aliases[2].name: is missing",
+            "7:1: aliases[2].targets: is missing",
+            "8:1: aliases[2].target: unknown key; did you mean 'targets'?",
         ],
     );
 }

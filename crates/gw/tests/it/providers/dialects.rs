@@ -175,7 +175,7 @@ pub(crate) fn bedrock(say: Say, stream: bool) -> Answer {
 }
 
 /// A message of Amazon's event stream encoding (smithy.io, "Amazon Event Stream Specification").
-fn frame(kind: &str, payload: &Value) -> Vec<u8> {
+pub(crate) fn frame(kind: &str, payload: &Value) -> Vec<u8> {
     let mut headers = Vec::new();
     for (name, value) in
         [(":event-type", kind), (":content-type", "application/json"), (":message-type", "event")]

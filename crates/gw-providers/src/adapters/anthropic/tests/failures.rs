@@ -77,7 +77,11 @@ fn bodies_that_say_nothing_keep_their_status() {
 #[test]
 fn there_are_no_embeddings() {
     let request = serde_json::json!({"model": "a/b", "input": "x"}).to_string();
-    let request = gw_wire::request::embeddings::parse_embeddings(request.into()).unwrap();
+    let request = gw_wire::request::embeddings::parse_embeddings(
+        request.into(),
+        &gw_wire::request::RequestLimits::default(),
+    )
+    .unwrap();
     let failure = adapter().embeddings(&request, 0..1, &super::target("claude-opus-5")).unwrap_err();
     assert_eq!(
         (failure.kind, failure.code.as_deref()),

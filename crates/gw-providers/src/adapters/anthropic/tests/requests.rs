@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use gw_wire::failure::FailureKind;
 use gw_wire::json::{Kind, View};
-use gw_wire::request::completion::parse_completion;
+use gw_wire::request::{RequestLimits, completion::parse_completion};
 use serde_json::{Value, json};
 
 use super::{body, encode, encode_text, fixture, sent, target};
@@ -136,7 +136,9 @@ fn trap_13_max_tokens_is_always_there_and_temperature_is_alone() {
     let request = |members: Value, target: Target<'_>| {
         let mut request = json!({"model": "a/b", "messages": [{"role": "user", "content": "x"}]});
         request.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-        let request = gw_wire::request::chat::parse_chat(Bytes::from(request.to_string())).unwrap();
+        let request =
+            gw_wire::request::chat::parse_chat(Bytes::from(request.to_string()), &RequestLimits::default())
+                .unwrap();
         let encoded =
             crate::adapters::anthropic::adapter().chat(&request, &Share { n: 1, prompts: 0..1 }, &target);
         body(&encoded.unwrap())
@@ -292,7 +294,7 @@ fn legacy_functions_and_text_completions_are_chats() {
     assert_eq!(sent["tool_choice"], json!({"type": "auto", "disable_parallel_tool_use": true}));
     assert_eq!(sent["messages"][1]["content"][0]["id"], sent["messages"][2]["content"][0]["tool_use_id"]);
     let request = json!({"model": "a/b", "prompt": ["one", "two"], "echo": true, "max_tokens": 3});
-    let request = parse_completion(Bytes::from(request.to_string())).unwrap();
+    let request = parse_completion(Bytes::from(request.to_string()), &RequestLimits::default()).unwrap();
     let share = Share { n: 1, prompts: 1..2 };
     let encoded =
         crate::adapters::anthropic::adapter().completion(&request, &share, &target("claude-opus-5")).unwrap();

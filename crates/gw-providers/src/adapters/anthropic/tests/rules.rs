@@ -27,7 +27,9 @@ fn trap_25_schemas_keep_every_key_in_order() {
     let request = format!(
         r#"{{"model":"a/b","messages":[{{"role":"user","content":"x"}}],"tools":[{{"type":"function","function":{{"name":"f","parameters":{schema}}}}}]}}"#
     );
-    let request = gw_wire::request::chat::parse_chat(Bytes::from(request)).unwrap();
+    let request =
+        gw_wire::request::chat::parse_chat(Bytes::from(request), &gw_wire::request::RequestLimits::default())
+            .unwrap();
     let adapter = crate::adapters::anthropic::adapter();
     let encoded = adapter.chat(&request, &Share { n: 1, prompts: 0..1 }, &target("claude-opus-5")).unwrap();
     assert!(std::str::from_utf8(&encoded.call.body).unwrap().contains(&format!("\"input_schema\":{schema}")));

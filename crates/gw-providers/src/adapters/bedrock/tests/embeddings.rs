@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Vector;
-use gw_wire::request::parse_embeddings;
+use gw_wire::request::{RequestLimits, parse_embeddings};
 use serde_json::{Value, json};
 
 use super::{Bedrock, target};
@@ -13,7 +13,7 @@ use crate::adapters::native::Native;
 fn encode(model: &str, body: Value) -> Result<(String, Value), Failure> {
     let mut body = body;
     body["model"] = json!("m");
-    let request = parse_embeddings(Bytes::from(body.to_string())).unwrap();
+    let request = parse_embeddings(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
     let call = Native(Bedrock).embeddings(&request, 0..request.inputs.len(), &target(model))?;
     Ok((call.path, serde_json::from_slice(&call.body).unwrap()))
 }

@@ -42,7 +42,9 @@ fn trap_25_schemas_and_arguments_are_kept_to_the_letter() {
             "tools":[{{"type":"function","function":{{"name":"f","parameters":{schema}}}}},
             {{"type":"function","function":{{"name":"g","parameters":{untyped}}}}}]}}"#
     );
-    let request = gw_wire::request::parse_chat(bytes::Bytes::from(text)).unwrap();
+    let request =
+        gw_wire::request::parse_chat(bytes::Bytes::from(text), &gw_wire::request::RequestLimits::default())
+            .unwrap();
     let share = Share { n: 1, prompts: 0..1 };
     let encoded = Native(Bedrock).chat(&request, &share, &target("us.amazon.nova-2-lite-v1:0")).unwrap();
     let sent = std::str::from_utf8(&encoded.call.body).unwrap();

@@ -1,9 +1,11 @@
 //! One level of a schema with what it refers to put in place.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use gw_wire::json::{Kind, View};
+use gw_wire::json::{Kind, Node, Tree};
+
+use super::Budget;
 
 /// So often a reference is put in place inside itself.
 const UNROLLED: usize = 2;
@@ -11,135 +13,220 @@ const UNROLLED: usize = 2;
 /// So many references and `allOf`s lead from one to the next at most; more is a circle.
 const CHAIN: usize = 16;
 
-/// Bytes that are looked at and names that are compared for one schema at most. References that are put in place can make a
-/// small schema a lot of work.
-const MOST_WORK: usize = 8 << 20;
-
 /// The whole schema that is read.
 #[derive(Debug)]
-pub(super) struct Source<'a> {
-    root: View<'a>,
+pub(super) struct Source<'t, 'a> {
+    root: Node<'t, 'a>,
     /// What nearly all references name, by the reference.
-    definitions: HashMap<String, View<'a>>,
-    work_left: usize,
+    definitions: HashMap<String, Node<'t, 'a>>,
+    budget: &'t mut Budget,
+    /// How often each reference was followed to the place that is being read.
+    above: HashMap<Cow<'a, str>, usize>,
     /// What was read allows more than what was written.
     pub(super) is_simplified: bool,
 }
 
-impl<'a> Source<'a> {
-    pub(super) fn new(root: View<'a>) -> Self {
+impl<'t, 'a> Source<'t, 'a> {
+    pub(super) fn new(tree: &'t Tree<'a>, budget: &'t mut Budget) -> Self {
+        let root = tree.root();
         let mut definitions = HashMap::new();
-        for (name, value) in root.members() {
-            let Some(place) = name.string().filter(|name| matches!(&**name, "$defs" | "definitions")) else {
-                continue;
-            };
-            for (name, value) in value.members() {
+        let tables = ["$defs", "definitions"];
+        for (place, table) in tables.into_iter().zip(root.pick(tables)) {
+            for (name, value) in table.into_iter().flat_map(Node::members) {
                 let name = name.string().unwrap_or_default().replace('~', "~0").replace('/', "~1");
                 definitions.insert(format!("#/{place}/{name}"), value);
             }
         }
-        Self { root, definitions, work_left: MOST_WORK, is_simplified: false }
+        Self { root, definitions, budget, above: HashMap::new(), is_simplified: false }
     }
 
-    pub(super) fn charge(&mut self, work: usize) {
-        self.work_left = self.work_left.saturating_sub(work);
+    /// Takes a node that is looked at from the budget.
+    pub(super) fn charge_node(&mut self) {
+        self.budget.nodes = self.budget.nodes.saturating_sub(1);
+    }
+
+    /// Takes bytes that are copied from the budget.
+    pub(super) fn charge_bytes(&mut self, bytes: usize) {
+        self.budget.bytes = self.budget.bytes.saturating_sub(bytes);
     }
 
     /// Nothing more is read.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.work_left == 0
+        self.budget.is_exhausted()
+    }
+
+    /// The place that these references led to was left.
+    pub(super) fn leave(&mut self, references: &[Cow<'a, str>]) {
+        for reference in references {
+            if let Some(times) = self.above.get_mut(reference) {
+                *times = times.saturating_sub(1);
+            }
+        }
     }
 
     /// A pointer into the same document: `#`, `#/$defs/name`, any other path.
-    fn resolve(&mut self, reference: &str) -> Option<View<'a>> {
+    fn resolve(&mut self, reference: &str) -> Option<Node<'t, 'a>> {
         if let Some(found) = self.definitions.get(reference) {
             return Some(*found);
         }
         let path = reference.strip_prefix('#')?;
         let mut place = self.root;
         for step in path.split('/').skip(1) {
-            self.charge(place.text().len());
+            let step = step.replace("~1", "/").replace("~0", "~");
+            let mut found = None;
+            match place.kind() {
+                Kind::Array => {
+                    let wanted: usize = step.parse().ok()?;
+                    for (at, element) in place.elements().enumerate().take(wanted.saturating_add(1)) {
+                        self.charge_node();
+                        found = (at == wanted).then_some(element);
+                    }
+                }
+                _ => {
+                    for (name, value) in place.members() {
+                        self.charge_node();
+                        if name.string().is_some_and(|name| name == step) {
+                            found = Some(value);
+                            break;
+                        }
+                    }
+                }
+            }
             if self.is_exhausted() {
                 return None;
             }
-            let step = step.replace("~1", "/").replace("~0", "~");
-            place = match place.kind() {
-                Kind::Array => place.elements().nth(step.parse().ok()?)?,
-                _ => place.members().find(|(name, _)| name.string().is_some_and(|name| name == step))?.1,
-            };
+            place = found?;
         }
         Some(place)
     }
 }
 
+/// So many entries are compared one by one.
+const FEW: usize = 16;
+
+/// Entries with names, each name once, in order.
+#[derive(Debug)]
+pub(super) struct Named<'a, T> {
+    entries: Vec<(Cow<'a, str>, T)>,
+    /// The names, once there are many.
+    names: HashSet<Cow<'a, str>>,
+}
+
+impl<T> Default for Named<'_, T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), names: HashSet::new() }
+    }
+}
+
+impl<'a, T: Copy> Named<'a, T> {
+    /// Adds an entry unless there is one of this name.
+    pub(super) fn put(&mut self, name: Cow<'a, str>, value: T) {
+        if self.has(&name) {
+            return;
+        }
+        if self.entries.len() == FEW {
+            self.names.extend(self.entries.iter().map(|(name, _)| name.clone()));
+        }
+        if self.entries.len() >= FEW {
+            self.names.insert(name.clone());
+        }
+        self.entries.push((name, value));
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        match self.names.is_empty() {
+            true => self.entries.iter().any(|(known, _)| known == name),
+            false => self.names.contains(name),
+        }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<T> {
+        let found = || self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
+        if self.has(name) { found() } else { None }
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.entries.retain(|(known, _)| known != name);
+        self.names.remove(name);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, T)> {
+        self.entries.iter().map(|(name, value)| (&**name, *value))
+    }
+
+    /// The entries themselves, to be put elsewhere.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (Cow<'a, str>, T)> {
+        self.entries.iter().cloned()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
 /// A schema's keywords, those of its reference and its `allOf` merged in.
 #[derive(Debug, Default)]
-pub(super) struct Flat<'a> {
-    /// Everything but `properties`, `required`, `$…` and `definitions`, in order, each name once.
-    pub(super) members: Vec<(Cow<'a, str>, View<'a>)>,
-    /// In order, each name once.
-    pub(super) properties: Vec<(Cow<'a, str>, View<'a>)>,
+pub(super) struct Flat<'t, 'a> {
+    /// Everything but `properties`, `required`, `$…` and `definitions`.
+    pub(super) members: Named<'a, Node<'t, 'a>>,
+    pub(super) properties: Named<'a, Node<'t, 'a>>,
     /// Has `properties`, if empty ones.
     pub(super) is_object: bool,
-    pub(super) required: Vec<Cow<'a, str>>,
-    /// The references that led here.
+    pub(super) required: Named<'a, ()>,
+    /// The references that led here, until [`Source::leave`] is told of them.
     pub(super) references: Vec<Cow<'a, str>>,
 }
 
-impl<'a> Flat<'a> {
-    /// `above` are the references that this schema lies in.
-    pub(super) fn of(schema: View<'a>, source: &mut Source<'a>, above: &[Cow<'a, str>]) -> Self {
+impl<'t, 'a> Flat<'t, 'a> {
+    pub(super) fn of(schema: Node<'t, 'a>, source: &mut Source<'t, 'a>) -> Self {
         let mut flat = Self::default();
-        flat.add(schema, source, above, CHAIN);
+        flat.add(schema, source, CHAIN);
         // The one value says more than the choice of values, and they are written under one name.
-        if flat.members.iter().any(|(name, _)| name == "const") {
-            flat.members.retain(|(name, _)| name != "enum");
+        if flat.members.has("const") {
+            flat.members.remove("enum");
         }
         flat
     }
 
     /// What is there already wins: a schema's own words count more than those of its reference.
-    fn add(&mut self, schema: View<'a>, source: &mut Source<'a>, above: &[Cow<'a, str>], chain: usize) {
+    fn add(&mut self, schema: Node<'t, 'a>, source: &mut Source<'t, 'a>, chain: usize) {
         let mut others = Vec::new();
-        source.charge(schema.text().len());
+        source.charge_node();
         for (name, value) in schema.members() {
-            source.charge(self.members.len());
+            source.charge_node();
             if source.is_exhausted() {
                 return;
             }
             let name = name.string().unwrap_or_default();
             match &*name {
-                "$ref" => others.extend(self.target(value, source, above)),
+                "$ref" => others.extend(self.target(value, source)),
                 "allOf" => others.extend(value.elements()),
                 "properties" => {
                     self.is_object = true;
                     for (name, value) in value.members() {
-                        source.charge(self.properties.len());
-                        if source.is_exhausted() {
-                            return;
-                        }
-                        put(&mut self.properties, name.string().unwrap_or_default(), value);
+                        source.charge_node();
+                        self.properties.put(name.string().unwrap_or_default(), value);
                     }
                 }
                 "required" => {
-                    for name in value.elements().filter_map(View::string) {
-                        source.charge(self.required.len() + self.properties.len());
-                        if source.is_exhausted() {
-                            return;
-                        }
-                        if !self.required.contains(&name) {
-                            self.required.push(name);
-                        }
+                    for name in value.elements().filter_map(Node::string) {
+                        source.charge_node();
+                        self.required.put(name, ());
                     }
                 }
                 "definitions" => {}
                 _ if name.starts_with('$') => {}
-                _ => put(&mut self.members, name, value),
+                _ => self.members.put(name, value),
             }
         }
         for other in others {
             match chain.checked_sub(1) {
-                Some(chain) => self.add(other, source, above, chain),
+                _ if source.is_exhausted() => return,
+                Some(chain) => self.add(other, source, chain),
                 None => source.is_simplified = true,
             }
         }
@@ -147,23 +234,13 @@ impl<'a> Flat<'a> {
 
     /// What a reference names. None, and the schema allows more than it should, for one that leads nowhere or too often
     /// into itself.
-    fn target(
-        &mut self,
-        reference: View<'a>,
-        source: &mut Source<'a>,
-        above: &[Cow<'a, str>],
-    ) -> Option<View<'a>> {
+    fn target(&mut self, reference: Node<'t, 'a>, source: &mut Source<'t, 'a>) -> Option<Node<'t, 'a>> {
         let reference = reference.string()?;
-        let times = above.iter().chain(&self.references).filter(|known| **known == reference).count();
-        let found = if times < UNROLLED { source.resolve(&reference) } else { None };
+        let times = source.above.entry(reference.clone()).or_default();
+        *times += 1;
+        let found = if *times <= UNROLLED { source.resolve(&reference) } else { None };
         self.references.push(reference);
         source.is_simplified |= found.is_none();
         found
-    }
-}
-
-fn put<'a>(list: &mut Vec<(Cow<'a, str>, View<'a>)>, name: Cow<'a, str>, value: View<'a>) {
-    if !list.iter().any(|(known, _)| *known == name) {
-        list.push((name, value));
     }
 }

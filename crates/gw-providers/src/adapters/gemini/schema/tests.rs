@@ -4,7 +4,16 @@ use gw_wire::json::View;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Kind, has_properties, write};
+use super::{Budget, Kind, Written};
+
+fn write(schema: View<'_>, kind: Kind) -> Option<Written> {
+    super::write(schema, kind, &mut Budget::default()).ok()
+}
+
+/// A schema that is too large has properties, too.
+fn has_properties(schema: View<'_>, kind: Kind) -> bool {
+    super::write_parameters(schema, kind, &mut Budget::default()).map_or(true, |written| written.is_some())
+}
 
 fn written(schema: &Value, kind: Kind) -> (Value, bool) {
     let text = schema.to_string();
@@ -50,16 +59,36 @@ fn trap_08_recursion_ends() {
         assert!(json_schema(&circle).1, "{circle}");
         assert!(open_api(&circle).1);
     }
-    // References that double at every step.
+    let text = doubling().to_string();
+    assert!(write(View::new(&text), Kind::Json).is_none());
+    assert!(write(View::new(&text), Kind::OpenApi).is_none());
+}
+
+/// References that double at every step.
+fn doubling() -> Value {
     let mut definitions = serde_json::Map::new();
     for step in 0..40 {
         let next = json!({"$ref": format!("#/$defs/d{}", step + 1)});
         definitions
             .insert(format!("d{step}"), json!({"type": "object", "properties": {"a": next, "b": next}}));
     }
-    let text = json!({"$ref": "#/$defs/d0", "$defs": definitions}).to_string();
-    assert!(write(View::new(&text), Kind::Json).is_none());
-    assert!(write(View::new(&text), Kind::OpenApi).is_none());
+    json!({"$ref": "#/$defs/d0", "$defs": definitions})
+}
+
+#[test]
+fn all_schemas_of_a_request_share_one_budget() {
+    let text = doubling().to_string();
+    let mut budget = Budget::default();
+    let whole = budget.nodes;
+    let mut spent = 0;
+    for _ in 0..128 {
+        assert!(super::write(View::new(&text), Kind::Json, &mut budget).is_err());
+        spent += whole.saturating_sub(budget.nodes);
+    }
+    // The first one is cut by its size and leaves a part; what each adds is in proportion to its text.
+    assert!(budget.nodes < whole && spent > 0, "{budget:?}");
+    let small = r#"{"type":"object","properties":{"a":{"type":"string"}}}"#;
+    assert!(super::write(View::new(small), Kind::Json, &mut Budget::default()).is_ok());
 }
 
 #[test]
@@ -67,7 +96,7 @@ fn little_text_cannot_make_much_work() {
     let remark = "x".repeat(100 << 10);
     let properties: serde_json::Map<_, _> =
         (0..5000).map(|at| (format!("p{at}"), json!({"$ref": "#/$defs/a/b"}))).collect();
-    let schema = json!({"type": "object", "properties": properties, "$defs": {"a": {"b": {"type": "string", "$comment": remark}}}});
+    let schema = json!({"type": "object", "properties": properties, "$defs": {"a": {"b": {"type": "string", "title": remark}}}});
     let many: serde_json::Map<_, _> = (0..30_000).map(|at| (format!("p{at}"), json!({}))).collect();
     let many = json!({"type": "object", "properties": many});
     let before = std::time::Instant::now();

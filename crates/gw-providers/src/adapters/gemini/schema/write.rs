@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use gw_wire::json::{Kind as Json, View, write_str};
+use gw_wire::json::{Kind as Json, Node, Tree, write_str};
+use memchr::memmem;
 
-use super::Kind;
 use super::flat::{Flat, Source};
+use super::{Budget, Kind};
 
 /// The largest schema that is sent; references that are put in place can make a small one huge.
 const MOST_BYTES: usize = 256 << 10;
@@ -47,12 +48,10 @@ const REMARKS: [&str; 10] = [
 /// Formats that the OpenAPI subset knows; others are refused.
 const FORMATS: [&str; 6] = ["date-time", "enum", "float", "double", "int32", "int64"];
 
-pub(super) struct Writer<'a> {
-    source: Source<'a>,
+pub(super) struct Writer<'t, 'a> {
+    source: Source<'t, 'a>,
     kind: Kind,
     out: Vec<u8>,
-    /// The references that the place being written lies in.
-    above: Vec<Cow<'a, str>>,
 }
 
 /// What is known of a schema's type.
@@ -62,9 +61,9 @@ struct Types<'a> {
     is_nullable: bool,
 }
 
-impl<'a> Writer<'a> {
-    pub(super) fn new(root: View<'a>, kind: Kind) -> Self {
-        Self { source: Source::new(root), kind, out: Vec::new(), above: Vec::new() }
+impl<'t, 'a> Writer<'t, 'a> {
+    pub(super) fn new(tree: &'t Tree<'a>, kind: Kind, budget: &'t mut Budget) -> Self {
+        Self { source: Source::new(tree, budget), kind, out: Vec::new() }
     }
 
     /// The schema's text, and whether it allows more than what was read. None: too large.
@@ -74,7 +73,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes one schema. None: too large.
-    pub(super) fn schema(&mut self, schema: View<'a>, depth: usize) -> Option<()> {
+    pub(super) fn schema(&mut self, schema: Node<'t, 'a>, depth: usize) -> Option<()> {
         if self.out.len() > MOST_BYTES || self.source.is_exhausted() {
             return None;
         }
@@ -84,16 +83,14 @@ impl<'a> Writer<'a> {
             self.out.extend_from_slice(b"{}");
             return Some(());
         }
-        let flat = Flat::of(schema, &mut self.source, &self.above);
-        let outside = self.above.len();
-        self.above.extend(flat.references.iter().cloned());
+        let flat = Flat::of(schema, &mut self.source);
         self.out.push(b'{');
         match self.kind {
             Kind::Json => self.json(&flat, depth)?,
             Kind::OpenApi => self.open_api(&flat, depth, false)?,
         }
         self.out.push(b'}');
-        self.above.truncate(outside);
+        self.source.leave(&flat.references);
         Some(())
     }
 
@@ -105,12 +102,13 @@ impl<'a> Writer<'a> {
         self.out.push(b':');
     }
 
-    fn copy(&mut self, name: &str, value: View<'_>) {
+    fn copy(&mut self, name: &str, value: Node<'_, '_>) {
         self.name(name);
+        self.source.charge_bytes(value.text().len());
         self.out.extend_from_slice(value.text().as_bytes());
     }
 
-    fn list(&mut self, name: &str, schemas: impl Iterator<Item = View<'a>>, depth: usize) -> Option<()> {
+    fn list(&mut self, name: &str, schemas: impl Iterator<Item = Node<'t, 'a>>, depth: usize) -> Option<()> {
         self.name(name);
         self.out.push(b'[');
         for (at, schema) in schemas.enumerate() {
@@ -136,22 +134,20 @@ impl<'a> Writer<'a> {
     }
 
     /// Properties, and those of the required ones that are among them: another name is refused.
-    fn properties(&mut self, flat: &Flat<'a>, depth: usize) -> Option<()> {
+    fn properties(&mut self, flat: &Flat<'t, 'a>, depth: usize) -> Option<()> {
         if !flat.is_object || flat.properties.is_empty() && self.kind == Kind::OpenApi {
             return Some(());
         }
         self.name("properties");
         self.out.push(b'{');
-        for (name, value) in &flat.properties {
-            if self.source.is_exhausted() {
-                return None;
-            }
+        for (name, value) in flat.properties.iter() {
+            self.source.charge_bytes(name.len());
             self.name(name);
-            self.schema(*value, depth + 1)?;
+            self.schema(value, depth + 1)?;
         }
         self.out.push(b'}');
-        let known = |name: &&Cow<'_, str>| flat.properties.iter().any(|(property, _)| property == *name);
-        let required: Vec<&str> = flat.required.iter().filter(known).map(|name| &**name).collect();
+        let required: Vec<&str> =
+            flat.required.iter().map(|(name, ())| name).filter(|name| flat.properties.has(name)).collect();
         if !required.is_empty() {
             self.strings("required", required.into_iter());
         }
@@ -159,26 +155,29 @@ impl<'a> Writer<'a> {
     }
 
     /// Nearly everything stays: what the model does not know it ignores.
-    fn json(&mut self, flat: &Flat<'a>, depth: usize) -> Option<()> {
-        let has = |wanted: &str| flat.members.iter().any(|(name, _)| name == wanted);
+    fn json(&mut self, flat: &Flat<'t, 'a>, depth: usize) -> Option<()> {
+        let has = |wanted: &str| flat.members.has(wanted);
         let types = Types::of(flat);
         if flat.is_object && !has("type") {
             self.name("type");
             self.out.extend_from_slice(b"\"object\"");
         }
-        for (name, value) in &flat.members {
-            match &**name {
+        for (name, value) in flat.members.iter() {
+            match name {
                 "anyOf" | "oneOf" => self.list(name, value.elements(), depth)?,
                 "prefixItems" => self.list(name, value.elements(), depth)?,
                 "items" | "additionalProperties" if value.kind() == Json::Object => {
                     self.name(name);
-                    self.schema(*value, depth + 1)?;
+                    self.schema(value, depth + 1)?;
                 }
-                "const" => self.enumeration(std::iter::once(*value)),
+                "const" => self.enumeration(std::iter::once(value)),
                 "enum" => self.enumeration(value.elements()),
                 // The models ignore it, but not a reference in it that leads nowhere.
-                _ if value.text().contains("\"$ref\"") => self.source.is_simplified = true,
-                _ => self.copy(name, *value),
+                _ if memmem::find(value.text().as_bytes(), b"\"$ref\"").is_some() => {
+                    self.source.charge_bytes(value.text().len());
+                    self.source.is_simplified = true;
+                }
+                _ => self.copy(name, value),
             }
         }
         if types.names.iter().any(|name| name == "array") && !has("items") && !has("prefixItems") {
@@ -189,8 +188,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Strings and numbers are known as values. Null is said by the type; a boolean cannot be said.
-    fn enumeration(&mut self, values: impl Iterator<Item = View<'a>>) {
-        let (known, others): (Vec<View<'a>>, Vec<View<'a>>) =
+    fn enumeration(&mut self, values: impl Iterator<Item = Node<'t, 'a>>) {
+        let (known, others): (Vec<Node<'t, 'a>>, Vec<Node<'t, 'a>>) =
             values.partition(|value| matches!(value.kind(), Json::String | Json::Integer | Json::Decimal));
         self.source.is_simplified |= others.iter().any(|value| value.kind() != Json::Null);
         if known.is_empty() {
@@ -198,18 +197,19 @@ impl<'a> Writer<'a> {
         }
         self.name("enum");
         let texts: Vec<&str> = known.iter().map(|value| value.text()).collect();
+        self.source.charge_bytes(texts.iter().map(|text| text.len()).sum());
         self.out.push(b'[');
         self.out.extend_from_slice(texts.join(",").as_bytes());
         self.out.push(b']');
     }
 
     /// `is_nullable`: an `anyOf` around this schema had a null beside it.
-    fn open_api(&mut self, flat: &Flat<'a>, depth: usize, is_nullable: bool) -> Option<()> {
+    fn open_api(&mut self, flat: &Flat<'t, 'a>, depth: usize, is_nullable: bool) -> Option<()> {
         let types = Types::of(flat);
-        let alternatives = flat.members.iter().find(|(name, _)| matches!(&**name, "anyOf" | "oneOf"));
+        let alternatives = flat.members.iter().find(|(name, _)| matches!(*name, "anyOf" | "oneOf"));
         let is_nullable = is_nullable || types.is_nullable;
         if let Some((_, alternatives)) = alternatives {
-            return self.alternatives(flat, *alternatives, depth, is_nullable);
+            return self.alternatives(flat, alternatives, depth, is_nullable);
         }
         match types.names.as_slice() {
             [] => {}
@@ -232,17 +232,17 @@ impl<'a> Writer<'a> {
                 self.out.push(b']');
             }
         }
-        for (name, value) in &flat.members {
-            self.keyword(name, *value, &types, depth)?;
+        for (name, value) in flat.members.iter() {
+            self.keyword(name, value, &types, depth)?;
         }
-        if types.names == ["array"] && !flat.members.iter().any(|(name, _)| name == "items") {
+        if types.names == ["array"] && !flat.members.has("items") {
             self.any_items();
         }
         self.properties(flat, depth)?;
-        if flat.properties.len() > 1 && !flat.members.iter().any(|(name, _)| name == "propertyOrdering") {
-            self.strings("propertyOrdering", flat.properties.iter().map(|(name, _)| &**name));
+        if flat.properties.len() > 1 && !flat.members.has("propertyOrdering") {
+            self.strings("propertyOrdering", flat.properties.iter().map(|(name, _)| name));
         }
-        if is_nullable && !flat.members.iter().any(|(name, _)| name == "nullable") {
+        if is_nullable && !flat.members.has("nullable") {
             self.name("nullable");
             self.out.extend_from_slice(b"true");
         }
@@ -256,7 +256,7 @@ impl<'a> Writer<'a> {
     }
 
     /// One keyword of the subset. `type`, `properties` and `required` are written elsewhere.
-    fn keyword(&mut self, name: &str, value: View<'a>, types: &Types<'_>, depth: usize) -> Option<()> {
+    fn keyword(&mut self, name: &str, value: Node<'t, 'a>, types: &Types<'_>, depth: usize) -> Option<()> {
         match name {
             "type" => {}
             "items" if value.kind() == Json::Object => {
@@ -265,7 +265,7 @@ impl<'a> Writer<'a> {
             }
             "items" => self.any_items(),
             "const" | "enum" => {
-                let values: Vec<View<'a>> =
+                let values: Vec<Node<'t, 'a>> =
                     if name == "const" { vec![value] } else { value.elements().collect() };
                 let strings = values.iter().filter(|value| value.kind() == Json::String).count();
                 let nulls = values.iter().filter(|value| value.kind() == Json::Null).count();
@@ -290,30 +290,29 @@ impl<'a> Writer<'a> {
     /// `anyOf` stands alone there but for the description; a single alternative beside null is the schema itself.
     fn alternatives(
         &mut self,
-        flat: &Flat<'a>,
-        alternatives: View<'a>,
+        flat: &Flat<'t, 'a>,
+        alternatives: Node<'t, 'a>,
         depth: usize,
         is_nullable: bool,
     ) -> Option<()> {
-        let (nulls, schemas): (Vec<View<'a>>, Vec<View<'a>>) = alternatives.elements().partition(is_null);
+        let (nulls, schemas): (Vec<Node<'t, 'a>>, Vec<Node<'t, 'a>>) =
+            alternatives.elements().partition(is_null);
         let is_nullable = is_nullable || !nulls.is_empty();
         let own = |name: &str| matches!(name, "title" | "description");
         if let [only] = schemas.as_slice()
             && depth <= DEEPEST
         {
-            let mut inner = Flat::of(*only, &mut self.source, &self.above);
-            let outside = self.above.len();
-            self.above.extend(inner.references.iter().cloned());
-            inner
-                .members
-                .retain(|(name, _)| !flat.members.iter().any(|(outer, _)| own(outer) && outer == name));
-            inner.members.extend(flat.members.iter().filter(|(name, _)| own(name)).cloned());
+            let mut inner = Flat::of(*only, &mut self.source);
+            for (name, value) in flat.members.entries().filter(|(name, _)| own(name)) {
+                inner.members.remove(&name);
+                inner.members.put(name, value);
+            }
             let done = self.open_api(&inner, depth + 1, is_nullable);
-            self.above.truncate(outside);
+            self.source.leave(&inner.references);
             return done;
         }
         for (name, value) in flat.members.iter().filter(|(name, _)| own(name)) {
-            self.copy(name, *value);
+            self.copy(name, value);
         }
         let lost = |name: &str| {
             !own(name) && !matches!(name, "anyOf" | "oneOf" | "type") && !REMARKS.contains(&name)
@@ -330,13 +329,12 @@ impl<'a> Writer<'a> {
 
 impl<'a> Types<'a> {
     /// What `type` says, else what the other keywords imply.
-    fn of(flat: &Flat<'a>) -> Self {
-        let find =
-            |wanted: &str| flat.members.iter().find(|(name, _)| name == wanted).map(|(_, value)| *value);
+    fn of(flat: &Flat<'_, 'a>) -> Self {
+        let find = |wanted: &str| flat.members.get(wanted);
         let mut types = Self::default();
         match find("type") {
             Some(value) if value.kind() == Json::Array => {
-                types.names = value.elements().filter_map(View::string).collect();
+                types.names = value.elements().filter_map(Node::string).collect();
             }
             Some(value) => types.names.extend(value.string()),
             None if flat.is_object => types.names.push(Cow::Borrowed("object")),
@@ -356,7 +354,7 @@ impl<'a> Types<'a> {
     }
 }
 
-fn is_null(schema: &View<'_>) -> bool {
+fn is_null(schema: &Node<'_, '_>) -> bool {
     schema
         .members()
         .any(|(name, value)| name.text() == "\"type\"" && value.string().is_some_and(|name| name == "null"))

@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use gw_wire::conversation::alphanumeric_id;
 use gw_wire::failure::FailureKind;
-use gw_wire::request::{parse_chat, parse_completion, parse_embeddings};
+use gw_wire::request::{RequestLimits, parse_chat, parse_completion, parse_embeddings};
 use serde_json::{Value, json};
 
 use super::{chat, completion, fixture, json, mistral, sent, target};
 use crate::adapter::{Scheme, Share};
+use crate::adapters::trial::names;
 
 fn body(messages: &Value, members: &Value, model: &str) -> (Value, Vec<String>) {
     let mut request = json!({"model": "mistral/m", "messages": messages});
@@ -160,7 +161,7 @@ fn every_kind_of_part_has_its_chunk() {
     assert_eq!(sent["messages"][0]["content"], chunks);
     let nothing =
         json!({"model": "x", "messages": [{"role": "user", "content": [{"type": "file", "file": {}}]}]});
-    let request = parse_chat(Bytes::from(nothing.to_string())).unwrap();
+    let request = parse_chat(Bytes::from(nothing.to_string()), &RequestLimits::default()).unwrap();
     let failure = mistral().chat(&request, &Share { n: 1, prompts: 0..1 }, &target("m")).unwrap_err();
     assert_eq!(
         (failure.kind, failure.code.as_deref()),
@@ -227,7 +228,7 @@ fn earlier_thoughts_go_back_to_models_that_think() {
 #[test]
 fn a_fallbacks_limit_is_bound() {
     let request = r#"{"model":"x","messages":[{"role":"user","content":"hi"}],"max_tokens":500}"#;
-    let request = parse_chat(Bytes::from(request)).unwrap();
+    let request = parse_chat(Bytes::from(request), &RequestLimits::default()).unwrap();
     let bound = crate::adapter::Target { clamp_max_tokens: Some(100), ..target("m") };
     let encoded = mistral().chat(&request, &Share { n: 1, prompts: 0..1 }, &bound).unwrap();
     assert_eq!(json(&encoded.call.body)["max_tokens"], json!(100));
@@ -251,7 +252,9 @@ fn codestral_fills_in() {
     let chat = json!({"model": "mistral-small-latest", "messages": [{"role": "user", "content": "a"}]});
     assert_eq!(json(&encoded.call.body), chat);
     assert_eq!(completion(r#"{"model":"x","prompt":"a","suffix":"b"}"#, "m").call.path, "/fim/completions");
-    let request = parse_completion(Bytes::from(r#"{"model":"x","prompt":"a","n":2}"#)).unwrap();
+    let request =
+        parse_completion(Bytes::from(r#"{"model":"x","prompt":"a","n":2}"#), &RequestLimits::default())
+            .unwrap();
     let failure = mistral().completion(&request, &Share { n: 2, prompts: 0..1 }, &target("codestral-2508"));
     assert_eq!(failure.unwrap_err().code.as_deref(), Some("unsupported_value"));
 }
@@ -260,14 +263,15 @@ fn codestral_fills_in() {
 fn embeddings_have_mistrals_names() {
     let request =
         r#"{"model":"x","input":["a","b\n","c"],"dimensions":8,"encoding_format":"base64","user":"u"}"#;
-    let request = parse_embeddings(Bytes::from(request)).unwrap();
+    let request = parse_embeddings(Bytes::from(request), &RequestLimits::default()).unwrap();
     let call = mistral().embeddings(&request, 1..3, &target("codestral-embed")).unwrap();
     assert_eq!(call.path, "/embeddings");
     assert_eq!(
         json(&call.body),
         json!({"model": "codestral-embed", "input": ["b\n", "c"], "output_dimension": 8})
     );
-    let tokens = parse_embeddings(Bytes::from(r#"{"model":"x","input":[1,2]}"#)).unwrap();
+    let tokens =
+        parse_embeddings(Bytes::from(r#"{"model":"x","input":[1,2]}"#), &RequestLimits::default()).unwrap();
     let failure = mistral().embeddings(&tokens, 0..1, &target("m")).unwrap_err();
     assert_eq!(failure.code.as_deref(), Some("unsupported_value"));
 }
@@ -280,5 +284,5 @@ fn what_it_is() {
     assert_eq!((can.choices, can.prompts, mistral.scheme()), (128, 1, Scheme::Bearer));
     assert_eq!(mistral.list_models().unwrap().path, "/models");
     let list = r#"{"object":"list","data":[{"id":"mistral-small-latest","capabilities":{}},{"id":"codestral-latest"}]}"#;
-    assert_eq!(mistral.decode_models(list.as_bytes()).unwrap(), ["mistral-small-latest", "codestral-latest"]);
+    assert_eq!(names(mistral.decode_models(list.as_bytes())), ["mistral-small-latest", "codestral-latest"]);
 }

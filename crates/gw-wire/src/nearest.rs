@@ -1,7 +1,8 @@
-//! Which of the known names a misspelled one was probably meant to be.
+//! The known name that a misspelled one resembles most.
 
-/// `did you mean 'a'?`, or all that are equally near; None when nothing is near.
-pub(super) fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+/// `did you mean 'a'?`, or every name that is equally near; None when no name is near.
+#[must_use]
+pub fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let written = folded(written);
     let length = written.len();
     let mut best = usize::MAX;

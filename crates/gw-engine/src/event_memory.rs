@@ -1,0 +1,89 @@
+//! One bound for the process over the large events that wait for their clients.
+//!
+//! A stream reads its upstream only when its client has taken what it was given, so a client that does not read holds one event.
+//! A small one is a part of what a stream costs anyway. Large ones are counted here, from the moment they are handed out until
+//! the last byte of them is written or dropped.
+
+use bytes::Bytes;
+use prometheus_client::metrics::gauge::Gauge;
+
+/// Events up to this size are not counted.
+pub(crate) const SMALL_EVENT: usize = 64 << 10;
+/// Bytes of large events that may wait at one time.
+const LIMIT_BYTES: i64 = 256 << 20;
+
+/// Counts the bytes of large events.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EventMemory {
+    used: Gauge,
+}
+
+/// The bound is reached.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// A large event, counted until it is dropped.
+struct Counted {
+    event: Vec<u8>,
+    bytes: i64,
+    used: Gauge,
+}
+
+impl EventMemory {
+    /// The bytes in use, for the metrics.
+    pub(crate) fn gauge(&self) -> Gauge {
+        self.used.clone()
+    }
+
+    /// Hands a large event out without copying it.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room for it.
+    pub(crate) fn hand_out(&self, mut event: Vec<u8>) -> Result<Bytes, Full> {
+        event.shrink_to_fit();
+        let bytes = i64::try_from(event.capacity()).unwrap_or(i64::MAX);
+        let before = self.used.inc_by(bytes);
+        let counted = Counted { event, bytes, used: self.used.clone() };
+        if before.saturating_add(bytes) > LIMIT_BYTES { Err(Full) } else { Ok(Bytes::from_owner(counted)) }
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.event
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.used.dec_by(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_events_are_counted_until_their_last_slice_is_dropped() {
+        let memory = EventMemory::default();
+        let mut event = memory.hand_out(vec![b'x'; 100_000]).unwrap();
+        assert_eq!(memory.gauge().get(), 100_000);
+        let rest = event.split_off(90_000);
+        drop(event);
+        assert_eq!(memory.gauge().get(), 100_000, "its memory is in use as long as a part of it is");
+        drop(rest);
+        assert_eq!(memory.gauge().get(), 0);
+    }
+
+    #[test]
+    fn beyond_the_bound_nothing_is_handed_out() {
+        let memory = EventMemory::default();
+        memory.gauge().set(LIMIT_BYTES - 100_000);
+        let held = memory.hand_out(vec![b'x'; 100_000]).unwrap();
+        assert_eq!(memory.hand_out(vec![b'x'; 70_000]), Err(Full));
+        assert_eq!(memory.gauge().get(), LIMIT_BYTES, "what was refused is not counted");
+        drop(held);
+        memory.hand_out(vec![b'x'; 70_000]).unwrap();
+    }
+}

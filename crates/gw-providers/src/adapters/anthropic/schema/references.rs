@@ -1,0 +1,74 @@
+//! Where the references of a schema lead.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use gw_wire::json::Node;
+
+/// Beyond so many references a schema is not followed.
+const MAX_REFERENCES: usize = 512;
+
+/// The members of a schema that hold definitions.
+const TABLES: [&str; 2] = ["$defs", "definitions"];
+
+/// Whether a definition leads back to itself, or a reference leads nowhere that is known here. Each definition is walked
+/// through once.
+pub(super) fn is_recursive(schema: Node<'_, '_>) -> bool {
+    let Some(roots) = of(schema) else { return true };
+    if roots.is_empty() {
+        return false;
+    }
+    let mut walk = Walk { definitions: definitions(schema), ways: HashMap::new() };
+    roots.into_iter().any(|path| walk.leads_back(path))
+}
+
+/// All references in a value; None when there are too many.
+fn of<'a>(value: Node<'_, 'a>) -> Option<Vec<Cow<'a, str>>> {
+    let mut found = Vec::new();
+    for (name, value) in value.walk() {
+        if name.string().is_some_and(|name| name == "$ref")
+            && let Some(path) = value.string()
+        {
+            found.push(path);
+        }
+        if found.len() > MAX_REFERENCES {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// All definitions by the path of a reference to them.
+fn definitions<'t, 'a>(schema: Node<'t, 'a>) -> HashMap<String, Node<'t, 'a>> {
+    let mut found = HashMap::new();
+    let tables = TABLES.into_iter().zip(schema.pick(TABLES));
+    for (table, definitions) in tables.filter_map(|(name, table)| Some((name, table?))) {
+        for (name, definition) in definitions.members() {
+            let name = name.string().unwrap_or_default();
+            found.entry(format!("#/{table}/{name}")).or_insert(definition);
+        }
+    }
+    found
+}
+
+/// A walk from definition to definition.
+struct Walk<'t, 'a> {
+    definitions: HashMap<String, Node<'t, 'a>>,
+    /// The definitions that were reached; true while the walk is inside one.
+    ways: HashMap<String, bool>,
+}
+
+impl Walk<'_, '_> {
+    fn leads_back(&mut self, path: Cow<'_, str>) -> bool {
+        if let Some(is_inside) = self.ways.get(&*path) {
+            return *is_inside;
+        }
+        let Some(next) = self.definitions.get(&*path).and_then(|definition| of(*definition)) else {
+            return true;
+        };
+        self.ways.insert(path.clone().into_owned(), true);
+        let back = next.into_iter().any(|path| self.leads_back(path));
+        self.ways.insert(path.into_owned(), false);
+        back
+    }
+}

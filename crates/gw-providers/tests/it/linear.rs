@@ -1,0 +1,304 @@
+//! The cost of reading and encoding a request grows as its body does, whatever its shape.
+//!
+//! `cargo test --release -p gw-providers --test it -- --ignored --nocapture costs_of_large_bodies` prints the figures.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gw_providers::adapter::{Adapter, Share, Target};
+use gw_providers::settings::Api;
+use gw_wire::request::{ChatRequest, RequestLimits, parse_chat, parse_embeddings};
+
+use crate::dialects::property;
+
+/// So many times the CPU time per byte a body may cost that is eight times as large. Quadratic work costs eight times.
+const FACTOR: f64 = 3.0;
+
+/// Less than this says nothing.
+const LEAST: Duration = Duration::from_millis(2);
+
+const GROWTH: usize = 8;
+
+/// A request of `n` things.
+type Shape = fn(usize) -> String;
+
+const SHAPES: [(&str, Shape); 17] = [
+    ("calls of one id", |n| conversation(&calls(n, |_| "a".to_owned(), |_| "f".to_owned()), "")),
+    ("calls of long ids", |n| conversation(&calls(n, |at| format!("call:{at}"), |_| "f".to_owned()), "")),
+    ("calls of many functions", |n| conversation(&calls(n, id, |at| format!("f{at}")), "")),
+    ("results in order", |n| results(n, |at| at)),
+    ("results in reverse order", |n| results(n, |at| n - 1 - at)),
+    ("results of one id", |n| {
+        let answers = many(n, |_| r#"{"role":"tool","tool_call_id":"a","content":"r"}"#.to_owned());
+        conversation(&format!("{},{answers}", calls(n, |_| "a".to_owned(), |_| "f".to_owned())), "")
+    }),
+    ("messages of one role", |n| {
+        conversation(&many(n, |_| r#"{"role":"user","content":"hello"}"#.to_owned()), "")
+    }),
+    ("messages in turn", |n| {
+        let role = |at| if at % 2 == 0 { "user" } else { "assistant" };
+        conversation(&many(n, |at| format!(r#"{{"role":"{}","content":"hello"}}"#, role(at))), "")
+    }),
+    ("files of one name", |n| {
+        let part = r#"{"type":"file","file":{"filename":"a.txt","file_data":"data:text/plain;base64,aGk="}}"#;
+        conversation(&format!(r#"{{"role":"user","content":[{}]}}"#, many(n, |_| part.to_owned())), "")
+    }),
+    ("wide schema", |n| with_tool(&format!(r#"{{"type":"object","properties":{{{}}}}}"#, properties(n)))),
+    ("deep schema", |n| with_tool(&deep(100, n / 100))),
+    ("references", |n| {
+        let refs = many(n.min(512), |at| format!(r##""p{at}":{{"$ref":"#/$defs/d{at}"}}"##));
+        let definitions = many(n, |at| format!(r#""d{at}":{{"type":"string"}}"#));
+        with_tool(&format!(
+            r#"{{"type":"object","properties":{{{refs}}},"$defs":{{{definitions}}},"additionalProperties":false}}"#
+        ))
+    }),
+    ("strict tools", |n| {
+        let schema = deep(40, n / 40 / 64);
+        let tool = |at| {
+            format!(
+                r#"{{"type":"function","function":{{"name":"f{at}","strict":true,"parameters":{schema}}}}}"#
+            )
+        };
+        conversation(USER, &format!(r#","tools":[{}]"#, many(64, tool)))
+    }),
+    ("legacy functions", |n| {
+        let schema = deep(40, n / 40 / 64);
+        let function = |at| format!(r#"{{"name":"f{at}","parameters":{schema}}}"#);
+        conversation(USER, &format!(r#","functions":[{}]"#, many(64, function)))
+    }),
+    ("response format", |n| {
+        let schema = deep(100, n / 100);
+        let format = format!(r#"{{"type":"json_schema","json_schema":{{"name":"a","schema":{schema}}}}}"#);
+        conversation(USER, &format!(r#","response_format":{format}"#))
+    }),
+    ("members of the body", |n| conversation(USER, &format!(",{}", many(n, |at| format!(r#""x{at}":1"#))))),
+    ("members of a message", |n| {
+        let members = many(n, |at| format!(r#""x{at}":1"#));
+        conversation(&format!(r#"{{"role":"user","content":"hello",{members}}}"#), "")
+    }),
+];
+
+const USER: &str = r#"{"role":"user","content":"hello"}"#;
+
+fn many(n: usize, each: impl Fn(usize) -> String) -> String {
+    let mut out = String::new();
+    for at in 0..n {
+        let _ = write!(out, "{}{}", if at > 0 { "," } else { "" }, each(at));
+    }
+    out
+}
+
+fn id(at: usize) -> String {
+    format!("call_{at}")
+}
+
+fn conversation(messages: &str, members: &str) -> String {
+    format!(r#"{{"model":"any/m","messages":[{USER},{messages}]{members}}}"#)
+}
+
+fn calls(n: usize, id: impl Fn(usize) -> String, name: impl Fn(usize) -> String) -> String {
+    let call = |at| {
+        format!(
+            r#"{{"id":"{}","type":"function","function":{{"name":"{}","arguments":"{{}}"}}}}"#,
+            id(at),
+            name(at)
+        )
+    };
+    format!(r#"{{"role":"assistant","content":null,"tool_calls":[{}]}}"#, many(n, call))
+}
+
+fn results(n: usize, place: impl Fn(usize) -> usize) -> String {
+    let result = |at| format!(r#"{{"role":"tool","tool_call_id":"{}","content":"r{at}"}}"#, id(place(at)));
+    conversation(&format!("{},{}", calls(n, id, |_| "f".to_owned()), many(n, result)), "")
+}
+
+fn properties(n: usize) -> String {
+    many(n, |at| format!(r#""p{at}":{{"type":"string"}}"#))
+}
+
+/// So many levels with so many properties each.
+fn deep(levels: usize, wide: usize) -> String {
+    (0..levels / 2).fold(r#"{"type":"string"}"#.to_owned(), |inner, _| {
+        let own = properties(wide);
+        let comma = if own.is_empty() { "" } else { "," };
+        format!(
+            r#"{{"type":"object","properties":{{"inner":{inner}{comma}{own}}},"additionalProperties":false}}"#
+        )
+    })
+}
+
+fn with_tool(schema: &str) -> String {
+    let tool =
+        format!(r#"{{"type":"function","function":{{"name":"f","strict":true,"parameters":{schema}}}}}"#);
+    conversation(USER, &format!(r#","tools":[{tool}]"#))
+}
+
+/// The CPU time of this thread: other programs on the machine do not count.
+fn cpu_time() -> Duration {
+    // The kernel brings the figure up to date when the thread gives way.
+    std::thread::yield_now();
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// The least CPU time of several runs.
+fn least(runs: usize, mut run: impl FnMut()) -> Duration {
+    let mut timed = || {
+        let before = cpu_time();
+        run();
+        cpu_time() - before
+    };
+    (0..runs).map(|_| timed()).min().unwrap()
+}
+
+/// A model of each API with the most to do for a request.
+fn model(api: Api) -> &'static str {
+    match api {
+        Api::OpenAi | Api::Azure | Api::Demo => "gpt-5",
+        Api::Anthropic => "claude-sonnet-4-5",
+        Api::Gemini | Api::Vertex => "gemini-2.0-flash",
+        Api::Bedrock => "amazon.nova-lite-v1:0",
+        Api::Cohere => "command-a-03-2025",
+        Api::Mistral => "mistral-large-latest",
+        Api::Ollama => "qwen3",
+    }
+}
+
+fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
+    let target = Target {
+        upstream_model: model(api),
+        id: "any/m",
+        clamp_max_tokens: None,
+        max_output_tokens: Some(8192),
+        context_length: Some(128_000),
+    };
+    // A refusal counts, too: it must not cost more than an acceptance.
+    let _ = adapter.chat(request, &Share { n: 1, prompts: 0..1 }, &target);
+}
+
+fn parse(body: &Bytes) -> ChatRequest {
+    parse_chat(body.clone(), &RequestLimits::NONE).unwrap()
+}
+
+/// Refuses work that grows faster than its input.
+fn assert_linear(what: &str, small: (usize, Duration), large: (usize, Duration)) {
+    if large.1 < LEAST {
+        return;
+    }
+    let per_byte = |(bytes, time): (usize, Duration)| time.max(LEAST / 8).as_secs_f64() / bytes as f64;
+    let growth = per_byte(large) / per_byte(small);
+    assert!(growth < FACTOR, "{what}: {small:?} {large:?}: {growth:.1} times as much a byte");
+}
+
+#[test]
+fn the_cost_of_a_request_grows_as_its_body_does() {
+    const SMALL: usize = 600;
+    let adapters = Api::ALL.map(|api| (api, property::adapter(api)));
+    for (name, shape) in SHAPES {
+        let bodies = [shape(SMALL), shape(SMALL * GROWTH)].map(Bytes::from);
+        let read = bodies.each_ref().map(|body| (body.len(), least(2, || drop(parse(body)))));
+        assert_linear(&format!("{name}, read"), read[0], read[1]);
+        let requests = bodies.each_ref().map(parse);
+        for (api, adapter) in &adapters {
+            let times = requests.each_ref().map(|request| least(2, || encode(*api, &**adapter, request)));
+            let what = format!("{name}, {}", api.as_str());
+            assert_linear(&what, (bodies[0].len(), times[0]), (bodies[1].len(), times[1]));
+        }
+    }
+}
+
+#[test]
+fn references_that_multiply_cost_no_more_than_a_bound() {
+    // Each definition names the next one eight times: 8 to the power of 16 places.
+    let definition = |at: usize| {
+        let next = many(8, |place| format!(r##""p{place}":{{"$ref":"#/$defs/d{}"}}"##, at + 1));
+        format!(r#""d{at}":{{"type":"object","properties":{{{next}}}}}"#)
+    };
+    let schema = format!(
+        r##"{{"type":"object","properties":{{"a":{{"$ref":"#/$defs/d0"}},"b":{{"$ref":"#"}}}},"$defs":{{{}}}}}"##,
+        many(16, definition)
+    );
+    let tool = |at| format!(r#"{{"type":"function","function":{{"name":"f{at}","parameters":{schema}}}}}"#);
+    let body =
+        |count: usize| Bytes::from(conversation(USER, &format!(r#","tools":[{}]"#, many(count, tool))));
+    let requests = [1, 128].map(|count| parse(&body(count)));
+    for api in Api::ALL {
+        let adapter = property::adapter(api);
+        let [one, all] = requests.each_ref().map(|request| least(2, || encode(api, &*adapter, request)));
+        // The tools share one budget: 128 of them cost a little more than one, not 128 times as much.
+        assert!(all < one * 20 + Duration::from_millis(100), "{}: {one:?} {all:?}", api.as_str());
+    }
+}
+
+#[test]
+fn arguments_of_a_call_are_not_made_a_tree() {
+    let values = vec![r#"{\"a\":1}"#; 50_000].join(",");
+    let call = |open: &str, close: &str| {
+        let arguments = format!("{open}{values}{close}");
+        let call =
+            format!(r#"{{"id":"a","type":"function","function":{{"name":"f","arguments":"{arguments}"}}}}"#);
+        let said = format!(r#"{{"role":"assistant","content":null,"tool_calls":[{call}]}}"#);
+        parse(&Bytes::from(conversation(&said, "")))
+    };
+    for request in [call(r#"{\"list\":["#, "]}"), call("[", "]")] {
+        for api in Api::ALL {
+            let adapter = property::adapter(api);
+            let size = request.body.get("messages").map_or(0, str::len) as u64;
+            let used = allocation_counter::measure(|| encode(api, &*adapter, &request));
+            assert!(used.bytes_max < size * 12, "{}: {} bytes of {size}", api.as_str(), used.bytes_max);
+        }
+    }
+}
+
+/// With `LARGE_BODIES=1` and in a release build, a table of what each shape costs at the sizes that clients may send.
+#[test]
+fn every_shape_is_read_and_encoded_at_every_size() {
+    let is_large = std::env::var_os("LARGE_BODIES").is_some();
+    let sizes = if is_large { [1.0, 4.0, 16.0, 32.0] } else { [0.01, 0.02, 0.04, 0.08] };
+    let adapters = Api::ALL.map(|api| (api, property::adapter(api)));
+    println!("CPU ms per MiB at {sizes:?} MiB");
+    for (name, shape) in SHAPES {
+        let per_thing = shape(8000).len() as f64 / 8000.0;
+        let bodies = sizes.map(|mib| {
+            let bytes = mib * f64::from(1 << 20);
+            Bytes::from(shape((bytes / per_thing) as usize))
+        });
+        let show = |what: &str, times: [Duration; 4]| {
+            let per_mib = |(time, body): (&Duration, &Bytes)| {
+                format!("{:8.1}", time.as_secs_f64() * 1e3 / (body.len() as f64 / f64::from(1 << 20)))
+            };
+            let row: Vec<String> = times.iter().zip(&bodies).map(per_mib).collect();
+            println!("{name:26} {what:10} {}", row.join(" "));
+        };
+        show("read", bodies.each_ref().map(|body| least(1, || drop(parse(body)))));
+        for (api, adapter) in &adapters {
+            let encoded = |body: &Bytes| {
+                let request = parse(body);
+                least(1, || encode(*api, &**adapter, &request))
+            };
+            show(api.as_str(), bodies.each_ref().map(encoded));
+        }
+    }
+    for (name, body) in [
+        ("token ids", format!(r#"{{"model":"m","input":[{}]}}"#, vec!["1"; 8 << 20].join(","))),
+        (
+            "largest accepted objects",
+            conversation(USER, &format!(r#","x":[{}]"#, vec!["{}"; 999_990].join(","))),
+        ),
+        ("largest accepted members", {
+            let members = many(999_990, |at| format!(r#""x{at}":1"#));
+            conversation(&format!(r#"{{"role":"user","content":"hello",{members}}}"#), "")
+        }),
+    ] {
+        let body = Bytes::from(body);
+        let time = least(3, || {
+            let limits = RequestLimits::default();
+            let read =
+                parse_chat(body.clone(), &limits).is_ok() || parse_embeddings(body.clone(), &limits).is_ok();
+            assert!(read);
+        });
+        println!("{name}: {} bytes, {time:?}", body.len());
+    }
+}

@@ -1,0 +1,176 @@
+//! Request heads that cannot be read as HTTP/1.1.
+//!
+//! hyper answers them itself, with a status and no body, and then ends the connection with an error. [`HoldBack`] keeps
+//! that answer from the socket, and [`answer`] gives it the error shape of every other answer.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use gw_engine::error::{Error, Kind};
+use gw_engine::request_id;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The end of every head.
+const END: &[u8] = b"\r\n\r\n";
+/// hyper's own answer is shorter: a status line, `connection`, `content-length: 0` and `date`.
+const LONGEST: usize = 192;
+/// hyper's own answers to a head begin with one of these; each comes with the kind of our answer.
+const STARTS: [(&[u8], Kind); 3] = [
+    (b"HTTP/1.1 400 ", Kind::Invalid),
+    (b"HTTP/1.1 414 ", Kind::UriTooLong),
+    (b"HTTP/1.1 431 ", Kind::HeadersTooLarge),
+];
+
+/// An IO object that does not write an answer which hyper made by itself.
+///
+/// Such an answer is always the last of a connection. Bytes that only look like one are written when more bytes follow
+/// them, and when the connection ends without an error.
+#[derive(Debug)]
+pub(crate) struct HoldBack<T> {
+    inner: T,
+    held: Vec<u8>,
+    /// How many of the held bytes were written after all.
+    released: usize,
+}
+
+impl<T> HoldBack<T> {
+    pub(crate) fn new(inner: T) -> Self {
+        Self { inner, held: Vec::new(), released: 0 }
+    }
+
+    /// The socket, and the answer that was held back.
+    pub(crate) fn into_parts(mut self) -> (T, Vec<u8>) {
+        self.held.drain(..self.released.min(self.held.len()));
+        (self.inner, self.held)
+    }
+}
+
+/// The answer in place of `held`, which hyper made because of `error`.
+pub(crate) fn answer(held: &[u8], error: &hyper::Error) -> Vec<u8> {
+    let kind =
+        STARTS.iter().find(|(start, _)| held.starts_with(start)).map_or(Kind::Invalid, |(_, kind)| *kind);
+    let error = match kind {
+        Kind::UriTooLong => Error::new(kind, "The URL of the request is too long."),
+        Kind::HeadersTooLarge => headers_too_large(),
+        _ => Error::new(kind, format!("The head of the request is not valid HTTP/1.1: {error}.")),
+    };
+    let body = error.body();
+    let id = request_id::generate();
+    tracing::debug!(request_id = %id, code = error.code(), "a request's head could not be read");
+    let mut answer = Vec::with_capacity(held.len() + body.len() + 192);
+    let head = held.strip_suffix(END).unwrap_or(held);
+    for line in head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
+        if !line.starts_with(b"content-length:") && !line.starts_with(b"connection:") {
+            answer.extend_from_slice(line);
+            answer.extend_from_slice(b"\r\n");
+        }
+    }
+    let more = format!(
+        "content-type: application/json\r\ncontent-length: {}\r\nx-content-type-options: nosniff\r\n\
+         x-request-id: {id}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    answer.extend_from_slice(more.as_bytes());
+    answer.extend_from_slice(&body);
+    answer
+}
+
+/// 431: HTTP/1 and HTTP/2 say the same.
+pub(crate) fn headers_too_large() -> Error {
+    Error::new(Kind::HeadersTooLarge, "The headers of the request are too large or too many.")
+}
+
+/// Where an answer that hyper made by itself begins, if `bytes` end with one.
+fn own_answer(bytes: &[u8]) -> Option<usize> {
+    if !bytes.ends_with(END) {
+        return None;
+    }
+    let window = bytes.len().saturating_sub(LONGEST);
+    let tail = bytes.get(window..)?;
+    let start = tail.windows(b"HTTP/1.1 ".len()).rposition(|window| window == b"HTTP/1.1 ")?;
+    let answer = tail.get(start..)?;
+    let is_hypers = STARTS.iter().any(|(start, _)| answer.starts_with(start))
+        && answer.windows(END.len()).position(|window| window == END)? + END.len() == answer.len()
+        && answer.split(|byte| *byte == b'\n').skip(1).map(<[u8]>::trim_ascii).all(|line| {
+            line.is_empty()
+                || line == b"content-length: 0"
+                || line.starts_with(b"connection:")
+                || line.starts_with(b"date:")
+        });
+    is_hypers.then_some(window + start)
+}
+
+impl<T: AsyncWrite + Unpin> HoldBack<T> {
+    /// Writes what was held although it was an answer like any other.
+    fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(rest) = self.held.get(self.released..).filter(|rest| !rest.is_empty()) {
+            match Pin::new(&mut self.inner).poll_write(cx, rest) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => self.released += count,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        self.held = Vec::new();
+        self.released = 0;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for HoldBack<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for HoldBack<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if !self.held.is_empty() && self.poll_release(cx)?.is_pending() {
+            return Poll::Pending;
+        }
+        match own_answer(buf).map(|start| buf.split_at(start)) {
+            None => Pin::new(&mut self.inner).poll_write(cx, buf),
+            Some(([], held)) => {
+                self.held = held.to_vec();
+                Poll::Ready(Ok(buf.len()))
+            }
+            Some((before, _)) => Pin::new(&mut self.inner).poll_write(cx, before),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        // hyper writes a head in one piece, and its own answer has nothing but a head.
+        let mut pieces = bufs.iter().filter(|piece| !piece.is_empty());
+        if let (Some(only), None) = (pieces.next(), pieces.next()) {
+            return self.poll_write(cx, only);
+        }
+        if !self.held.is_empty() && self.poll_release(cx)?.is_pending() {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+    }
+}
+
+#[cfg(test)]
+mod tests;
