@@ -20,6 +20,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 
@@ -44,6 +47,21 @@ struct Shared {
     runtime: Option<Runtime>,
     /// When each step began to wait for a thread; the oldest is in front.
     waiting: Mutex<VecDeque<Instant>>,
+    figures: Figures,
+}
+
+/// The pool's metrics.
+#[derive(Debug)]
+struct Figures {
+    waiting: Gauge,
+    waits: Histogram,
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        let waits = Histogram::new([0.000_1, 0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0]);
+        Self { waiting: Gauge::default(), waits }
+    }
 }
 
 impl Drop for Shared {
@@ -65,8 +83,25 @@ impl CpuPool {
             .max_blocking_threads(threads.max(1))
             .on_thread_start(give_way)
             .build()?;
-        let shared = Shared { runtime: Some(runtime), waiting: Mutex::default() };
+        let shared =
+            Shared { runtime: Some(runtime), waiting: Mutex::default(), figures: Figures::default() };
         Ok(Self { shared: Some(Arc::new(shared)) })
+    }
+
+    /// Adds the pool's metrics; nothing without threads.
+    pub fn register(&self, registry: &mut Registry) {
+        let Some(shared) = &self.shared else { return };
+        registry.register(
+            "gateway_cpu_pool_waiting",
+            "Steps of requests that wait for a thread of the CPU pool",
+            shared.figures.waiting.clone(),
+        );
+        registry.register_with_unit(
+            "gateway_cpu_pool_wait",
+            "How long a step waited for a thread of the CPU pool",
+            Unit::Seconds,
+            shared.figures.waits.clone(),
+        );
     }
 
     /// Steps that wait for a thread, and how long the oldest of them has waited.
@@ -273,6 +308,18 @@ where
 }
 
 impl Shared {
+    fn begin_wait(&self) {
+        self.figures.waiting.inc();
+        self.waiting.lock().push_back(Instant::now());
+    }
+
+    /// Steps begin in the order in which they came: the oldest has got its thread.
+    fn end_wait(&self) {
+        let oldest = self.waiting.lock().pop_front();
+        self.figures.waiting.dec();
+        self.figures.waits.observe(oldest.map(|since| since.elapsed().as_secs_f64()).unwrap_or_default());
+    }
+
     /// Polls the future once on a thread of the pool, inside the caller's runtime.
     fn send<F>(
         self: &Arc<Self>,
@@ -287,11 +334,10 @@ impl Shared {
         let (sender, receiver) = oneshot::channel();
         let worker = Handle::try_current();
         let shared = Arc::downgrade(self);
-        self.waiting.lock().push_back(Instant::now());
+        self.begin_wait();
         let step = move || {
-            // Steps begin in the order in which they came.
             if let Some(shared) = shared.upgrade() {
-                shared.waiting.lock().pop_front();
+                shared.end_wait();
             }
             let _inside = worker.as_ref().ok().map(Handle::enter);
             if sender.is_closed() {

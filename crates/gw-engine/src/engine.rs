@@ -1,35 +1,29 @@
 //! The engine: everything that calls share, and the doors through which the edge enters.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Context as TaskContext;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use gw_limits::{Entered, Limiter, Refused};
 use gw_providers::adapter::ListedModel;
-use gw_providers::provider::{KeyState, Provider};
+use gw_providers::provider::Provider;
 use gw_store::Team;
 use gw_store::journal::Journal;
 use gw_store::keys::StoredKey;
 use gw_wire::money::Price;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use serde_json::json;
-use tokio::sync::Notify;
-use tokio::sync::futures::OwnedNotified;
 
 use crate::auth::{Caller, KeyRing, configured_id};
-use crate::cached::{Caching, operate};
+use crate::cached::Caching;
 use crate::call::{Context, Reply};
-use crate::catalog::query::Query;
 use crate::catalog::{Catalog, Discovered, Model, ProviderFacts, Visible};
 use crate::cpu_pool::CpuPool;
+use crate::cut::{Cut, CutSwitch};
 use crate::error::{Error, Result};
-use crate::explain;
 use crate::leavers::Leavers;
 use crate::metrics::Metrics;
 use crate::payloads::{Capture, Payloads};
@@ -39,6 +33,8 @@ use crate::refusal;
 use crate::settings::{EngineSettings, KeySettings};
 use crate::spent::NothingSpent;
 use crate::steering::Steering;
+
+mod operate;
 
 /// A configured provider and the terms it is used on.
 #[derive(Clone, Debug)]
@@ -106,34 +102,6 @@ pub struct Engine {
     discovered: Mutex<Vec<Discovered>>,
 }
 
-#[derive(Debug, Default)]
-struct CutSwitch {
-    thrown: AtomicBool,
-    notify: Arc<Notify>,
-}
-
-/// A stream's view of the end of a drain.
-#[derive(Debug, Default)]
-pub(crate) struct Cut {
-    switch: Arc<CutSwitch>,
-    watching: Option<Pin<Box<OwnedNotified>>>,
-}
-
-impl Cut {
-    pub(crate) fn is_cut(&self) -> bool {
-        self.switch.thrown.load(Ordering::Acquire)
-    }
-
-    /// Wakes the stream's task when the switch is thrown.
-    pub(crate) fn watch(&mut self, cx: &mut TaskContext<'_>) {
-        let notify = &self.switch.notify;
-        let watching = self.watching.get_or_insert_with(|| Box::pin(Arc::clone(notify).notified_owned()));
-        if watching.as_mut().poll(cx).is_ready() {
-            cx.waker().wake_by_ref();
-        }
-    }
-}
-
 impl Engine {
     /// Builds the engine. `shipped` are catalogue documents in the order of their entries.
     ///
@@ -156,6 +124,7 @@ impl Engine {
             "Bytes of stream events over 64 KiB that wait for their clients",
             state.event_memory.gauge(),
         );
+        stored.cpu.register(registry);
         let snapshot = Snapshot {
             catalog,
             providers,
@@ -322,28 +291,6 @@ impl Engine {
         self.snapshot().catalog.list(query, visible(caller, &|model| caller.may_use(model)))
     }
 
-    /// `GET /admin/v1/providers`: the providers in the order of the configuration and how their keys stand. Keys are
-    /// named by their place there, never by what they are.
-    #[must_use]
-    pub fn providers(&self) -> Bytes {
-        let snapshot = self.snapshot();
-        let data: Vec<serde_json::Value> = self
-            .deployed
-            .iter()
-            .map(|Deployed { provider, .. }| {
-                let models = snapshot.catalog.count(provider.name());
-                let keys = provider.keys().into_iter().enumerate().map(|(place, (state, back))| {
-                    let status = if let KeyState::Dead(status) = state { status } else { None };
-                    let seconds = back.map(|back| back.as_secs_f64().ceil());
-                    json!({"key": place + 1, "state": state.as_str(), "status": status, "tried_again_in_seconds": seconds})
-                });
-                let targets = explain::targets(&snapshot, provider.name());
-                json!({"name": &**provider.name(), "api": provider.api().as_str(), "models": models, "keys": keys.collect::<Vec<_>>(), "targets": targets})
-            })
-            .collect();
-        Bytes::from(json!({"object": "list", "data": data}).to_string())
-    }
-
     /// `GET /v1/models/{id}`, the id percent-decoded once.
     ///
     /// # Errors
@@ -358,18 +305,6 @@ impl Engine {
     /// As CONTRACT 1.10 has it.
     pub fn compare(&self, caller: &Caller, query: &str) -> Result<Bytes> {
         self.snapshot().catalog.compare(query, visible(caller, &|model| caller.may_use(model)))
-    }
-
-    /// `POST /admin/v1/routing/explain`: where this request would go, and why. With `?key=ID` as if that key asked.
-    ///
-    /// # Errors
-    /// What the request would be refused with; an unknown key.
-    pub fn explain(&self, caller: &Caller, query: &str, body: Bytes) -> Result<Bytes> {
-        let caller = match Query::parse(query).last("key") {
-            None => caller.clone(),
-            Some(id) => self.keys.find(id).ok_or_else(|| explain::no_such_key(id))?,
-        };
-        explain::explain(self, &caller, body)
     }
 
     /// Tells other replicas which models' circuits are open here, and opens here what is open there. False when there is
@@ -387,27 +322,6 @@ impl Engine {
             }
         }
         true
-    }
-
-    /// `GET /admin/v1/config`: what is configured, secrets masked.
-    #[must_use]
-    pub fn configuration(&self) -> Bytes {
-        let shown = if self.settings.shown.is_empty() { "{}" } else { &self.settings.shown };
-        Bytes::from(format!("{{\"object\":\"config\",\"settings\":{shown}}}"))
-    }
-
-    /// `GET /admin/v1/cache`.
-    #[must_use]
-    pub fn cache_figures(&self) -> Bytes {
-        operate::figures(self.caching.as_deref())
-    }
-
-    /// `DELETE /admin/v1/cache` with its query.
-    ///
-    /// # Errors
-    /// An unknown parameter or key; a shared store that did not hear of it.
-    pub async fn purge_cache(&self, query: &str) -> Result<Bytes> {
-        operate::purge(self, self.caching.as_deref(), query).await
     }
 
     /// The key of this id, or of this name in the configuration.
@@ -428,12 +342,11 @@ impl Engine {
 
     /// Ends every live stream with the error event: the grace of a drain is over.
     pub fn cut_streams(&self) {
-        self.cut.thrown.store(true, Ordering::Release);
-        self.cut.notify.notify_waiters();
+        self.cut.throw();
     }
 
     pub(crate) fn cut(&self) -> Cut {
-        Cut { switch: Arc::clone(&self.cut), watching: None }
+        Cut::new(Arc::clone(&self.cut))
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {

@@ -12,6 +12,7 @@ pub mod call;
 mod capability;
 pub mod catalog;
 pub mod cpu_pool;
+mod cut;
 mod embed;
 pub mod engine;
 pub mod error;

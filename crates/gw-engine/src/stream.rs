@@ -22,7 +22,7 @@ use tokio::time::Sleep;
 use crate::attempts::{Answer, Call, Told};
 use crate::cached::Shared;
 use crate::call::CallLog;
-use crate::engine::Cut;
+use crate::cut::Cut;
 use crate::error::{Error, Kind};
 use crate::event_memory::{Full, SMALL_EVENT};
 use crate::leavers::Leavers;
