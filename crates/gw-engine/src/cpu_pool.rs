@@ -1,115 +1,101 @@
 //! CPU-heavy steps of a request run on threads of their own.
 //!
 //! A worker thread serves many connections, so a step that computes for longer than about a millisecond makes all of them wait.
-//! A step marks itself with [`offload`]. A request's future is wrapped once with [`CpuPool::host`]; the wrapper polls it on a
-//! thread of the pool for exactly those steps. Sockets and timers stay with the worker. Nothing is copied and no step has to
+//! A step marks itself with [`offload`]. A request's future is wrapped once with [`CpuPool::host`]; the wrapper has a thread of
+//! the pool poll it for exactly those steps. Sockets and timers stay with the worker. Nothing is copied and no step has to
 //! own its data, because the whole future moves.
 //!
-//! A request that is dropped while its step runs ends after this step: a step is bounded by the limits on a request's size
-//! and structure ([`gw_wire::request`]).
+//! While a step waits for a thread, the worker still polls the future: its clocks run, and dropping it frees all that it
+//! holds. A poll in the pool runs one step. So a request that is dropped while its step runs ends after this step: a step is
+//! bounded by the limits on a request's size and structure ([`gw_wire::request`]).
+//!
+//! Tenants take turns: the steps of one wait for its own, and for one step of each other tenant.
 
-use std::any::Any;
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use parking_lot::Mutex;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
-use tokio::runtime::{Handle, Runtime};
-use tokio::sync::oneshot;
+use memchr::memmem;
+use prometheus_client::registry::Registry;
+
+use queue::Queue;
+use slot::{Slot, Taken};
+
+mod queue;
+mod slot;
 
 /// How much a pool thread gives way to the workers: a worker that has something to do runs first.
 const NICE: i32 = 5;
-/// A body up to this size never leaves the worker: reading it takes less than a millisecond, whatever it holds.
+/// A body up to this size takes less than a millisecond to read, unless the schemas in it refer to one another.
 pub const LIGHT_BYTES: usize = 16 << 10;
-/// A body from this size on always does.
+/// A body from this size on always leaves the worker.
 const HEAVY_BYTES: usize = 512 << 10;
 /// JSON values in a body between the two that take about a millisecond to read.
 const HEAVY_VALUES: usize = 4_000;
 
-/// Threads for steps that compute. Cheap to clone; without threads, every step runs in place.
+/// Threads for steps that compute, as one tenant sees them. Cheap to clone; without threads, every step runs in place.
 #[derive(Clone, Debug, Default)]
 pub struct CpuPool {
-    shared: Option<Arc<Shared>>,
+    threads: Option<Arc<Threads>>,
+    tenant: Option<Arc<str>>,
 }
 
+/// The threads end when the last handle drops.
 #[derive(Debug)]
-struct Shared {
-    /// Only its blocking threads are used. Taken when the last handle drops.
-    runtime: Option<Runtime>,
-    /// When each step began to wait for a thread; the oldest is in front.
-    waiting: Mutex<VecDeque<Instant>>,
-    figures: Figures,
+struct Threads {
+    queue: Arc<Queue>,
 }
 
-/// The pool's metrics.
-#[derive(Debug)]
-struct Figures {
-    waiting: Gauge,
-    waits: Histogram,
-}
-
-impl Default for Figures {
-    fn default() -> Self {
-        let waits = Histogram::new([0.000_1, 0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0]);
-        Self { waiting: Gauge::default(), waits }
-    }
-}
-
-impl Drop for Shared {
+impl Drop for Threads {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
+        self.queue.close();
     }
 }
 
 impl CpuPool {
-    /// A pool of so many threads. They start when they are needed.
+    /// A pool of so many threads, which start at once.
     ///
     /// # Errors
-    /// The system refuses what a runtime needs.
+    /// The system refuses a thread.
     pub fn new(threads: usize) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .thread_name("cpu-pool")
-            .max_blocking_threads(threads.max(1))
-            .on_thread_start(give_way)
-            .build()?;
-        let shared =
-            Shared { runtime: Some(runtime), waiting: Mutex::default(), figures: Figures::default() };
-        Ok(Self { shared: Some(Arc::new(shared)) })
+        let started = Threads { queue: Arc::default() };
+        for _ in 0..threads.max(1) {
+            let queue = Arc::clone(&started.queue);
+            let work = move || {
+                give_way();
+                while let Some(step) = queue.next() {
+                    // A panic of a step is its request's. This one comes from dropping a request that nobody waits for.
+                    let _ = catch_unwind(AssertUnwindSafe(|| step.run()));
+                }
+            };
+            std::thread::Builder::new().name("cpu-pool".to_owned()).spawn(work)?;
+        }
+        Ok(Self { threads: Some(Arc::new(started)), tenant: None })
+    }
+
+    /// The pool for the steps of a tenant.
+    #[must_use]
+    pub fn of(&self, tenant: &Arc<str>) -> Self {
+        Self { threads: self.threads.clone(), tenant: Some(Arc::clone(tenant)) }
     }
 
     /// Adds the pool's metrics; nothing without threads.
     pub fn register(&self, registry: &mut Registry) {
-        let Some(shared) = &self.shared else { return };
-        registry.register(
-            "gateway_cpu_pool_waiting",
-            "Steps of requests that wait for a thread of the CPU pool",
-            shared.figures.waiting.clone(),
-        );
-        registry.register_with_unit(
-            "gateway_cpu_pool_wait",
-            "How long a step waited for a thread of the CPU pool",
-            Unit::Seconds,
-            shared.figures.waits.clone(),
-        );
+        if let Some(threads) = &self.threads {
+            threads.queue.register(registry);
+        }
     }
 
-    /// Steps that wait for a thread, and how long the oldest of them has waited.
+    /// How long the oldest step of this tenant has waited for a thread.
     #[must_use]
-    pub fn queue(&self) -> (usize, Duration) {
-        let Some(shared) = &self.shared else { return (0, Duration::ZERO) };
-        let waiting = shared.waiting.lock();
-        (waiting.len(), waiting.front().map(Instant::elapsed).unwrap_or_default())
+    pub fn lateness(&self) -> Duration {
+        let Some(threads) = &self.threads else { return Duration::ZERO };
+        threads.queue.lateness(self.tenant.as_ref())
     }
 
     /// Runs a future whose [`offload`] steps move to this pool.
@@ -118,7 +104,7 @@ impl CpuPool {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Hosted { state: State::Here(Box::pin(future), Waiting::default()), shared: self.shared.clone() }
+        Hosted { state: State::Here(Box::pin(future), Waiting::default()), pool: self.clone() }
     }
 }
 
@@ -130,23 +116,23 @@ fn give_way() {
     }
 }
 
+/// The shortest body whose references can multiply into more than a millisecond's work.
+const SHORTEST_MULTIPLYING: usize = 512;
+
 /// Whether a step over these bytes of JSON may take longer than a millisecond. The number of values decides, not the size: a
-/// long text is read in no time. It is estimated from samples across the body.
+/// long text is read in no time. References in schemas decide, too, because what they refer to may be copied.
 #[must_use]
 pub fn is_heavy(json: &[u8]) -> bool {
-    const WINDOW: usize = 64;
-    const WINDOWS: usize = 64;
-    if json.len() <= LIGHT_BYTES {
-        return false;
-    }
     if json.len() >= HEAVY_BYTES {
         return true;
     }
-    let stride = json.len() / WINDOWS;
-    let windows = json.chunks(stride).filter_map(|chunk| chunk.get(..WINDOW));
-    let is_structure = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{' | b'\\');
-    let seen: usize = windows.map(|window| window.iter().filter(is_structure).count()).sum();
-    seen * stride / WINDOW >= HEAVY_VALUES
+    if json.len() > LIGHT_BYTES {
+        let is_structure = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{' | b'\\');
+        return json.iter().filter(is_structure).count() >= HEAVY_VALUES;
+    }
+    // A name may be spelled with escapes.
+    json.len() > SHORTEST_MULTIPLYING
+        && (memmem::find(json, b"$ref").is_some() || memmem::find(json, b"\\u").is_some())
 }
 
 /// Runs a step on the CPU pool; in place where the future is not hosted by one.
@@ -184,29 +170,47 @@ impl Waiting {
             Seat::Worker => &mut self.worker,
         }
     }
+
+    fn add(&mut self, seat: Seat, waker: &Waker) {
+        let wakers = self.at(seat);
+        if !wakers.iter().any(|known| known.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+    }
+}
+
+/// One poll of a hosted future.
+#[derive(Debug)]
+struct Hosting {
+    seat: Seat,
+    waiting: Waiting,
+    /// A step has run in this poll.
+    has_stepped: bool,
 }
 
 thread_local! {
     /// Set while a hosted future is polled on this thread.
-    static HOSTING: RefCell<Option<(Seat, Waiting)>> = const { RefCell::new(None) };
+    static HOSTING: RefCell<Option<Hosting>> = const { RefCell::new(None) };
 }
 
-/// Waits until the future is polled there. At once when nobody hosts it.
+/// Waits until the future is polled there. At once when nobody hosts it. In the pool, one caller a poll goes on.
 async fn seated(seat: Seat) {
     poll_fn(|cx| {
-        HOSTING.with_borrow_mut(|hosting| match hosting {
-            Some((now, waiting)) if *now != seat => {
-                waiting.at(seat).push(cx.waker().clone());
-                Poll::Pending
+        HOSTING.with_borrow_mut(|hosting| {
+            let Some(hosting) = hosting else { return Poll::Ready(()) };
+            if hosting.seat != seat || (seat == Seat::Pool && hosting.has_stepped) {
+                hosting.waiting.add(seat, cx.waker());
+                return Poll::Pending;
             }
-            _ => Poll::Ready(()),
+            hosting.has_stepped = seat == Seat::Pool;
+            Poll::Ready(())
         })
     })
     .await;
 }
 
 /// Puts back what was there before, also when the poll panics.
-struct Restore(Option<(Seat, Waiting)>);
+struct Restore(Option<Hosting>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
@@ -221,23 +225,28 @@ fn poll_seated<F: Future>(
     seat: Seat,
     mut waiting: Waiting,
 ) -> (Poll<F::Output>, Waiting) {
-    let outer = Restore(HOSTING.take());
+    let mut outer = Restore(HOSTING.take());
     // Inside a host that is in the pool already, this one is, too.
-    let is_in_pool = matches!(outer.0, Some((Seat::Pool, _)));
-    let seat = if is_in_pool { Seat::Pool } else { seat };
+    let in_pool = outer.0.as_mut().filter(|outer| outer.seat == Seat::Pool);
+    let seat = if in_pool.is_some() { Seat::Pool } else { seat };
+    let has_stepped = in_pool.as_ref().is_some_and(|outer| outer.has_stepped);
     waiting.at(seat).drain(..).for_each(Waker::wake);
-    HOSTING.set(Some((seat, waiting)));
+    HOSTING.set(Some(Hosting { seat, waiting, has_stepped }));
     let polled = future.poll(cx);
-    let waiting = HOSTING.take().map(|(_, waiting)| waiting).unwrap_or_default();
-    (polled, waiting)
+    let Some(inner) = HOSTING.take() else { return (polled, Waiting::default()) };
+    if let Some(outer) = in_pool {
+        outer.has_stepped = inner.has_stepped;
+        if !inner.waiting.worker.is_empty() {
+            outer.waiting.add(Seat::Worker, cx.waker());
+        }
+    }
+    (polled, inner.waiting)
 }
-
-/// A future that is back from the pool, its result and its waiting parts; or the panic that ended it.
-type Back<F> = Result<(Pin<Box<F>>, Poll<<F as Future>::Output>, Waiting), Box<dyn Any + Send>>;
 
 enum State<F: Future> {
     Here(Pin<Box<F>>, Waiting),
-    Away(oneshot::Receiver<Back<F>>),
+    /// A step waits for a thread, or runs.
+    There(Arc<Slot<F>>),
     Over,
 }
 
@@ -245,14 +254,22 @@ enum State<F: Future> {
 /// is done.
 pub struct Hosted<F: Future> {
     state: State<F>,
-    shared: Option<Arc<Shared>>,
+    pool: CpuPool,
 }
 
 impl<F: Future> std::fmt::Debug for Hosted<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hosted")
-            .field("is_away", &matches!(self.state, State::Away(_)))
+            .field("is_there", &matches!(self.state, State::There(_)))
             .finish_non_exhaustive()
+    }
+}
+
+impl<F: Future> Drop for Hosted<F> {
+    fn drop(&mut self) {
+        if let State::There(slot) = &self.state {
+            drop(slot.leave());
+        }
     }
 }
 
@@ -266,94 +283,40 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
         loop {
-            match &mut this.state {
-                State::Here(future, waiting) => {
-                    let Some(shared) = &this.shared else { return future.as_mut().poll(cx) };
-                    let (polled, waits) =
-                        poll_seated(future.as_mut(), cx, Seat::Worker, std::mem::take(waiting));
+            match std::mem::replace(&mut this.state, State::Over) {
+                State::Here(mut future, waiting) => {
+                    let Some(threads) = &this.pool.threads else {
+                        let polled = future.as_mut().poll(cx);
+                        if polled.is_pending() {
+                            this.state = State::Here(future, waiting);
+                        }
+                        return polled;
+                    };
+                    let (polled, waiting) = poll_seated(future.as_mut(), cx, Seat::Worker, waiting);
                     if polled.is_ready() {
-                        this.state = State::Over;
                         return polled;
                     }
-                    *waiting = waits;
                     if waiting.pool.is_empty() {
+                        this.state = State::Here(future, waiting);
                         return Poll::Pending;
                     }
-                    let State::Here(future, waiting) = std::mem::replace(&mut this.state, State::Over) else {
-                        return Poll::Pending;
-                    };
-                    this.state = State::Away(shared.send(future, waiting, cx.waker().clone()));
+                    let slot = Arc::new(Slot::new(future, waiting, cx.waker().clone()));
+                    threads.queue.push(this.pool.tenant.as_ref(), Arc::clone(&slot) as Arc<dyn queue::Step>);
+                    this.state = State::There(slot);
+                    return Poll::Pending;
                 }
-                State::Away(back) => match std::task::ready!(Pin::new(back).poll(cx)) {
-                    Ok(Ok((_, Poll::Ready(output), _))) => {
-                        this.state = State::Over;
-                        return Poll::Ready(output);
-                    }
+                State::There(slot) => match slot.poll(cx) {
+                    Taken::Output(output) => return Poll::Ready(output),
                     // A wake-up meant for it may have come while it was away: it is polled at once.
-                    Ok(Ok((future, Poll::Pending, waiting))) => this.state = State::Here(future, waiting),
-                    Ok(Err(panic)) => {
-                        this.state = State::Over;
-                        resume_unwind(panic);
-                    }
-                    // The pool is gone: the process is ending, and so is this connection.
-                    Err(_) => {
-                        this.state = State::Over;
+                    Taken::Future(future, waiting) => this.state = State::Here(future, waiting),
+                    Taken::Nothing => {
+                        this.state = State::There(slot);
                         return Poll::Pending;
                     }
                 },
                 State::Over => return Poll::Pending,
             }
         }
-    }
-}
-
-impl Shared {
-    fn begin_wait(&self) {
-        self.figures.waiting.inc();
-        self.waiting.lock().push_back(Instant::now());
-    }
-
-    /// Steps begin in the order in which they came: the oldest has got its thread.
-    fn end_wait(&self) {
-        let oldest = self.waiting.lock().pop_front();
-        self.figures.waiting.dec();
-        self.figures.waits.observe(oldest.map(|since| since.elapsed().as_secs_f64()).unwrap_or_default());
-    }
-
-    /// Polls the future once on a thread of the pool, inside the caller's runtime.
-    fn send<F>(
-        self: &Arc<Self>,
-        mut future: Pin<Box<F>>,
-        waiting: Waiting,
-        waker: Waker,
-    ) -> oneshot::Receiver<Back<F>>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        let (sender, receiver) = oneshot::channel();
-        let worker = Handle::try_current();
-        let shared = Arc::downgrade(self);
-        self.begin_wait();
-        let step = move || {
-            if let Some(shared) = shared.upgrade() {
-                shared.end_wait();
-            }
-            let _inside = worker.as_ref().ok().map(Handle::enter);
-            if sender.is_closed() {
-                return drop(future);
-            }
-            let polled = catch_unwind(AssertUnwindSafe(|| {
-                let mut cx = Context::from_waker(&waker);
-                poll_seated(future.as_mut(), &mut cx, Seat::Pool, waiting)
-            }));
-            // Refused when the request was dropped: then the future ends here, still inside its runtime.
-            drop(sender.send(polled.map(|(polled, waiting)| (future, polled, waiting))));
-        };
-        if let Some(runtime) = &self.runtime {
-            drop(runtime.spawn_blocking(step));
-        }
-        receiver
     }
 }
 

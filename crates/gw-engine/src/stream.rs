@@ -357,7 +357,7 @@ impl Body for EventStream {
 impl Drop for EventStream {
     fn drop(&mut self) {
         if self.due.is_some_and(|due| Instant::now() >= due) {
-            // Its client did not take what there was in time: nobody goes on for it.
+            // The client did not take the pending event in time, so the upstream call ends.
             self.settle_cut(Kind::UpstreamTimeout);
             return;
         }

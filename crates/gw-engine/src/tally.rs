@@ -38,7 +38,7 @@ pub(crate) struct Tally {
     pub(crate) hedged: Option<usize>,
     /// What was set aside for it.
     pub(crate) hedge: Option<Hedge>,
-    /// What the upstream of the attempt that is about to be noted gave as its reason.
+    /// The upstream's reason for the failed attempt that is noted next.
     reason: Option<String>,
 }
 

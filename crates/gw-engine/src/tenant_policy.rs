@@ -31,8 +31,8 @@ fn members(provider: &Provider, guarded: &[Guarded]) -> Result<()> {
     let Some(Guarded { name, rule }) = refused else { return Ok(()) };
     let why = match rule {
         Rule::Search => "it has a price of its own, and the catalogue does not hold that price",
-        Rule::Context => "it changes what the answer is, and the gateway cannot do that here",
-        _ => "it chooses a model, an upstream or credentials, which the gateway does",
+        Rule::Context => "it changes the meaning of the answer, and the gateway cannot apply it here",
+        _ => "it chooses a model, an upstream or credentials, and only the gateway chooses these",
     };
     let provider = provider.name();
     let name = clip(name);

@@ -21,7 +21,7 @@ const LARGEST_UNKNOWN: usize = 4 << 20;
 const DISCARD_GAP: Duration = Duration::from_millis(100);
 /// How long such a body may take.
 pub(crate) const DISCARD_PATIENCE: Duration = Duration::from_secs(2);
-/// The same before a 503 of the gateway's own over HTTP/1: whoever is overloaded says so at once.
+/// Time to discard a body before the gateway's own 503 over HTTP/1: an overloaded gateway answers at once.
 pub(crate) const OVERLOADED_PATIENCE: Duration = Duration::from_millis(5);
 
 /// Reads what is left of a body, so that the client hears the answer. True: it was small, and the next request can follow.

@@ -21,7 +21,7 @@ use crate::response::{Answer, Content};
 use crate::router::{self, Door, Name};
 use crate::upload::overloaded;
 
-/// What is left of the request is read for so long, so that its client can send all of it and then read the answer.
+/// The longest time to read the rest of a refused request: its client finishes sending, and then reads the answer.
 const LINGER: Duration = Duration::from_secs(2);
 /// It is read in pieces of this size.
 const PIECE: usize = 64 << 10;

@@ -40,7 +40,7 @@ pub(crate) enum Target<'a> {
     Admin,
     OpenApi,
     Docs,
-    /// What is to be found where.
+    /// The list of URLs at `/`.
     Root,
     Unknown,
 }

@@ -59,7 +59,7 @@ pub fn run(common: &Common, args: &CheckArgs) -> Result<(), Stop> {
     Err(Stop::Usage(format!("{name}: {count} problem{}", if count == 1 { "" } else { "s" })))
 }
 
-/// So many problems are printed; whoever has more begins with the first.
+/// The most problems that `check` prints.
 const MAX_SHOWN: usize = 50;
 
 /// The first problems, one a line, and how many more there are.

@@ -111,13 +111,14 @@ impl Setup {
 
     /// A line about each entry in a key's `models` that no model fits, so that it allows nothing.
     fn useless_key_models(&self) -> Vec<String> {
-        // Without the aliases, which have their own problems and are not what a key's `models` names.
+        // Without the aliases: a wrong alias has its own problem and must not hide one of a key.
         let engine = &self.config.engine;
         let facts = self.facts();
         let Ok(catalog) = Catalog::build(&shipped(), &engine.models, &BTreeMap::new(), &facts, &[]) else {
             return Vec::new();
         };
         let fits = |pattern: &str| match pattern.strip_suffix('*') {
+            _ if engine.aliases.contains_key(pattern) => true,
             Some(start) => {
                 let may_be = |name: &str| start.starts_with(&format!("{name}/")) || name.starts_with(start);
                 catalog.models().iter().any(|model| model.id.starts_with(start))

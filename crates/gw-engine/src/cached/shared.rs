@@ -84,7 +84,7 @@ impl Shared {
         self.asker.deadline
     }
 
-    /// It is the one whose call it is: that keeps its time itself, and says so when the time is up.
+    /// Whether this reader owns the upstream call. The owner enforces and reports the total clock.
     pub(crate) fn is_leader(&self) -> bool {
         matches!(self.reader, Reader::Leader(_))
     }

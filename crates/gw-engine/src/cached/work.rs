@@ -134,7 +134,7 @@ impl Keeper {
             decoder.feed(&piece, &mut |event| gather.note(&event));
             pieces.push(piece);
             if pieces.room().now_or_never().is_none() {
-                // Whoever reads, reads slowly: the stream's own time goes on, and its next poll ends it.
+                // All readers are slow. The total clock keeps running, and the next poll ends the stream.
                 let due = stream.due().unwrap_or_else(Instant::now);
                 let _late = tokio::time::timeout_at(due.into(), pieces.room()).await;
             }

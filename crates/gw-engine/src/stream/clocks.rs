@@ -63,7 +63,7 @@ impl EventStream {
         }
     }
 
-    /// What a clock that has run out by now has the stream send.
+    /// The frame to send if a clock has expired.
     pub(super) fn overdue(&mut self, now: Instant) -> Option<Polled> {
         if self.cut.is_cut() {
             let kind = Kind::UpstreamStreamError;

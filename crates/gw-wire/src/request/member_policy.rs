@@ -245,8 +245,8 @@ pub fn rule_of(name: &str) -> Option<Rule> {
     STEERING_PREFIXES.iter().any(begins).then_some(Rule::Steers)
 }
 
-/// The members of a body that have a rule; of the others, what they refer to goes to `references`. `other_tools`: there
-/// are tools that are no functions.
+/// The members of a body that have a rule. Adds the references in all other members to `references`. `other_tools`: at
+/// least one tool is not a function.
 pub(super) fn survey(
     text: &str,
     members: &[Member],

@@ -60,7 +60,7 @@ pub(super) static ROOT: Section = Section {
 const TARGETS: Kind = Kind::Either(&Kind::Text(&WORD), &Kind::List { of: &Kind::Text(&WORD), min: 1 });
 
 static ALIAS_ENTRY: Section = Section {
-    doc: "The same as tables, in place of `[aliases]`: TOML has room for one of the two.",
+    doc: "Aliases as tables. A file has either `[aliases]` or `[[aliases]]`.",
     keys: &[
         required("name", Kind::Text(&ALIAS), "As clients write it; it may hold a `/`."),
         required(
@@ -109,7 +109,7 @@ static SERVER: Section = Section {
             "shed_after_ms",
             Kind::Int { min: 0, max: 60_000 },
             "20",
-            "A generation request that would wait longer for CPU time gets 503 at once (in a burst, five times as long); 0 = never.",
+            "A generation request whose expected wait for CPU time is longer gets 503 at once. In a burst of at most 100 ms the limit is five times as high. 0 = never.",
         ),
         key(
             "keepalive_seconds",

@@ -110,7 +110,7 @@ async fn a_key_made_before_the_first_start_does_not_swallow_the_admin_key() {
 fn check_reports_aliases_and_key_models_beside_other_problems() {
     let config = format!(
         "{DEMO}[server]\nbody_limit = 5\n[aliases]\n\"fast\" = \"demo/nothing\"\n\"good\" = \"demo/chat\"\n\
-         [[keys]]\nname = \"ci\"\nkey = \"sk-x\"\nmodels = [\"demo/*\", \"demo/chat\", \"demo/chta\"]\n"
+         [[keys]]\nname = \"ci\"\nkey = \"sk-x\"\nmodels = [\"demo/*\", \"demo/chat\", \"good\", \"demo/chta\"]\n"
     );
     let launch = with_config(&config, &["check"]);
     let said = ends(

@@ -215,7 +215,7 @@ impl Choice<'_> {
     }
 }
 
-/// Which tools are declared strict; where that cannot be done for one that asks for it, that is told.
+/// Which tools are declared strict. A tool that asks for it in vain gets a warning.
 fn strict(tools: &[Tool<'_>], model: Model, warnings: &mut Vec<Cow<'static, str>>) -> Vec<bool> {
     let wanted = tools.iter().filter(|tool| tool.strict == Some(true)).count();
     if wanted == 0 {

@@ -1,0 +1,125 @@
+//! A hosted future with a step that waits for a thread or runs on one. The worker's task and the pool's thread share it.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+
+use super::queue::Step;
+use super::{Seat, Waiting, poll_seated};
+
+/// Where the future is.
+enum Place<F: Future> {
+    /// Its step waits for a thread. The worker still polls it.
+    Queued(Pin<Box<F>>, Waiting),
+    /// A thread of the pool polls it.
+    Running,
+    /// The poll is over, and the worker has not looked yet.
+    Polled(Pin<Box<F>>, Poll<F::Output>, Waiting),
+    /// The poll panicked.
+    Panicked(Box<dyn Any + Send>),
+    /// The worker has taken it, or waits no longer.
+    Left,
+}
+
+struct Inner<F: Future> {
+    place: Place<F>,
+    /// The worker's task.
+    waker: Waker,
+}
+
+pub(super) struct Slot<F: Future> {
+    inner: Mutex<Inner<F>>,
+    /// The worker's runtime.
+    runtime: Option<Handle>,
+}
+
+/// The worker's part of a slot's content.
+pub(super) enum Taken<F: Future> {
+    Output(F::Output),
+    Future(Pin<Box<F>>, Waiting),
+    Nothing,
+}
+
+impl<F: Future> Slot<F> {
+    pub(super) fn new(future: Pin<Box<F>>, waiting: Waiting, waker: Waker) -> Self {
+        let inner = Inner { place: Place::Queued(future, waiting), waker };
+        Self { inner: Mutex::new(inner), runtime: Handle::try_current().ok() }
+    }
+
+    /// Polls the future on the worker while no thread has it, or takes it back.
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Taken<F> {
+        let mut inner = self.inner.lock();
+        inner.waker.clone_from(cx.waker());
+        match std::mem::replace(&mut inner.place, Place::Left) {
+            Place::Queued(mut future, waiting) => {
+                let (polled, waiting) = poll_seated(future.as_mut(), cx, Seat::Worker, waiting);
+                if let Poll::Ready(output) = polled {
+                    return Taken::Output(output);
+                }
+                inner.place = Place::Queued(future, waiting);
+                Taken::Nothing
+            }
+            Place::Polled(_, Poll::Ready(output), _) => Taken::Output(output),
+            Place::Polled(future, Poll::Pending, waiting) => Taken::Future(future, waiting),
+            Place::Panicked(panic) => {
+                drop(inner);
+                resume_unwind(panic)
+            }
+            place @ (Place::Running | Place::Left) => {
+                inner.place = place;
+                Taken::Nothing
+            }
+        }
+    }
+
+    /// The worker waits no longer. A future that no thread has is given back, to be dropped.
+    pub(super) fn leave(&self) -> impl Sized + use<F> {
+        std::mem::replace(&mut self.inner.lock().place, Place::Left)
+    }
+}
+
+impl<F> Step for Slot<F>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    /// Polls the future once, inside the worker's runtime.
+    fn run(&self) {
+        let _inside = self.runtime.as_ref().map(Handle::enter);
+        let mut inner = self.inner.lock();
+        let (mut future, waiting) = match std::mem::replace(&mut inner.place, Place::Running) {
+            Place::Queued(future, waiting) => (future, waiting),
+            place => {
+                inner.place = place;
+                return;
+            }
+        };
+        let waker = inner.waker.clone();
+        drop(inner);
+        let polled = catch_unwind(AssertUnwindSafe(move || {
+            let mut cx = Context::from_waker(&waker);
+            let (polled, waiting) = poll_seated(future.as_mut(), &mut cx, Seat::Pool, waiting);
+            (future, polled, waiting)
+        }));
+        let place = match polled {
+            Ok((future, polled, waiting)) => Place::Polled(future, polled, waiting),
+            Err(panic) => Place::Panicked(panic),
+        };
+        let mut inner = self.inner.lock();
+        if matches!(inner.place, Place::Left) {
+            drop(inner);
+            // The request was dropped while its step ran: it ends here, still inside its runtime.
+            drop(place);
+            return;
+        }
+        inner.place = place;
+        let waker = inner.waker.clone();
+        drop(inner);
+        waker.wake();
+    }
+}
