@@ -285,10 +285,11 @@ pub(crate) async fn run(
         Role::Leader(lead, follower) => {
             // A store that is slow is not waited for twice.
             let looks_again = wanted.wish.reads && looking.elapsed() < SLOW_LOOK;
+            let cpu = call.job.cpu.clone();
             let work = Work { call, wanted, stamp, stale, looks_again, means: Means::of(engine) };
             let work = work.of(engine, Arc::clone(caching));
             let driven = lead.drive(patience(engine.leavers()), move |pieces| work.run(pieces));
-            tokio::spawn(engine.cpu().host(driven));
+            tokio::spawn(cpu.host(driven));
             (follower, None)
         }
         Role::Follower(follower) => (follower, Some(call)),

@@ -13,7 +13,6 @@ use gw_wire::usage::Usage;
 use crate::ask::{Ask, target};
 use crate::attempts::Call;
 use crate::cached::divide;
-use crate::cpu_pool::offload_if;
 use crate::job::Job;
 use crate::plan::Candidate;
 
@@ -169,7 +168,7 @@ async fn one(
     let expected = range.len();
     let adapter = candidate.provider.adapter();
     let encode = || adapter.embeddings(request, range, &target(candidate));
-    let http = offload_if(job.is_heavy, encode).await?;
+    let http = job.step(&clocks, encode).await?;
     let response = candidate.provider.send(http, &clocks).await?;
     Ok((job.body_of(candidate, response, &clocks).await?, expected))
 }

@@ -358,10 +358,10 @@ impl Engine {
         self.settings.routing.drain_on_disconnect.then(|| self.leavers.clone())
     }
 
-    /// Threads for the steps of requests that compute for long.
+    /// Threads for the steps of requests that compute for long. The requests of a key share one turn.
     #[must_use]
-    pub fn cpu(&self) -> &CpuPool {
-        &self.cpu
+    pub fn cpu_of(&self, caller: &Caller) -> CpuPool {
+        self.cpu.of(caller.key_id())
     }
 
     pub(crate) fn caching(&self) -> Option<&Arc<Caching>> {

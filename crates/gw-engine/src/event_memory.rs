@@ -1,8 +1,8 @@
 //! One bound for the process over the large events that wait for their clients.
 //!
 //! A stream reads its upstream only when its client has taken what it was given, so a client that does not read holds one event.
-//! A small one is a part of what a stream costs anyway. Large ones are counted here, from the moment they are handed out until
-//! the last byte of them is written or dropped.
+//! A small one is a part of what a stream costs anyway. Large ones are counted here: while they arrive, and from the moment they
+//! are handed out until the last byte of them is written or dropped.
 
 use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,6 +16,36 @@ const LIMIT_BYTES: i64 = 256 << 20;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventMemory {
     used: Gauge,
+}
+
+/// The bytes that a stream keeps of an event that is not complete, while they are many.
+#[derive(Debug)]
+pub(crate) struct HalfEvent {
+    bytes: i64,
+    memory: EventMemory,
+}
+
+impl HalfEvent {
+    /// Counts so many bytes from now on.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room for more.
+    pub(crate) fn set(&mut self, bytes: usize) -> Result<(), Full> {
+        let bytes = if bytes > SMALL_EVENT { i64::try_from(bytes).unwrap_or(i64::MAX) } else { 0 };
+        let more = bytes - self.bytes;
+        if more == 0 {
+            return Ok(());
+        }
+        self.bytes = bytes;
+        let before = self.memory.used.inc_by(more);
+        if more > 0 && before.saturating_add(more) > LIMIT_BYTES { Err(Full) } else { Ok(()) }
+    }
+}
+
+impl Drop for HalfEvent {
+    fn drop(&mut self) {
+        self.memory.used.dec_by(self.bytes);
+    }
 }
 
 /// The bound is reached.
@@ -33,6 +63,11 @@ impl EventMemory {
     /// The bytes in use, for the metrics.
     pub(crate) fn gauge(&self) -> Gauge {
         self.used.clone()
+    }
+
+    /// For a new stream.
+    pub(crate) fn half_event(&self) -> HalfEvent {
+        HalfEvent { bytes: 0, memory: self.clone() }
     }
 
     /// Hands a large event out without copying it.
@@ -73,6 +108,21 @@ mod tests {
         drop(event);
         assert_eq!(memory.gauge().get(), 100_000, "its memory is in use as long as a part of it is");
         drop(rest);
+        assert_eq!(memory.gauge().get(), 0);
+    }
+
+    #[test]
+    fn an_event_counts_while_it_arrives() {
+        let memory = EventMemory::default();
+        let mut half = memory.half_event();
+        for (bytes, counted) in
+            [(SMALL_EVENT, 0), (100_000, 100_000), (200_000, 200_000), (0, 0), (70_000, 70_000)]
+        {
+            half.set(bytes).unwrap();
+            assert_eq!(memory.gauge().get(), counted);
+        }
+        assert_eq!(half.set(1 << 30), Err(Full));
+        drop(half);
         assert_eq!(memory.gauge().get(), 0);
     }
 

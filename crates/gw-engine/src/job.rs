@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use gw_providers::adapter::Encoded;
 use gw_providers::client::UpstreamResponse;
 use gw_providers::settings::Timeouts;
-use gw_wire::failure::Failure;
+use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::stream::{Opening, Shape};
 
 use crate::ask::Ask;
 use crate::call::Context;
-use crate::cpu_pool::CpuPool;
+use crate::cpu_pool::{CpuPool, offload};
 use crate::plan::{Candidate, Snapshot};
 use crate::resume::Resume;
+use crate::share::Part;
 
 /// The largest body of a complete upstream answer, decoded.
 pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
@@ -61,6 +63,38 @@ impl Job {
             Ask::Embeddings(_) => (Shape::Text, 0, false),
         };
         Opening { shape, id: self.id.clone(), created: self.created, model, choices, include_usage }
+    }
+
+    /// Runs a step over the request: on the CPU pool if it is heavy, and not after the call's time is up.
+    pub(crate) async fn step<T>(
+        &self,
+        clocks: &Timeouts,
+        step: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if !self.is_heavy {
+            return step();
+        }
+        let late = |_| Err(Failure::new(FailureKind::Timeout, "The request's time was used up."));
+        tokio::time::timeout_at(self.deadline(clocks), offload(step)).await.unwrap_or_else(late)
+    }
+
+    /// The parts of a request in the candidate's dialect. Parts that differ only in their place are encoded once.
+    pub(crate) async fn encode(
+        &self,
+        candidate: &Candidate,
+        parts: Vec<Part>,
+        clocks: &Timeouts,
+    ) -> Result<Vec<(Part, Encoded)>, Failure> {
+        let mut done: Vec<(Part, Encoded)> = Vec::with_capacity(parts.len());
+        for part in parts {
+            let same = done.last().filter(|(last, _)| last.share == part.share);
+            let encoded = match same {
+                Some((_, encoded)) => encoded.clone(),
+                None => self.step(clocks, || self.ask.encode(candidate, &part)).await?,
+            };
+            done.push((part, encoded));
+        }
+        Ok(done)
     }
 
     /// Since the request was accepted.

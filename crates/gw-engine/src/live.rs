@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use gw_providers::adapter::{Reading, StreamDecoder};
+use gw_providers::adapter::{Encoded, Reading, StreamDecoder};
 use gw_providers::client::UpstreamResponse;
 use gw_providers::settings::Timeouts;
 use gw_routing::measured::InFlight;
@@ -16,10 +16,14 @@ use gw_wire::reply::{ChatReply, Finish, TextReply};
 use gw_wire::stream::{Normaliser, Opening, Shape};
 
 use crate::cpu_pool::{is_heavy, offload_if};
+use crate::event_memory::HalfEvent;
 use crate::job::{Job, MAX_ANSWER_BYTES};
 use crate::plan::Candidate;
 use crate::share::Part;
 use crate::sources::{Source, Sources, Step};
+
+/// Pieces without content that are read before others have their turn.
+const STEPS_A_POLL: usize = 64;
 
 /// An upstream stream under way.
 pub(crate) struct Live {
@@ -37,6 +41,7 @@ pub(crate) struct Live {
     /// Counts it as in flight.
     pub(crate) flying: Option<InFlight>,
     sources: Sources,
+    half_event: HalfEvent,
 }
 
 impl std::fmt::Debug for Live {
@@ -48,7 +53,14 @@ impl std::fmt::Debug for Live {
 impl Live {
     /// Reads the next piece.
     pub(crate) fn poll_step(&mut self, cx: &mut TaskContext<'_>) -> Poll<Step> {
-        self.sources.poll_step(cx, &mut self.normaliser, &mut self.out)
+        let step = self.sources.poll_step(cx, &mut self.normaliser, &mut self.out);
+        if step.is_ready() && self.half_event.set(self.sources.held_bytes()).is_err() {
+            let message = "The gateway is holding as many large events as it can; the stream was cut.";
+            let failure = Failure::new(FailureKind::StreamBroken, message);
+            self.normaliser.accept(Event::Error(failure), &mut self.out);
+            self.abandon();
+        }
+        step
     }
 
     /// It is over after so many tokens: how fast it was.
@@ -67,7 +79,7 @@ impl Live {
 pub(crate) async fn open(job: &Job, candidate: &Candidate, started: Instant) -> Result<Live, Failure> {
     let clocks = job.clocks(candidate);
     let first_token_by = started + clocks.first_token;
-    let mut parts = job.ask.parts(candidate);
+    let mut parts = job.encode(candidate, job.ask.parts(candidate), &clocks).await?;
     let opened = if parts.len() == 1
         && let Some(part) = parts.pop()
     {
@@ -87,6 +99,7 @@ pub(crate) async fn open(job: &Job, candidate: &Candidate, started: Instant) -> 
         warnings: Vec::new(),
         flying: None,
         sources: Sources::Closed,
+        half_event: job.snapshot.state.event_memory.half_event(),
     };
     live.warnings = begin(job, &mut live, opened, is_chat, &clocks).await?;
     read_to_first_content(&mut live, first_token_by).await?;
@@ -102,8 +115,12 @@ struct Opened {
     first: u32,
 }
 
-async fn one(job: &Job, candidate: &Candidate, part: Part, clocks: Timeouts) -> Result<Opened, Failure> {
-    let encoded = offload_if(job.is_heavy, || job.ask.encode(candidate, &part)).await?;
+async fn one(
+    job: &Job,
+    candidate: &Candidate,
+    (part, encoded): (Part, Encoded),
+    clocks: Timeouts,
+) -> Result<Opened, Failure> {
     let response = candidate.provider.send(encoded.call, &clocks).await?;
     let response = job.successful(candidate, response, &clocks).await?;
     Ok(Opened { response, reading: encoded.reading, warnings: encoded.warnings, first: part.first })
@@ -165,7 +182,7 @@ fn normaliser(job: &Job, opening: Opening) -> Normaliser {
 async fn read_to_first_content(live: &mut Live, by: Instant) -> Result<(), Failure> {
     let late = || Failure::new(FailureKind::Timeout, "The upstream did not send a first token in time.");
     let reading = std::future::poll_fn(|cx| {
-        loop {
+        for _ in 0..STEPS_A_POLL {
             // Content first: whether a failure behind it came in the same read must not change what the client gets.
             if live.normaliser.has_content() || live.normaliser.is_complete() {
                 return Poll::Ready(Ok(()));
@@ -181,6 +198,8 @@ async fn read_to_first_content(live: &mut Live, by: Instant) -> Result<(), Failu
                 return Poll::Ready(Err(late()));
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     });
     tokio::time::timeout_at(by.into(), reading).await.unwrap_or_else(|_| Err(late()))
 }

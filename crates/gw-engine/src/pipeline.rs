@@ -76,6 +76,7 @@ pub(crate) async fn run(
         }
     });
     let (snapshot, plan) = plan;
+    let cpu = engine.cpu_of(&context.caller);
     let job = Job {
         id: answer_id(operation),
         created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
@@ -83,7 +84,7 @@ pub(crate) async fn run(
         context,
         snapshot,
         is_heavy,
-        cpu: engine.cpu().clone(),
+        cpu,
         resume: None,
     };
     let call = Box::new(Call::new(job, plan, account));
@@ -118,7 +119,7 @@ async fn alone(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
     match engine.leavers() {
         Some(leavers) => {
             let log = Arc::clone(&call.job.context.log);
-            let hosted = engine.cpu().host(whole(call));
+            let hosted = call.job.cpu.clone().host(whole(call));
             Staying::new(Box::pin(hosted), leavers, log).await
         }
         None => whole(call).await,
@@ -212,7 +213,7 @@ async fn whole(mut call: Box<Call>) -> Result<Reply> {
 async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
     let (keepalive, log) = (call.job.context.keepalive, Arc::clone(&call.job.context.log));
     let due = call.job.context.accepted + call.plan.longest_total();
-    let opening: Opening = Box::pin(engine.cpu().host(async move {
+    let opening: Opening = Box::pin(call.job.cpu.clone().host(async move {
         let found = attempts::run(&mut call).await;
         (call, found)
     }));

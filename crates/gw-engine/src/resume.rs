@@ -12,6 +12,7 @@ use gw_wire::stream::Normaliser;
 
 use crate::ask::Ask;
 use crate::attempts::{Answer, Call, search};
+use crate::cpu_pool::offload_if;
 use crate::error::Kind;
 use crate::live::Live;
 
@@ -39,16 +40,19 @@ pub(crate) fn resume(
     mut live: Box<Live>,
     kind: Kind,
 ) -> Result<Resuming, (Box<Call>, Box<Live>)> {
-    let Some((original, rest)) = rest(&call, &live) else { return Err((call, live)) };
+    let Some((original, said)) = rest(&call, &live) else { return Err((call, live)) };
     live.abandon();
     let candidate = live.candidate.clone();
     let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
     call.record(&candidate, kind.code(), live.started);
     call.tally.account.broke_off(&candidate, &usage, candidate.model.cost(&usage), kind.code());
-    call.job.ask = Ask::Chat(rest);
-    call.job.resume = Some(Resume { normaliser: live.normaliser.resumed(), original });
     let cpu = call.job.cpu.clone();
     Ok(Box::pin(cpu.host(async move {
+        let Some(rest) = offload_if(call.job.is_heavy, || original.continued(&said)).await else {
+            return (call, Err(live));
+        };
+        call.job.ask = Ask::Chat(Box::new(rest));
+        call.job.resume = Some(Resume { normaliser: live.normaliser.resumed(), original });
         let next = call.plan.after(live.index, call.tally.hedged);
         match search(&mut call, next).await {
             Ok(Some((_, Answer::Stream(next)))) => {
@@ -60,8 +64,8 @@ pub(crate) fn resume(
     })))
 }
 
-/// The request as it was and the one for the rest; None when there is nobody to ask or the answer is not plain text.
-fn rest(call: &Call, live: &Live) -> Option<(Box<ChatRequest>, Box<ChatRequest>)> {
+/// The request as it was and the text so far; None when there is nobody to ask or the answer is not plain text.
+fn rest(call: &Call, live: &Live) -> Option<(Box<ChatRequest>, String)> {
     let routing = &call.job.snapshot.routing;
     let Ask::Chat(asked) = &call.job.ask else { return None };
     let original = call.job.resume.as_ref().map_or(asked, |resume| &resume.original);
@@ -69,7 +73,7 @@ fn rest(call: &Call, live: &Live) -> Option<(Box<ChatRequest>, Box<ChatRequest>)
     let in_time = call.job.context.accepted.elapsed() < live.candidate.clocks().total;
     let may = routing.continue_mid_stream && more && in_time && original.wants_plain_text();
     let said = live.normaliser.said().filter(|_| may)?;
-    Some((original.clone(), Box::new(original.continued(said)?)))
+    Some((original.clone(), said.to_owned()))
 }
 
 /// Nobody went on: what was used by then stands in the account already.

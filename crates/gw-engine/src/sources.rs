@@ -76,6 +76,15 @@ impl Sources {
         Poll::Ready(step)
     }
 
+    /// Bytes that are kept of events that are not complete.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::One(_, decoder) => decoder.held_bytes(),
+            Self::Many(many) => many.live.iter().map(|tracked| tracked.source.decoder.held_bytes()).sum(),
+            Self::Closed => 0,
+        }
+    }
+
     /// Lets go of the upstream. A completely read connection goes back to its pool by itself.
     fn finish(&mut self) {
         match std::mem::replace(self, Self::Closed) {

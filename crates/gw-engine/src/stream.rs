@@ -245,7 +245,9 @@ impl EventStream {
     fn poll_live(&mut self, cx: &mut TaskContext<'_>) -> Polled {
         loop {
             let State::Live(_, live) = &mut self.state else { return Poll::Ready(None) };
-            if live.normaliser.is_complete() || live.normaliser.has_failed() {
+            let is_over = live.normaliser.is_complete() || live.normaliser.has_failed();
+            // A large last event goes out by itself: it is counted like the others.
+            if is_over && live.out.len() <= SMALL_EVENT {
                 return self.conclude();
             }
             if !live.out.is_empty() {

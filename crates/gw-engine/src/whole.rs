@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use gw_providers::adapter::Reading;
+use gw_providers::adapter::{Encoded, Reading};
 use gw_wire::failure::Failure;
 use gw_wire::money::Money;
 use gw_wire::render::{self, Envelope};
@@ -13,7 +13,7 @@ use gw_wire::usage::Usage;
 
 use crate::ask::Ask;
 use crate::attempts::Call;
-use crate::cpu_pool::{is_heavy, offload_if};
+use crate::cpu_pool::is_heavy;
 use crate::job::Job;
 use crate::plan::Candidate;
 use crate::share::Part;
@@ -39,7 +39,8 @@ impl Given {
 
 /// Calls the candidate, once or once for each part; gives what it could not be told, too.
 pub(crate) async fn fetch(job: &Job, candidate: &Candidate) -> Result<(Vec<Given>, Warnings), Failure> {
-    let mut parts = job.ask.parts(candidate);
+    let clocks = job.clocks(candidate);
+    let mut parts = job.encode(candidate, job.ask.parts(candidate), &clocks).await?;
     if parts.len() == 1
         && let Some(part) = parts.pop()
     {
@@ -56,9 +57,12 @@ pub(crate) async fn fetch(job: &Job, candidate: &Candidate) -> Result<(Vec<Given
     Ok((given, warnings.pop().unwrap_or_default()))
 }
 
-async fn one(job: &Job, candidate: &Candidate, part: Part) -> Result<(Given, Warnings), Failure> {
+async fn one(
+    job: &Job,
+    candidate: &Candidate,
+    (part, encoded): (Part, Encoded),
+) -> Result<(Given, Warnings), Failure> {
     let clocks = job.clocks(candidate);
-    let encoded = offload_if(job.is_heavy, || job.ask.encode(candidate, &part)).await?;
     let response = candidate.provider.send(encoded.call, &clocks).await?;
     let body = job.body_of(candidate, response, &clocks).await?;
     Ok((Given { body, reading: encoded.reading, first: part.first }, encoded.warnings))

@@ -224,4 +224,7 @@ pub trait StreamDecoder: Send {
 
     /// The body ended cleanly; a last complete event without its blank line is still given.
     fn eof(&mut self, sink: &mut dyn FnMut(Event<'_>));
+
+    /// Bytes that are kept of an event that is not complete.
+    fn held_bytes(&self) -> usize;
 }

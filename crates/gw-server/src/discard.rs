@@ -58,10 +58,10 @@ where
 mod tests {
     use super::*;
     use futures_util::{StreamExt, stream};
+    use http::{HeaderName, HeaderValue};
     use http_body::Frame;
-    use http::HeaderName;
     use http_body_util::{Full, StreamBody};
-    use tokio::time::Instant;
+    use std::time::Instant;
 
     async fn settles(headers: &[(&'static str, &'static str)], size: usize) -> bool {
         let headers: HeaderMap = headers
@@ -102,8 +102,7 @@ mod tests {
             !settle_body(&HeaderMap::new(), &mut StreamBody::new(Box::pin(drip)), DISCARD_PATIENCE).await
         );
         assert!(start.elapsed() < DISCARD_PATIENCE, "the clock of the test stands still");
-        let mut never =
-            StreamBody::new(stream::pending::<std::result::Result<Frame<Bytes>, std::io::Error>>());
+        let mut never = StreamBody::new(stream::pending::<Result<Frame<Bytes>, std::io::Error>>());
         assert!(!settle_body(&HeaderMap::new(), &mut never, DISCARD_PATIENCE).await);
     }
 }

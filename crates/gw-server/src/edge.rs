@@ -83,7 +83,6 @@ impl Edge {
             bytes: settings.body_limit,
             timeout: settings.body_timeout,
             memory: Memory::new(BODY_MEMORY.max(settings.body_limit.saturating_mul(4))),
-            cpu: engine.cpu().clone(),
         };
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {

@@ -17,7 +17,7 @@ const RATIO_FROM: usize = 1 << 20;
 /// for every 64 KiB or more.
 const MAX_MEMBERS: usize = 2048;
 /// Larger inputs are decoded off the threads that serve the network.
-const INLINE: usize = 16 << 10;
+const INLINE: usize = 2 << 10;
 
 /// Decodes gzip; the result has at most `limit` bytes.
 pub(crate) async fn decode(compressed: Bytes, limit: usize, cpu: &CpuPool) -> Result<Bytes> {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use gw_engine::cpu_pool::is_heavy;
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::{CallLog, Caller, Context, Entered, EventStream, ReplyBody, request_id};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, HeaderName, X_CONTENT_TYPE_OPTIONS};
@@ -42,7 +43,7 @@ const LIMIT_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-limit-toke
 const REMAINING_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
 const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
 
-/// A body that may take long to read is refused while the steps of others wait longer than this for the CPU pool.
+/// A heavy request is refused while a step of its key has waited longer than this for the CPU pool.
 const LATEST_STEP: Duration = Duration::from_secs(1);
 
 type Reply = Answer<Box<EventStream>>;
@@ -298,10 +299,16 @@ where
         }
     }
     let encoding = upload::check_media(&parts.headers)?;
-    if upload::may_be_heavy(&parts.headers) && edge.engine.cpu().queue().1 > LATEST_STEP {
+    let cpu = edge.engine.cpu_of(&caller);
+    let is_late = || cpu.lateness() > LATEST_STEP;
+    if upload::may_be_heavy(&parts.headers) && is_late() {
         return Err(too_busy());
     }
-    let (bytes, share) = upload::read(&parts.headers, encoding, body, &edge.uploads).await?;
+    let (bytes, share) = upload::read(&parts.headers, encoding, body, &edge.uploads, &cpu).await?;
+    // Many bodies may have come meanwhile.
+    if is_late() && is_heavy(&bytes) {
+        return Err(too_busy());
+    }
     ticket.share = Some(share);
     ticket.capture = edge.engine.capture(&caller, &ticket.request_id, &bytes);
     let log = Arc::new(CallLog::default());
@@ -316,7 +323,6 @@ where
         keepalive: edge.settings.keepalive,
     };
     let engine = Arc::clone(&edge.engine);
-    let cpu = edge.engine.cpu();
     // The host boxes the call's future: it is large, and every layer of this one would move it.
     let reply = match target {
         Target::ChatCompletions => cpu.host(async move { engine.chat(context, bytes).await }).await?,

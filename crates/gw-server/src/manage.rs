@@ -1,6 +1,9 @@
 //! `/admin/v1/keys`, `teams`, `usage`, `requests`: from a request to the question that the engine answers.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use gw_engine::cpu_pool::{CpuPool, offload};
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::manage::Ask;
 use gw_engine::{Caller, EventStream};
@@ -52,7 +55,10 @@ where
     B::Error: Into<BoxError>,
 {
     let body = read(edge, &parts.headers, body, edge.uploads.bytes).await?;
-    edge.engine.explain(caller, parts.uri.query().unwrap_or(""), body).map(Answer::json)
+    let (engine, caller) = (Arc::clone(&edge.engine), caller.clone());
+    let query = parts.uri.query().unwrap_or("").to_owned();
+    let cpu = engine.cpu_of(&caller);
+    cpu.host(offload(move || engine.explain(&caller, &query, body))).await.map(Answer::json)
 }
 
 /// `/admin/v1/cache`: its figures, or a purge.
@@ -97,7 +103,7 @@ where
     let encoding = upload::check_media(headers)?;
     let limits = UploadLimits { bytes: most, ..edge.uploads.clone() };
     // Held for the moment of an answer only: no share of the memory for large bodies is kept.
-    let (bytes, _share) = upload::read(headers, encoding, body, &limits).await?;
+    let (bytes, _share) = upload::read(headers, encoding, body, &limits, &CpuPool::default()).await?;
     Ok(bytes)
 }
 

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use crate::admission::Gate;
 use crate::cors::Cors;
-use crate::edge::Edge;
 use crate::discard::LARGEST_DISCARDED;
+use crate::edge::Edge;
 use crate::handler::{PROCESSING_MS, REQUEST_ID};
 use crate::response::{Answer, Content};
 use crate::router::{self, Door, Name};
@@ -24,7 +24,7 @@ use crate::upload::overloaded;
 /// The longest time to read the rest of a refused request: its client finishes sending, and then reads the answer.
 const LINGER: Duration = Duration::from_secs(2);
 /// It is read in pieces of this size.
-const PIECE: usize = 64 << 10;
+const PIECE: usize = 8 << 10;
 
 /// A request line of which these bytes are there names a URL.
 const SHORTEST_LINE: usize = "POST /v1/embeddings".len();

@@ -44,7 +44,6 @@ pub(crate) struct UploadLimits {
     pub(crate) bytes: usize,
     pub(crate) timeout: Duration,
     pub(crate) memory: Arc<Memory>,
-    pub(crate) cpu: CpuPool,
 }
 
 /// Bytes of large request bodies held at once, over all requests.
@@ -163,6 +162,7 @@ pub(crate) async fn read<B>(
     encoding: Encoding,
     body: &mut B,
     limits: &UploadLimits,
+    cpu: &CpuPool,
 ) -> Result<(Bytes, Share)>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -178,7 +178,7 @@ where
     match encoding {
         Encoding::Identity => Ok((raw, share)),
         Encoding::Gzip => {
-            let decoded = gunzip::decode(raw, limits.bytes, &limits.cpu).await?;
+            let decoded = gunzip::decode(raw, limits.bytes, cpu).await?;
             share.cover(decoded.len())?;
             Ok((decoded, share))
         }

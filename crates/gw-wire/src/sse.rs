@@ -94,6 +94,12 @@ impl SseDecoder {
         result
     }
 
+    /// Bytes that are kept of an event that is not complete.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held.capacity()
+    }
+
     /// The stream ended: an event whose blank line (or even line end) is missing is given as if it were there.
     /// Whether it is complete can be told only by who understands its data.
     pub fn eof(&mut self, sink: &mut dyn FnMut(SseEvent<'_>)) {

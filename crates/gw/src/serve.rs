@@ -36,8 +36,6 @@ const BLOCKING_THREADS: usize = 16;
 const LAST_WAIT: Duration = Duration::from_millis(500);
 /// The end of the program waits so long for a Redis that has not heard of everything.
 const LAST_SETTLES: Duration = Duration::from_secs(2);
-/// Every request is refused while the steps of heavy requests wait longer than this for the CPU pool.
-const LATEST_STEPS: Duration = Duration::from_secs(2);
 /// A start waits so long for the lists of model servers that were found on this machine.
 const LOCAL_LISTS: Duration = Duration::from_millis(300);
 
@@ -176,10 +174,8 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     }
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
-    let cpu = engine.cpu().clone();
     let edge = Edge::new(setup.config.server, engine, management, Arc::new(Log(lines)), readiness, registry)
         .map_err(|problem| Stop::Usage(format!("server.tls: {problem}")))?;
-    edge.watch_load(vec![Box::new(move || cpu.queue().1.saturating_sub(LATEST_STEPS))]);
     let shutdown = Shutdown::new();
     tokio::spawn(stop_on_signals(ends, shutdown.clone()));
     ready(&listeners, scheme);

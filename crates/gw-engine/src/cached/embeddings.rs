@@ -114,9 +114,9 @@ pub(crate) async fn run(
         call.tally.account.cached(&sum, false);
         return kept_reply(&call, &wanted, (found, place), &sum, "HIT").await;
     }
-    let log = Arc::clone(&call.job.context.log);
+    let (log, cpu) = (Arc::clone(&call.job.context.log), call.job.cpu.clone());
     let asking = Asking::new(Arc::clone(caching), call, wanted, (found, place), kept, stamp)?;
-    let asking = Box::pin(engine.cpu().host(asking.run(engine.limiter().clone())));
+    let asking = Box::pin(cpu.host(asking.run(engine.limiter().clone())));
     match engine.leavers() {
         Some(leavers) => Staying::new(asking, leavers, log).await,
         None => asking.await,

@@ -25,7 +25,7 @@ use crate::ask::Ask;
 use crate::attempts::{self, Answer, Call};
 use crate::call::{CallLog, Context};
 use crate::catalog::Catalog;
-use crate::cpu_pool::CpuPool;
+use crate::cpu_pool::is_heavy;
 use crate::engine::Engine;
 use crate::error::Kind;
 use crate::job::Job;
@@ -274,6 +274,7 @@ fn embedding(call: &Call, model: &str, text: &str, means: &Means) -> Option<Box<
     }
     let snapshot = Arc::clone(&call.job.snapshot);
     let body = Bytes::from(body.to_string());
+    let is_heavy = is_heavy(&body);
     let ask = pipeline::parse(Operation::Embeddings, body, &snapshot.request_limits).ok()?;
     let caller = &call.job.context.caller;
     let planner = Planner { snapshot: &snapshot, metrics: &means.metrics, caller, ask: &ask };
@@ -296,8 +297,8 @@ fn embedding(call: &Call, model: &str, text: &str, means: &Means) -> Option<Box<
         snapshot,
         id: String::new(),
         created: 0,
-        is_heavy: false,
-        cpu: CpuPool::default(),
+        is_heavy,
+        cpu: call.job.cpu.clone(),
         resume: None,
     };
     Some(Box::new(Call::new(job, plan, account)))

@@ -71,8 +71,9 @@ impl Ready {
             call.tally.account.failed(&error);
             return Err(Arc::new(Fault { error, is_the_leaders: true }));
         }
-        let looking = wanted.wish.reads.then(|| caching.semantic.begin(&caching, &call, &wanted, means));
-        let (nearest, remember) = match looking.flatten() {
+        let begin = || caching.semantic.begin(&caching, &call, &wanted, means);
+        let looking = if wanted.wish.reads { offload_if(call.job.is_heavy, begin).await } else { None };
+        let (nearest, remember) = match looking {
             Some(looking) => looking.answer().await,
             None => (None, None),
         };

@@ -5,6 +5,8 @@ use std::thread;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
 
 use super::*;
 
@@ -127,7 +129,99 @@ async fn steps_of_dropped_requests_that_still_wait_never_run() {
     assert!(first.await);
     assert_eq!(pool.host(offload(|| 2)).await, 2, "behind all of them");
     assert_eq!(ran.load(Ordering::Acquire), 0);
-    assert_eq!(pool.queue().0, 0);
+    assert_eq!(pool.lateness(), Duration::ZERO);
+}
+
+/// Keeps the only thread of a pool busy until the sender is dropped or used.
+fn busy(pool: &CpuPool) -> (Hosted<impl Future<Output = bool> + use<>>, std::sync::mpsc::Sender<()>) {
+    let (finish, may_finish) = std::sync::mpsc::channel::<()>();
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let mut hosted = pool.host(offload(move || {
+        begun.send(()).unwrap();
+        may_finish.recv().is_ok()
+    }));
+    assert!((&mut hosted).now_or_never().is_none());
+    has_begun.recv().unwrap();
+    (hosted, finish)
+}
+
+#[tokio::test]
+async fn a_future_that_is_dropped_while_its_step_waits_is_gone_at_once() {
+    let pool = CpuPool::new(1).unwrap();
+    let (first, finish) = busy(&pool);
+    let dropped = Arc::new(AtomicBool::new(false));
+    let held = Dropped(Arc::clone(&dropped));
+    let mut waiting = pool.host(async move {
+        let _held = held;
+        offload(|| ()).await;
+    });
+    assert!((&mut waiting).now_or_never().is_none());
+    assert!(!dropped.load(Ordering::Acquire));
+    drop(waiting);
+    assert!(dropped.load(Ordering::Acquire), "what it held is free, and the thread is still busy");
+    finish.send(()).unwrap();
+    assert!(first.await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clocks_of_a_future_run_while_its_step_waits() {
+    let pool = CpuPool::new(1).unwrap();
+    let (first, finish) = busy(&pool);
+    let limited = tokio::time::timeout(Duration::from_secs(5), offload(|| ()));
+    assert!(pool.host(limited).await.is_err());
+    finish.send(()).unwrap();
+    assert!(first.await);
+}
+
+#[tokio::test]
+async fn tenants_take_turns() {
+    let pool = CpuPool::new(1).unwrap();
+    let (first, finish) = busy(&pool);
+    let (many, few) = (pool.of(&"many".into()), pool.of(&"few".into()));
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut steps = Vec::new();
+    for (tenant, name) in [(&many, 'm'), (&many, 'm'), (&many, 'm'), (&many, 'm'), (&few, 'f'), (&few, 'f')] {
+        let order = Arc::clone(&order);
+        let mut step = tenant.host(offload(move || order.lock().push(name)));
+        assert!((&mut step).now_or_never().is_none());
+        steps.push(step);
+    }
+    assert!(many.lateness() > Duration::ZERO && few.lateness() > Duration::ZERO);
+    assert_eq!(pool.of(&"none".into()).lateness(), Duration::ZERO);
+    finish.send(()).unwrap();
+    assert!(first.await);
+    join_all(steps).await;
+    assert_eq!(order.lock().iter().collect::<String>(), "mfmfmm");
+}
+
+#[tokio::test]
+async fn a_poll_in_the_pool_runs_one_step() {
+    let pool = CpuPool::new(1).unwrap();
+    let (first, finish) = busy(&pool);
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+    let may_go_on = Mutex::new(may_go_on);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ran);
+    let mut hosted = pool.host(async move {
+        let parts = (0..8).map(|_| {
+            offload(|| {
+                count.fetch_add(1, Ordering::AcqRel);
+                begun.send(()).unwrap();
+                may_go_on.lock().recv().unwrap();
+            })
+        });
+        join_all(parts).await;
+    });
+    assert!((&mut hosted).now_or_never().is_none());
+    finish.send(()).unwrap();
+    assert!(first.await);
+    has_begun.recv().unwrap();
+    drop(hosted);
+    go_on.send(()).unwrap();
+    // The thread is free again, so the poll is over.
+    assert_eq!(pool.host(offload(|| 1)).await, 1);
+    assert_eq!(ran.load(Ordering::Acquire), 1, "the other seven steps of a request that left never run");
 }
 
 #[test]
@@ -138,6 +232,12 @@ fn a_body_is_heavy_by_its_values_and_not_by_its_text() {
     assert!(is_heavy(&text(600 << 10)));
     assert!(is_heavy(&values(20 << 10)));
     assert!(!is_heavy(&values(10 << 10)));
+    assert!(
+        is_heavy(&[b"[".as_slice(), &[b' '; 400 << 10], &b"1,".repeat(4_000), b"1]"].concat()),
+        "wherever they are"
+    );
+    let reference = [br#"{"$ref":""#.as_slice(), &[b'x'; 1 << 10], br#""}"#].concat();
+    assert!(is_heavy(&reference), "it may be followed often");
     let mut half = text(200 << 10);
     half.extend(values(50 << 10));
     assert!(is_heavy(&half));

@@ -21,6 +21,9 @@ struct Limit {
     is_late: bool,
 }
 
+/// An attempt whose time is up has so long to say so itself.
+const GRACE: Duration = Duration::from_millis(100);
+
 impl EventStream {
     /// Content has come: its clocks run from now.
     pub(super) fn go_live(&mut self, call: Box<Call>, live: Box<Live>) {
@@ -86,13 +89,15 @@ impl EventStream {
         keepalive.then(|| self.send(KEEPALIVE))
     }
 
-    /// When the silence or the whole request has lasted too long. A waiting stream has its own clocks.
+    /// When the silence or the whole request has lasted too long.
     fn limit(&self) -> Option<Limit> {
         let (silent, late) = match &self.state {
             State::Live(call, live) => {
                 (Some(self.last_heard + live.candidate.clocks().idle), due_of(call, live))
             }
             State::Shared(shared) if !shared.is_leader() => (None, shared.deadline()),
+            // The attempt ends itself, and says more; not while its steps wait for the CPU pool.
+            State::Waiting(..) | State::Resuming(..) => (None, self.due? + GRACE),
             _ => return None,
         };
         let is_late = silent.is_none_or(|silent| late < silent);

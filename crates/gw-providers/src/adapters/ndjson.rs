@@ -53,6 +53,11 @@ impl Lines {
         give(&std::mem::take(&mut self.held), sink);
     }
 
+    /// Bytes that are kept of a line that is not complete.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held.capacity()
+    }
+
     /// The bound is on the whole line, so that it does not depend on the cuts.
     fn check_room(&mut self, more: &[u8]) -> Result<(), TooLong> {
         if self.held.len() + more.len() > LINE_CAP {

@@ -87,6 +87,10 @@ impl StreamDecoder for Shaped {
         let Self { inner, shape } = self;
         inner.eof(&mut |event| shape.event(event, sink));
     }
+
+    fn held_bytes(&self) -> usize {
+        self.inner.held_bytes()
+    }
 }
 
 /// What is remembered of a stream, by choice or by call. Both lists are as short as the answer has choices and calls.

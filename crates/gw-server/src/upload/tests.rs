@@ -11,13 +11,21 @@ use http::HeaderValue;
 use http_body::Frame;
 use http_body_util::{Full, StreamBody};
 
+async fn read<B>(
+    headers: &HeaderMap,
+    encoding: Encoding,
+    body: &mut B,
+    limits: &UploadLimits,
+) -> Result<(Bytes, Share)>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    super::read(headers, encoding, body, limits, &CpuPool::default()).await
+}
+
 fn limits(bytes: usize) -> UploadLimits {
-    UploadLimits {
-        bytes,
-        timeout: Duration::from_secs(30),
-        memory: Memory::new(64 << 20),
-        cpu: CpuPool::default(),
-    }
+    UploadLimits { bytes, timeout: Duration::from_secs(30), memory: Memory::new(64 << 20) }
 }
 
 fn parts(parts: Vec<Bytes>) -> impl Body<Data = Bytes, Error = Infallible> + Unpin {

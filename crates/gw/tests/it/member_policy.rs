@@ -97,7 +97,8 @@ async fn c28_a_key_for_one_model_is_never_answered_by_another() {
     for more in &members {
         let answer = client.post_json(CHAT, &chat_with("acme/plain", more.clone())).await;
         // `models` and `fallbacks` mean `routing.fallback`, so they name a model that the key may not use.
-        let is_fallback = more.get("models").or(more.get("fallbacks")).is_some_and(|list| *list == json!(["dear"]));
+        let is_fallback =
+            more.get("models").or(more.get("fallbacks")).is_some_and(|list| *list == json!(["dear"]));
         let expected = if is_fallback { 403 } else { 400 };
         assert_eq!(answer.status, expected, "{more}: {}", answer.text());
     }

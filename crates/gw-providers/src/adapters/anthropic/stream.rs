@@ -90,6 +90,13 @@ impl StreamDecoder for Stream {
             state.fail(invalid("the body is not an event stream"), sink);
         }
     }
+
+    fn held_bytes(&self) -> usize {
+        match &self.body {
+            Body::Document(document) => document.capacity(),
+            Body::Unknown | Body::Events => self.sse.held_bytes(),
+        }
+    }
 }
 
 impl State {

@@ -53,6 +53,11 @@ impl Frames {
         read_message_from(frame).map(Some).map_err(|_| "a frame of the stream is damaged")
     }
 
+    /// Bytes that are kept of a frame that is not complete.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// Whether the begin of a frame waits for its end.
     pub(super) fn is_empty(&self) -> bool {
         self.buffer.is_empty()

@@ -170,6 +170,10 @@ impl StreamDecoder for Stream {
         };
         self.state.fail(broken(words), sink);
     }
+
+    fn held_bytes(&self) -> usize {
+        self.frames.held_bytes()
+    }
 }
 
 /// A header of the frame that is a string.

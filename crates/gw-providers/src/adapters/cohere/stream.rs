@@ -90,6 +90,14 @@ impl StreamDecoder for Stream {
             state.fail(invalid("the body is not an event stream"), sink);
         }
     }
+
+    fn held_bytes(&self) -> usize {
+        match &self.body {
+            Body::Events(sse) => sse.held_bytes(),
+            Body::Lines(lines) => lines.held_bytes(),
+            Body::Unknown => 0,
+        }
+    }
 }
 
 impl State {

@@ -18,6 +18,11 @@ pub(super) struct Splitter {
 pub(super) struct TooLarge;
 
 impl Splitter {
+    /// Bytes that are kept of an object that is not complete.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held.capacity()
+    }
+
     /// Takes the next bytes; every object that they complete goes to `sink`.
     pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), TooLarge> {
         let mut rest = chunk;

@@ -101,6 +101,14 @@ impl StreamDecoder for Stream {
         }
         state.finish(sink);
     }
+
+    fn held_bytes(&self) -> usize {
+        match &self.body {
+            Body::Events(sse) => sse.held_bytes(),
+            Body::Objects(splitter) => splitter.held_bytes(),
+            Body::Unknown => 0,
+        }
+    }
 }
 
 impl State {

@@ -53,6 +53,10 @@ impl StreamDecoder for Stream {
             state.fail(invalid("the body is not a stream of JSON lines"), sink);
         }
     }
+
+    fn held_bytes(&self) -> usize {
+        self.lines.held_bytes()
+    }
 }
 
 impl State {
