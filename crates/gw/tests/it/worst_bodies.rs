@@ -25,7 +25,7 @@ async fn gateway(api: &str, lines: &str, model: &str) -> (Gateway, FakeUpstream)
         Answer::json(400, &json!({"error": {"message": "seen", "code": "reached_the_upstream"}}))
     });
     let config = format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n\
+        "[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\nrole = \"admin\"\n\
          [[providers]]\nname = \"my\"\napi = \"{api}\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{lines}\n\
          [[models]]\nid = \"my/{model}\"\ncategory = [\"chat\", \"embedding\"]\n",
         upstream.addr
@@ -161,19 +161,40 @@ async fn c26_others_are_answered_while_a_large_answer_is_read() {
     assert!(meanwhile >= ENOUGH, "only {meanwhile} others were answered meanwhile");
 }
 
+/// Waits until so many steps wait for a thread of the CPU pool.
+async fn until_waiting(client: &Client, holds: impl Fn(u64) -> bool) {
+    let start = std::time::Instant::now();
+    loop {
+        let metrics = client.get("/metrics").await.ok().text();
+        let line = metrics.lines().find_map(|line| line.strip_prefix("gateway_cpu_pool_waiting "));
+        let steps = line.expect("the metric").parse().expect("a number");
+        if holds(steps) {
+            return;
+        }
+        assert!(start.elapsed() < gw_testkit::wait::DEADLINE, "{steps} steps wait");
+        tokio::task::yield_now().await;
+    }
+}
+
 /// A client that leaves takes its request with it, and a drain does not wait for either.
 #[tokio::test]
 async fn c26_work_of_a_client_that_left_ends_and_does_not_hold_up_a_drain() {
     let (mut gateway, upstream) = gateway("anthropic", "", "claude-sonnet-4-5").await;
     let client = gateway.client().with_key(KEY);
-    let body = chat_of(&many(|_| r#"{"role":"user","content":"x"}"#.to_owned()));
+    let messages = many(|_| r#"{"role":"user","content":"x"}"#.to_owned());
+    let body = chat_of(&[messages.as_str(); 4].join(","));
     let body = body.replace("<model>", "my/claude-sonnet-4-5");
+    let mut wires = Vec::new();
     for _ in 0..8 {
         let mut wire = RawClient::connect(gateway.addr).await;
         wire.send(client.head("POST", CHAT, Some("application/json"), Some(body.len()))).await;
         wire.send(&body).await;
-        wire.reset();
+        wires.push(wire);
     }
+    // The pool has one thread: it reads one body, and the others wait.
+    until_waiting(&client, |steps| steps >= 4).await;
+    wires.into_iter().for_each(RawClient::reset);
+    until_waiting(&client, |steps| steps == 0).await;
     gateway.sigterm();
     assert!(gateway.ended().await.success());
     assert_eq!(upstream.hits(), 0, "nothing is sent for a client that is gone");
