@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use gw_providers::adapter::{Encoded, Target};
 use gw_wire::failure::Failure;
 use gw_wire::request::{
-    Beside, ChatRequest, CompletionRequest, EmbeddingsRequest, Guarded, Inputs, Prompt, References, Routing,
+    Beside, Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Guarded, Inputs, Prompt, References,
+    Routing,
 };
 
 use crate::capability::Wanted;
@@ -92,12 +93,21 @@ impl Ask {
 
     /// The request's `user`.
     pub(crate) fn user(&self) -> Option<Cow<'_, str>> {
-        let body = match self {
+        self.body().view("user")?.string()
+    }
+
+    /// The members that hold the client's words, as JSON.
+    pub(crate) fn prompts(&self) -> impl Iterator<Item = &[u8]> {
+        let members = ["messages", "prompt", "input", "suffix"];
+        members.into_iter().filter_map(|name| Some(self.body().view(name)?.text().as_bytes()))
+    }
+
+    fn body(&self) -> &Body {
+        match self {
             Self::Chat(request) => &request.body,
             Self::Completion(request) => &request.body,
             Self::Embeddings(request) => &request.body,
-        };
-        body.view("user")?.string()
+        }
     }
 
     /// What is in the prompt beside its text.

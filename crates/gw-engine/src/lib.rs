@@ -27,6 +27,7 @@ pub mod metrics;
 pub mod payloads;
 mod pipeline;
 mod plan;
+mod quotes;
 mod race;
 mod refusal;
 pub mod request_id;

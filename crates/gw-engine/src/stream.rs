@@ -289,7 +289,7 @@ impl EventStream {
             }
             // What would fail anywhere is not shopped around: no other model goes on with it.
             let goes_on = verdict::verdict(&failure, false) != Verdict::Stop;
-            call.tally.keep_reason(&call.job.snapshot, &mut failure);
+            call.tally.keep_reason(&call.job, &mut failure);
             let error = Error::new(verdict::stream_kind(&failure), failure.message);
             return self.break_off(call, live, out, error, goes_on);
         }

@@ -13,7 +13,8 @@ use gw_wire::usage::Usage;
 use crate::account::Account;
 use crate::error::Error;
 use crate::job::{Job, millis};
-use crate::plan::{Candidate, Snapshot};
+use crate::plan::Candidate;
+use crate::quotes;
 use crate::verdict;
 
 /// Words for `gateway.warnings`.
@@ -71,10 +72,11 @@ impl Tally {
     }
 
     /// Keeps the upstream's reason for the attempt that is noted next: for the ledger and, mostly, the log line.
-    pub(crate) fn keep_reason(&mut self, snapshot: &Snapshot, failure: &mut Failure) {
-        // It is kept for longer than an answer, so no provider's secrets may be in it, whoever said it.
+    pub(crate) fn keep_reason(&mut self, job: &Job, failure: &mut Failure) {
+        // It is kept for longer than an answer, so no provider's secrets and no prompt may be in it.
         if let Some(reason) = &mut failure.reason {
-            snapshot.providers.values().for_each(|provider| provider.censor_text(reason));
+            job.snapshot.providers.values().for_each(|provider| provider.censor_text(reason));
+            quotes::hide(reason, job.ask.prompts());
         }
         self.reason.clone_from(&failure.reason);
         if let Some(reason) = for_the_log(failure) {
@@ -119,7 +121,7 @@ impl Tally {
         let code = verdict::kind(&failure).code();
         if verdict::was_sent(&failure) {
             judge(job, candidate, &failure, started);
-            self.keep_reason(&job.snapshot, &mut failure);
+            self.keep_reason(job, &mut failure);
             self.record(candidate, code, started);
             self.account.metrics().failed(&candidate.metrics, code);
             tell(job, candidate, &failure, code);

@@ -1,15 +1,18 @@
 //! The cheapest 503: written before the request's head is read, for connections that begin with a generation request
 //! while the worker is overloaded.
 
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
-use bytes::BytesMut;
 use gw_engine::request_id;
 use http::header::{CONNECTION, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::timeout;
 
 use crate::admission::Gate;
@@ -24,7 +27,12 @@ use crate::upload::overloaded;
 /// The longest time to read the rest of a refused request: its client finishes sending, and then reads the answer.
 const LINGER: Duration = Duration::from_secs(2);
 /// It is read in pieces of this size.
-const PIECE: usize = 8 << 10;
+const PIECE: usize = 64 << 10;
+
+thread_local! {
+    /// Takes what is thrown away: one for all connections of a worker.
+    static THROWN_AWAY: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into());
+}
 
 /// A request line of which these bytes are there names a URL.
 const SHORTEST_LINE: usize = "POST /v1/embeddings".len();
@@ -75,15 +83,20 @@ impl Refusal {
 /// Reads what is left of a request until its client closes, so that no reset overtakes the answer.
 async fn discard<T: AsyncRead + Unpin>(io: &mut T) -> io::Result<()> {
     let mut total = 0;
-    let mut rest = BytesMut::with_capacity(PIECE);
-    while total < LARGEST_DISCARDED {
-        rest.clear();
-        match io.read_buf(&mut rest).await? {
-            0 => break,
-            more => total += more,
-        }
-    }
-    Ok(())
+    poll_fn(|cx| {
+        THROWN_AWAY.with_borrow_mut(|buffer| {
+            while total < LARGEST_DISCARDED {
+                let mut rest = ReadBuf::new(buffer);
+                ready!(Pin::new(&mut *io).poll_read(cx, &mut rest))?;
+                match rest.filled().len() {
+                    0 => break,
+                    more => total += more,
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+    })
+    .await
 }
 
 /// Refuses connections by their first bytes.

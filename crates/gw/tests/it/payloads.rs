@@ -89,7 +89,7 @@ async fn k05_prompts_and_answers_are_stored_nowhere_unless_switched_on() {
             .await
             .ok(),
     ));
-    world.upstream.enqueue(Answer::error(400, "bad", "no to this"));
+    world.upstream.enqueue(Answer::error(400, "bad", &format!("no to {PROMPT}, thank you")));
     ids.push(id_of(&world.chat(&saying("acme/fast", PROMPT)).await));
     world.upstream.enqueue(Answer::full(200, &[], format!("<html>{OUTPUT}")));
     world.upstream.enqueue(Answer::full(200, &[], format!("<html>{OUTPUT}")));
