@@ -124,7 +124,7 @@ impl Index {
         };
         match all.get(target) {
             Some(next) if alias != target && !self.by_id.contains_key(target) => {
-                next.iter().fold(false, |found, name| add(name) || found)
+                next.iter().filter(|name| add(name)).count() > 0
             }
             _ => add(target),
         }
