@@ -60,6 +60,8 @@ impl Ask {
             Self::Embeddings(request) => Wanted::Embeddings {
                 dimensions: request.dimensions,
                 tokens: matches!(request.inputs, Inputs::Tokens(_)),
+                inputs: request.inputs.len(),
+                repeated: request.repeated(),
             },
         }
     }
@@ -112,11 +114,10 @@ impl Ask {
 
     /// What is in the prompt beside its text.
     pub(crate) fn beside(&self) -> Beside {
-        let frames = |count: usize| Beside { frames: count as u64, ..Beside::default() };
         match self {
             Self::Chat(request) => request.beside,
-            Self::Completion(request) => frames(request.prompts.len()),
-            Self::Embeddings(request) => frames(request.inputs.len()),
+            Self::Completion(request) => request.beside,
+            Self::Embeddings(request) => Beside { frames: request.inputs.len() as u64, ..Beside::default() },
         }
     }
 

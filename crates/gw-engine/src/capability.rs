@@ -3,6 +3,8 @@
 use gw_providers::adapter::Capabilities;
 use gw_providers::provider::Provider;
 use gw_wire::request::Needs;
+use gw_wire::request::embeddings::Repeated;
+use gw_wire::request::fields::clip;
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
@@ -11,12 +13,15 @@ use crate::share;
 /// Choices per prompt that are asked for one by one where a provider cannot give several.
 const MOST_CHOICES: u32 = 8;
 
+/// What the calls of one request for embeddings may carry together beside the inputs: no more than the usual limit of a body.
+const MOST_REPEATED_BYTES: usize = 32 << 20;
+
 /// What kind of model an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted<'a> {
     Chat { needs: &'a Needs, n: u32 },
     Completion { suffix: bool, tokens: bool, n: u32, prompts: usize },
-    Embeddings { dimensions: Option<u32>, tokens: bool },
+    Embeddings { dimensions: Option<u32>, tokens: bool, inputs: usize, repeated: Repeated<'a> },
 }
 
 /// Whether a model can do what a request asks for.
@@ -43,7 +48,7 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: Wanted<'_>) ->
             }
             several_choices(id, &can, n, prompts)
         }
-        Wanted::Embeddings { dimensions, tokens } => {
+        Wanted::Embeddings { dimensions, tokens, inputs, repeated } => {
             if !model.is_embedding() {
                 return Err(unsupported_model(id, "is not an embedding model"));
             }
@@ -58,9 +63,31 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: Wanted<'_>) ->
                     ),
                 ));
             }
-            Ok(())
+            // Other dialects write a body of their own, without the members they do not know.
+            if can.openai_fields {
+                bounded_repeats(id, provider.embedding_batch(), inputs, repeated)
+            } else {
+                Ok(())
+            }
         }
     }
+}
+
+/// Each call carries all of the body but its part of the inputs: a large member and many inputs would become far more than
+/// the client has sent.
+fn bounded_repeats(id: &str, batch: usize, inputs: usize, repeated: Repeated<'_>) -> Result<()> {
+    let calls = inputs.div_ceil(batch.max(1));
+    if calls < 2 || calls.saturating_mul(repeated.bytes) <= MOST_REPEATED_BYTES {
+        return Ok(());
+    }
+    let message = format!(
+        "Invalid '{}': too large beside so many inputs. The model '{id}' takes {batch} inputs in one call, and each of the \
+         {calls} calls repeats the {} bytes of the members beside 'input'. Expected at most {MOST_REPEATED_BYTES} bytes in \
+         all of them together.",
+        clip(repeated.largest),
+        repeated.bytes
+    );
+    Err(Error::new(Kind::UnsupportedValue, message))
 }
 
 /// What a provider does not give in one call is asked for in several, within reason (CONTRACT 1.4, `n`).

@@ -5,6 +5,7 @@ pub(crate) mod azure;
 pub mod bedrock;
 pub(crate) mod cohere;
 mod counts;
+mod definitions;
 mod failure;
 pub(crate) mod gemini;
 pub(crate) mod mistral;
@@ -19,6 +20,7 @@ mod shaping;
 mod text;
 #[cfg(test)]
 mod trial;
+mod unique_names;
 mod vectors;
 pub(crate) mod vertex;
 mod write;

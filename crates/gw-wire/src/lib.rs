@@ -11,6 +11,7 @@ pub mod gateway;
 pub mod json;
 pub mod model_rules;
 pub mod money;
+pub mod names;
 pub mod nearest;
 pub mod render;
 pub mod reply;

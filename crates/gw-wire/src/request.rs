@@ -12,7 +12,6 @@ pub mod fields;
 pub mod limits;
 pub mod member_policy;
 mod messages;
-mod names;
 mod options;
 pub mod references;
 mod schemas;
@@ -31,6 +30,8 @@ pub use options::{CACHE_MODES, STRATEGIES};
 pub use references::References;
 
 use bytes::Bytes;
+
+use crate::names::NameIndex;
 
 /// A request that breaks the contract: always answered 400 `invalid_request_error`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +52,7 @@ pub struct Body {
     pub(crate) bytes: Bytes,
     pub(crate) members: Vec<Member>,
     /// Of many members.
-    index: Option<names::NameIndex>,
+    index: Option<NameIndex>,
 }
 
 /// `routing` of a request, validated.
@@ -192,6 +193,8 @@ pub struct CompletionRequest {
     pub routing: Routing,
     /// Bytes of all prompts (4 per token id).
     pub prompt_bytes: u64,
+    /// What else is in the prompts.
+    pub beside: Beside,
     /// What it refers to at a provider.
     pub references: References,
     /// Members that choose a model, an upstream or a price.

@@ -42,14 +42,10 @@ pub fn run(common: &Common, args: &CheckArgs) -> Result<(), Stop> {
             Open::Yes(problem) => problems.push(problem),
             Open::Unknown(note) => setup.notes.push(note),
         }
-        let mut notes = String::new();
-        for later in &setup.config.later {
-            let _ = writeln!(notes, "note: {later}");
-        }
-        for note in &setup.notes {
-            let _ = writeln!(notes, "note: {note}");
-        }
-        print(&notes)?;
+        let notes = setup.config.later.iter().map(|later| format!("note: {later}"));
+        let notes: Vec<String> =
+            notes.chain(setup.notes.iter().map(|note| format!("note: {note}"))).collect();
+        print(&shown(&notes))?;
     }
     if problems.is_empty() {
         return print(&format!("{name}: no problems\n"));
@@ -59,17 +55,17 @@ pub fn run(common: &Common, args: &CheckArgs) -> Result<(), Stop> {
     Err(Stop::Usage(format!("{name}: {count} problem{}", if count == 1 { "" } else { "s" })))
 }
 
-/// The most problems that `check` prints.
+/// The most problems, and the most notes, that `check` prints.
 const MAX_SHOWN: usize = 50;
 
-/// The first problems, one a line, and how many more there are.
-pub(crate) fn shown(problems: &[String]) -> String {
+/// The first lines, and how many more there are.
+pub(crate) fn shown(lines: &[String]) -> String {
     let mut text = String::new();
-    for problem in problems.iter().take(MAX_SHOWN) {
-        text.push_str(problem);
+    for line in lines.iter().take(MAX_SHOWN) {
+        text.push_str(line);
         text.push('\n');
     }
-    let more = problems.len().saturating_sub(MAX_SHOWN);
+    let more = lines.len().saturating_sub(MAX_SHOWN);
     if more > 0 {
         let _ = writeln!(text, "and {more} more");
     }

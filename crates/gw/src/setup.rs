@@ -1,6 +1,7 @@
 //! What is going to run: the configuration, completed by what is on by itself, and the parts that are built from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -117,18 +118,22 @@ impl Setup {
         let Ok(catalog) = Catalog::build(&shipped(), &engine.models, &BTreeMap::new(), &facts, &[]) else {
             return Vec::new();
         };
+        let ids: BTreeSet<&str> = catalog.models().iter().map(|model| &*model.id).collect();
+        let discovering: BTreeSet<&str> =
+            facts.iter().filter(|fact| fact.discovers).map(|fact| fact.name).collect();
         let fits = |pattern: &str| match pattern.strip_suffix('*') {
             _ if engine.aliases.contains_key(pattern) => true,
             Some(start) => {
-                let may_be = |name: &str| start.starts_with(&format!("{name}/")) || name.starts_with(start);
-                catalog.models().iter().any(|model| model.id.starts_with(start))
-                    || facts.iter().any(|fact| fact.discovers && may_be(fact.name))
+                let provider = start.split_once('/').map(|(provider, _)| provider);
+                has_start(&ids, start)
+                    || has_start(&discovering, start)
+                    || provider.is_some_and(|name| discovering.contains(name))
             }
-            None => {
-                let provider = pattern.split_once('/').map(|(provider, _)| provider);
-                catalog.resolve(pattern).is_some()
-                    || facts.iter().any(|fact| fact.discovers && provider.is_none_or(|of| of == fact.name))
-            }
+            None => match pattern.split_once('/') {
+                _ if catalog.resolve(pattern).is_some() => true,
+                Some((provider, _)) => discovering.contains(provider),
+                None => !discovering.is_empty(),
+            },
         };
         let mut notes = Vec::new();
         for key in &engine.keys {
@@ -209,6 +214,12 @@ impl Setup {
     }
 }
 
+/// Whether one of the names begins so.
+fn has_start(names: &BTreeSet<&str>, start: &str) -> bool {
+    let mut from = names.range::<str, _>((Bound::Included(start), Bound::Unbounded));
+    from.next().is_some_and(|name| name.starts_with(start))
+}
+
 /// The catalogue documents that are part of the program.
 #[must_use]
 pub fn shipped() -> Vec<&'static str> {
@@ -243,4 +254,75 @@ fn shipped_providers() -> Vec<String> {
     let mut names: Vec<_> = names.into_iter().collect();
     names.sort_by_key(|(_, place)| *place);
     names.into_iter().map(|(name, _)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Instant;
+
+    use gw_engine::settings::ModelSettings;
+
+    use super::{Setup, config};
+
+    /// With these models of `acme`, and `beta`, which may have any; a key with these patterns.
+    fn setup(models: impl Iterator<Item = String>, patterns: Vec<String>) -> Setup {
+        let text = "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"http://127.0.0.1:1\"\n\
+                    [[providers]]\nname = \"beta\"\napi = \"openai\"\nbase_url = \"http://127.0.0.1:1\"\ndiscover = true\n\
+                    [[keys]]\nname = \"k\"\nkey = \"sk-test-0123456789\"\n\
+                    [aliases]\n\"team*\" = \"acme/fast\"\nquick = \"acme/fast\"\n";
+        let mut config = config::parse(text, Path::new("gateway.toml"), &|_| None).unwrap();
+        config.engine.models = models.map(|id| ModelSettings { id, ..ModelSettings::default() }).collect();
+        config.engine.keys[0].models = Some(patterns);
+        Setup { config, path: None, notes: Vec::new() }
+    }
+
+    #[test]
+    fn what_allows_nothing_is_told() {
+        let patterns = [
+            ("acme/fast", true),
+            ("fast", true),
+            ("acme/f*", true),
+            ("a*", true),
+            ("*", true),
+            ("quick", true),
+            ("team*", true),
+            ("beta/x", true),
+            ("beta/x*", true),
+            ("b*", true),
+            // What `beta` has is not known yet.
+            ("slow", true),
+            ("acme/slow", false),
+            ("acme/g*", false),
+            ("acme/fast-*", false),
+            ("betas/*", false),
+            ("c*", false),
+            ("gamma/x", false),
+        ];
+        let asked = patterns.iter().map(|(pattern, _)| (*pattern).to_owned()).collect();
+        let setup = setup(["acme/fast".to_owned()].into_iter(), asked);
+        let useless = patterns.iter().filter(|(_, fits)| !fits).map(|(pattern, _)| {
+            format!(
+                "keys: the key 'k' allows '{pattern}', but no model of the configured providers has this name"
+            )
+        });
+        assert_eq!(setup.useless_key_models(), useless.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_cost_of_a_keys_patterns_grows_as_the_configuration_does() {
+        let cost = |count: usize| {
+            let patterns = (0..count).map(|at| format!("acme/x{at:06}*")).collect();
+            let setup = setup((0..count).map(|at| format!("acme/m{at:06}")), patterns);
+            let look = || {
+                let before = Instant::now();
+                assert_eq!(setup.useless_key_models().len(), count);
+                before.elapsed()
+            };
+            (0..3).map(|_| look()).min().unwrap()
+        };
+        let (small, large) = (cost(2000), cost(16_000));
+        // Eight times as many of both; quadratic work costs sixty-four times as much.
+        assert!(large < small * 24, "{small:?} {large:?}");
+    }
 }

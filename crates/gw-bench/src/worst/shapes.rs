@@ -40,6 +40,25 @@ pub(crate) const SHAPES: &[Shape] = &[
     chat("schema deep", schema_deep),
     chat("schema refs", schema_refs),
     chat("schema recursive", schema_recursive),
+    chat("schema refs of long names", |model, size| {
+        let name = "x".repeat(size);
+        tool(model, &multiplying(&format!("#/{name}"), "{}"))
+    }),
+    chat("schema refs to many values", |model, size| {
+        tool(model, &multiplying("#", &format!(r#"{{"enum":[{}]}}"#, many(size, |_| "1".to_owned()))))
+    }),
+    chat("eight choices", |model, size| {
+        with(model, &format!(r#""n":8,"ignored":"{}""#, "word ".repeat(size / 5)))
+    }),
+    chat("eight choices of a schema", |model, size| {
+        with(
+            model,
+            &format!(
+                r#""n":8,"response_format":{{"type":"json_schema","json_schema":{{"name":"s","schema":{}}}}}"#,
+                properties(size)
+            ),
+        )
+    }),
     chat("strict tools", strict_tools),
     chat("response schema", |model, size| {
         let schema = properties(size);
@@ -86,6 +105,14 @@ pub(crate) const SHAPES: &[Shape] = &[
         body: |model, size| {
             let one = format!("[{}]", many(size / 2048, |at| (at % 50_000).to_string()));
             format!(r#"{{"model":"{model}","input":[{}]}}"#, many(2047 * (one.len() + 1), |_| one.clone()))
+        },
+    },
+    Shape {
+        name: "inputs and a large member",
+        path: "/v1/embeddings",
+        body: |model, size| {
+            let inputs = vec!["\"x\""; 2048].join(",");
+            format!(r#"{{"model":"{model}","input":[{inputs}],"ignored":"{}"}}"#, "word ".repeat(size / 5))
         },
     },
     Shape {
@@ -223,6 +250,15 @@ fn schema_refs(model: &str, size: usize) -> String {
         )
     });
     tool(model, &format!(r##"{{"$ref":"#/$defs/d0","$defs":{{{defs}}}}}"##))
+}
+
+/// A schema whose references lead 13,300 times to `{"$ref": name}` and as often to a definition.
+fn multiplying(name: &str, definition: &str) -> String {
+    let refs = |count: usize, to: &str| vec![format!(r##"{{"$ref":"#/$defs/{to}"}}"##); count].join(",");
+    let (b, c, d) = (refs(133, "b"), refs(100, "c"), refs(100, "d"));
+    format!(
+        r##"{{"type":"object","properties":{{"p":{{"anyOf":[{b}]}}}},"$defs":{{"b":{{"anyOf":[{c},{d}]}},"c":{{"$ref":"{name}"}},"d":{definition}}}}}"##
+    )
 }
 
 fn schema_recursive(model: &str, size: usize) -> String {

@@ -1,6 +1,6 @@
 //! From a name in a request to models: ids, aliases, bare names, strategy suffixes; hash lookups, no scans.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::model::Model;
@@ -66,6 +66,13 @@ impl Index {
         problems: &mut Vec<String>,
     ) {
         let mut resolved = HashMap::with_capacity(all.len());
+        // Providers whose list we could not read yet: they may have what is missing.
+        let discovering: HashSet<&str> =
+            providers.iter().filter(|provider| provider.discovers).map(|provider| provider.name).collect();
+        let may_turn_up = |target: &str| match target.split_once('/') {
+            Some((provider, _)) => discovering.contains(provider),
+            None => !discovering.is_empty(),
+        };
         for (alias, targets) in all {
             if alias.trim().is_empty() || alias.chars().any(char::is_control) {
                 problems.push(format!("alias {alias:?} is not a name"));
@@ -75,18 +82,16 @@ impl Index {
                 problems.push(format!("alias '{alias}' hides the model of the same id"));
                 continue;
             }
-            let mut stands_for = Models::new();
+            let mut stands_for = Distinct::default();
             for target in targets {
-                match self.alias_target(alias, target, all) {
-                    Some(found) => add_new(&mut stands_for, &found),
-                    None if may_turn_up(target, providers) => {}
-                    None => problems.push(format!(
+                if !self.alias_target(alias, target, all, &mut stands_for) && !may_turn_up(target) {
+                    problems.push(format!(
                         "alias '{alias}' stands for '{target}', which no configured provider has"
-                    )),
+                    ));
                 }
             }
-            if !stands_for.is_empty() {
-                resolved.insert(Box::from(alias.as_str()), stands_for);
+            if !stands_for.models.is_empty() {
+                resolved.insert(Box::from(alias.as_str()), stands_for.models);
             }
         }
         self.aliases = resolved;
@@ -109,17 +114,20 @@ impl Index {
         }
     }
 
-    /// An id, the targets of another alias (one level, so no circle can be), or a bare name. None when there is no model.
-    fn alias_target(&self, alias: &str, target: &str, all: &Aliases) -> Option<Models> {
-        let plain = |name: &str| self.exact(name).or_else(|| self.by_name.get(name).map(Vec::as_slice));
-        let mut found = Models::new();
+    /// Adds what an alias names: an id, the targets of another alias (one level, so no circle can be), or a bare name. False
+    /// when there is no model.
+    fn alias_target(&self, alias: &str, target: &str, all: &Aliases, stands_for: &mut Distinct) -> bool {
+        let mut add = |name: &str| {
+            let models = self.exact(name).or_else(|| self.by_name.get(name).map(Vec::as_slice));
+            stands_for.add(models.unwrap_or_default());
+            models.is_some()
+        };
         match all.get(target) {
             Some(next) if alias != target && !self.by_id.contains_key(target) => {
-                next.iter().filter_map(|name| plain(name)).for_each(|models| add_new(&mut found, models));
+                next.iter().filter(|name| add(name)).count() > 0
             }
-            _ => add_new(&mut found, plain(target)?),
+            _ => add(target),
         }
-        (!found.is_empty()).then_some(found)
     }
 
     /// The model of exactly this id.
@@ -153,17 +161,20 @@ impl Index {
     }
 }
 
-/// Adds the models that are not there yet.
-fn add_new(models: &mut Models, more: &[Arc<Model>]) {
-    for model in more {
-        if !models.iter().any(|known| known.id == model.id) {
-            models.push(Arc::clone(model));
-        }
-    }
+/// Models, each once, in the order they came.
+#[derive(Default)]
+struct Distinct {
+    models: Models,
+    known: HashSet<Arc<str>>,
 }
 
-/// Whether a provider whose list we could not read yet may have it.
-fn may_turn_up(target: &str, providers: &[ProviderFacts<'_>]) -> bool {
-    let of = target.split_once('/').map(|(provider, _)| provider);
-    providers.iter().any(|provider| provider.discovers && of.is_none_or(|of| of == provider.name))
+impl Distinct {
+    /// Adds the models that are not there yet.
+    fn add(&mut self, more: &[Arc<Model>]) {
+        for model in more {
+            if self.known.insert(Arc::clone(&model.id)) {
+                self.models.push(Arc::clone(model));
+            }
+        }
+    }
 }

@@ -232,6 +232,46 @@ fn references_that_multiply_cost_no_more_than_a_bound() {
     }
 }
 
+/// A schema whose references lead 13,300 times to `{"$ref": name}` and as often to a definition.
+fn multiplying(name: &str, definition: &str) -> String {
+    let refs = |count, to: &str| many(count, |_| format!(r##"{{"$ref":"#/$defs/{to}"}}"##));
+    let (b, c, d) = (refs(133, "b"), refs(100, "c"), refs(100, "d"));
+    format!(
+        r##"{{"type":"object","properties":{{"p":{{"anyOf":[{b}]}}}},"$defs":{{"b":{{"anyOf":[{c},{d}]}},"c":{{"$ref":"{name}"}},"d":{definition}}}}}"##
+    )
+}
+
+#[test]
+fn what_references_that_multiply_lead_to_costs_no_more_than_a_bound() {
+    let list = |count: usize, one: &str| vec![one; count].join(",");
+    let shapes: [(&str, &dyn Fn(usize) -> String); 4] = [
+        ("long names", &|n| multiplying(&format!("#/{}", "x".repeat(n * 12)), "{}")),
+        ("values", &|n| multiplying("#", &format!(r#"{{"enum":[{}]}}"#, list(n, "true")))),
+        ("types", &|n| multiplying("#", &format!(r#"{{"type":[{}]}}"#, list(n, "\"null\"")))),
+        ("nulls", &|n| multiplying("#", &format!(r#"{{"anyOf":[{}]}}"#, list(n, r#"{"type":"null"}"#)))),
+    ];
+    for (name, shape) in shapes {
+        for place in ["tools", "response_format"] {
+            let requests = [1, 40_000].map(|n| {
+                let schema = shape(n);
+                let format = format!(
+                    r#","response_format":{{"type":"json_schema","json_schema":{{"name":"a","schema":{schema}}}}}"#
+                );
+                let body = if place == "tools" { with_tool(&schema) } else { conversation(USER, &format) };
+                parse(&Bytes::from(body))
+            });
+            for api in Api::ALL {
+                let adapter = property::adapter(api);
+                let [small, large] =
+                    requests.each_ref().map(|request| least(1, || encode(api, &*adapter, request)));
+                // What is read once more may be larger. It must not be read as often as what is small.
+                let bound = small * 20 + Duration::from_millis(250);
+                assert!(large < bound, "{name} in {place}, {}: {small:?} {large:?}", api.as_str());
+            }
+        }
+    }
+}
+
 #[test]
 fn arguments_of_a_call_are_not_made_a_tree() {
     let values = vec![r#"{\"a\":1}"#; 50_000].join(",");

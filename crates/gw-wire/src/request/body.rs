@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use super::fields::clip;
 use super::limits::body_too_large;
-use super::names::{NameIndex, repeated};
 use super::options::TOP_LEVEL_FALLBACKS;
 use super::{Body, Invalid, Member, RequestLimits};
 use crate::json::{Extent, Fault, Kind, MAX_DEPTH, View, check_members};
+use crate::names::{NameIndex, place, repeated};
 
 /// Every member the gateway gives a meaning to, on any endpoint. Sorted.
 const KNOWN: [&str; 48] = [
@@ -180,11 +180,8 @@ const SCHEMAS: [&str; 3] = ["tools", "functions", "response_format"];
 
 /// Where the value of this name stands.
 fn find<'m>(members: &'m [Member], index: Option<&NameIndex>, name: &str) -> Option<&'m Range<usize>> {
-    let named = |(known, range): &'m Member| (**known == *name).then_some(range);
-    match index {
-        None => members.iter().find_map(named),
-        Some(index) => index.candidates(name).find_map(|at| members.get(at).and_then(named)),
-    }
+    let at = place(index, members.len(), name, |at| members.get(at).map(|(name, _)| &**name))?;
+    members.get(at).map(|(_, range)| range)
 }
 
 fn invalid(message: String) -> Invalid {

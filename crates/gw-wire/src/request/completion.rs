@@ -6,7 +6,8 @@ use super::body::Members;
 use super::fields::{Path, array, empty_array, integer, missing, string, wrong_type};
 use super::member_policy;
 use super::options::Fields;
-use super::{Body, CompletionRequest, Invalid, Prompt, References, RequestLimits};
+use super::schemas::Schemas;
+use super::{Beside, Body, CompletionRequest, Invalid, Needs, Prompt, References, RequestLimits};
 use crate::json::{Kind, View};
 
 /// Prompts of one request, inputs of an embeddings request.
@@ -32,6 +33,7 @@ pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<Completi
     fields.integer("seed", &(i64::MIN..=i64::MAX))?;
     fields.integer("logprobs", &(0..=5))?;
     let echo = fields.boolean("echo")?;
+    let form = form_bytes(&fields, limits)?;
     fields.kinds(&[("suffix", Kind::String), ("user", Kind::String)])?;
     // An empty suffix asks for nothing.
     let suffix = fields.get("suffix").is_some_and(|suffix| suffix.string_len() > 0);
@@ -40,6 +42,9 @@ pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<Completi
     let guarded = member_policy::survey(members.text, &members.members, false, &mut references);
     // The operator decides whether completions are cached. A mistake in `cache` is told all the same.
     fields.cache()?;
+    // Where each prompt is a call of its own, the form goes with each.
+    let frames = prompts.len() as u64;
+    let beside = Beside { frames, bytes: form.saturating_mul(frames), ..Beside::default() };
     let ((members, index), prompt_bytes) = (members.without_fallbacks(), prompt_bytes(&prompts));
     Ok(CompletionRequest {
         body: Body { bytes, members, index },
@@ -54,9 +59,19 @@ pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<Completi
         suffix,
         routing,
         prompt_bytes,
+        beside,
         references,
         guarded,
     })
+}
+
+/// Checks `response_format` as chat does: OpenAI's completions do not know it, but the other dialects send it. The bytes of
+/// one with a JSON Schema.
+fn form_bytes(fields: &Fields<'_, '_>, limits: &RequestLimits) -> Result<u64, Invalid> {
+    let mut needs = Needs::default();
+    fields.response_format(&mut needs, &mut Schemas::new(limits, fields.members.schemas))?;
+    let format = fields.get("response_format").filter(|_| needs.json_schema);
+    Ok(format.map_or(0, |format| format.text().len() as u64))
 }
 
 fn prompts(value: Option<View<'_>>) -> Result<Vec<Prompt>, Invalid> {

@@ -77,5 +77,25 @@ fn encoding(value: Option<View<'_>>) -> Result<EncodingFormat, Invalid> {
     }
 }
 
+/// What every call repeats that brings a part of the inputs to an upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeated<'a> {
+    /// Bytes of all members but `input`.
+    pub bytes: usize,
+    /// The name of the largest of them.
+    pub largest: &'a str,
+}
+
+impl EmbeddingsRequest {
+    /// The members of the body but `input`.
+    #[must_use]
+    pub fn repeated(&self) -> Repeated<'_> {
+        let others = self.body.members.iter().filter(|(name, _)| &**name != "input");
+        let others = others.map(|(name, range)| (name.len() + range.len(), &**name));
+        let bytes = others.clone().map(|(bytes, _)| bytes).sum();
+        Repeated { bytes, largest: others.max().map_or("", |(_, name)| name) }
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::Invalid;
-use super::names::{NameIndex, repeated};
 use crate::json::{Elements, Kind, View};
+use crate::names::{NameIndex, repeated};
 use crate::nearest::did_you_mean;
 
 /// Where in the request a value stands; written out only when something is wrong with it.

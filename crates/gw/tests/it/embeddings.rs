@@ -89,6 +89,28 @@ async fn a_batch_over_the_providers_limit_is_split_and_joined() {
 }
 
 #[tokio::test]
+async fn members_that_every_batch_repeats_are_bounded() {
+    let world = Setup { acme: "embedding_batch = 4".to_owned(), ..Setup::default() }.start().await;
+    let ask = |inputs: usize, bytes: usize| {
+        embed(json!({ "input": vec!["x"; inputs], "small": 1, "filler": "x".repeat(bytes) }))
+    };
+    // Ten calls with 3 MiB each, and one call with more than each of them.
+    for (inputs, bytes, calls) in [(40, 3 << 20, 10), (4, 8 << 20, 1)] {
+        let hits = world.upstream.hits();
+        ok(&world, &ask(inputs, bytes)).await;
+        assert_eq!(world.upstream.hits() - hits, calls);
+    }
+    let hits = world.upstream.hits();
+    let answer = world.client.post_json(PATH, &ask(44, 3 << 20)).await;
+    assert_error("11 calls", &answer, 400, "invalid_request_error", "unsupported_value");
+    let message = "Invalid 'filler': too large beside so many inputs. The model 'acme/embed' takes 4 inputs in one call, and \
+                   each of the 11 calls repeats the 3145759 bytes of the members beside 'input'. Expected at most 33554432 \
+                   bytes in all of them together.";
+    assert_eq!(answer.json()["error"]["message"], message);
+    assert_eq!(world.upstream.hits(), hits, "nothing is sent");
+}
+
+#[tokio::test]
 async fn dimensions_go_up_when_the_model_has_them() {
     let world = world().await;
     let body = ok(&world, &embed(json!({ "dimensions": 8 }))).await;

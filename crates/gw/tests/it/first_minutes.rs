@@ -196,6 +196,23 @@ fn check_takes_the_file_as_an_argument() {
     ends(&launch_file("other.toml", DEMO, &["check", "other.toml", "--config", "x.toml"]), 2, &["--config"]);
 }
 
+#[test]
+fn check_prints_the_first_notes_and_counts_the_others() {
+    let patterns: Vec<String> = (0..1234).map(|at| format!("\"none/m{at}\"")).collect();
+    let config = format!("{DEMO}{KEYS}models = [{}]\n", patterns.join(","));
+    let output = with_config(&config, &["check"]).run();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = printed.lines().collect();
+    let note = |at: usize| {
+        format!(
+            "note: keys: the key 'boss' allows 'none/m{at}', but no model of the configured providers has this name"
+        )
+    };
+    assert_eq!(lines.len(), 52, "{printed}");
+    assert_eq!((lines[0], lines[49], lines[50]), (&*note(0), &*note(49), "and 1184 more"));
+    assert!(lines[51].ends_with("gateway.toml: no problems"), "{}", lines[51]);
+}
+
 fn launch_file(name: &str, content: &str, args: &[&str]) -> Launch {
     launch(args).file(name, content)
 }

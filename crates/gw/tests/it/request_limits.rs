@@ -97,6 +97,32 @@ async fn each_limit_is_refused_by_its_name_and_setting() {
     }
 }
 
+/// A text completion with a form of the answer: so many values in its schema, so many levels.
+fn completion(nodes: usize, levels: usize) -> Value {
+    let names: Vec<Value> = (2..nodes).map(|at| json!(at)).collect();
+    let wide = json!({ "enum": names });
+    let schema =
+        if levels == 0 { wide } else { (1..levels).fold(json!({}), |inner, _| json!({ "a": inner })) };
+    let format = json!({ "type": "json_schema", "json_schema": { "name": "n", "schema": schema } });
+    json!({ "model": "acme/fast", "prompt": "x", "response_format": format })
+}
+
+#[tokio::test]
+async fn schemas_of_text_completions_have_the_same_limits() {
+    let world = Setup { server: SMALL, ..Setup::default() }.start().await;
+    for (setting, limit, within, beyond) in [
+        ("max_schema_nodes", "20", completion(20, 0), completion(21, 0)),
+        ("max_schema_depth", "4", completion(0, 4), completion(0, 5)),
+    ] {
+        let hits = world.upstream.hits();
+        let answer = world.client.post_json("/v1/completions", &within).await;
+        assert_eq!(answer.status, 200, "{setting}, within: {}", answer.text());
+        let answer = world.client.post_json("/v1/completions", &beyond).await;
+        assert_refused(&answer, "invalid_value", setting, limit);
+        assert_eq!(world.upstream.hits(), hits + 1, "{setting}: no refused request reaches an upstream");
+    }
+}
+
 #[tokio::test]
 async fn token_ids_do_not_count_as_values() {
     let world = Setup { server: SMALL, ..Setup::default() }.start().await;

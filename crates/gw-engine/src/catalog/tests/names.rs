@@ -116,3 +116,22 @@ fn strange_ids_are_just_unknown() {
     assert_eq!(error.message, "The model 'x/y' does not exist or you do not have access to it.");
     assert_eq!(read(catalog.retrieve("beta/fast/", None))["id"], "beta/fast");
 }
+
+#[test]
+fn the_cost_of_an_alias_grows_as_its_targets_do() {
+    let cost = |count: usize| {
+        let models: Vec<_> = (0..count).map(|at| entry(&format!("acme/m{at}"))).collect();
+        let names: Aliases =
+            [("all".to_owned(), models.iter().map(|model| model.id.clone()).collect())].into();
+        let build = || {
+            let before = std::time::Instant::now();
+            let catalog = Catalog::build(&[], &models, &names, &[provider("acme")], &[]).unwrap();
+            assert_eq!(catalog.resolve("all").unwrap().models.len(), count);
+            before.elapsed()
+        };
+        (0..3).map(|_| build()).min().unwrap()
+    };
+    let (small, large) = (cost(2000), cost(16_000));
+    // Eight times as many; quadratic work costs sixty-four times as much.
+    assert!(large < small * 24, "{small:?} {large:?}");
+}

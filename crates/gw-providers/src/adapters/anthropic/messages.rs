@@ -1,12 +1,13 @@
 //! The conversation as `messages`: user and assistant in turn, no block and no message empty.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use gw_wire::conversation::{Content, Conversation, Message, Turn, UserItem, word_id};
 use gw_wire::failure::Failure;
 
 use super::content::Block;
 use super::details;
+use crate::adapters::unique_names::UniqueNames;
 
 /// What is said for the user where a conversation begins with the assistant: the API wants the user first.
 const OPENING: &str = "(The assistant begins the conversation.)";
@@ -25,7 +26,7 @@ pub(super) struct Said<'c> {
 
 /// Builds the messages. Borrows the turns, which borrow the conversation.
 pub(super) fn messages<'c>(turns: &'c [Turn<'c, 'c>], replay: bool) -> Result<Vec<Said<'c>>, Failure> {
-    let mut builder = Builder { said: Vec::new(), ids: HashMap::new(), open: Vec::new().into_iter() };
+    let mut builder = Builder { said: Vec::new(), ids: UniqueNames::default(), open: Vec::new().into_iter() };
     for turn in turns {
         match turn {
             Turn::User(items) => builder.user(items)?,
@@ -47,8 +48,8 @@ pub(super) fn messages<'c>(turns: &'c [Turn<'c, 'c>], replay: bool) -> Result<Ve
 
 struct Builder<'c> {
     said: Vec<Said<'c>>,
-    /// The ids of all calls, as the API wants each one once, and how often each was asked for.
-    ids: HashMap<String, u32>,
+    /// The ids of all calls: the API wants each one once.
+    ids: UniqueNames,
     /// The ids of the calls that the next user turn answers, in order.
     open: std::vec::IntoIter<String>,
 }
@@ -105,22 +106,7 @@ impl<'c> Builder<'c> {
     /// The call's id as the API takes it. Some models number their calls anew in each answer.
     fn unique(&mut self, id: &str) -> String {
         let word = word_id(id);
-        let Some(again) = self.ids.get_mut(&*word) else {
-            self.ids.insert(word.clone().into_owned(), 1);
-            return word.into_owned();
-        };
-        // The count goes on where it stood, so that no id is tried twice.
-        let mut count = *again;
-        let unique = loop {
-            count = count.saturating_add(1);
-            let next = word_id(&format!("{word}.{count}")).into_owned();
-            if !self.ids.contains_key(&next) {
-                break next;
-            }
-        };
-        self.ids.insert(word.into_owned(), count);
-        self.ids.insert(unique.clone(), 1);
-        unique
+        self.ids.take(&word, |count| word_id(&format!("{word}.{count}")).into_owned())
     }
 }
 

@@ -230,6 +230,16 @@ mod tests {
     }
 
     #[test]
+    fn references_are_pointers() {
+        let schema = |reference: &str| {
+            let schema = r##"{"type":"object","properties":{"x":{"$ref":"#/definitions/REF"}},"definitions":{"a/b~c":{"type":"string"}},"additionalProperties":false}"##;
+            closed(&schema.replace("REF", reference))
+        };
+        assert!(schema("a~1b~0c").is_some());
+        assert_eq!(schema("a/b~c"), None);
+    }
+
+    #[test]
     fn what_has_no_equal_is_not_translated() {
         for schema in [
             "{}",

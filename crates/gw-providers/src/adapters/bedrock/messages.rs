@@ -2,7 +2,6 @@
 //! Reference, `Message`, `ContentBlock`.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use gw_wire::conversation::{Called, Content, Message as Said, Part, Source, Turn, UserItem, word_id};
 use gw_wire::failure::Failure;
@@ -16,6 +15,7 @@ use super::family::Family;
 use super::reasoning;
 use super::tools::written;
 use crate::adapters::native::unsupported;
+use crate::adapters::unique_names::UniqueNames;
 
 /// Stands where something must be said and nothing was: blank text is refused.
 const NOTHING_SAID: &str = ".";
@@ -33,7 +33,7 @@ pub(super) fn messages<'t>(
     family: Family,
 ) -> Result<(Vec<Message<'t>>, bool), Failure> {
     let mut is_added = false;
-    let mut writer = Writer { family, names: HashMap::new() };
+    let mut writer = Writer { family, names: UniqueNames::default() };
     let mut messages: Vec<Message<'t>> = Vec::with_capacity(turns.len() + 1);
     for turn in turns {
         let (role, content) = match turn {
@@ -102,8 +102,8 @@ pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
 
 struct Writer {
     family: Family,
-    /// Names of documents so far, and how often each was asked for: two of one name are refused.
-    names: HashMap<String, usize>,
+    /// Names of documents: two of one name are refused.
+    names: UniqueNames,
 }
 
 impl Writer {
@@ -222,22 +222,7 @@ impl Writer {
             "" => "document",
             clean => clean,
         };
-        let Some(asked) = self.names.get(clean) else {
-            self.names.insert(clean.to_owned(), 1);
-            return clean.to_owned();
-        };
-        // The count goes on where it stood, so that no name is tried twice.
-        let mut count = *asked;
-        let unique = loop {
-            count += 1;
-            let next = format!("{clean} {count}");
-            if !self.names.contains_key(&next) {
-                break next;
-            }
-        };
-        self.names.insert(clean.to_owned(), count);
-        self.names.insert(unique.clone(), 1);
-        unique
+        self.names.take(clean, |count| format!("{clean} {count}"))
     }
 }
 

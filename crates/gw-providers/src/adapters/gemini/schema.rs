@@ -34,31 +34,58 @@ pub(super) struct Written {
     pub(super) is_simplified: bool,
 }
 
-/// What the schemas of one request may still cost. References that are put in place can make a small schema a lot of
-/// work, so all schemas of a request share one budget, which grows with what the client sent.
+/// What the references in the schemas of one request may still cost, in units of what it takes to copy a byte.
+///
+/// A schema as it was sent is read once, so that its cost is bounded by its text. Only a reference has something read
+/// again: following it costs its own length and all that it leads to. All schemas of a request share one budget.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// Nodes that are looked at.
-    nodes: usize,
-    /// Bytes that are copied.
-    bytes: usize,
+    left: usize,
 }
+
+/// What a request has for its references, however small it is: about a millisecond's work at the most, because a small
+/// request is translated between two others.
+const FIXED: usize = 512 << 10;
+
+/// What each byte of a schema adds.
+const PER_BYTE: usize = 16;
+
+/// No more bytes of one schema count: a result must not be larger, either.
+const MOST_COUNTED: usize = write::MOST_BYTES;
+
+/// What it costs to follow a reference, beside what depends on its length and on where it leads.
+const FOLLOWED: usize = 128;
+
+/// What it costs to read a value, beside its bytes.
+const PER_VALUE: usize = 48;
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { nodes: 100_000, bytes: 4 << 20 }
+        Self { left: FIXED }
     }
 }
 
 impl Budget {
     fn is_exhausted(&self) -> bool {
-        self.nodes == 0 || self.bytes == 0
+        self.left == 0
     }
 
-    /// Each node of a schema as it was sent is looked at a few times, and each byte is copied once or twice.
-    fn grow(&mut self, tree: &Tree<'_>, text: &str) {
-        self.nodes = self.nodes.saturating_add(tree.len().saturating_mul(8));
-        self.bytes = self.bytes.saturating_add(text.len().saturating_mul(4));
+    fn grow(&mut self, text: &str) {
+        self.left = self.left.saturating_add(text.len().min(MOST_COUNTED).saturating_mul(PER_BYTE));
+    }
+
+    fn charge(&mut self, cost: usize) {
+        self.left = self.left.saturating_sub(cost);
+    }
+
+    /// Charges a reference of so many bytes. It is hashed three times and copied once.
+    fn charge_reference(&mut self, bytes: usize) {
+        self.charge(FOLLOWED.saturating_add(bytes.saturating_mul(4)));
+    }
+
+    /// Charges values of so many bytes together.
+    fn charge_values(&mut self, values: usize, bytes: usize) {
+        self.charge(values.saturating_mul(PER_VALUE).saturating_add(bytes));
     }
 }
 
@@ -69,7 +96,7 @@ pub(super) struct TooLarge;
 /// Writes a schema.
 pub(super) fn write(schema: View<'_>, kind: Kind, budget: &mut Budget) -> Result<Written, TooLarge> {
     let tree = Tree::new(schema);
-    budget.grow(&tree, schema.text());
+    budget.grow(schema.text());
     written(&tree, kind, budget).ok_or(TooLarge)
 }
 
@@ -80,7 +107,7 @@ pub(super) fn write_parameters(
     budget: &mut Budget,
 ) -> Result<Option<Written>, TooLarge> {
     let tree = Tree::new(schema);
-    budget.grow(&tree, schema.text());
+    budget.grow(schema.text());
     if !has_properties(&tree, kind, budget) && !budget.is_exhausted() {
         return Ok(None);
     }

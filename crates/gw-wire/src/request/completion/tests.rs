@@ -85,6 +85,14 @@ fn fields_have_their_codes() {
         (r#""routing":{"fallback":[""]}"#, "empty_string"),
         (r#""anything":1e999"#, ""),
         (r#""cache":7"#, "invalid_type"),
+        (r#""response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{}}}"#, ""),
+        (r#""response_format":{"type":"text"}"#, ""),
+        (r#""response_format":null"#, ""),
+        (r#""response_format":7"#, "invalid_type"),
+        (r#""response_format":{}"#, "invalid_value"),
+        (r#""response_format":{"type":"x"}"#, "invalid_value"),
+        (r#""response_format":{"type":"json_schema"}"#, "invalid_value"),
+        (r#""response_format":{"type":"json_schema","json_schema":{"name":"n","schema":1}}"#, "invalid_type"),
     ] {
         assert_eq!(code(&format!(r#"{{"model":"m","prompt":"x",{members}}}"#)), expected, "{members}");
     }
@@ -104,4 +112,8 @@ fn what_was_understood_is_kept() {
     assert_eq!(request.prompts, [Prompt::Tokens(vec![1, 2]), Prompt::Tokens(vec![u32::MAX])]);
     assert_eq!((request.suffix, request.prompt_bytes), (false, 12));
     assert_eq!(read(r#""prompt":[5,6]"#).prompts, [Prompt::Tokens(vec![5, 6])]);
+    let format = r#"{"type":"json_schema","json_schema":{"name":"n","schema":{}}}"#;
+    let request = read(&format!(r#""prompt":["a","b"],"response_format":{format}"#));
+    assert_eq!((request.beside.frames, request.beside.bytes), (2, 2 * format.len() as u64));
+    assert_eq!(read(r#""prompt":"a","response_format":{"type":"json_object"}"#).beside.bytes, 0);
 }

@@ -94,3 +94,11 @@ fn what_was_understood_is_kept() {
     let single = read(r#""input":"x""#);
     assert_eq!((single.inputs.len(), single.inputs.is_empty()), (1, false));
 }
+
+#[test]
+fn what_every_call_repeats_is_all_but_the_inputs() {
+    let body = r#"{"model":"m","input":["aaaaaaaaaaaaaaaaaaaaaaaa"],"x":null,"long":[1, 2, 3],"user":"u"}"#;
+    let request = parse_embeddings(Bytes::from(body), &RequestLimits::default()).unwrap();
+    let repeated = request.repeated();
+    assert_eq!((repeated.bytes, repeated.largest), (8 + 13 + 7, "long"));
+}

@@ -1,6 +1,6 @@
 //! `[[models]]`, and `[aliases]` or `[[aliases]]`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use gw_engine::settings::{ModelSettings, PricingSettings, TierSettings};
 use gw_wire::nearest::did_you_mean;
@@ -116,6 +116,7 @@ pub(super) fn aliases(root: &Table, report: &mut Report) -> BTreeMap<String, Vec
 /// One name, or a list of them.
 fn targets(alias: &str, node: &Node, report: &mut Report) -> Vec<String> {
     let mut targets: Vec<String> = Vec::new();
+    let mut known: HashSet<&str> = HashSet::new();
     let single = std::slice::from_ref(node);
     let nodes = if let Checked::List(nodes) = &node.value { nodes } else { single };
     for node in nodes {
@@ -123,7 +124,7 @@ fn targets(alias: &str, node: &Node, report: &mut Report) -> Vec<String> {
         if target == alias {
             report.fault(&node.at, &node.path, "stands for itself");
         }
-        if !targets.iter().any(|known| known == target) {
+        if known.insert(target) {
             targets.push(target.to_owned());
         }
     }

@@ -5,11 +5,10 @@ use std::collections::HashMap;
 
 use gw_wire::json::Node;
 
+use crate::adapters::definitions::definitions;
+
 /// Beyond so many references a schema is not followed.
 const MAX_REFERENCES: usize = 512;
-
-/// The members of a schema that hold definitions.
-const TABLES: [&str; 2] = ["$defs", "definitions"];
 
 /// Whether a definition leads back to itself, or a reference leads nowhere that is known here. Each definition is walked
 /// through once.
@@ -36,19 +35,6 @@ fn of<'a>(value: Node<'_, 'a>) -> Option<Vec<Cow<'a, str>>> {
         }
     }
     Some(found)
-}
-
-/// All definitions by the path of a reference to them.
-fn definitions<'t, 'a>(schema: Node<'t, 'a>) -> HashMap<String, Node<'t, 'a>> {
-    let mut found = HashMap::new();
-    let tables = TABLES.into_iter().zip(schema.pick(TABLES));
-    for (table, definitions) in tables.filter_map(|(name, table)| Some((name, table?))) {
-        for (name, definition) in definitions.members() {
-            let name = name.string().unwrap_or_default();
-            found.entry(format!("#/{table}/{name}")).or_insert(definition);
-        }
-    }
-    found
 }
 
 /// A walk from definition to definition.

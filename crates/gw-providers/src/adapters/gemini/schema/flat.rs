@@ -1,11 +1,13 @@
 //! One level of a schema with what it refers to put in place.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use gw_wire::json::{Kind, Node, Tree};
+use gw_wire::names::{NameIndex, place};
 
 use super::Budget;
+use crate::adapters::definitions::{TABLES, definitions};
 
 /// So often a reference is put in place inside itself.
 const UNROLLED: usize = 2;
@@ -28,26 +30,8 @@ pub(super) struct Source<'t, 'a> {
 
 impl<'t, 'a> Source<'t, 'a> {
     pub(super) fn new(tree: &'t Tree<'a>, budget: &'t mut Budget) -> Self {
-        let root = tree.root();
-        let mut definitions = HashMap::new();
-        let tables = ["$defs", "definitions"];
-        for (place, table) in tables.into_iter().zip(root.pick(tables)) {
-            for (name, value) in table.into_iter().flat_map(Node::members) {
-                let name = name.string().unwrap_or_default().replace('~', "~0").replace('/', "~1");
-                definitions.insert(format!("#/{place}/{name}"), value);
-            }
-        }
-        Self { root, definitions, budget, above: HashMap::new(), is_simplified: false }
-    }
-
-    /// Takes a node that is looked at from the budget.
-    pub(super) fn charge_node(&mut self) {
-        self.budget.nodes = self.budget.nodes.saturating_sub(1);
-    }
-
-    /// Takes bytes that are copied from the budget.
-    pub(super) fn charge_bytes(&mut self, bytes: usize) {
-        self.budget.bytes = self.budget.bytes.saturating_sub(bytes);
+        let (root, above) = (tree.root(), HashMap::new());
+        Self { root, definitions: definitions(root), budget, above, is_simplified: false }
     }
 
     /// Nothing more is read.
@@ -64,6 +48,25 @@ impl<'t, 'a> Source<'t, 'a> {
         }
     }
 
+    /// What a reference names. None when it was followed too often on the way here, or when what it names is more than may
+    /// be read.
+    fn follow(&mut self, reference: &Cow<'a, str>) -> Option<Node<'t, 'a>> {
+        let times = self.above.entry(reference.clone()).or_default();
+        *times += 1;
+        if *times > UNROLLED {
+            return None;
+        }
+        let found = self.resolve(reference)?;
+        let (mut values, mut bytes) = (found.size(), found.text().len());
+        // Definitions are read only where something refers to them.
+        for table in found.pick(TABLES).into_iter().flatten() {
+            values = values.saturating_sub(table.size());
+            bytes = bytes.saturating_sub(table.text().len());
+        }
+        self.budget.charge_values(values, bytes);
+        (!self.is_exhausted()).then_some(found)
+    }
+
     /// A pointer into the same document: `#`, `#/$defs/name`, any other path.
     fn resolve(&mut self, reference: &str) -> Option<Node<'t, 'a>> {
         if let Some(found) = self.definitions.get(reference) {
@@ -78,13 +81,13 @@ impl<'t, 'a> Source<'t, 'a> {
                 Kind::Array => {
                     let wanted: usize = step.parse().ok()?;
                     for (at, element) in place.elements().enumerate().take(wanted.saturating_add(1)) {
-                        self.charge_node();
+                        self.budget.charge_values(1, 0);
                         found = (at == wanted).then_some(element);
                     }
                 }
                 _ => {
                     for (name, value) in place.members() {
-                        self.charge_node();
+                        self.budget.charge_values(1, name.text().len());
                         if name.string().is_some_and(|name| name == step) {
                             found = Some(value);
                             break;
@@ -101,20 +104,17 @@ impl<'t, 'a> Source<'t, 'a> {
     }
 }
 
-/// So many entries are compared one by one.
-const FEW: usize = 16;
-
 /// Entries with names, each name once, in order.
 #[derive(Debug)]
 pub(super) struct Named<'a, T> {
     entries: Vec<(Cow<'a, str>, T)>,
-    /// The names, once there are many.
-    names: HashSet<Cow<'a, str>>,
+    /// Of many entries.
+    index: Option<NameIndex>,
 }
 
 impl<T> Default for Named<'_, T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), names: HashSet::new() }
+        Self { entries: Vec::new(), index: None }
     }
 }
 
@@ -124,30 +124,37 @@ impl<'a, T: Copy> Named<'a, T> {
         if self.has(&name) {
             return;
         }
-        if self.entries.len() == FEW {
-            self.names.extend(self.entries.iter().map(|(name, _)| name.clone()));
-        }
-        if self.entries.len() >= FEW {
-            self.names.insert(name.clone());
+        if let Some(index) = &mut self.index {
+            index.insert(&name, self.entries.len());
         }
         self.entries.push((name, value));
+        if self.index.is_none() {
+            self.index = self.indexed();
+        }
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
-        match self.names.is_empty() {
-            true => self.entries.iter().any(|(known, _)| known == name),
-            false => self.names.contains(name),
-        }
+        self.place(name).is_some()
     }
 
     pub(super) fn get(&self, name: &str) -> Option<T> {
-        let found = || self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
-        if self.has(name) { found() } else { None }
+        self.entries.get(self.place(name)?).map(|(_, value)| *value)
     }
 
     pub(super) fn remove(&mut self, name: &str) {
-        self.entries.retain(|(known, _)| known != name);
-        self.names.remove(name);
+        if let Some(at) = self.place(name) {
+            self.entries.remove(at);
+            self.index = self.indexed();
+        }
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        let name_at = |at| self.entries.get(at).map(|(name, _): &(Cow<'a, str>, T)| &**name);
+        place(self.index.as_ref(), self.entries.len(), name, name_at)
+    }
+
+    fn indexed(&self) -> Option<NameIndex> {
+        NameIndex::of(self.entries.iter().map(|(name, _)| &**name))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, T)> {
@@ -195,9 +202,7 @@ impl<'t, 'a> Flat<'t, 'a> {
     /// What is there already wins: a schema's own words count more than those of its reference.
     fn add(&mut self, schema: Node<'t, 'a>, source: &mut Source<'t, 'a>, chain: usize) {
         let mut others = Vec::new();
-        source.charge_node();
         for (name, value) in schema.members() {
-            source.charge_node();
             if source.is_exhausted() {
                 return;
             }
@@ -208,13 +213,11 @@ impl<'t, 'a> Flat<'t, 'a> {
                 "properties" => {
                     self.is_object = true;
                     for (name, value) in value.members() {
-                        source.charge_node();
                         self.properties.put(name.string().unwrap_or_default(), value);
                     }
                 }
                 "required" => {
                     for name in value.elements().filter_map(Node::string) {
-                        source.charge_node();
                         self.required.put(name, ());
                     }
                 }
@@ -235,10 +238,12 @@ impl<'t, 'a> Flat<'t, 'a> {
     /// What a reference names. None, and the schema allows more than it should, for one that leads nowhere or too often
     /// into itself.
     fn target(&mut self, reference: Node<'t, 'a>, source: &mut Source<'t, 'a>) -> Option<Node<'t, 'a>> {
+        source.budget.charge_reference(reference.text().len());
+        if source.is_exhausted() {
+            return None;
+        }
         let reference = reference.string()?;
-        let times = source.above.entry(reference.clone()).or_default();
-        *times += 1;
-        let found = if *times <= UNROLLED { source.resolve(&reference) } else { None };
+        let found = source.follow(&reference);
         self.references.push(reference);
         source.is_simplified |= found.is_none();
         found

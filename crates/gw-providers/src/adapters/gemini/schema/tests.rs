@@ -78,17 +78,96 @@ fn doubling() -> Value {
 #[test]
 fn all_schemas_of_a_request_share_one_budget() {
     let text = doubling().to_string();
-    let mut budget = Budget::default();
-    let whole = budget.nodes;
-    let mut spent = 0;
-    for _ in 0..128 {
-        assert!(super::write(View::new(&text), Kind::Json, &mut budget).is_err());
-        spent += whole.saturating_sub(budget.nodes);
+    let few = r##"{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}"##;
+    let many = few.replace(r#""type":"string""#, &format!(r#""enum":[{}]"#, vec!["1"; 6000].join(",")));
+    let many = many
+        .replace(r##""a":{"$ref":"#/$defs/x"}"##, r##""a":{"$ref":"#/$defs/x"},"b":{"$ref":"#/$defs/x"}"##);
+    for kind in [Kind::Json, Kind::OpenApi] {
+        let mut budget = Budget::default();
+        assert!(super::write(View::new(&many), kind, &mut budget).is_ok());
+        for _ in 0..128 {
+            assert!(super::write(View::new(&text), kind, &mut budget).is_err());
+            assert_eq!(budget.left, 0);
+        }
+        // What a schema adds itself is enough for a few references, and not for what was possible before.
+        assert!(super::write(View::new(few), kind, &mut budget).is_ok());
+        assert!(super::write(View::new(&many), kind, &mut budget).is_err());
     }
-    // The first one is cut by its size and leaves a part; what each adds is in proportion to its text.
-    assert!(budget.nodes < whole && spent > 0, "{budget:?}");
-    let small = r#"{"type":"object","properties":{"a":{"type":"string"}}}"#;
-    assert!(super::write(View::new(small), Kind::Json, &mut Budget::default()).is_ok());
+}
+
+/// So many visits of `{"$ref": name}` and of one definition, by references that multiply.
+fn multiplying(name: &str, definition: &str) -> String {
+    let refs = |count: usize, to: &str| vec![format!(r##"{{"$ref":"#/$defs/{to}"}}"##); count].join(",");
+    format!(
+        r##"{{"type":"object","properties":{{"p":{{"anyOf":[{}]}}}},"$defs":{{"b":{{"anyOf":[{},{}]}},"c":{{"$ref":"{name}"}},"d":{definition}}}}}"##,
+        refs(133, "b"),
+        refs(100, "c"),
+        refs(100, "d"),
+    )
+}
+
+#[test]
+fn each_follow_of_a_reference_costs_its_length_and_what_it_leads_to() {
+    let long = format!("#/{}", "x".repeat(480 << 10));
+    let list = |one: &str| vec![one; 40_000].join(",");
+    for (name, definition) in [
+        (long.as_str(), "{}".to_owned()),
+        ("#", format!(r#"{{"enum":[{}]}}"#, list("true"))),
+        ("#", format!(r#"{{"type":[{}]}}"#, list("\"null\""))),
+        ("#", format!(r#"{{"anyOf":[{}]}}"#, list(r#"{"type":"null"}"#))),
+        ("#", format!(r#"{{"required":[{}]}}"#, list("\"a\""))),
+        ("#", format!(r#"{{"$comment":"{}"}}"#, "x".repeat(480 << 10))),
+    ] {
+        let text = multiplying(name, &definition);
+        for kind in [Kind::Json, Kind::OpenApi] {
+            let mut budget = Budget::default();
+            assert!(super::write(View::new(&text), kind, &mut budget).is_err(), "{definition:.40}");
+            assert_eq!(budget.left, 0, "{definition:.40}");
+        }
+    }
+    // A schema that refers to nothing costs nothing, however large it is.
+    let plain = format!(r#"{{"type":"object","properties":{{"a":{{"enum":[{}]}}}}}}"#, list("1"));
+    let mut budget = Budget { left: 1 };
+    let most = super::MOST_COUNTED.min(plain.len()) * super::PER_BYTE;
+    assert!(super::write(View::new(&plain), Kind::Json, &mut budget).is_ok());
+    assert_eq!(budget.left, 1 + most);
+    // The one reference: itself, the value it leads to and the member inside that.
+    let one = r##"{"a":{"$ref":"#/$defs/x"},"items":{"$ref":"#/$defs/x"},"$defs":{"x":{"type":"string"}}}"##;
+    let mut budget = Budget::default();
+    assert!(super::write(View::new(one), Kind::OpenApi, &mut budget).is_ok());
+    let spent = super::FIXED + one.len() * super::PER_BYTE - budget.left;
+    let (reference, target) = (r##""#/$defs/x""##, r#"{"type":"string"}"#);
+    assert_eq!(spent, super::FOLLOWED + 4 * reference.len() + 2 * super::PER_VALUE + target.len());
+}
+
+#[test]
+fn definitions_that_are_shared_are_put_in_place_each_time() {
+    // An order with addresses, persons and amounts: each definition is used several times, at up to four levels.
+    let text = |description: &str| json!({"type": "string", "description": description.repeat(4)});
+    let r = |name: &str| json!({"$ref": format!("#/$defs/{name}")});
+    let schema = json!({"type": "object", "properties": {
+            "buyer": r("Person"), "seller": r("Person"), "payer": r("Person"), "agent": r("Person"),
+            "lines": {"type": "array", "items": r("Line")}, "returned": {"type": "array", "items": r("Line")},
+            "gifts": {"type": "array", "items": r("Line")}, "total": r("Amount"), "paid": r("Amount"), "open": r("Amount")},
+        "$defs": {
+            "Amount": {"type": "object", "properties": {"value": text("The amount in units. "), "currency": text("ISO 4217. ")}},
+            "Address": {"type": "object", "properties": {"street": text("The street. "), "city": text("The city. "),
+                "zip": text("The postal code. "), "country": r("Country"), "valid": r("Period")}},
+            "Country": {"type": "object", "properties": {"code": text("ISO 3166. "), "name": text("In English. ")}},
+            "Period": {"type": "object", "properties": {"from": text("The first day. "), "to": text("The last day. ")}},
+            "Person": {"type": "object", "properties": {"name": text("The full name. "), "home": r("Address"),
+                "work": r("Address"), "bill": r("Address"), "ship": r("Address"), "since": r("Period")}},
+            "Line": {"type": "object", "properties": {"item": text("What it is. "), "price": r("Amount"), "tax": r("Amount"),
+                "rebate": r("Amount"), "from": r("Address"), "to": r("Address"), "by": r("Person")}}}});
+    assert!(schema.to_string().len() < 4 << 10);
+    for (kind, is_simplified) in [(Kind::Json, false), (Kind::OpenApi, false)] {
+        let (whole, simplified) = written(&schema, kind);
+        assert_eq!(simplified, is_simplified);
+        assert!(whole.to_string().len() > 24 << 10, "{}", whole.to_string().len());
+        let deep =
+            "/properties/gifts/items/properties/by/properties/ship/properties/valid/properties/to/type";
+        assert_eq!(whole.pointer(deep), Some(&json!("string")));
+    }
 }
 
 #[test]

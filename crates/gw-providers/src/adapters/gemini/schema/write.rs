@@ -9,7 +9,7 @@ use super::flat::{Flat, Source};
 use super::{Budget, Kind};
 
 /// The largest schema that is sent; references that are put in place can make a small one huge.
-const MOST_BYTES: usize = 256 << 10;
+pub(super) const MOST_BYTES: usize = 256 << 10;
 
 /// Schemas inside schemas; what lies deeper may be anything.
 const DEEPEST: usize = 48;
@@ -104,7 +104,6 @@ impl<'t, 'a> Writer<'t, 'a> {
 
     fn copy(&mut self, name: &str, value: Node<'_, '_>) {
         self.name(name);
-        self.source.charge_bytes(value.text().len());
         self.out.extend_from_slice(value.text().as_bytes());
     }
 
@@ -141,7 +140,6 @@ impl<'t, 'a> Writer<'t, 'a> {
         self.name("properties");
         self.out.push(b'{');
         for (name, value) in flat.properties.iter() {
-            self.source.charge_bytes(name.len());
             self.name(name);
             self.schema(value, depth + 1)?;
         }
@@ -174,7 +172,6 @@ impl<'t, 'a> Writer<'t, 'a> {
                 "enum" => self.enumeration(value.elements()),
                 // The models ignore it, but not a reference in it that leads nowhere.
                 _ if memmem::find(value.text().as_bytes(), b"\"$ref\"").is_some() => {
-                    self.source.charge_bytes(value.text().len());
                     self.source.is_simplified = true;
                 }
                 _ => self.copy(name, value),
@@ -197,7 +194,6 @@ impl<'t, 'a> Writer<'t, 'a> {
         }
         self.name("enum");
         let texts: Vec<&str> = known.iter().map(|value| value.text()).collect();
-        self.source.charge_bytes(texts.iter().map(|text| text.len()).sum());
         self.out.push(b'[');
         self.out.extend_from_slice(texts.join(",").as_bytes());
         self.out.push(b']');

@@ -1,0 +1,38 @@
+//! The definitions of a JSON Schema, by the references to them.
+
+use std::collections::HashMap;
+
+use gw_wire::json::Node;
+
+/// The members of a schema that hold definitions.
+pub(super) const TABLES: [&str; 2] = ["$defs", "definitions"];
+
+/// All definitions by the reference to each, a pointer as RFC 6901 writes it. Of two with one name the first counts.
+pub(super) fn definitions<'t, 'a>(schema: Node<'t, 'a>) -> HashMap<String, Node<'t, 'a>> {
+    let mut found = HashMap::new();
+    for (table, definitions) in TABLES.into_iter().zip(schema.pick(TABLES)) {
+        for (name, definition) in definitions.into_iter().flat_map(Node::members) {
+            let name = name.string().unwrap_or_default().replace('~', "~0").replace('/', "~1");
+            found.entry(format!("#/{table}/{name}")).or_insert(definition);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use gw_wire::json::{Tree, View};
+
+    use super::definitions;
+
+    #[test]
+    fn names_are_written_as_pointers_write_them() {
+        let schema = r#"{"$defs":{"a":1,"b/~":2,"a":3},"definitions":{"a":4},"x":{"$defs":{"c":5}}}"#;
+        let tree = Tree::new(View::new(schema));
+        let mut found: Vec<_> =
+            definitions(tree.root()).into_iter().map(|(path, node)| (path, node.text())).collect();
+        found.sort_unstable();
+        let expected = [("#/$defs/a", "1"), ("#/$defs/b~1~0", "2"), ("#/definitions/a", "4")];
+        assert_eq!(found, expected.map(|(path, text)| (path.to_owned(), text)));
+    }
+}
