@@ -2,7 +2,6 @@
 //! the operator's, and each provider's configuration says which of them it opens.
 
 use gw_providers::provider::Provider;
-use gw_wire::request::fields::clip;
 use gw_wire::request::{Guarded, References, Rule};
 
 use crate::ask::Ask;
@@ -21,22 +20,24 @@ pub(crate) fn permitted(provider: &Provider, ask: &Ask) -> Result<()> {
 }
 
 fn members(provider: &Provider, guarded: &[Guarded]) -> Result<()> {
-    let is_forwarded = provider.adapter().capabilities().openai_fields;
-    let refused = guarded.iter().find(|member| match member.rule {
-        // Other dialects do not forward these; without the context the answer would be to another question.
-        Rule::Steers | Rule::Search => is_forwarded && !provider.takes_member(&member.name),
-        Rule::Context => !(is_forwarded && provider.takes_member(&member.name)),
-        Rule::Price | Rule::Account | Rule::Fallback => false,
+    let refused = guarded.iter().find(|member| {
+        let (is_forwarded, is_taken) =
+            (provider.forwards_member(&member.name), provider.takes_member(&member.name));
+        match member.rule {
+            // What is not forwarded does nothing; without the context the answer would be to another question.
+            Rule::Steers | Rule::Search => is_forwarded && !is_taken,
+            Rule::Context => !(is_forwarded && is_taken),
+            Rule::Price | Rule::Account | Rule::Fallback => false,
+        }
     });
-    let Some(Guarded { name, rule }) = refused else { return Ok(()) };
+    let Some(Guarded { name, rule, .. }) = refused else { return Ok(()) };
     let why = match rule {
         Rule::Search => "it has a price of its own, and the catalogue does not hold that price",
         Rule::Context => "it changes the meaning of the answer, and the gateway cannot apply it here",
         _ => "it chooses a model, an upstream or credentials, and only the gateway chooses these",
     };
     let provider = provider.name();
-    let name = clip(name);
-    let setting = name.split('.').next().unwrap_or(&name);
+    let setting = name.split('.').next().unwrap_or(name);
     let message = format!(
         "Invalid '{name}': the provider '{provider}' is not sent this member, because {why}. The operator can allow it \
          with allow_members = [\"{setting}\"] in the provider's configuration."
@@ -49,15 +50,18 @@ fn references(provider: &Provider, references: &References) -> Result<()> {
         let is_forwarded = provider.adapter().capabilities().openai_fields;
         references.verbatim.as_deref().filter(|_| is_forwarded)
     };
-    let at_own_host = || references.hosts.iter().any(|host| provider.is_at(host)).then_some("messages");
+    let at_own_host = || {
+        let is_named = provider.host().is_some_and(|host| references.hosts.contains(host));
+        is_named.then_some("messages")
+    };
     let Some(place) = references.carried.as_deref().or_else(verbatim).or_else(at_own_host) else {
         return Ok(());
     };
     let provider = provider.name();
     let message = format!(
         "Invalid '{place}': it refers to something that is stored at the provider '{provider}' or lies in its network, \
-         which clients may not read with the operator's credentials. Send the content itself, as a data URL or as \
-         'file_data'. The operator can allow it with file_ids = true in the provider's configuration."
+         which clients may not read with the operator's credentials, or it is an address with a blank, a backslash or a \
+         control character, which could be one. Send the content itself, as a data URL or as 'file_data'. The operator can allow it with file_ids = true in the provider's configuration."
     );
     Err(Error::new(Kind::UnsupportedValue, message))
 }

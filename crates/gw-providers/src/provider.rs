@@ -158,10 +158,16 @@ impl Provider {
         self.allowed.has(name)
     }
 
-    /// Whether this is the host that it is called at.
+    /// Whether its dialect forwards this member, which has a [`gw_wire::request::Rule`], when it may.
     #[must_use]
-    pub fn is_at(&self, host: &str) -> bool {
-        self.host.as_deref() == Some(host)
+    pub fn forwards_member(&self, name: &str) -> bool {
+        self.api.guarded_members().is_none_or(|names| names.contains(&name))
+    }
+
+    /// The host that it is called at, in lower case.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        self.host.as_deref()
     }
 
     /// Sends a call with this provider's credentials and waits for the response head, at most `clocks.first_token`

@@ -104,6 +104,18 @@ impl Api {
             Self::Demo => "demo",
         }
     }
+
+    /// The members with a [`gw_wire::request::Rule`] that its dialect forwards where the operator allows it, as their API
+    /// spells them; None: all of them.
+    #[must_use]
+    pub fn guarded_members(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::OpenAi | Self::Azure | Self::Demo => None,
+            Self::Mistral => Some(&["guardrails"]),
+            Self::Ollama => Some(&["keep_alive"]),
+            Self::Anthropic | Self::Gemini | Self::Vertex | Self::Bedrock | Self::Cohere => Some(&[]),
+        }
+    }
 }
 
 /// One `[[providers]]` entry, checked by the configuration loader.

@@ -13,6 +13,7 @@ pub mod model_rules;
 pub mod money;
 pub mod names;
 pub mod nearest;
+pub mod reach;
 pub mod render;
 pub mod reply;
 pub mod request;

@@ -78,7 +78,7 @@ impl<D: Dialect> Adapter for Native<D> {
         let mut encoded = self.0.encode(&conversation, target)?;
         encoded.reading.function_call = conversation.legacy_functions;
         encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
-        encoded.warnings.extend(searches(&request.guarded));
+        searches(&request.guarded, &mut encoded.warnings);
         Ok(encoded)
     }
 
@@ -96,7 +96,7 @@ impl<D: Dialect> Adapter for Native<D> {
         }
         encoded.warnings.extend(dropped(&conversation, &["best_of", "logprobs"]));
         encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
-        encoded.warnings.extend(searches(&request.guarded));
+        searches(&request.guarded, &mut encoded.warnings);
         Ok(encoded)
     }
 
@@ -188,8 +188,12 @@ fn openai_only(conversation: &Conversation<'_>, kept: &[&str]) -> Vec<Cow<'stati
     dropped(conversation, &members)
 }
 
-/// A warning for each search that was asked for in the words of another vendor.
-fn searches(guarded: &[Guarded]) -> impl Iterator<Item = Cow<'static, str>> {
-    let foreign = |member: &&Guarded| member.rule == Rule::Search && &*member.name != "web_search_options";
-    guarded.iter().filter(foreign).map(|member| Cow::Owned(format!("parameter_dropped:{}", member.name)))
+/// A warning for each search that was asked for in the words of another vendor, however often.
+fn searches(guarded: &[Guarded], warnings: &mut Vec<Cow<'static, str>>) {
+    for member in guarded.iter().filter(|member| member.rule == Rule::Search) {
+        let warning = format!("parameter_dropped:{}", member.name);
+        if !warnings.iter().any(|known| **known == *warning) {
+            warnings.push(warning.into());
+        }
+    }
 }

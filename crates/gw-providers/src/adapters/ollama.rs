@@ -39,7 +39,8 @@ pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, S
             Some(tokens.ok_or("num_ctx_max must be a number of tokens")?)
         }
     };
-    Ok(Box::new(Native(Ollama { num_ctx_max })))
+    let keep_alive = settings.allowed_members().has("keep_alive");
+    Ok(Box::new(Native(Ollama { num_ctx_max, keep_alive })))
 }
 
 /// The dialect.
@@ -47,6 +48,8 @@ pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, S
 struct Ollama {
     /// The largest `num_ctx` that may be asked for: memory is taken for all of it.
     num_ctx_max: Option<u64>,
+    /// Clients may say how long a model stays in memory.
+    keep_alive: bool,
 }
 
 impl Ollama {
@@ -79,7 +82,7 @@ impl Dialect for Ollama {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        encode::encode(conversation, target, self.num_ctx(target))
+        encode::encode(conversation, target, self.num_ctx(target), self.keep_alive)
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {

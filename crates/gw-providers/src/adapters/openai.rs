@@ -118,9 +118,14 @@ impl OpenAi {
         let is_dropped = |member: &&Guarded| {
             matches!(member.rule, Rule::Price | Rule::Account) && !self.allowed.has(&member.name)
         };
-        let dropped = guarded.iter().filter(is_dropped).map(|member| &*member.name);
-        let dropped = dropped.filter(|member| !self.quirks.unsupported.contains(member));
-        let warnings = given.chain(dropped).map(|member| Cow::Owned(format!("parameter_dropped:{member}")));
+        let mut dropped: Vec<&str> = given.collect();
+        for member in guarded.iter().filter(is_dropped) {
+            // A client may spell one name in many ways.
+            if !dropped.contains(&&*member.name) {
+                dropped.push(&member.name);
+            }
+        }
+        let warnings = dropped.into_iter().map(|member| Cow::Owned(format!("parameter_dropped:{member}")));
         Encoded { warnings: warnings.collect(), ..Encoded::plain(call) }
     }
 }

@@ -257,19 +257,26 @@ fn closed() -> String {
     format!(
         "\n## What clients may not reach\n\n\
          **Stored files and the provider's network.** A `file_id`, an address of a storage service (`gs://`, `s3://`, `azureml://`, …), the\n\
-         name of a stored file (`files/…`, `file-…`), an address of a vendor's API host, of the provider's own host or of a private network,\n\
-         `audio.id` of an earlier answer, and ids of vector stores, containers and libraries are read with *your* credentials. A request that\n\
-         holds one is refused with 400 `unsupported_value`, or served by a fallback that allows it. `file_ids = true` in `[[providers]]` opens\n\
-         them at one provider, for every client: `openai`, `azure`, `gemini`, `vertex` and `mistral` can read some; the others still refuse.\n\n\
+         name of a stored file (`files/…`, `file-…`; `fileid://…` in a system message), an address of a vendor's API host, of the provider's\n\
+         own host or of a private network, `audio.id` of an earlier answer, and ids of vector stores, containers and libraries are read with\n\
+         *your* credentials. So may be an http(s) address with a blank, a backslash or a control character: readers of URLs disagree about\n\
+         it. A request that holds one is refused with 400 `unsupported_value`, or served by a fallback that allows it. `file_ids = true` in\n\
+         `[[providers]]` opens them at one provider, for every client: `openai`, `azure`, `gemini`, `vertex` and `mistral` can read some; the\n\
+         others still refuse.\n\n\
+         The gateway judges an address by what is written. It does not look names up, so it cannot tell that a public name resolves to a\n\
+         private address, or that a public address redirects to one. Where the provider is a server in your own network (vLLM, SGLang, …),\n\
+         limit what that server can reach.\n\n\
          **Members that choose a model, an upstream or a price.** `openai` and `azure` get a request's other members as they came. These are\n\
-         held back, whatever their case and with or without `_` and `-`; a value of `false` passes. `allow_members = [\"…\"]` in\n\
-         `[[providers]]` opens one at one provider. What is opened is forwarded, and its price is not in `cost_usd`.\n\n\
-         | what the member does | members | what becomes of it |\n|---|---|---|\n\
+         held back, whatever their case and with or without `_` and `-`. `false`, `\"\"`, `[]` and `{{}}` pass, but `{{}}` for a search, which it\n\
+         switches on. `extra_body` is held back when it holds one of them, or a member that the gateway checks itself. `allow_members =\n\
+         [\"…\"]` in `[[providers]]` opens one at one provider. The gateway forwards an allowed member. `cost_usd` does not include its extra\n\
+         price. Of the other dialects, `mistral` is sent `guardrails` and `ollama` is sent `keep_alive`, each where `allow_members` names it.\n\n\
+         | what the member does | members | what the gateway does |\n|---|---|---|\n\
          | chooses a model, an upstream or credentials | {}, {}; `tags` and its like as lists or objects in `metadata` | 400 `unsupported_value` |\n\
          | has a price of its own, which the catalogue does not hold | {} (`tools`: those that the provider runs, as `web_search`, `file_search`, `code_interpreter`, `mcp`) | 400 `unsupported_value`; other dialects leave it out with a warning |\n\
          | changes what the answer is | {} | 400 `unsupported_value`, in every dialect |\n\
          | changes only the price | {} (`service_tier`: `auto`, `default`, `standard`, `standard_only` and `on_demand` pass) | left out, `parameter_dropped:…` in `gateway.warnings` |\n\
-         | uses the operator's account | {} | left out, `parameter_dropped:…` in `gateway.warnings` |\n\
+         | uses the operator's account or memory | {} | left out, `parameter_dropped:…` in `gateway.warnings` |\n\
          | means `routing.fallback` | {} | never sent to an upstream |\n{}",
         ruled(&[Rule::Steers]),
         families.join(", "),

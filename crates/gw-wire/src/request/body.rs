@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::fields::clip;
 use super::limits::body_too_large;
+use super::member_policy::{Folded, folded, without_joints};
 use super::options::TOP_LEVEL_FALLBACKS;
 use super::{Body, Invalid, Member, RequestLimits};
 use crate::json::{Extent, Fault, Kind, MAX_DEPTH, View, check_members};
@@ -260,6 +261,13 @@ fn offset(text: &str, part: &str) -> usize {
 /// Whether the gateway gives the member of this name a meaning, on any endpoint.
 pub(super) fn is_known(name: &str) -> bool {
     KNOWN.binary_search(&name).is_ok()
+}
+
+/// Whether a lenient reader takes this name for one of ours: without regard to case, `_` and `-`.
+pub(super) fn resembles_known(name: &str) -> bool {
+    let mut buffer = Folded::default();
+    folded(name, &mut buffer)
+        .is_some_and(|name| KNOWN.iter().any(|known| without_joints(known).eq(name.bytes())))
 }
 
 /// Whether a reader that ignores case takes this name for one of ours.

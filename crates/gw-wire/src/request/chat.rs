@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::body::Members;
-use super::member_policy;
+use super::member_policy::{self, Endpoint};
 use super::messages::messages;
 use super::options::Fields;
 use super::schemas::Schemas;
@@ -60,7 +60,9 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
     let routing = fields.routing(&model)?;
     let cache = fields.cache()?;
     let other_tools = survey.needs.openai_only.is_some();
-    let guarded = member_policy::survey(members.text, &members.members, other_tools, &mut survey.references);
+    let references = &mut survey.references;
+    let guarded =
+        member_policy::survey(members.text, &members.members, Endpoint::Chat, other_tools, references);
     let (members, index) = members.without_fallbacks();
     Ok(ChatRequest {
         body: Body { bytes, members, index },

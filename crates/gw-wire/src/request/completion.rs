@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::body::Members;
 use super::fields::{Path, array, empty_array, integer, missing, string, wrong_type};
-use super::member_policy;
+use super::member_policy::{Endpoint, survey};
 use super::options::Fields;
 use super::schemas::Schemas;
 use super::{Beside, Body, CompletionRequest, Invalid, Needs, Prompt, References, RequestLimits};
@@ -39,7 +39,7 @@ pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<Completi
     let suffix = fields.get("suffix").is_some_and(|suffix| suffix.string_len() > 0);
     let routing = fields.routing(&model)?;
     let mut references = References::default();
-    let guarded = member_policy::survey(members.text, &members.members, false, &mut references);
+    let guarded = survey(members.text, &members.members, Endpoint::Completions, false, &mut references);
     // The operator decides whether completions are cached. A mistake in `cache` is told all the same.
     fields.cache()?;
     // Where each prompt is a call of its own, the form goes with each.

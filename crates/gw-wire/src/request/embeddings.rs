@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::body::Members;
 use super::completion::{Form, MAX_INPUTS, form, token_arrays, tokens};
 use super::fields::{Path, array, empty_string, missing, not_one_of, optional, string};
-use super::member_policy;
+use super::member_policy::{Endpoint, survey};
 use super::options::Fields;
 use super::{Body, EmbeddingsRequest, EncodingFormat, Inputs, Invalid, References, RequestLimits};
 use crate::json::{Kind, View};
@@ -27,7 +27,7 @@ pub fn parse_embeddings(bytes: Bytes, limits: &RequestLimits) -> Result<Embeddin
     let dimensions = dimensions.and_then(|dimensions| u32::try_from(dimensions).ok());
     fields.kinds(&[("user", Kind::String)])?;
     let mut references = References::default();
-    let guarded = member_policy::survey(members.text, &members.members, false, &mut references);
+    let guarded = survey(members.text, &members.members, Endpoint::Embeddings, false, &mut references);
     let (members, index) = members.into_parts();
     let body = Body { bytes, members, index };
     Ok(EmbeddingsRequest { body, model, inputs, encoding, dimensions, prompt_bytes, references, guarded })

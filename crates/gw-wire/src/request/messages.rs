@@ -58,6 +58,15 @@ impl<'l> Survey<'l> {
         Ok(())
     }
 
+    /// Text that somebody with this role says.
+    fn said(&mut self, path: &Path<'_>, value: Option<View<'_>>, role: Role) -> Result<(), Invalid> {
+        self.text(path, value)?;
+        if let Some(text) = value.filter(|_| role == Role::Instruction) {
+            self.references.instruction(path, text);
+        }
+        Ok(())
+    }
+
     fn optional_text(&mut self, path: &Path<'_>, value: Option<View<'_>>) -> Result<(), Invalid> {
         value.map_or(Ok(()), |value| self.text(path, Some(value)))
     }
@@ -65,7 +74,9 @@ impl<'l> Survey<'l> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// `system`, `developer`, `tool` and `function`: text only.
+    /// `system` and `developer`: text only.
+    Instruction,
+    /// `tool` and `function`: text only.
     Plain,
     User,
     Assistant,
@@ -106,7 +117,8 @@ fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<
     let role = match &*role_name {
         "user" => Role::User,
         "assistant" => Role::Assistant,
-        "system" | "developer" | "tool" | "function" => Role::Plain,
+        "system" | "developer" => Role::Instruction,
+        "tool" | "function" => Role::Plain,
         other => return Err(not_one_of(&role_path, &ROLES, other)),
     };
     let content_path = path.member("content");
@@ -140,7 +152,7 @@ fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<
 fn parts(path: &Path<'_>, content: View<'_>, role: Role, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     const EXPECTED: &str = "one of a string or an array of objects";
     if content.kind() == Kind::String {
-        return survey.text(path, Some(content));
+        return survey.said(path, Some(content), role);
     }
     let mut none = true;
     for (at, value) in array(path, content, usize::MAX, EXPECTED)?.enumerate() {
@@ -161,7 +173,7 @@ fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey<'_>) -
     let kind_path = path.member("type");
     let kind = required_string(&kind_path, kind)?;
     let allowed: &[&str] = match role {
-        Role::Plain => &["text"],
+        Role::Instruction | Role::Plain => &["text"],
         Role::User => &["text", "image_url", "input_audio", "file"],
         Role::Assistant => &["text", "refusal"],
     };
@@ -173,7 +185,7 @@ fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey<'_>) -
     }
     let known = ["text", "image_url", "input_audio", "file", "refusal"].contains(&&*kind);
     if !allowed.contains(&&*kind) {
-        if known || role == Role::Plain {
+        if known || matches!(role, Role::Instruction | Role::Plain) {
             return Err(not_one_of(&kind_path, allowed, &kind));
         }
         survey.needs.openai_only.get_or_insert(Needs::OTHER_PARTS);
@@ -198,7 +210,7 @@ fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey<'_>) -
             document(&path.member("file"), file, &mut survey.references)
         }
         "refusal" => survey.text(&path.member("refusal"), refusal),
-        _ => survey.text(&path.member("text"), text),
+        _ => survey.said(&path.member("text"), text, role),
     }
 }
 

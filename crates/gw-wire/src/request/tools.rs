@@ -1,8 +1,10 @@
 //! `tools`, `tool_choice` and their legacy forms `functions`, `function_call`.
 
 use super::fields::{
-    Path, array, invalid_value, missing, not_one_of, object, optional, required_name, required_string,
+    Path, array, invalid_value, missing, not_one_of, object, object_and, optional, required_name,
+    required_string,
 };
+use super::member_policy::is_type;
 use super::options::{Choice, Fields, choice, without_tools};
 use super::schemas::Schemas;
 use super::{Invalid, Needs};
@@ -65,7 +67,13 @@ fn tool(
     needs: &mut Needs,
     schemas: &mut Schemas<'_>,
 ) -> Result<(), Invalid> {
-    let [kind, definition] = object(path, value, ["type", "function"])?;
+    let mut other_type = false;
+    let [kind, definition] = object_and(path, value, ["type", "function"], |name, value| {
+        other_type |= is_type(name) && value.string().is_none_or(|kind| kind != "function");
+    })?;
+    if other_type {
+        needs.openai_only.get_or_insert(Needs::OTHER_TOOLS);
+    }
     if required_name(&path.member("type"), kind)? != "function" {
         needs.openai_only.get_or_insert(Needs::OTHER_TOOLS);
         return Ok(());

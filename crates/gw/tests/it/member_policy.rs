@@ -48,6 +48,20 @@ fn steering() -> Vec<Value> {
         json!({ "adapter_id": "dear" }),
         json!({ "lora_path": "dear" }),
         json!({ "tensorzero::variant_name": "dear" }),
+        json!({ "provider_specific_header": { "x": "dear" } }),
+        json!({ "lora": [{ "id": "dear" }] }),
+        json!({ "gcs_bucket_name": "dear" }),
+        json!({ "gcs_path_service_account": "dear" }),
+        json!({ "turn_off_message_logging": true, "api_base": "dear" }),
+        json!({ "arize_api_key": "dear" }),
+        json!({ "posthog_api_key": "dear" }),
+        json!({ "humanloop_api_key": "dear" }),
+        json!({ "wandb_api_key": "dear" }),
+        json!({ "weave_project_id": "dear" }),
+        json!({ "guardrails": ["dear"] }),
+        json!({ "extra_body": { "model": "dear" } }),
+        json!({ "extra_body": { "n": 2, "x": "dear" } }),
+        json!({ "extra_body": { "maxTokens": 9, "x": "dear" } }),
         json!({ "data_sources": [{ "type": "azure_search", "parameters": { "index_name": "dear" } }] }),
     ]
 }
@@ -130,6 +144,7 @@ async fn c28_members_that_only_change_the_price_are_dropped_with_a_warning() {
         (json!({ "speed": "fast" }), "speed"),
         (json!({ "inference_geo": "us" }), "inference_geo"),
         (json!({ "store": true }), "store"),
+        (json!({ "keep_alive": "24h" }), "keep_alive"),
     ] {
         for path in [CHAT, "/v1/completions"] {
             let asked =
@@ -155,6 +170,8 @@ async fn c28_members_that_only_change_the_price_are_dropped_with_a_warning() {
         json!({ "service_tier": "default" }),
         json!({ "store": false }),
         json!({ "background": false }),
+        json!({ "plugins": [], "provider": {}, "preset": "" }),
+        json!({ "extra_body": { "plugins": [], "provider": {}, "preset": "" } }),
     ] {
         let answer = world.chat_ok(&chat_with("acme/fast", more.clone())).await;
         assert_eq!(answer["gateway"]["warnings"], json!([]), "{more}: {answer}");
@@ -175,6 +192,8 @@ fn meaning() -> Vec<Value> {
         json!({ "search_mode": "academic" }),
         json!({ "tools": [{ "type": "web_search_preview" }] }),
         json!({ "tools": [{ "type": "mcp", "server_url": "https://x.example" }] }),
+        json!({ "tools": [{ "type": "function", "function": { "name": "f" }, "Type": "web_search" }] }),
+        json!({ "web_search_options": {} }),
         json!({ "previous_response_id": "resp_1" }),
         json!({ "conversation": "conv_1" }),
         json!({ "background": true }),
@@ -214,6 +233,65 @@ async fn c28_other_dialects_forward_none_of_them() {
         assert!(warnings.contains("parameter_dropped:search_parameters"), "{api}: {warnings}");
         let sent = String::from_utf8_lossy(&upstream.last().body).into_owned();
         assert!(!sent.contains("dear"), "{api}: {sent}");
+    }
+}
+
+#[tokio::test]
+async fn c28_tools_with_a_price_are_refused_where_tools_mean_nothing() {
+    let world = world().await;
+    for (path, body) in [
+        ("/v1/completions", json!({ "model": "acme/fast", "prompt": "x" })),
+        ("/v1/embeddings", json!({ "model": "acme/embed", "input": "x" })),
+    ] {
+        let more = json!({ "tools": [{ "Type": "web_search" }] });
+        let answer = world.client.post_json(path, &with(body.clone(), more)).await;
+        assert_invalid(path, &answer, "unsupported_value");
+        assert!(answer.message().contains("allow_members = [\"tools\"]"), "{path}: {}", answer.message());
+        let more = json!({ "tools": [{ "type": "function", "function": { "name": "f" } }] });
+        assert_eq!(world.client.post_json(path, &with(body, more)).await.status, 200, "{path}");
+    }
+    assert_eq!(world.upstream.hits(), 2);
+}
+
+#[tokio::test]
+async fn c28_warnings_name_a_member_as_its_api_does_and_once() {
+    let world = world().await;
+    let long = format!("s{}tore", "_".repeat(5000));
+    let answer = world.chat_ok(&chat_with("acme/fast", json!({ "s_tore": true, &long: true }))).await;
+    assert_eq!(answer["gateway"]["warnings"], json!(["parameter_dropped:store"]));
+    let sent = world.upstream.last().json();
+    assert_eq!((sent.get("s_tore"), sent.get(&long)), (None, None));
+    let (gateway, upstreams) = all_with("").await;
+    let client = gateway.client().with_key(KEY);
+    let long = format!("s{}earch", "_".repeat(5000));
+    for ((api, model), upstream) in targets().zip(&upstreams).skip(2) {
+        let body = chat_with(&model, json!({ "s_earch": true, &long: true }));
+        let answer = client.post_json(CHAT, &body).await.ok().json();
+        assert_eq!(answer["gateway"]["warnings"], json!(["parameter_dropped:search"]), "{api}");
+        assert_eq!(upstream.hits(), 1, "{api}");
+    }
+}
+
+#[tokio::test]
+async fn c28_members_that_a_dialect_copies_need_the_operators_leave() {
+    let more = json!({ "guardrails": [{ "block_on_error": true }], "keep_alive": "24h" });
+    let (gateway, upstreams) = all_with("").await;
+    let client = gateway.client().with_key(KEY);
+    for ((api, model), upstream) in targets().zip(&upstreams) {
+        let answer = client.post_json(CHAT, &chat_with(&model, more.clone())).await;
+        if matches!(api, "openai" | "azure" | "mistral") {
+            assert_eq!((answer.status, answer.code().as_str()), (400, "unsupported_value"), "{api}");
+            assert!(answer.message().starts_with("Invalid 'guardrails': "), "{api}: {}", answer.message());
+            assert_eq!(upstream.hits(), 0, "{api}");
+            continue;
+        }
+        assert_eq!(answer.status, 200, "{api}: {}", answer.text());
+        let sent = upstream.last().json();
+        assert_eq!((sent.get("guardrails"), sent.get("keep_alive")), (None, None), "{api}");
+        if api == "ollama" {
+            let warnings = &answer.json()["gateway"]["warnings"];
+            assert_eq!(warnings, &json!(["parameter_dropped:keep_alive"]));
+        }
     }
 }
 
@@ -280,6 +358,13 @@ fn c28_unknown_members_to_allow_are_told() {
     let (code, text) = check(&format!("{provider}api = \"openai\"\nallow_members = [\"models\"]"));
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("means routing.fallback and is never sent to a provider"), "{text}");
+    for (api, own) in [("mistral", "guardrails"), ("ollama", "keep_alive")] {
+        let (code, text) = check(&format!("{provider}api = \"{api}\"\nallow_members = [\"plugins\"]"));
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains(&format!("what can be allowed is '{own}'")), "{text}");
+        let (code, text) = check(&format!("{provider}api = \"{api}\"\nallow_members = [\"{own}\"]"));
+        assert_eq!(code, Some(0), "{text}");
+    }
     let (code, text) =
         check(&format!("{provider}api = \"openai\"\nallow_members = [\"plugins\", \"aws_region_name\"]"));
     assert_eq!(code, Some(0), "{text}");

@@ -53,6 +53,16 @@ async fn c27_no_dialect_reads_what_its_provider_stores() {
         image("https://operator.openai.azure.com/openai/files/abc/content"),
         image("http://metadata.google.internal/computeMetadata/v1/"),
         image("http://[::ffff:10.0.0.1]/secret.png"),
+        image("http://example.com\\@127.0.0.1:8000/secret.png"),
+        image("https://images.example.com/a\tb.png"),
+        image("https://images.example.com/a b.png"),
+        image("fi\nle:///etc/passwd"),
+        image("http://minio.storage.svc/secret.png"),
+        image("http://168.63.129.16/metadata"),
+        image("http://198.18.0.1/secret.png"),
+        image("http://[64:ff9b::7f00:1]/secret.png"),
+        image("http://[2002:7f00:1::1]/secret.png"),
+        image("https://us-central1-aiplatform.googleapis.com/v1/secret"),
         sound("gs://operator/secret.wav"),
     ];
     for (api, model) in targets() {
@@ -136,6 +146,12 @@ async fn c27_references_in_what_is_forwarded_verbatim_are_refused() {
         json!({ "container": "cntr_1" }),
         json!({ "cached_content": "cachedContents/1" }),
         json!({ "extra_body": { "google": { "cached_content": "cachedContents/1" } } }),
+        json!({ "input": [{ "type": "input_file", "file_id": "file-1" }] }),
+        json!({ "prompt": { "file_id": "file-1" } }),
+        json!({ "prediction": { "type": "content", "content": [{ "type": "file", "file_id": "file-1" }] } }),
+        json!({ "mirror": "h\tttp://127.0.0.1/" }),
+        json!({ "messages": [{ "role": "system", "content": "fileid://file-fe-1,fileid://file-fe-2" }, { "role": "user", "content": "x" }] }),
+        json!({ "messages": [{ "role": "developer", "content": [{ "type": "text", "text": "x,fileid://file-fe-1" }] }, { "role": "user", "content": "x" }] }),
     ];
     for (api, model) in targets().take(2) {
         for more in &bodies {
@@ -172,13 +188,20 @@ async fn c27_references_in_tools_are_refused_even_where_the_tools_are_allowed() 
 #[tokio::test]
 async fn c27_text_completions_and_embeddings_refer_to_nothing_stored() {
     let world = world().await;
-    let more = json!({ "documents": [{ "file_id": "file-1" }] });
     for (path, body) in [
         ("/v1/completions", json!({ "model": "acme/fast", "prompt": "x" })),
         ("/v1/embeddings", json!({ "model": "acme/embed", "input": "x" })),
     ] {
-        let answer = world.client.post_json(path, &with(body, more.clone())).await;
-        assert_invalid(path, &answer, "unsupported_value");
+        for more in [
+            json!({ "documents": [{ "file_id": "file-1" }] }),
+            json!({ "messages": [{ "role": "user", "content": [file("file-1")] }] }),
+            json!({ "messages": [{ "role": "user", "content": [image("http://127.0.0.1/a.png")] }] }),
+            json!({ "tools": [{ "type": "thing", "file_id": "file-1" }] }),
+        ] {
+            let answer = world.client.post_json(path, &with(body.clone(), more.clone())).await;
+            assert_invalid(&format!("{path}: {more}"), &answer, "unsupported_value");
+            assert!(answer.message().contains("file_ids = true"), "{path}: {more}: {}", answer.message());
+        }
     }
     assert_eq!(world.upstream.hits(), 0);
 }
@@ -205,7 +228,14 @@ async fn c27_what_the_client_brings_itself_is_not_refused() {
         with_part("acme/fast", &image("data:image/png;base64,iVBORw0KGgo=")),
         with_part("acme/fast", &image("https://images.example.com/a.png")),
         with_part("acme/fast", &image("https://operator.s3.amazonaws.com/a.png?X-Amz-Signature=1")),
+        with_part("acme/fast", &image("https://firebasestorage.googleapis.com/v0/b/mine/o/a.png?alt=media")),
+        with_part("acme/fast", &image("https://maps.googleapis.com/maps/api/staticmap?center=Rome")),
         with_part("acme/fast", &json!({ "type": "text", "text": "gs://operator/secret.pdf and file-abc" })),
+        with_part("acme/fast", &json!({ "type": "text", "text": "fileid://file-fe-1" })),
+        chat_with("acme/fast", json!({ "documents": [{ "contents": "File: the budget of this year" }] })),
+        chat_with("acme/fast", json!({ "documents": [{ "contents": "https://example.com/a tells more" }] })),
+        chat_with("acme/fast", json!({ "bad_words": ["file:", "http://"] })),
+        chat_with("acme/fast", json!({ "prediction": { "type": "content", "content": "gs://operator/x" } })),
         with_part("acme/fast", &json!({ "type": "vendor_part", "text": "s3://operator/x", "id": "1" })),
         chat_with("acme/fast", json!({ "guided_json": schema })),
         chat_with(
@@ -216,7 +246,7 @@ async fn c27_what_the_client_brings_itself_is_not_refused() {
     for body in bodies {
         world.chat_ok(&body).await;
         let sent = world.upstream.last().json();
-        for name in ["messages", "guided_json", "tools"] {
+        for name in ["messages", "guided_json", "tools", "documents", "bad_words", "prediction"] {
             assert_eq!(sent.get(name), body.get(name), "{name} is forwarded as it came");
         }
     }

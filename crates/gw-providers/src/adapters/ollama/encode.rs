@@ -21,11 +21,12 @@ const SAME_OPTIONS: [&str; 5] = ["temperature", "top_p", "frequency_penalty", "p
 
 type Warnings = Vec<Cow<'static, str>>;
 
-/// A conversation as Ollama wants it. `num_ctx` is the context to ask for.
+/// A conversation as Ollama wants it. `num_ctx` is the context to ask for; `keep_alive`: the client's is forwarded.
 pub(super) fn encode(
     conversation: &Conversation<'_>,
     target: &Target<'_>,
     num_ctx: Option<u64>,
+    keep_alive: bool,
 ) -> Result<Encoded, Failure> {
     let mut warnings = dropped(conversation, &["logit_bias", "top_logprobs"]);
     if conversation.logprobs.is_some() {
@@ -50,8 +51,10 @@ pub(super) fn encode(
     body.raw("shift", "false");
     format(&mut body, &conversation.format);
     think(&mut body, conversation, target, &mut warnings);
-    if let Some(keep_alive) = conversation.body.get("keep_alive") {
-        body.raw("keep_alive", keep_alive);
+    match conversation.body.get("keep_alive") {
+        Some(time) if keep_alive => body.raw("keep_alive", time),
+        // It fills the server's memory, or empties it of what others use.
+        _ => warnings.extend(dropped(conversation, &["keep_alive"])),
     }
     options(&mut body, conversation, target, num_ctx, &mut warnings);
     Ok(Encoded { warnings, ..Encoded::plain(post(path, body.end(), conversation.stream)) })

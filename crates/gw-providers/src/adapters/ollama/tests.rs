@@ -9,6 +9,11 @@ use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 
 /// An Ollama with this cap of `num_ctx`.
 fn server(num_ctx_max: Option<i64>) -> Result<Box<dyn Adapter>, String> {
+    allowing(num_ctx_max, &["keep_alive"])
+}
+
+/// As [`server`], where clients may send these members.
+fn allowing(num_ctx_max: Option<i64>, members: &[&str]) -> Result<Box<dyn Adapter>, String> {
     let options = num_ctx_max.map(|most| ("num_ctx_max".to_owned(), toml::Value::Integer(most)));
     super::adapter(&ProviderSettings {
         name: "ollama".to_owned(),
@@ -22,7 +27,7 @@ fn server(num_ctx_max: Option<i64>) -> Result<Box<dyn Adapter>, String> {
         embedding_batch: None,
         allow_private_network: true,
         file_ids: false,
-        allow_members: Vec::new(),
+        allow_members: members.iter().map(|&name| name.to_owned()).collect(),
         options: options.into_iter().collect(),
     })
 }

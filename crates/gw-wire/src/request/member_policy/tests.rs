@@ -1,19 +1,23 @@
 //! Which members have a rule, in which spelling and with which values.
 
 use super::*;
-use crate::request::{RequestLimits, chat::parse_chat};
+use crate::request::{RequestLimits, chat::parse_chat, parse_completion, parse_embeddings};
 
 fn found(members: &str) -> Vec<(String, Rule)> {
     let body = format!(r#"{{"model":"a/b","messages":[{{"role":"user","content":"x"}}],{members}}}"#);
     let guarded = parse_chat(body.into(), &RequestLimits::default()).unwrap().guarded;
-    guarded.into_iter().map(|member| (member.name.into_string(), member.rule)).collect()
+    guarded.into_iter().map(|member| (member.name.into_owned(), member.rule)).collect()
 }
 
 #[test]
 fn the_table_is_sorted_and_its_names_are_short_enough() {
     let folded: Vec<Vec<u8>> = RULES.iter().map(|(name, _)| without_joints(name).collect()).collect();
     assert!(folded.is_sorted_by(|a, b| a < b), "{folded:?}");
-    assert!(folded.iter().all(|name| name.len() < Folded::LONGEST));
+    // `folded` keeps the beginning of a name: a longer one must not become one of these.
+    assert!(folded.iter().all(|name| name.len() < std::mem::size_of::<Folded>()));
+    assert!(CHECKED_BY_COMPLETIONS.is_sorted() && CHECKED_BY_EMBEDDINGS.is_sorted());
+    let checked = UNCHECKED_BY_CHAT.iter().chain(&CHECKED_BY_COMPLETIONS).chain(&CHECKED_BY_EMBEDDINGS);
+    assert_eq!(checked.filter(|name| !is_known(name)).count(), 0);
     for (name, rule) in RULES {
         assert_eq!(rule_of(name), Some(rule), "{name}");
     }
@@ -30,6 +34,16 @@ fn names_are_found_however_a_lenient_reader_spells_them() {
         "litellm_params",
         "mock_response",
         "tensorzero::variant_name",
+        "provider_specific_header",
+        "lora",
+        "gcs_bucket_name",
+        "gcs_path_service_account",
+        "turn_off_message_logging",
+        "arize_api_key",
+        "posthog_host",
+        "humanloop_api_key",
+        "wandb_api_key",
+        "weave_project_id",
     ] {
         assert_eq!(rule_of(name), Some(Rule::Steers), "{name}");
     }
@@ -60,6 +74,11 @@ fn values_that_change_nothing_are_not_guarded() {
         r#""tools":[{"type":"function","function":{"name":"web_search"}},{"type":"custom","custom":{"name":"x"}}]"#,
         r#""tools":[{"type":"apply_patch"}]"#,
         r#""top_k":5,"min_p":0.1,"guided_json":{"models":["a"]}"#,
+        r#""plugins":[],"provider":{},"preset":"","transforms":[ ],"keep_alive":"""#,
+        r#""extra_body":{"plugins":[],"provider":{ },"preset":"","route":null,"search":false}"#,
+        r#""metadata":{"tags":[],"provider":{}}"#,
+        r#""search_mode":"","mcp_servers":[]"#,
+        r#""extra_body":{}"#,
     ] {
         assert_eq!(found(members), [], "{members}");
     }
@@ -80,15 +99,105 @@ fn the_others_are() {
         (r#""web_search_options":{}"#, "web_search_options", Rule::Search),
         (r#""previous_response_id":"r""#, "previous_response_id", Rule::Context),
         (r#""background":true"#, "background", Rule::Context),
+        (r#""search_parameters":{}"#, "search_parameters", Rule::Search),
+        (r#""keep_alive":0"#, "keep_alive", Rule::Account),
+        (r#""extra_body":{"n":2}"#, "extra_body", Rule::Steers),
+        (r#""extra_body":{"maxTokens":9}"#, "extra_body", Rule::Steers),
+        (r#""extra_body":{"max_tokens":null}"#, "extra_body", Rule::Steers),
+        (r#""extra_body":{"Model":"x"}"#, "extra_body", Rule::Steers),
+        (r#""extra_body":{"messages":[]}"#, "extra_body", Rule::Steers),
+        (r#""extra_body":{"search_parameters":{}}"#, "extra_body", Rule::Steers),
+        (r#""apiBase":"x""#, "api_base", Rule::Steers),
+        (r#""metadata":{"Tags":["x"]}"#, "metadata.tags", Rule::Steers),
+        (
+            r#""tools":[{"type":"function","function":{"name":"f"},"Type":"web_search"}]"#,
+            "tools",
+            Rule::Search,
+        ),
+        (r#""tools":[{"type":"custom","custom":{"name":"f"},"t_ype":"MCP"}]"#, "tools", Rule::Search),
     ] {
         assert_eq!(found(members), [(name.to_owned(), rule)], "{members}");
     }
 }
 
 #[test]
+fn members_of_other_endpoints_are_surveyed_as_unknown_ones() {
+    let file = r#"[{"role":"user","content":[{"type":"file","file":{"file_id":"file-1"}}]}]"#;
+    let found = |path: &str, members: &str| {
+        let limits = RequestLimits::default();
+        let (guarded, references) = match path {
+            "chat" => {
+                let body =
+                    format!(r#"{{"model":"a/b","messages":[{{"role":"user","content":"x"}}],{members}}}"#);
+                let request = parse_chat(body.into(), &limits).unwrap();
+                (request.guarded, request.references)
+            }
+            "completions" => {
+                let body = format!(r#"{{"model":"a/b","prompt":"file:///x","echo":true,{members}}}"#);
+                let request = parse_completion(body.into(), &limits).unwrap();
+                (request.guarded, request.references)
+            }
+            _ => {
+                let body = format!(r#"{{"model":"a/b","input":"file:///x","user":"file:///u",{members}}}"#);
+                let request = parse_embeddings(body.into(), &limits).unwrap();
+                (request.guarded, request.references)
+            }
+        };
+        let hosts: Vec<String> = references.hosts.iter().map(ToString::to_string).collect();
+        (guarded.first().map(|member| member.rule), references.verbatim.is_some(), hosts.join(","))
+    };
+    let refers = (None, true, String::new());
+    let searches = (Some(Rule::Search), false, String::new());
+    let nothing = (None, false, String::new());
+    for path in ["completions", "embeddings"] {
+        assert_eq!(found(path, &format!(r#""messages":{file}"#)), refers, "{path}");
+        assert_eq!(found(path, r#""tools":[{"type":"web_search"}]"#), searches, "{path}");
+        assert_eq!(found(path, r#""tools":{"Type":"web_search"}"#), searches, "{path}");
+        assert_eq!(found(path, r#""tools":[{"x":"y","file_id":"f"}]"#), refers, "{path}");
+        assert_eq!(found(path, r#""prediction":{"url":"gs://b/o"}"#), refers, "{path}");
+        let function =
+            r#""tools":[{"type":"function","function":{"name":"f","parameters":{"file_id":"x"}}}]"#;
+        assert_eq!(found(path, function), nothing, "{path}");
+        assert_eq!(found(path, r#""response_format":{"file_id":"x"},"max_tokens":3"#), nothing, "{path}");
+    }
+    let input = r#""input":[{"type":"input_image","image_url":"https://a.example/x"}]"#;
+    for path in ["chat", "completions"] {
+        assert_eq!(found(path, input), (None, false, "a.example".to_owned()), "{path}");
+        assert_eq!(found(path, r#""input":[{"type":"input_file","file_id":"f"}]"#), refers, "{path}");
+        assert_eq!(found(path, r#""input":"gs://b/o is a place""#), nothing, "{path}");
+    }
+    for path in ["chat", "embeddings"] {
+        assert_eq!(found(path, r#""prompt":{"file_id":"f"}"#), refers, "{path}");
+        assert_eq!(found(path, r#""prompt":"gs://b/o","suffix":"gs://b/o""#), nothing, "{path}");
+    }
+    assert_eq!(found("chat", r#""prediction":{"type":"content","content":"gs://b/o"}"#), nothing);
+    assert_eq!(found("chat", r#""prediction":{"content":[{"type":"x","file_id":"f"}]}"#), refers);
+    // No provider is sent a list of fallbacks.
+    assert_eq!(found("embeddings", r#""models":[]"#), (Some(Rule::Fallback), false, String::new()));
+}
+
+#[test]
+fn names_of_any_length_are_shown_short() {
+    for (written, shown) in [
+        (format!("s{}tore", "_".repeat(1000)), "store".to_owned()),
+        (format!("litellm_{}", "x".repeat(1000)), format!("litellm_{}…", "x".repeat(56))),
+    ] {
+        assert_eq!(
+            found(&format!(r#""{written}":true"#)).first().map(|(name, _)| name.as_str()),
+            Some(&*shown)
+        );
+        let body =
+            format!(r#"{{"model":"a","messages":[{{"role":"user","content":"x"}}],"{written}":true}}"#);
+        let guarded = parse_chat(body.into(), &RequestLimits::default()).unwrap().guarded;
+        assert_eq!(AllowedMembers::default().withheld(&guarded), [written]);
+    }
+}
+
+#[test]
 fn what_is_allowed_is_not_withheld() {
-    let guarded = |name: &str| Guarded { name: name.into(), rule: Rule::Steers };
-    let asked = [guarded("apiBase"), guarded("metadata.tags"), guarded("models")];
+    let members = r#""apiBase":"x","metadata":{"tags":["x"]},"models":["y"]"#;
+    let body = format!(r#"{{"model":"a/b","messages":[{{"role":"user","content":"x"}}],{members}}}"#);
+    let asked = parse_chat(body.into(), &RequestLimits::default()).unwrap().guarded;
     assert_eq!(AllowedMembers::default().withheld(&asked), ["apiBase", "metadata.tags", "models"]);
     assert_eq!(AllowedMembers::new(["api_base", "metadata"]).withheld(&asked), ["models"]);
 }

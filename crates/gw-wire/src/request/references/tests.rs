@@ -20,53 +20,6 @@ fn the_tables_are_sorted() {
 }
 
 #[test]
-fn addresses_are_told_apart() {
-    for (address, expected) in [
-        ("data:image/png;base64,AAAA", Address::Content),
-        ("iVBORw0KGgoAAAA", Address::Content),
-        ("https://example.com/a.png", Address::Public("example.com".to_owned())),
-        ("HTTPS://u@Example.COM.:8443/a", Address::Public("example.com".to_owned())),
-        ("https://storage.googleapis.com/b/o", Address::Public("storage.googleapis.com".to_owned())),
-        ("https://8.8.8.8/a", Address::Public("8.8.8.8".to_owned())),
-        ("https://[2606:4700::1]/a", Address::Public("2606:4700::1".to_owned())),
-    ] {
-        assert_eq!(classify(address), expected, "{address}");
-    }
-    for internal in [
-        "gs://bucket/object",
-        " GS://bucket/object",
-        "s3://bucket/key",
-        "azureml://datastores/x",
-        "file:///etc/passwd",
-        "weird://x",
-        "files/abc",
-        "file-abc",
-        "https://generativelanguage.googleapis.com/v1beta/files/abc",
-        "https:\\\\generativelanguage.googleapis.com/v1beta/files/abc",
-        "https://x@generativelanguage.googleapis.com/",
-        "https://generativelanguage%2egoogleapis.com/",
-        "https://generative\tlanguage.googleapis.com/",
-        "https://\u{ff47}enerativelanguage.googleapis.com/",
-        "https://europe-west4-aiplatform.googleapis.com/v1/x",
-        "https://mine.openai.azure.com/openai/files/x",
-        "https://api.openai.com/v1/files/x",
-        "http://169.254.169.254/latest/meta-data",
-        "http://[::ffff:169.254.169.254]/",
-        "http://[fd00:ec2::254]/",
-        "http://2852039166/",
-        "http://0xa9fea9fe/",
-        "http://0xa9.254.169.254/",
-        "http://127.1/",
-        "http://localhost:9000/",
-        "http://metadata.google.internal/",
-        "http://minio:9000/bucket",
-        "http://",
-    ] {
-        assert_eq!(classify(internal), Address::Internal, "{internal}");
-    }
-}
-
-#[test]
 fn known_parts_name_the_reference() {
     for (json, at) in [
         (r#"{"type":"file","file":{"file_id":"file-1"}}"#, "messages[0].content[0].file.file_id"),
@@ -138,6 +91,38 @@ fn other_members_are_searched_too() {
     ] {
         assert_eq!(with(members).references, References::default(), "{members}");
     }
+}
+
+#[test]
+fn prose_in_other_members_is_no_reference() {
+    for members in [
+        r#""documents":[{"contents":"File: the budget is\nhttps://example.com/a and more"}]"#,
+        r#""bad_words":["file:","http://","gs:"]"#,
+        r#""documents":[{"contents":"https://firebasestorage.googleapis.com/v0/b/x"}]"#,
+    ] {
+        let references = with(members).references;
+        assert_eq!((references.carried, references.verbatim), (None, None), "{members}");
+    }
+}
+
+#[test]
+fn instructions_that_name_stored_files_are_references() {
+    let asked = |role: &str, content: &str| {
+        let body = format!(
+            r#"{{"model":"a/b","messages":[{{"role":"{role}","content":{content}}},{{"role":"user","content":"x"}}]}}"#
+        );
+        let references = parse_chat(body.into(), &RequestLimits::default()).unwrap().references;
+        assert_eq!(references.carried, None);
+        references.verbatim
+    };
+    let part = r#"[{"type":"text","text":"x"},{"type":"text","text":"fileid://a, fileid:\/\/b"}]"#;
+    for role in ["system", "developer"] {
+        assert_eq!(asked(role, r#""fileid://a""#).as_deref(), Some("messages[0].content"));
+        assert_eq!(asked(role, r#""x,fileid:\/\/a""#).as_deref(), Some("messages[0].content"));
+        assert_eq!(asked(role, part).as_deref(), Some("messages[0].content[1].text"));
+        assert_eq!(asked(role, r#""profileid://a""#), None);
+    }
+    assert_eq!(asked("user", r#""fileid://a""#), None);
 }
 
 #[test]

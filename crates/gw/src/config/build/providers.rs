@@ -6,6 +6,7 @@ use gw_providers::presets;
 use gw_providers::settings::{Api, ProviderSettings};
 use gw_wire::money::Price;
 use gw_wire::nearest::did_you_mean;
+use gw_wire::request::AllowedMembers;
 use gw_wire::request::member_policy::{RULES, Rule, rule_of};
 use secrecy::SecretString;
 
@@ -175,11 +176,12 @@ fn weighted(node: &Node) -> Option<(SecretString, u32)> {
     }
 }
 
-/// Members of requests that clients may send. Dialects other than OpenAI's never forward them.
+/// Members of requests that clients may send. Dialects other than OpenAI's forward hardly any of them.
 fn allow_members(table: &Table, api: Api, report: &mut Report) -> Vec<String> {
     let Some(nodes) = table.list("allow_members") else { return Vec::new() };
-    if !matches!(api, Api::OpenAi | Api::Azure | Api::Demo) {
-        let message = "is an option of openai and azure, not of this provider's api";
+    if api.guarded_members() == Some(&[]) {
+        let message = "is an option of openai and azure, of mistral for 'guardrails' and of ollama for 'keep_alive', not \
+                       of this provider's api";
         report.fault(table.place("allow_members"), &table.path("allow_members"), message);
     }
     let mut names = Vec::new();
@@ -193,6 +195,13 @@ fn allow_members(table: &Table, api: Api, report: &mut Report) -> Vec<String> {
         }
         if rule_of(name) == Some(Rule::Fallback) {
             report.fault(&node.at, &node.path, "means routing.fallback and is never sent to a provider");
+        }
+        if let Some(sent @ [first, ..]) = api.guarded_members()
+            && !sent.iter().any(|known| AllowedMembers::new([*known]).has(name))
+        {
+            let message =
+                format!("is never sent to a provider of this api; what can be allowed is '{first}'");
+            report.fault(&node.at, &node.path, message);
         }
         names.push(name.to_owned());
     }

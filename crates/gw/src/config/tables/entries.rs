@@ -95,14 +95,14 @@ pub(super) static PROVIDER_ENTRY: Section = Section {
             Kind::Bool,
             "false",
             "Whether clients may name what is stored at the provider or lies in its network: file ids, `gs://` and the like, \
-             addresses of its own file host. It reads them with your credentials, whoever the client is.",
+             addresses of its own file host. The provider reads them with your credentials for every client.",
         ),
         key(
             "allow_members",
             MEMBERS,
             "",
             "`openai`, `azure`: members of requests that are forwarded although they choose a model, an upstream or a price, \
-             as `[\"plugins\"]`. `docs/providers.md` lists them.",
+             as `[\"plugins\"]`. `docs/providers.md` lists them. `mistral` takes `guardrails` here, `ollama` takes `keep_alive`.",
         ),
         key("num_ctx_max", TOKENS, "", "`ollama`: the largest `num_ctx`."),
         key(

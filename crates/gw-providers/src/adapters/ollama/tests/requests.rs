@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{adapter, server};
+use super::{adapter, allowing, server};
 use crate::adapter::Encoded;
 use crate::adapters::native::unsupported;
 use crate::adapters::trial::{body, embed, encode};
@@ -40,6 +40,17 @@ fn ask(more: Value) -> Encoded {
     let Value::Object(more) = more else { unreachable!() };
     request.as_object_mut().unwrap().extend(more);
     encode(&*adapter(), &request.to_string(), None).unwrap()
+}
+
+#[test]
+fn how_long_a_model_stays_in_memory_is_the_operators_to_allow() {
+    let request = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "keep_alive": -1});
+    let encoded = |members| encode(&*allowing(None, members).unwrap(), &request.to_string(), None).unwrap();
+    let (held, allowed) = (encoded(&[]), encoded(&["keepAlive"]));
+    assert_eq!(body(&held.call).get("keep_alive"), None);
+    assert_eq!(held.warnings, ["parameter_dropped:keep_alive"]);
+    assert_eq!(body(&allowed.call)["keep_alive"], json!(-1));
+    assert_eq!(allowed.warnings, Vec::<String>::new());
 }
 
 #[test]

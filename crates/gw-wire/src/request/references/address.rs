@@ -1,0 +1,271 @@
+//! Where an address leads. Readers of URLs disagree about some of them; what any reader could take to a private place
+//! counts as leading there.
+
+use std::net::IpAddr;
+
+use crate::reach::{Reach, reach};
+
+/// What an address leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    /// Nowhere: it is a data URL or base64.
+    Content,
+    /// A host that anybody can reach.
+    Public(String),
+    /// Something that only the provider can reach.
+    Internal,
+}
+
+/// Schemes of storage services and of the provider's own disk.
+const STORES: [&str; 19] = [
+    "abfs", "abfss", "adl", "az", "azureml", "cos", "dbfs", "file", "gcs", "gs", "hdfs", "hf", "obs", "oss",
+    "r2", "s3", "s3a", "wasb", "wasbs",
+];
+
+/// How the names of stored files begin.
+const STORED_NAMES: [&str; 5] = ["files/", "file-", "file_", "projects/", "cachedcontents/"];
+
+/// Hosts of vendors where a caller's credentials open files; each stands for its subdomains too.
+const VENDOR_HOSTS: [&str; 7] = [
+    "api.openai.com",
+    "cognitiveservices.azure.com",
+    "metadata.google.com",
+    "openai.azure.com",
+    "services.ai.azure.com",
+    "storage.cloud.google.com",
+    "vertexaisearch.cloud.google.com",
+];
+
+/// Google's APIs that act with a caller's credentials: labels in front of `googleapis.com`, alone or after a region.
+/// Buckets (`storage`, `firebasestorage`) are not among them: a provider fetches their addresses without credentials.
+const GOOGLE_APIS: [&str; 24] = [
+    "aiplatform",
+    "artifactregistry",
+    "bigquery",
+    "cloudfunctions",
+    "cloudkms",
+    "cloudresourcemanager",
+    "compute",
+    "discoveryengine",
+    "docs",
+    "documentai",
+    "drive",
+    "firestore",
+    "generativelanguage",
+    "gmail",
+    "iam",
+    "iamcredentials",
+    "logging",
+    "notebooks",
+    "oauth2",
+    "pubsub",
+    "run",
+    "secretmanager",
+    "sheets",
+    "www",
+];
+
+/// Ends of names that lead into a private network.
+const PRIVATE_ENDS: [&str; 6] = [".home.arpa", ".internal", ".lan", ".local", ".localhost", ".svc"];
+
+/// What is known to be an address, or the content itself.
+pub(super) fn classify(address: &str) -> Address {
+    // Readers of URLs ignore blanks and control characters in front.
+    let trimmed = address.trim_start_matches(|c: char| c <= ' ');
+    let Some((scheme, rest)) = scheme(trimmed) else {
+        return if is_stored_name(trimmed) { Address::Internal } else { Address::Content };
+    };
+    if scheme.is_web() {
+        return web(address, rest);
+    }
+    let names_a_host = rest.bytes().filter(|byte| !is_skipped(*byte)).take(2).eq(*b"//");
+    if (names_a_host || scheme.is_store()) && !scheme.is("data") {
+        Address::Internal
+    } else {
+        Address::Content
+    }
+}
+
+/// A value of which nobody knows whether it is an address. Prose may begin like one: `File: the budget`.
+pub(super) fn classify_any(text: &str) -> Address {
+    let text = text.trim_matches(|c: char| c <= ' ');
+    let Some((scheme, rest)) = scheme(text) else { return Address::Content };
+    if scheme.is_web() {
+        return if text.contains(char::is_whitespace) {
+            web_or_prose(text, rest)
+        } else {
+            web_or_word(text, rest)
+        };
+    }
+    let rest = rest.trim_start_matches(['\t', '\r', '\n']);
+    if !rest.starts_with(SLASHES) {
+        return Address::Content;
+    }
+    // A bucket's and a host's name has no blank, and something is named.
+    let named = rest.trim_start_matches(SLASHES).split(SLASHES).next().unwrap_or_default();
+    if named.is_empty() || named.contains(' ') { Address::Content } else { classify(text) }
+}
+
+/// Whether an address has the scheme of a storage service, or is the name of a stored file.
+pub(crate) fn is_stored(address: &str) -> bool {
+    match scheme(address) {
+        Some((scheme, _)) => scheme.is_store(),
+        None => is_stored_name(address),
+    }
+}
+
+/// The host of an http(s) address, in lower case; None when it has none that can be told.
+#[must_use]
+pub fn host_of(address: &str) -> Option<String> {
+    let (_, rest) = scheme(address)?;
+    host(rest)
+}
+
+/// Whether an instruction names a stored file as Alibaba's long models take it: `fileid://…,fileid://…`.
+pub(super) fn names_stored_file(text: &str) -> bool {
+    let mut pieces = text.split(|c: char| matches!(c, ',' | ';') || c.is_whitespace());
+    pieces.any(|piece| begins(piece, "fileid://"))
+}
+
+pub(super) fn is_stored_name(text: &str) -> bool {
+    /// Longer text is content, not a name.
+    const LONGEST: usize = 512;
+    text.len() <= LONGEST && STORED_NAMES.iter().any(|start| begins(text, start))
+}
+
+fn begins(text: &str, start: &str) -> bool {
+    text.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
+}
+
+/// Some readers take the one for the other.
+const SLASHES: [char; 2] = ['/', '\\'];
+
+/// What readers of URLs leave out wherever it stands.
+fn is_skipped(byte: u8) -> bool {
+    matches!(byte, b'\t' | b'\r' | b'\n')
+}
+
+/// A scheme as it is written: it may hold what readers of URLs leave out.
+#[derive(Clone, Copy)]
+struct Scheme<'a>(&'a str);
+
+impl Scheme<'_> {
+    fn is(self, known: &str) -> bool {
+        let read = self.0.bytes().filter(|byte| !is_skipped(*byte));
+        read.map(|byte| byte.to_ascii_lowercase()).eq(known.bytes())
+    }
+
+    fn is_web(self) -> bool {
+        self.is("http") || self.is("https")
+    }
+
+    fn is_store(self) -> bool {
+        STORES.iter().any(|known| self.is(known))
+    }
+}
+
+/// The scheme and what follows its colon.
+fn scheme(address: &str) -> Option<(Scheme<'_>, &str)> {
+    const LONGEST: usize = 16;
+    let mut length = 0;
+    for (at, byte) in address.bytes().enumerate() {
+        match byte {
+            b':' if length > 0 => return Some((Scheme(address.get(..at)?), address.get(at + 1..)?)),
+            byte if is_skipped(byte) => {}
+            b'+' | b'-' | b'.' => length += 1,
+            byte if byte.is_ascii_alphanumeric() => length += 1,
+            _ => return None,
+        }
+        if length > LONGEST {
+            return None;
+        }
+    }
+    None
+}
+
+/// An http(s) address whose `rest` follows the colon.
+fn web(address: &str, rest: &str) -> Address {
+    // Readers disagree about where the host ends, or take these out.
+    if address.contains(|c: char| c == '\\' || c.is_control() || c.is_whitespace()) {
+        return Address::Internal;
+    }
+    at_host(rest)
+}
+
+/// As [`web`]; without a host it is a word that somebody writes about.
+fn web_or_word(text: &str, rest: &str) -> Address {
+    if rest.trim_start_matches(SLASHES).is_empty() { Address::Content } else { web(text, rest) }
+}
+
+/// A text with blanks that begins as an http(s) address: to one reader its first word is the address, to another all of
+/// it is, without its line ends.
+fn web_or_prose(text: &str, rest: &str) -> Address {
+    let word = text.split(char::is_whitespace).next().unwrap_or_default();
+    let Some((_, after)) = scheme(word) else { return Address::Internal };
+    let first = web_or_word(word, after);
+    let read: String = rest.chars().filter(|c| !matches!(c, '\t' | '\r' | '\n')).collect();
+    let authority = authority(&read);
+    let is_same = match (authority.contains(char::is_whitespace), authority.contains('@')) {
+        (false, _) => at_host(&read) == first,
+        // No reader takes a host with a blank, but some take such a user.
+        (true, has_user) => !has_user,
+    };
+    if is_same { first } else { Address::Internal }
+}
+
+fn at_host(rest: &str) -> Address {
+    match host(rest) {
+        Some(host) if !is_internal_host(&host) => Address::Public(host),
+        _ => Address::Internal,
+    }
+}
+
+/// What stands between the slashes: a user, a host and a port.
+fn authority(rest: &str) -> &str {
+    rest.trim_start_matches('/').split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+/// The host behind `http:`. None when readers of URLs could disagree about it.
+fn host(rest: &str) -> Option<String> {
+    let authority = authority(rest);
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let host = match host.strip_prefix('[') {
+        Some(literal) => literal.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let host = host.trim_end_matches('.');
+    let is_clear = authority.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'\\'))
+        && !user.contains('@')
+        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':'));
+    (!host.is_empty() && is_clear).then(|| host.to_ascii_lowercase())
+}
+
+fn is_internal_host(host: &str) -> bool {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return reach(address) != Reach::Public;
+    }
+    let is_or_ends = |known: &&str| {
+        host.strip_suffix(*known).is_some_and(|front| front.is_empty() || front.ends_with('.'))
+    };
+    let last = host.rsplit('.').next().unwrap_or_default();
+    // Another spelling of an IPv4 address, as `0x7f.1` or `2130706433`.
+    let is_number = last.starts_with(|c: char| c.is_ascii_digit());
+    is_number
+        || !host.contains('.')
+        || PRIVATE_ENDS.iter().any(|end| host.ends_with(end))
+        || VENDOR_HOSTS.iter().any(is_or_ends)
+        || is_google_api(host)
+}
+
+fn is_google_api(host: &str) -> bool {
+    let Some(front) = host.strip_suffix(".googleapis.com") else { return false };
+    let is_api = |label: &str| {
+        let region = |api: &&str| label.strip_suffix(*api);
+        GOOGLE_APIS.iter().filter_map(region).any(|region| region.is_empty() || region.ends_with('-'))
+    };
+    // A bucket may be called like an API.
+    front != "storage" && !front.ends_with(".storage") && front.split('.').any(is_api)
+}
+
+#[cfg(test)]
+mod tests;
