@@ -60,8 +60,9 @@ fn references(provider: &Provider, references: &References) -> Result<()> {
     let provider = provider.name();
     let message = format!(
         "Invalid '{place}': it refers to something that is stored at the provider '{provider}' or lies in its network, \
-         which clients may not read with the operator's credentials, or it is an address with a blank, a backslash or a \
-         control character, which could be one. Send the content itself, as a data URL or as 'file_data'. The operator can allow it with file_ids = true in the provider's configuration."
+         which clients may not read with the operator's credentials. An address with a blank, a backslash or a control \
+         character counts as one that does. Send the content itself, as a data URL or as 'file_data'. The operator can \
+         allow it with file_ids = true in the provider's configuration."
     );
     Err(Error::new(Kind::UnsupportedValue, message))
 }

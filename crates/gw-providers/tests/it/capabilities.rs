@@ -268,9 +268,10 @@ fn closed() -> String {
          limit what that server can reach.\n\n\
          **Members that choose a model, an upstream or a price.** `openai` and `azure` get a request's other members as they came. These are\n\
          held back, whatever their case and with or without `_` and `-`. `false`, `\"\"`, `[]` and `{{}}` pass, but `{{}}` for a search, which it\n\
-         switches on. `extra_body` is held back when it holds one of them, or a member that the gateway checks itself. `allow_members =\n\
-         [\"…\"]` in `[[providers]]` opens one at one provider. The gateway forwards an allowed member. `cost_usd` does not include its extra\n\
-         price. Of the other dialects, `mistral` is sent `guardrails` and `ollama` is sent `keep_alive`, each where `allow_members` names it.\n\n\
+         switches on. `extra_body` is held back when it holds one of them, or a member that the gateway checks itself.\n\
+         `allow_members = [\"…\"]` in `[[providers]]` opens one at one provider. The gateway forwards an allowed member. `cost_usd` does not\n\
+         include its extra price. Of the other dialects, `mistral` gets `guardrails` and `ollama` gets `keep_alive`, where `allow_members`\n\
+         names it.\n\n\
          | what the member does | members | what the gateway does |\n|---|---|---|\n\
          | chooses a model, an upstream or credentials | {}, {}; `tags` and its like as lists or objects in `metadata` | 400 `unsupported_value` |\n\
          | has a price of its own, which the catalogue does not hold | {} (`tools`: those that the provider runs, as `web_search`, `file_search`, `code_interpreter`, `mcp`) | 400 `unsupported_value`; other dialects leave it out with a warning |\n\

@@ -1,10 +1,10 @@
 //! C28: what chooses a model, an upstream or a price is the operator's: a client's members never get past that.
 
 use gw_testkit::upstream::{Recorded, default_answer};
-use gw_testkit::{Answer, Launch};
+use gw_testkit::{Answer, FakeUpstream, Launch};
 use serde_json::{Value, json};
 
-use crate::harness::{BINARY, KEY, LIMITED, Setup, assert_invalid, chat, chat_with, with, world};
+use crate::harness::{BINARY, KEY, LIMITED, Setup, assert_invalid, chat, chat_with, serve, with, world};
 use crate::providers::{all_with, targets};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -52,7 +52,7 @@ fn steering() -> Vec<Value> {
         json!({ "lora": [{ "id": "dear" }] }),
         json!({ "gcs_bucket_name": "dear" }),
         json!({ "gcs_path_service_account": "dear" }),
-        json!({ "turn_off_message_logging": true, "api_base": "dear" }),
+        json!({ "turn_off_message_logging": "dear" }),
         json!({ "arize_api_key": "dear" }),
         json!({ "posthog_api_key": "dear" }),
         json!({ "humanloop_api_key": "dear" }),
@@ -293,6 +293,16 @@ async fn c28_members_that_a_dialect_copies_need_the_operators_leave() {
             assert_eq!(warnings, &json!(["parameter_dropped:keep_alive"]));
         }
     }
+    let upstream = FakeUpstream::start().await;
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n[[providers]]\nname = \"own\"\n\
+         api = \"mistral\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\nallow_members = [\"guardrails\"]\n\
+         [[models]]\nid = \"own/m\"\n",
+        upstream.addr
+    );
+    let gateway = serve(&config).await;
+    gateway.client().with_key(KEY).post_json(CHAT, &chat_with("own/m", more.clone())).await.ok();
+    assert_eq!(upstream.last().json().get("guardrails"), more.get("guardrails"));
 }
 
 #[tokio::test]

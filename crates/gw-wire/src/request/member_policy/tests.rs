@@ -14,7 +14,7 @@ fn the_table_is_sorted_and_its_names_are_short_enough() {
     let folded: Vec<Vec<u8>> = RULES.iter().map(|(name, _)| without_joints(name).collect()).collect();
     assert!(folded.is_sorted_by(|a, b| a < b), "{folded:?}");
     // `folded` keeps the beginning of a name: a longer one must not become one of these.
-    assert!(folded.iter().all(|name| name.len() < std::mem::size_of::<Folded>()));
+    assert!(folded.iter().all(|name| name.len() < size_of::<Folded>()));
     assert!(CHECKED_BY_COMPLETIONS.is_sorted() && CHECKED_BY_EMBEDDINGS.is_sorted());
     let checked = UNCHECKED_BY_CHAT.iter().chain(&CHECKED_BY_COMPLETIONS).chain(&CHECKED_BY_EMBEDDINGS);
     assert_eq!(checked.filter(|name| !is_known(name)).count(), 0);
