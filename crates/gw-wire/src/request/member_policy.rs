@@ -60,7 +60,7 @@ const UNCHECKED_BY_CHAT: [&str; 10] = [
     "suffix",
 ];
 
-const CHECKED_BY_COMPLETIONS: [&str; 20] = [
+const CHECKED_BY_COMPLETIONS: [&str; 21] = [
     "best_of",
     "cache",
     "echo",
@@ -72,6 +72,7 @@ const CHECKED_BY_COMPLETIONS: [&str; 20] = [
     "n",
     "presence_penalty",
     "prompt",
+    "response_format",
     "routing",
     "seed",
     "stop",

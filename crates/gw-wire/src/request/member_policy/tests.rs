@@ -158,7 +158,9 @@ fn members_of_other_endpoints_are_surveyed_as_unknown_ones() {
         let function =
             r#""tools":[{"type":"function","function":{"name":"f","parameters":{"file_id":"x"}}}]"#;
         assert_eq!(found(path, function), nothing, "{path}");
-        assert_eq!(found(path, r#""response_format":{"file_id":"x"},"max_tokens":3"#), nothing, "{path}");
+        let format =
+            r#""response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"file_id":"x"}}}"#;
+        assert_eq!(found(path, format), nothing, "{path}");
     }
     let input = r#""input":[{"type":"input_image","image_url":"https://a.example/x"}]"#;
     for path in ["chat", "completions"] {
