@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use memchr::memmem;
+use memchr::{memchr2, memmem};
 use prometheus_client::registry::Registry;
 use rand::Rng;
 
@@ -140,6 +140,7 @@ pub fn is_heavy(json: &[u8]) -> bool {
     }
     // A name may be spelled with escapes.
     json.len() > SHORTEST_MULTIPLYING
+        && memchr2(b'$', b'\\', json).is_some()
         && (memmem::find(json, b"$ref").is_some() || memmem::find(json, b"\\u").is_some())
 }
 

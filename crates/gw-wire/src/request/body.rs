@@ -181,6 +181,10 @@ const SCHEMAS: [&str; 3] = ["tools", "functions", "response_format"];
 
 /// Where the value of this name stands.
 fn find<'m>(members: &'m [Member], index: Option<&NameIndex>, name: &str) -> Option<&'m Range<usize>> {
+    // Few members are the usual case, and this is asked for every name that a request may have.
+    if index.is_none() {
+        return members.iter().find(|(known, _)| **known == *name).map(|(_, range)| range);
+    }
     let at = place(index, members.len(), name, |at| members.get(at).map(|(name, _)| &**name))?;
     members.get(at).map(|(_, range)| range)
 }

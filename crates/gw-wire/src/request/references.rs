@@ -6,6 +6,8 @@ mod address;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use memchr::memchr2;
+
 use super::fields::Path;
 use super::member_policy::{Folded, folded};
 use crate::json::{Kind, View, string_end};
@@ -151,6 +153,10 @@ impl References {
 
     /// Notes an instruction's text, if it names a stored file: a provider that knows such names reads the file instead.
     pub(super) fn instruction(&mut self, path: &Path<'_>, text: View<'_>) {
+        // No slash, and no escape that could stand for one.
+        if memchr2(b'/', b'\\', text.text().as_bytes()).is_none() {
+            return;
+        }
         let found = text.string().is_some_and(|text| names_stored_file(&text));
         self.note(path, found.then(String::new));
     }
