@@ -123,7 +123,12 @@ static SERVER: Section = Section {
             "10000",
             "For a request's head, and from accept to the first byte.",
         ),
-        key("body_timeout_ms", MILLISECONDS, "30000", "Without progress in a request's body: 408."),
+        key(
+            "body_timeout_ms",
+            MILLISECONDS,
+            "30000",
+            "Without progress in a request's body: 408. Beyond four times this, a body must have come at 16 KiB a second. A whole answer must be taken within 60 seconds plus one second for each 16 KiB.",
+        ),
         key(
             "fetch_images",
             Kind::Bool,
