@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The largest answer that is read.
 const LARGEST_ANSWER: usize = 1 << 20;
 
-/// What became of one request.
+/// The outcome of one request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// 200, whole.
@@ -32,7 +32,7 @@ pub(crate) enum Outcome {
     Failed(String),
 }
 
-/// What became of the requests of one phase.
+/// The outcomes of the requests of one phase.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Requests that left.

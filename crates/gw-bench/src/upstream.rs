@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) const EVENTS: usize = 100;
 /// Pause between two events, so that each travels alone, as tokens do.
 const PACE: Duration = Duration::from_millis(4);
-/// What tells requests apart is among the first or the last so many bytes of the body.
+/// Requests differ within this many bytes from the beginning or the end of their bodies.
 const EDGE: usize = 1 << 10;
 /// Numbers of one embedding.
 const DIMENSIONS: usize = 1536;

@@ -66,7 +66,7 @@ impl Ask {
         }
     }
 
-    /// What it refers to at a provider.
+    /// The request's references to what lies at a provider.
     pub(crate) fn references(&self) -> &References {
         match self {
             Self::Chat(request) => &request.references,

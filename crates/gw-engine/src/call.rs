@@ -62,7 +62,7 @@ pub struct CallRecord {
     pub fallback: bool,
     /// The answer came from the response cache, or from another request's call.
     pub cache_hit: bool,
-    /// What the last upstream that failed gave as its reason: one line of at most 2 KiB, without secrets.
+    /// The reason that the last failed upstream gave: one line of at most 2 KiB, without secrets and quotations of the prompt.
     pub upstream_error: Option<Arc<str>>,
 }
 

@@ -13,7 +13,7 @@ use crate::share;
 /// Choices per prompt that are asked for one by one where a provider cannot give several.
 const MOST_CHOICES: u32 = 8;
 
-/// What the calls of one request for embeddings may carry together beside the inputs: no more than the usual limit of a body.
+/// The most bytes beside the inputs that all calls of one embeddings request carry: the usual limit of a body.
 const MOST_REPEATED_BYTES: usize = 32 << 20;
 
 /// What kind of model an operation needs.

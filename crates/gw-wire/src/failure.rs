@@ -53,7 +53,7 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// Details for the operator's log only (connect error text, …). Never sent to clients.
     pub detail: Option<String>,
-    /// What the upstream said, for the operator only: one line of at most 2 KiB without secrets. It may quote the prompt.
+    /// The upstream's own words, for the operator only: one line of at most 2 KiB without secrets. They may quote the prompt; the log and the ledger get them without.
     pub reason: Option<String>,
 }
 

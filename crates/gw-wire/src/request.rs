@@ -151,7 +151,7 @@ pub struct ChatRequest {
     pub prompt_bytes: u64,
     /// What else is in the prompt.
     pub beside: Beside,
-    /// What it refers to at a provider.
+    /// The request's references to what lies at a provider.
     pub references: References,
     /// Members that choose a model, an upstream or a price.
     pub guarded: Vec<Guarded>,
@@ -195,7 +195,7 @@ pub struct CompletionRequest {
     pub prompt_bytes: u64,
     /// What else is in the prompts.
     pub beside: Beside,
-    /// What it refers to at a provider.
+    /// The request's references to what lies at a provider.
     pub references: References,
     /// Members that choose a model, an upstream or a price.
     pub guarded: Vec<Guarded>,
@@ -234,7 +234,7 @@ pub struct EmbeddingsRequest {
     pub dimensions: Option<u32>,
     /// Bytes of all inputs (4 per token id).
     pub prompt_bytes: u64,
-    /// What it refers to at a provider.
+    /// The request's references to what lies at a provider.
     pub references: References,
     /// Members that choose a model, an upstream or a price.
     pub guarded: Vec<Guarded>,

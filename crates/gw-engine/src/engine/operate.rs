@@ -1,4 +1,4 @@
-//! What the management API asks of the engine.
+//! The engine's answers to the management API.
 
 use bytes::Bytes;
 use gw_providers::provider::KeyState;

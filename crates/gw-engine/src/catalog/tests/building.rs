@@ -98,7 +98,7 @@ fn shipped_first_then_added_then_discovered() {
     let path = catalog.get("beta//models/b.gguf").unwrap();
     assert_eq!((&*path.upstream_model, path.context_length), ("/models/b.gguf", Some(14)));
     assert!(path.is_called("/models/b.gguf") && !path.is_called("models/b.gguf"));
-    // What an entry says counts, and where it says nothing the list does.
+    // A member of the entry counts; the provider's list fills in the members that the entry does not have.
     assert_eq!(catalog.get("acme/fast").unwrap().context_length, Some(128_000));
     assert_eq!(&*catalog.resolve("beta/alias").unwrap().models[0].id, "acme/z");
 }
