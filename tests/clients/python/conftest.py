@@ -86,7 +86,7 @@ class Running:
         watchdog.start()
         for line in self.process.stdout:
             self.lines.append(line)
-            found = re.search(r"listening on (http://[\d.:]+)", line)
+            found = re.search(r"listening on (http://[\d.]+:\d+)(?![\d.])", line)
             if found:
                 self.url = found.group(1)
                 break

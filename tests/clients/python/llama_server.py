@@ -1,5 +1,6 @@
 """Runs llama.cpp's own HTTP server (from the xllamacpp wheel) on one model and prints where it listens."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -23,7 +24,8 @@ def main() -> None:
     if kind == "minilm":
         params.embedding = True
     server = xllamacpp.Server(params)
-    print(f"listening on {server.listening_address}", flush=True)
+    # One write with both ends of the line: llama.cpp's log writes to the same pipe from its own thread.
+    os.write(sys.stdout.fileno(), f"\nlistening on {server.listening_address}\n".encode())
     while True:
         time.sleep(3600)
 

@@ -46,7 +46,7 @@ def start(folder):
     said = []
     for line in program.stdout:
         said.append(line)
-        found = re.search(r"listening on (http://[\d.:]+)", line)
+        found = re.search(r"listening on (http://[\d.]+:\d+)(?![\d.])", line)
         if found:
             # Its later output must be read, or it would block on a full pipe.
             threading.Thread(target=lambda: said.extend(program.stdout), daemon=True).start()
