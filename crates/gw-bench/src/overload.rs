@@ -38,7 +38,8 @@ client sends its whole body before it reads. The gateway runs with its defaults,
 of this one, all on loopback. First the rate rises until less than nine tenths of it are answered: the most good answers per second \
 are the peak. Then come 0.8 times the peak (its p99 is what later ones are compared with) and the multiples that are asked for.\n\n\
 Columns: sent (the load has one thread; what it could not send is left out, so 'sent' can be less than the multiple), good answers per \
-second within the phase and their share of the peak, times of good answers, number of 503s with retry-after and the times until they came, \
+second within the phase and their share of the peak, the cores that the gateway used (load and upstream take the rest) and its good answers per \
+second of CPU, times of good answers, number of 503s with retry-after and the times until they came, \
 other ends, p99 of /healthz on new connections, and the time from the end of the load until five requests in a row are answered as fast as \
 at 0.8 times the peak (p99, at least 50 ms)."
 )]
@@ -75,8 +76,8 @@ pub(crate) async fn run(options: &OverloadOptions, key: &str) -> Result<String, 
     };
     let mut report = format!(
         "{}: bodies of {} KiB, a new connection each, {} s a phase; peak {peak:.0} good answers/s\n\n\
-         | load | sent/s | good/s | % of peak | p50 / p99 ms | 503s | p50 / p99 ms to a 503 | other ends | healthz p99 ms | recovered after ms | RSS MiB |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|\n",
+         | load | sent/s | good/s | % of peak | cores | good per CPU s | p50 / p99 ms | 503s | p50 / p99 ms to a 503 | other ends | healthz p99 ms | recovered after ms | RSS MiB |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
         name(&options.binary),
         options.body_kib,
         lasting.as_secs()
@@ -165,8 +166,10 @@ async fn measure(
     lasting: Duration,
     usual: Option<Duration>,
 ) -> Result<Measured, String> {
+    let cpu_before = gateway.cpu();
     let load = Phase::start(gateway.port, Arc::clone(request), peak * times, lasting)?;
     let probes = probe(gateway.port, lasting).await;
+    let cpu = gateway.cpu().saturating_sub(cpu_before).as_secs_f64();
     let recovered = match usual {
         Some(usual) => recovery(gateway.port, request, usual.max(Duration::from_millis(50))).await,
         None => Some(Duration::ZERO),
@@ -185,9 +188,11 @@ async fn measure(
     // Writing to a string cannot fail.
     let _ = writeln!(
         row,
-        "| {times} × | {:.0} | {good:.0} | {:.0} | {:.1} / {:.1} | {} | {:.1} / {:.1} | {} | {:.1} | {} | {rss:.0} |",
+        "| {times} × | {:.0} | {good:.0} | {:.0} | {:.1} | {:.0} | {:.1} / {:.1} | {} | {:.1} / {:.1} | {} | {:.1} | {} | {rss:.0} |",
         tally.sent as f64 / seconds,
         good / peak * 100.0,
+        cpu / seconds,
+        tally.good_in_time as f64 / cpu.max(0.01),
         millis(&tally.good, 0.5),
         millis(&tally.good, 0.99),
         tally.refused.len(),

@@ -15,6 +15,7 @@ mod guarded;
 mod gunzip;
 mod handler;
 mod head_errors;
+mod lingering;
 mod manage;
 mod metrics;
 mod nearby;

@@ -12,7 +12,9 @@ use std::time::Duration;
 use gw_engine::request_id;
 use http::header::{CONNECTION, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::admission::Gate;
@@ -20,12 +22,11 @@ use crate::cors::Cors;
 use crate::discard::LARGEST_DISCARDED;
 use crate::edge::Edge;
 use crate::handler::{PROCESSING_MS, REQUEST_ID};
+use crate::lingering::LINGER;
 use crate::response::{Answer, Content};
 use crate::router::{self, Door, Name};
 use crate::upload::overloaded;
 
-/// The longest time to read the rest of a refused request: its client finishes sending, and then reads the answer.
-const LINGER: Duration = Duration::from_secs(2);
 /// It is read in pieces of this size.
 const PIECE: usize = 64 << 10;
 
@@ -36,6 +37,8 @@ thread_local! {
 
 /// A request line of which these bytes are there names a URL.
 const SHORTEST_LINE: usize = "POST /v1/embeddings".len();
+/// No generation request needs more to be told from others.
+const LONGEST_LINE: usize = "POST /v1/chat/completions HTTP/1.1".len();
 
 /// The 503 of a gateway that has more to do than it can.
 pub(crate) fn too_busy() -> gw_engine::error::Error {
@@ -72,11 +75,21 @@ impl Refusal {
         Some(Self { before_id, after_id })
     }
 
+    fn with_id(&self, request_id: &str) -> Vec<u8> {
+        [self.before_id.as_slice(), request_id.as_bytes(), &self.after_id].concat()
+    }
+
     /// Writes it whole.
     async fn write<T: AsyncWrite + Unpin>(&self, io: &mut T, request_id: &str) -> io::Result<()> {
-        let answer = [self.before_id.as_slice(), request_id.as_bytes(), &self.after_id].concat();
-        io.write_all(&answer).await?;
+        io.write_all(&self.with_id(request_id)).await?;
         io.shutdown().await
+    }
+
+    /// Writes it to a socket that nothing was written to: there is room for all of it. It leaves with the end of the connection, in one
+    /// segment.
+    fn write_now(&self, socket: &TcpStream, request_id: &str) -> io::Result<()> {
+        rustix::net::send(socket, &self.with_id(request_id), SendFlags::MORE | SendFlags::NOSIGNAL)?;
+        Ok(rustix::net::shutdown(socket, rustix::net::Shutdown::Write)?)
     }
 }
 
@@ -105,9 +118,35 @@ pub(crate) struct Porter {
     pub(crate) edge: Arc<Edge>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) door: Door,
+    pub(crate) is_tls: bool,
 }
 
 impl Porter {
+    /// Answers a connection that has just been accepted, whose first bytes are there already, and begin a generation request, if the worker is
+    /// overloaded. True: it was answered, and its client may still send. Nothing has been made for the connection until now.
+    pub(crate) fn refuse_now(&self, socket: &TcpStream) -> bool {
+        let overloaded = !self.is_tls && self.gate.is_overloaded();
+        let Some(refusal) = self.edge.refusal.as_ref().filter(|_| overloaded) else { return false };
+        let mut first_bytes = [0; LONGEST_LINE];
+        let Ok((_, length)) = rustix::net::recv(socket, &mut first_bytes[..], RecvFlags::PEEK) else {
+            return false;
+        };
+        let Some(route) = generation(first_bytes.get(..length).unwrap_or_default(), self.door) else {
+            return false;
+        };
+        self.count(route);
+        // A client that has left meanwhile needs no answer.
+        let _ = refusal.write_now(socket, &request_id::generate());
+        true
+    }
+
+    /// Counts a refusal. Before it is written: whoever has read it may ask for the counters at once.
+    fn count(&self, route: Name) {
+        self.gate.count_refusal();
+        let status = StatusCode::SERVICE_UNAVAILABLE.as_u16();
+        self.edge.metrics.finished(route, &Method::POST, status, Duration::ZERO);
+    }
+
     /// Answers a connection that begins with a generation request, if the worker is overloaded; else gives it back.
     pub(crate) async fn refuse<T>(&self, first_bytes: &[u8], io: T) -> Option<T>
     where
@@ -126,10 +165,7 @@ impl Porter {
     where
         T: AsyncRead + AsyncWrite + Unpin,
     {
-        // Counted before it is written: whoever has read it may ask for the counters at once.
-        self.gate.count_refusal();
-        let status = StatusCode::SERVICE_UNAVAILABLE.as_u16();
-        self.edge.metrics.finished(route, &Method::POST, status, Duration::ZERO);
+        self.count(route);
         refusal.write(&mut io, &request_id::generate()).await?;
         discard(&mut io).await
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use hyper::service::service_fn;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,7 @@ use crate::connection::{self, Glance, Terms};
 use crate::edge::{Edge, Place};
 use crate::guarded::{Activity, Limits};
 use crate::handler::{self, Origin};
+use crate::lingering::Lingering;
 use crate::refusal::Porter;
 use crate::router::Door;
 
@@ -41,8 +42,10 @@ const LAST_WORDS: Duration = Duration::from_millis(1500);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Connections that may wait to be accepted: a burst must not wait for TCP's second try.
 const BACKLOG: i32 = 1024;
-/// Connections that are accepted in a row: those that are there must go on too.
-const ACCEPTED_IN_A_ROW: u32 = 32;
+/// The work of accepting in a row, in refused connections: those that are there must go on too.
+const ACCEPTED_IN_A_ROW: u32 = 128;
+/// What a connection that is served is of that work.
+const SERVED: u32 = 4;
 /// Threads per worker for what blocks (name resolution).
 const BLOCKING_THREADS: usize = 4;
 /// What dropped connections take to be gone.
@@ -152,10 +155,13 @@ fn worker(
     // Counted before the thread runs, so that a shutdown cannot overtake it.
     let token = acceptors.token();
     house.gate = Arc::new(house.edge.gate(number));
+    house.lingering = Arc::default();
     std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
         runtime.block_on(async {
             let gate = Arc::clone(&house.gate);
             tokio::spawn(async move { gate.turn().await });
+            let lingering = Arc::clone(&house.lingering);
+            tokio::spawn(async move { lingering.watch().await });
             for (listener, door) in doors {
                 match TcpListener::from_std(listener) {
                     Ok(listener) => drop(acceptors.spawn(accept(listener, door, house.clone()))),
@@ -185,6 +191,8 @@ struct House {
     dropped: CancellationToken,
     /// Of the worker.
     gate: Arc<Gate>,
+    /// Refused connections of the worker.
+    lingering: Arc<Lingering>,
     /// Set before any of the tokens is cancelled.
     ending: Arc<AtomicBool>,
     tracker: TaskTracker,
@@ -217,6 +225,7 @@ impl House {
             cut: CancellationToken::new(),
             dropped: CancellationToken::new(),
             gate: Arc::new(edge.gate(0)),
+            lingering: Arc::default(),
             ending,
             tracker,
         }
@@ -252,26 +261,40 @@ impl House {
         }
     }
 
+    /// What asks a connection to come back later, if the worker has too much to do.
+    fn porter(&self, door: Door) -> Porter {
+        Porter {
+            edge: Arc::clone(&self.edge),
+            gate: Arc::clone(&self.gate),
+            door,
+            is_tls: self.edge.tls.is_some(),
+        }
+    }
+
+    /// Refuses an accepted connection or serves it in a task of its own; gives the work of it.
     fn welcome(
         &self,
         socket: TcpStream,
         client: SocketAddr,
-        door: Door,
-        permit: tokio::sync::OwnedSemaphorePermit,
-    ) {
-        let mut house = self.clone();
+        porter: &Porter,
+        permit: OwnedSemaphorePermit,
+    ) -> u32 {
+        let place = Place::take(&self.edge.metrics.connections);
+        if porter.refuse_now(&socket) {
+            self.lingering.add(socket, (permit, place, self.tracker.token()));
+            return 1;
+        }
+        let (mut house, door) = (self.clone(), porter.door);
+        house.terms.porter = Some(porter.clone());
         if house.leaving.is_cancelled() {
             house.terms.drain = house.closed.clone();
         }
         self.tracker.spawn(async move {
-            let _permit = permit;
-            let _place = Place::take(&house.edge.metrics.connections);
+            let _occupied = (permit, place);
             // Small writes must leave at once: every event of a stream is one.
             let _ = socket.set_nodelay(true);
             let activity = Arc::new(Activity::default());
             let gate = house.gate;
-            house.terms.porter =
-                Some(Porter { edge: Arc::clone(&house.edge), gate: Arc::clone(&gate), door });
             let origin = Origin { edge: house.edge, door, client, activity: Arc::clone(&activity), gate };
             let service = service_fn(move |request| {
                 handler::respond(origin.clone(), request).map(Ok::<_, Infallible>).boxed()
@@ -299,6 +322,7 @@ impl House {
             })
             .await;
         });
+        SERVED
     }
 }
 
@@ -315,11 +339,11 @@ fn bound_kernel_memory(listener: &TcpListener) {
 }
 
 async fn accept(listener: TcpListener, door: Door, house: House) {
+    let porter = house.porter(door);
     let mut last_warning: Option<Instant> = None;
     let mut in_a_row = 0;
     loop {
-        in_a_row += 1;
-        if in_a_row > ACCEPTED_IN_A_ROW {
+        if in_a_row >= ACCEPTED_IN_A_ROW {
             in_a_row = 0;
             yield_now().await;
         }
@@ -337,8 +361,8 @@ async fn accept(listener: TcpListener, door: Door, house: House) {
             },
         };
         match accepted {
-            Ok((socket, client)) => house.welcome(socket, client, door, permit),
-            Err(error) if is_of_the_client(&error) => {}
+            Ok((socket, client)) => in_a_row += house.welcome(socket, client, &porter, permit),
+            Err(error) if is_of_the_client(&error) => in_a_row += 1,
             Err(error) => {
                 house.edge.metrics.accept_errors.inc();
                 if last_warning.is_none_or(|at| at.elapsed() > WARN_EVERY) {

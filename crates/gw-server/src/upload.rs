@@ -21,6 +21,8 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Bytes kept before a length that the client only claims is believed.
 const TRUSTED: usize = 64 << 10;
+/// Room made for a length that the client only claims: pages that nothing is written to cost no memory.
+const ROOM: usize = 256 << 10;
 /// Beyond some patience a body must arrive, and an answer must be taken, at this rate, however steadily it drips.
 pub(crate) const SLOWEST_BYTES_PER_SECOND: u64 = 16 << 10;
 /// That patience, in body timeouts.
@@ -230,7 +232,7 @@ where
             continue;
         }
         if whole.is_empty() {
-            let room = claimed.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).min(TRUSTED);
+            let room = claimed.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).min(ROOM);
             whole.reserve(room.max(total));
             whole.extend_from_slice(&first);
         }
