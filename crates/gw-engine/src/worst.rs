@@ -2,13 +2,14 @@
 //!
 //! The prompt is estimated, because its tokens are the provider's: a token for every three bytes of text (English has
 //! four to a token, code and most other scripts about three), of files and of a schema, eight more for the frame of each message,
-//! prompt or input, and 2,000 for each image. The answer is taken as long as it may become, once for every choice, and
+//! prompt or input, and what a provider bills for media: 2,000 for each image, 3,000 for each page of a PDF. The answer is taken as long as it may become, once for every choice, and
 //! all of it at the dearest candidate that the plan can reach. What an upstream uses beyond it is counted when the request is
 //! over.
 //!
 //! For tokens per minute an answer whose length nobody has bounded is taken for 4,096 tokens: a limit of that kind is about
 //! the pace, and models that could say 128,000 tokens hardly ever do.
 
+use gw_providers::media_sizes::MediaSizes;
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 
@@ -19,7 +20,6 @@ use crate::settings::RoutingSettings;
 const BYTES_PER_TOKEN: u64 = 3;
 /// Roles, separators and what a chat template puts around a message.
 const FRAME: u64 = 8;
-const IMAGE: u64 = 2_000;
 /// Tokens of an answer whose request and model set no bound; and, for the pace, whose request sets none.
 const UNBOUNDED_ANSWER: u64 = 4_096;
 
@@ -74,6 +74,7 @@ fn prompt_tokens(ask: &Ask) -> u64 {
     let beside = ask.beside();
     let bytes = ask.prompt_bytes().saturating_add(beside.bytes);
     let frames = beside.frames.saturating_mul(FRAME);
-    let images = beside.images.saturating_mul(IMAGE);
-    bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames).saturating_add(images)
+    let sizes = MediaSizes::default();
+    let media = beside.media.iter().map(|medium| sizes.tokens(medium)).fold(0, u64::saturating_add);
+    bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames).saturating_add(media)
 }
