@@ -148,7 +148,7 @@ async fn one(
     (part, encoded): (Part, Encoded),
     clocks: Timeouts,
 ) -> Result<Opened, Failure> {
-    let call = job.meter.begin(started, candidate, job.ask.size_of(&part));
+    let call = job.meter.begin(started, candidate, job.ask.size_of(candidate, &part));
     let response = job.send(candidate, call, encoded.call, &clocks).await?;
     Ok(Opened { call, response, reading: encoded.reading, warnings: encoded.warnings, first: part.first })
 }

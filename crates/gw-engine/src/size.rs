@@ -3,7 +3,7 @@
 //!
 //! The prompt is estimated, because its tokens are the provider's: a token for every three bytes of text (English has
 //! four to a token, code and most other scripts about three), of files and of a schema, eight more for the frame of each message,
-//! prompt or input, and 2,000 for each image.
+//! prompt or input, and what the provider bills for pictures, pages and sounds (`gw_providers::media_sizes`).
 
 use std::ops::Range;
 
@@ -18,7 +18,6 @@ use crate::share::Part;
 
 /// Roles, separators and what a chat template puts around a message.
 const FRAME: u64 = 8;
-const IMAGE: u64 = 2_000;
 /// The largest count of a prompt or an answer that is believed of a model whose limits are unknown.
 const MOST_BELIEVABLE: u64 = 1 << 24;
 
@@ -72,16 +71,18 @@ impl Ask {
                 .into_iter()
                 .map(|range| inputs_size(request, range))
                 .collect(),
-            _ => self.parts(candidate).iter().map(|part| self.size_of(part)).collect(),
+            _ => self.parts(candidate).iter().map(|part| self.size_of(candidate, part)).collect(),
         }
     }
 
     /// The size of the call for a part of a chat or a completion.
-    pub(crate) fn size_of(&self, part: &Part) -> CallSize {
+    pub(crate) fn size_of(&self, candidate: &Candidate, part: &Part) -> CallSize {
         match self {
-            Self::Chat(_) => {
-                CallSize { prompt_tokens: self.prompt_tokens(), prompts: 1, answers: u64::from(part.share.n) }
-            }
+            Self::Chat(_) => CallSize {
+                prompt_tokens: self.prompt_tokens(candidate),
+                prompts: 1,
+                answers: u64::from(part.share.n),
+            },
             Self::Completion(request) => completion_size(request, part),
             Self::Embeddings(request) => inputs_size(request, 0..request.inputs.len()),
         }
@@ -89,16 +90,21 @@ impl Ask {
 
     /// What a candidate charges for reading its prompts once, as far as that can be told.
     pub(crate) fn prompt_cost(&self, candidate: &Candidate) -> Money {
-        candidate.model.cost(&Usage::estimate(self.prompt_tokens(), 0)).unwrap_or_default()
+        candidate.model.cost(&Usage::estimate(self.prompt_tokens(candidate), 0)).unwrap_or_default()
     }
 
-    /// The tokens of all its prompts together, read once.
-    pub(crate) fn prompt_tokens(&self) -> u64 {
+    /// The tokens of all its prompts together, read once by a candidate.
+    pub(crate) fn prompt_tokens(&self, candidate: &Candidate) -> u64 {
         let beside = self.beside();
         let bytes = self.prompt_bytes().saturating_add(beside.bytes);
         let frames = beside.frames.saturating_mul(FRAME);
-        let images = beside.images.saturating_mul(IMAGE);
-        bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames).saturating_add(images)
+        let text = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames);
+        if beside.media.is_empty() {
+            return text;
+        }
+        let Candidate { model, provider, .. } = candidate;
+        let sizes = provider.media_sizes(&model.upstream_model, &model.id);
+        beside.media.iter().map(|medium| sizes.tokens(medium)).fold(text, u64::saturating_add)
     }
 }
 

@@ -109,7 +109,7 @@ async fn one(
     (part, encoded): (Part, Encoded),
 ) -> Result<(Given, Warnings), Failure> {
     let clocks = job.clocks(candidate);
-    let call = job.meter.begin(started, candidate, job.ask.size_of(&part));
+    let call = job.meter.begin(started, candidate, job.ask.size_of(candidate, &part));
     let response = job.send(candidate, call, encoded.call, &clocks).await?;
     let body = response.body.collect(MAX_ANSWER_BYTES, clocks.idle, job.deadline(&clocks)).await?;
     Ok((Given { body, reading: encoded.reading, first: part.first, call }, encoded.warnings))

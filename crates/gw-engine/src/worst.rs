@@ -44,7 +44,7 @@ pub(crate) fn likely_cost(ask: &Ask, candidate: &Candidate) -> Option<Money> {
     let model = &candidate.model;
     let longest = model.max_output_tokens.unwrap_or(UNBOUNDED_ANSWER).min(UNBOUNDED_ANSWER);
     let completion = ask.answers().saturating_mul(ask.max_tokens().unwrap_or(longest));
-    model.cost(&Usage { prompt: ask.prompt_tokens(), completion, ..Usage::default() })
+    model.cost(&Usage { prompt: ask.prompt_tokens(candidate), completion, ..Usage::default() })
 }
 
 fn at(ask: &Ask, candidate: &Candidate) -> (u64, Money) {

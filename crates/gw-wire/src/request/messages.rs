@@ -5,6 +5,7 @@ use super::fields::{
     required_string,
 };
 use super::limits::too_many;
+use super::measure::{self, Detail, Measured};
 use super::references::is_stored;
 use super::{Beside, Invalid, Needs, References, RequestLimits};
 use crate::json::{Kind, View};
@@ -196,25 +197,29 @@ fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey<'_>) -
     match &*kind {
         "image_url" => {
             survey.needs.image = true;
-            survey.beside.images += 1;
-            image(&path.member("image_url"), image_url, &mut survey.references)
+            let image = image(&path.member("image_url"), image_url, &mut survey.references)?;
+            survey.beside.add(image);
         }
         "input_audio" => {
             survey.needs.audio_input = true;
-            // A second of speech is some ten tokens, and several thousand bytes.
-            survey.beside.bytes += value.text().len() as u64 / 16;
-            audio(&path.member("input_audio"), input_audio, &mut survey.references)
+            let audio = audio(&path.member("input_audio"), input_audio, &mut survey.references)?;
+            survey.beside.add(audio);
         }
         "file" => {
-            survey.beside.bytes += value.text().len() as u64;
-            document(&path.member("file"), file, &mut survey.references)
+            let document = document(&path.member("file"), file, &mut survey.references)?;
+            survey.beside.add(document);
         }
-        "refusal" => survey.text(&path.member("refusal"), refusal),
-        _ => survey.said(&path.member("text"), text, role),
+        "refusal" => survey.text(&path.member("refusal"), refusal)?,
+        _ => survey.said(&path.member("text"), text, role)?,
     }
+    Ok(())
 }
 
-fn document(path: &Path<'_>, value: Option<View<'_>>, references: &mut References) -> Result<(), Invalid> {
+fn document(
+    path: &Path<'_>,
+    value: Option<View<'_>>,
+    references: &mut References,
+) -> Result<Measured, Invalid> {
     let names = ["file_id", "file_data", "filename"];
     let members = object_and(path, value.ok_or_else(|| missing(path))?, names, |name, value| {
         references.member(&path.member(name), name, value);
@@ -222,15 +227,16 @@ fn document(path: &Path<'_>, value: Option<View<'_>>, references: &mut Reference
     let checked =
         |(name, value): (&&str, Option<View<'_>>)| optional(&path.member(name), value, Kind::String);
     names.iter().zip(members).try_for_each(checked)?;
-    let [file_id, file_data, _] = members;
+    let [file_id, file_data, name] = members;
     references.id(&path.member("file_id"), file_id);
-    if let Some(data) = file_data.and_then(View::string) {
-        references.address(&path.member("file_data"), &data);
+    let data = file_data.and_then(View::string);
+    if let Some(data) = &data {
+        references.address(&path.member("file_data"), data);
     }
-    Ok(())
+    Ok(measure::file(data.as_deref(), name.and_then(View::string).as_deref()))
 }
 
-fn image(path: &Path<'_>, value: Option<View<'_>>, references: &mut References) -> Result<(), Invalid> {
+fn image(path: &Path<'_>, value: Option<View<'_>>, references: &mut References) -> Result<Measured, Invalid> {
     let value = value.ok_or_else(|| missing(path))?;
     let [url, detail] = object_and(path, value, ["url", "detail"], |name, value| {
         references.member(&path.member(name), name, value);
@@ -246,19 +252,22 @@ fn image(path: &Path<'_>, value: Option<View<'_>>, references: &mut References) 
             "expected a URL that begins with 'https://', 'http://' or 'data:'.",
         ));
     }
-    optional(&path.member("detail"), detail, Kind::String)
+    optional(&path.member("detail"), detail, Kind::String)?;
+    let detail = detail.and_then(View::string).map_or(Detail::Auto, |word| Detail::named(&word));
+    Ok(measure::image(&url, detail))
 }
 
-fn audio(path: &Path<'_>, value: Option<View<'_>>, references: &mut References) -> Result<(), Invalid> {
+fn audio(path: &Path<'_>, value: Option<View<'_>>, references: &mut References) -> Result<Measured, Invalid> {
     let value = value.ok_or_else(|| missing(path))?;
     let [data, format] = object_and(path, value, ["data", "format"], |name, value| {
         references.member(&path.member(name), name, value);
     })?;
     let data_path = path.member("data");
-    references.address(&data_path, &required_string(&data_path, data)?);
+    let data = required_string(&data_path, data)?;
+    references.address(&data_path, &data);
     let path = path.member("format");
     match &*required_string(&path, format)? {
-        "wav" | "mp3" => Ok(()),
+        format @ ("wav" | "mp3") => Ok(measure::audio(&data, format)),
         other => Err(not_one_of(&path, &["wav", "mp3"], other)),
     }
 }

@@ -261,7 +261,10 @@ async fn compare(store: &Store, oracle: &HashMap<String, Vec<Option<(u64, u64)>>
                 let sum: i128 = attempts.iter().map(|attempt| attempt.cost).sum();
                 assert_eq!(row.cost, sum, "the cost is that of all upstream calls: {row:?}");
                 let tokens_are = [last.cost, sum];
-                assert!(tokens_are.contains(&of_the_tokens), "the tokens are the last one's, or all: {row:?}");
+                assert!(
+                    tokens_are.contains(&of_the_tokens),
+                    "the tokens are the last one's, or all: {row:?}"
+                );
             }
         }
         let reported = calls.iter().flatten().next_back();

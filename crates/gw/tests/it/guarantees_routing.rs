@@ -247,7 +247,7 @@ async fn u18_an_overloaded_upstream_fails_over_or_is_told_with_its_wait() {
         world.upstream.always(busy(&[]));
         let body = world.chat_ok(&with_spare(false)).await;
         assert_eq!(attempts(&body), pairs(&[("acme/fast", "upstream_overloaded"), ("beta/spare", "ok")]));
-        assert_stream_moves_on(&status.to_string(), &world, "upstream_overloaded").await;
+        assert_stream_moves_on(&status.to_string(), &world, "upstream_overloaded", 0).await;
         for (headers, told) in [(&[][..], "1"), (&[("retry-after", "3")], "3")] {
             world.upstream.always(busy(headers));
             let answer = world.chat(&chat("acme/fast")).await;
