@@ -26,7 +26,7 @@ const TAIL: usize = 512;
 
 /// What may be unpacked of each request, and for each of its bytes besides.
 const UNPACKED: u64 = 1024 * 1024;
-const UNPACKED_PER_BYTE: u64 = 2;
+const UNPACKED_PER_BYTE: u64 = 1;
 
 /// Bytes that a stream counts for besides its own: to begin one is work.
 const STREAM: u64 = 4 * 1024;

@@ -117,7 +117,7 @@ fn plain_pdf(pages: usize) -> Vec<u8> {
     for page in 0..pages {
         let typed = ["/Type /Page ", "/Type/Page", "/Type\r\n/Page\n", "/Type  /Page/Rotate 0"][page % 4];
         write!(pdf, "{page} 0 obj <<{typed}/Parent 2 0 R>> endobj\nstream\n").unwrap();
-        pdf.extend([0xf7; 4_000]);
+        pdf.extend([0xf7; 400]);
         pdf.extend(b"\nendstream /Type /PageLabel /Type/Pages\n");
     }
     pdf
@@ -135,7 +135,7 @@ fn packed_pdf(pages: usize, filter: impl Fn(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
         write!(pdf, "9 0 obj << /Filter /FlateDecode /Type /ObjStm /N 30 /First 99 >> stream\r\n").unwrap();
         pdf.extend(packed);
         pdf.extend(b"\r\nendstream endobj\n");
-        pdf.extend([0xf7; 20_000]);
+        pdf.extend([0xf7; 4_000]);
     }
     pdf
 }
@@ -179,11 +179,11 @@ fn a_pdf_that_cannot_be_read_counts_by_its_length() {
     // A page that can be seen does not hide the others.
     assert_eq!(pages(&[b"%PDF-1.5 << /Type /Page >> << /Count 1 >>", &unreadable[..]].concat()), by_length);
     let cut = packed_pdf(30, |packed| packed[..packed.len() / 2].to_vec());
-    assert!(pages(&cut) >= 7, "{}", pages(&cut));
+    assert_eq!(pages(&cut), cut.len().div_ceil(3_000) as u32);
     assert_eq!(pages(&[b"%PDF-1.7".as_slice(), &[7; 30_000]].concat()), 11);
     assert_eq!(pages(&[b"%PDF-1.7 << /Type /Page >>".as_slice(), &[7; 3_000_000]].concat()), 7);
     assert_eq!((pages(b""), pages(b"%PDF-")), (1, 1));
-    assert_eq!(pages(&vec![7; 9_000_000]), 1_000);
+    assert_eq!(pages(&vec![7; 3_000_000]), 1_000);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn what_is_unpacked_of_a_request_is_bounded() {
     assert_eq!((found[0], found[59]), (900, by_length));
     // A stream that grows without end.
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(&b"/Type/Page ".repeat(400_000)).unwrap();
+    encoder.write_all(&b"/Type/Page ".repeat(150_000)).unwrap();
     let bomb = [b"%PDF-1.5 /ObjStm stream\n".as_slice(), &encoder.finish().unwrap()].concat();
     assert_eq!(pages(&bomb), 1_000);
 }
