@@ -72,11 +72,12 @@ impl OpenAi {
         if has("gpt-oss") {
             return None;
         }
-        // `4o` is a word of its own.
-        let Some(version) = version(model) else { return Some(Self::USUAL) };
+        // Only the first word can be a version: `4o` is none, and later ones are dates.
+        let Some(version) = model.split('-').next().and_then(version) else { return Some(Self::USUAL) };
         let (is_mini, is_nano) = (has("-mini"), has("-nano"));
         Some(match version {
-            (..=3, _) | (4, 0) => Self::USUAL,
+            // Azure writes GPT-3.5 without the point.
+            (..=3 | 35, _) | (4, 0) => Self::USUAL,
             (4, _) | (5, ..=4) if is_nano => small(246),
             (4, _) | (5, ..=4) if is_mini => small(162),
             (4, _) => Self::USUAL,

@@ -10,6 +10,7 @@ mod image;
 mod pdf;
 
 use self::base64::{Bytes, decoded_len};
+pub(super) use self::pdf::Unpacker;
 use super::Beside;
 use super::references::is_stored;
 
@@ -95,21 +96,25 @@ pub(super) const fn unseen(detail: Detail) -> Measured {
 }
 
 /// A picture at an address or in a data URL.
-pub(super) fn image(url: &str, detail: Detail) -> Measured {
+pub(super) fn image(url: &str, detail: Detail, unpacker: &mut Unpacker) -> Measured {
     match Place::of(url) {
         Place::Elsewhere => unseen(detail),
-        Place::Here { media_type, data } => measure(media_type, None, data, detail, Some(Class::Image)),
+        Place::Here { media_type, data } => {
+            File { media_type, name: None, data, detail }.measure(Some(Class::Image), unpacker)
+        }
     }
 }
 
 /// A file, by what the client sent of it and what it is called.
-pub(super) fn file(data: Option<&str>, name: Option<&str>) -> Measured {
-    match data.filter(|data| !data.is_empty()).map(Place::of) {
-        Some(Place::Here { media_type, data }) => measure(media_type, name, data, Detail::Auto, None),
-        Some(Place::Elsewhere) | None => match name.and_then(Class::of_name) {
-            Some(Class::Image) => unseen(Detail::Auto),
-            _ => Measured::Medium(Medium::Pages(UNSEEN_PAGES)),
-        },
+pub(super) fn file(data: Option<&str>, name: Option<&str>, unpacker: &mut Unpacker) -> Measured {
+    let data = data.unwrap_or_default();
+    if let (Place::Here { media_type, data }, false) = (Place::of(data), data.is_empty()) {
+        return File { media_type, name, data, detail: Detail::Auto }.measure(None, unpacker);
+    }
+    let path = data.split(['?', '#']).next().unwrap_or_default();
+    match name.and_then(Class::of_name).or_else(|| Class::of_name(path)) {
+        Some(Class::Image) => unseen(Detail::Auto),
+        _ => Measured::Medium(Medium::Pages(UNSEEN_PAGES)),
     }
 }
 
@@ -184,8 +189,8 @@ impl Class {
     /// Of a name's ending; None when it tells nothing.
     fn of_name(name: &str) -> Option<Self> {
         let (_, ending) = name.rsplit_once('.')?;
-        let is_it = |known: &&str| ending.eq_ignore_ascii_case(known);
-        ENDINGS.iter().find(|(_, endings)| endings.iter().any(|known| is_it(&known))).map(|(class, _)| *class)
+        let is_it = |endings: &[&str]| endings.iter().any(|known| ending.eq_ignore_ascii_case(known));
+        ENDINGS.iter().find(|(_, endings)| is_it(endings)).map(|(class, _)| *class)
     }
 
     /// Of the first bytes; None when they tell nothing.
@@ -212,37 +217,45 @@ impl Class {
     }
 }
 
-/// A file that is here. What a text file looks like does not matter: its provider reads all of it.
-fn measure(
-    media_type: &str,
-    name: Option<&str>,
-    data: &str,
+/// A file that is here.
+struct File<'a> {
+    /// As the client says; may be empty.
+    media_type: &'a str,
+    name: Option<&'a str>,
+    /// Base64.
+    data: &'a str,
+    /// If it is a picture.
     detail: Detail,
-    guess: Option<Class>,
-) -> Measured {
-    let said = Class::of_type(media_type).or_else(|| name.and_then(Class::of_name));
-    let class = match said {
-        Some(Class::Text) => Class::Text,
-        said => {
-            let mark = Class::of_mark(&start::<16>(data));
-            mark.or(said).or(guess).unwrap_or(Class::Text)
+}
+
+impl File<'_> {
+    /// What a text file looks like does not matter: its provider reads all of it.
+    fn class(&self, guess: Option<Class>) -> Class {
+        match Class::of_type(self.media_type).or_else(|| self.name.and_then(Class::of_name)) {
+            Some(Class::Text) => Class::Text,
+            said => Class::of_mark(&start::<16>(self.data)).or(said).or(guess).unwrap_or(Class::Text),
         }
-    };
-    match class {
-        Class::Image => {
-            let (width, height) = image::size(data).unwrap_or_default();
-            Measured::Medium(Medium::Image { width, height, detail })
-        }
-        Class::Pdf => Measured::Medium(Medium::Pages(pdf::pages(data))),
-        Class::Audio => {
-            let format = media_type.rsplit('/').next().unwrap_or_default();
-            Measured::Medium(Medium::Audio { milliseconds: audio::milliseconds(data, format) })
-        }
-        Class::Video => {
-            let milliseconds = decoded_len(data).saturating_mul(1000).div_ceil(FILM_RATE);
-            Measured::Medium(Medium::Video { milliseconds })
-        }
-        Class::Text => Measured::Bytes(decoded_len(data)),
+    }
+
+    /// `guess`: what it is when nothing tells.
+    fn measure(&self, guess: Option<Class>, unpacker: &mut Unpacker) -> Measured {
+        let Self { media_type, data, detail, .. } = *self;
+        Measured::Medium(match self.class(guess) {
+            Class::Image => {
+                let (width, height) = image::size(data).unwrap_or_default();
+                Medium::Image { width, height, detail }
+            }
+            Class::Pdf => Medium::Pages(pdf::pages(data, unpacker)),
+            Class::Audio => {
+                let format = media_type.rsplit('/').next().unwrap_or_default();
+                Medium::Audio { milliseconds: audio::milliseconds(data, format) }
+            }
+            Class::Video => {
+                let milliseconds = decoded_len(data).saturating_mul(1000).div_ceil(FILM_RATE);
+                Medium::Video { milliseconds }
+            }
+            Class::Text => return Measured::Bytes(decoded_len(data)),
+        })
     }
 }
 

@@ -137,6 +137,9 @@ impl Frame {
         };
         let padding = u64::from(third >> 1 & 1) * if layer == 1 { 4 } else { 1 };
         let bytes = length * u64::from(*rate) * 125 / samples + padding;
-        Some(Self { bytes: usize::try_from(bytes).ok()?, microseconds: length * 1_000_000 / samples })
+        Some(Self {
+            bytes: usize::try_from(bytes).ok()?,
+            microseconds: (length * 1_000_000).div_ceil(samples),
+        })
     }
 }

@@ -6,17 +6,13 @@ const VALUES: [u8; 256] = values();
 /// Beyond all six bits.
 const NONE: u8 = 0x80;
 
+#[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
 const fn values() -> [u8; 256] {
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut values = [NONE; 256];
-    let mut at = 0;
     let mut value = 0;
-    while at < letters.len() {
-        #[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
-        {
-            values[letters[at] as usize] = value;
-        }
-        at += 1;
+    while value < 64 {
+        values[letters[value as usize] as usize] = value;
         value += 1;
     }
     // The alphabet of addresses.

@@ -1,7 +1,7 @@
 //! How many pages a PDF has, by the objects that say they are one.
 //!
-//! Most PDFs of today pack their objects into compressed streams. These are read, too, up to as many bytes as bound the
-//! work. Where one cannot be read, nobody knows what is in it, and the file's length counts.
+//! Most PDFs of today pack their objects into compressed streams. These are read, too, as far as the request's share of work
+//! goes. Where one cannot be read, nobody knows what is in it, and the file's length counts.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use memchr::memchr;
@@ -24,16 +24,50 @@ const BLOCK: usize = 48 * 1024;
 /// Bytes of a block that are looked at again with the next one: longer than all that belongs to a name.
 const TAIL: usize = 512;
 
-/// Packed objects are read up to so many times the file's bytes.
-const UNPACKED: u64 = 3;
+/// What may be unpacked of each request, and for each of its bytes besides.
+const UNPACKED: u64 = 1024 * 1024;
+const UNPACKED_PER_BYTE: u64 = 1;
 
-/// Streams of packed objects that are read.
-const STREAMS: u32 = 2_000;
+/// Bytes that a stream counts for besides its own: to begin one is work.
+const STREAM: u64 = 4 * 1024;
+
+/// Reads packed objects, for all documents of a request. What it needs is made when there are such objects.
+#[derive(Debug)]
+pub(in crate::request) struct Unpacker {
+    /// Bytes that may still be unpacked.
+    budget: u64,
+    inflate: Option<Box<Decompress>>,
+    out: Vec<u8>,
+}
+
+impl Unpacker {
+    /// For a request of so many bytes.
+    pub(in crate::request) fn of_request(bytes: usize) -> Self {
+        let budget = (bytes as u64).saturating_mul(UNPACKED_PER_BYTE).saturating_add(UNPACKED);
+        Self { budget, inflate: None, out: Vec::new() }
+    }
+
+    /// Begins a stream. False when no more may be unpacked.
+    fn begin(&mut self) -> bool {
+        self.budget = self.budget.saturating_sub(STREAM);
+        if self.budget == 0 {
+            return false;
+        }
+        match &mut self.inflate {
+            Some(inflate) => inflate.reset(true),
+            None => {
+                self.inflate = Some(Box::new(Decompress::new(true)));
+                self.out = vec![0; BLOCK + TAIL];
+            }
+        }
+        true
+    }
+}
 
 /// Pages, 1..=1000.
-pub(super) fn pages(data: &str) -> u32 {
+pub(super) fn pages(data: &str, unpacker: &mut Unpacker) -> u32 {
     let mut bytes = Bytes::of(data);
-    let mut scan = Scan::new(super::decoded_len(data));
+    let mut scan = Scan { seen: Seen::default(), unpacker, unpacked: None };
     let mut block = vec![0; BLOCK.min(data.len()) + TAIL];
     let (mut kept, mut total) = (0, 0_u64);
     loop {
@@ -51,13 +85,11 @@ pub(super) fn pages(data: &str) -> u32 {
 }
 
 /// What was seen so far.
-struct Scan {
+struct Scan<'u> {
     seen: Seen,
-    /// Between the bytes of a stream of packed objects.
-    unpacking: Option<Unpacking>,
-    /// Bytes that may still be unpacked.
-    budget: u64,
-    streams: u32,
+    unpacker: &'u mut Unpacker,
+    /// Between the bytes of a stream of packed objects: how much of it is unpacked and comes again with what follows.
+    unpacked: Option<usize>,
 }
 
 /// What the names told.
@@ -73,21 +105,10 @@ struct Seen {
     is_hidden: bool,
 }
 
-struct Unpacking {
-    inflate: Box<Decompress>,
-    out: Vec<u8>,
-    filled: usize,
-}
-
-impl Scan {
-    fn new(bytes: u64) -> Self {
-        let budget = bytes.saturating_mul(UNPACKED);
-        Self { seen: Seen::default(), unpacking: None, budget, streams: 0 }
-    }
-
+impl Scan<'_> {
     fn pages(mut self, bytes: u64) -> u32 {
         // Nobody knows what a stream that is cut off would have held.
-        self.seen.is_hidden |= self.unpacking.is_some();
+        self.seen.is_hidden |= self.unpacked.is_some();
         let Seen { pages, count, linearized, is_hidden } = self.seen;
         let told = match pages.max(linearized) {
             0 => count,
@@ -103,61 +124,53 @@ impl Scan {
         let end = if is_last { block.len() } else { block.len().saturating_sub(TAIL) };
         let mut at = 0;
         loop {
-            if self.unpacking.is_some() {
-                at += self.unpack(block.get(at..).unwrap_or_default());
-                if self.unpacking.is_some() {
+            if let Some(kept) = self.unpacked.take() {
+                at += self.unpack(block.get(at..).unwrap_or_default(), kept);
+                if self.unpacked.is_some() {
                     return block.len();
                 }
             }
             let Some(stream) = self.seen.names(block, at, end) else { return end.max(at) };
             at = stream;
-            self.begin();
+            if self.unpacker.begin() {
+                self.unpacked = Some(0);
+            } else {
+                self.seen.is_hidden = true;
+            }
         }
-    }
-
-    /// A stream of packed objects begins.
-    fn begin(&mut self) {
-        self.streams += 1;
-        if self.streams > STREAMS || self.budget == 0 {
-            self.seen.is_hidden = true;
-            return;
-        }
-        let room = usize::try_from(self.budget).unwrap_or(BLOCK).min(BLOCK) + TAIL;
-        let inflate = Box::new(Decompress::new(true));
-        self.unpacking = Some(Unpacking { inflate, out: vec![0; room], filled: 0 });
     }
 
     /// Unpacks what is there of a stream, and tells how many bytes belonged to it.
-    fn unpack(&mut self, packed: &[u8]) -> usize {
-        let Some(mut unpacking) = self.unpacking.take() else { return 0 };
-        let Unpacking { inflate, out, filled } = &mut unpacking;
-        let before = inflate.total_in();
+    fn unpack(&mut self, packed: &[u8], mut kept: usize) -> usize {
+        let Unpacker { budget, inflate: Some(inflate), out } = &mut *self.unpacker else { return 0 };
+        let mut used = 0;
         loop {
-            let done = inflate.total_in() - before;
-            let input = packed.get(usize::try_from(done).unwrap_or(packed.len())..).unwrap_or_default();
-            let given = inflate.total_out();
-            let room = out.get_mut(*filled..).unwrap_or_default();
+            let input = packed.get(used..).unwrap_or_default();
+            let most = usize::try_from(*budget).unwrap_or(BLOCK).min(BLOCK);
+            let room = out.get_mut(kept..kept + most).unwrap_or_default();
+            let (before_in, before_out) = (inflate.total_in(), inflate.total_out());
             let status = inflate.decompress(input, room, FlushDecompress::None);
-            let given = inflate.total_out() - given;
-            let used = usize::try_from(inflate.total_in() - before).unwrap_or(packed.len());
-            *filled += usize::try_from(given).unwrap_or(0);
+            let read = usize::try_from(inflate.total_in() - before_in).unwrap_or(input.len());
+            let given = inflate.total_out() - before_out;
+            used += read;
+            *budget = budget.saturating_sub(given);
+            let filled = kept + usize::try_from(given).unwrap_or(0);
             let is_end = matches!(status, Ok(Status::StreamEnd));
-            let text = out.get(..*filled).unwrap_or_default();
-            let end = if is_end { text.len() } else { text.len().saturating_sub(TAIL) };
-            self.seen.names_only(text, end);
-            out.copy_within(end..*filled, 0);
-            *filled -= end;
-            self.budget = self.budget.saturating_sub(given);
+            let text = out.get(..filled).unwrap_or_default();
+            let done = if is_end { filled } else { filled.saturating_sub(TAIL) };
+            self.seen.names_only(text, done);
+            out.copy_within(done..filled, 0);
+            kept = filled - done;
             if is_end {
                 return used;
             }
-            if status.is_err() || self.budget == 0 {
+            if status.is_err() || *budget == 0 {
                 self.seen.is_hidden = true;
                 return used;
             }
-            let is_stuck = given == 0 && inflate.total_in() - before == done;
-            if used >= packed.len() && given == 0 || is_stuck {
-                self.unpacking = Some(unpacking);
+            if read == 0 && given == 0 {
+                // It needs more than is here.
+                self.unpacked = Some(kept);
                 return packed.len();
             }
         }
