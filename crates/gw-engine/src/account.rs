@@ -100,12 +100,20 @@ impl Account {
 
     /// Holds what was set aside until the call is over.
     pub(crate) fn hold(&mut self, reservation: Reservation) {
-        self.reservation = reservation;
+        self.reservation = self.dated(reservation);
     }
 
     /// Holds what was set aside besides.
     pub(crate) fn hold_more(&mut self, reservation: Reservation) {
-        self.more = reservation;
+        self.more = self.dated(reservation);
+    }
+
+    /// A budget counts it in the period in which the ledger has it.
+    fn dated(&self, mut reservation: Reservation) -> Reservation {
+        if let Some(line) = &self.line {
+            reservation.begun_at(line.at());
+        }
+        reservation
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

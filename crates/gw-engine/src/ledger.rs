@@ -56,6 +56,11 @@ impl Line {
         Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry) }
     }
 
+    /// When the request came in, unix seconds.
+    pub(crate) fn at(&self) -> i64 {
+        self.entry.at.div_euclid(1000)
+    }
+
     /// What was asked for.
     pub(crate) fn asked(&mut self, ask: &Ask) {
         self.entry.requested_model = clipped(ask.model());

@@ -9,19 +9,23 @@
 //!
 //! # The algorithm
 //!
-//! **Requests and tokens per minute** are one number each, the moment `next` at which all of the limit is free again.
-//! Taking `n` of a limit of `L` a minute moves it by `n` × 60 s / `L`, and is allowed when it then lies at most a
-//! minute ahead: the whole limit may be used at once after a quiet minute, and comes back evenly. For requests this is
-//! the generic cell rate algorithm, for tokens a bucket; it is the same arithmetic. A settlement moves `next` by what
-//! was used more (at most two minutes ahead) or less (not before now). `next` is a double in microseconds, in process
-//! and in Lua, with the same operations in the same order, so both decide alike to the last bit (`rate.rs`).
+//! **Requests per minute** are counted: at most so many in any 60 seconds. Those of the last minute are kept in runs of a
+//! tenth of a second, each as long as the last of it (`minute.rs`).
+//!
+//! **Requests with a burst, and tokens per minute**, are one number each, the moment `next` at which all of the limit is
+//! free again. Taking `n` of a limit of `L` a minute moves it by `n` × 60 s / `L`, and is allowed when it then lies at
+//! most as far ahead as the burst takes to come back, for tokens a minute: so much may be used at once after a quiet
+//! minute, and comes back evenly. For requests this is the generic cell rate algorithm, for tokens a bucket; it is the
+//! same arithmetic. A settlement moves `next` by what was used more (at most two minutes ahead) or less (not before now).
+//! `next` is a double in microseconds, in process and in Lua, with the same operations in the same order, so both decide
+//! alike to the last bit (`rate.rs`).
 //!
 //! **Requests at one time** are counted; a place is given back when it is dropped.
 //!
 //! **Money** is what was spent in the budget's period and what is set aside for requests under way. A reservation is
 //! allowed when `spent + reserved + cost <= budget`, at that moment, atomically: parallel requests cannot exceed it. The
-//! period is a day, an ISO week, a month (UTC) or all time; a new one begins with nothing spent, and what is under way
-//! then counts when it is settled. A purse that knows nothing of its period (the first use, another period, a clock that
+//! period is a day, an ISO week, a month (UTC) or all time; a new one begins with nothing spent. What is
+//! under way then stays set aside, and counts in the period that it began in, as in the ledger. A purse that knows nothing of its period (the first use, another period, a clock that
 //! went back) asks the ledger through [`Spending`], once for all who wait; until it has an answer nothing is spent
 //! ([`Refusal::StoreAway`]).
 //!
@@ -36,6 +40,7 @@ mod few;
 mod gate;
 mod limiter;
 mod local;
+mod minute;
 mod purse;
 mod rate;
 mod registry;

@@ -8,7 +8,7 @@ use gw_store::Limits;
 use crate::clock::{Clock, SystemClock};
 use crate::local::Local;
 use crate::registry::Registry;
-use crate::reservation::Reservation;
+use crate::reservation::{Reservation, Wish};
 use crate::shared::{RedisSettings, Shared};
 use crate::spending::Spending;
 use crate::subject::{Subject, Whose};
@@ -107,22 +107,41 @@ impl Limiter {
         tokens: u64,
         cost_femtos: i128,
     ) -> Result<Reservation, Refusal> {
-        let cost = cost_femtos.max(0);
+        let reserved = self.reserve_up_to(request_id, subjects, tokens, cost_femtos, cost_femtos).await?;
+        Ok(reserved.0)
+    }
+
+    /// The second door for a request that can do with less money: sets `most` femto-USD aside with every subject, or
+    /// what the one with the least left has, down to `least`. What is granted comes with it; less than `most` is whole
+    /// nano-USD. One request may set aside several times, with another id each time.
+    ///
+    /// # Errors
+    /// Less than `least` is left, or as [`Limiter::reserve`] has it.
+    pub async fn reserve_up_to(
+        &self,
+        request_id: &str,
+        subjects: &[Arc<Subject>],
+        tokens: u64,
+        most: i128,
+        least: i128,
+    ) -> Result<(Reservation, i128), Refusal> {
+        let most = most.max(0);
+        let wish = Wish { tokens, most, least: least.clamp(0, most) };
         match &self.0.shared {
-            None => self.0.local.reserve(subjects, tokens, cost, 1).await,
-            Some(shared) => shared.reserve(&self.0.local, request_id, subjects, tokens, cost).await,
+            None => self.0.local.reserve(subjects, &wish, 1).await,
+            Some(shared) => shared.reserve(&self.0.local, request_id, subjects, &wish).await,
         }
     }
 
     /// Counts money that was spent outside of a reservation: a journal that is replayed after a crash. Call it when the
     /// ledger knows of it, too: in process, a budget that was not asked for yet will hear of it from there. In Redis it
     /// ends the request's lease, or what is left of it; a request that was settled there before is not counted twice.
-    /// It does not wait for Redis.
-    pub async fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost_femtos: i128) {
+    /// It counts in the period in which the request began (unix seconds). It does not wait for Redis.
+    pub async fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost_femtos: i128, begun: i64) {
         let cost = cost_femtos.max(0);
         match &self.0.shared {
-            None => self.0.local.charge(subjects, cost),
-            Some(shared) => shared.charge(request_id, subjects, cost),
+            None => self.0.local.charge(subjects, cost, begun),
+            Some(shared) => shared.charge(request_id, subjects, cost, begun),
         }
     }
 }

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use gw_store::Limits;
 
 use crate::clock::Clock;
 use crate::few::Few;
-use crate::purse::Says;
+use crate::purse::No;
 use crate::rate::Pace;
-use crate::reservation::{Piece, Reservation};
+use crate::reservation::{Piece, Reservation, Wish};
 use crate::spending::Spending;
 use crate::subject::{State, Subject};
-use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState};
+use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState, leaves};
 
 /// The limiter of one process.
 #[derive(Debug)]
@@ -47,9 +48,10 @@ fn divided(limits: &Limits, share: u32) -> Limits {
     }
     Limits {
         rpm: limits.rpm.map(|limit| (limit / share).max(1)),
+        burst: limits.burst.map(|limit| (limit / share).max(1)),
         tpm: limits.tpm.map(|limit| (limit / u64::from(share)).max(1)),
         max_in_flight: limits.max_in_flight.map(|limit| (limit / share).max(1)),
-        budget: limits.budget,
+        ..*limits
     }
 }
 
@@ -101,12 +103,10 @@ impl Local {
             entered.see_tokens(TokenState::new(limit, state.tokens.next(), now));
         }
         if let Some(limit) = limits.rpm {
-            match state.requests.take(Pace::new(limit.into()), now, 1) {
-                Ok(next) => entered.see_requests(RateState::new(limit, next, now)),
-                Err((next, retry_after)) => {
-                    entered.see_requests(RateState::new(limit, next, now));
-                    return Err(Refusal::Requests { whose, limit, retry_after });
-                }
+            let (seen, wait) = requests(state, limit, limits.burst, now);
+            entered.see_requests(seen);
+            if let Some(retry_after) = wait {
+                return Err(Refusal::Requests { whose, limit, retry_after });
             }
         }
         if let Some(limit) = limits.max_in_flight {
@@ -118,34 +118,34 @@ impl Local {
 
     fn has_money(&self, subject: &Subject) -> Result<(), Refusal> {
         let Some(budget) = subject.limits().budget else { return Ok(()) };
-        judge(subject.state().purse.has_any(budget, self.clock.unix()), subject)
+        let says = subject.state().purse.has_any(budget, self.clock.unix());
+        says.map_err(|no| judge(no, subject))
     }
 
-    /// The second door.
+    /// The second door; with what is granted.
     pub(crate) async fn reserve(
         &self,
         subjects: &[Arc<Subject>],
-        tokens: u64,
-        cost: i128,
+        wish: &Wish,
         share: u32,
-    ) -> Result<Reservation, Refusal> {
+    ) -> Result<(Reservation, i128), Refusal> {
         self.know(subjects).await?;
         let mut reservation = Reservation::default();
+        let mut granted = wish.most;
         for subject in subjects {
             // Whatever was set aside so far goes back when a later one refuses.
-            reservation.pieces.push(self.set_aside(subject, tokens, cost, share)?);
+            let (piece, less) = self.set_aside(subject, &Wish { most: granted, ..*wish }, share)?;
+            reservation.pieces.push(piece);
+            granted = less;
         }
-        Ok(reservation)
+        // All hold what the one with the least left grants.
+        reservation.pieces.iter_mut().for_each(|piece| piece.shrink(granted));
+        Ok((reservation, granted))
     }
 
     /// Tokens and money of one subject; of one without a budget nothing, but what it spends is counted in the end.
-    fn set_aside(
-        &self,
-        subject: &Arc<Subject>,
-        tokens: u64,
-        cost: i128,
-        share: u32,
-    ) -> Result<Piece, Refusal> {
+    fn set_aside(&self, subject: &Arc<Subject>, wish: &Wish, share: u32) -> Result<(Piece, i128), Refusal> {
+        let Wish { tokens, most, least } = *wish;
         let (limits, state) = (&divided(subject.limits(), share), subject.state());
         if let Some(limit) = limits.tpm {
             let refuse =
@@ -156,32 +156,44 @@ impl Local {
             let taken = state.tokens.take(Pace::new(limit), self.clock.micros(), tokens);
             taken.map_err(|(_, wait)| refuse(Some(wait)))?;
         }
-        let aside = if limits.budget.is_some() { cost } else { 0 };
-        let mut piece = Piece::new(state, limits, &self.clock, tokens, aside);
-        if let Some(budget) = limits.budget {
-            let says = state.purse.reserve(budget, self.clock.unix(), cost);
-            if says != Says::Yes {
-                piece.give_back_tokens();
-            }
-            judge(says, subject)?;
-        }
-        Ok(piece)
+        // The tokens go back when there is not enough money.
+        let mut piece = Piece::new(state, limits, &self.clock, tokens);
+        let Some(budget) = limits.budget else { return Ok((piece, most)) };
+        let says = state.purse.reserve(budget, self.clock.unix(), most, least);
+        let granted = says.map_err(|no| judge(no, subject))?;
+        piece.hold(granted);
+        Ok((piece, granted))
     }
 
-    pub(crate) fn charge(&self, subjects: &[Arc<Subject>], cost: i128) {
+    pub(crate) fn charge(&self, subjects: &[Arc<Subject>], cost: i128, begun: i64) {
         for subject in subjects {
             if let Some(budget) = subject.limits().budget {
-                subject.state().purse.charge(budget, self.clock.unix(), cost);
+                subject.state().purse.charge(budget, self.clock.unix(), begun, cost);
             }
         }
     }
 }
 
-fn judge(says: Says, subject: &Subject) -> Result<(), Refusal> {
-    match says {
-        Says::Yes => Ok(()),
-        Says::No(resets_in) => Err(Refusal::Budget { whose: subject.whose(), resets_in }),
-        Says::Unknown => Err(Refusal::StoreAway),
+/// Takes one of the requests per minute; how they stand then, and how long to wait when there is none.
+fn requests(state: &State, limit: u32, burst: Option<u32>, now: f64) -> (RateState, Option<Duration>) {
+    if let Some(burst) = burst {
+        let (next, wait) = match state.requests.take(Pace::with_burst(limit.into(), burst.into()), now, 1) {
+            Ok(next) => (next, None),
+            Err((next, wait)) => (next, Some(wait)),
+        };
+        return (RateState::new(limit, burst, next, now), wait);
+    }
+    let (past, wait) = match state.minute.take(limit, now) {
+        Ok(past) => (past, None),
+        Err(past) => (past, Some(leaves(past.oldest, now))),
+    };
+    (RateState::of_minute(limit, past, now), wait)
+}
+
+fn judge(no: No, subject: &Subject) -> Refusal {
+    match no {
+        No::Left(resets_in) => Refusal::Budget { whose: subject.whose(), resets_in },
+        No::Unknown => Refusal::StoreAway,
     }
 }
 

@@ -10,6 +10,9 @@ use crate::gate::Gate;
 use crate::spending::{Spending, spent};
 use crate::subject::Subject;
 
+/// A nano-USD.
+const NANO: i128 = 1_000_000;
+
 /// The money of one key or one team. All amounts are femto-USD.
 #[derive(Debug, Default)]
 pub(crate) struct Purse {
@@ -24,18 +27,19 @@ struct Money {
     /// The period's begin and end, unix seconds.
     start: i64,
     end: i64,
+    /// The latest end of all periods that it was in: something may have been spent until then.
+    latest: i64,
     /// Whether `spent` holds what the ledger knows of the period. Until then it is what was spent since it was asked.
     known: bool,
     spent: i128,
     reserved: i128,
 }
 
-/// What a purse says.
+/// Why a purse gives nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Says {
-    Yes,
-    /// No; until the next period.
-    No(Option<Duration>),
+pub(crate) enum No {
+    /// Not enough is left; until the next period.
+    Left(Option<Duration>),
     /// The ledger must be asked first: the period turned just now.
     Unknown,
 }
@@ -49,44 +53,45 @@ impl Purse {
     }
 
     /// Whether there is anything left.
-    pub(crate) fn has_any(&self, budget: Budget, unix: i64) -> Says {
+    pub(crate) fn has_any(&self, budget: Budget, unix: i64) -> Result<(), No> {
         let money = &mut *self.money.lock();
-        money.turn(budget.period, unix);
-        if !money.known {
-            return Says::Unknown;
-        }
-        let left = money.spent.saturating_add(money.reserved) < budget.femtos();
-        if left { Says::Yes } else { money.no(unix) }
+        if money.left(budget, unix)? > 0 { Ok(()) } else { Err(money.no(unix)) }
     }
 
-    /// Sets an amount aside, if that much is left.
-    pub(crate) fn reserve(&self, budget: Budget, unix: i64, cost: i128) -> Says {
+    /// Sets an amount aside: `most`, or what is left, down to `least`. Less than `most` is whole nano-USD.
+    pub(crate) fn reserve(&self, budget: Budget, unix: i64, most: i128, least: i128) -> Result<i128, No> {
         let money = &mut *self.money.lock();
-        money.turn(budget.period, unix);
-        if !money.known {
-            return Says::Unknown;
+        let left = money.left(budget, unix)?;
+        let granted = if left < most { left.div_euclid(NANO).saturating_mul(NANO) } else { most };
+        if granted < least {
+            return Err(money.no(unix));
         }
-        if money.spent.saturating_add(money.reserved).saturating_add(cost) > budget.femtos() {
-            return money.no(unix);
-        }
-        money.reserved = money.reserved.saturating_add(cost);
-        Says::Yes
+        money.reserved = money.reserved.saturating_add(granted);
+        Ok(granted)
     }
 
-    /// Puts what was spent in the place of what was set aside, in the period that the purse is of now: the request may
-    /// have begun with a budget of another kind, or with none.
-    pub(crate) fn settle(&self, unix: i64, reserved: i128, spent: i128) {
+    /// Gives back a part of what was set aside.
+    pub(crate) fn give_back(&self, part: i128) {
+        let money = &mut *self.money.lock();
+        money.reserved = money.reserved.saturating_sub(part);
+    }
+
+    /// Puts what was spent in the place of what was set aside, in the period that the purse is of now, if the request
+    /// began in it. It may have begun with a budget of another kind, or with none.
+    pub(crate) fn settle(&self, unix: i64, begun: i64, reserved: i128, spent: i128) {
         let money = &mut *self.money.lock();
         money.turn(money.period, unix);
         money.reserved = money.reserved.saturating_sub(reserved);
-        money.spent = money.spent.saturating_add(spent);
+        if begun >= money.start {
+            money.spent = money.spent.saturating_add(spent);
+        }
     }
 
     /// Counts what was spent without a reservation. A purse that knows nothing yet hears of it from the ledger.
-    pub(crate) fn charge(&self, budget: Budget, unix: i64, spent: i128) {
+    pub(crate) fn charge(&self, budget: Budget, unix: i64, begun: i64, spent: i128) {
         let money = &mut *self.money.lock();
         money.turn(budget.period, unix);
-        if money.known {
+        if money.known && begun >= money.start {
             money.spent = money.spent.saturating_add(spent);
         }
     }
@@ -109,11 +114,11 @@ impl Purse {
         spending: &dyn Spending,
     ) -> Result<(), ()> {
         let question = async {
-            let Some(since) = self.unknown_since(budget, clock.unix()) else { return Ok(()) };
-            let spent = spent(spending, subject, since).await?;
+            let Some((from, until)) = self.unknown(budget, clock.unix()) else { return Ok(()) };
+            let spent = spent(spending, subject, (from, until)).await?;
             let money = &mut *self.money.lock();
             money.turn(budget.period, clock.unix());
-            if money.start == since && !money.known {
+            if money.start == from && !money.known {
                 money.spent = money.spent.saturating_add(spent);
                 money.known = true;
             }
@@ -122,16 +127,16 @@ impl Purse {
         self.gate.ask(question).await
     }
 
-    /// The begin of the period, when nothing is known of it. The ledger is asked then: what was spent before is its to
-    /// say, what is spent while it is asked is counted here, sooner twice than not at all.
-    fn unknown_since(&self, budget: Budget, unix: i64) -> Option<i64> {
+    /// The period, when nothing is known of it. The ledger is asked then: what was spent before is its to say, what is
+    /// spent while it is asked is counted here, sooner twice than not at all.
+    fn unknown(&self, budget: Budget, unix: i64) -> Option<(i64, i64)> {
         let money = &mut *self.money.lock();
         money.turn(budget.period, unix);
         if money.known {
             return None;
         }
         money.spent = 0;
-        Some(money.start)
+        Some((money.start, money.end))
     }
 
     /// Whether the figures are of the period of this moment.
@@ -155,16 +160,26 @@ impl Money {
         if self.period == period && self.start <= unix && unix < self.end {
             return;
         }
-        // In the period that follows nothing is spent yet. Of another kind of period, or of one that a clock went back
-        // into, only the ledger knows.
-        self.known &= self.period == period && unix >= self.end;
-        self.period = period;
-        (self.start, self.end) = period.around(unix);
+        let (start, end) = period.around(unix);
+        // In a period that it was never in nothing is spent yet. Of another kind of period, or of one that a clock went
+        // back into, or forth again, only the ledger knows.
+        self.known &= self.period == period && start >= self.latest;
+        self.latest = self.latest.max(end);
+        (self.period, self.start, self.end) = (period, start, end);
         self.spent = 0;
     }
 
-    fn no(&self, unix: i64) -> Says {
-        Says::No(resets_in(self.end, unix))
+    /// What is neither spent nor set aside.
+    fn left(&mut self, budget: Budget, unix: i64) -> Result<i128, No> {
+        self.turn(budget.period, unix);
+        if !self.known {
+            return Err(No::Unknown);
+        }
+        Ok(budget.femtos().saturating_sub(self.spent.saturating_add(self.reserved)))
+    }
+
+    fn no(&self, unix: i64) -> No {
+        No::Left(resets_in(self.end, unix))
     }
 }
 

@@ -49,10 +49,10 @@ use self::script::{Answer, Call, Why, nano};
 use crate::clock::Clock;
 use crate::local::{Local, Place};
 use crate::rate::Pace;
-use crate::reservation::Reservation;
+use crate::reservation::{Reservation, Wish};
 use crate::spending::spent;
 use crate::subject::Subject;
-use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState};
+use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState, leaves};
 
 /// How often a door is tried again when the ledger had to be asked.
 const TRIES: usize = 4;
@@ -208,39 +208,40 @@ impl Shared {
         Err(refused(Refusal::StoreAway))
     }
 
-    /// The second door.
+    /// The second door; with what is granted.
     pub(crate) async fn reserve(
         &self,
         local: &Local,
         request_id: &str,
         subjects: &[Arc<Subject>],
-        tokens: u64,
-        cost: i128,
-    ) -> Result<Reservation, Refusal> {
+        wish: &Wish,
+    ) -> Result<(Reservation, i128), Refusal> {
         let limited =
             |subject: &&Arc<Subject>| subject.limits().tpm.is_some() || subject.limits().budget.is_some();
         let (limited, free): (Vec<_>, Vec<_>) =
             subjects.iter().map(Arc::clone).partition(|one| limited(&one));
         let meanwhile = Meanwhile::new(&self.core, request_id, free);
         if limited.is_empty() {
-            return Ok(Reservation { meanwhile, ..Reservation::default() });
+            return Ok((Reservation { meanwhile, ..Reservation::default() }, wish.most));
         }
         given::tell(&self.core, &limited).await?;
-        let nano = nano(cost);
+        let (tokens, most, least) = (wish.tokens, nano(wish.most), nano(wish.least));
         for _ in 0..TRIES {
-            let settle = Work::Settle { tokens, nano: Some(nano), used: 0, spent: 0, epochs: String::new() };
+            // Of a lease of this or of that amount only Redis knows, until it answers.
+            let aside = (most == least).then_some(most);
+            let settle = Work::Settle { tokens, nano: aside, used: 0, spent: 0, epochs: String::new() };
             let mut owed = Some(Owed::new(&self.core, Note::new(request_id, limited.clone(), settle)));
-            let call = self.core.call(request_id).arg(&tokens).arg(&nano);
+            let call = self.core.call(request_id).arg(&tokens).arg(&most).arg(&least);
             let call = limited.iter().fold(call, |call, subject| self.about(call, subject));
             let answer = match self.core.ask(&self.core.scripts.reserve, &call).await {
                 Ok(answer) => answer,
                 Err(away) => {
                     Owed::unless_asked(&mut owed, away);
                     self.may_go_on(&limited)?;
-                    let reserved = local.reserve(&limited, tokens, cost, self.core.share()).await?;
+                    let (reserved, granted) = local.reserve(&limited, wish, self.core.share()).await?;
                     // None of them has a budget.
                     let meanwhile = Meanwhile::new(&self.core, request_id, subjects.to_vec());
-                    return Ok(Reservation { meanwhile, ..reserved });
+                    return Ok((Reservation { meanwhile, ..reserved }, granted));
                 }
             };
             if answer.refused.is_some() {
@@ -254,22 +255,24 @@ impl Shared {
                 return Err(refusal);
             }
             let epochs: Vec<&str> = (0..limited.len()).map(|index| answer.field(index)).collect();
+            let aside = answer.detail().unwrap_or(most);
             if let Some(owed) = &mut owed {
-                owed.of(&epochs.join(","));
+                owed.of(&epochs.join(","), aside);
             }
-            return Ok(Reservation { owed, meanwhile, ..Reservation::default() });
+            let granted = wish.most.min(i128::from(aside).saturating_mul(1_000_000));
+            return Ok((Reservation { owed, meanwhile, ..Reservation::default() }, granted));
         }
         Err(Refusal::StoreAway)
     }
 
     /// Money spent by a process that is gone.
-    pub(crate) fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost: i128) {
+    pub(crate) fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost: i128, begun: i64) {
         let limited: Vec<Arc<Subject>> =
             subjects.iter().filter(|subject| subject.limits().budget.is_some()).map(Arc::clone).collect();
         if !limited.is_empty() {
             let work =
                 Work::Settle { tokens: 0, nano: None, used: 0, spent: nano(cost), epochs: String::new() };
-            drop(Owed::new(&self.core, Note::new(request_id, limited, work)));
+            Owed::new(&self.core, Note::new(request_id, limited, work)).begun_at(begun);
         }
     }
 
@@ -280,10 +283,9 @@ impl Shared {
     /// Asks the ledger about the current period and tells Redis.
     async fn learn(&self, local: &Local, subject: Option<&Arc<Subject>>, since: i64) -> Result<(), Refusal> {
         let subject = subject.ok_or(Refusal::StoreAway)?;
-        let total = subject.limits().budget.is_some_and(|budget| budget.period == gw_store::Period::Total);
+        let budget = subject.limits().budget.ok_or(Refusal::StoreAway)?;
         let question = async {
-            let asked = if total { i64::MIN } else { since };
-            let spent = nano(spent(&*local.spending, subject, asked).await?);
+            let spent = nano(spent(&*local.spending, subject, budget.period.around(since)).await?);
             let call = self.core.call("").arg(&since).arg(&spent).arg(&self.core.epoch());
             let call = self.about(call, subject);
             self.core.ask(&self.core.scripts.learn, &call).await.map(drop).map_err(|_| ())
@@ -320,14 +322,26 @@ fn states(answer: &Answer, subjects: &[Arc<Subject>]) -> Entered {
     let mut entered = Entered::default();
     for (index, subject) in subjects.iter().enumerate() {
         let limits = subject.limits();
-        if let (Some(limit), Some(next)) = (limits.rpm, answer.next(2 * index)) {
-            entered.see_requests(RateState::new(limit, next, answer.now));
+        if let Some((seen, _)) = requests(answer, index, limits) {
+            entered.see_requests(seen);
         }
         if let (Some(limit), Some(next)) = (limits.tpm, answer.next(2 * index + 1)) {
             entered.see_tokens(TokenState::new(limit, next, answer.now));
         }
     }
     entered
+}
+
+/// How a subject's requests per minute stand, and how long to wait if there is none, if the script looked.
+fn requests(answer: &Answer, index: usize, limits: &gw_store::Limits) -> Option<(RateState, Duration)> {
+    let (limit, now) = (limits.rpm?, answer.now);
+    let Some(burst) = limits.burst else {
+        let past = answer.past(2 * index)?;
+        return Some((RateState::of_minute(limit, past, now), leaves(past.oldest, now)));
+    };
+    let next = answer.next(2 * index)?;
+    let wait = Pace::with_burst(limit.into(), burst.into()).wait(next, now, 1);
+    Some((RateState::new(limit, burst, next, now), wait))
 }
 
 /// Why a script refuses, in our words.
@@ -337,10 +351,8 @@ fn refusal(answer: &Answer, subjects: &[Arc<Subject>], wanted: u64) -> Option<Re
     let (whose, limits) = (subject.whose(), subject.limits());
     Some(match why {
         Why::Requests => {
-            let limit = limits.rpm.unwrap_or_default();
-            let next = answer.next(2 * number).unwrap_or_default();
-            let retry_after = Pace::new(limit.into()).wait(next, answer.now, 1);
-            Refusal::Requests { whose, limit, retry_after }
+            let retry_after = requests(answer, number, limits).map(|(_, wait)| wait).unwrap_or_default();
+            Refusal::Requests { whose, limit: limits.rpm.unwrap_or_default(), retry_after }
         }
         Why::Flight => Refusal::InFlight { whose, limit: limits.max_in_flight.unwrap_or_default() },
         Why::Budget(seconds) => Refusal::Budget { whose, resets_in: seconds.map(Duration::from_secs) },

@@ -5,7 +5,9 @@ mod away;
 mod given;
 mod hostile;
 mod leases;
+mod periods;
 mod replicas;
+mod up_to;
 
 use std::sync::Arc;
 use std::time::Duration;
