@@ -183,6 +183,7 @@ fn migrator() -> Migrator {
         change(5, "short rows", include_str!("../migrations/0005_short_rows.sql")),
         change(6, "payloads", include_str!("../migrations/0006_payloads.sql")),
         change(7, "rows in order", include_str!("../migrations/0007_rows_in_order.sql")),
+        change(9, "clock", include_str!("../migrations/0009_clock.sql")),
     ])
 }
 

@@ -74,11 +74,16 @@ async fn the_keys_of_an_older_store_are_not_heard_and_can_be() {
         let key = NewKey::generate().unwrap().stored("old", Role::Inference, 7);
         store.insert_key(&key).await.unwrap();
         let forget = if place.is_postgres() {
-            "DELETE FROM gateway_schema WHERE version = 2"
+            "DELETE FROM gateway_schema WHERE version >= 2"
         } else {
-            "DELETE FROM _sqlx_migrations WHERE version = 6"
+            "DELETE FROM _sqlx_migrations WHERE version IN (6, 9)"
         };
-        for change in ["DROP TABLE payloads", "ALTER TABLE keys DROP COLUMN log_payloads", forget] {
+        for change in [
+            "DROP TABLE gateway_clock",
+            "DROP TABLE payloads",
+            "ALTER TABLE keys DROP COLUMN log_payloads",
+            forget,
+        ] {
             store.run(Sql::new(change)).await.unwrap();
         }
         store.close().await;

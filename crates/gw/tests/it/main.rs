@@ -23,6 +23,7 @@ mod canary;
 mod chaos;
 mod charged;
 mod chat;
+mod clock;
 mod completions;
 mod config_cli;
 mod continued;
