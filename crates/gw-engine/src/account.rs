@@ -38,8 +38,8 @@ pub(crate) struct Account {
     found: (Usage, Money),
     /// Tokens and money set aside.
     reservation: Reservation,
-    /// What was set aside besides when everything had to be asked for anew.
-    more: Reservation,
+    /// What was set aside besides, when everything had to be asked for anew or a stream grew.
+    more: Vec<Reservation>,
     /// Its line in the ledger, until it is written.
     line: Option<Line>,
     accepted: Instant,
@@ -73,7 +73,7 @@ impl Account {
             begun: Default::default(),
             found: Default::default(),
             reservation: Reservation::default(),
-            more: Reservation::default(),
+            more: Vec::new(),
             line,
             accepted,
         }
@@ -105,7 +105,8 @@ impl Account {
 
     /// Holds what was set aside besides.
     pub(crate) fn hold_more(&mut self, reservation: Reservation) {
-        self.more = self.dated(reservation);
+        let more = self.dated(reservation);
+        self.more.push(more);
     }
 
     /// A budget counts it in the period in which the ledger has it.
@@ -184,6 +185,19 @@ impl Account {
     /// What upstreams used and charged that began the answer before the last one.
     pub(crate) fn begun(&self) -> (Usage, Money) {
         self.begun
+    }
+
+    /// How many tokens a stream gives between two notes of its progress; None = nobody keeps them.
+    pub(crate) fn progress_tokens(&self) -> Option<u64> {
+        self.line.as_ref().map(Line::progress_tokens)
+    }
+
+    /// The answer of this candidate has used so much by now.
+    pub(crate) fn progress(&mut self, candidate: &Candidate, usage: &Usage) {
+        let (usage, paid) = (self.begun.0.plus(usage), self.meter.all().cost);
+        if let Some(line) = &mut self.line {
+            line.progress(candidate, &usage, paid);
+        }
     }
 
     /// Notes an upstream call that is over, and the upstream's reason when it failed.
@@ -315,7 +329,7 @@ impl Account {
         let bill = self.meter.all();
         self.reservation.settle(bill.usage.total(), bill.cost.femtos());
         // Only when that counts: what goes back first could be had by others before it does.
-        self.more.settle(0, 0);
+        self.more.iter_mut().for_each(|more| more.settle(0, 0));
     }
 
     fn close(&mut self, code: &'static str) -> bool {

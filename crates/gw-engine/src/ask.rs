@@ -164,8 +164,13 @@ impl Ask {
     }
 
     /// A part of the request in the provider's dialect.
-    pub(crate) fn encode(&self, candidate: &Candidate, part: &Part) -> Result<Encoded, Failure> {
-        let target = target(candidate);
+    pub(crate) fn encode(
+        &self,
+        candidate: &Candidate,
+        part: &Part,
+        most_tokens: Option<u64>,
+    ) -> Result<Encoded, Failure> {
+        let target = Target { most_tokens, ..target(candidate) };
         let adapter = candidate.provider.adapter();
         match self {
             Self::Chat(request) => adapter.chat(request, &part.share, &target),
@@ -183,6 +188,7 @@ pub(crate) fn target(candidate: &Candidate) -> Target<'_> {
     Target {
         upstream_model: &model.upstream_model,
         id: &model.id,
+        most_tokens: None,
         clamp_max_tokens: candidate.is_fallback.then_some(model.max_output_tokens).flatten(),
         max_output_tokens: model.max_output_tokens,
         context_length: model.context_length,

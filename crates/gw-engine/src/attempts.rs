@@ -20,12 +20,16 @@ use crate::job::Job;
 use crate::live::{self, Live};
 use crate::meter::Started;
 use crate::plan::{Candidate, Plan};
+use crate::stream::Funds;
 use crate::tally::{Tally, Warnings};
 use crate::verdict::{self, Verdict};
+use crate::worst::longest_answer;
 use crate::{embed, race, whole};
 
 /// The longest `Retry-After` that is waited out before the same target is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// The progress of a stream is noted at least so many times in the longest answer that it may become.
+const NOTES: u64 = 20;
 
 /// One call on its way.
 #[derive(Debug)]
@@ -312,6 +316,10 @@ async fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> 
                 call.tally.account.first_token(&candidate, call.job.latency_ms());
             }
             live.index = index;
+            if let Some(tokens) = call.tally.account.progress_tokens() {
+                live.note_every(tokens.min(longest_answer(&call.job.ask, &candidate) / NOTES));
+            }
+            live.funds = call.job.granted.map(|granted| Funds::new(&call.job.limiter, granted));
             candidate.model.measured.first_token(live.first_content, Instant::now());
             if probe.is_some() {
                 candidate.model.health.succeeded(&call.job.snapshot.routing.breaker, Instant::now());

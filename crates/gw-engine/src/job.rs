@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gw_limits::Limiter;
 use gw_providers::adapter::{Encoded, HttpCall};
 use gw_providers::client::UpstreamResponse;
 use gw_providers::settings::Timeouts;
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::money::Money;
 use gw_wire::stream::{Opening, Shape};
 
 use crate::ask::Ask;
@@ -16,6 +18,7 @@ use crate::meter::{CallId, Meter};
 use crate::plan::{Candidate, Snapshot};
 use crate::resume::Resume;
 use crate::share::Part;
+use crate::worst::affordable;
 
 /// The largest body of a complete upstream answer, decoded.
 pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
@@ -38,6 +41,10 @@ pub(crate) struct Job {
     pub(crate) is_heavy: bool,
     /// Hosts the parts of the call that outlive the request's own future.
     pub(crate) cpu: CpuPool,
+    /// Sets more aside while a stream grows.
+    pub(crate) limiter: Limiter,
+    /// What was set aside for it, where its budget must not be crossed.
+    pub(crate) granted: Option<Money>,
     /// What its upstream calls have used.
     pub(crate) meter: Arc<Meter>,
     /// Set while a stream that broke off is continued.
@@ -87,16 +94,24 @@ impl Job {
         parts: Vec<Part>,
         clocks: &Timeouts,
     ) -> Result<Vec<(Part, Encoded)>, Failure> {
+        let most_tokens = self.most_tokens(candidate);
         let mut done: Vec<(Part, Encoded)> = Vec::with_capacity(parts.len());
         for part in parts {
             let same = done.last().filter(|(last, _)| last.share == part.share);
             let encoded = match same {
                 Some((_, encoded)) => encoded.clone(),
-                None => self.step(clocks, || self.ask.encode(candidate, &part)).await?,
+                None => self.step(clocks, || self.ask.encode(candidate, &part, most_tokens)).await?,
             };
             done.push((part, encoded));
         }
         Ok(done)
+    }
+
+    /// The longest answer of a plain request that what was set aside can pay, where a budget must not be crossed. A stream is watched
+    /// while it grows instead.
+    fn most_tokens(&self, candidate: &Candidate) -> Option<u64> {
+        let granted = self.granted.filter(|_| !self.ask.wants_stream())?;
+        affordable(&self.ask, candidate, granted)
     }
 
     /// Since the request was accepted.

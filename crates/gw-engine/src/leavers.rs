@@ -96,8 +96,9 @@ impl Drop for Going {
 async fn to_its_end(call: Box<Call>, live: Box<Live>) {
     let mut going = Going { call, live };
     loop {
-        let live = &mut going.live;
+        let Going { call, live } = &mut going;
         live.out.clear();
+        live.note(call);
         if live.normaliser.is_complete() || live.normaliser.has_failed() {
             return;
         }

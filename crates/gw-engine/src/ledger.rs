@@ -83,7 +83,7 @@ impl Line {
     /// # Errors
     /// The line cannot be kept, so the request must not go on.
     pub(crate) fn begin(&mut self, candidate: &Candidate, ask: &Ask, spent: Bill) -> Result<()> {
-        if self.begun.is_some() {
+        if self.begun.is_some() && spent.cost == Money::ZERO {
             return Ok(());
         }
         let (mut usage, mut cost) = (spent.usage, spent.cost);
@@ -92,12 +92,29 @@ impl Line {
             usage = usage.plus(&prompt);
             cost += candidate.model.cost(&prompt).unwrap_or_default();
         }
+        if self.begun.is_some() {
+            self.progress(candidate, &usage, cost);
+            return Ok(());
+        }
         self.used(candidate, &usage, cost);
         self.begun = Some(self.journal.begin(&self.entry).map_err(|_| {
             let message = "The gateway's store is away, and no more requests can be kept for it.";
             Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(5))
         })?);
         Ok(())
+    }
+
+    /// How many tokens a stream gives between two notes of its progress.
+    pub(crate) fn progress_tokens(&self) -> u64 {
+        self.journal.progress_tokens()
+    }
+
+    /// So much is used by now: the row of a process that dies from here on.
+    pub(crate) fn progress(&mut self, candidate: &Candidate, usage: &Usage, cost: Money) {
+        self.used(candidate, usage, cost);
+        if let Some(begun) = &mut self.begun {
+            self.journal.progress(begun, &self.entry);
+        }
     }
 
     /// An upstream call is over.

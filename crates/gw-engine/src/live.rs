@@ -14,7 +14,9 @@ use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatReply, Finish, TextReply};
 use gw_wire::stream::{Normaliser, Opening, Shape};
+use gw_wire::usage::BYTES_PER_TOKEN;
 
+use crate::attempts::Call;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::event_memory::HalfEvent;
 use crate::job::{Job, MAX_ANSWER_BYTES};
@@ -22,6 +24,7 @@ use crate::meter::{Bill, CallId, Meter, Started};
 use crate::plan::Candidate;
 use crate::share::Part;
 use crate::sources::{Seen, Source, Sources, Step};
+use crate::stream::Funds;
 
 /// Pieces without content that are read before others have their turn.
 const STEPS_A_POLL: usize = 64;
@@ -45,6 +48,10 @@ pub(crate) struct Live {
     /// The upstream call, if there is one only.
     call: Option<CallId>,
     half_event: HalfEvent,
+    /// What is set aside, where a budget must not be crossed.
+    pub(crate) funds: Option<Funds>,
+    /// The bytes of the answer at which its progress is noted next, and from one note to the next.
+    notes: (u64, u64),
 }
 
 impl std::fmt::Debug for Live {
@@ -75,6 +82,23 @@ impl Live {
     /// Drops the upstream call at once.
     pub(crate) fn abandon(&mut self) {
         self.sources.abandon();
+    }
+
+    /// Has its progress noted in the journal, at least every so many tokens.
+    pub(crate) fn note_every(&mut self, tokens: u64) {
+        let bytes = tokens.max(1).saturating_mul(BYTES_PER_TOKEN);
+        self.notes = (self.normaliser.answer_bytes().saturating_add(bytes), bytes);
+    }
+
+    /// Notes the progress, when it is time. A process that dies afterwards is charged so much at least.
+    pub(crate) fn note(&mut self, call: &mut Call) {
+        let (due, every) = self.notes;
+        let bytes = self.normaliser.answer_bytes();
+        if bytes >= due {
+            self.notes.0 = bytes.saturating_add(every);
+            let bill = self.meter(&call.job.meter);
+            call.tally.account.progress(&self.candidate, &bill.usage);
+        }
     }
 
     /// Tells the meter what has been seen by now; gives what the attempt has used.
@@ -114,6 +138,8 @@ pub(crate) async fn open(job: &Job, candidate: &Candidate, started: Started) -> 
         flying: None,
         sources: Sources::Closed(Vec::new()),
         call: None,
+        funds: None,
+        notes: (u64::MAX, u64::MAX),
         half_event: job.snapshot.state.event_memory.half_event(),
     };
     if let [only] = opened.as_slice() {

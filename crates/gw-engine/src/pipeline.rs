@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use gw_limits::{Limiter, Reservation};
+use gw_wire::money::Money;
 use gw_wire::request::{RequestLimits, chat, completion, embeddings};
 use http::{HeaderName, HeaderValue};
 
@@ -25,7 +26,7 @@ use crate::leavers::Staying;
 use crate::plan::{self, Candidate, Planner};
 use crate::refusal;
 use crate::stream::{EventStream, Opening};
-use crate::worst::worst_case;
+use crate::worst::{least_case, worst_case};
 
 const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
 const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
@@ -85,6 +86,8 @@ pub(crate) async fn run(
         snapshot,
         is_heavy,
         cpu,
+        limiter: engine.limiter().clone(),
+        granted: None,
         meter: Arc::clone(account.meter()),
         resume: None,
     };
@@ -159,8 +162,9 @@ fn prepare(
 /// Sets aside what the request can use at the worst, with its key and with its team.
 pub(crate) async fn reserve(limiter: &Limiter, call: &mut Call) -> Result<()> {
     let id = Arc::clone(&call.job.context.request_id);
-    let reserved = set_aside(limiter, call, &id).await?;
+    let (reserved, granted) = set_aside(limiter, call, &id).await?;
     call.tally.account.hold(reserved);
+    call.job.granted = granted;
     Ok(())
 }
 
@@ -168,21 +172,27 @@ pub(crate) async fn reserve(limiter: &Limiter, call: &mut Call) -> Result<()> {
 pub(crate) async fn reserve_more(limiter: &Limiter, call: &mut Call) -> Result<()> {
     // Of one name and one amount there is one lease.
     let id = format!("{}+", call.job.context.request_id);
-    let reserved = set_aside(limiter, call, &id).await?;
+    let (reserved, _) = set_aside(limiter, call, &id).await?;
     call.tally.account.hold_more(reserved);
     Ok(())
 }
 
-async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<Reservation> {
+/// What was set aside, and how much that is where the budget must not be crossed: then a part of the worst case will do.
+async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Reservation, Option<Money>)> {
     let Job { context, ask, snapshot, .. } = &call.job;
     let subjects = context.caller.subjects();
+    // The tokens of embeddings are those of their inputs.
+    let is_cut = context.caller.is_cut_by_budget() && !matches!(ask, Ask::Embeddings(_));
     if subjects.is_empty() {
-        return Ok(Reservation::default());
+        return Ok((Reservation::default(), None));
     }
     let set_aside = async |plan: &plan::Plan| {
         let (tokens, cost) = worst_case(ask, plan, &snapshot.routing);
-        let reserving = limiter.reserve(id, subjects, tokens, cost.femtos());
-        reserving.await.map_err(|refused| refusal::error(&refused))
+        let most = cost.femtos();
+        let least = if is_cut { least_case(ask, plan).femtos().min(most) } else { most };
+        let reserving = limiter.reserve_up_to(id, subjects, tokens, most, least);
+        let (reserved, granted) = reserving.await.map_err(|refused| refusal::error(&refused))?;
+        Ok((reserved, is_cut.then(|| Money::from_femtos(granted))))
     };
     match set_aside(&call.plan).await {
         // A permission must not cost what would be served without it.

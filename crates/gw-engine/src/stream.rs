@@ -4,6 +4,7 @@
 
 mod broken;
 mod clocks;
+mod funds;
 mod waiting;
 
 use std::convert::Infallible;
@@ -18,6 +19,7 @@ use gw_wire::stream::{Closing, write_error};
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
+pub(crate) use self::funds::Funds;
 use crate::attempts::{Answer, Call, Told};
 use crate::cached::Shared;
 use crate::call::CallLog;
@@ -212,6 +214,8 @@ impl EventStream {
             return late;
         }
         let State::Live(call, live) = &mut self.state else { return Poll::Ready(None) };
+        // Before the client has it: whoever dies from here on has noted it.
+        live.note(call);
         let frame = if live.out.len() <= KEPT_BYTES {
             let frame = Bytes::copy_from_slice(&live.out);
             live.out.clear();
@@ -252,6 +256,12 @@ impl EventStream {
             if !live.out.is_empty() {
                 return self.give();
             }
+            if live.funds.is_some()
+                && let Some(ended) = self.poll_funds(cx)
+            {
+                return ended;
+            }
+            let State::Live(_, live) = &mut self.state else { return Poll::Ready(None) };
             match live.poll_step(cx) {
                 Poll::Ready(Step::Over) => {}
                 Poll::Ready(Step::Progress) => {

@@ -18,6 +18,11 @@ use crate::size::CallSize;
 /// Tokens of an answer whose request and model set no bound; and, for the pace, whose request sets none.
 const UNBOUNDED_ANSWER: u64 = 4_096;
 
+/// Tokens of an answer that is worth beginning.
+const FEW_WORDS: u64 = 16;
+/// No answer is longer.
+const LONGEST_ANSWER: u64 = 1 << 24;
+
 /// Tokens and cost.
 pub(crate) fn worst_case(ask: &Ask, plan: &Plan, routing: &RoutingSettings) -> (u64, Money) {
     let one = |candidate: &Candidate| at(ask, candidate);
@@ -47,24 +52,49 @@ pub(crate) fn likely_cost(ask: &Ask, candidate: &Candidate) -> Option<Money> {
     model.cost(&Usage { prompt: ask.prompt_tokens(candidate), completion, ..Usage::default() })
 }
 
-fn at(ask: &Ask, candidate: &Candidate) -> (u64, Money) {
+/// The least that a request needs where a part of the worst case will do: its prompts and a few words of each answer.
+pub(crate) fn least_case(ask: &Ask, plan: &Plan) -> Money {
+    let one = |candidate: &Candidate| costs(ask, candidate, FEW_WORDS);
+    plan.candidates.iter().map(one).max().unwrap_or_default()
+}
+
+/// The longest answers of a candidate that so much money can pay, in tokens; None = it has no price.
+pub(crate) fn affordable(ask: &Ask, candidate: &Candidate, money: Money) -> Option<u64> {
+    candidate.model.prices.as_ref()?;
+    let (mut least, mut most) = (1, LONGEST_ANSWER);
+    while least < most {
+        let middle = least + (most - least).div_ceil(2);
+        if costs(ask, candidate, middle) <= money { least = middle } else { most = middle - 1 }
+    }
+    // Of a model that charges nothing for answers no bound is needed.
+    (least < LONGEST_ANSWER).then_some(least)
+}
+
+/// Tokens of the longest answer that is set aside for.
+pub(crate) fn longest_answer(ask: &Ask, candidate: &Candidate) -> u64 {
     let model = &candidate.model;
+    let longest = ask.max_tokens().or(model.max_output_tokens).unwrap_or(UNBOUNDED_ANSWER);
     // No answer is longer than what the model can see.
-    let seen = |tokens: u64| model.context_length.map_or(tokens, |most| tokens.min(most));
-    let longest = model.max_output_tokens.unwrap_or(UNBOUNDED_ANSWER);
-    let bound = seen(ask.max_tokens().unwrap_or(longest));
-    let likely = seen(ask.max_tokens().unwrap_or_else(|| longest.min(UNBOUNDED_ANSWER)));
+    model.context_length.map_or(longest, |most| longest.min(most))
+}
+
+fn at(ask: &Ask, candidate: &Candidate) -> (u64, Money) {
+    let bound = longest_answer(ask, candidate);
+    let likely = if ask.max_tokens().is_some() { bound } else { bound.min(UNBOUNDED_ANSWER) };
+    let tokens = |size: &CallSize| size.prompt_tokens.saturating_add(size.answers.saturating_mul(likely));
+    let tokens = ask.sizes(candidate).iter().map(tokens).fold(0, u64::saturating_add);
+    (tokens, costs(ask, candidate, bound))
+}
+
+/// What all calls cost with answers of so many tokens.
+fn costs(ask: &Ask, candidate: &Candidate, answer: u64) -> Money {
     let one = |size: CallSize| {
         let CallSize { prompt_tokens: prompt, answers, .. } = size;
-        let usage = Usage { prompt, completion: answers.saturating_mul(bound), ..Usage::default() };
+        let usage = Usage { prompt, completion: answers.saturating_mul(answer), ..Usage::default() };
         // A provider may put all of the prompt into its cache, which can cost more than reading it.
         let written = Usage { cache_write: Some(prompt), ..usage };
-        let cost = |usage| model.cost(usage).unwrap_or_default();
-        (prompt.saturating_add(answers.saturating_mul(likely)), cost(&usage).max(cost(&written)))
+        let cost = |usage| candidate.model.cost(usage).unwrap_or_default();
+        cost(&usage).max(cost(&written))
     };
-    let sum = |(tokens, cost): (u64, Money), size| {
-        let (more, dearer) = one(size);
-        (tokens.saturating_add(more), cost + dearer)
-    };
-    ask.sizes(candidate).into_iter().fold((0, Money::ZERO), sum)
+    ask.sizes(candidate).into_iter().map(one).sum()
 }

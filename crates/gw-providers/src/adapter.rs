@@ -79,6 +79,8 @@ pub struct Target<'a> {
     pub id: &'a str,
     /// Upper bound of max_tokens for a fallback candidate; None = forward the client's value.
     pub clamp_max_tokens: Option<u64>,
+    /// The most that the request can pay: the limit where the client sets none, and the upper bound of the client's.
+    pub most_tokens: Option<u64>,
     /// The most it can generate, where the catalogue knows.
     pub max_output_tokens: Option<u64>,
     /// Its context in tokens, where the catalogue knows.
@@ -86,10 +88,11 @@ pub struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// The client's token limit, bound for a fallback candidate.
+    /// The client's token limit, bound for a fallback candidate and by what the request can pay.
     #[must_use]
     pub fn max_tokens(&self, asked: Option<u64>) -> Option<u64> {
-        asked.map(|asked| self.clamp_max_tokens.map_or(asked, |most| asked.min(most)))
+        let asked = asked.map(|asked| self.clamp_max_tokens.map_or(asked, |most| asked.min(most)));
+        asked.into_iter().chain(self.most_tokens).min()
     }
 }
 

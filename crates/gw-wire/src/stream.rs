@@ -15,7 +15,7 @@ use crate::json::write_str;
 use crate::money::Money;
 use crate::render::{gateway, put, put_int, raw, text_finish, usage};
 use crate::reply::Finish;
-use crate::usage::Usage;
+use crate::usage::{BYTES_PER_TOKEN, Usage};
 
 /// Which object a stream's chunks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,7 @@ pub struct Normaliser {
     choices: Vec<Choice>,
     usage: Option<Usage>,
     answer_bytes: u64,
+    pieces: u64,
     has_content: bool,
     ended: bool,
     failure: Option<Failure>,
@@ -122,6 +123,7 @@ impl Normaliser {
             choices: Vec::new(),
             usage: None,
             answer_bytes: 0,
+            pieces: 0,
             has_content: false,
             ended: false,
             failure: None,
@@ -136,7 +138,9 @@ impl Normaliser {
             return;
         }
         self.keep(&event);
-        self.answer_bytes += event.answer_bytes();
+        let bytes = event.answer_bytes();
+        self.answer_bytes += bytes;
+        self.pieces += u64::from(bytes > 0);
         match event {
             Event::Start { model, .. } => {
                 if let Some(model) = model.filter(|name| !name.is_empty() && self.head.is_empty()) {
@@ -246,6 +250,12 @@ impl Normaliser {
         self.answer_bytes
     }
 
+    /// Tokens of the answer so far, at the least: by its bytes, and by its pieces, because most upstreams send a token at a time.
+    #[must_use]
+    pub fn answer_tokens(&self) -> u64 {
+        self.answer_bytes.div_ceil(BYTES_PER_TOKEN).max(self.pieces)
+    }
+
     /// Writes the finish chunks, the usage chunk if asked for, and the end.
     pub fn close(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) {
         self.complete_tools(out);
@@ -274,16 +284,22 @@ impl Normaliser {
                 out.extend_from_slice(self.tail);
             }
         }
-        if self.opening.include_usage {
-            let shared = self.head.len().saturating_sub(CHOICE_OPEN.len());
-            out.extend_from_slice(self.head.get(..shared).unwrap_or_default());
-            put(out, "\"choices\":[],\"usage\":");
-            usage(out, &closing.usage, Some(closing.cost));
-            put(out, ",\"gateway\":");
-            gateway(out, closing.gateway);
-            put(out, "}\n\n");
-        }
+        self.tell_usage(closing, out);
         out.extend_from_slice(DONE);
+    }
+
+    /// Writes the usage chunk, if it was asked for.
+    pub fn tell_usage(&self, closing: &Closing<'_>, out: &mut Vec<u8>) {
+        if !self.opening.include_usage {
+            return;
+        }
+        let shared = self.head.len().saturating_sub(CHOICE_OPEN.len());
+        out.extend_from_slice(self.head.get(..shared).unwrap_or_default());
+        put(out, "\"choices\":[],\"usage\":");
+        usage(out, &closing.usage, Some(closing.cost));
+        put(out, ",\"gateway\":");
+        gateway(out, closing.gateway);
+        put(out, "}\n\n");
     }
 
     /// Makes the chunk head and the role chunks of every choice up to this one, in index order.

@@ -1,11 +1,12 @@
 //! The ledger beside the running gateway: what a dead process left, the one writer, old rows, and its figures.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use gw_engine::Limiter;
 use gw_store::Store;
-use gw_store::journal::{Journal, Replayed, is_in_use, replay};
+use gw_store::journal::{Journal, Replayed, is_in_use, replay, set_aside};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -14,6 +15,7 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 
 use crate::cli::Stop;
+use crate::clock::{DAY_MS, Trusted};
 use crate::places;
 use crate::setup::Setup;
 
@@ -21,20 +23,20 @@ use crate::setup::Setup;
 const LAST_ROWS: Duration = Duration::from_secs(5);
 /// Lines are kept so long for a Redis that does not answer.
 const UNTIL_TOLD: Duration = Duration::from_secs(1);
-/// Old rows are looked for so often.
-pub(crate) const SWEEP: Duration = Duration::from_secs(3600);
 /// Old rows that are forgotten in one transaction: it must not hold up the writer.
 const PORTION: u32 = 2_000;
-/// Milliseconds of a day.
-pub(crate) const DAY_MS: i64 = 86_400_000;
+/// What is forgotten at one time is at most this part of the log: a mistake is noticed before all is gone.
+const PART: u64 = 10;
 
-/// The journal beside the store, and what a process that died had left in it: that is in the ledger now.
+/// The journal beside the store, and what a process that died had left in it: that is in the ledger now. `last_use`: when
+/// the store was in use before; what was older than rows are kept then, it may have forgotten.
 ///
 /// # Errors
 /// The store's or the directory's, for an operator.
 pub async fn open(
     setup: &Setup,
     store: &Store,
+    last_use: Option<i64>,
     registry: &mut Registry,
 ) -> Result<(Arc<Journal>, Replayed), Stop> {
     let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
@@ -49,7 +51,8 @@ pub async fn open(
             data.display()
         );
     }
-    let not_before = setup.config.store.retention_days.map(|days| ago(i64::from(days) * DAY_MS));
+    let retention = setup.config.store.retention_days.map(|days| i64::from(days) * DAY_MS);
+    let not_before = last_use.zip(retention).map(|(last_use, age)| last_use.saturating_sub(age));
     let found =
         replay(&directory, store, not_before).await.map_err(|error| Stop::Runtime(error.to_string()))?;
     if !found.entries.is_empty() {
@@ -58,10 +61,12 @@ pub async fn open(
             "brought into the ledger what the last process had no time for"
         );
     }
-    let opened = Journal::open(&directory);
     let failed = |error| Stop::Runtime(format!("{}: {error}", directory.display()));
-    let journal = opened.map(Arc::new).map_err(failed)?;
-    registry.register_collector(Box::new(Figures(Arc::clone(&journal))));
+    let journal = Journal::open(&directory).map_err(failed)?;
+    let journal = Arc::new(journal.with_progress_tokens(setup.config.store.progress_tokens));
+    let unreadable = found.damaged.iter().map(|damaged| damaged.stretches).sum();
+    let figures = Figures { journal: Arc::clone(&journal), directory, unreadable };
+    registry.register_collector(Box::new(figures));
     Ok((journal, found))
 }
 
@@ -76,14 +81,20 @@ pub struct Ledger {
 impl Ledger {
     /// Starts the writer, and the broom when rows are not kept for ever.
     #[must_use]
-    pub fn start(journal: Arc<Journal>, store: Store, limiter: Limiter, retention_days: Option<u32>) -> Self {
+    pub fn start(
+        journal: Arc<Journal>,
+        store: Store,
+        limiter: Limiter,
+        clock: Arc<Trusted>,
+        retention_days: Option<u32>,
+    ) -> Self {
         let writer = tokio::spawn({
             let (journal, store) = (Arc::clone(&journal), store.clone());
             // What Redis has not heard of yet must be in the journal: a replica that is killed now could not say it again.
             async move { journal.run_with(&store, || limiter.drain(UNTIL_TOLD)).await }
         });
         if let Some(days) = retention_days {
-            tokio::spawn(forget_old(store.clone(), i64::from(days) * DAY_MS));
+            tokio::spawn(forget_old(store.clone(), clock, i64::from(days) * DAY_MS));
         }
         Self { journal, store, writer }
     }
@@ -96,48 +107,84 @@ impl Ledger {
     }
 }
 
-/// The time so many milliseconds ago, unix milliseconds.
-pub(crate) fn ago(age_ms: i64) -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(age_ms)
-}
-
-async fn forget_old(store: Store, age_ms: i64) {
+async fn forget_old(store: Store, clock: Arc<Trusted>, age_ms: i64) {
     loop {
-        match store.forget(ago(age_ms), PORTION).await {
-            Ok(gone) if gone == u64::from(PORTION) => continue,
+        match sweep(&store, &clock, age_ms).await {
             Ok(0) => {}
-            Ok(gone) => {
-                tracing::info!(rows = gone, "the last of the old requests are forgotten; their sums stay")
-            }
+            Ok(gone) => tracing::info!(rows = gone, "old requests are forgotten; their sums stay"),
             Err(error) => tracing::warn!("old requests cannot be forgotten now: {error}"),
         }
-        tokio::time::sleep(SWEEP).await;
+        clock.next_sweep().await;
     }
+}
+
+/// Forgets old rows, a tenth of the log at most, the oldest first; says how many.
+async fn sweep(store: &Store, clock: &Trusted, age_ms: i64) -> gw_store::Result<u64> {
+    let Some(now) = clock.look().await? else { return Ok(0) };
+    let before = now.saturating_sub(age_ms);
+    let mut left = store.requests_in_log().await?.div_ceil(PART);
+    let mut gone = 0;
+    while left > 0 {
+        let portion = u32::try_from(left).unwrap_or(PORTION).min(PORTION);
+        let count = store.forget(before, portion).await?;
+        gone += count;
+        left = left.saturating_sub(count);
+        if count < u64::from(portion) {
+            break;
+        }
+    }
+    Ok(gone)
 }
 
 /// What metrics say of the journal.
 #[derive(Debug)]
-struct Figures(Arc<Journal>);
+struct Figures {
+    journal: Arc<Journal>,
+    directory: PathBuf,
+    /// Places of damaged journals that this start could not read.
+    unreadable: u64,
+}
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let waiting = ConstGauge::new(i64::try_from(self.0.waiting()).unwrap_or(i64::MAX));
-        let help = "Requests that are over and not in the ledger yet";
-        let metric =
-            encoder.encode_descriptor("gateway_ledger_waiting", help, None, waiting.metric_type())?;
-        waiting.encode(metric)?;
-        let unwritten = ConstCounter::new(self.0.unwritten());
-        let help = "Lines that could not be written to the journal, so that a crash would have lost them";
-        let name = "gateway_journal_unwritten";
-        let metric = encoder.encode_descriptor(name, help, None, unwritten.metric_type())?;
-        unwritten.encode(metric)?;
-        let dropped = ConstCounter::new(self.0.dropped());
-        let help =
-            "Requests without a row: refused before any upstream while too many rows waited for the store";
-        let name = "gateway_ledger_dropped";
-        let metric = encoder.encode_descriptor(name, help, None, dropped.metric_type())?;
-        dropped.encode(metric)
+        let gauges = [
+            (
+                "gateway_ledger_waiting",
+                "Requests that are over and not in the ledger yet",
+                self.journal.waiting(),
+            ),
+            (
+                "gateway_journal_set_aside",
+                "Damaged journals that are kept beside the store for people to look at",
+                set_aside(&self.directory) as u64,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let value = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+            value.encode(encoder.encode_descriptor(name, help, None, value.metric_type())?)?;
+        }
+        let counters = [
+            (
+                "gateway_journal_unwritten",
+                "Lines that could not be written to the journal, so that a crash would have lost them",
+                self.journal.unwritten(),
+            ),
+            (
+                "gateway_journal_unreadable",
+                "Places of damaged journals that the last start could not read",
+                self.unreadable,
+            ),
+            (
+                "gateway_ledger_dropped",
+                "Requests without a row: refused before any upstream while too many rows waited for the store",
+                self.journal.dropped(),
+            ),
+        ];
+        for (name, help, value) in counters {
+            let value = ConstCounter::new(value);
+            value.encode(encoder.encode_descriptor(name, help, None, value.metric_type())?)?;
+        }
+        Ok(())
     }
 }
 

@@ -299,6 +299,8 @@ fn embedding(call: &Call, model: &str, text: &str, means: &Means) -> Option<Box<
         created: 0,
         is_heavy,
         cpu: call.job.cpu.clone(),
+        limiter: means.limiter.clone(),
+        granted: None,
         meter: Arc::clone(account.meter()),
         resume: None,
     };

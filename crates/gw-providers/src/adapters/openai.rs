@@ -65,6 +65,7 @@ impl OpenAi {
         let by_name = || MaxTokensName::for_model(target.upstream_model);
         EncodeOptions {
             clamp_max_tokens: target.clamp_max_tokens,
+            most_tokens: target.most_tokens,
             ask_stream_usage: self.quirks.stream_usage,
             unsupported: self.quirks.unsupported,
             choices: (share.n != choices).then_some(share.n),

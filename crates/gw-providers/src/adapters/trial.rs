@@ -13,7 +13,14 @@ pub(super) const ONE: Share = Share { n: 1, prompts: 0..1 };
 
 /// A model of which the catalogue knows its context.
 pub(super) fn target(upstream_model: &str, context_length: Option<u64>) -> Target<'_> {
-    Target { upstream_model, id: "p/m", clamp_max_tokens: None, max_output_tokens: None, context_length }
+    Target {
+        upstream_model,
+        id: "p/m",
+        clamp_max_tokens: None,
+        most_tokens: None,
+        max_output_tokens: None,
+        context_length,
+    }
 }
 
 /// The names on a provider's list of models.

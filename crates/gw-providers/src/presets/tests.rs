@@ -15,6 +15,7 @@ const TARGET: Target<'_> = Target {
     upstream_model: "up",
     id: "x/y",
     clamp_max_tokens: None,
+    most_tokens: None,
     max_output_tokens: None,
     context_length: None,
 };

@@ -41,6 +41,8 @@ pub struct EncodeOptions<'a> {
     pub upstream_model: &'a str,
     /// Upper bound of the client's token limit; a request without a limit gets none.
     pub clamp_max_tokens: Option<u64>,
+    /// The limit where the client sets none, and an upper bound of the client's.
+    pub most_tokens: Option<u64>,
     /// How the limit is called (chat only; text completions know `max_tokens` alone).
     pub max_tokens_name: MaxTokensName,
     /// Streams ask for usage (`stream_options.include_usage`).
@@ -64,6 +66,7 @@ impl<'a> EncodeOptions<'a> {
         Self {
             upstream_model,
             clamp_max_tokens: None,
+            most_tokens: None,
             max_tokens_name,
             ask_stream_usage: true,
             send_model: true,
@@ -279,7 +282,9 @@ impl<'a> Splice<'a> {
         name: MaxTokensName,
     ) -> Self {
         let clamp = options.clamp_max_tokens.unwrap_or(u64::MAX);
-        let max_tokens = max_tokens.map(|tokens| (name, tokens.min(clamp)));
+        let max_tokens =
+            max_tokens.map(|tokens| tokens.min(clamp)).into_iter().chain(options.most_tokens).min();
+        let max_tokens = max_tokens.map(|tokens| (name, tokens));
         Self { out: Object::new(body.bytes.len()), body, options, max_tokens }
     }
 
@@ -309,6 +314,8 @@ impl<'a> Splice<'a> {
     }
 
     fn finish(mut self, stream: bool) -> Vec<u8> {
+        // The client has set none.
+        self.max_tokens();
         if stream {
             self.out.raw("stream", b"true");
             if self.options.ask_stream_usage {

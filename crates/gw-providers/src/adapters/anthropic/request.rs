@@ -35,7 +35,7 @@ pub(super) fn write(conversation: &Conversation<'_>, target: &Target<'_>) -> Res
     let model = Model::named(target.upstream_model);
     let mut warnings = unspeakable(conversation);
     let max_tokens =
-        target.max_tokens(conversation.max_tokens).or(target.max_output_tokens).unwrap_or(MAX_TOKENS);
+        target.max_tokens(conversation.max_tokens.or(target.max_output_tokens)).unwrap_or(MAX_TOKENS);
     let turns = conversation.turns();
     let tooling = Tooling::new(conversation, model, &mut warnings);
     let circumstances = Circumstances {

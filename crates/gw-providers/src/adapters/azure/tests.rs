@@ -52,7 +52,14 @@ fn azure(options: &str) -> Box<dyn Adapter> {
 }
 
 fn target<'a>(upstream_model: &'a str, id: &'a str) -> Target<'a> {
-    Target { upstream_model, id, clamp_max_tokens: None, max_output_tokens: None, context_length: None }
+    Target {
+        upstream_model,
+        id,
+        clamp_max_tokens: None,
+        most_tokens: None,
+        max_output_tokens: None,
+        context_length: None,
+    }
 }
 
 fn whole() -> Share {

@@ -40,6 +40,7 @@ fn target(model: &str) -> Target<'_> {
         upstream_model: model,
         id: "amazon/a-model",
         clamp_max_tokens: None,
+        most_tokens: None,
         max_output_tokens: None,
         context_length: None,
     }

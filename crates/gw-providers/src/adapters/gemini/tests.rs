@@ -20,6 +20,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         upstream_model,
         id: "google/m",
         clamp_max_tokens: None,
+        most_tokens: None,
         max_output_tokens: None,
         context_length: None,
     }

@@ -44,6 +44,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         upstream_model,
         id: "mistral/m",
         clamp_max_tokens: None,
+        most_tokens: None,
         max_output_tokens: None,
         context_length: None,
     }
