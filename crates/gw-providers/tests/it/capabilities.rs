@@ -89,6 +89,7 @@ impl Asked {
             upstream_model,
             id: "p/m",
             clamp_max_tokens: None,
+            most_tokens: None,
             max_output_tokens: Some(8192),
             context_length: Some(128_000),
         }

@@ -171,6 +171,7 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
         upstream_model: model(api),
         id: "any/m",
         clamp_max_tokens: None,
+        most_tokens: None,
         max_output_tokens: Some(8192),
         context_length: Some(128_000),
     };

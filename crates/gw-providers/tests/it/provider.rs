@@ -215,6 +215,7 @@ async fn trap_11_an_arn_arrives_encoded_with_a_bedrock_key() {
         upstream_model: "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.amazon.nova-lite-v1:0",
         id: "amazon/nova",
         clamp_max_tokens: None,
+        most_tokens: None,
         max_output_tokens: None,
         context_length: None,
     };

@@ -139,6 +139,7 @@ pub(crate) fn request(adapters: &[(Api, Box<dyn Adapter>)], bytes: &[u8]) {
             upstream_model,
             id: "any/a-model",
             clamp_max_tokens: None,
+            most_tokens: None,
             max_output_tokens: Some(8192),
             context_length: Some(128_000),
         };
