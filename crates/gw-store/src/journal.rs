@@ -36,6 +36,9 @@ const GATHER: Duration = Duration::from_millis(100);
 /// Between two tries while the store is away.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// Tokens between two notes of what a request has used so far, when nobody says otherwise.
+const PROGRESS_TOKENS: u64 = 256;
+
 /// Status of a request that was under way when its process died.
 pub const INTERRUPTED: &str = "interrupted";
 
@@ -55,6 +58,8 @@ pub struct Journal {
     most: usize,
     /// A segment as old as this is left.
     oldest: Duration,
+    /// See [`Journal::progress_tokens`].
+    progress_tokens: u64,
     /// Outcomes that were not kept.
     dropped: AtomicU64,
     /// Lines that could not be written.
@@ -90,14 +95,18 @@ impl Drop for Segment {
 /// A request that has begun. Keeps the lines about it until its outcome is in the ledger; without lines (a full disk)
 /// it is known in memory alone.
 #[derive(Debug)]
-pub struct Begun(Option<Arc<Segment>>);
+pub struct Begun {
+    begun: Option<Arc<Segment>>,
+    /// Where the newest note of what it has used is.
+    progress: Option<Arc<Segment>>,
+}
 
 /// Nothing new may begin: too many outcomes wait for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 /// Where the journal tells of a request.
-type Told = [Option<Arc<Segment>>; 2];
+type Told = [Option<Arc<Segment>>; 3];
 
 #[derive(Debug)]
 struct Waiting {
@@ -132,6 +141,7 @@ impl Journal {
             segments,
             most,
             oldest,
+            progress_tokens: PROGRESS_TOKENS,
             dropped: AtomicU64::new(0),
             unwritten: AtomicU64::new(0),
             ended: AtomicU64::new(0),
@@ -149,7 +159,29 @@ impl Journal {
         if self.is_full() {
             return Err(Full);
         }
-        Ok(Begun(self.append(&Line::begun(entry)).map_err(|error| self.missed(&error)).ok()))
+        Ok(Begun { begun: self.try_append(&Line::begun(entry)), progress: None })
+    }
+
+    /// A request goes on; `entry` is what its row says if we are not there at its end: what it has used so far. A note
+    /// replaces the one before.
+    pub fn progress(&self, begun: &mut Begun, entry: &Entry) {
+        // Without its line the note before stays good.
+        let Some(segment) = self.try_append(&Line::progress(entry)) else { return };
+        if let Some(before) = begun.progress.replace(segment) {
+            before.open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// [`Journal::progress`] is to be said every so many tokens.
+    #[must_use]
+    pub fn with_progress_tokens(self, progress_tokens: u64) -> Self {
+        Self { progress_tokens, ..self }
+    }
+
+    /// How many tokens a stream gives between two calls of [`Journal::progress`].
+    #[must_use]
+    pub fn progress_tokens(&self) -> u64 {
+        self.progress_tokens
     }
 
     /// A request is over. On return its outcome will outlive this process; it is in the ledger soon after. One that never
@@ -161,8 +193,9 @@ impl Journal {
         }
         let line = Line::new(entry);
         // Without its line the outcome still goes to the ledger from memory.
-        let ended = self.append(line.told()).map_err(|error| self.missed(&error)).ok();
-        let told = [begun.and_then(|begun| begun.0), ended];
+        let ended = self.try_append(line.told());
+        let (begun, progress) = begun.map_or((None, None), |begun| (begun.begun, begun.progress));
+        let told = [begun, progress, ended];
         let mut waiting = self.waiting.lock();
         waiting.push_back(Waiting { line, told });
         // Under the lock, so that what is counted is there to be written.
@@ -296,6 +329,11 @@ impl Journal {
         if self.unwritten.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000) {
             tracing::warn!("the journal cannot be written, requests are kept in memory alone: {error}");
         }
+    }
+
+    /// Where the line is; `None`: it could not be written.
+    fn try_append(&self, line: &str) -> Option<Arc<Segment>> {
+        self.append(line).map_err(|error| self.missed(&error)).ok()
     }
 
     fn append(&self, line: &str) -> io::Result<Arc<Segment>> {

@@ -122,6 +122,8 @@ pub struct StoreSettings {
     pub start_timeout: Duration,
     /// How long rows of the ledger are kept; None = for ever.
     pub retention_days: Option<u32>,
+    /// Tokens of a stream between two notes in the journal of what it has used.
+    pub progress_tokens: u64,
     /// `[store.payloads]`.
     pub payloads: PayloadSettings,
 }
@@ -132,6 +134,7 @@ impl Default for StoreSettings {
             url: None,
             start_timeout: Duration::from_secs(60),
             retention_days: Some(90),
+            progress_tokens: 256,
             payloads: PayloadSettings::default(),
         }
     }

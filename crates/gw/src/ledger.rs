@@ -58,9 +58,9 @@ pub async fn open(
             "brought into the ledger what the last process had no time for"
         );
     }
-    let opened = Journal::open(&directory);
     let failed = |error| Stop::Runtime(format!("{}: {error}", directory.display()));
-    let journal = opened.map(Arc::new).map_err(failed)?;
+    let journal = Journal::open(&directory).map_err(failed)?;
+    let journal = Arc::new(journal.with_progress_tokens(setup.config.store.progress_tokens));
     registry.register_collector(Box::new(Figures(Arc::clone(&journal))));
     Ok((journal, found))
 }

@@ -1,6 +1,7 @@
 //! Reading what a process that died has left.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,35 @@ use crate::ledger::{Entry, read_json};
 
 /// Rows of one transaction: it must be over in the time that the store gives it, however much was left.
 const CHUNK: usize = 2_000;
+
+/// What a line is about, from what tells least to what tells most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// A request has begun.
+    Begun,
+    /// What it has used so far.
+    Progress,
+    /// Its outcome.
+    Ended,
+}
+
+impl Kind {
+    /// Other kinds are those of newer programs.
+    fn of(letter: u8) -> Option<Self> {
+        match letter {
+            b'B' => Some(Self::Begun),
+            b'P' => Some(Self::Progress),
+            b'E' => Some(Self::Ended),
+            _ => None,
+        }
+    }
+}
+
+/// What the journal tells of a request.
+struct Found {
+    kind: Kind,
+    entry: Entry,
+}
 
 /// What was found, and is in the ledger now.
 #[derive(Debug)]
@@ -46,7 +76,7 @@ impl Replayed {
 pub async fn replay(directory: &Path, store: &Store, not_before: Option<i64>) -> Result<Replayed> {
     let segments = abandoned(directory);
     // All together: a request may begin in one segment and end in the next.
-    let mut found: HashMap<String, Entry> = HashMap::new();
+    let mut found: HashMap<String, Found> = HashMap::new();
     for (_, file) in &segments {
         if let Err(error) = read(file, &mut found) {
             tracing::warn!("a journal cannot be read to its end: {error}");
@@ -54,7 +84,7 @@ pub async fn replay(directory: &Path, store: &Store, not_before: Option<i64>) ->
     }
     let all = found.len();
     let is_kept = |entry: &Entry| not_before.is_none_or(|not_before| entry.at >= not_before);
-    let entries: Vec<Entry> = found.into_values().filter(is_kept).collect();
+    let entries: Vec<Entry> = found.into_values().map(|found| found.entry).filter(is_kept).collect();
     let passed_over = all - entries.len();
     if passed_over > 0 {
         tracing::warn!(
@@ -95,21 +125,36 @@ fn abandoned(directory: &Path) -> Vec<(PathBuf, File)> {
 }
 
 /// The last line may be cut short: the process died in it, and nobody was told of what it says.
-fn read(file: &File, found: &mut HashMap<String, Entry>) -> io::Result<()> {
+fn read(file: &File, found: &mut HashMap<String, Found>) -> io::Result<()> {
     for line in BufReader::new(file).split(b'\n') {
         let line = line?;
         let Some((kind, json)) = line.split_first() else { continue };
-        let Ok(mut entry) = read_json(std::str::from_utf8(json).unwrap_or_default()) else { continue };
-        match kind {
-            b'E' => {
-                found.insert(entry.request_id.clone(), entry);
-            }
-            b'B' => {
-                INTERRUPTED.clone_into(&mut entry.status);
-                found.entry(entry.request_id.clone()).or_insert(entry);
-            }
-            _ => {}
-        }
+        let Ok(entry) = read_json(std::str::from_utf8(json).unwrap_or_default()) else { continue };
+        let Some(kind) = Kind::of(*kind) else { continue };
+        add(found, kind, entry);
     }
     Ok(())
+}
+
+/// Keeps of several lines about one request the one that tells most.
+fn add(found: &mut HashMap<String, Found>, kind: Kind, mut entry: Entry) {
+    if kind != Kind::Ended {
+        INTERRUPTED.clone_into(&mut entry.status);
+    }
+    let told = |kind: Kind, entry: &Entry| {
+        let tokens = entry.tokens.prompt.saturating_add(entry.tokens.completion);
+        // Of two outcomes the later is good.
+        if kind == Kind::Ended { (kind, 0, 0) } else { (kind, entry.cost, tokens) }
+    };
+    match found.entry(entry.request_id.clone()) {
+        Place::Vacant(place) => {
+            place.insert(Found { kind, entry });
+        }
+        Place::Occupied(mut place) => {
+            let before = place.get_mut();
+            if told(kind, &entry) >= told(before.kind, &before.entry) {
+                *before = Found { kind, entry };
+            }
+        }
+    }
 }

@@ -274,3 +274,91 @@ async fn s02_beyond_the_bound_what_never_began_is_dropped_and_counted() {
     let rows = store.requests(&Filter::default(), None, 100).await.unwrap();
     assert!(rows.iter().rev().map(|row| row.at).eq([0, 1, 2, 3, 9]), "{rows:?}");
 }
+
+/// What a request has used after so many tokens.
+fn used(n: u64, completion: u64) -> Entry {
+    let mut entry = entry(n);
+    entry.status = String::new();
+    entry.tokens.completion = completion;
+    entry.cost = i128::from(completion) * 7;
+    entry
+}
+
+/// The rows as number, completion tokens and status, in order.
+async fn charged(store: &Store) -> Vec<(i64, u64, String)> {
+    let rows = store.requests(&Filter::default(), None, 100).await.unwrap();
+    rows.into_iter().rev().map(|row| (row.at, row.tokens.completion, row.status)).collect()
+}
+
+#[tokio::test]
+async fn a_killed_stream_is_charged_for_what_it_had_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    let journal = Journal::open(directory.path()).unwrap().with_progress_tokens(9);
+    assert_eq!(journal.progress_tokens(), 9);
+    let mut begun: Vec<_> = (0..4).map(|n| journal.begin(&used(n, 0)).unwrap()).collect();
+    for completion in [10, 20, 30] {
+        begun.iter_mut().zip(0..3).for_each(|(begun, n)| journal.progress(begun, &used(n, completion)));
+    }
+    // The first has its outcome, which costs less than was noted.
+    journal.end(Some(begun.remove(0)), used(0, 25));
+    killed(journal, directory.path());
+    drop(begun);
+    assert_eq!(replayed(directory.path(), &store).await, 4);
+    let status = || INTERRUPTED.to_owned();
+    let wanted = [(0, 25, String::new()), (1, 30, status()), (2, 30, status()), (3, 0, status())];
+    assert_eq!(charged(&store).await, wanted);
+}
+
+#[tokio::test]
+async fn notes_lie_in_segments_of_their_own_until_the_next_or_the_outcome() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    // Every line has a segment of its own.
+    let journal = Journal::open_with(directory.path(), MOST_WAITING, Duration::ZERO).unwrap();
+    let mut ends = journal.begin(&used(1, 0)).unwrap();
+    let mut goes_on = journal.begin(&used(2, 0)).unwrap();
+    for completion in 1..20 {
+        journal.progress(&mut ends, &used(1, completion));
+        journal.progress(&mut goes_on, &used(2, completion));
+        assert_eq!(files(directory.path()), 5, "both have begun, a note of each, and the active one");
+    }
+    journal.end(Some(ends), used(1, 99));
+    assert_eq!(files(directory.path()), 6);
+    journal.close();
+    journal.run(&store).await;
+    assert_eq!(files(directory.path()), 3, "what is known of the one that goes on stays");
+    killed(journal, directory.path());
+    drop(goes_on);
+    assert_eq!(replayed(directory.path(), &store).await, 1);
+    assert_eq!(charged(&store).await, [(1, 99, String::new()), (2, 19, INTERRUPTED.to_owned())]);
+    assert_eq!(files(directory.path()), 0);
+}
+
+#[tokio::test]
+async fn a_note_is_enough_when_the_line_before_it_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
+    let mut begun = journal.begin(&used(1, 0)).unwrap();
+    journal.progress(&mut begun, &used(1, 40));
+    killed(journal, directory.path());
+    drop(begun);
+    let path = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("\nB[", "\n#[", 1)).unwrap();
+    assert_eq!(replayed(directory.path(), &store).await, 1);
+    assert_eq!(charged(&store).await, [(1, 40, INTERRUPTED.to_owned())]);
+}
+
+#[tokio::test]
+async fn of_several_first_lines_the_dearest_is_charged() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
+    let begun = [3, 8, 5].map(|completion| journal.begin(&used(1, completion)).unwrap());
+    killed(journal, directory.path());
+    drop(begun);
+    assert_eq!(replayed(directory.path(), &store).await, 1);
+    assert_eq!(charged(&store).await, [(1, 8, INTERRUPTED.to_owned())]);
+}

@@ -72,6 +72,11 @@ impl Line {
         say(b'B', entry).0
     }
 
+    /// What the journal says of what an entry has used so far.
+    pub(crate) fn progress(entry: &Entry) -> String {
+        say(b'P', entry).0
+    }
+
     /// What the journal says.
     pub(crate) fn told(&self) -> &str {
         &self.text

@@ -192,6 +192,7 @@ fn store(table: &Table) -> StoreSettings {
         &mut settings.retention_days,
         table.int("retention_days").map(|days| Some(days).filter(|days| *days > 0)),
     );
+    set(&mut settings.progress_tokens, table.int("progress_tokens"));
     set(&mut settings.payloads, table.table("payloads").map(payloads));
     settings
 }

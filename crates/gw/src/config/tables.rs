@@ -235,6 +235,13 @@ static STORE: Section = Section {
             "90",
             "How long the row of a request is kept; 0 = for ever. The sums of usage are always kept.",
         ),
+        key(
+            "progress_tokens",
+            Kind::Int { min: 1, max: 1_000_000 },
+            "256",
+            "While a stream goes on, the gateway notes in the journal what it has used, every so many tokens and at least at \
+             every twentieth of what was set aside. A killed process charges at most so much too little.",
+        ),
         key("payloads", Kind::Table(&PAYLOADS), "", "What is done with payloads."),
     ],
 };
