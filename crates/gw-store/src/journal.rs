@@ -6,6 +6,7 @@
 //! that it tells is in the ledger. A lock on each segment tells a living process's from those of a dead one.
 
 mod replay;
+mod salvage;
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -115,7 +116,7 @@ struct Waiting {
 }
 
 /// What a process that died has left.
-pub use replay::{Replayed, is_in_use, replay};
+pub use replay::{Damaged, Replayed, is_in_use, replay, set_aside};
 
 impl Journal {
     /// A journal in this directory, which is made when it is missing.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use line::Line;
-pub(crate) use line::read as read_json;
+pub(crate) use line::{read as read_json, read_prefix};
 pub(crate) use sqlite::Groups;
 
 use crate::sql::Sql;

@@ -1,11 +1,12 @@
 //! The ledger beside the running gateway: what a dead process left, the one writer, old rows, and its figures.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gw_engine::Limiter;
 use gw_store::Store;
-use gw_store::journal::{Journal, Replayed, is_in_use, replay};
+use gw_store::journal::{Journal, Replayed, is_in_use, replay, set_aside};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -61,7 +62,9 @@ pub async fn open(
     let failed = |error| Stop::Runtime(format!("{}: {error}", directory.display()));
     let journal = Journal::open(&directory).map_err(failed)?;
     let journal = Arc::new(journal.with_progress_tokens(setup.config.store.progress_tokens));
-    registry.register_collector(Box::new(Figures(Arc::clone(&journal))));
+    let unreadable = found.damaged.iter().map(|damaged| damaged.stretches).sum();
+    let figures = Figures { journal: Arc::clone(&journal), directory, unreadable };
+    registry.register_collector(Box::new(figures));
     Ok((journal, found))
 }
 
@@ -118,26 +121,53 @@ async fn forget_old(store: Store, age_ms: i64) {
 
 /// What metrics say of the journal.
 #[derive(Debug)]
-struct Figures(Arc<Journal>);
+struct Figures {
+    journal: Arc<Journal>,
+    directory: PathBuf,
+    /// Places of damaged journals that this start could not read.
+    unreadable: u64,
+}
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let waiting = ConstGauge::new(i64::try_from(self.0.waiting()).unwrap_or(i64::MAX));
-        let help = "Requests that are over and not in the ledger yet";
-        let metric =
-            encoder.encode_descriptor("gateway_ledger_waiting", help, None, waiting.metric_type())?;
-        waiting.encode(metric)?;
-        let unwritten = ConstCounter::new(self.0.unwritten());
-        let help = "Lines that could not be written to the journal, so that a crash would have lost them";
-        let name = "gateway_journal_unwritten";
-        let metric = encoder.encode_descriptor(name, help, None, unwritten.metric_type())?;
-        unwritten.encode(metric)?;
-        let dropped = ConstCounter::new(self.0.dropped());
-        let help =
-            "Requests without a row: refused before any upstream while too many rows waited for the store";
-        let name = "gateway_ledger_dropped";
-        let metric = encoder.encode_descriptor(name, help, None, dropped.metric_type())?;
-        dropped.encode(metric)
+        let gauges = [
+            (
+                "gateway_ledger_waiting",
+                "Requests that are over and not in the ledger yet",
+                self.journal.waiting(),
+            ),
+            (
+                "gateway_journal_set_aside",
+                "Damaged journals that are kept beside the store for people to look at",
+                set_aside(&self.directory) as u64,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let value = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+            value.encode(encoder.encode_descriptor(name, help, None, value.metric_type())?)?;
+        }
+        let counters = [
+            (
+                "gateway_journal_unwritten",
+                "Lines that could not be written to the journal, so that a crash would have lost them",
+                self.journal.unwritten(),
+            ),
+            (
+                "gateway_journal_unreadable",
+                "Places of damaged journals that the last start could not read",
+                self.unreadable,
+            ),
+            (
+                "gateway_ledger_dropped",
+                "Requests without a row: refused before any upstream while too many rows waited for the store",
+                self.journal.dropped(),
+            ),
+        ];
+        for (name, help, value) in counters {
+            let value = ConstCounter::new(value);
+            value.encode(encoder.encode_descriptor(name, help, None, value.metric_type())?)?;
+        }
+        Ok(())
     }
 }
 

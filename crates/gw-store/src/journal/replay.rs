@@ -1,47 +1,19 @@
 //! Reading what a process that died has left.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry as Place;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::{INTERRUPTED, is_segment};
-use crate::Store;
+use super::is_segment;
+use super::salvage::{self, Damage, Requests};
 use crate::db::Result;
-use crate::ledger::{Entry, read_json};
+use crate::ledger::Entry;
+use crate::{Store, private};
 
 /// Rows of one transaction: it must be over in the time that the store gives it, however much was left.
 const CHUNK: usize = 2_000;
 
-/// What a line is about, from what tells least to what tells most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    /// A request has begun.
-    Begun,
-    /// What it has used so far.
-    Progress,
-    /// Its outcome.
-    Ended,
-}
-
-impl Kind {
-    /// Other kinds are those of newer programs.
-    fn of(letter: u8) -> Option<Self> {
-        match letter {
-            b'B' => Some(Self::Begun),
-            b'P' => Some(Self::Progress),
-            b'E' => Some(Self::Ended),
-            _ => None,
-        }
-    }
-}
-
-/// What the journal tells of a request.
-struct Found {
-    kind: Kind,
-    entry: Entry,
-}
+/// How the name of a damaged segment ends once it is set aside.
+const SET_ASIDE: &str = "damaged";
 
 /// What was found, and is in the ledger now.
 #[derive(Debug)]
@@ -50,14 +22,47 @@ pub struct Replayed {
     pub entries: Vec<Entry>,
     /// Requests that were too old to be brought into the ledger.
     pub passed_over: usize,
+    /// Segments with bytes that belong to no record.
+    pub damaged: Vec<Damaged>,
     /// Locked until this is dropped.
     segments: Vec<(PathBuf, File)>,
 }
 
+/// A segment with bytes that belong to no record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// Where it is until [`Replayed::forget`].
+    pub path: PathBuf,
+    /// Places of it that belong to no record.
+    pub stretches: u64,
+    /// And their bytes.
+    pub bytes: u64,
+    /// Requests that were read from it and from no segment before it.
+    pub requests: usize,
+}
+
+impl Damaged {
+    /// Where it is kept for people: no start reads it again.
+    #[must_use]
+    pub fn kept(&self) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(".");
+        name.push(SET_ASIDE);
+        name.into()
+    }
+}
+
 impl Replayed {
-    /// Whoever else had to know of these requests does: nobody needs to read them again.
+    /// Whoever else had to know of these requests does: nobody needs to read them again. What is damaged is set aside.
     pub fn forget(self) {
-        for (path, _) in &self.segments {
+        for damaged in &self.damaged {
+            private::tighten(&damaged.path);
+            if let Err(error) = fs::rename(&damaged.path, damaged.kept()) {
+                tracing::warn!(path = %damaged.path.display(), "a damaged journal cannot be set aside: {error}");
+            }
+        }
+        let is_damaged = |path: &Path| self.damaged.iter().any(|damaged| damaged.path == path);
+        for (path, _) in self.segments.iter().filter(|(path, _)| !is_damaged(path)) {
             if let Err(error) = fs::remove_file(path) {
                 tracing::warn!(path = %path.display(), "a journal that was read cannot be deleted: {error}");
             }
@@ -76,15 +81,18 @@ impl Replayed {
 pub async fn replay(directory: &Path, store: &Store, not_before: Option<i64>) -> Result<Replayed> {
     let segments = abandoned(directory);
     // All together: a request may begin in one segment and end in the next.
-    let mut found: HashMap<String, Found> = HashMap::new();
-    for (_, file) in &segments {
-        if let Err(error) = read(file, &mut found) {
-            tracing::warn!("a journal cannot be read to its end: {error}");
+    let (mut found, mut damaged) = (Requests::default(), Vec::new());
+    for (path, file) in &segments {
+        let before = found.len();
+        let length = file.metadata().map_or(1, |data| data.len());
+        let Damage { stretches, bytes, .. } = salvage::read(file, length, &mut found);
+        if stretches > 0 {
+            damaged.push(Damaged { path: path.clone(), stretches, bytes, requests: found.len() - before });
         }
     }
     let all = found.len();
     let is_kept = |entry: &Entry| not_before.is_none_or(|not_before| entry.at >= not_before);
-    let entries: Vec<Entry> = found.into_values().map(|found| found.entry).filter(is_kept).collect();
+    let entries: Vec<Entry> = found.into_entries().filter(is_kept).collect();
     let passed_over = all - entries.len();
     if passed_over > 0 {
         tracing::warn!(
@@ -95,7 +103,28 @@ pub async fn replay(directory: &Path, store: &Store, not_before: Option<i64>) ->
     for chunk in entries.chunks(CHUNK) {
         store.record(chunk).await?;
     }
-    Ok(Replayed { entries, passed_over, segments })
+    damaged.iter().for_each(warn);
+    Ok(Replayed { entries, passed_over, damaged, segments })
+}
+
+fn warn(damaged: &Damaged) {
+    let Damaged { path, stretches, bytes, requests } = damaged;
+    tracing::warn!(
+        places = stretches,
+        bytes,
+        requests,
+        path = %path.display(),
+        "a journal is damaged in {stretches} places ({bytes} bytes); {requests} requests could be read from it, and it is \
+         kept as {}",
+        damaged.kept().display()
+    );
+}
+
+/// How many damaged segments are kept in this directory.
+#[must_use]
+pub fn set_aside(directory: &Path) -> usize {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.path().extension().is_some_and(|extension| extension == SET_ASIDE)).count()
 }
 
 /// Whether a living process keeps its journal in this directory.
@@ -118,43 +147,9 @@ fn abandoned(directory: &Path) -> Vec<(PathBuf, File)> {
     segments(directory)
         .filter_map(|path| {
             let file = File::open(&path).ok()?;
+            file.metadata().ok().filter(|data| data.is_file())?;
             file.try_lock().ok()?;
             Some((path, file))
         })
         .collect()
-}
-
-/// The last line may be cut short: the process died in it, and nobody was told of what it says.
-fn read(file: &File, found: &mut HashMap<String, Found>) -> io::Result<()> {
-    for line in BufReader::new(file).split(b'\n') {
-        let line = line?;
-        let Some((kind, json)) = line.split_first() else { continue };
-        let Ok(entry) = read_json(std::str::from_utf8(json).unwrap_or_default()) else { continue };
-        let Some(kind) = Kind::of(*kind) else { continue };
-        add(found, kind, entry);
-    }
-    Ok(())
-}
-
-/// Keeps of several lines about one request the one that tells most.
-fn add(found: &mut HashMap<String, Found>, kind: Kind, mut entry: Entry) {
-    if kind != Kind::Ended {
-        INTERRUPTED.clone_into(&mut entry.status);
-    }
-    let told = |kind: Kind, entry: &Entry| {
-        let tokens = entry.tokens.prompt.saturating_add(entry.tokens.completion);
-        // Of two outcomes the later is good.
-        if kind == Kind::Ended { (kind, 0, 0) } else { (kind, entry.cost, tokens) }
-    };
-    match found.entry(entry.request_id.clone()) {
-        Place::Vacant(place) => {
-            place.insert(Found { kind, entry });
-        }
-        Place::Occupied(mut place) => {
-            let before = place.get_mut();
-            if told(kind, &entry) >= told(before.kind, &before.entry) {
-                *before = Found { kind, entry };
-            }
-        }
-    }
 }

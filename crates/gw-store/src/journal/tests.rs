@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Full, INTERRUPTED, Journal, MOST_WAITING, SEGMENT_AGE, replay};
+use super::{Full, INTERRUPTED, Journal, MOST_WAITING, SEGMENT_AGE, replay, set_aside};
 use crate::Store;
 use crate::ledger::{Entry, Filter};
 
@@ -361,4 +361,38 @@ async fn of_several_first_lines_the_dearest_is_charged() {
     drop(begun);
     assert_eq!(replayed(directory.path(), &store).await, 1);
     assert_eq!(charged(&store).await, [(1, 8, INTERRUPTED.to_owned())]);
+}
+
+#[tokio::test]
+async fn a_damaged_segment_is_set_aside_and_never_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
+    (1..4).for_each(|n| journal.end(None, entry(n)));
+    killed(journal, directory.path());
+    let path = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] = 0;
+    fs::write(&path, &bytes).unwrap();
+    // All are passed over; what is damaged stays all the same.
+    let found = replay(directory.path(), &store, Some(i64::MAX)).await.unwrap();
+    assert_eq!((found.entries.len(), found.passed_over), (0, 2));
+    drop(found);
+    let found = replay(directory.path(), &store, None).await.unwrap();
+    assert_eq!((found.entries.len(), set_aside(directory.path())), (2, 0));
+    let damaged = &found.damaged[0];
+    assert_eq!((&damaged.path, damaged.stretches, damaged.requests), (&path, 1, 2));
+    let kept = damaged.kept();
+    found.forget();
+    assert_eq!((files(directory.path()), set_aside(directory.path())), (1, 1));
+    assert_eq!(fs::read(&kept).unwrap(), bytes);
+    #[cfg(unix)]
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&kept).unwrap().permissions()) & 0o777,
+        0o600
+    );
+    assert_eq!(replayed(directory.path(), &store).await, 0);
+    drop(Journal::open(directory.path()).unwrap());
+    assert_eq!((files(directory.path()), set_aside(directory.path())), (1, 1));
 }

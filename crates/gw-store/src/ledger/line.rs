@@ -25,6 +25,9 @@ const HEAD: usize = 2;
 /// A line of this many bytes or fewer, which nearly all are, is written without growing its buffer.
 const USUAL: usize = 384;
 
+/// Where bytes may be damaged, no entry is looked for that is longer than this.
+const LONGEST: usize = 1 << 20;
+
 /// Bits of the number that holds an entry's switches.
 const STREAM: u8 = 1;
 const CACHE_HIT: u8 = 2;
@@ -206,9 +209,8 @@ fn switches(entry: &Entry) -> u8 {
     all.filter(|(is_on, _)| *is_on).map(|(_, bit)| bit).sum()
 }
 
-/// An entry as [`say`] has it, in that order.
-#[derive(Deserialize, Default)]
-#[serde(default)]
+/// An entry as [`say`] has it, in that order. What has no default is always said: half a record is none.
+#[derive(Deserialize)]
 struct Said {
     request_id: String,
     at: i64,
@@ -229,10 +231,15 @@ struct Said {
     calls: Vec<Call>,
     end_user: Option<String>,
     client: Option<String>,
+    #[serde(default)]
     switches: u8,
+    #[serde(default)]
     cached: u64,
+    #[serde(default)]
     cache_write: u64,
+    #[serde(default)]
     reasoning: u64,
+    #[serde(default)]
     saved: i128,
 }
 
@@ -256,7 +263,33 @@ pub(crate) fn read(json: &str) -> sqlx::Result<Entry> {
         }
         return Ok(entry);
     }
-    let said: Said = serde_json::from_str(json).map_err(unreadable)?;
+    serde_json::from_str(json).map(entry).map_err(unreadable)
+}
+
+/// Reads the entry at the beginning of these bytes, whatever follows it, and says how long it is. `Err`: there is none, and
+/// so many bytes were looked at.
+pub(crate) fn read_prefix(bytes: &[u8]) -> Result<(Entry, usize), usize> {
+    let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
+    let (entry, length) = if bytes.starts_with(b"{") {
+        first(bytes)?
+    } else {
+        first(bytes).map(|(said, n)| (entry(said), n))?
+    };
+    // Bytes of other things may have the form of an entry.
+    if entry.request_id.starts_with("req_") { Ok((entry, length)) } else { Err(length) }
+}
+
+fn first<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<(T, usize), usize> {
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter();
+    match values.next() {
+        Some(Ok(value)) => Ok((value, values.byte_offset())),
+        // Without breaks, a column is a distance.
+        Some(Err(error)) => Err(error.column()),
+        None => Err(0),
+    }
+}
+
+fn entry(said: Said) -> Entry {
     let (provider, model): (Arc<str>, Arc<str>) = (said.provider.as_str().into(), said.model.as_str().into());
     let only_cost = Some(said.cost).filter(|_| said.calls.len() == 1);
     let call = |call: Call| Attempt {
@@ -268,7 +301,7 @@ pub(crate) fn read(json: &str) -> sqlx::Result<Entry> {
         reason: call.reason,
     };
     let is_on = |bit| said.switches & bit != 0;
-    Ok(Entry {
+    Entry {
         stream: is_on(STREAM),
         cache_hit: is_on(CACHE_HIT),
         fallback: is_on(FALLBACK),
@@ -298,7 +331,7 @@ pub(crate) fn read(json: &str) -> sqlx::Result<Entry> {
         latency_ms: said.latency_ms,
         end_user: said.end_user,
         client: said.client,
-    })
+    }
 }
 
 fn unreadable(error: serde_json::Error) -> sqlx::Error {

@@ -19,12 +19,12 @@ async fn other_program(gateway: &Gateway) -> SqliteConnection {
     open(&gateway.dir().join("data/gateway.db")).await
 }
 
-async fn open(path: &Path) -> SqliteConnection {
+pub(crate) async fn open(path: &Path) -> SqliteConnection {
     let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(20));
     options.disable_statement_logging().connect().await.expect("the gateway's database")
 }
 
-async fn run(connection: &mut SqliteConnection, sql: &'static str) {
+pub(crate) async fn run(connection: &mut SqliteConnection, sql: &'static str) {
     sqlx::query(sql).execute(connection).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
@@ -55,7 +55,7 @@ async fn served(world: &World) -> String {
 }
 
 /// A figure of `/metrics`.
-async fn metric(gateway: &Gateway, name: &str) -> f64 {
+pub(crate) async fn metric(gateway: &Gateway, name: &str) -> f64 {
     let text = gateway.client().with_key(ADMIN).get("/metrics").await.ok().text();
     let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
     line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
@@ -74,7 +74,7 @@ async fn until_metric(gateway: &Gateway, name: &str, holds: impl Fn(f64) -> bool
 }
 
 /// How many lines of the log say this.
-fn said(gateway: &Gateway, what: &str) -> usize {
+pub(crate) fn said(gateway: &Gateway, what: &str) -> usize {
     let lines = gateway.logs();
     lines.iter().filter(|line| line["message"].as_str().is_some_and(|text| text.contains(what))).count()
 }

@@ -41,6 +41,7 @@ mod guarantees_client;
 mod guarantees_connections;
 mod guarantees_docs;
 mod guarantees_injection;
+mod guarantees_journal;
 mod guarantees_network;
 mod guarantees_routing;
 mod guarantees_secrets;
