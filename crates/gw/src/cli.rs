@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{check, drill, explain, keys, models, serve, simulate, telemetry, usage};
+use crate::{check, clock, drill, explain, keys, models, serve, simulate, telemetry, usage};
 
 /// One API in front of many model providers.
 #[derive(Debug, Parser)]
@@ -65,6 +65,8 @@ enum Command {
     Keys(keys::KeysArgs),
     /// What was spent, by whom and on what
     Usage(usage::UsageArgs),
+    /// Whether old rows and payloads are purged, or the clock is doubted
+    Clock(clock::ClockArgs),
     /// Why a request would go where: the route, and what it can cost; calls no provider
     Explain(explain::ExplainArgs),
     /// Simulate the failures of each provider on this machine, and show what clients would see
@@ -136,6 +138,7 @@ fn run(cli: Cli) -> Result<(), Stop> {
         Some(Command::Models(args)) => models::run(&common, &args),
         Some(Command::Keys(args)) => keys::run(&common, &args),
         Some(Command::Usage(args)) => usage::run(&common, &args),
+        Some(Command::Clock(args)) => clock::run(&common, &args),
         Some(Command::Explain(args)) => explain::run(&common, &args),
         Some(Command::Drill(args)) => drill::run(&common, &args),
         Some(Command::Simulate(args)) => simulate::run(&common, &args),

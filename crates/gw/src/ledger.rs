@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use gw_engine::Limiter;
 use gw_store::Store;
@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 
 use crate::cli::Stop;
+use crate::clock::{DAY_MS, Trusted};
 use crate::places;
 use crate::setup::Setup;
 
@@ -22,20 +23,20 @@ use crate::setup::Setup;
 const LAST_ROWS: Duration = Duration::from_secs(5);
 /// Lines are kept so long for a Redis that does not answer.
 const UNTIL_TOLD: Duration = Duration::from_secs(1);
-/// Old rows are looked for so often.
-pub(crate) const SWEEP: Duration = Duration::from_secs(3600);
 /// Old rows that are forgotten in one transaction: it must not hold up the writer.
 const PORTION: u32 = 2_000;
-/// Milliseconds of a day.
-pub(crate) const DAY_MS: i64 = 86_400_000;
+/// What is forgotten at one time is at most this part of the log: a mistake is noticed before all is gone.
+const PART: u64 = 10;
 
-/// The journal beside the store, and what a process that died had left in it: that is in the ledger now.
+/// The journal beside the store, and what a process that died had left in it: that is in the ledger now. `last_use`: when
+/// the store was in use before; what was older than rows are kept then, it may have forgotten.
 ///
 /// # Errors
 /// The store's or the directory's, for an operator.
 pub async fn open(
     setup: &Setup,
     store: &Store,
+    last_use: Option<i64>,
     registry: &mut Registry,
 ) -> Result<(Arc<Journal>, Replayed), Stop> {
     let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
@@ -50,7 +51,8 @@ pub async fn open(
             data.display()
         );
     }
-    let not_before = setup.config.store.retention_days.map(|days| ago(i64::from(days) * DAY_MS));
+    let retention = setup.config.store.retention_days.map(|days| i64::from(days) * DAY_MS);
+    let not_before = last_use.zip(retention).map(|(last_use, age)| last_use.saturating_sub(age));
     let found =
         replay(&directory, store, not_before).await.map_err(|error| Stop::Runtime(error.to_string()))?;
     if !found.entries.is_empty() {
@@ -79,14 +81,20 @@ pub struct Ledger {
 impl Ledger {
     /// Starts the writer, and the broom when rows are not kept for ever.
     #[must_use]
-    pub fn start(journal: Arc<Journal>, store: Store, limiter: Limiter, retention_days: Option<u32>) -> Self {
+    pub fn start(
+        journal: Arc<Journal>,
+        store: Store,
+        limiter: Limiter,
+        clock: Arc<Trusted>,
+        retention_days: Option<u32>,
+    ) -> Self {
         let writer = tokio::spawn({
             let (journal, store) = (Arc::clone(&journal), store.clone());
             // What Redis has not heard of yet must be in the journal: a replica that is killed now could not say it again.
             async move { journal.run_with(&store, || limiter.drain(UNTIL_TOLD)).await }
         });
         if let Some(days) = retention_days {
-            tokio::spawn(forget_old(store.clone(), i64::from(days) * DAY_MS));
+            tokio::spawn(forget_old(store.clone(), clock, i64::from(days) * DAY_MS));
         }
         Self { journal, store, writer }
     }
@@ -99,24 +107,33 @@ impl Ledger {
     }
 }
 
-/// The time so many milliseconds ago, unix milliseconds.
-pub(crate) fn ago(age_ms: i64) -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(age_ms)
-}
-
-async fn forget_old(store: Store, age_ms: i64) {
+async fn forget_old(store: Store, clock: Arc<Trusted>, age_ms: i64) {
     loop {
-        match store.forget(ago(age_ms), PORTION).await {
-            Ok(gone) if gone == u64::from(PORTION) => continue,
+        match sweep(&store, &clock, age_ms).await {
             Ok(0) => {}
-            Ok(gone) => {
-                tracing::info!(rows = gone, "the last of the old requests are forgotten; their sums stay")
-            }
+            Ok(gone) => tracing::info!(rows = gone, "old requests are forgotten; their sums stay"),
             Err(error) => tracing::warn!("old requests cannot be forgotten now: {error}"),
         }
-        tokio::time::sleep(SWEEP).await;
+        clock.next_sweep().await;
     }
+}
+
+/// Forgets old rows, a tenth of the log at most, the oldest first; says how many.
+async fn sweep(store: &Store, clock: &Trusted, age_ms: i64) -> gw_store::Result<u64> {
+    let Some(now) = clock.look().await? else { return Ok(0) };
+    let before = now.saturating_sub(age_ms);
+    let mut left = store.requests_in_log().await?.div_ceil(PART);
+    let mut gone = 0;
+    while left > 0 {
+        let portion = u32::try_from(left).unwrap_or(PORTION).min(PORTION);
+        let count = store.forget(before, portion).await?;
+        gone += count;
+        left = left.saturating_sub(count);
+        if count < u64::from(portion) {
+            break;
+        }
+    }
+    Ok(gone)
 }
 
 /// What metrics say of the journal.

@@ -5,6 +5,7 @@ pub mod automatic;
 pub mod caching;
 pub mod check;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod discover;
 pub mod drill;

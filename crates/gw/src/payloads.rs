@@ -13,8 +13,8 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 
 use crate::cli::Stop;
+use crate::clock::{DAY_MS, Trusted};
 use crate::config::StoreSettings;
-use crate::ledger::{DAY_MS, SWEEP, ago};
 
 /// The end of the program waits so long for the last payloads.
 const LAST_PAYLOADS: Duration = Duration::from_secs(2);
@@ -41,10 +41,15 @@ pub struct Keeper {
 impl Keeper {
     /// Starts the writer and the broom.
     #[must_use]
-    pub fn start(payloads: Arc<Payloads>, store: Store, settings: &StoreSettings) -> Self {
+    pub fn start(
+        payloads: Arc<Payloads>,
+        store: Store,
+        clock: Arc<Trusted>,
+        settings: &StoreSettings,
+    ) -> Self {
         // Without its row a payload cannot be found any more.
         let days = settings.retention_days.unwrap_or(u32::MAX).min(settings.payloads.retention_days);
-        tokio::spawn(forget_old(store.clone(), i64::from(days) * DAY_MS));
+        tokio::spawn(forget_old(store.clone(), clock, i64::from(days) * DAY_MS));
         let writer = tokio::spawn({
             let payloads = Arc::clone(&payloads);
             async move { payloads.run(&store).await }
@@ -59,15 +64,27 @@ impl Keeper {
     }
 }
 
-async fn forget_old(store: Store, age_ms: i64) {
+async fn forget_old(store: Store, clock: Arc<Trusted>, age_ms: i64) {
     loop {
-        match store.forget_payloads(ago(age_ms), PORTION).await {
-            Ok(gone) if gone == u64::from(PORTION) => continue,
+        match sweep(&store, &clock, age_ms).await {
             Ok(0) => {}
-            Ok(gone) => tracing::info!(payloads = gone, "the last of the old payloads are forgotten"),
+            Ok(gone) => tracing::info!(payloads = gone, "old payloads are forgotten"),
             Err(error) => tracing::warn!("old payloads cannot be forgotten now: {error}"),
         }
-        tokio::time::sleep(SWEEP).await;
+        clock.next_sweep().await;
+    }
+}
+
+/// Forgets all old payloads; says how many. None is kept longer than was promised to whoever wrote it.
+async fn sweep(store: &Store, clock: &Trusted, age_ms: i64) -> gw_store::Result<u64> {
+    let Some(now) = clock.look().await? else { return Ok(0) };
+    let mut gone = 0;
+    loop {
+        let count = store.forget_payloads(now.saturating_sub(age_ms), PORTION).await?;
+        gone += count;
+        if count < u64::from(PORTION) {
+            return Ok(gone);
+        }
     }
 }
 

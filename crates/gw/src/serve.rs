@@ -21,6 +21,7 @@ use tokio::net::TcpListener;
 
 use crate::announce::{self, Search};
 use crate::cli::{Common, ServeArgs, Stop, print};
+use crate::clock::Trusted;
 use crate::ledger::{self, Ledger};
 use crate::lines::Lines;
 use crate::payloads::{self, Keeper};
@@ -108,6 +109,7 @@ struct Kept {
     journal: Arc<Journal>,
     payloads: Arc<Payloads>,
     limiter: Limiter,
+    clock: Arc<Trusted>,
 }
 
 async fn keep(
@@ -117,7 +119,8 @@ async fn keep(
     deployed: Vec<Deployed>,
     registry: &mut Registry,
 ) -> Result<Kept, Stop> {
-    let (journal, left) = ledger::open(setup, store, registry).await?;
+    let (clock, last_use) = Trusted::open(store, registry).await?;
+    let (journal, left) = ledger::open(setup, store, last_use, registry).await?;
     let spending = Arc::new(LedgerSpending::new(store.clone(), Arc::clone(&journal)));
     let limiter = match setup.config.redis.clone() {
         Some(redis) => Limiter::shared(redis, spending).await,
@@ -144,7 +147,7 @@ async fn keep(
     if limiter.undelivered().0 == 0 {
         left.forget();
     }
-    Ok(Kept { engine, journal, payloads, limiter })
+    Ok(Kept { engine, journal, payloads, limiter, clock })
 }
 
 /// What is put together when the gateway begins to serve.
@@ -158,9 +161,11 @@ struct Running {
 
 async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(), Stop> {
     let Running { setup, store, kept, deployed, registry } = running;
-    let Kept { engine, journal, payloads, limiter } = kept;
-    let ledger = Ledger::start(journal, store.clone(), limiter.clone(), setup.config.store.retention_days);
-    let keeper = Keeper::start(payloads, store.clone(), &setup.config.store);
+    let Kept { engine, journal, payloads, limiter, clock } = kept;
+    let retention = setup.config.store.retention_days;
+    let ledger = Ledger::start(journal, store.clone(), limiter.clone(), Arc::clone(&clock), retention);
+    let keeper = Keeper::start(payloads, store.clone(), Arc::clone(&clock), &setup.config.store);
+    tokio::spawn(Arc::clone(&clock).keep());
     let (lines, _access_log) = Lines::start("access-log", io::stdout(), LOG_DELAY)
         .map_err(|error| Stop::Runtime(error.to_string()))?;
     for Deployed { provider, .. } in deployed.into_iter().filter(|deployed| deployed.discovers) {
@@ -183,6 +188,7 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     // What is not delivered by then is a lease that expires.
     limiter.drain(LAST_SETTLES).await;
     keeper.close().await;
+    clock.close().await;
     ledger.close().await;
     tracing::info!("stopped");
     Ok(())

@@ -58,7 +58,8 @@ impl Store {
     /// Forgets the rows before this time (unix milliseconds), so many at most; says how many. The sums stay.
     pub async fn forget(&self, before: i64, at_most: u32) -> Result<u64> {
         let delete = if self.is_postgres() {
-            "DELETE FROM ledger WHERE request_id IN (SELECT request_id FROM ledger WHERE at < $1 LIMIT $2)"
+            "DELETE FROM ledger WHERE request_id IN (SELECT request_id FROM ledger WHERE at < $1 \
+             ORDER BY at LIMIT $2)"
         } else {
             sqlite::FORGET
         };

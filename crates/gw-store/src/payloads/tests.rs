@@ -73,7 +73,11 @@ async fn the_keys_of_an_older_store_are_not_heard_and_can_be() {
         let store = place.open().await;
         let key = NewKey::generate().unwrap().stored("old", Role::Inference, 7);
         store.insert_key(&key).await.unwrap();
-        let mut changes = vec!["DROP TABLE payloads", "ALTER TABLE keys DROP COLUMN log_payloads"];
+        let mut changes = vec![
+            "DROP TABLE gateway_clock",
+            "DROP TABLE payloads",
+            "ALTER TABLE keys DROP COLUMN log_payloads",
+        ];
         if place.is_postgres() {
             changes.extend([
                 "ALTER TABLE keys DROP COLUMN burst, DROP COLUMN on_budget",
@@ -81,7 +85,7 @@ async fn the_keys_of_an_older_store_are_not_heard_and_can_be() {
                 "DELETE FROM gateway_schema WHERE version >= 2",
             ]);
         } else {
-            changes.push("DELETE FROM _sqlx_migrations WHERE version = 6");
+            changes.push("DELETE FROM _sqlx_migrations WHERE version IN (6, 9)");
         }
         for change in changes {
             store.run(Sql::new(change)).await.unwrap();

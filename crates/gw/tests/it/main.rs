@@ -23,6 +23,7 @@ mod canary;
 mod chaos;
 mod charged;
 mod chat;
+mod clock;
 mod clock_periods;
 mod completions;
 mod config_cli;
