@@ -4,6 +4,9 @@
 //! A line is appended with one `write`: it then belongs to the operating system, which a killed process does not take
 //! with it. (A machine that loses power may lose the last seconds.) Lines go to segments; a segment is deleted once all
 //! that it tells is in the ledger. A lock on each segment tells a living process's from those of a dead one.
+//!
+//! A line is a letter and an entry: `B` when a request begins, `P` what it has used so far, `E` its outcome. Each tells the
+//! whole entry, so that one is enough when others are damaged.
 
 mod replay;
 mod salvage;

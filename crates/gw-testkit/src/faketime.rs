@@ -19,7 +19,8 @@ pub struct Faketime {
 }
 
 impl Faketime {
-    /// As libfaketime writes times: `+365d` from now on, or `@2026-11-22 23:50:00` (UTC) when a program starts. Both run.
+    /// As libfaketime writes times: `+365d` is so much later than now, `@2026-11-22 23:50:00` (UTC) is when a program
+    /// starts, or when the time is set while it runs. Both go on from there.
     #[must_use]
     pub fn at(time: &str) -> Self {
         let faketime = Self { directory: tempfile::tempdir().expect("a temporary directory") };

@@ -48,7 +48,9 @@ impl Trusted {
         let failed = |error: gw_store::Error| Stop::Runtime(error.to_string());
         let trusted = Arc::new(Self { store: store.clone(), held: watch::Sender::new(false) });
         let before = trusted.last_use().await.map_err(failed)?;
-        let is_trusted = trusted.look().await.map_err(failed)?.is_some();
+        // A store that cannot be written now is no reason not to serve.
+        let looked = trusted.look().await;
+        let is_trusted = looked.is_ok_and(|now| now.is_some());
         registry.register_collector(Box::new(Figures(Arc::clone(&trusted))));
         Ok((trusted, before.filter(|_| is_trusted)))
     }
