@@ -121,13 +121,7 @@ async fn hanging_up_costs_what_the_upstream_was_sent() {
     }
     println!("{table}refused: {refused:?}");
     // What a dialect cannot say is asked of nobody.
-    let expected = [
-        "anthropic sound",
-        "cohere pdf",
-        "cohere sound",
-        "ollama pdf",
-        "ollama sound",
-    ];
+    let expected = ["anthropic sound", "cohere pdf", "cohere sound", "ollama pdf", "ollama sound"];
     assert_eq!(refused, expected);
 }
 
