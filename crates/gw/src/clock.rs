@@ -25,11 +25,11 @@ pub(crate) const DAY_MS: i64 = 86_400_000;
 /// Old rows are looked for so often.
 const SWEEP: Duration = Duration::from_secs(3600);
 /// It is noted so often that the store is in use.
-const NOTE: Duration = Duration::from_secs(60);
+const NOTE: Duration = Duration::from_millis(NOTE_MS);
+/// The same in milliseconds.
+const NOTE_MS: u64 = 60_000;
 /// A clock that is doubted is looked at so often: somebody may have confirmed it.
 const DOUBTED: Duration = Duration::from_secs(5);
-/// The end of the program waits so long for the last note.
-const LAST_NOTE: Duration = Duration::from_secs(1);
 
 /// The clock by which rows and payloads are forgotten.
 #[derive(Debug)]
@@ -69,7 +69,10 @@ impl Trusted {
         let (noted, row) = facts(&self.store, wall).await?;
         match judge(wall, noted, row) {
             Verdict::Trusted(now) => {
-                self.store.note_seen(wall).await?;
+                // Seldom: a store that is locked by another program has to be waited for.
+                if noted.seen.is_none_or(|seen| wall.abs_diff(seen) >= NOTE_MS) {
+                    self.store.note_seen(wall).await?;
+                }
                 if self.held.send_replace(false) {
                     tracing::info!("the clock is not doubted any more: what is old is purged again");
                 }
@@ -107,11 +110,6 @@ impl Trusted {
         } else {
             tokio::time::sleep(SWEEP).await;
         }
-    }
-
-    /// Notes for the last time that the store is in use. Before it is closed.
-    pub async fn close(&self) {
-        let _ = tokio::time::timeout(LAST_NOTE, self.look()).await;
     }
 
     fn is_held(&self) -> bool {
