@@ -8,7 +8,7 @@ use gw_store::Limits;
 use crate::clock::{Clock, SystemClock};
 use crate::local::Local;
 use crate::registry::Registry;
-use crate::reservation::Reservation;
+use crate::reservation::{Reservation, Wish};
 use crate::shared::{RedisSettings, Shared};
 use crate::spending::Spending;
 use crate::subject::{Subject, Whose};
@@ -107,10 +107,29 @@ impl Limiter {
         tokens: u64,
         cost_femtos: i128,
     ) -> Result<Reservation, Refusal> {
-        let cost = cost_femtos.max(0);
+        let reserved = self.reserve_up_to(request_id, subjects, tokens, cost_femtos, cost_femtos).await?;
+        Ok(reserved.0)
+    }
+
+    /// The second door for a request that can do with less money: sets `most` femto-USD aside with every subject, or
+    /// what the one with the least left has, down to `least`. What is granted comes with it; less than `most` is whole
+    /// nano-USD. One request may set aside several times, with another id each time.
+    ///
+    /// # Errors
+    /// Less than `least` is left, or as [`Limiter::reserve`] has it.
+    pub async fn reserve_up_to(
+        &self,
+        request_id: &str,
+        subjects: &[Arc<Subject>],
+        tokens: u64,
+        most: i128,
+        least: i128,
+    ) -> Result<(Reservation, i128), Refusal> {
+        let most = most.max(0);
+        let wish = Wish { tokens, most, least: least.clamp(0, most) };
         match &self.0.shared {
-            None => self.0.local.reserve(subjects, tokens, cost, 1).await,
-            Some(shared) => shared.reserve(&self.0.local, request_id, subjects, tokens, cost).await,
+            None => self.0.local.reserve(subjects, &wish, 1).await,
+            Some(shared) => shared.reserve(&self.0.local, request_id, subjects, &wish).await,
         }
     }
 

@@ -7,9 +7,9 @@ use gw_store::Limits;
 
 use crate::clock::Clock;
 use crate::few::Few;
-use crate::purse::Says;
+use crate::purse::No;
 use crate::rate::Pace;
-use crate::reservation::{Piece, Reservation};
+use crate::reservation::{Piece, Reservation, Wish};
 use crate::spending::Spending;
 use crate::subject::{State, Subject};
 use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState};
@@ -118,34 +118,34 @@ impl Local {
 
     fn has_money(&self, subject: &Subject) -> Result<(), Refusal> {
         let Some(budget) = subject.limits().budget else { return Ok(()) };
-        judge(subject.state().purse.has_any(budget, self.clock.unix()), subject)
+        let says = subject.state().purse.has_any(budget, self.clock.unix());
+        says.map_err(|no| judge(no, subject))
     }
 
-    /// The second door.
+    /// The second door; with what is granted.
     pub(crate) async fn reserve(
         &self,
         subjects: &[Arc<Subject>],
-        tokens: u64,
-        cost: i128,
+        wish: &Wish,
         share: u32,
-    ) -> Result<Reservation, Refusal> {
+    ) -> Result<(Reservation, i128), Refusal> {
         self.know(subjects).await?;
         let mut reservation = Reservation::default();
+        let mut granted = wish.most;
         for subject in subjects {
             // Whatever was set aside so far goes back when a later one refuses.
-            reservation.pieces.push(self.set_aside(subject, tokens, cost, share)?);
+            let (piece, less) = self.set_aside(subject, &Wish { most: granted, ..*wish }, share)?;
+            reservation.pieces.push(piece);
+            granted = less;
         }
-        Ok(reservation)
+        // All hold what the one with the least left grants.
+        reservation.pieces.iter_mut().for_each(|piece| piece.shrink(granted));
+        Ok((reservation, granted))
     }
 
     /// Tokens and money of one subject; of one without a budget nothing, but what it spends is counted in the end.
-    fn set_aside(
-        &self,
-        subject: &Arc<Subject>,
-        tokens: u64,
-        cost: i128,
-        share: u32,
-    ) -> Result<Piece, Refusal> {
+    fn set_aside(&self, subject: &Arc<Subject>, wish: &Wish, share: u32) -> Result<(Piece, i128), Refusal> {
+        let Wish { tokens, most, least } = *wish;
         let (limits, state) = (&divided(subject.limits(), share), subject.state());
         if let Some(limit) = limits.tpm {
             let refuse =
@@ -156,16 +156,13 @@ impl Local {
             let taken = state.tokens.take(Pace::new(limit), self.clock.micros(), tokens);
             taken.map_err(|(_, wait)| refuse(Some(wait)))?;
         }
-        let aside = if limits.budget.is_some() { cost } else { 0 };
-        let mut piece = Piece::new(state, limits, &self.clock, tokens, aside);
-        if let Some(budget) = limits.budget {
-            let says = state.purse.reserve(budget, self.clock.unix(), cost);
-            if says != Says::Yes {
-                piece.give_back_tokens();
-            }
-            judge(says, subject)?;
-        }
-        Ok(piece)
+        // The tokens go back when there is not enough money.
+        let mut piece = Piece::new(state, limits, &self.clock, tokens);
+        let Some(budget) = limits.budget else { return Ok((piece, most)) };
+        let says = state.purse.reserve(budget, self.clock.unix(), most, least);
+        let granted = says.map_err(|no| judge(no, subject))?;
+        piece.hold(granted);
+        Ok((piece, granted))
     }
 
     pub(crate) fn charge(&self, subjects: &[Arc<Subject>], cost: i128) {
@@ -177,11 +174,10 @@ impl Local {
     }
 }
 
-fn judge(says: Says, subject: &Subject) -> Result<(), Refusal> {
-    match says {
-        Says::Yes => Ok(()),
-        Says::No(resets_in) => Err(Refusal::Budget { whose: subject.whose(), resets_in }),
-        Says::Unknown => Err(Refusal::StoreAway),
+fn judge(no: No, subject: &Subject) -> Refusal {
+    match no {
+        No::Left(resets_in) => Refusal::Budget { whose: subject.whose(), resets_in },
+        No::Unknown => Refusal::StoreAway,
     }
 }
 

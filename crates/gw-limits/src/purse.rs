@@ -10,6 +10,9 @@ use crate::gate::Gate;
 use crate::spending::{Spending, spent};
 use crate::subject::Subject;
 
+/// A nano-USD.
+const NANO: i128 = 1_000_000;
+
 /// The money of one key or one team. All amounts are femto-USD.
 #[derive(Debug, Default)]
 pub(crate) struct Purse {
@@ -30,12 +33,11 @@ struct Money {
     reserved: i128,
 }
 
-/// What a purse says.
+/// Why a purse gives nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Says {
-    Yes,
-    /// No; until the next period.
-    No(Option<Duration>),
+pub(crate) enum No {
+    /// Not enough is left; until the next period.
+    Left(Option<Duration>),
     /// The ledger must be asked first: the period turned just now.
     Unknown,
 }
@@ -49,28 +51,27 @@ impl Purse {
     }
 
     /// Whether there is anything left.
-    pub(crate) fn has_any(&self, budget: Budget, unix: i64) -> Says {
+    pub(crate) fn has_any(&self, budget: Budget, unix: i64) -> Result<(), No> {
         let money = &mut *self.money.lock();
-        money.turn(budget.period, unix);
-        if !money.known {
-            return Says::Unknown;
-        }
-        let left = money.spent.saturating_add(money.reserved) < budget.femtos();
-        if left { Says::Yes } else { money.no(unix) }
+        if money.left(budget, unix)? > 0 { Ok(()) } else { Err(money.no(unix)) }
     }
 
-    /// Sets an amount aside, if that much is left.
-    pub(crate) fn reserve(&self, budget: Budget, unix: i64, cost: i128) -> Says {
+    /// Sets an amount aside: `most`, or what is left, down to `least`. Less than `most` is whole nano-USD.
+    pub(crate) fn reserve(&self, budget: Budget, unix: i64, most: i128, least: i128) -> Result<i128, No> {
         let money = &mut *self.money.lock();
-        money.turn(budget.period, unix);
-        if !money.known {
-            return Says::Unknown;
+        let left = money.left(budget, unix)?;
+        let granted = if left < most { left.div_euclid(NANO).saturating_mul(NANO) } else { most };
+        if granted < least {
+            return Err(money.no(unix));
         }
-        if money.spent.saturating_add(money.reserved).saturating_add(cost) > budget.femtos() {
-            return money.no(unix);
-        }
-        money.reserved = money.reserved.saturating_add(cost);
-        Says::Yes
+        money.reserved = money.reserved.saturating_add(granted);
+        Ok(granted)
+    }
+
+    /// Gives back a part of what was set aside.
+    pub(crate) fn give_back(&self, part: i128) {
+        let money = &mut *self.money.lock();
+        money.reserved = money.reserved.saturating_sub(part);
     }
 
     /// Puts what was spent in the place of what was set aside, in the period that the purse is of now: the request may
@@ -163,8 +164,17 @@ impl Money {
         self.spent = 0;
     }
 
-    fn no(&self, unix: i64) -> Says {
-        Says::No(resets_in(self.end, unix))
+    /// What is neither spent nor set aside.
+    fn left(&mut self, budget: Budget, unix: i64) -> Result<i128, No> {
+        self.turn(budget.period, unix);
+        if !self.known {
+            return Err(No::Unknown);
+        }
+        Ok(budget.femtos().saturating_sub(self.spent.saturating_add(self.reserved)))
+    }
+
+    fn no(&self, unix: i64) -> No {
+        No::Left(resets_in(self.end, unix))
     }
 }
 

@@ -10,6 +10,16 @@ use crate::rate::Pace;
 use crate::shared::{Meanwhile, Owed};
 use crate::subject::State;
 
+/// What a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    pub(crate) tokens: u64,
+    /// Femto-USD.
+    pub(crate) most: i128,
+    /// Femto-USD that will do when `most` is not left.
+    pub(crate) least: i128,
+}
+
 /// Tokens and money that are set aside for a request. Dropped unsettled, all of it goes back.
 #[derive(Debug, Default)]
 pub struct Reservation {
@@ -47,15 +57,17 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    pub(crate) fn new(
-        state: &Arc<State>,
-        limits: &Limits,
-        clock: &Arc<dyn Clock>,
-        tokens: u64,
-        cost: i128,
-    ) -> Self {
+    pub(crate) fn new(state: &Arc<State>, limits: &Limits, clock: &Arc<dyn Clock>, tokens: u64) -> Self {
         let (state, clock) = (Arc::clone(state), Arc::clone(clock));
-        Self { state, tpm: limits.tpm, clock, tokens, cost, open: true }
+        Self { state, tpm: limits.tpm, clock, tokens, cost: 0, open: true }
+    }
+
+    /// Keeps no more money than this.
+    pub(crate) fn shrink(&mut self, most: i128) {
+        if self.cost > most {
+            self.state.purse.give_back(self.cost.saturating_sub(most));
+            self.cost = most;
+        }
     }
 
     fn settle(&mut self, tokens: u64, cost: i128) {
@@ -71,10 +83,9 @@ impl Piece {
         }
     }
 
-    /// For a purse that set nothing aside.
-    pub(crate) fn give_back_tokens(&mut self) {
-        self.cost = 0;
-        self.settle(0, 0);
+    /// Holds this much money, too.
+    pub(crate) fn hold(&mut self, cost: i128) {
+        self.cost = cost;
     }
 }
 

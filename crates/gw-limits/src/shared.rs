@@ -49,7 +49,7 @@ use self::script::{Answer, Call, Why, nano};
 use crate::clock::Clock;
 use crate::local::{Local, Place};
 use crate::rate::Pace;
-use crate::reservation::Reservation;
+use crate::reservation::{Reservation, Wish};
 use crate::spending::spent;
 use crate::subject::Subject;
 use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState};
@@ -208,39 +208,40 @@ impl Shared {
         Err(refused(Refusal::StoreAway))
     }
 
-    /// The second door.
+    /// The second door; with what is granted.
     pub(crate) async fn reserve(
         &self,
         local: &Local,
         request_id: &str,
         subjects: &[Arc<Subject>],
-        tokens: u64,
-        cost: i128,
-    ) -> Result<Reservation, Refusal> {
+        wish: &Wish,
+    ) -> Result<(Reservation, i128), Refusal> {
         let limited =
             |subject: &&Arc<Subject>| subject.limits().tpm.is_some() || subject.limits().budget.is_some();
         let (limited, free): (Vec<_>, Vec<_>) =
             subjects.iter().map(Arc::clone).partition(|one| limited(&one));
         let meanwhile = Meanwhile::new(&self.core, request_id, free);
         if limited.is_empty() {
-            return Ok(Reservation { meanwhile, ..Reservation::default() });
+            return Ok((Reservation { meanwhile, ..Reservation::default() }, wish.most));
         }
         given::tell(&self.core, &limited).await?;
-        let nano = nano(cost);
+        let (tokens, most, least) = (wish.tokens, nano(wish.most), nano(wish.least));
         for _ in 0..TRIES {
-            let settle = Work::Settle { tokens, nano: Some(nano), used: 0, spent: 0, epochs: String::new() };
+            // Of a lease of this or of that amount only Redis knows, until it answers.
+            let aside = (most == least).then_some(most);
+            let settle = Work::Settle { tokens, nano: aside, used: 0, spent: 0, epochs: String::new() };
             let mut owed = Some(Owed::new(&self.core, Note::new(request_id, limited.clone(), settle)));
-            let call = self.core.call(request_id).arg(&tokens).arg(&nano);
+            let call = self.core.call(request_id).arg(&tokens).arg(&most).arg(&least);
             let call = limited.iter().fold(call, |call, subject| self.about(call, subject));
             let answer = match self.core.ask(&self.core.scripts.reserve, &call).await {
                 Ok(answer) => answer,
                 Err(away) => {
                     Owed::unless_asked(&mut owed, away);
                     self.may_go_on(&limited)?;
-                    let reserved = local.reserve(&limited, tokens, cost, self.core.share()).await?;
+                    let (reserved, granted) = local.reserve(&limited, wish, self.core.share()).await?;
                     // None of them has a budget.
                     let meanwhile = Meanwhile::new(&self.core, request_id, subjects.to_vec());
-                    return Ok(Reservation { meanwhile, ..reserved });
+                    return Ok((Reservation { meanwhile, ..reserved }, granted));
                 }
             };
             if answer.refused.is_some() {
@@ -254,10 +255,12 @@ impl Shared {
                 return Err(refusal);
             }
             let epochs: Vec<&str> = (0..limited.len()).map(|index| answer.field(index)).collect();
+            let aside = answer.detail().unwrap_or(most);
             if let Some(owed) = &mut owed {
-                owed.of(&epochs.join(","));
+                owed.of(&epochs.join(","), aside);
             }
-            return Ok(Reservation { owed, meanwhile, ..Reservation::default() });
+            let granted = wish.most.min(i128::from(aside).saturating_mul(1_000_000));
+            return Ok((Reservation { owed, meanwhile, ..Reservation::default() }, granted));
         }
         Err(Refusal::StoreAway)
     }

@@ -98,10 +98,11 @@ impl Owed {
         }
     }
 
-    /// The states that something was set aside in.
-    pub(super) fn of(&mut self, names: &str) {
-        if let Some(Note { work: Work::Settle { epochs, .. }, .. }) = &mut self.note {
+    /// The states that something was set aside in, and the nano-USD that were.
+    pub(super) fn of(&mut self, names: &str, aside: u64) {
+        if let Some(Note { work: Work::Settle { epochs, nano, .. }, .. }) = &mut self.note {
             names.clone_into(epochs);
+            *nano = Some(aside);
         }
     }
 

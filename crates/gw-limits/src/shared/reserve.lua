@@ -2,12 +2,14 @@
 --
 -- ARGV[4]  tokens
 -- ARGV[5]  nano-USD
+-- ARGV[6]  nano-USD that will do when so many are not left
 --
 -- Answers with the time, the number of the subject that refuses (0: none), why ('tokens', 'never', 'budget', 'unknown'),
--- a detail (of tokens `next`; else as `enter` has it), and the epoch of each subject's state.
+-- a detail (of tokens `next`; of nothing refused the nano-USD that are set aside; else as `enter` has it), and the epoch
+-- of each subject's state.
 
-local all = subjects(2)
-local tokens, nano = tonumber(ARGV[4]), tonumber(ARGV[5])
+local all = subjects(3)
+local tokens, nano, least = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 
 for i, subject in ipairs(all) do
   subject.money = purse(subject, subject.budget and subject.period)
@@ -26,12 +28,15 @@ for i, subject in ipairs(all) do
     if not subject.after then return { exact(now), tostring(i), 'tokens', exact(before) } end
   end
   local money = subject.money
-  if subject.budget and money.spent + money.reserved + nano > subject.budget then
-    return { exact(now), tostring(i), 'budget', money.stop and whole(money.stop - unix) or '' }
+  if subject.budget then
+    nano = math.min(nano, subject.budget - (money.spent + money.reserved))
+    if nano < least then
+      return { exact(now), tostring(i), 'budget', money.stop and whole(money.stop - unix) or '' }
+    end
   end
 end
 
-local answer = { exact(now), '0', '', '' }
+local answer = { exact(now), '0', '', whole(nano) }
 for i, subject in ipairs(all) do
   if subject.after then put(subject.state, 'tokens', exact(subject.after)) end
   local member = whole(nano) .. ':' .. request

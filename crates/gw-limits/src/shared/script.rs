@@ -195,6 +195,11 @@ impl Answer {
         Some(Self { now, refused, fields })
     }
 
+    /// What a script says in detail when it does not refuse.
+    pub(crate) fn detail(&self) -> Option<u64> {
+        self.fields.get(3)?.parse().ok()
+    }
+
     /// A field of the script's own, counted from 0.
     pub(crate) fn field(&self, index: usize) -> &str {
         self.fields.get(4 + index).map(String::as_str).unwrap_or_default()

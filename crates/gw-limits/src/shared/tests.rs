@@ -6,6 +6,7 @@ mod given;
 mod hostile;
 mod leases;
 mod replicas;
+mod up_to;
 
 use std::sync::Arc;
 use std::time::Duration;

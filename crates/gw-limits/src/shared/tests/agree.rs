@@ -34,7 +34,7 @@ async fn periods_are_those_of_the_store() {
 enum Step {
     Enter { who: usize },
     Leave { which: usize },
-    Reserve { who: usize, tokens: u64, worst: u64 },
+    Reserve { who: usize, tokens: u64, worst: u64, least: u64 },
     Settle { which: usize, tokens: u64, used: u64 },
     Drop { which: usize },
     Change { rpm: u32, tpm: u64, budget: u64 },
@@ -45,7 +45,12 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => (0_usize..3).prop_map(|who| Step::Enter { who }),
         3 => (0_usize..6).prop_map(|which| Step::Leave { which }),
-        6 => (0_usize..3, 0_u64..400, 0_u64..60).prop_map(|(who, tokens, worst)| Step::Reserve { who, tokens, worst }),
+        4 => (0_usize..3, 0_u64..400, 0_u64..60).prop_map(|(who, tokens, worst)| {
+            Step::Reserve { who, tokens, worst, least: worst }
+        }),
+        3 => (0_usize..3, 0_u64..400, 0_u64..200, 0_u64..200).prop_map(|(who, tokens, worst, least)| {
+            Step::Reserve { who, tokens, worst, least }
+        }),
         3 => (0_usize..6, 0_u64..500, 0_u64..80).prop_map(|(which, tokens, used)| Step::Settle { which, tokens, used }),
         1 => (0_usize..6).prop_map(|which| Step::Drop { which }),
         1 => (1_u32..12, 1_u64..700, 0_u64..300).prop_map(|(rpm, tpm, budget)| Step::Change { rpm, tpm, budget }),
@@ -65,6 +70,7 @@ struct Side {
 #[derive(Debug, PartialEq)]
 enum Told {
     Nothing,
+    Granted { femtos: i128 },
     Entered { requests: Option<(u32, u32, u64)>, tokens: Option<(u64, u64, u64)> },
     Refused { refusal: Refusal },
 }
@@ -118,10 +124,13 @@ impl Side {
                 }
                 Err(refused) => return Told::Refused { refusal: plain(refused.refusal) },
             },
-            Step::Reserve { who, tokens, worst } => {
-                let worst = nano(worst);
-                match self.limiter.reserve(id, &self.who(who), tokens, worst).await {
-                    Ok(reserved) => self.reserved.push(reserved),
+            Step::Reserve { who, tokens, worst, least } => {
+                let (most, least) = (nano(worst), nano(least));
+                match self.limiter.reserve_up_to(id, &self.who(who), tokens, most, least).await {
+                    Ok((reserved, femtos)) => {
+                        self.reserved.push(reserved);
+                        return Told::Granted { femtos };
+                    }
                     Err(refusal) => return Told::Refused { refusal: plain(refusal) },
                 }
             }
