@@ -19,6 +19,15 @@ pub trait Spending: Debug + Send + Sync {
         id: &'a str,
         since: i64,
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>>;
+
+    /// The same, and which of these requests it counts: both of one moment.
+    fn spent_with<'a>(
+        &'a self,
+        whose: Whose,
+        id: &'a str,
+        since: i64,
+        requests: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>>;
 }
 
 /// What the ledger says, in time.
@@ -29,4 +38,19 @@ pub(crate) async fn spent(spending: &dyn Spending, subject: &Subject, since: i64
     let asked = spending.spent(subject.whose(), subject.id(), since);
     let answer = tokio::time::timeout(PATIENCE, asked).await;
     answer.map_err(|_| ())?.map(|femtos| femtos.max(0))
+}
+
+/// What the ledger says, and which of these requests it counts, in time.
+///
+/// # Errors
+/// It cannot tell.
+pub(crate) async fn spent_with(
+    spending: &dyn Spending,
+    subject: &Subject,
+    since: i64,
+    requests: &[String],
+) -> Result<(i128, Vec<String>), ()> {
+    let asked = spending.spent_with(subject.whose(), subject.id(), since, requests);
+    let answer = tokio::time::timeout(PATIENCE, asked).await;
+    answer.map_err(|_| ())?.map(|(femtos, counted)| (femtos.max(0), counted))
 }
