@@ -76,7 +76,7 @@ impl Limiter {
         }
     }
 
-    /// The name of the memory that Redis has, which changes when it loses it; None when this process counts for itself.
+    /// The name of the memory of Redis that has been told everything: another one after it was lost. None when this process counts for itself.
     #[must_use]
     pub fn generations(&self) -> Option<watch::Receiver<Arc<str>>> {
         self.0.shared.as_ref().map(Shared::generations)

@@ -173,9 +173,9 @@ impl Shared {
         request_ids.for_each(|id| self.core.register.written(id));
     }
 
-    /// The name of Redis' memory.
+    /// The name of Redis' memory, once it has been told everything.
     pub(crate) fn generations(&self) -> watch::Receiver<Arc<str>> {
-        self.core.generation.subscribe()
+        self.core.told.subscribe()
     }
 
     /// Whether nobody asks Redis now.

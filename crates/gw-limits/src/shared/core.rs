@@ -1,5 +1,6 @@
 //! What requests and background tasks have in common: the connection, and whether there is one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -46,6 +47,8 @@ pub(crate) struct Core {
     pub(super) standing: watch::Sender<Standing>,
     /// The register's, for who waits for another one.
     pub(super) generation: watch::Sender<Arc<str>>,
+    /// The last one that was told everything.
+    pub(super) told: watch::Sender<Arc<str>>,
     /// Redis may have lost its memory.
     pub(super) is_suspected: AtomicBool,
     pub(super) suspected: Notify,
@@ -56,8 +59,8 @@ pub(crate) struct Core {
     pub(super) has_warned: AtomicBool,
     pub(super) replica: String,
     replicas: AtomicU32,
-    /// All that are alive; None before that was heard.
-    pub(super) peers: Mutex<Option<Vec<String>>>,
+    /// Replicas, and when each was heard of last; None before anything was heard.
+    pub(super) peers: Mutex<Option<HashMap<String, Instant>>>,
     epochs: AtomicU64,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -88,6 +91,7 @@ impl Core {
             register: Register::default(),
             standing: watch::Sender::new(Standing::Telling),
             generation: watch::Sender::new("".into()),
+            told: watch::Sender::new("".into()),
             is_suspected: AtomicBool::new(false),
             suspected: Notify::new(),
             anew: AtomicBool::new(false),
@@ -225,7 +229,13 @@ impl Core {
             return;
         }
         self.replicas.store(answer.field(0).parse().unwrap_or(1), Ordering::Relaxed);
-        *self.peers.lock() = Some(answer.fields_from(1).to_vec());
+        let now = Instant::now();
+        let mut peers = self.peers.lock();
+        let known = peers.get_or_insert_default();
+        known.extend(answer.fields_from(1).iter().map(|name| (name.clone(), now)));
+        // Redis forgets them with everything else, and may do so twice in a row.
+        known.retain(|_, heard| now.duration_since(*heard) < ALIVE);
+        drop(peers);
         if answer.detail().is_none() && self.has_warned.swap(false, Ordering::AcqRel) {
             tracing::info!("every replica has told what it holds: budgets are counted again");
         }

@@ -82,6 +82,7 @@ impl Core {
         match caught_up.await {
             Ok(waits) => {
                 self.standing.send_replace(Standing::Told);
+                self.told.send_replace(self.register.generation());
                 Some(waits)
             }
             Err(error) => {
@@ -115,7 +116,7 @@ impl Core {
         let may_begin = self.anew.load(Ordering::Acquire)
             && self.begun.lock().is_none_or(|begun| begun.elapsed() >= PAUSE);
         let over = if may_begin { &*known } else { "" };
-        let peers = self.peers.lock().clone();
+        let peers: Option<Vec<String>> = self.peers.lock().as_ref().map(|known| known.keys().cloned().collect());
         // Who has never heard of anybody does not know whom to wait for.
         let not_before = if peers.is_some() { Duration::ZERO } else { self.settings.unknown_replicas };
         let mut call = self
