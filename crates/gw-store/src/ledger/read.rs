@@ -1,10 +1,12 @@
 //! Reports and the request log.
 
+use std::borrow::Cow;
+
 use gw_wire::request_id;
 
 use super::{By, Cursor, Entry, Filter, HOUR, Spender, Sums, Tokens, joined, line, sqlite};
 use crate::db::{Result, Store};
-use crate::sql::{Row, Sql};
+use crate::sql::{Row, Sql, indexed};
 
 impl Store {
     /// Sums of the requests that pass the filter, by group, the dearest first.
@@ -37,8 +39,8 @@ impl Store {
         requests: &[String],
     ) -> Result<(i128, Vec<String>)> {
         // In SQLite a row is found by its time, which its id tells.
-        let listed: Vec<(i64, &str)> =
-            requests.iter().map(|id| (request_id::millis(id).unwrap_or(0), &**id)).collect();
+        let listed: Vec<(i64, Cow<'_, str>)> =
+            requests.iter().map(|id| (request_id::millis(id).unwrap_or(0), indexed(id))).collect();
         let listed = serde_json::to_string(&listed).unwrap_or_default();
         let mut sql = spent(who, since);
         // One statement sees one moment.
