@@ -47,9 +47,10 @@ fn divided(limits: &Limits, share: u32) -> Limits {
     }
     Limits {
         rpm: limits.rpm.map(|limit| (limit / share).max(1)),
+        burst: limits.burst.map(|limit| (limit / share).max(1)),
         tpm: limits.tpm.map(|limit| (limit / u64::from(share)).max(1)),
         max_in_flight: limits.max_in_flight.map(|limit| (limit / share).max(1)),
-        budget: limits.budget,
+        ..*limits
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use gw_store::Limits;
+use gw_store::{Limits, OnBudget};
 
 use crate::purse::Purse;
 use crate::rate::Rate;
@@ -55,6 +55,12 @@ impl Subject {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Whether its budget cuts answers that it does not hold.
+    #[must_use]
+    pub fn is_cut_by_budget(&self) -> bool {
+        self.limits.budget.is_some() && self.limits.on_budget == OnBudget::Cut
     }
 
     pub(crate) fn state(&self) -> &Arc<State> {

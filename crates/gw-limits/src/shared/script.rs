@@ -115,7 +115,7 @@ impl Call {
         // The hash comes first.
         let first = self.keys.len() - 3;
         self.keys.insert(first, name);
-        let Limits { rpm, tpm, max_in_flight, budget } = *subject.limits();
+        let Limits { rpm, tpm, max_in_flight, budget, .. } = *subject.limits();
         self.args.extend([
             optional(rpm.map(|limit| limit.max(1))),
             optional(tpm.map(|limit| limit.max(1))),

@@ -91,6 +91,7 @@ impl Side {
             tpm: Some(tpm),
             max_in_flight: Some(most),
             budget: Some(Budget { nano, period }),
+            ..Limits::default()
         };
         let (one, two, team) = (format!("one-{case}"), format!("two-{case}"), format!("team-{case}"));
         self.subjects = vec![

@@ -11,7 +11,8 @@ use crate::{Refusal, Reservation};
 
 /// A key with a budget, and one with other limits only.
 fn two(limiter: &Limiter) -> ([Arc<Subject>; 1], [Arc<Subject>; 1]) {
-    let rates = Limits { rpm: Some(1_000_000), tpm: Some(1_000_000), max_in_flight: Some(900), budget: None };
+    let rates =
+        Limits { rpm: Some(1_000_000), tpm: Some(1_000_000), max_in_flight: Some(900), ..Limits::default() };
     let rich = limiter.subject(Whose::Key, "rich", budget(1_000_000, Period::Month));
     ([rich], [limiter.subject(Whose::Key, "fast", rates)])
 }
@@ -272,7 +273,7 @@ async fn while_away_each_replica_counts_its_part() {
     let (one, core) = replica_at(settings(&redis), &clock, &ledger).await;
     let (two, _core) = replica_at(settings(&redis), &clock, &ledger).await;
     core.beat(&core.line.link().unwrap()).await;
-    let limits = Limits { rpm: Some(10), tpm: Some(1_000), max_in_flight: Some(2), budget: None };
+    let limits = Limits { rpm: Some(10), tpm: Some(1_000), max_in_flight: Some(2), ..Limits::default() };
     let entered = one.enter("first", &key(&one, limits)).await.unwrap();
     redis.kill();
     for limiter in [&one, &two] {
