@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use gw_store::{Limits, OnBudget};
 
+use crate::minute::Minute;
 use crate::purse::Purse;
 use crate::rate::Rate;
 
@@ -73,6 +74,9 @@ impl Subject {
 pub(crate) struct State {
     pub(crate) whose: Whose,
     pub(crate) id: Box<str>,
+    /// Requests of a limit without a burst.
+    pub(crate) minute: Minute,
+    /// Requests of one with a burst.
     pub(crate) requests: Rate,
     pub(crate) tokens: Rate,
     /// Requests under way.
@@ -86,6 +90,7 @@ impl State {
         Self {
             whose,
             id: id.into(),
+            minute: Minute::default(),
             requests: Rate::default(),
             tokens: Rate::default(),
             running: AtomicU32::new(0),

@@ -3,12 +3,12 @@
 -- ARGV[1]  the time in microseconds since 1970, or '' for that of this server: replicas' clocks do not matter
 -- ARGV[2]  the id of the request
 -- ARGV[3]  how long a lease lasts, in microseconds
--- Then what the script says, then five values for each subject: requests a minute, tokens a minute, requests at one
--- time, budget in nano-USD, its period; '' where there is no such limit.
+-- Then what the script says, then six values for each subject: requests a minute, tokens a minute, requests at one
+-- time, budget in nano-USD, its period, how many requests may come at once; '' where there is no such limit.
 --
 -- KEYS, four for each subject, all with its name as their hash tag:
 --   1  a hash: requests, tokens (`next` of each, microseconds since 2025), period, start, spent, reserved, open, epoch;
---      least and least_of (a begin of a period) between `forget` and `learn`
+--      least and least_of (a begin of a period) between `forget` and `learn`; the requests of the last minute (`enter`)
 --   2  a sorted set: what is set aside, '<nano-USD>:<request>', by the moment at which the lease expires
 --   3  a sorted set: requests whose lease expired before they were settled, by the moment at which that is forgotten
 --   4  a sorted set: requests at one time, by the moment at which the lease of the place expires
@@ -47,11 +47,11 @@ end
 local function subjects(own)
   local all = {}
   for i = 1, #KEYS / 4 do
-    local key, arg = (i - 1) * 4, 3 + own + (i - 1) * 5
+    local key, arg = (i - 1) * 4, 3 + own + (i - 1) * 6
     all[i] = {
       state = KEYS[key + 1], leases = KEYS[key + 2], late = KEYS[key + 3], flying = KEYS[key + 4],
       rpm = tonumber(ARGV[arg + 1]), tpm = tonumber(ARGV[arg + 2]), most = tonumber(ARGV[arg + 3]),
-      budget = tonumber(ARGV[arg + 4]), period = ARGV[arg + 5],
+      budget = tonumber(ARGV[arg + 4]), period = ARGV[arg + 5], burst = tonumber(ARGV[arg + 6]),
     }
   end
   return all
@@ -65,10 +65,10 @@ local function begin(next)
   return math.max(next, now)
 end
 
--- Takes so many of a limit: `next` afterwards, or nil when they are not free.
-local function take(next, units, limit)
+-- Takes so many of a limit of which so many may come at once: `next` afterwards, or nil when they are not free.
+local function take(next, units, limit, burst)
   local after = begin(next) + units * MINUTE / limit
-  if after <= now + MINUTE + SLACK then return after end
+  if after <= now + burst * MINUTE / limit + SLACK then return after end
 end
 
 -- Takes so many more, or gives them back.

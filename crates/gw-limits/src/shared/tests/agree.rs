@@ -88,6 +88,8 @@ impl Side {
     fn limit(&mut self, case: u64, rpm: u32, tpm: u64, budget: u64) {
         let limits = |rpm, tpm, most, nano, period| Limits {
             rpm: Some(rpm),
+            // A part of the limits have a burst.
+            burst: (rpm % 3 == 0).then_some(rpm.div_ceil(2)),
             tpm: Some(tpm),
             max_in_flight: Some(most),
             budget: Some(Budget { nano, period }),
