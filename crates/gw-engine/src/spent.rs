@@ -1,4 +1,4 @@
-//! What budgets ask of the ledger: how much was spent since their period began.
+//! What budgets ask of the ledger: how much was spent in their period.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl LedgerSpending {
         Self { store, journal }
     }
 
-    async fn ask(&self, whose: Whose, id: &str, since: i64) -> Result<i128, ()> {
+    async fn ask(&self, whose: Whose, id: &str, from: i64, until: i64) -> Result<i128, ()> {
         // A budget that is new to a key in use must know of the requests that are over but not in the ledger yet.
         if !self.journal.until_written(ON_THE_WAY).await {
             tracing::warn!("a budget cannot be looked up: the ledger is behind");
@@ -36,7 +36,7 @@ impl LedgerSpending {
             Whose::Key => Spender::Key(id),
             Whose::Team => Spender::Team(id),
         };
-        let spent = self.store.spent(who, since).await;
+        let spent = self.store.spent(who, from, until).await;
         spent.map_err(|error| tracing::warn!("a budget cannot be looked up: {error}"))
     }
 }
@@ -46,9 +46,10 @@ impl Spending for LedgerSpending {
         &'a self,
         whose: Whose,
         id: &'a str,
-        since: i64,
+        from: i64,
+        until: i64,
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
-        Box::pin(self.ask(whose, id, since))
+        Box::pin(self.ask(whose, id, from, until))
     }
 }
 
@@ -61,6 +62,7 @@ impl Spending for NothingSpent {
         &'a self,
         _: Whose,
         _: &'a str,
+        _: i64,
         _: i64,
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
         Box::pin(std::future::ready(Ok(0)))

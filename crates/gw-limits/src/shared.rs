@@ -283,10 +283,9 @@ impl Shared {
     /// Asks the ledger about the current period and tells Redis.
     async fn learn(&self, local: &Local, subject: Option<&Arc<Subject>>, since: i64) -> Result<(), Refusal> {
         let subject = subject.ok_or(Refusal::StoreAway)?;
-        let total = subject.limits().budget.is_some_and(|budget| budget.period == gw_store::Period::Total);
+        let budget = subject.limits().budget.ok_or(Refusal::StoreAway)?;
         let question = async {
-            let asked = if total { i64::MIN } else { since };
-            let spent = nano(spent(&*local.spending, subject, asked).await?);
+            let spent = nano(spent(&*local.spending, subject, budget.period.around(since)).await?);
             let call = self.core.call("").arg(&since).arg(&spent).arg(&self.core.epoch());
             let call = self.about(call, subject);
             self.core.ask(&self.core.scripts.learn, &call).await.map(drop).map_err(|_| ())

@@ -11,22 +11,27 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Tells what was spent so far.
 pub trait Spending: Debug + Send + Sync {
-    /// The femto-USD that the ledger knows this key or team to have spent since a moment (unix seconds; `i64::MIN` for
-    /// all time). `Err` when the ledger cannot tell now; why is for the ledger to log.
+    /// The femto-USD that the ledger knows this key or team to have spent from a moment on and before another one (unix
+    /// seconds; `i64::MIN` and `i64::MAX` for all time). `Err` when the ledger cannot tell now; why is for the ledger to log.
     fn spent<'a>(
         &'a self,
         whose: Whose,
         id: &'a str,
-        since: i64,
+        from: i64,
+        until: i64,
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>>;
 }
 
-/// What the ledger says, in time.
+/// What the ledger says of a period, in time.
 ///
 /// # Errors
 /// It cannot tell.
-pub(crate) async fn spent(spending: &dyn Spending, subject: &Subject, since: i64) -> Result<i128, ()> {
-    let asked = spending.spent(subject.whose(), subject.id(), since);
+pub(crate) async fn spent(
+    spending: &dyn Spending,
+    subject: &Subject,
+    (from, until): (i64, i64),
+) -> Result<i128, ()> {
+    let asked = spending.spent(subject.whose(), subject.id(), from, until);
     let answer = tokio::time::timeout(PATIENCE, asked).await;
     answer.map_err(|_| ())?.map(|femtos| femtos.max(0))
 }

@@ -1,6 +1,7 @@
 //! Limits in process, under many hands and by a clock that is set: never exceeded, never leaked.
 
 mod given;
+mod periods;
 mod up_to;
 
 use std::sync::Arc;

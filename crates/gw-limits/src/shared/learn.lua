@@ -12,7 +12,8 @@ if not money.known and money.start == tonumber(ARGV[4]) then
   local least, of = unpack(redis.call('HMGET', subject.state, 'least', 'least_of'))
   if tonumber(of) == money.start then spent = math.max(spent, tonumber(least) or 0) end
   redis.call('HDEL', subject.state, 'least', 'least_of')
-  put(subject.state, 'period', money.period, 'start', whole(money.start), 'spent', whole(money.spent + spent),
+  put(subject.state, 'period', money.period, 'start', whole(money.start), 'upto', whole(latest(money)),
+    'spent', whole(money.spent + spent),
     'open', money.open, 'reserved', whole(money.reserved), 'epoch', ARGV[6])
   keep(subject, true)
 end

@@ -7,7 +7,8 @@
 -- time, budget in nano-USD, its period, how many requests may come at once; '' where there is no such limit.
 --
 -- KEYS, four for each subject, all with its name as their hash tag:
---   1  a hash: requests, tokens (`next` of each, microseconds since 2025), period, start, spent, reserved, open, epoch;
+--   1  a hash: requests, tokens (`next` of each, microseconds since 2025), period, start, upto (the
+--      latest end of all periods that it was known of), spent, reserved, open, epoch;
 --      least and least_of (a begin of a period) between `forget` and `learn`; the requests of the last minute (`enter`)
 --   2  a sorted set: what is set aside, '<nano-USD>:<request>', by the moment at which the lease expires
 --   3  a sorted set: requests whose lease expired before they were settled, by the moment at which that is forgotten
@@ -128,26 +129,31 @@ local function whole(number)
   return string.format('%.0f', math.max(0, math.min(number, 9007199254740991)))
 end
 
+-- The latest end of all periods that money was known of, this one among them.
+local function latest(money)
+  return math.max(money.upto or 0, money.stop or math.huge)
+end
+
 -- The money of a subject in the current period: known, start, stop, spent, reserved, open, epoch. What has expired of
 -- its leases is released first. Without a period it is that which the state is of.
 local function purse(subject, period)
-  local got = redis.call('HMGET', subject.state, 'period', 'start', 'spent', 'reserved', 'open', 'epoch')
+  local got = redis.call('HMGET', subject.state, 'period', 'start', 'spent', 'reserved', 'open', 'epoch', 'upto')
   local money = {
     period = period or got[1] or 'total', spent = tonumber(got[3]) or 0, reserved = tonumber(got[4]) or 0,
     open = tonumber(got[5]) or 0, epoch = got[6] or '',
   }
   local start = tonumber(got[2])
   money.start, money.stop = window(money.period)
-  money.known = start ~= nil and got[1] == money.period and start <= money.start
-  if not money.known or start < money.start then
-    if start then
-      -- In the period that follows nothing is spent yet. Of another kind of period, or of one that the clock went back
-      -- into, only the ledger knows.
-      money.spent = 0
-      redis.call('HDEL', subject.state, 'start')
-      put(subject.state, 'spent', '0')
-    end
-    if money.known then put(subject.state, 'start', whole(money.start)) end
+  money.upto = tonumber(got[7])
+  local same = got[1] == money.period and start == money.start
+  money.known = same or (start ~= nil and got[1] == money.period and money.upto ~= nil and money.start >= money.upto)
+  if start and not same then
+    -- In a period that it was never in nothing is spent yet. Of another kind of period, or of one that the clock went
+    -- back into, or forth again, only the ledger knows.
+    money.spent = 0
+    redis.call('HDEL', subject.state, 'start')
+    put(subject.state, 'spent', '0')
+    if money.known then put(subject.state, 'start', whole(money.start), 'upto', whole(latest(money))) end
   end
   -- Of sets that were evicted alone, or of a hash that was: what is set aside is what the set says.
   if money.open ~= redis.call('ZCARD', subject.leases) then

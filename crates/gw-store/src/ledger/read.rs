@@ -22,8 +22,9 @@ impl Store {
         self.only(sql, read_sums).await
     }
 
-    /// What a key or a team has spent, in femto-USD, from the hour on that this moment (unix seconds) is in.
-    pub async fn spent(&self, who: Spender<'_>, since: i64) -> Result<i128> {
+    /// What a key or a team has spent, in femto-USD, from the hour on that a moment (unix seconds) is in, in the hours that
+    /// begin before another one.
+    pub async fn spent(&self, who: Spender<'_>, from: i64, until: i64) -> Result<i128> {
         let mut sql = Sql::new(
             "SELECT CAST(coalesce(sum(cost_nano), 0) AS BIGINT) AS nano, \
              CAST(coalesce(sum(cost_rest), 0) AS BIGINT) AS rest FROM usage_hours WHERE ",
@@ -32,7 +33,8 @@ impl Store {
             Spender::Key(id) => sql.push("key_id = ").push_name(id),
             Spender::Team(id) => sql.push("team = ").push_name(id),
         };
-        sql.push(" AND hour >= ").push_int(since.div_euclid(3600).saturating_mul(3600));
+        sql.push(" AND hour >= ").push_int(from.div_euclid(3600).saturating_mul(3600));
+        sql.push(" AND hour < ").push_int(until);
         self.only(sql, |row| Ok(joined(row.get("nano")?, row.get("rest")?))).await
     }
 
