@@ -115,6 +115,12 @@ impl Caller {
         self.0.logs_payloads
     }
 
+    /// Whether an answer is cut where the budget ends: when the key says so, or its team.
+    #[must_use]
+    pub fn is_cut_by_budget(&self) -> bool {
+        self.subjects().iter().any(|subject| subject.is_cut_by_budget())
+    }
+
     /// The key and its team, as far as they have limits.
     pub(crate) fn subjects(&self) -> &[Arc<Subject>] {
         &self.0.subjects

@@ -108,7 +108,7 @@ pub struct ModelSettings {
 }
 
 pub use gw_store::keys::Role;
-pub use gw_store::limits::{Budget, Limits, Period};
+pub use gw_store::limits::{Budget, Limits, OnBudget, Period};
 
 /// One `[[keys]]` entry.
 #[derive(Clone, Debug)]

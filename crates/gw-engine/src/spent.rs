@@ -1,4 +1,4 @@
-//! What budgets ask of the ledger: how much was spent since their period began.
+//! What budgets ask of the ledger: how much was spent in their period.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl LedgerSpending {
         &self,
         whose: Whose,
         id: &str,
-        since: i64,
+        (from, until): (i64, i64),
         requests: &[String],
     ) -> Result<(i128, Vec<String>), ()> {
         // A budget that is new to a key in use must know of the requests that are over but not in the ledger yet.
@@ -42,7 +42,7 @@ impl LedgerSpending {
             Whose::Key => Spender::Key(id),
             Whose::Team => Spender::Team(id),
         };
-        let spent = self.store.spent_with(who, since, requests).await;
+        let spent = self.store.spent_with(who, from, until, requests).await;
         spent.map_err(|error| tracing::warn!("a budget cannot be looked up: {error}"))
     }
 }
@@ -52,19 +52,20 @@ impl Spending for LedgerSpending {
         &'a self,
         whose: Whose,
         id: &'a str,
-        since: i64,
+        from: i64,
+        until: i64,
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
-        Box::pin(async move { self.ask(whose, id, since, &[]).await.map(|(spent, _)| spent) })
+        Box::pin(async move { self.ask(whose, id, (from, until), &[]).await.map(|(spent, _)| spent) })
     }
 
     fn spent_with<'a>(
         &'a self,
         whose: Whose,
         id: &'a str,
-        since: i64,
+        period: (i64, i64),
         requests: &'a [String],
     ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>> {
-        Box::pin(self.ask(whose, id, since, requests))
+        Box::pin(self.ask(whose, id, period, requests))
     }
 }
 
@@ -78,6 +79,7 @@ impl Spending for NothingSpent {
         _: Whose,
         _: &'a str,
         _: i64,
+        _: i64,
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
         Box::pin(std::future::ready(Ok(0)))
     }
@@ -86,7 +88,7 @@ impl Spending for NothingSpent {
         &'a self,
         _: Whose,
         _: &'a str,
-        _: i64,
+        _: (i64, i64),
         _: &'a [String],
     ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>> {
         Box::pin(std::future::ready(Ok((0, Vec::new()))))

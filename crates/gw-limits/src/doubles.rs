@@ -36,6 +36,12 @@ impl Hands {
         self.unix.store(seconds.saturating_mul(1_000_000), Ordering::SeqCst);
     }
 
+    /// Sets both: scripts go by the other one.
+    pub(crate) fn set_both(&self, seconds: i64) {
+        self.micros.store((seconds - EPOCH) * 1_000_000, Ordering::SeqCst);
+        self.set_unix(seconds);
+    }
+
     /// Moves the calendar's.
     pub(crate) fn jump(&self, seconds: i64) {
         self.unix.fetch_add(seconds * 1_000_000, Ordering::SeqCst);
@@ -46,6 +52,15 @@ impl Hands {
         let micros = i64::try_from(time.as_micros()).unwrap();
         self.micros.fetch_add(micros, Ordering::SeqCst);
         self.unix.fetch_add(micros, Ordering::SeqCst);
+    }
+}
+
+impl Hands {
+    /// Moves both back.
+    pub(crate) fn go_back(&self, time: Duration) {
+        let micros = i64::try_from(time.as_micros()).unwrap();
+        self.micros.fetch_sub(micros, Ordering::SeqCst);
+        self.unix.fetch_sub(micros, Ordering::SeqCst);
     }
 }
 
@@ -62,13 +77,16 @@ impl Clock for Hands {
 /// A ledger that notes what it was asked.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    /// In every period.
     pub(crate) spent: Mutex<i128>,
+    /// At which moment, and how much.
+    pub(crate) rows: Mutex<Vec<(i64, i128)>>,
     pub(crate) away: AtomicBool,
     /// It answers when somebody lets it.
     pub(crate) held: Option<tokio::sync::Semaphore>,
     pub(crate) asked: Mutex<Vec<i64>>,
     /// Requests that it counts.
-    pub(crate) rows: Mutex<Vec<String>>,
+    pub(crate) counted: Mutex<Vec<String>>,
 }
 
 impl Spending for Ledger {
@@ -76,14 +94,22 @@ impl Spending for Ledger {
         &'a self,
         _: Whose,
         _: &'a str,
-        since: i64,
+        from: i64,
+        until: i64,
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
-        self.asked.lock().push(since);
-        Box::pin(async {
+        self.asked.lock().push(from);
+        let rows = self
+            .rows
+            .lock()
+            .iter()
+            .filter(|(at, _)| (from..until).contains(at))
+            .map(|row| row.1)
+            .sum::<i128>();
+        Box::pin(async move {
             if let Some(held) = &self.held {
                 held.acquire().await.map_err(|_| ())?.forget();
             }
-            if self.away.load(Ordering::SeqCst) { Err(()) } else { Ok(*self.spent.lock()) }
+            if self.away.load(Ordering::SeqCst) { Err(()) } else { Ok(rows + *self.spent.lock()) }
         })
     }
 
@@ -91,13 +117,13 @@ impl Spending for Ledger {
         &'a self,
         whose: Whose,
         id: &'a str,
-        since: i64,
+        (from, until): (i64, i64),
         requests: &'a [String],
     ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>> {
         Box::pin(async move {
-            let spent = self.spent(whose, id, since).await?;
-            let rows = self.rows.lock();
-            Ok((spent, requests.iter().filter(|id| rows.contains(id)).cloned().collect()))
+            let spent = self.spent(whose, id, from, until).await?;
+            let counted = self.counted.lock();
+            Ok((spent, requests.iter().filter(|id| counted.contains(id)).cloned().collect()))
         })
     }
 }

@@ -9,12 +9,16 @@
 //!
 //! # The algorithm
 //!
-//! **Requests and tokens per minute** are one number each, the moment `next` at which all of the limit is free again.
-//! Taking `n` of a limit of `L` a minute moves it by `n` × 60 s / `L`, and is allowed when it then lies at most a
-//! minute ahead: the whole limit may be used at once after a quiet minute, and comes back evenly. For requests this is
-//! the generic cell rate algorithm, for tokens a bucket; it is the same arithmetic. A settlement moves `next` by what
-//! was used more (at most two minutes ahead) or less (not before now). `next` is a double in microseconds, in process
-//! and in Lua, with the same operations in the same order, so both decide alike to the last bit (`rate.rs`).
+//! **Requests per minute** are counted: at most so many in any 60 seconds. Those of the last minute are kept in runs of a
+//! tenth of a second, each as long as the last of it (`minute.rs`).
+//!
+//! **Requests with a burst, and tokens per minute**, are one number each, the moment `next` at which all of the limit is
+//! free again. Taking `n` of a limit of `L` a minute moves it by `n` × 60 s / `L`, and is allowed when it then lies at
+//! most as far ahead as the burst takes to come back, for tokens a minute: so much may be used at once after a quiet
+//! minute, and comes back evenly. For requests this is the generic cell rate algorithm, for tokens a bucket; it is the
+//! same arithmetic. A settlement moves `next` by what was used more (at most two minutes ahead) or less (not before now).
+//! `next` is a double in microseconds, in process and in Lua, with the same operations in the same order, so both decide
+//! alike to the last bit (`rate.rs`).
 //!
 //! **Requests at one time** are counted; a place is given back when it is dropped.
 //!
@@ -36,6 +40,7 @@ mod few;
 mod gate;
 mod limiter;
 mod local;
+mod minute;
 mod purse;
 mod rate;
 mod registry;

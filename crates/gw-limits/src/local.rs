@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use gw_store::Limits;
 
@@ -12,7 +13,7 @@ use crate::rate::Pace;
 use crate::reservation::{Piece, Reservation, Wish};
 use crate::spending::Spending;
 use crate::subject::{State, Subject};
-use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState};
+use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState, leaves};
 
 /// The limiter of one process.
 #[derive(Debug)]
@@ -47,9 +48,10 @@ fn divided(limits: &Limits, share: u32) -> Limits {
     }
     Limits {
         rpm: limits.rpm.map(|limit| (limit / share).max(1)),
+        burst: limits.burst.map(|limit| (limit / share).max(1)),
         tpm: limits.tpm.map(|limit| (limit / u64::from(share)).max(1)),
         max_in_flight: limits.max_in_flight.map(|limit| (limit / share).max(1)),
-        budget: limits.budget,
+        ..*limits
     }
 }
 
@@ -101,12 +103,10 @@ impl Local {
             entered.see_tokens(TokenState::new(limit, state.tokens.next(), now));
         }
         if let Some(limit) = limits.rpm {
-            match state.requests.take(Pace::new(limit.into()), now, 1) {
-                Ok(next) => entered.see_requests(RateState::new(limit, next, now)),
-                Err((next, retry_after)) => {
-                    entered.see_requests(RateState::new(limit, next, now));
-                    return Err(Refusal::Requests { whose, limit, retry_after });
-                }
+            let (seen, wait) = requests(state, limit, limits.burst, now);
+            entered.see_requests(seen);
+            if let Some(retry_after) = wait {
+                return Err(Refusal::Requests { whose, limit, retry_after });
             }
         }
         if let Some(limit) = limits.max_in_flight {
@@ -172,6 +172,22 @@ impl Local {
             }
         }
     }
+}
+
+/// Takes one of the requests per minute; how they stand then, and how long to wait when there is none.
+fn requests(state: &State, limit: u32, burst: Option<u32>, now: f64) -> (RateState, Option<Duration>) {
+    if let Some(burst) = burst {
+        let (next, wait) = match state.requests.take(Pace::with_burst(limit.into(), burst.into()), now, 1) {
+            Ok(next) => (next, None),
+            Err((next, wait)) => (next, Some(wait)),
+        };
+        return (RateState::new(limit, burst, next, now), wait);
+    }
+    let (past, wait) = match state.minute.take(limit, now) {
+        Ok(past) => (past, None),
+        Err(past) => (past, Some(leaves(past.oldest, now))),
+    };
+    (RateState::of_minute(limit, past, now), wait)
 }
 
 fn judge(no: No, subject: &Subject) -> Refusal {

@@ -27,6 +27,8 @@ struct Money {
     /// The period's begin and end, unix seconds.
     start: i64,
     end: i64,
+    /// The latest end of all periods that it was in: something may have been spent until then.
+    latest: i64,
     /// Whether `spent` holds what the ledger knows of the period. Until then it is what was spent since it was asked.
     known: bool,
     spent: i128,
@@ -110,11 +112,11 @@ impl Purse {
         spending: &dyn Spending,
     ) -> Result<(), ()> {
         let question = async {
-            let Some(since) = self.unknown_since(budget, clock.unix()) else { return Ok(()) };
-            let spent = spent(spending, subject, since).await?;
+            let Some((from, until)) = self.unknown(budget, clock.unix()) else { return Ok(()) };
+            let spent = spent(spending, subject, (from, until)).await?;
             let money = &mut *self.money.lock();
             money.turn(budget.period, clock.unix());
-            if money.start == since && !money.known {
+            if money.start == from && !money.known {
                 money.spent = money.spent.saturating_add(spent);
                 money.known = true;
             }
@@ -123,16 +125,16 @@ impl Purse {
         self.gate.ask(question).await
     }
 
-    /// The begin of the period, when nothing is known of it. The ledger is asked then: what was spent before is its to
-    /// say, what is spent while it is asked is counted here, sooner twice than not at all.
-    fn unknown_since(&self, budget: Budget, unix: i64) -> Option<i64> {
+    /// The period, when nothing is known of it. The ledger is asked then: what was spent before is its to say, what is
+    /// spent while it is asked is counted here, sooner twice than not at all.
+    fn unknown(&self, budget: Budget, unix: i64) -> Option<(i64, i64)> {
         let money = &mut *self.money.lock();
         money.turn(budget.period, unix);
         if money.known {
             return None;
         }
         money.spent = 0;
-        Some(money.start)
+        Some((money.start, money.end))
     }
 
     /// Whether the figures are of the period of this moment.
@@ -156,11 +158,12 @@ impl Money {
         if self.period == period && self.start <= unix && unix < self.end {
             return;
         }
-        // In the period that follows nothing is spent yet. Of another kind of period, or of one that a clock went back
-        // into, only the ledger knows.
-        self.known &= self.period == period && unix >= self.end;
-        self.period = period;
-        (self.start, self.end) = period.around(unix);
+        let (start, end) = period.around(unix);
+        // In a period that it was never in nothing is spent yet. Of another kind of period, or of one that a clock went
+        // back into, or forth again, only the ledger knows.
+        self.known &= self.period == period && start >= self.latest;
+        self.latest = self.latest.max(end);
+        (self.period, self.start, self.end) = (period, start, end);
         self.spent = 0;
     }
 

@@ -7,20 +7,35 @@ use std::time::Duration;
 /// A minute, in microseconds.
 pub(crate) const MINUTE: f64 = 60_000_000.0;
 /// What rounding may add up to: a microsecond, so that the last of a limit is not lost to the last bit of a double.
-const SLACK: f64 = 1.0;
+pub(crate) const SLACK: f64 = 1.0;
 
 /// A limit of so many a minute.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace(f64);
+pub(crate) struct Pace {
+    per_minute: f64,
+    /// How many may come at once.
+    burst: f64,
+}
 
 impl Pace {
+    /// All of them may come at once.
     pub(crate) fn new(per_minute: u64) -> Self {
-        Self(per_minute.max(1) as f64)
+        Self::with_burst(per_minute, per_minute)
+    }
+
+    pub(crate) fn with_burst(per_minute: u64, burst: u64) -> Self {
+        let per_minute = per_minute.max(1);
+        Self { per_minute: per_minute as f64, burst: burst.clamp(1, per_minute) as f64 }
     }
 
     /// How far so many move `next`.
     fn stretch(self, units: f64) -> f64 {
-        units * MINUTE / self.0
+        units * MINUTE / self.per_minute
+    }
+
+    /// How far ahead `next` may be.
+    fn furthest(self, now: f64) -> f64 {
+        now + self.stretch(self.burst)
     }
 
     /// Takes so many.
@@ -29,7 +44,8 @@ impl Pace {
     /// They are not free: the microseconds until they are.
     fn take(self, next: f64, now: f64, units: f64) -> Result<f64, f64> {
         let after = begin(next, now) + self.stretch(units);
-        if after <= now + MINUTE + SLACK { Ok(after) } else { Err(after - now - MINUTE) }
+        let furthest = self.furthest(now);
+        if after <= furthest + SLACK { Ok(after) } else { Err(after - furthest) }
     }
 
     /// Takes what was used more than was taken before, or gives back what was used less.
@@ -45,8 +61,8 @@ impl Pace {
     /// How many are free, and how long it takes until all are.
     pub(crate) fn free(self, next: f64, now: f64) -> (u64, Duration) {
         let begin = begin(next, now);
-        let free = ((now + MINUTE - begin + SLACK) / self.stretch(1.0)).floor();
-        (free.clamp(0.0, self.0) as u64, micros(begin - now))
+        let free = ((self.furthest(now) - begin + SLACK) / self.stretch(1.0)).floor();
+        (free.clamp(0.0, self.burst) as u64, micros(begin - now))
     }
 }
 
@@ -119,6 +135,23 @@ mod tests {
             assert!((wait.as_secs_f64() * 1e6 - even).abs() < 2.0, "{limit}: {wait:?}");
             rate.take(pace, now + even, 1).unwrap();
             rate.take(pace, now + even, 1).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_burst_passes_at_once_and_the_rest_evenly() {
+        for (limit, burst) in [(60, 10), (120, 1), (7, 7), (1_000, 999)] {
+            let (rate, pace, start) = (Rate::default(), Pace::with_burst(limit, burst), 4e9);
+            for taken in 1..=burst {
+                let next = rate.take(pace, start, 1).unwrap();
+                assert_eq!(pace.free(next, start).0, burst - taken, "{limit} {burst}");
+            }
+            let (_, wait) = rate.take(pace, start, 1).unwrap_err();
+            let even = MINUTE / limit as f64;
+            assert!((wait.as_secs_f64() * 1e6 - even).abs() < 2.0, "{limit} {burst}: {wait:?}");
+            let passed =
+                (1..6_000).filter(|n| rate.take(pace, start + f64::from(*n) * 1e4, 1).is_ok()).count();
+            assert!(passed as u64 <= limit && passed as u64 >= limit - 2, "{passed} of {limit}");
         }
     }
 

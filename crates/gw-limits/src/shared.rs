@@ -56,7 +56,7 @@ use crate::local::{Local, Place};
 use crate::rate::Pace;
 use crate::reservation::{Reservation, Wish};
 use crate::subject::Subject;
-use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState};
+use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState, leaves};
 
 /// Settlements that wait for Redis at most.
 pub(crate) const QUEUE: usize = 65_536;
@@ -352,14 +352,26 @@ fn states(answer: &Answer, subjects: &[Arc<Subject>]) -> Entered {
     let mut entered = Entered::default();
     for (index, subject) in subjects.iter().enumerate() {
         let limits = subject.limits();
-        if let (Some(limit), Some(next)) = (limits.rpm, answer.next(2 * index)) {
-            entered.see_requests(RateState::new(limit, next, answer.now));
+        if let Some((seen, _)) = requests(answer, index, limits) {
+            entered.see_requests(seen);
         }
         if let (Some(limit), Some(next)) = (limits.tpm, answer.next(2 * index + 1)) {
             entered.see_tokens(TokenState::new(limit, next, answer.now));
         }
     }
     entered
+}
+
+/// How a subject's requests per minute stand, and how long to wait if there is none, if the script looked.
+fn requests(answer: &Answer, index: usize, limits: &gw_store::Limits) -> Option<(RateState, Duration)> {
+    let (limit, now) = (limits.rpm?, answer.now);
+    let Some(burst) = limits.burst else {
+        let past = answer.past(2 * index)?;
+        return Some((RateState::of_minute(limit, past, now), leaves(past.oldest, now)));
+    };
+    let next = answer.next(2 * index)?;
+    let wait = Pace::with_burst(limit.into(), burst.into()).wait(next, now, 1);
+    Some((RateState::new(limit, burst, next, now), wait))
 }
 
 /// Why a script refuses, in our words.
@@ -369,10 +381,8 @@ fn refusal(answer: &Answer, subjects: &[Arc<Subject>], wanted: u64) -> Option<Re
     let (whose, limits) = (subject.whose(), subject.limits());
     Some(match why {
         Why::Requests => {
-            let limit = limits.rpm.unwrap_or_default();
-            let next = answer.next(2 * number).unwrap_or_default();
-            let retry_after = Pace::new(limit.into()).wait(next, answer.now, 1);
-            Refusal::Requests { whose, limit, retry_after }
+            let retry_after = requests(answer, number, limits).map(|(_, wait)| wait).unwrap_or_default();
+            Refusal::Requests { whose, limit: limits.rpm.unwrap_or_default(), retry_after }
         }
         Why::Flight => Refusal::InFlight { whose, limit: limits.max_in_flight.unwrap_or_default() },
         Why::Budget(seconds) => Refusal::Budget { whose, resets_in: seconds.map(Duration::from_secs) },

@@ -11,13 +11,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Tells what was spent so far.
 pub trait Spending: Debug + Send + Sync {
-    /// The femto-USD that the ledger knows this key or team to have spent since a moment (unix seconds; `i64::MIN` for
-    /// all time). `Err` when the ledger cannot tell now; why is for the ledger to log.
+    /// The femto-USD that the ledger knows this key or team to have spent from a moment on and before another one (unix
+    /// seconds; `i64::MIN` and `i64::MAX` for all time). `Err` when the ledger cannot tell now; why is for the ledger to log.
     fn spent<'a>(
         &'a self,
         whose: Whose,
         id: &'a str,
-        since: i64,
+        from: i64,
+        until: i64,
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>>;
 
     /// The same, and which of these requests it counts: both of one moment.
@@ -25,17 +26,21 @@ pub trait Spending: Debug + Send + Sync {
         &'a self,
         whose: Whose,
         id: &'a str,
-        since: i64,
+        period: (i64, i64),
         requests: &'a [String],
     ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>>;
 }
 
-/// What the ledger says, in time.
+/// What the ledger says of a period, in time.
 ///
 /// # Errors
 /// It cannot tell.
-pub(crate) async fn spent(spending: &dyn Spending, subject: &Subject, since: i64) -> Result<i128, ()> {
-    let asked = spending.spent(subject.whose(), subject.id(), since);
+pub(crate) async fn spent(
+    spending: &dyn Spending,
+    subject: &Subject,
+    (from, until): (i64, i64),
+) -> Result<i128, ()> {
+    let asked = spending.spent(subject.whose(), subject.id(), from, until);
     let answer = tokio::time::timeout(PATIENCE, asked).await;
     answer.map_err(|_| ())?.map(|femtos| femtos.max(0))
 }
@@ -47,10 +52,10 @@ pub(crate) async fn spent(spending: &dyn Spending, subject: &Subject, since: i64
 pub(crate) async fn spent_with(
     spending: &dyn Spending,
     subject: &Subject,
-    since: i64,
+    period: (i64, i64),
     requests: &[String],
 ) -> Result<(i128, Vec<String>), ()> {
-    let asked = spending.spent_with(subject.whose(), subject.id(), since, requests);
+    let asked = spending.spent_with(subject.whose(), subject.id(), period, requests);
     let answer = tokio::time::timeout(PATIENCE, asked).await;
     answer.map_err(|_| ())?.map(|(femtos, counted)| (femtos.max(0), counted))
 }

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use gw_store::Limits;
+use gw_store::{Limits, OnBudget};
 
+use crate::minute::Minute;
 use crate::purse::Purse;
 use crate::rate::Rate;
 
@@ -57,6 +58,12 @@ impl Subject {
         &self.limits
     }
 
+    /// Whether its budget cuts answers that it does not hold.
+    #[must_use]
+    pub fn is_cut_by_budget(&self) -> bool {
+        self.limits.budget.is_some() && self.limits.on_budget == OnBudget::Cut
+    }
+
     pub(crate) fn state(&self) -> &Arc<State> {
         &self.state
     }
@@ -67,6 +74,9 @@ impl Subject {
 pub(crate) struct State {
     pub(crate) whose: Whose,
     pub(crate) id: Box<str>,
+    /// Requests of a limit without a burst.
+    pub(crate) minute: Minute,
+    /// Requests of one with a burst.
     pub(crate) requests: Rate,
     pub(crate) tokens: Rate,
     /// Requests under way.
@@ -80,6 +90,7 @@ impl State {
         Self {
             whose,
             id: id.into(),
+            minute: Minute::default(),
             requests: Rate::default(),
             tokens: Rate::default(),
             running: AtomicU32::new(0),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::few::Few;
 use crate::local::Place;
-use crate::rate::Pace;
+use crate::minute::Past;
+use crate::rate::{MINUTE, Pace, micros};
 use crate::shared::Owed;
 use crate::subject::Whose;
 
@@ -20,10 +21,23 @@ pub struct RateState {
 }
 
 impl RateState {
-    pub(crate) fn new(limit: u32, next: f64, now: f64) -> Self {
-        let (free, reset) = Pace::new(limit.into()).free(next, now);
+    /// With a burst.
+    pub(crate) fn new(limit: u32, burst: u32, next: f64, now: f64) -> Self {
+        let (free, reset) = Pace::with_burst(limit.into(), burst.into()).free(next, now);
         Self { limit, remaining: u32::try_from(free).unwrap_or(limit), reset }
     }
+
+    /// Without one.
+    pub(crate) fn of_minute(limit: u32, past: Past, now: f64) -> Self {
+        let taken = u32::try_from(past.sum).unwrap_or(u32::MAX);
+        let reset = if past.sum == 0 { Duration::ZERO } else { leaves(past.newest, now) };
+        Self { limit, remaining: limit.saturating_sub(taken), reset }
+    }
+}
+
+/// The time until a request of this moment is a minute ago.
+pub(crate) fn leaves(moment: f64, now: f64) -> Duration {
+    micros(moment + MINUTE - now)
 }
 
 /// The state of a limit of tokens.

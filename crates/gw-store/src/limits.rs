@@ -9,12 +9,46 @@ use jiff::{Timestamp, ToSpan, Zoned};
 pub struct Limits {
     /// Requests per minute to the generation endpoints.
     pub rpm: Option<u32>,
+    /// Of these, how many may come at once; the rest comes back evenly. None = at most `rpm` in any minute.
+    pub burst: Option<u32>,
     /// Tokens per minute, prompt and answer.
     pub tpm: Option<u64>,
     /// Requests at one time.
     pub max_in_flight: Option<u32>,
     /// Money in a period.
     pub budget: Option<Budget>,
+    /// What becomes of an answer when the budget ends under it.
+    pub on_budget: OnBudget,
+}
+
+/// What becomes of an answer when the budget ends under it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnBudget {
+    /// The whole answer is set aside before it begins, so it is never cut.
+    #[default]
+    Finish,
+    /// What is left is enough to begin; the answer is cut where the money ends.
+    Cut,
+}
+
+impl OnBudget {
+    /// All.
+    pub const ALL: [Self; 2] = [Self::Finish, Self::Cut];
+
+    /// The spelling in the store, the configuration and the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Finish => "finish",
+            Self::Cut => "cut",
+        }
+    }
+
+    /// The reverse of [`OnBudget::as_str`].
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|way| way.as_str() == text)
+    }
 }
 
 /// What may be spent in a period.

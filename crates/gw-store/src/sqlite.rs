@@ -183,6 +183,7 @@ fn migrator() -> Migrator {
         change(5, "short rows", include_str!("../migrations/0005_short_rows.sql")),
         change(6, "payloads", include_str!("../migrations/0006_payloads.sql")),
         change(7, "rows in order", include_str!("../migrations/0007_rows_in_order.sql")),
+        change(8, "burst and on_budget", include_str!("../migrations/0008_burst_and_on_budget.sql")),
     ])
 }
 

@@ -11,6 +11,7 @@
 
 pub mod certificate;
 pub mod client;
+pub mod faketime;
 mod files;
 pub mod gateway;
 pub mod postgres;
@@ -22,6 +23,7 @@ pub mod wait;
 pub mod wire;
 
 pub use client::{Client, Response};
+pub use faketime::Faketime;
 pub use files::open_files;
 pub use gateway::{Gateway, Launch};
 pub use proxy::Proxy;

@@ -78,6 +78,10 @@ struct New {
     #[arg(long, allow_negative_numbers = true, value_parser = count)]
     #[serde(skip_serializing_if = "Option::is_none")]
     rpm: Option<u64>,
+    /// Of these, how many may come at once, the rest evenly [default: all, at most so many in any minute]
+    #[arg(long, requires = "rpm", allow_negative_numbers = true, value_parser = count)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    burst: Option<u64>,
     /// Tokens per minute
     #[arg(long, allow_negative_numbers = true, value_parser = count)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,6 +98,10 @@ struct New {
     #[arg(long, requires = "budget_usd")]
     #[serde(skip_serializing_if = "Option::is_none")]
     budget_period: Option<String>,
+    /// What becomes of an answer when the budget ends under it: finish or cut [default: finish]
+    #[arg(long, requires = "budget_usd")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_budget: Option<String>,
     /// Store what its requests and answers say, redacted
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]

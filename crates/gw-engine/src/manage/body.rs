@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gw_store::limits::{Budget, Limits};
+use gw_store::limits::{Budget, Limits, OnBudget};
 use gw_store::{Period, Role};
 use gw_wire::json::{Kind as JsonKind, View};
 use gw_wire::money::{Price, PriceError};
@@ -35,10 +35,12 @@ type Set<T> = Option<Option<T>>;
 #[derive(Debug, Default)]
 pub(super) struct LimitChanges {
     rpm: Set<u32>,
+    burst: Set<u32>,
     tpm: Set<u64>,
     max_in_flight: Set<u32>,
     budget: Set<u64>,
     period: Set<Period>,
+    on_budget: Set<OnBudget>,
 }
 
 /// Changes of a key, or a whole new one.
@@ -54,7 +56,8 @@ pub(super) struct KeyChanges {
     pub(super) metadata: Set<String>,
 }
 
-const LIMITS: [&str; 5] = ["rpm", "tpm", "max_in_flight", "budget_usd", "budget_period"];
+const LIMITS: [&str; 7] =
+    ["rpm", "burst", "tpm", "max_in_flight", "budget_usd", "budget_period", "on_budget"];
 
 impl LimitChanges {
     /// Reads a member, if it is one of these.
@@ -62,10 +65,12 @@ impl LimitChanges {
         let path = &Path::Top(name);
         match name {
             "rpm" => self.rpm = set(value, |value| whole(path, value, 10_000_000))?,
+            "burst" => self.burst = set(value, |value| whole(path, value, 10_000_000))?,
             "tpm" => self.tpm = set(value, |value| whole(path, value, 1_000_000_000_000))?,
             "max_in_flight" => self.max_in_flight = set(value, |value| whole(path, value, 1_000_000))?,
             "budget_usd" => self.budget = set(value, |value| money(path, value))?,
             "budget_period" => self.period = set(value, |value| period(path, value))?,
+            "on_budget" => self.on_budget = set(value, |value| on_budget(path, value))?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -87,12 +92,36 @@ impl LimitChanges {
             (Some(budget), Some(period)) => Some(Budget { period: period.unwrap_or_default(), ..budget }),
             (budget, _) => budget,
         };
+        // Who has no budget any more begins anew with the next one.
+        let on_budget = match (budget, self.on_budget) {
+            (None, Some(Some(_))) => {
+                return Err(invalid_value(&Path::Top("on_budget"), "it needs a 'budget_usd'."));
+            }
+            (None, _) => OnBudget::default(),
+            (Some(_), on_budget) => on_budget.map_or(to.on_budget, Option::unwrap_or_default),
+        };
+        let rpm = self.rpm.unwrap_or(to.rpm);
         Ok(Limits {
-            rpm: self.rpm.unwrap_or(to.rpm),
+            rpm,
+            burst: self.burst_of(rpm, to.burst)?,
             tpm: self.tpm.unwrap_or(to.tpm),
             max_in_flight: self.max_in_flight.unwrap_or(to.max_in_flight),
             budget,
+            on_budget,
         })
+    }
+
+    /// What may come at once of so many requests a minute: a part of them, which goes when they go.
+    fn burst_of(&self, rpm: Option<u32>, before: Option<u32>) -> Result<Option<u32>, Invalid> {
+        let refuse = |what: &str| Err(invalid_value(&Path::Top("burst"), what));
+        match (rpm, self.burst) {
+            (None, Some(Some(_))) => refuse("it needs an 'rpm'."),
+            (None, _) => Ok(None),
+            (Some(rpm), burst) => match burst.unwrap_or(before) {
+                Some(burst) if burst > rpm => refuse(&format!("{burst} is more than the 'rpm', {rpm}.")),
+                burst => Ok(burst),
+            },
+        }
     }
 }
 
@@ -205,6 +234,11 @@ fn role(path: &Path<'_>, value: View<'_>) -> Result<Role, Invalid> {
 fn period(path: &Path<'_>, value: View<'_>) -> Result<Period, Invalid> {
     let text = string(path, value)?;
     Period::parse(&text).ok_or_else(|| not_one_of(path, &Period::ALL.map(Period::as_str), &text))
+}
+
+fn on_budget(path: &Path<'_>, value: View<'_>) -> Result<OnBudget, Invalid> {
+    let text = string(path, value)?;
+    OnBudget::parse(&text).ok_or_else(|| not_one_of(path, &OnBudget::ALL.map(OnBudget::as_str), &text))
 }
 
 fn boolean(path: &Path<'_>, value: View<'_>) -> Result<bool, Invalid> {

@@ -309,7 +309,7 @@ impl Books {
     /// What one key or team has spent in the present period of its budget, in femto-USD.
     pub(super) async fn spent_by(&self, by: By, id: &str, limits: &Limits, now: i64) -> Result<i128, Fault> {
         let Some(budget) = limits.budget else { return Ok(0) };
-        let mut filter = Filter { since: since(budget.period, now), ..Filter::default() };
+        let mut filter = within(budget.period, now);
         let name = if by == By::Team { &mut filter.team } else { &mut filter.key_id };
         *name = Some(id.to_owned());
         Ok(self.store.total(&filter).await?.cost)
@@ -330,7 +330,7 @@ impl Books {
             if wanted.is_empty() {
                 continue;
             }
-            let filter = Filter { since: since(period, now), ..Filter::default() };
+            let filter = within(period, now);
             let sums = self.store.usage(by, &filter).await?;
             spent.extend(
                 sums.into_iter().filter(|(id, _)| wanted.contains(&&**id)).map(|(id, sums)| (id, sums.cost)),
@@ -340,10 +340,15 @@ impl Books {
     }
 }
 
-/// When the present period began, unix milliseconds.
-fn since(period: Period, now: i64) -> Option<i64> {
-    let (begin, _) = period.around(now);
-    (begin > i64::MIN).then(|| begin.saturating_mul(1000))
+/// The present period.
+fn within(period: Period, now: i64) -> Filter {
+    let (begin, end) = period.around(now);
+    let millis = |moment: i64| moment.saturating_mul(1000);
+    Filter {
+        since: (begin > i64::MIN).then(|| millis(begin)),
+        until: (end < i64::MAX).then(|| millis(end)),
+        ..Filter::default()
+    }
 }
 
 fn is_admin(key: &StoredKey, now: i64) -> bool {

@@ -25,10 +25,12 @@ impl Serialize for Usd {
 #[derive(Debug, Serialize)]
 pub(super) struct LimitsObject {
     rpm: Option<u32>,
+    burst: Option<u32>,
     tpm: Option<u64>,
     max_in_flight: Option<u32>,
     budget_usd: Option<Usd>,
     budget_period: Option<&'static str>,
+    on_budget: Option<&'static str>,
     budget: Option<BudgetObject>,
 }
 
@@ -44,10 +46,12 @@ impl LimitsObject {
         let resets = |end: i64| (end < i64::MAX).then(|| time(end));
         Self {
             rpm: limits.rpm,
+            burst: limits.burst,
             tpm: limits.tpm,
             max_in_flight: limits.max_in_flight,
             budget_usd: limits.budget.map(|budget| Usd(budget.femtos())),
             budget_period: limits.budget.map(|budget| budget.period.as_str()),
+            on_budget: limits.budget.map(|_| limits.on_budget.as_str()),
             budget: limits.budget.map(|budget| BudgetObject {
                 spent_usd: Usd(spent),
                 resets_at: resets(budget.period.around(now).1),

@@ -1,6 +1,7 @@
 //! Limits in process, under many hands and by a clock that is set: never exceeded, never leaked.
 
 mod given;
+mod periods;
 mod up_to;
 
 use std::sync::Arc;
@@ -61,8 +62,9 @@ async fn requests_are_counted_by_key_and_by_team() {
         let state = entered.requests.unwrap();
         assert_eq!((state.limit, state.remaining), (3, 2 - n as u32), "the tighter of the two is shown");
     }
+    world.clock.pass(Duration::from_secs(20));
     let refused = world.limiter.enter("r", &keys[0]).await.unwrap_err();
-    let retry_after = Duration::from_secs(20);
+    let retry_after = Duration::from_secs(40);
     assert_eq!(refused.refusal, Refusal::Requests { whose: Whose::Team, limit: 3, retry_after });
     assert_eq!(refused.entered.requests.unwrap().remaining, 0);
     world.clock.pass(retry_after);

@@ -37,7 +37,8 @@ if not money.known and money.start == tonumber(ARGV[4]) and version == ARGV[7] t
   end
   local spent = math.max(tonumber(ARGV[5]) - in_ledger, least or 0) + settled
   redis.call('HDEL', subject.state, 'least', 'least_of')
-  put(subject.state, 'period', money.period, 'start', whole(money.start), 'spent', whole(spent),
+  put(subject.state, 'period', money.period, 'start', whole(money.start), 'upto', whole(latest(money)),
+    'spent', whole(spent),
     'open', money.open, 'reserved', whole(money.reserved), 'epoch', generation .. '/' .. ARGV[6])
   keep(subject, true)
 end

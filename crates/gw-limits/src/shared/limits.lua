@@ -3,15 +3,16 @@
 -- ARGV[1]  the time in microseconds since 1970, or '' for that of this server: replicas' clocks do not matter
 -- ARGV[2]  the id of the request
 -- ARGV[3]  how long a lease lasts, in microseconds
--- Then what the script says, then five values for each subject: requests a minute, tokens a minute, requests at one
--- time, budget in nano-USD, its period; '' where there is no such limit.
+-- Then what the script says, then six values for each subject: requests a minute, tokens a minute, requests at one
+-- time, budget in nano-USD, its period, how many requests may come at once; '' where there is no such limit.
 --
 -- The last one is the generation that the caller knows, '' when it does not matter.
 --
 -- KEYS, four for each subject, all with its name as their hash tag:
---   1  a hash: requests, tokens (`next` of each, microseconds since 2025), period, start, spent, reserved, open, epoch,
---      generation; least and least_of (a begin of a period) between `forget` and `learn`; version, which changes while
---      the ledger is asked
+--   1  a hash: requests, tokens (`next` of each, microseconds since 2025), period, start, upto (the
+--      latest end of all periods that it was known of), spent, reserved, open, epoch, generation;
+--      least and least_of (a begin of a period) between `forget` and `learn`; version, which changes while the ledger is
+--      asked; the requests of the last minute (`enter`)
 --   2  a sorted set: what is set aside, '<nano-USD>:<request>', by the moment at which the lease expires
 --   3  a sorted set, by the moment at which each is forgotten: '<request>' whose lease expired before it was settled;
 --      'settled:<request>' that has no lease and counts no more; 'spent:<nano-USD>:<request>' that was settled while the
@@ -97,11 +98,11 @@ end
 local function subjects(own)
   local all = {}
   for i = 1, math.floor(#KEYS / 4) do
-    local key, arg = (i - 1) * 4, 3 + own + (i - 1) * 5
+    local key, arg = (i - 1) * 4, 3 + own + (i - 1) * 6
     all[i] = {
       state = KEYS[key + 1], leases = KEYS[key + 2], late = KEYS[key + 3], flying = KEYS[key + 4],
       rpm = tonumber(ARGV[arg + 1]), tpm = tonumber(ARGV[arg + 2]), most = tonumber(ARGV[arg + 3]),
-      budget = tonumber(ARGV[arg + 4]), period = ARGV[arg + 5],
+      budget = tonumber(ARGV[arg + 4]), period = ARGV[arg + 5], burst = tonumber(ARGV[arg + 6]),
     }
     renew(all[i])
   end
@@ -116,10 +117,10 @@ local function begin(next)
   return math.max(next, now)
 end
 
--- Takes so many of a limit: `next` afterwards, or nil when they are not free.
-local function take(next, units, limit)
+-- Takes so many of a limit of which so many may come at once: `next` afterwards, or nil when they are not free.
+local function take(next, units, limit, burst)
   local after = begin(next) + units * MINUTE / limit
-  if after <= now + MINUTE + SLACK then return after end
+  if after <= now + burst * MINUTE / limit + SLACK then return after end
 end
 
 -- Takes so many more, or gives them back.
@@ -179,26 +180,31 @@ local function whole(number)
   return string.format('%.0f', math.max(0, math.min(number, 9007199254740991)))
 end
 
+-- The latest end of all periods that money was known of, this one among them.
+local function latest(money)
+  return math.max(money.upto or 0, money.stop or math.huge)
+end
+
 -- The money of a subject in the current period: known, start, stop, spent, reserved, open, epoch. What has expired of
 -- its leases is released first. Without a period it is that which the state is of.
 local function purse(subject, period)
-  local got = redis.call('HMGET', subject.state, 'period', 'start', 'spent', 'reserved', 'open', 'epoch')
+  local got = redis.call('HMGET', subject.state, 'period', 'start', 'spent', 'reserved', 'open', 'epoch', 'upto')
   local money = {
     period = period or got[1] or 'total', spent = tonumber(got[3]) or 0, reserved = tonumber(got[4]) or 0,
     open = tonumber(got[5]) or 0, epoch = got[6] or '',
   }
   local start = tonumber(got[2])
   money.start, money.stop = window(money.period)
-  money.known = start ~= nil and got[1] == money.period and start <= money.start
-  if not money.known or start < money.start then
-    if start then
-      -- In the period that follows nothing is spent yet. Of another kind of period, or of one that the clock went back
-      -- into, only the ledger knows.
-      money.spent = 0
-      redis.call('HDEL', subject.state, 'start')
-      put(subject.state, 'spent', '0')
-    end
-    if money.known then put(subject.state, 'start', whole(money.start)) end
+  money.upto = tonumber(got[7])
+  local same = got[1] == money.period and start == money.start
+  money.known = same or (start ~= nil and got[1] == money.period and money.upto ~= nil and money.start >= money.upto)
+  if start and not same then
+    -- In a period that it was never in nothing is spent yet. Of another kind of period, or of one that the clock went
+    -- back into, or forth again, only the ledger knows.
+    money.spent = 0
+    redis.call('HDEL', subject.state, 'start')
+    put(subject.state, 'spent', '0')
+    if money.known then put(subject.state, 'start', whole(money.start), 'upto', whole(latest(money))) end
   end
   -- Of sets that were evicted alone, or of a hash that was: what is set aside is what the set says.
   if money.open ~= redis.call('ZCARD', subject.leases) then
@@ -242,7 +248,7 @@ local function mark(subject, member)
 end
 
 -- Counts what a request spent. Of a budget that is not known the ledger has to say whether it knows of it already.
-local function count(subject, money, nano, id)
+local function spend(subject, money, nano, id)
   if money.known then
     put(subject.state, 'spent', whole(money.spent + nano))
   elseif subject.budget then

@@ -15,10 +15,10 @@ for _, subject in ipairs(subjects(2)) do
     if kind == 'lease' then
       set_aside(subject, money, nano, request)
     elseif not money.known then
-      count(subject, money, nano, request)
+      spend(subject, money, nano, request)
     elseif mark(subject, 'settled:' .. request) then
       -- Too late to ask the ledger about it.
-      count(subject, money, nano, request)
+      spend(subject, money, nano, request)
     end
     keep(subject, money.known)
   end

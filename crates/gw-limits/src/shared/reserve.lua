@@ -24,7 +24,7 @@ for i, subject in ipairs(all) do
   if subject.tpm then
     local before = tonumber(redis.call('HGET', subject.state, 'tokens')) or 0
     if tokens > subject.tpm then return { exact(now), tostring(i), 'never', '' } end
-    subject.after = take(before, tokens, subject.tpm)
+    subject.after = take(before, tokens, subject.tpm, subject.tpm)
     if not subject.after then return { exact(now), tostring(i), 'tokens', exact(before) } end
   end
   local money = subject.money

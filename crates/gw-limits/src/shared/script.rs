@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gw_store::Limits;
 use redis::Cmd;
 
+use crate::minute::Past;
 use crate::subject::Subject;
 
 /// A script and its name in Redis.
@@ -140,13 +141,14 @@ impl Call {
         // The hash comes first.
         let first = self.keys.len() - 3;
         self.keys.insert(first, name);
-        let Limits { rpm, tpm, max_in_flight, budget } = *subject.limits();
+        let Limits { rpm, burst, tpm, max_in_flight, budget, on_budget: _ } = *subject.limits();
         self.args.extend([
             optional(rpm.map(|limit| limit.max(1))),
             optional(tpm.map(|limit| limit.max(1))),
             optional(max_in_flight),
             optional(budget.map(|budget| budget.nano.min(EXACT))),
             optional(budget.map(|budget| budget.period.as_str())),
+            optional(rpm.and(burst).map(|burst| burst.clamp(1, rpm.unwrap_or(burst).max(1)))),
         ]);
         self
     }
@@ -240,6 +242,14 @@ impl Answer {
     /// A field of the script's own, counted from 0.
     pub(crate) fn field(&self, index: usize) -> &str {
         self.fields.get(4 + index).map(String::as_str).unwrap_or_default()
+    }
+
+    /// How a last minute of requests stands, if the script looked.
+    pub(crate) fn past(&self, index: usize) -> Option<Past> {
+        let mut parts = self.field(index).split(' ');
+        let mut number = || parts.next()?.parse().ok().filter(|number: &f64| number.is_finite());
+        let (sum, newest, oldest) = (number()?, number()?, number()?);
+        Some(Past { sum: sum as u64, newest, oldest })
     }
 
     /// A `next`, if the script looked.

@@ -46,7 +46,7 @@ for i, subject in ipairs(all) do
   elseif spent > 0 and ARGV[5] ~= '' and is_gone(epochs[i], money.epoch) then
     counts = mark(subject, 'settled:' .. request)
   end
-  if counts and spent > 0 then count(subject, money, spent, request) end
+  if counts and spent > 0 then spend(subject, money, spent, request) end
   if redis.call('EXISTS', subject.state) == 1 then
     subject.budget = subject.budget or (money.known and 0)
     keep(subject, money.known)

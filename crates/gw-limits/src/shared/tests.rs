@@ -5,6 +5,7 @@ mod away;
 mod given;
 mod hostile;
 mod leases;
+mod periods;
 mod rebuild;
 mod replicas;
 mod up_to;

@@ -70,11 +70,11 @@ impl Shared {
     /// Asks the ledger about the current period and tells Redis.
     async fn learn(&self, local: &Local, subject: Option<&Arc<Subject>>, since: i64) -> Result<(), Refusal> {
         let subject = subject.ok_or(Refusal::StoreAway)?;
-        let total = subject.limits().budget.is_some_and(|budget| budget.period == gw_store::Period::Total);
+        let budget = subject.limits().budget.ok_or(Refusal::StoreAway)?;
         let question = async {
             let (version, requests) = self.gather(subject).await?;
-            let asked = if total { i64::MIN } else { since };
-            let (spent, counted) = spent_with(&*local.spending, subject, asked, &requests).await?;
+            let period = budget.period.around(since);
+            let (spent, counted) = spent_with(&*local.spending, subject, period, &requests).await?;
             let call = self.core.call("").arg(&since).arg(&nano(spent)).arg(&self.core.epoch());
             let call = self.about(call.arg(&version).arg(&counted.join("\n")), subject);
             self.core.ask(&self.core.scripts.learn, &call).await.map(drop).map_err(|_| ())

@@ -63,15 +63,18 @@ async fn what_was_spent_is_the_sum_of_the_rows_by_key_and_by_team() {
                 let counts = rows.iter().filter(|row| row.at >= since * 1_000 && wanted(row));
                 counts.map(|row| row.cost).sum::<i128>()
             };
-            let key = store.spent(Spender::Key("key-1"), since + 1_800).await.unwrap();
+            let key = store.spent(Spender::Key("key-1"), since + 1_800, i64::MAX).await.unwrap();
             assert_eq!(key, sum(&|row| row.key_id == "key-1"), "{hours}");
-            let team = store.spent(Spender::Team("search"), since).await.unwrap();
+            let team = store.spent(Spender::Team("search"), since, i64::MAX).await.unwrap();
             assert_eq!(team, sum(&|row| row.team.is_some()), "{hours}");
+            let until = since + 2 * 3_600;
+            let key = store.spent(Spender::Key("key-1"), since, until).await.unwrap();
+            assert_eq!(key, sum(&|row| row.key_id == "key-1" && row.at < until * 1_000), "{hours}");
         }
-        assert_eq!(store.spent(Spender::Key("nobody"), i64::MIN).await.unwrap(), 0);
+        assert_eq!(store.spent(Spender::Key("nobody"), i64::MIN, i64::MAX).await.unwrap(), 0);
         assert_eq!(
-            store.spent(Spender::Team("search"), i64::MIN).await.unwrap(),
-            store.spent(Spender::Team("search"), 0).await.unwrap()
+            store.spent(Spender::Team("search"), i64::MIN, i64::MAX).await.unwrap(),
+            store.spent(Spender::Team("search"), 0, i64::MAX).await.unwrap()
         );
     })
     .await;
@@ -89,13 +92,13 @@ async fn what_was_spent_and_the_requests_that_it_counts_are_of_one_moment() {
         let row = |n| Entry { request_id: id(n), at, key_id: "k".to_owned(), cost: 7, ..Entry::default() };
         store.record(&[row(1), row(2), row(3)]).await.unwrap();
         let asked = [id(2), id(9), "of nobody".to_owned(), id(3), "'\"\0,".to_owned()];
-        let (spent, mut counted) = store.spent_with(Spender::Key("k"), i64::MIN, &asked).await.unwrap();
+        let (spent, mut counted) = store.spent_with(Spender::Key("k"), i64::MIN, i64::MAX, &asked).await.unwrap();
         counted.sort_unstable();
         assert_eq!((spent, counted), (21, vec![id(2), id(3)]));
-        let nothing = store.spent_with(Spender::Team("k"), 0, &[]).await.unwrap();
+        let nothing = store.spent_with(Spender::Team("k"), 0, i64::MAX, &[]).await.unwrap();
         assert_eq!(nothing, (0, Vec::new()));
         let many: Vec<String> = (0..20_000).map(id).collect();
-        assert_eq!(store.spent_with(Spender::Key("k"), 0, &many).await.unwrap().1.len(), 3);
+        assert_eq!(store.spent_with(Spender::Key("k"), 0, i64::MAX, &many).await.unwrap().1.len(), 3);
     })
     .await;
 }
@@ -279,8 +282,8 @@ async fn i01_two_hundred_injections_are_stored_and_compared_as_they_are_in_the_l
             let filter = Filter { status: None, ..filter };
             assert_eq!(store.total(&filter).await.unwrap().requests, 1, "{payload:?}");
             assert_eq!(store.usage(By::Key, &filter).await.unwrap()[0].0, *payload);
-            assert_eq!(store.spent(Spender::Key(payload), 0).await.unwrap(), 1, "{payload:?}");
-            assert_eq!(store.spent(Spender::Team(payload), 0).await.unwrap(), 1, "{payload:?}");
+            assert_eq!(store.spent(Spender::Key(payload), 0, i64::MAX).await.unwrap(), 1, "{payload:?}");
+            assert_eq!(store.spent(Spender::Team(payload), 0, i64::MAX).await.unwrap(), 1, "{payload:?}");
         }
         assert_eq!(store.total(&Filter::default()).await.unwrap().requests, payloads.len() as u64);
     })
@@ -337,8 +340,11 @@ async fn names_that_are_too_long_for_an_index_are_told_apart_and_found() {
             let row = long(n);
             let found = store.request(&row.request_id).await.unwrap().unwrap();
             assert_eq!((found.at, &found.end_user), (row.at, &row.end_user));
-            assert_eq!(store.spent(Spender::Key(&row.key_id), 0).await.unwrap(), row.cost);
-            assert_eq!(store.spent(Spender::Team(row.team.as_ref().unwrap()), 0).await.unwrap(), row.cost);
+            assert_eq!(store.spent(Spender::Key(&row.key_id), 0, i64::MAX).await.unwrap(), row.cost);
+            assert_eq!(
+                store.spent(Spender::Team(row.team.as_ref().unwrap()), 0, i64::MAX).await.unwrap(),
+                row.cost
+            );
             let filter = Filter { model: Some(row.model), provider: Some(row.provider), ..Filter::default() };
             assert_eq!(store.requests(&filter, None, 10).await.unwrap(), [found]);
         }

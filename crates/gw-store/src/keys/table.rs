@@ -2,7 +2,7 @@
 
 use super::{Role, StoredKey};
 use crate::db::{Change, Result, Store};
-use crate::limits::{Budget, Limits, Period};
+use crate::limits::{Budget, Limits, OnBudget, Period};
 use crate::sql::{Row, Sql};
 
 /// A team: limits and a budget of its own above those of its keys.
@@ -150,6 +150,8 @@ fn limits<'q>(sql: Sql<'q>, limits: &Limits) -> Sql<'q> {
         .int(limits.max_in_flight.map(i64::from))
         .int(limits.budget.map(|budget| int(budget.nano)))
         .text(limits.budget.map(|budget| budget.period.as_str()))
+        .int(limits.burst.map(i64::from))
+        .text(Some(limits.on_budget).filter(|way| *way != OnBudget::default()).map(OnBudget::as_str))
 }
 
 fn read_limits(row: &Row) -> sqlx::Result<Limits> {
@@ -158,19 +160,22 @@ fn read_limits(row: &Row) -> sqlx::Result<Limits> {
     let large = |column: &str| Ok::<_, sqlx::Error>(int(column)?.and_then(|count| u64::try_from(count).ok()));
     let period: Option<String> = row.get("budget_period")?;
     let period = period.as_deref().and_then(Period::parse).unwrap_or_default();
+    let on_budget: Option<String> = row.get("on_budget")?;
     Ok(Limits {
         rpm: small("rpm")?,
+        burst: small("burst")?,
         tpm: large("tpm")?,
         max_in_flight: small("max_in_flight")?,
         budget: large("budget_nano")?.map(|nano| Budget { nano, period }),
+        on_budget: on_budget.as_deref().and_then(OnBudget::parse).unwrap_or_default(),
     })
 }
 
 fn put(team: &Team) -> Sql<'_> {
-    let put = "INSERT INTO teams (id, rpm, tpm, max_in_flight, budget_nano, budget_period, created_at) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET rpm = excluded.rpm, \
+    let put = "INSERT INTO teams (id, rpm, tpm, max_in_flight, budget_nano, budget_period, burst, \
+        on_budget, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE SET rpm = excluded.rpm, \
         tpm = excluded.tpm, max_in_flight = excluded.max_in_flight, budget_nano = excluded.budget_nano, \
-        budget_period = excluded.budget_period";
+        budget_period = excluded.budget_period, burst = excluded.burst, on_budget = excluded.on_budget";
     limits(Sql::new(put).text(&*team.id), &team.limits).int(team.created_at)
 }
 
@@ -181,14 +186,16 @@ fn read_team(row: &Row) -> sqlx::Result<Team> {
 fn update(key: &StoredKey) -> Sql<'_> {
     let update = "UPDATE keys SET name = $2, role = $3, hash = $4, models = $5, expires_at = $6, revoked_at = $7, \
         team = $8, rpm = $9, tpm = $10, max_in_flight = $11, budget_nano = $12, budget_period = $13, \
-        metadata = $14, previous_hash = $15, previous_until = $16, log_payloads = $17 WHERE id = $1";
+        burst = $14, on_budget = $15, metadata = $16, previous_hash = $17, previous_until = $18, \
+        log_payloads = $19 WHERE id = $1";
     rest(Sql::new(update).text(&*key.id), key)
 }
 
 fn insert(key: &StoredKey) -> Sql<'_> {
     let insert = "INSERT INTO keys (created_at, id, name, role, hash, models, expires_at, revoked_at, team, rpm, tpm, \
-        max_in_flight, budget_nano, budget_period, metadata, previous_hash, previous_until, log_payloads) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
+        max_in_flight, budget_nano, budget_period, burst, on_budget, metadata, previous_hash, previous_until, \
+        log_payloads) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
     rest(Sql::new(insert).int(key.created_at).text(&*key.id), key)
 }
 

@@ -26,23 +26,25 @@ impl Store {
         self.only(sql, read_sums).await
     }
 
-    /// What a key or a team has spent, in femto-USD, from the hour on that this moment (unix seconds) is in.
-    pub async fn spent(&self, who: Spender<'_>, since: i64) -> Result<i128> {
-        self.only(spent(who, since), |row| Ok(joined(row.get("nano")?, row.get("rest")?))).await
+    /// What a key or a team has spent, in femto-USD, from the hour on that a moment (unix seconds) is in, in the hours that
+    /// begin before another one.
+    pub async fn spent(&self, who: Spender<'_>, from: i64, until: i64) -> Result<i128> {
+        self.only(spent(who, from, until), |row| Ok(joined(row.get("nano")?, row.get("rest")?))).await
     }
 
     /// The same, and which of these requests have a row: both of one moment.
     pub async fn spent_with(
         &self,
         who: Spender<'_>,
-        since: i64,
+        from: i64,
+        until: i64,
         requests: &[String],
     ) -> Result<(i128, Vec<String>)> {
         // In SQLite a row is found by its time, which its id tells.
         let listed: Vec<(i64, Cow<'_, str>)> =
             requests.iter().map(|id| (request_id::millis(id).unwrap_or(0), indexed(id))).collect();
         let listed = serde_json::to_string(&listed).unwrap_or_default();
-        let mut sql = spent(who, since);
+        let mut sql = spent(who, from, until);
         // One statement sees one moment.
         sql.push(if self.is_postgres() {
             " UNION ALL SELECT 0::bigint, 0::bigint, ledger.request_id FROM ledger WHERE ledger.request_id IN \
@@ -94,8 +96,8 @@ impl Store {
     }
 }
 
-/// What was spent from the hour on that this moment is in, in two parts.
-fn spent(who: Spender<'_>, since: i64) -> Sql<'_> {
+/// What was spent in the hours between two moments, in two parts.
+fn spent(who: Spender<'_>, from: i64, until: i64) -> Sql<'_> {
     let mut sql = Sql::new(
         "SELECT CAST(coalesce(sum(cost_nano), 0) AS BIGINT) AS nano, \
          CAST(coalesce(sum(cost_rest), 0) AS BIGINT) AS rest, CAST(NULL AS TEXT) AS id FROM usage_hours WHERE ",
@@ -104,7 +106,8 @@ fn spent(who: Spender<'_>, since: i64) -> Sql<'_> {
         Spender::Key(id) => sql.push("key_id = ").push_name(id),
         Spender::Team(id) => sql.push("team = ").push_name(id),
     };
-    sql.push(" AND hour >= ").push_int(since.div_euclid(3600).saturating_mul(3600));
+    sql.push(" AND hour >= ").push_int(from.div_euclid(3600).saturating_mul(3600));
+    sql.push(" AND hour < ").push_int(until);
     sql
 }
 

@@ -73,12 +73,17 @@ async fn the_keys_of_an_older_store_are_not_heard_and_can_be() {
         let store = place.open().await;
         let key = NewKey::generate().unwrap().stored("old", Role::Inference, 7);
         store.insert_key(&key).await.unwrap();
-        let forget = if place.is_postgres() {
-            "DELETE FROM gateway_schema WHERE version = 2"
+        let mut changes = vec!["DROP TABLE payloads", "ALTER TABLE keys DROP COLUMN log_payloads"];
+        if place.is_postgres() {
+            changes.extend([
+                "ALTER TABLE keys DROP COLUMN burst, DROP COLUMN on_budget",
+                "ALTER TABLE teams DROP COLUMN burst, DROP COLUMN on_budget",
+                "DELETE FROM gateway_schema WHERE version >= 2",
+            ]);
         } else {
-            "DELETE FROM _sqlx_migrations WHERE version = 6"
-        };
-        for change in ["DROP TABLE payloads", "ALTER TABLE keys DROP COLUMN log_payloads", forget] {
+            changes.push("DELETE FROM _sqlx_migrations WHERE version = 6");
+        }
+        for change in changes {
             store.run(Sql::new(change)).await.unwrap();
         }
         store.close().await;

@@ -9,9 +9,10 @@ use crate::error::{Error, Result};
 use crate::sql::Sql;
 
 /// Every change, oldest first. One that was released is never edited: a change is a new file.
-const CHANGES: [(i64, &str); 2] = [
+const CHANGES: [(i64, &str); 3] = [
     (1, include_str!("../../migrations/postgres/0001_start.sql")),
     (2, include_str!("../../migrations/postgres/0002_payloads.sql")),
+    (3, include_str!("../../migrations/postgres/0003_burst_and_on_budget.sql")),
 ];
 /// What programs that start at one time agree on: the lock of this number.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7310003465208157025)";

@@ -339,7 +339,7 @@ async fn s13_a_migration_that_was_killed_leaves_nothing_and_is_done_again() {
     sql_at(&url, "DROP EVENT TRIGGER slow");
     let store = Store::open_url(&url).await.unwrap();
     assert!(store.keys().await.unwrap().is_empty());
-    assert_eq!(sql_at(&url, "SELECT count(*) FROM gateway_schema"), "2");
+    assert_eq!(sql_at(&url, "SELECT count(*) FROM gateway_schema"), "3");
 }
 
 #[tokio::test]

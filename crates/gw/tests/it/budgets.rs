@@ -1,5 +1,7 @@
 //! Limits and budgets: never exceeded, never leaked, and a client hears which one it was.
 
+use std::time::{Duration, Instant};
+
 use gw_testkit::upstream::chat_body;
 use gw_testkit::{Answer, Client, Signal, eventually};
 use serde_json::json;
@@ -150,6 +152,37 @@ async fn tokens_per_minute_are_taken_at_the_worst_and_settled_at_what_was_used()
     let never = client.post_json(CHAT, &ask(91)).await;
     assert_error("never", &never, 429, "rate_limit_error", "rate_limit_exceeded");
     assert!(never.message().contains("may need 101"), "{}", never.message());
+}
+
+/// How many requests pass when they come as fast as possible for a while, and how long that is at least and at most.
+async fn hammered(limits: &str) -> (u32, Duration, Duration) {
+    let world = key(limits).start().await;
+    let client = client(&world);
+    let (mut passed, mut first) = (0, None);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(5) {
+        let answer = client.post_json(CHAT, &ask(5)).await;
+        match answer.status {
+            200 => passed += 1,
+            429 => {
+                let wait: f64 = answer.header("retry-after").expect("when").parse().expect("seconds");
+                assert!((0.0..=60.0).contains(&wait), "{wait}");
+            }
+            other => panic!("{other}: {}", answer.text()),
+        }
+        first.get_or_insert_with(Instant::now);
+    }
+    let least = first.expect("at least one").elapsed();
+    (passed, least, begun.elapsed())
+}
+
+#[tokio::test]
+async fn rpm_is_a_limit_in_any_minute() {
+    assert_eq!(hammered("rpm = 120").await.0, 120, "after a quiet minute, too");
+    let (passed, least, most) = hammered("rpm = 120\nburst = 10").await;
+    let evenly = |time: Duration| 10.0 + time.as_secs_f64() * 2.0;
+    let passed = f64::from(passed);
+    assert!(passed <= evenly(most) + 0.01 && passed >= evenly(least) - 2.0, "{passed} in {most:?}");
 }
 
 #[tokio::test]

@@ -208,6 +208,9 @@ async fn a_body_with_a_fault_is_a_400_that_names_the_field_and_changes_nothing()
             (json!({ "rpm": 0 }), "rpm", "integer_below_min_value"),
             (json!({ "rpm": 1.5 }), "rpm", "invalid_type"),
             (json!({ "rpm": 99_999_999 }), "rpm", "integer_above_max_value"),
+            (json!({ "burst": 5 }), "burst", "invalid_value"),
+            (json!({ "rpm": 5, "burst": 6 }), "burst", "invalid_value"),
+            (json!({ "rpm": 5, "burst": 0 }), "burst", "integer_below_min_value"),
             (json!({ "tpm": "many" }), "tpm", "invalid_type"),
             (json!({ "max_in_flight": -1 }), "max_in_flight", "integer_below_min_value"),
             (json!({ "budget_usd": -0.5 }), "budget_usd", "decimal_below_min_value"),
@@ -216,6 +219,9 @@ async fn a_body_with_a_fault_is_a_400_that_names_the_field_and_changes_nothing()
             (json!({ "budget_usd": true }), "budget_usd", "invalid_type"),
             (json!({ "budget_period": "month" }), "budget_period", "invalid_value"),
             (json!({ "budget_usd": 1, "budget_period": "year" }), "budget_period", "invalid_value"),
+            (json!({ "on_budget": "cut" }), "on_budget", "invalid_value"),
+            (json!({ "budget_usd": 1, "on_budget": "stop" }), "on_budget", "invalid_value"),
+            (json!({ "budget_usd": 1, "on_budget": true }), "on_budget", "invalid_type"),
             (json!({ "expires_at": "tomorrow" }), "expires_at", "invalid_value"),
             (json!({ "expires_at": 5 }), "expires_at", "invalid_type"),
             (json!({ "log_payloads": 1 }), "log_payloads", "invalid_type"),
@@ -334,6 +340,34 @@ async fn the_last_admin_cannot_lock_everyone_out() {
     let refused = admin.get(KEYS).await;
     assert_error("revoked by itself", &refused, 401, "authentication_error", "invalid_api_key");
     gateway.client().with_key(&second).get(KEYS).await.ok();
+}
+
+#[tokio::test]
+async fn parts_of_a_limit_stay_and_go_with_it() {
+    for world in worlds().await {
+        let admin = admin(&world);
+        let members = json!({ "name": "k", "rpm": 60, "burst": 10, "budget_usd": "1", "on_budget": "cut" });
+        let (_, key) = create(&admin, members).await;
+        let parts = |key: &Value| (key["burst"].clone(), key["on_budget"].clone());
+        assert_eq!(parts(&key), (json!(10), json!("cut")));
+        for (change, expected) in [
+            (json!({ "rpm": 30, "budget_usd": "2" }), (json!(10), json!("cut"))),
+            (json!({ "burst": null, "on_budget": null }), (Value::Null, json!("finish"))),
+            (json!({ "burst": 30, "on_budget": "cut" }), (json!(30), json!("cut"))),
+            (json!({ "rpm": null, "budget_usd": null }), (Value::Null, Value::Null)),
+            (json!({ "rpm": 60, "budget_usd": 1 }), (Value::Null, json!("finish"))),
+        ] {
+            let changed = ask(&admin, "PATCH", &path(&key), &change).await.ok().json();
+            assert_eq!(parts(&changed), expected, "{change}");
+        }
+        ask(&admin, "PATCH", &path(&key), &json!({ "burst": 60 })).await.ok();
+        let refused = ask(&admin, "PATCH", &path(&key), &json!({ "rpm": 59 })).await;
+        assert_error("less than its burst", &refused, 400, "invalid_request_error", "invalid_value");
+        let team = json!({ "rpm": 9, "burst": 3, "budget_usd": 1, "on_budget": "cut" });
+        let team = ask(&admin, "PUT", &format!("{TEAMS}/parts"), &team).await.json();
+        assert_eq!(parts(&team), (json!(3), json!("cut")));
+        assert_eq!(parts(&admin.get(&format!("{TEAMS}/parts")).await.ok().json()), parts(&team));
+    }
 }
 
 #[tokio::test]

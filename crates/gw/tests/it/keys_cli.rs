@@ -103,6 +103,12 @@ async fn keys_are_managed_over_the_network_with_the_admin_key_of_the_environment
         "3",
         "--budget-usd",
         "1000.123456789",
+        "--on-budget",
+        "cut",
+        "--rpm",
+        "1000000",
+        "--burst",
+        "10000",
         "--budget-period",
         "week",
         "--expires-at",
@@ -120,6 +126,7 @@ async fn keys_are_managed_over_the_network_with_the_admin_key_of_the_environment
         (&"far".into(), &"admin".into(), &100_000_000.into())
     );
     assert_eq!((&key["budget_period"], &key["max_in_flight"]), (&"week".into(), &3.into()));
+    assert_eq!((&key["on_budget"], &key["burst"]), (&"cut".into(), &10_000.into()));
     assert!(listed.contains("0.123456789,") && listed.contains("[1.10,2]"), "as it was written: {listed}");
     let second = secret(&ok(remote(&gateway, Some(ADMIN), &["keys", "rotate", &first[..12]])));
     waits_for(&gateway, &first, 200).await;

@@ -22,6 +22,7 @@ mod cache_vectors_bounds;
 mod canary;
 mod chaos;
 mod chat;
+mod clock_periods;
 mod completions;
 mod config_cli;
 mod continued;

@@ -11,7 +11,8 @@ use crate::{Refusal, Reservation};
 
 /// A key with a budget, and one with other limits only.
 fn two(limiter: &Limiter) -> ([Arc<Subject>; 1], [Arc<Subject>; 1]) {
-    let rates = Limits { rpm: Some(1_000_000), tpm: Some(1_000_000), max_in_flight: Some(900), budget: None };
+    let rates =
+        Limits { rpm: Some(1_000_000), tpm: Some(1_000_000), max_in_flight: Some(900), ..Limits::default() };
     let rich = limiter.subject(Whose::Key, "rich", budget(1_000_000, Period::Month));
     ([rich], [limiter.subject(Whose::Key, "fast", rates)])
 }
@@ -187,7 +188,7 @@ async fn s09_after_flushall_what_is_under_way_is_still_set_aside_and_nothing_cou
     redis.flush().await;
     redis.command(&["SCRIPT", "FLUSH"]).await;
     *ledger.spent.lock() = nano(300);
-    *ledger.rows.lock() = vec!["a".to_owned()];
+    *ledger.counted.lock() = vec!["a".to_owned()];
     assert!(limiter.reserve("c", &subjects, 1, nano(401)).await.is_err());
     assert_eq!(figures(&redis, &subjects[0]).await, (400, 200));
     let mut new = limiter.reserve("d", &subjects, 1, nano(400)).await.unwrap();
@@ -209,7 +210,7 @@ async fn s09_a_budget_that_was_evicted_is_unknown_and_not_unspent() {
     limiter.reserve("a", &subjects, 1, nano(900)).await.unwrap().settle(1, nano(900));
     drained(&limiter).await;
     *ledger.spent.lock() = nano(900);
-    ledger.rows.lock().push("a".to_owned());
+    ledger.counted.lock().push("a".to_owned());
     let junk = "x".repeat(20_000);
     for n in 0..10_000 {
         redis.command(&["SET", &format!("junk-{n}"), &junk]).await;
@@ -272,7 +273,7 @@ async fn while_away_each_replica_counts_its_part() {
     let (one, core) = replica_at(settings(&redis), &clock, &ledger).await;
     let (two, _core) = replica_at(settings(&redis), &clock, &ledger).await;
     core.beat(&core.line.link().unwrap()).await;
-    let limits = Limits { rpm: Some(10), tpm: Some(1_000), max_in_flight: Some(2), budget: None };
+    let limits = Limits { rpm: Some(10), tpm: Some(1_000), max_in_flight: Some(2), ..Limits::default() };
     let entered = one.enter("first", &key(&one, limits)).await.unwrap();
     redis.kill();
     for limiter in [&one, &two] {

@@ -76,7 +76,7 @@ async fn s16_a_redis_that_comes_back_with_an_old_memory_is_not_believed() {
     let _held = limiter.reserve("held", &subjects, 1, nano(250)).await.unwrap();
     drained(&limiter).await;
     *ledger.spent.lock() = nano(600);
-    *ledger.rows.lock() = vec!["old".to_owned()];
+    *ledger.counted.lock() = vec!["old".to_owned()];
     redis.restart().await;
     assert_eq!(redis.command(&["EXISTS", "gw:{key:k}"]).await, ["1"], "the file was read");
     gw_testkit::eventually("a new generation", || (limiter.held().1 == 1).then_some(())).await;
@@ -97,7 +97,7 @@ async fn a_settlement_that_the_ledger_already_counts_is_not_counted_again() {
     redis.flush().await;
     // Its row was faster than what Redis is told of it.
     *ledger.spent.lock() = nano(200);
-    ledger.rows.lock().push("late".to_owned());
+    ledger.counted.lock().push("late".to_owned());
     limiter.enter("x", &subjects).await.unwrap();
     assert_eq!(figures(&redis, &subjects[0]).await, (200, 300));
     late.settle(1, nano(200));
@@ -131,7 +131,7 @@ async fn what_is_settled_while_the_budget_is_unknown_counts_once_whether_the_led
     }
     drained(&limiter).await;
     *ledger.spent.lock() = nano(150);
-    ledger.rows.lock().push("in".to_owned());
+    ledger.counted.lock().push("in".to_owned());
     ledger.held.as_ref().unwrap().add_permits(9);
     assert!(asking.await.unwrap());
     assert_eq!(figures(&redis, &subjects[0]).await, (300, 0));

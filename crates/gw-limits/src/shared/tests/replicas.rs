@@ -71,10 +71,10 @@ async fn r03_a_hundred_a_minute_over_three_replicas_is_a_hundred() {
     }
     let answers = running.join_all().await;
     let admitted = answers.iter().filter(|answer| answer.is_ok()).count();
-    assert!((95..=105).contains(&admitted), "{admitted}");
+    assert_eq!(admitted, 100);
     for refusal in answers.into_iter().filter_map(Result::err) {
         let Refusal::Requests { limit: 100, retry_after, .. } = refusal else { panic!("{refusal:?}") };
-        assert!(retry_after <= Duration::from_millis(601), "{retry_after:?}");
+        assert!(retry_after <= Duration::from_secs(60), "{retry_after:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::db::Error;
 use crate::keys::{NewKey, Role, StoredKey, Team};
-use crate::limits::{Budget, Limits, Period};
+use crate::limits::{Budget, Limits, OnBudget, Period};
 use crate::testing::{Place, on_both};
 
 #[tokio::test]
@@ -17,10 +17,12 @@ async fn keys_are_found_again_after_a_restart() {
             revoked_at: Some(5),
             team: Some("search".to_owned()),
             limits: Limits {
-                rpm: Some(1),
+                rpm: Some(6),
+                burst: Some(5),
                 tpm: Some(2),
                 max_in_flight: Some(3),
                 budget: Some(Budget { nano: 4, period: Period::Week }),
+                on_budget: OnBudget::Cut,
             },
             log_payloads: true,
             metadata: Some("{\"a\":1}".to_owned()),
@@ -55,7 +57,7 @@ async fn teams_are_kept_by_their_name() {
         let limits = Limits { budget: Some(Budget { nano: 5, period: Period::Day }), ..Limits::default() };
         let mut team = Team { id: "search".to_owned(), limits, created_at: 1 };
         store.put_team(&team).await.unwrap();
-        team.limits.rpm = Some(9);
+        (team.limits.rpm, team.limits.burst, team.limits.on_budget) = (Some(9), Some(8), OnBudget::Cut);
         store.put_team(&Team { created_at: 7, ..team.clone() }).await.unwrap();
         assert_eq!(store.teams().await.unwrap(), [team]);
     })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gw_engine::settings::{Budget, KeySettings, Limits, Period, Role};
+use gw_engine::settings::{Budget, KeySettings, Limits, OnBudget, Period, Role};
 use secrecy::ExposeSecret;
 
 use super::super::place::Report;
@@ -41,18 +41,28 @@ pub(super) fn keys(root: &Table, report: &mut Report) -> Vec<KeySettings> {
     keys
 }
 
-/// A period without a budget would mean nothing.
+/// A part of a limit without the limit would mean nothing.
 fn limits(table: &Table, report: &mut Report) -> Limits {
     let period = table.choice("budget_period").and_then(Period::parse);
-    if period.is_some() && !table.has("budget_usd") {
-        report.fault(
-            table.place("budget_period"),
-            &table.path("budget_period"),
-            "stands without 'budget_usd'",
-        );
+    let on_budget = table.choice("on_budget").and_then(OnBudget::parse);
+    for (part, whole) in [("budget_period", "budget_usd"), ("on_budget", "budget_usd"), ("burst", "rpm")] {
+        if table.has(part) && !table.has(whole) {
+            report.fault(table.place(part), &table.path(part), format!("stands without '{whole}'"));
+        }
+    }
+    let (rpm, burst) = (table.int("rpm"), table.int("burst"));
+    if rpm.zip(burst).is_some_and(|(rpm, burst): (u32, u32)| burst > rpm) {
+        report.fault(table.place("burst"), &table.path("burst"), "is more than 'rpm'");
     }
     // A price of so many USD is so many nano-USD.
     let budget =
         table.price("budget_usd").map(|usd| Budget { nano: usd.nanos(), period: period.unwrap_or_default() });
-    Limits { rpm: table.int("rpm"), tpm: table.int("tpm"), max_in_flight: table.int("max_in_flight"), budget }
+    Limits {
+        rpm,
+        burst,
+        tpm: table.int("tpm"),
+        max_in_flight: table.int("max_in_flight"),
+        budget,
+        on_budget: on_budget.unwrap_or_default(),
+    }
 }

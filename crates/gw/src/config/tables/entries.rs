@@ -277,7 +277,18 @@ pub(super) static KEY: Section = Section {
             "`admin` may also see metrics and manage.",
         ),
         key("models", PATTERNS, "all", "The models it may use, as `[\"acme/*\"]`."),
-        key("rpm", Kind::Int { min: 1, max: 10_000_000 }, "no limit", "Generation requests per minute."),
+        key(
+            "rpm",
+            Kind::Int { min: 1, max: 10_000_000 },
+            "no limit",
+            "Generation requests in any 60 seconds.",
+        ),
+        key(
+            "burst",
+            Kind::Int { min: 1, max: 10_000_000 },
+            "all of `rpm`, in any 60 seconds",
+            "Of `rpm`, how many may come at once; they come back evenly, so that a minute has at most both together.",
+        ),
         key(
             "tpm",
             Kind::Int { min: 1, max: 1_000_000_000_000 },
@@ -291,6 +302,12 @@ pub(super) static KEY: Section = Section {
             Kind::Choice(&[("day", &[]), ("week", &[]), ("month", &[]), ("total", &[])]),
             "\"month\"",
             "The period of the budget, in UTC: from midnight, from Monday, from the first, or for ever.",
+        ),
+        key(
+            "on_budget",
+            Kind::Choice(&[("finish", &[]), ("cut", &[])]),
+            "\"finish\"",
+            "`finish`: a request begins only if the budget holds the whole of its worst case. `cut`: it begins with what is left, and its answer is cut where that ends.",
         ),
         key(
             "log_payloads",

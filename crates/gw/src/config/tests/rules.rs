@@ -400,6 +400,7 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
         ("[server]\nfetch_images = false", &[]),
         ("[[keys]]\nkey = \"x\"\ntpm = 1\nbudget_usd = 0.5", &[]),
         ("[[keys]]\nkey = \"x\"\nmax_in_flight = 1\nbudget_usd = 1\nbudget_period = \"day\"", &[]),
+        ("[[keys]]\nkey = \"x\"\nrpm = 5\nburst = 5\nbudget_usd = 1\non_budget = \"finish\"", &[]),
     ] {
         assert_eq!(mentioned(&good(text).later), paths, "{text}");
     }

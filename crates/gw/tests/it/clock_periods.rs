@@ -1,0 +1,60 @@
+//! The periods of budgets, by a time of day that jumps (libfaketime), over a socket.
+
+use gw_testkit::{Client, FakeUpstream, Faketime, Gateway, Launch};
+use serde_json::{Value, json};
+
+use crate::harness::{BINARY, Setup};
+
+const CHAT: &str = "/v1/chat/completions";
+
+/// 10 prompt and 5 completion tokens of `acme/plain` are 0.00002 USD.
+fn ask() -> Value {
+    json!({ "model": "acme/plain", "max_tokens": 5, "messages": [{ "role": "user", "content": "Hello!" }] })
+}
+
+/// A gateway that keeps what it knows in a directory.
+async fn start(config: &str, data: &std::path::Path, time: &Faketime) -> Gateway {
+    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    time.apply(launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy())).start().await
+}
+
+async fn statuses(client: &Client, count: usize) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    for _ in 0..count {
+        statuses.push(client.post_json(CHAT, &ask()).await.status);
+    }
+    statuses
+}
+
+fn config(upstream: &FakeUpstream) -> String {
+    let key = |period: &str| {
+        format!(
+            "[[keys]]\nname = \"{period}\"\nkey = \"sk-{period}\"\nbudget_usd = 0.00005\nbudget_period = \"{period}\"\n"
+        )
+    };
+    let extra = ["day", "week", "month"].map(key).concat();
+    Setup { extra, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url())
+}
+
+#[tokio::test]
+async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
+    let data = tempfile::tempdir().expect("a directory");
+    let upstream = FakeUpstream::start().await;
+    // 2026-11-23 is a Monday.
+    let week = ["@2026-11-22 23:50:00", "@2026-11-23 00:10:00"];
+    let month = ["@2026-11-30 23:50:00", "@2026-12-01 00:10:00"];
+    let time = Faketime::at(week[0]);
+    let gateway = start(&config(&upstream), data.path(), &time).await;
+    for (period, moments) in [("day", week), ("week", week), ("month", month)] {
+        let client = gateway.client().with_key(&format!("sk-{period}"));
+        for moment in moments {
+            time.set(moment);
+            assert_eq!(statuses(&client, 3).await, [200, 200, 429], "{period} at {moment}");
+        }
+        for moment in [moments[0], moments[1], moments[0], moments[1]] {
+            time.set(moment);
+            assert_eq!(statuses(&client, 2).await, [429, 429], "{period} at {moment} again");
+        }
+    }
+    assert_eq!(upstream.hits(), 12);
+}
