@@ -138,7 +138,7 @@ async fn keep(
     };
     let engine = engine(setup, deployed, stored, registry)?;
     for entry in &left.entries {
-        engine.charge(&entry.key_id, &entry.request_id, entry.cost).await;
+        engine.charge(&entry.key_id, &entry.request_id, entry.cost, entry.at).await;
     }
     limiter.drain(LAST_SETTLES).await;
     if limiter.undelivered().0 == 0 {

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc};
 use super::notes::Note;
 use super::script::{Answer, Call, Script, Scripts};
 use super::{Away, QUEUE, RedisSettings};
-use crate::clock::Clock;
+use crate::clock::{Clock, SystemClock};
 
 /// How long connecting and logging in may take.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -41,6 +41,8 @@ pub(crate) struct Core {
     replicas: AtomicU32,
     epochs: AtomicU64,
     clock: Option<Arc<dyn Clock>>,
+    /// How long ago something was here.
+    ticks: SystemClock,
 }
 
 impl std::fmt::Debug for Core {
@@ -70,6 +72,7 @@ impl Core {
             replicas: AtomicU32::new(1),
             epochs: AtomicU64::new(0),
             clock,
+            ticks: SystemClock::default(),
         };
         (core, receiver)
     }
@@ -77,6 +80,22 @@ impl Core {
     /// The begin of every call.
     pub(super) fn call(&self, request_id: &str) -> Call {
         self.call_for(request_id, self.settings.lease)
+    }
+
+    /// The clock of this process.
+    fn time(&self) -> &dyn Clock {
+        self.clock.as_deref().unwrap_or(&self.ticks)
+    }
+
+    /// This moment, by a clock that no calendar moves.
+    pub(super) fn now(&self) -> f64 {
+        self.time().micros()
+    }
+
+    /// A moment of the calendar (unix seconds), by that clock.
+    pub(super) fn moment(&self, unix: i64) -> f64 {
+        let time = self.time();
+        time.micros() - time.unix().saturating_sub(unix) as f64 * 1_000_000.0
     }
 
     fn call_for(&self, name: &str, lease: Duration) -> Call {

@@ -5,6 +5,7 @@
 -- ARGV[6]  tokens that were used
 -- ARGV[7]  nano-USD that were spent
 -- ARGV[8]  epochs of the subjects' states at that time, with commas between
+-- ARGV[9]  how long ago the request began, in microseconds: what it spent counts in that period alone
 --
 -- The lease itself says whether this was done before:
 --   it is there                it is ended, and the spending counts
@@ -12,9 +13,10 @@
 --   the state is another one   (lost since, and made anew from the ledger) the spending counts, and leaves a mark
 --   neither                    it was done before
 
-local all = subjects(5)
+local all = subjects(6)
 local aside, used = tonumber(ARGV[4]), tonumber(ARGV[6])
 local spent = tonumber(ARGV[7])
+local begun = math.floor((time - tonumber(ARGV[9])) / 1000000)
 local epochs = {}
 for epoch in string.gmatch(ARGV[8] .. ',', '([^,]*),') do epochs[#epochs + 1] = epoch end
 
@@ -42,7 +44,7 @@ for i, subject in ipairs(all) do
     redis.call('PEXPIRE', subject.late, DAY * 1000)
   end
   -- Of a budget that nobody has asked the ledger about, this is what comes on top of its answer.
-  if counts and spent > 0 and (subject.budget or money.known) then
+  if counts and spent > 0 and (subject.budget or money.known) and begun >= money.start then
     put(subject.state, 'spent', whole(money.spent + spent))
   end
   if redis.call('EXISTS', subject.state) == 1 then
