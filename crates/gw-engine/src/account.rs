@@ -15,6 +15,7 @@ use crate::call::{CallLog, Context};
 use crate::error::{Error, Kind, Result};
 use crate::job::millis;
 use crate::ledger::Line;
+use crate::meter::{Meter, Started};
 use crate::metrics::Metrics;
 use crate::plan::{Candidate, Plan};
 
@@ -25,13 +26,13 @@ pub(crate) struct Account {
     metrics: Arc<Metrics>,
     operation: &'static str,
     settled: bool,
-    /// An upstream that has the prompt and has not answered yet.
+    /// What the upstream calls have used.
+    meter: Arc<Meter>,
+    /// An attempt whose upstream has not answered yet.
     calling: Option<Calling>,
     /// Another one that was begun beside it.
     beside: Option<Calling>,
-    /// What upstream calls cost that were given up for a faster one.
-    extra: Money,
-    /// What upstreams used and charged that began an answer and broke off.
+    /// What upstreams used and charged that began an answer and broke off. The client is told of it.
     begun: (Usage, Money),
     /// Tokens of the answer that came out of the cache, and what they would have cost.
     found: (Usage, Money),
@@ -39,31 +40,16 @@ pub(crate) struct Account {
     reservation: Reservation,
     /// What was set aside besides when everything had to be asked for anew.
     more: Reservation,
-    /// What takes the place of both in the end.
-    spent: (u64, Money),
     /// Its line in the ledger, until it is written.
     line: Option<Line>,
     accepted: Instant,
 }
 
-/// What an unanswered upstream call will have cost if the client goes away now.
+/// An attempt that is not over.
 #[derive(Debug)]
 struct Calling {
     candidate: Candidate,
-    usage: Usage,
-    since: Instant,
-}
-
-impl Calling {
-    /// The attempt that it was, ended from outside.
-    fn record(&self, kind: Kind) -> AttemptRecord {
-        AttemptRecord {
-            provider: Arc::clone(&self.candidate.model.provider),
-            model: Arc::clone(&self.candidate.model.id),
-            status: kind.code(),
-            latency_ms: millis(self.since.elapsed()),
-        }
-    }
+    started: Started,
 }
 
 impl Account {
@@ -81,17 +67,21 @@ impl Account {
             metrics,
             operation,
             settled: false,
+            meter: Arc::default(),
             calling: None,
             beside: None,
-            extra: Money::ZERO,
             begun: Default::default(),
             found: Default::default(),
             reservation: Reservation::default(),
             more: Reservation::default(),
-            spent: Default::default(),
             line,
             accepted,
         }
+    }
+
+    /// The meter of the request's upstream calls.
+    pub(crate) fn meter(&self) -> &Arc<Meter> {
+        &self.meter
     }
 
     /// What was asked for, for the ledger.
@@ -110,90 +100,90 @@ impl Account {
 
     /// Holds what was set aside until the call is over.
     pub(crate) fn hold(&mut self, reservation: Reservation) {
-        self.reservation = reservation;
+        self.reservation = self.dated(reservation);
     }
 
     /// Holds what was set aside besides.
     pub(crate) fn hold_more(&mut self, reservation: Reservation) {
-        self.more = reservation;
+        self.more = self.dated(reservation);
+    }
+
+    /// A budget counts it in the period in which the ledger has it.
+    fn dated(&self, mut reservation: Reservation) -> Reservation {
+        if let Some(line) = &self.line {
+            reservation.begun_at(line.at());
+        }
+        reservation
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// An upstream call begins, the `count`th. Noted before it is over: a client that goes away meanwhile has caused it
-    /// all the same, and the provider bills the prompt.
+    /// An attempt begins, the `count`th, with upstream calls of these sizes. Noted before it is over: a client that goes away
+    /// meanwhile has caused it all the same, and the provider bills the prompt.
     ///
     /// # Errors
     /// The request cannot be accounted for, so it must not go on.
-    pub(crate) fn calling(&mut self, candidate: &Candidate, count: usize, prompt_bytes: u64) -> Result<()> {
+    pub(crate) fn calling(
+        &mut self,
+        candidate: &Candidate,
+        started: Started,
+        count: usize,
+        ask: &Ask,
+    ) -> Result<()> {
         self.attempts(count);
-        let usage = Usage::estimate(prompt_bytes, 0);
         if let Some(line) = &mut self.line {
-            line.begin(candidate, &usage)?;
+            line.begin(candidate, ask, self.meter.all())?;
         }
-        self.calling = Some(Calling { candidate: candidate.clone(), usage, since: Instant::now() });
+        self.calling = Some(Calling { candidate: candidate.clone(), started });
         Ok(())
     }
 
-    /// Another upstream call begins beside the one under way.
-    pub(crate) fn calling_too(&mut self, candidate: &Candidate, count: usize, prompt_bytes: u64) {
+    /// Another attempt begins beside the one under way.
+    pub(crate) fn calling_too(&mut self, candidate: &Candidate, started: Started, count: usize) {
         self.attempts(count);
-        let usage = Usage::estimate(prompt_bytes, 0);
-        self.beside = Some(Calling { candidate: candidate.clone(), usage, since: Instant::now() });
+        self.beside = Some(Calling { candidate: candidate.clone(), started });
     }
 
-    /// An upstream call that had begun has failed: nothing was used.
-    pub(crate) fn call_failed(&mut self, candidate: &Candidate) {
-        let is_it = |calling: &Calling| Arc::ptr_eq(&calling.candidate.model, &candidate.model);
+    /// An attempt is not under way any more.
+    fn is_over(&mut self, started: Started) {
+        let is_it = |calling: &Calling| calling.started == started;
         if self.beside.as_ref().is_some_and(is_it) {
             self.beside = None;
-        } else {
+        } else if self.calling.as_ref().is_some_and(is_it) {
             self.calling = self.beside.take();
         }
     }
 
-    /// An upstream call was given up for a faster one. Its provider has had the prompt, and bills it.
-    pub(crate) fn lost(&mut self, candidate: &Candidate) {
-        let is_it = |calling: &Calling| Arc::ptr_eq(&calling.candidate.model, &candidate.model);
-        if self.calling.as_ref().is_some_and(is_it) {
-            std::mem::swap(&mut self.calling, &mut self.beside);
+    /// An attempt failed, or was given up for a faster one. What its provider has served of it, it bills. Gives what it costs.
+    pub(crate) fn call_failed(&mut self, candidate: &Candidate, started: Started) -> Money {
+        self.is_over(started);
+        let bill = self.meter.of(started);
+        if bill.usage.total() > 0 {
+            self.metrics.used(&candidate.metrics, &bill.usage, bill.known_cost());
         }
-        let Some(Calling { candidate, usage, .. }) = self.beside.take() else { return };
-        let cost = candidate.model.cost(&usage);
-        self.metrics.used(&candidate.metrics, &usage, cost);
-        self.extra += cost.unwrap_or_default();
+        bill.cost
     }
 
     /// An upstream began the answer and broke off with this code; another one goes on.
-    pub(crate) fn broke_off(
-        &mut self,
-        candidate: &Candidate,
-        usage: &Usage,
-        cost: Option<Money>,
-        code: &'static str,
-    ) {
+    pub(crate) fn broke_off(&mut self, candidate: &Candidate, started: Started, code: &'static str) {
         self.metrics.failed(&candidate.metrics, code);
-        self.in_vain(candidate, usage, cost);
+        self.in_vain(candidate, started);
     }
 
     /// What an upstream said is of no use, and paid for.
-    pub(crate) fn in_vain(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
-        self.calling = None;
-        self.metrics.used(&candidate.metrics, usage, cost);
+    pub(crate) fn in_vain(&mut self, candidate: &Candidate, started: Started) {
+        self.is_over(started);
+        let bill = self.meter.of(started);
+        self.metrics.used(&candidate.metrics, &bill.usage, bill.known_cost());
         let (used, charged) = self.begun;
-        self.begun = (used.plus(usage), charged + cost.unwrap_or_default());
+        self.begun = (used.plus(&bill.usage), charged + bill.cost);
     }
 
     /// What upstreams used and charged that began the answer before the last one.
     pub(crate) fn begun(&self) -> (Usage, Money) {
         self.begun
-    }
-
-    /// What calls cost that were given up for a faster one.
-    pub(crate) fn extra(&self) -> Money {
-        self.extra
     }
 
     /// Notes an upstream call that is over, and the upstream's reason when it failed.
@@ -224,11 +214,11 @@ impl Account {
         self.found = (usage, saved);
     }
 
-    /// The call was answered in full.
+    /// The call was answered in full by this attempt.
     pub(crate) fn served(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
         if self.close("ok") {
             self.metrics.served(&candidate.metrics, usage, cost);
-            self.used(candidate, usage, cost);
+            self.used(candidate, usage);
             self.write();
         }
     }
@@ -236,8 +226,7 @@ impl Account {
     /// It was answered with what another call brought: nothing is to be paid but for calls that were in vain.
     pub(crate) fn cached(&mut self, stored: &Stored, fallback: bool) {
         if self.close("ok") {
-            let paid = self.begun.1 + self.extra;
-            self.spent = (self.begun.0.total(), paid);
+            let paid = self.meter.all().cost;
             if let Some(line) = &mut self.line {
                 line.cached(stored, fallback, paid);
             }
@@ -255,30 +244,24 @@ impl Account {
         }
     }
 
-    /// The call failed; nothing was used.
+    /// The call failed. What its upstreams have served of it is paid.
     pub(crate) fn failed(&mut self, error: &Error) {
         if self.close(error.kind.code()) {
-            self.spent = (self.begun.0.total(), self.begun.1 + self.extra);
+            self.unanswered();
             if let Some(line) = &mut self.line {
-                line.unused(&self.begun.0, self.begun.1 + self.extra);
                 line.failed(error.code());
             }
             self.write();
         }
     }
 
-    /// A stream was cut short after some tokens, by the upstream, a clock or the client.
-    pub(crate) fn cut(
-        &mut self,
-        candidate: &Candidate,
-        usage: &Usage,
-        cost: Option<Money>,
-        code: &'static str,
-    ) {
+    /// A stream of this attempt was cut short after some tokens, by the upstream, a clock or the client.
+    pub(crate) fn cut(&mut self, candidate: &Candidate, started: Started, code: &'static str) {
         if self.close(code) {
+            let bill = self.meter.of(started);
             self.metrics.failed(&candidate.metrics, code);
-            self.metrics.used(&candidate.metrics, usage, cost);
-            self.used(candidate, usage, cost);
+            self.metrics.used(&candidate.metrics, &bill.usage, bill.known_cost());
+            self.used(candidate, &bill.usage);
             self.write();
         }
     }
@@ -286,18 +269,26 @@ impl Account {
     /// A stream broke off that nobody goes on with: what it used is noted already.
     pub(crate) fn given_up(&mut self, candidate: &Candidate, code: &'static str) {
         if self.close(code) {
-            self.used(candidate, &Usage::default(), None);
+            self.used(candidate, &Usage::default());
             self.write();
         }
     }
 
-    fn used(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
-        let paid = cost.unwrap_or_default() + self.begun.1 + self.extra;
-        let usage = &self.begun.0.plus(usage);
-        self.spent = (usage.total(), paid);
+    /// Nobody answered: the row has what all calls have used.
+    fn unanswered(&mut self) {
+        let bill = self.meter.all();
+        if let Some(line) = &mut self.line {
+            line.unused(&bill.usage, bill.cost);
+        }
+        self.log.note(|record| record.cost = bill.cost);
+    }
+
+    /// This candidate's answer used so much. The row has its tokens, and what all calls of the request cost.
+    fn used(&mut self, candidate: &Candidate, usage: &Usage) {
+        let paid = self.meter.all().cost;
         let (found, saved) = self.found;
         // What was found costs nothing, and is a part of what was said.
-        let usage = &usage.plus(&found);
+        let usage = &self.begun.0.plus(usage).plus(&found);
         if let Some(line) = &mut self.line {
             line.used(candidate, usage, paid);
             line.saved(saved);
@@ -321,8 +312,8 @@ impl Account {
             let latency_ms = u64::try_from(self.accepted.elapsed().as_millis()).unwrap_or(u64::MAX);
             line.end(record.status.unwrap_or("ok"), record.ttft_ms, latency_ms);
         }
-        let (tokens, cost) = self.spent;
-        self.reservation.settle(tokens, cost.femtos());
+        let bill = self.meter.all();
+        self.reservation.settle(bill.usage.total(), bill.cost.femtos());
         // Only when that counts: what goes back first could be had by others before it does.
         self.more.settle(0, 0);
     }
@@ -346,22 +337,24 @@ impl Drop for Account {
         if !self.close(kind.code()) {
             return;
         }
-        if let Some(beside) = &self.beside {
-            let (candidate, record) = (beside.candidate.clone(), beside.record(kind));
-            self.lost(&candidate);
+        let mut last = None;
+        for calling in [self.beside.take(), self.calling.take()].into_iter().flatten() {
+            let Calling { candidate, started } = &calling;
+            let bill = self.meter.of(*started);
+            self.metrics.used(&candidate.metrics, &bill.usage, bill.known_cost());
+            let record = AttemptRecord {
+                provider: Arc::clone(&candidate.model.provider),
+                model: Arc::clone(&candidate.model.id),
+                status: kind.code(),
+                latency_ms: millis(started.elapsed()),
+                cost: bill.known_cost(),
+            };
             self.attempted(&record, None);
+            last = Some((calling, bill.usage));
         }
-        if let Some(calling) = self.calling.take() {
-            let Calling { candidate, usage, .. } = &calling;
-            let cost = candidate.model.cost(usage);
-            self.metrics.used(&candidate.metrics, usage, cost);
-            self.used(candidate, usage, cost);
-            self.attempted(&calling.record(kind), None);
-        } else {
-            self.spent = (self.begun.0.total(), self.begun.1 + self.extra);
-            if let Some(line) = &mut self.line {
-                line.unused(&self.begun.0, self.begun.1 + self.extra);
-            }
+        match last {
+            Some((calling, usage)) => self.used(&calling.candidate, &usage),
+            None => self.unanswered(),
         }
         self.write();
     }

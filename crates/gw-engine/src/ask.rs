@@ -113,11 +113,13 @@ impl Ask {
     }
 
     /// What is in the prompt beside its text.
-    pub(crate) fn beside(&self) -> Beside {
+    pub(crate) fn beside(&self) -> Cow<'_, Beside> {
         match self {
-            Self::Chat(request) => request.beside,
-            Self::Completion(request) => request.beside,
-            Self::Embeddings(request) => Beside { frames: request.inputs.len() as u64, ..Beside::default() },
+            Self::Chat(request) => Cow::Borrowed(&request.beside),
+            Self::Completion(request) => Cow::Borrowed(&request.beside),
+            Self::Embeddings(request) => {
+                Cow::Owned(Beside { frames: request.inputs.len() as u64, ..Beside::default() })
+            }
         }
     }
 

@@ -14,10 +14,11 @@ use rand::Rng;
 
 use crate::account::Account;
 use crate::ask::Ask;
-use crate::cpu_pool::{is_heavy, offload_if};
+use crate::cpu_pool::offload_if;
 use crate::error::Error;
 use crate::job::Job;
 use crate::live::{self, Live};
+use crate::meter::Started;
 use crate::plan::{Candidate, Plan};
 use crate::tally::{Tally, Warnings};
 use crate::verdict::{self, Verdict};
@@ -34,6 +35,8 @@ pub(crate) struct Call {
     pub(crate) tally: Tally,
     /// What the client was told of a complete answer.
     pub(crate) told: Option<Told>,
+    /// What the client is told that it cost: the answer, and what others charged that began it.
+    pub(crate) cost: Money,
     /// Others may get its answer, too.
     pub(crate) is_shared: bool,
     /// The embeddings of a call that is shared.
@@ -69,7 +72,7 @@ pub(crate) enum Got {
 pub(crate) struct Served {
     pub(crate) index: usize,
     pub(crate) candidate: Candidate,
-    pub(crate) started: Instant,
+    pub(crate) started: Started,
     pub(crate) got: Got,
     /// Counts it as in flight.
     pub(crate) flying: InFlight,
@@ -80,16 +83,24 @@ pub(crate) struct Served {
 impl Call {
     /// That nobody has been asked for yet.
     pub(crate) fn new(job: Job, plan: Plan, account: Account) -> Self {
-        Self { job, plan, tally: Tally::new(account), told: None, is_shared: false, brought: None }
+        Self {
+            job,
+            plan,
+            tally: Tally::new(account),
+            told: None,
+            cost: Money::ZERO,
+            is_shared: false,
+            brought: None,
+        }
     }
 
     /// Notes a successful attempt.
-    pub(crate) fn record_ok(&mut self, candidate: &Candidate, started: Instant) {
+    pub(crate) fn record_ok(&mut self, candidate: &Candidate, started: Started) {
         self.tally.record(candidate, "ok", started);
     }
 
     /// Notes an attempt that is over.
-    pub(crate) fn record(&mut self, candidate: &Candidate, status: &'static str, started: Instant) {
+    pub(crate) fn record(&mut self, candidate: &Candidate, status: &'static str, started: Started) {
         self.tally.record(candidate, status, started);
     }
 
@@ -105,6 +116,7 @@ impl Call {
         self.tally.hedge_is_over();
         let (begun, charged) = self.tally.account.begun();
         let cost_of_all = cost.map(|cost| cost + charged);
+        self.cost = cost.unwrap_or_default() + charged;
         self.told = self.is_shared.then(|| Told {
             candidate: candidate.clone(),
             usage: begun.plus(usage),
@@ -192,9 +204,10 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
             return Ok(Outcome::Stop);
         }
         let Some(probe) = may_pass(call, index, candidate) else { return Ok(Outcome::Next) };
-        call.tally.account.calling(candidate, call.tally.records.len() + 1, call.job.ask.prompt_bytes())?;
+        let started = call.tally.begin();
+        call.tally.account.calling(candidate, started, call.tally.records.len() + 1, &call.job.ask)?;
         let known = call.tally.failures.len();
-        if let Ok(served) = race::run(call, index, candidate, probe).await
+        if let Ok(served) = race::run(call, index, candidate, started, probe).await
             && let Ok((index, answer)) = finish(call, served).await
         {
             return Ok(Outcome::Answered(index, answer));
@@ -274,13 +287,17 @@ fn pause(call: &Call, candidate: &Candidate, failure: &Failure) -> Option<Durati
 }
 
 /// Asks a candidate. What it brings is not decoded yet, unless it is a stream.
-pub(crate) async fn ask(job: &Job, candidate: &Candidate, started: Instant) -> Result<Got, Failure> {
+pub(crate) async fn ask(job: &Job, candidate: &Candidate, started: Started) -> Result<Got, Failure> {
     let got = match &job.ask {
         ask if ask.wants_stream() => {
             Box::pin(live::open(job, candidate, started)).await.map(|live| Got::Stream(Box::new(live)))
         }
-        Ask::Embeddings(request) => Box::pin(embed::fetch(job, candidate, request)).await.map(Got::Vectors),
-        _ => Box::pin(whole::fetch(job, candidate)).await.map(|(given, told)| Got::Whole(given, told)),
+        Ask::Embeddings(request) => {
+            Box::pin(embed::fetch(job, candidate, started, request)).await.map(Got::Vectors)
+        }
+        _ => {
+            Box::pin(whole::fetch(job, candidate, started)).await.map(|(given, told)| Got::Whole(given, told))
+        }
     };
     got.map_err(|failure| candidate.provider.censor(failure))
 }
@@ -309,7 +326,7 @@ async fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> 
             offload_if(is_heavy, || whole::complete(call, &candidate, started, &given)).await
         }
         Got::Vectors(batches) => {
-            let is_heavy = batches.iter().any(|(body, _)| is_heavy(body));
+            let is_heavy = batches.iter().any(embed::Batch::is_heavy);
             offload_if(is_heavy, || embed::complete(call, &candidate, started, batches)).await
         }
     };

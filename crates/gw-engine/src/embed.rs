@@ -1,11 +1,12 @@
 //! Embeddings: one client request, as many upstream calls as the provider's batch limit asks for.
 
 use std::ops::Range;
-use std::time::Instant;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::money::Money;
 use gw_wire::reply::{EmbeddingsReply, Vector};
 use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
@@ -13,30 +14,44 @@ use gw_wire::usage::Usage;
 use crate::ask::{Ask, target};
 use crate::attempts::Call;
 use crate::cached::divide;
-use crate::job::Job;
+use crate::cpu_pool::is_heavy;
+use crate::job::{Job, MAX_ANSWER_BYTES};
+use crate::meter::{CallId, Started};
 use crate::plan::Candidate;
+use crate::size::{batches, inputs_size};
 
 /// Upstream calls of one request that run at the same time.
 const PARALLEL_BATCHES: usize = 4;
 
-/// The answer of one batch, and how many vectors it must have.
-pub(crate) type Batch = (Bytes, usize);
+/// The answer of one batch.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    body: Bytes,
+    /// How many vectors it must have.
+    expected: usize,
+    call: CallId,
+}
+
+impl Batch {
+    /// Reading it takes long enough to make other connections wait.
+    pub(crate) fn is_heavy(&self) -> bool {
+        is_heavy(&self.body)
+    }
+}
 
 /// Calls the candidate for every batch.
 pub(crate) async fn fetch(
     job: &Job,
     candidate: &Candidate,
+    started: Started,
     request: &EmbeddingsRequest,
 ) -> Result<Vec<Batch>, Failure> {
-    let count = request.inputs.len();
-    let batch = candidate.provider.embedding_batch().max(1);
-    let ranges: Vec<Range<usize>> =
-        (0..count).step_by(batch).map(|from| from..count.min(from + batch)).collect();
+    let ranges = batches(request.inputs.len(), candidate);
     if let [only] = ranges.as_slice() {
-        return Ok(vec![one(job, candidate, request, only.clone()).await?]);
+        return Ok(vec![one(job, candidate, started, request, only.clone()).await?]);
     }
     stream::iter(ranges)
-        .map(|range| one(job, candidate, request, range))
+        .map(|range| one(job, candidate, started, request, range))
         .buffered(PARALLEL_BATCHES)
         .try_collect()
         .await
@@ -47,14 +62,15 @@ pub(crate) async fn fetch(
 #[derive(Debug)]
 pub(crate) struct Brought {
     pub(crate) candidate: Candidate,
-    pub(crate) started: Instant,
+    pub(crate) started: Started,
     /// Of each vector.
     pub(crate) dimensions: usize,
     batches: Vec<Batch>,
     /// The model as it was reported.
     model: Option<String>,
-    /// Prompt tokens of each batch, as they were reported.
-    counted: Vec<Option<u64>>,
+    /// What each batch has used.
+    used: Vec<Usage>,
+    cost: Option<Money>,
 }
 
 impl Brought {
@@ -63,7 +79,7 @@ impl Brought {
     /// # Errors
     /// They cannot be read, which they could before.
     pub(crate) fn reply(&self) -> Result<EmbeddingsReply<'_>, Failure> {
-        read(&self.candidate, &self.batches).map(|(reply, _)| reply)
+        read(&self.candidate, &self.batches, |_, _| {})
     }
 
     /// The model as it was reported, else as it was asked for.
@@ -71,14 +87,14 @@ impl Brought {
         reported(self.model.as_deref(), request)
     }
 
-    /// What this request has used.
-    pub(crate) fn usage(&self, request: &EmbeddingsRequest) -> Usage {
-        usage(&self.counted, request)
+    /// What it costs; None = no price is known.
+    pub(crate) fn cost(&self) -> Option<Money> {
+        self.cost
     }
 
-    /// The same, and the tokens of each input: their batch's, divided by their length.
+    /// What this request has used, and the tokens of each input: their batch's, divided by their length.
     pub(crate) fn tokens(&self, request: &EmbeddingsRequest) -> (Usage, Vec<u64>) {
-        let usage = self.usage(request);
+        let usage = self.used.iter().fold(Usage::default(), |sum, used| sum.plus(used));
         let lengths: Vec<u64> = (0..request.inputs.len()).map(|place| request.input_bytes(place)).collect();
         let part = |whole: u64, lengths: &[u64]| -> Vec<u64> {
             divide(whole.into(), lengths)
@@ -86,14 +102,11 @@ impl Brought {
                 .map(|part| u64::try_from(part).unwrap_or(u64::MAX))
                 .collect()
         };
-        if self.counted.iter().any(Option::is_none) {
-            return (usage, part(usage.prompt, &lengths));
-        }
         let mut rest = lengths.as_slice();
         let mut tokens = Vec::with_capacity(lengths.len());
-        for ((_, count), counted) in self.batches.iter().zip(&self.counted) {
-            let (lengths, others) = rest.split_at_checked(*count).unwrap_or((rest, &[]));
-            tokens.extend(part(counted.unwrap_or_default(), lengths));
+        for (batch, used) in self.batches.iter().zip(&self.used) {
+            let (lengths, others) = rest.split_at_checked(batch.expected).unwrap_or((rest, &[]));
+            tokens.extend(part(used.prompt, lengths));
             rest = others;
         }
         (usage, tokens)
@@ -104,54 +117,51 @@ impl Brought {
 pub(crate) fn complete(
     call: &mut Call,
     candidate: &Candidate,
-    started: Instant,
+    started: Started,
     batches: Vec<Batch>,
 ) -> Result<Vec<u8>, Failure> {
     let Ask::Embeddings(request) = &call.job.ask else {
         return Err(Failure::new(FailureKind::BadRequest, "Not an embeddings request."));
     };
-    let (merged, counted) = read(candidate, &batches)?;
+    let mut used = Vec::with_capacity(batches.len());
+    let meter = Arc::clone(&call.job.meter);
+    let merged = read(candidate, &batches, |batch, read| match read {
+        Ok(reply) => used.push(meter.saw(batch.call, reply.usage, 0)),
+        Err(failure) => meter.failed(batch.call, failure),
+    })?;
     check_lengths(&merged, request.dimensions)?;
+    let bill = meter.of(started);
+    let cost = bill.known_cost();
     if call.is_shared {
         let dimensions = merged.vectors.first().map_or(0, Vector::dimensions);
         let model = merged.model.as_deref().map(str::to_owned);
         let candidate = candidate.clone();
         call.record_ok(&candidate, started);
-        call.brought = Some(Box::new(Brought { candidate, started, dimensions, batches, model, counted }));
+        call.brought = Some(Box::new(Brought { candidate, started, dimensions, batches, model, used, cost }));
         return Ok(Vec::new());
     }
-    let usage = usage(&counted, request);
-    let cost = candidate.model.cost(&usage);
     let model = reported(merged.model.as_deref(), request).to_owned();
-    let out = gw_wire::embeddings::write_embeddings(&merged, request.encoding, &model, &usage);
+    let out = gw_wire::embeddings::write_embeddings(&merged, request.encoding, &model, &bill.usage);
     call.record_ok(candidate, started);
-    call.served(candidate, &usage, cost);
+    call.served(candidate, &bill.usage, cost);
     Ok(out)
 }
 
-/// The vectors of all batches, and what was counted for each.
+/// The vectors of all batches; each is shown as it is read.
 fn read<'a>(
     candidate: &Candidate,
     batches: &'a [Batch],
-) -> Result<(EmbeddingsReply<'a>, Vec<Option<u64>>), Failure> {
+    mut show: impl FnMut(&Batch, &Result<EmbeddingsReply<'a>, Failure>),
+) -> Result<EmbeddingsReply<'a>, Failure> {
     let mut merged = EmbeddingsReply::default();
-    let mut counted = Vec::with_capacity(batches.len());
-    for (body, expected) in batches {
-        let part = candidate.provider.adapter().decode_embeddings(body, *expected)?;
+    for batch in batches {
+        let part = candidate.provider.adapter().decode_embeddings(&batch.body, batch.expected);
+        show(batch, &part);
+        let part = part?;
         merged.model = merged.model.or(part.model);
         merged.vectors.extend(part.vectors);
-        counted.push(part.usage.map(|usage| usage.prompt));
     }
-    Ok((merged, counted))
-}
-
-/// What all batches have used: as it was reported, or estimated as soon as one was not.
-fn usage(counted: &[Option<u64>], request: &EmbeddingsRequest) -> Usage {
-    let add = |sum: Option<u64>, part: &Option<u64>| Some(sum?.saturating_add((*part)?));
-    match counted.iter().fold(Some(0), add) {
-        Some(prompt) => Usage { prompt, ..Usage::default() },
-        None => Usage::estimate(request.prompt_bytes, 0),
-    }
+    Ok(merged)
 }
 
 fn reported<'a>(model: Option<&'a str>, request: &'a EmbeddingsRequest) -> &'a str {
@@ -161,16 +171,19 @@ fn reported<'a>(model: Option<&'a str>, request: &'a EmbeddingsRequest) -> &'a s
 async fn one(
     job: &Job,
     candidate: &Candidate,
+    started: Started,
     request: &EmbeddingsRequest,
     range: Range<usize>,
 ) -> Result<Batch, Failure> {
     let clocks = job.clocks(candidate);
-    let expected = range.len();
+    let (expected, size) = (range.len(), inputs_size(request, range.clone()));
     let adapter = candidate.provider.adapter();
     let encode = || adapter.embeddings(request, range, &target(candidate));
     let http = job.step(&clocks, encode).await?;
-    let response = candidate.provider.send(http, &clocks).await?;
-    Ok((job.body_of(candidate, response, &clocks).await?, expected))
+    let call = job.meter.begin(started, candidate, size);
+    let response = job.send(candidate, call, http, &clocks).await?;
+    let body = response.body.collect(MAX_ANSWER_BYTES, clocks.idle, job.deadline(&clocks)).await?;
+    Ok(Batch { body, expected, call })
 }
 
 /// Every vector has the asked-for length, and all have one length.

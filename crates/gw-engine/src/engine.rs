@@ -246,10 +246,11 @@ impl Engine {
         self.payloads.as_ref().map(|payloads| payloads.hear(request_id, body))
     }
 
-    /// Tells the budgets of this key and its team of a request (femto-USD) that a process which died had under way.
-    pub async fn charge(&self, key_id: &str, request_id: &str, cost: i128) {
+    /// Tells the budgets of this key and its team of a request (femto-USD; from when, unix milliseconds) that a process
+    /// which died had under way.
+    pub async fn charge(&self, key_id: &str, request_id: &str, cost: i128, at: i64) {
         if let Some(caller) = self.keys.find(key_id) {
-            self.limiter.charge(request_id, caller.subjects(), cost).await;
+            self.limiter.charge(request_id, caller.subjects(), cost, at.div_euclid(1000)).await;
         }
     }
 

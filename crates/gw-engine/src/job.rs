@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use gw_providers::adapter::Encoded;
+use gw_providers::adapter::{Encoded, HttpCall};
 use gw_providers::client::UpstreamResponse;
 use gw_providers::settings::Timeouts;
 use gw_wire::failure::{Failure, FailureKind};
@@ -13,6 +12,7 @@ use gw_wire::stream::{Opening, Shape};
 use crate::ask::Ask;
 use crate::call::Context;
 use crate::cpu_pool::{CpuPool, offload};
+use crate::meter::{CallId, Meter};
 use crate::plan::{Candidate, Snapshot};
 use crate::resume::Resume;
 use crate::share::Part;
@@ -38,6 +38,8 @@ pub(crate) struct Job {
     pub(crate) is_heavy: bool,
     /// Hosts the parts of the call that outlive the request's own future.
     pub(crate) cpu: CpuPool,
+    /// What its upstream calls have used.
+    pub(crate) meter: Arc<Meter>,
     /// Set while a stream that broke off is continued.
     pub(crate) resume: Option<Resume>,
 }
@@ -107,8 +109,24 @@ impl Job {
         (self.context.accepted + clocks.total).into()
     }
 
-    /// A response whose head says success, else the failure that its body tells.
-    pub(crate) async fn successful(
+    /// Sends an upstream call; gives its response if the head says success, else the failure that its body tells.
+    pub(crate) async fn send(
+        &self,
+        candidate: &Candidate,
+        call: CallId,
+        http: HttpCall,
+        clocks: &Timeouts,
+    ) -> Result<UpstreamResponse, Failure> {
+        let sent = candidate.provider.send(http, clocks).await;
+        let response = sent.inspect_err(|failure| {
+            if !failure.sent {
+                self.meter.free(call);
+            }
+        })?;
+        self.successful(candidate, response, clocks).await.inspect_err(|_| self.meter.free(call))
+    }
+
+    async fn successful(
         &self,
         candidate: &Candidate,
         response: UpstreamResponse,
@@ -126,17 +144,6 @@ impl Job {
         let failure = candidate.provider.adapter().classify(status, &headers, &body);
         candidate.provider.judge(key, Err(&failure));
         Err(failure)
-    }
-
-    /// The whole body of a successful response.
-    pub(crate) async fn body_of(
-        &self,
-        candidate: &Candidate,
-        response: UpstreamResponse,
-        clocks: &Timeouts,
-    ) -> Result<Bytes, Failure> {
-        let response = self.successful(candidate, response, clocks).await?;
-        response.body.collect(MAX_ANSWER_BYTES, clocks.idle, self.deadline(clocks)).await
     }
 }
 

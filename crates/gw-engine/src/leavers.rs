@@ -81,16 +81,15 @@ struct Going {
 impl Drop for Going {
     fn drop(&mut self) {
         let Self { call, live } = self;
-        let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
-        let cost = live.candidate.model.cost(&usage);
+        let bill = live.meter(&call.job.meter);
         if live.normaliser.is_complete() {
             call.record_ok(&live.candidate, live.started);
-            call.served(&live.candidate, &usage, cost);
+            call.served(&live.candidate, &bill.usage, bill.known_cost());
             return;
         }
         let code = Kind::ClientClosedRequest.code();
         call.record(&live.candidate, code, live.started);
-        call.tally.account.cut(&live.candidate, &usage, cost, code);
+        call.tally.account.cut(&live.candidate, live.started, code);
     }
 }
 

@@ -15,6 +15,7 @@ use gw_wire::usage::Usage;
 use crate::ask::Ask;
 use crate::call::Context;
 use crate::error::{Error, Kind, Result};
+use crate::meter::Bill;
 use crate::plan::{Candidate, Plan};
 
 /// The longest text of a client that is kept.
@@ -55,6 +56,11 @@ impl Line {
         Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry) }
     }
 
+    /// When the request came in, unix seconds.
+    pub(crate) fn at(&self) -> i64 {
+        self.entry.at.div_euclid(1000)
+    }
+
     /// What was asked for.
     pub(crate) fn asked(&mut self, ask: &Ask) {
         self.entry.requested_model = clipped(ask.model());
@@ -71,15 +77,22 @@ impl Line {
         }
     }
 
-    /// The first upstream is about to be asked, with a prompt of this size.
+    /// An upstream is about to be asked. The first time the line goes to the journal, with what its prompts will cost: a process that dies
+    /// then has caused it.
     ///
     /// # Errors
     /// The line cannot be kept, so the request must not go on.
-    pub(crate) fn begin(&mut self, candidate: &Candidate, prompt: &Usage) -> Result<()> {
+    pub(crate) fn begin(&mut self, candidate: &Candidate, ask: &Ask, spent: Bill) -> Result<()> {
         if self.begun.is_some() {
             return Ok(());
         }
-        self.used(candidate, prompt, candidate.model.cost(prompt).unwrap_or_default());
+        let (mut usage, mut cost) = (spent.usage, spent.cost);
+        for size in ask.sizes(candidate) {
+            let prompt = Usage::estimate(size.prompt_tokens, 0);
+            usage = usage.plus(&prompt);
+            cost += candidate.model.cost(&prompt).unwrap_or_default();
+        }
+        self.used(candidate, &usage, cost);
         self.begun = Some(self.journal.begin(&self.entry).map_err(|_| {
             let message = "The gateway's store is away, and no more requests can be kept for it.";
             Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(5))
@@ -89,12 +102,13 @@ impl Line {
 
     /// An upstream call is over.
     pub(crate) fn attempted(&mut self, record: &AttemptRecord, reason: Option<String>) {
-        let AttemptRecord { provider, model, status, latency_ms } = record;
+        let AttemptRecord { provider, model, status, latency_ms, cost } = record;
         self.entry.attempts.push(Attempt {
             provider: Arc::clone(provider),
             model: Arc::clone(model),
             status: Cow::Borrowed(status),
             latency_ms: *latency_ms,
+            cost: cost.unwrap_or_default().femtos(),
             reason: reason.filter(|_| self.entry.attempts.len() < MOST_REASONS),
         });
     }

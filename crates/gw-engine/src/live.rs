@@ -18,9 +18,10 @@ use gw_wire::stream::{Normaliser, Opening, Shape};
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::event_memory::HalfEvent;
 use crate::job::{Job, MAX_ANSWER_BYTES};
+use crate::meter::{Bill, CallId, Meter, Started};
 use crate::plan::Candidate;
 use crate::share::Part;
-use crate::sources::{Source, Sources, Step};
+use crate::sources::{Seen, Source, Sources, Step};
 
 /// Pieces without content that are read before others have their turn.
 const STEPS_A_POLL: usize = 64;
@@ -28,7 +29,7 @@ const STEPS_A_POLL: usize = 64;
 /// An upstream stream under way.
 pub(crate) struct Live {
     pub(crate) candidate: Candidate,
-    pub(crate) started: Instant,
+    pub(crate) started: Started,
     /// From the call to its first content.
     pub(crate) first_content: Duration,
     pub(crate) normaliser: Normaliser,
@@ -41,6 +42,8 @@ pub(crate) struct Live {
     /// Counts it as in flight.
     pub(crate) flying: Option<InFlight>,
     sources: Sources,
+    /// The upstream call, if there is one only.
+    call: Option<CallId>,
     half_event: HalfEvent,
 }
 
@@ -71,21 +74,32 @@ impl Live {
 
     /// Drops the upstream call at once.
     pub(crate) fn abandon(&mut self) {
-        self.sources = Sources::Closed;
+        self.sources.abandon();
+    }
+
+    /// Tells the meter what has been seen by now; gives what the attempt has used.
+    pub(crate) fn meter(&self, meter: &Meter) -> Bill {
+        if let Some(call) = self.call {
+            meter.saw(call, self.normaliser.told(), self.normaliser.answer_bytes());
+        }
+        for Seen { call, usage, answer_bytes } in self.sources.seen() {
+            meter.saw(call, usage, answer_bytes);
+        }
+        meter.of(self.started)
     }
 }
 
 /// Opens a stream on a candidate and reads until its first content, its end or its failure.
-pub(crate) async fn open(job: &Job, candidate: &Candidate, started: Instant) -> Result<Live, Failure> {
+pub(crate) async fn open(job: &Job, candidate: &Candidate, started: Started) -> Result<Live, Failure> {
     let clocks = job.clocks(candidate);
-    let first_token_by = started + clocks.first_token;
+    let first_token_by = started.at + clocks.first_token;
     let mut parts = job.encode(candidate, job.ask.parts(candidate), &clocks).await?;
     let opened = if parts.len() == 1
         && let Some(part) = parts.pop()
     {
-        vec![one(job, candidate, part, clocks).await?]
+        vec![one(job, candidate, started, part, clocks).await?]
     } else {
-        try_join_all(parts.into_iter().map(|part| one(job, candidate, part, clocks))).await?
+        try_join_all(parts.into_iter().map(|part| one(job, candidate, started, part, clocks))).await?
     };
     let opening = job.opening(candidate.model.upstream_model.to_string());
     let is_chat = opening.shape == Shape::Chat;
@@ -98,17 +112,29 @@ pub(crate) async fn open(job: &Job, candidate: &Candidate, started: Instant) -> 
         out: Vec::with_capacity(1024),
         warnings: Vec::new(),
         flying: None,
-        sources: Sources::Closed,
+        sources: Sources::Closed(Vec::new()),
+        call: None,
         half_event: job.snapshot.state.event_memory.half_event(),
     };
+    if let [only] = opened.as_slice() {
+        live.call = Some(only.call);
+    }
     live.warnings = begin(job, &mut live, opened, is_chat, &clocks).await?;
-    read_to_first_content(&mut live, first_token_by).await?;
+    let read = read_to_first_content(&mut live, first_token_by).await;
+    if let Err(failure) = read {
+        live.meter(&job.meter);
+        if let Some(call) = live.call {
+            job.meter.failed(call, &failure);
+        }
+        return Err(failure);
+    }
     live.first_content = started.elapsed();
     Ok(live)
 }
 
 /// One upstream call of the attempt, answered with success.
 struct Opened {
+    call: CallId,
     response: UpstreamResponse,
     reading: Reading,
     warnings: Vec<Cow<'static, str>>,
@@ -118,12 +144,13 @@ struct Opened {
 async fn one(
     job: &Job,
     candidate: &Candidate,
+    started: Started,
     (part, encoded): (Part, Encoded),
     clocks: Timeouts,
 ) -> Result<Opened, Failure> {
-    let response = candidate.provider.send(encoded.call, &clocks).await?;
-    let response = job.successful(candidate, response, &clocks).await?;
-    Ok(Opened { response, reading: encoded.reading, warnings: encoded.warnings, first: part.first })
+    let call = job.meter.begin(started, candidate, job.ask.size_of(candidate, &part));
+    let response = job.send(candidate, call, encoded.call, &clocks).await?;
+    Ok(Opened { call, response, reading: encoded.reading, warnings: encoded.warnings, first: part.first })
 }
 
 /// Makes the live stream of the answers' bodies; gives the warnings.
@@ -154,7 +181,9 @@ async fn begin(
                 replay(live, &candidate, is_chat, &body, &only.reading)
                     .or_else(|failure| play_stream(live, decoder(&only.reading), &body, failure))
             };
-            offload_if(is_heavy(&body), read).await?;
+            offload_if(is_heavy(&body), read)
+                .await
+                .inspect_err(|failure| job.meter.failed(only.call, failure))?;
         } else {
             live.sources = Sources::One(only.response.body, decoder(&only.reading));
         }
@@ -162,6 +191,7 @@ async fn begin(
     }
     let warnings = opened.first_mut().map(|first| std::mem::take(&mut first.warnings)).unwrap_or_default();
     let source = |opened: Opened| Source {
+        call: opened.call,
         decoder: decoder(&opened.reading),
         body: opened.response.body,
         first: opened.first,

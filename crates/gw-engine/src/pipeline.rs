@@ -85,6 +85,7 @@ pub(crate) async fn run(
         snapshot,
         is_heavy,
         cpu,
+        meter: Arc::clone(account.meter()),
         resume: None,
     };
     let call = Box::new(Call::new(job, plan, account));
@@ -229,7 +230,7 @@ async fn stream(engine: &Engine, mut call: Box<Call>) -> Result<Reply> {
 
 /// What embeddings cost: their body has no place for it.
 pub(crate) fn cost_header(call: &Call) -> Option<(HeaderName, HeaderValue)> {
-    let cost = call.job.context.log.record().cost.to_string();
+    let cost = call.cost.to_string();
     Some((HeaderName::from_static("x-gateway-cost-usd"), HeaderValue::from_str(&cost).ok()?))
 }
 

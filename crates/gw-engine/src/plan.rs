@@ -60,11 +60,6 @@ impl Candidate {
         self.model.timeouts.over(self.provider.timeouts())
     }
 
-    /// What it charges for reading a prompt of so many bytes, as far as we can tell.
-    pub(crate) fn prompt_cost(&self, bytes: u64) -> Money {
-        self.model.cost(&Usage::estimate(bytes, 0)).unwrap_or_default()
-    }
-
     /// It answered well, after this long.
     pub(crate) fn served(&self, breaker: &BreakerSettings, after: Duration, now: Instant) {
         self.model.measured.served(after, now);

@@ -14,6 +14,7 @@ use gw_wire::money::Money;
 use crate::ask::Ask;
 use crate::attempts::{Call, Got, Served, ask};
 use crate::job::Job;
+use crate::meter::Started;
 use crate::plan::{Candidate, Plan};
 use crate::tally::Tally;
 use crate::verdict::{self, Verdict};
@@ -22,7 +23,7 @@ use crate::verdict::{self, Verdict};
 struct Runner<'c> {
     index: usize,
     candidate: &'c Candidate,
-    started: Instant,
+    started: Started,
 }
 
 type Asking<'f> = Pin<&'f mut (dyn Future<Output = Result<Got, Failure>> + Send)>;
@@ -35,9 +36,10 @@ pub(crate) async fn run(
     call: &mut Call,
     index: usize,
     candidate: &Candidate,
+    started: Started,
     probe: Option<Probe>,
 ) -> Result<Served, ()> {
-    let first = Runner { index, candidate, started: Instant::now() };
+    let first = Runner { index, candidate, started };
     let flying = candidate.model.measured.begun();
     // A probe finds out about its target: it is not to be outrun.
     let hedge = hedge(call, index, candidate).filter(|_| probe.is_none());
@@ -50,7 +52,7 @@ pub(crate) async fn run(
     let second = hedge.filter(|_| early.is_none()).and_then(|(index, _)| {
         let candidate = plan.candidates.get(index)?;
         tally.hedge = Some(afford(job, first.candidate, candidate)?);
-        Some(Runner { index, candidate, started: Instant::now() })
+        Some(Runner { index, candidate, started: tally.begin() })
     });
     let Some(second) = second else {
         let result = match early {
@@ -66,7 +68,7 @@ pub(crate) async fn run(
         };
     };
     tally.hedged = Some(second.index);
-    tally.account.calling_too(second.candidate, tally.records.len() + 2, job.ask.prompt_bytes());
+    tally.account.calling_too(second.candidate, second.started, tally.records.len() + 2);
     let flying_too = second.candidate.model.measured.begun();
     let mut asking_too = pin!(ask(job, second.candidate, second.started));
     match decide(job, tally, &first, asking.as_mut(), &second, asking_too.as_mut()).await {
@@ -161,8 +163,7 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
 /// Sets aside what a hedge that is due can cost: the slower call's prompt. None = it cannot be afforded.
 fn afford(job: &Job, first: &Candidate, second: &Candidate) -> Option<Hedge> {
     let state = &job.snapshot.state;
-    let prompt = job.ask.prompt_bytes();
-    let worst = first.prompt_cost(prompt).max(second.prompt_cost(prompt));
+    let worst = job.ask.prompt_cost(first).max(job.ask.prompt_cost(second));
     let hedge = state.hedges.as_ref()?.allow(worst)?;
     if state.retry_budget.allow(Instant::now()) {
         return Some(hedge);

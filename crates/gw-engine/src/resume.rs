@@ -43,9 +43,9 @@ pub(crate) fn resume(
     let Some((original, said)) = rest(&call, &live) else { return Err((call, live)) };
     live.abandon();
     let candidate = live.candidate.clone();
-    let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
+    live.meter(&call.job.meter);
     call.record(&candidate, kind.code(), live.started);
-    call.tally.account.broke_off(&candidate, &usage, candidate.model.cost(&usage), kind.code());
+    call.tally.account.broke_off(&candidate, live.started, kind.code());
     let cpu = call.job.cpu.clone();
     Ok(Box::pin(cpu.host(async move {
         let Some(rest) = offload_if(call.job.is_heavy, || original.continued(&said)).await else {

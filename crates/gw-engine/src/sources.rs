@@ -8,10 +8,11 @@ use gw_wire::event::Event;
 use gw_wire::stream::Normaliser;
 use gw_wire::usage::Usage;
 
-use crate::whole::sum;
+use crate::meter::CallId;
 
 /// One upstream stream, and where its choices stand among the answer's.
 pub(crate) struct Source {
+    pub(crate) call: CallId,
     pub(crate) body: UpstreamBody,
     pub(crate) decoder: Box<dyn StreamDecoder>,
     pub(crate) first: u32,
@@ -23,8 +24,8 @@ pub(crate) enum Sources {
     One(UpstreamBody, Box<dyn StreamDecoder>),
     /// A divided request.
     Many(Many),
-    /// Read to the end, or let go.
-    Closed,
+    /// Read to the end, or let go: what was seen of the streams of a divided request.
+    Closed(Vec<Seen>),
 }
 
 /// Several streams that are read as one.
@@ -33,14 +34,24 @@ pub(crate) struct Many {
     /// Whose turn it is: none may starve the others.
     turn: usize,
     /// What the streams that are over used.
-    used: Option<Usage>,
+    over: Vec<Seen>,
 }
 
 struct Tracked {
     source: Source,
-    usage: Option<Usage>,
+    seen: Seen,
     /// Its end marker came.
     ended: bool,
+}
+
+/// What has been seen of one stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) call: CallId,
+    /// As the upstream told.
+    pub(crate) usage: Option<Usage>,
+    /// Bytes of its answer.
+    pub(crate) answer_bytes: u64,
 }
 
 /// What reading a piece brought.
@@ -54,8 +65,25 @@ pub(crate) enum Step {
 
 impl Sources {
     pub(crate) fn many(sources: Vec<Source>) -> Self {
-        let live = sources.into_iter().map(|source| Tracked { source, usage: None, ended: false }).collect();
-        Self::Many(Many { live, turn: 0, used: Some(Usage::default()) })
+        let tracked = |source: Source| {
+            let seen = Seen { call: source.call, usage: None, answer_bytes: 0 };
+            Tracked { source, seen, ended: false }
+        };
+        Self::Many(Many { live: sources.into_iter().map(tracked).collect(), turn: 0, over: Vec::new() })
+    }
+
+    /// What has been seen of each stream of a divided request.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        match self {
+            Self::One(..) => Vec::new(),
+            Self::Many(many) => many.seen(),
+            Self::Closed(seen) => seen.clone(),
+        }
+    }
+
+    /// Drops the upstream calls.
+    pub(crate) fn abandon(&mut self) {
+        *self = Self::Closed(self.seen());
     }
 
     /// Reads the next piece into the normaliser.
@@ -68,7 +96,7 @@ impl Sources {
         let step = match self {
             Self::One(body, decoder) => std::task::ready!(poll_one(body, decoder, cx, normaliser, out)),
             Self::Many(many) => std::task::ready!(many.poll_step(cx, normaliser, out)),
-            Self::Closed => return Poll::Ready(Step::Over),
+            Self::Closed(_) => return Poll::Ready(Step::Over),
         };
         if step == Step::Over {
             self.finish();
@@ -81,16 +109,17 @@ impl Sources {
         match self {
             Self::One(_, decoder) => decoder.held_bytes(),
             Self::Many(many) => many.live.iter().map(|tracked| tracked.source.decoder.held_bytes()).sum(),
-            Self::Closed => 0,
+            Self::Closed(_) => 0,
         }
     }
 
     /// Lets go of the upstream. A completely read connection goes back to its pool by itself.
     fn finish(&mut self) {
-        match std::mem::replace(self, Self::Closed) {
+        let closed = Self::Closed(self.seen());
+        match std::mem::replace(self, closed) {
             Self::One(body, _) => body.finish(),
             Self::Many(many) => many.live.into_iter().for_each(|tracked| tracked.source.body.finish()),
-            Self::Closed => {}
+            Self::Closed(_) => {}
         }
     }
 }
@@ -121,6 +150,10 @@ fn poll_one(
 }
 
 impl Many {
+    fn seen(&self) -> Vec<Seen> {
+        self.live.iter().map(|tracked| tracked.seen).chain(self.over.iter().copied()).collect()
+    }
+
     fn poll_step(
         &mut self,
         cx: &mut TaskContext<'_>,
@@ -132,9 +165,9 @@ impl Many {
             self.turn = at + 1;
             let Some(tracked) = self.live.get_mut(at) else { break };
             let Poll::Ready(read) = tracked.source.body.poll_chunk(cx) else { continue };
-            let Tracked { source, usage, ended } = tracked;
+            let Tracked { source, seen, ended } = tracked;
             let first = source.first;
-            let mut accept = |event: Event<'_>| take(event, first, usage, ended, normaliser, out);
+            let mut accept = |event: Event<'_>| take(event, first, seen, ended, normaliser, out);
             let over = match read {
                 Some(Ok(chunk)) => {
                     source.decoder.feed(&chunk, &mut accept);
@@ -151,19 +184,16 @@ impl Many {
             };
             if over {
                 let tracked = self.live.swap_remove(at);
-                self.used = sum(self.used, tracked.usage);
+                self.over.push(tracked.seen);
                 tracked.source.body.finish();
             }
-            return Poll::Ready(self.step(normaliser, out));
+            return Poll::Ready(self.step(normaliser));
         }
         Poll::Pending
     }
 
-    fn step(&self, normaliser: &mut Normaliser, out: &mut Vec<u8>) -> Step {
+    fn step(&self, normaliser: &mut Normaliser) -> Step {
         if self.live.is_empty() && !normaliser.has_failed() {
-            if let Some(used) = self.used {
-                normaliser.accept(Event::Usage(used), out);
-            }
             // Every choice must have finished, whatever end markers came.
             normaliser.eof();
         }
@@ -176,13 +206,14 @@ impl Many {
 fn take(
     event: Event<'_>,
     first: u32,
-    usage: &mut Option<Usage>,
+    seen: &mut Seen,
     ended: &mut bool,
     normaliser: &mut Normaliser,
     out: &mut Vec<u8>,
 ) {
+    seen.answer_bytes += event.answer_bytes();
     match event {
-        Event::Usage(counted) => *usage = Some(counted),
+        Event::Usage(counted) => seen.usage = Some(counted),
         Event::End => *ended = true,
         event => normaliser.accept(event.shifted(first), out),
     }

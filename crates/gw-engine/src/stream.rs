@@ -14,7 +14,6 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gw_wire::money::Money;
 use gw_wire::stream::{Closing, write_error};
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
@@ -293,15 +292,15 @@ impl EventStream {
             let error = Error::new(verdict::stream_kind(&failure), failure.message);
             return self.break_off(call, live, out, error, goes_on);
         }
-        let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
-        let cost = live.candidate.model.cost(&usage);
+        let bill = live.meter(&call.job.meter);
+        let (usage, cost) = (bill.usage, bill.known_cost());
         call.record_ok(&live.candidate, live.started);
         let breaker = &call.job.snapshot.routing.breaker;
         live.candidate.served(breaker, live.first_content, Instant::now());
         live.spoke(usage.completion);
         let gateway = call.meta(&live.candidate, cost.is_some());
         let (used, charged) = call.tally.account.begun();
-        let told = (used.plus(&usage), cost.unwrap_or(Money::ZERO) + charged);
+        let told = (used.plus(&usage), bill.cost + charged);
         let closing = Closing { usage: told.0, cost: told.1, gateway: &gateway };
         live.normaliser.close(&closing, &mut out);
         call.served(&live.candidate, &usage, cost);
@@ -313,10 +312,9 @@ impl EventStream {
         match &mut self.state {
             State::Live(call, live) => {
                 live.abandon();
-                let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
-                let cost = live.candidate.model.cost(&usage);
+                live.meter(&call.job.meter);
                 call.record(&live.candidate, kind.code(), live.started);
-                call.tally.account.cut(&live.candidate, &usage, cost, kind.code());
+                call.tally.account.cut(&live.candidate, live.started, kind.code());
             }
             // A client that goes away is what the account assumes of a call that is dropped.
             State::Waiting(_, log) | State::Resuming(_, log, _) if kind != Kind::ClientClosedRequest => {

@@ -8,11 +8,11 @@ use gw_routing::hedge::Hedge;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
-use gw_wire::usage::Usage;
 
 use crate::account::Account;
 use crate::error::Error;
 use crate::job::{Job, millis};
+use crate::meter::Started;
 use crate::plan::Candidate;
 use crate::quotes;
 use crate::verdict;
@@ -41,6 +41,10 @@ pub(crate) struct Tally {
     pub(crate) hedge: Option<Hedge>,
     /// The upstream's reason for the failed attempt that is noted next.
     reason: Option<String>,
+    /// Attempts that were begun.
+    begun: u32,
+    /// What attempts cost that were given up for a faster one.
+    given_up: Money,
 }
 
 impl Tally {
@@ -54,16 +58,26 @@ impl Tally {
             hedged: None,
             hedge: None,
             reason: None,
+            begun: 0,
+            given_up: Money::ZERO,
         }
     }
 
+    /// Begins an attempt.
+    pub(crate) fn begin(&mut self) -> Started {
+        let attempt = self.begun;
+        self.begun += 1;
+        Started { attempt, at: Instant::now() }
+    }
+
     /// Notes an attempt that is over.
-    pub(crate) fn record(&mut self, candidate: &Candidate, status: &'static str, started: Instant) {
+    pub(crate) fn record(&mut self, candidate: &Candidate, status: &'static str, started: Started) {
         let record = AttemptRecord {
             provider: Arc::clone(&candidate.model.provider),
             model: Arc::clone(&candidate.model.id),
             status,
             latency_ms: millis(started.elapsed()),
+            cost: self.account.meter().of(started).known_cost(),
         };
         let reason = self.reason.take();
         self.account.attempted(&record, reason);
@@ -85,8 +99,8 @@ impl Tally {
     }
 
     /// What the last attempt brought is of no use, and paid for.
-    pub(crate) fn in_vain(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
-        self.account.in_vain(candidate, usage, cost);
+    pub(crate) fn in_vain(&mut self, candidate: &Candidate, started: Started) {
+        self.account.in_vain(candidate, started);
         self.in_vain += 1;
     }
 
@@ -96,8 +110,8 @@ impl Tally {
     }
 
     /// An attempt was given up because another one was faster. Its provider has had the prompt.
-    pub(crate) fn lost(&mut self, candidate: &Candidate, started: Instant) {
-        self.account.lost(candidate);
+    pub(crate) fn lost(&mut self, candidate: &Candidate, started: Started) {
+        self.given_up += self.account.call_failed(candidate, started);
         self.record(candidate, CANCELLED, started);
         self.account.metrics().failed(&candidate.metrics, CANCELLED);
     }
@@ -105,7 +119,7 @@ impl Tally {
     /// A hedge has come to its end: what it did not need goes back.
     pub(crate) fn hedge_is_over(&mut self) {
         if let Some(hedge) = self.hedge.take() {
-            hedge.spent(self.account.extra());
+            hedge.spent(self.given_up);
         }
     }
 
@@ -115,9 +129,9 @@ impl Tally {
         job: &Job,
         candidate: &Candidate,
         mut failure: Failure,
-        started: Instant,
+        started: Started,
     ) {
-        self.account.call_failed(candidate);
+        self.account.call_failed(candidate, started);
         let code = verdict::kind(&failure).code();
         if verdict::was_sent(&failure) {
             judge(job, candidate, &failure, started);
@@ -154,7 +168,7 @@ impl Tally {
 }
 
 /// What a failure says about its target: to its figures, its breaker, its rest.
-fn judge(job: &Job, candidate: &Candidate, failure: &Failure, started: Instant) {
+fn judge(job: &Job, candidate: &Candidate, failure: &Failure, started: Started) {
     let now = Instant::now();
     let model = &candidate.model;
     let asks_for_rest = matches!(failure.kind, FailureKind::RateLimited | FailureKind::Overloaded);
@@ -167,7 +181,7 @@ fn judge(job: &Job, candidate: &Candidate, failure: &Failure, started: Instant) 
     }
     // Who was asked when the request's time was nearly over was given too little of it.
     let clocks = candidate.clocks();
-    let left = clocks.total.saturating_sub(started.saturating_duration_since(job.context.accepted));
+    let left = clocks.total.saturating_sub(started.at.saturating_duration_since(job.context.accepted));
     let is_hurried =
         failure.kind == FailureKind::Timeout && left < clocks.first_token && left < clocks.total / 2;
     if verdict::is_upstreams_fault(failure) && !is_hurried {

@@ -1,7 +1,5 @@
 //! A complete answer: the upstream calls of an attempt made, their answers read, put together and written for the client.
 
-use std::time::Instant;
-
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use gw_providers::adapter::{Encoded, Reading};
@@ -9,12 +7,12 @@ use gw_wire::failure::Failure;
 use gw_wire::money::Money;
 use gw_wire::render::{self, Envelope};
 use gw_wire::reply::{ChatChoice, ChatReply, TextReply};
-use gw_wire::usage::Usage;
 
 use crate::ask::Ask;
 use crate::attempts::Call;
-use crate::cpu_pool::is_heavy;
-use crate::job::Job;
+use crate::cpu_pool::{is_heavy, offload_if};
+use crate::job::{Job, MAX_ANSWER_BYTES};
+use crate::meter::{CallId, Started};
 use crate::plan::Candidate;
 use crate::share::Part;
 use crate::tally::Warnings;
@@ -28,6 +26,7 @@ pub(crate) struct Given {
     body: Bytes,
     reading: Reading,
     first: u32,
+    call: CallId,
 }
 
 impl Given {
@@ -37,18 +36,64 @@ impl Given {
     }
 }
 
+impl Given {
+    /// Reads a chat's answer and meters it.
+    fn chat(&self, job: &Job, candidate: &Candidate) -> Result<ChatReply<'_>, Failure> {
+        let adapter = candidate.provider.adapter();
+        let mut reply = self.checked(job, adapter.decode_chat(&self.body, &self.reading))?;
+        reply.choices.iter_mut().for_each(|choice| choice.index = choice.index.saturating_add(self.first));
+        job.meter.saw(self.call, reply.usage, reply.choices.iter().map(chat_bytes).sum());
+        Ok(reply)
+    }
+
+    /// Reads a completion's answer and meters it.
+    fn text(&self, job: &Job, candidate: &Candidate) -> Result<TextReply<'_>, Failure> {
+        let adapter = candidate.provider.adapter();
+        let mut reply = self.checked(job, adapter.decode_completion(&self.body, &self.reading))?;
+        reply.choices.iter_mut().for_each(|choice| choice.index = choice.index.saturating_add(self.first));
+        job.meter.saw(
+            self.call,
+            reply.usage,
+            reply.choices.iter().map(|choice| choice.text.len() as u64).sum(),
+        );
+        Ok(reply)
+    }
+
+    /// Only meters it.
+    fn meter(&self, job: &Job, candidate: &Candidate) {
+        // An answer that cannot be read is found to be so when all are there.
+        match job.ask {
+            Ask::Chat(_) => drop(self.chat(job, candidate)),
+            _ => drop(self.text(job, candidate)),
+        }
+    }
+
+    fn checked<T>(&self, job: &Job, reply: Result<T, Failure>) -> Result<T, Failure> {
+        reply.inspect_err(|failure| job.meter.failed(self.call, failure))
+    }
+}
+
 /// Calls the candidate, once or once for each part; gives what it could not be told, too.
-pub(crate) async fn fetch(job: &Job, candidate: &Candidate) -> Result<(Vec<Given>, Warnings), Failure> {
+pub(crate) async fn fetch(
+    job: &Job,
+    candidate: &Candidate,
+    started: Started,
+) -> Result<(Vec<Given>, Warnings), Failure> {
     let clocks = job.clocks(candidate);
     let mut parts = job.encode(candidate, job.ask.parts(candidate), &clocks).await?;
     if parts.len() == 1
         && let Some(part) = parts.pop()
     {
-        let (given, warnings) = one(job, candidate, part).await?;
+        let (given, warnings) = one(job, candidate, started, part).await?;
         return Ok((vec![given], warnings));
     }
     let given: Vec<(Given, Warnings)> = stream::iter(parts)
-        .map(|part| one(job, candidate, part))
+        .map(|part| async {
+            let (given, warnings) = one(job, candidate, started, part).await?;
+            // Others may fail, and the client may leave: what this one used is known now.
+            offload_if(given.is_heavy(), || given.meter(job, candidate)).await;
+            Ok::<_, Failure>((given, warnings))
+        })
         .buffered(PARALLEL_CALLS)
         .try_collect()
         .await?;
@@ -60,71 +105,39 @@ pub(crate) async fn fetch(job: &Job, candidate: &Candidate) -> Result<(Vec<Given
 async fn one(
     job: &Job,
     candidate: &Candidate,
+    started: Started,
     (part, encoded): (Part, Encoded),
 ) -> Result<(Given, Warnings), Failure> {
     let clocks = job.clocks(candidate);
-    let response = candidate.provider.send(encoded.call, &clocks).await?;
-    let body = job.body_of(candidate, response, &clocks).await?;
-    Ok((Given { body, reading: encoded.reading, first: part.first }, encoded.warnings))
+    let call = job.meter.begin(started, candidate, job.ask.size_of(candidate, &part));
+    let response = job.send(candidate, call, encoded.call, &clocks).await?;
+    let body = response.body.collect(MAX_ANSWER_BYTES, clocks.idle, job.deadline(&clocks)).await?;
+    Ok((Given { body, reading: encoded.reading, first: part.first, call }, encoded.warnings))
 }
 
 /// Reads the answers, which are in the order of their choices, and writes one in the client's shape.
 pub(crate) fn complete(
     call: &mut Call,
     candidate: &Candidate,
-    started: Instant,
+    started: Started,
     given: &[Given],
 ) -> Result<Vec<u8>, Failure> {
-    let adapter = candidate.provider.adapter();
-    let prompt_bytes = call.job.ask.prompt_bytes();
     if matches!(call.job.ask, Ask::Chat(_)) {
-        let mut replies = given.iter().map(|given| {
-            let mut reply = adapter.decode_chat(&given.body, &given.reading)?;
-            reply
-                .choices
-                .iter_mut()
-                .for_each(|choice| choice.index = choice.index.saturating_add(given.first));
-            Ok(reply)
-        });
+        let mut replies = given.iter().map(|given| given.chat(&call.job, candidate));
         let mut reply = replies.next().unwrap_or_else(|| Ok(ChatReply::default()))?;
         for more in replies {
-            let more = more?;
-            reply.choices.extend(more.choices);
-            reply.usage = sum(reply.usage, more.usage);
+            reply.choices.extend(more?.choices);
         }
-        let answered = || reply.choices.iter().map(chat_bytes).sum();
-        let usage = known_or_estimated(reply.usage, prompt_bytes, answered);
         let made = if reply.fingerprint.is_none() { fingerprint(candidate) } else { String::new() };
         let write = |envelope: &Envelope<'_>| render::chat(&reply, envelope);
-        return Ok(settle(call, candidate, started, usage, &made, write));
+        return Ok(settle(call, candidate, started, &made, write));
     }
-    let mut replies = given.iter().map(|given| {
-        let mut reply = adapter.decode_completion(&given.body, &given.reading)?;
-        reply.choices.iter_mut().for_each(|choice| choice.index = choice.index.saturating_add(given.first));
-        Ok(reply)
-    });
+    let mut replies = given.iter().map(|given| given.text(&call.job, candidate));
     let mut reply = replies.next().unwrap_or_else(|| Ok(TextReply::default()))?;
     for more in replies {
-        let more = more?;
-        reply.choices.extend(more.choices);
-        reply.usage = sum(reply.usage, more.usage);
+        reply.choices.extend(more?.choices);
     }
-    let answered = || reply.choices.iter().map(|choice| choice.text.len() as u64).sum();
-    let usage = known_or_estimated(reply.usage, prompt_bytes, answered);
-    Ok(settle(call, candidate, started, usage, "", |envelope| render::text(&reply, envelope)))
-}
-
-/// What several calls used; unknown as soon as one of them is.
-pub(crate) fn sum(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
-    Some(one?.plus(&other?))
-}
-/// The upstream's usage, where it is sound; the answer's bytes are only counted when they are needed.
-fn known_or_estimated(known: Option<Usage>, prompt_bytes: u64, answered: impl FnOnce() -> u64) -> Usage {
-    match known {
-        Some(usage) if !usage.estimated => usage,
-        Some(usage) => usage.or_estimate(prompt_bytes, answered()),
-        None => Usage::estimate(prompt_bytes, answered()),
-    }
+    Ok(settle(call, candidate, started, "", |envelope| render::text(&reply, envelope)))
 }
 
 fn chat_bytes(choice: &ChatChoice<'_>) -> u64 {
@@ -137,12 +150,12 @@ fn chat_bytes(choice: &ChatChoice<'_>) -> u64 {
 fn settle(
     call: &mut Call,
     candidate: &Candidate,
-    started: Instant,
-    usage: Usage,
+    started: Started,
     fingerprint: &str,
     write: impl FnOnce(&Envelope<'_>) -> Vec<u8>,
 ) -> Vec<u8> {
-    let cost = candidate.model.cost(&usage);
+    let bill = call.job.meter.of(started);
+    let (usage, cost) = (bill.usage, bill.known_cost());
     call.record_ok(candidate, started);
     let meta = call.meta(candidate, cost.is_some());
     let body = write(&Envelope {

@@ -1,10 +1,8 @@
 //! What a request can take at the worst: set aside before its upstream is called.
 //!
-//! The prompt is estimated, because its tokens are the provider's: a token for every three bytes of text (English has
-//! four to a token, code and most other scripts about three), of files and of a schema, eight more for the frame of each message,
-//! prompt or input, and 2,000 for each image. The answer is taken as long as it may become, once for every choice, and
-//! all of it at the dearest candidate that the plan can reach. What an upstream uses beyond it is counted when the request is
-//! over.
+//! The prompt is measured (`size.rs`). The answer is taken as long as it may become, once for every choice, and all of it at the dearest
+//! candidate that the plan can reach. A divided request is the sum of its calls, each in its own price tier. What an upstream uses beyond it
+//! is counted when the request is over.
 //!
 //! For tokens per minute an answer whose length nobody has bounded is taken for 4,096 tokens: a limit of that kind is about
 //! the pace, and models that could say 128,000 tokens hardly ever do.
@@ -15,11 +13,8 @@ use gw_wire::usage::Usage;
 use crate::ask::Ask;
 use crate::plan::{Candidate, Plan};
 use crate::settings::RoutingSettings;
+use crate::size::CallSize;
 
-const BYTES_PER_TOKEN: u64 = 3;
-/// Roles, separators and what a chat template puts around a message.
-const FRAME: u64 = 8;
-const IMAGE: u64 = 2_000;
 /// Tokens of an answer whose request and model set no bound; and, for the pace, whose request sets none.
 const UNBOUNDED_ANSWER: u64 = 4_096;
 
@@ -39,8 +34,7 @@ pub(crate) fn worst_case(ask: &Ask, plan: &Plan, routing: &RoutingSettings) -> (
         return (tokens.saturating_mul(times as u64), all);
     }
     // A hedge asks two at the same time, and both providers bill the prompt.
-    let prompt = ask.prompt_bytes();
-    let beside = plan.candidates.iter().map(|candidate| candidate.prompt_cost(prompt)).max();
+    let beside = plan.candidates.iter().map(|candidate| ask.prompt_cost(candidate)).max();
     (tokens, cost + beside.filter(|_| routing.hedge.is_some()).unwrap_or_default())
 }
 
@@ -50,30 +44,27 @@ pub(crate) fn likely_cost(ask: &Ask, candidate: &Candidate) -> Option<Money> {
     let model = &candidate.model;
     let longest = model.max_output_tokens.unwrap_or(UNBOUNDED_ANSWER).min(UNBOUNDED_ANSWER);
     let completion = ask.answers().saturating_mul(ask.max_tokens().unwrap_or(longest));
-    model.cost(&Usage { prompt: prompt_tokens(ask), completion, ..Usage::default() })
+    model.cost(&Usage { prompt: ask.prompt_tokens(candidate), completion, ..Usage::default() })
 }
 
 fn at(ask: &Ask, candidate: &Candidate) -> (u64, Money) {
     let model = &candidate.model;
-    let calls = ask.parts(candidate).len().max(1) as u64;
-    let prompt = prompt_tokens(ask).saturating_mul(calls);
-    let answers = ask.answers();
     // No answer is longer than what the model can see.
     let seen = |tokens: u64| model.context_length.map_or(tokens, |most| tokens.min(most));
     let longest = model.max_output_tokens.unwrap_or(UNBOUNDED_ANSWER);
     let bound = seen(ask.max_tokens().unwrap_or(longest));
     let likely = seen(ask.max_tokens().unwrap_or_else(|| longest.min(UNBOUNDED_ANSWER)));
-    let usage = Usage { prompt, completion: answers.saturating_mul(bound), ..Usage::default() };
-    // A provider may put all of the prompt into its cache, which can cost more than reading it.
-    let written = Usage { cache_write: Some(prompt), ..usage };
-    let cost = |usage| model.cost(usage).unwrap_or_default();
-    (prompt.saturating_add(answers.saturating_mul(likely)), cost(&usage).max(cost(&written)))
-}
-
-fn prompt_tokens(ask: &Ask) -> u64 {
-    let beside = ask.beside();
-    let bytes = ask.prompt_bytes().saturating_add(beside.bytes);
-    let frames = beside.frames.saturating_mul(FRAME);
-    let images = beside.images.saturating_mul(IMAGE);
-    bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames).saturating_add(images)
+    let one = |size: CallSize| {
+        let CallSize { prompt_tokens: prompt, answers, .. } = size;
+        let usage = Usage { prompt, completion: answers.saturating_mul(bound), ..Usage::default() };
+        // A provider may put all of the prompt into its cache, which can cost more than reading it.
+        let written = Usage { cache_write: Some(prompt), ..usage };
+        let cost = |usage| model.cost(usage).unwrap_or_default();
+        (prompt.saturating_add(answers.saturating_mul(likely)), cost(&usage).max(cost(&written)))
+    };
+    let sum = |(tokens, cost): (u64, Money), size| {
+        let (more, dearer) = one(size);
+        (tokens.saturating_add(more), cost + dearer)
+    };
+    ask.sizes(candidate).into_iter().fold((0, Money::ZERO), sum)
 }

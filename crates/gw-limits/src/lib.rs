@@ -24,8 +24,8 @@
 //!
 //! **Money** is what was spent in the budget's period and what is set aside for requests under way. A reservation is
 //! allowed when `spent + reserved + cost <= budget`, at that moment, atomically: parallel requests cannot exceed it. The
-//! period is a day, an ISO week, a month (UTC) or all time; a new one begins with nothing spent, and what is under way
-//! then counts when it is settled. A purse that knows nothing of its period (the first use, another period, a clock that
+//! period is a day, an ISO week, a month (UTC) or all time; a new one begins with nothing spent. What is
+//! under way then stays set aside, and counts in the period that it began in, as in the ledger. A purse that knows nothing of its period (the first use, another period, a clock that
 //! went back) asks the ledger through [`Spending`], once for all who wait; until it has an answer nothing is spent
 //! ([`Refusal::StoreAway`]).
 //!

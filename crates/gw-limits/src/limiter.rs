@@ -164,12 +164,12 @@ impl Limiter {
     /// Counts money that was spent outside of a reservation: a journal that is replayed after a crash. Call it when the
     /// ledger knows of it, too: in process, a budget that was not asked for yet will hear of it from there. In Redis it
     /// ends the request's lease, or what is left of it; a request that was settled there before is not counted twice.
-    /// It does not wait for Redis.
-    pub async fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost_femtos: i128) {
+    /// It counts in the period in which the request began (unix seconds). It does not wait for Redis.
+    pub async fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost_femtos: i128, begun: i64) {
         let cost = cost_femtos.max(0);
         match &self.0.shared {
-            None => self.0.local.charge(subjects, cost),
-            Some(shared) => shared.charge(request_id, subjects, cost),
+            None => self.0.local.charge(subjects, cost, begun),
+            Some(shared) => shared.charge(request_id, subjects, cost, begun),
         }
     }
 }

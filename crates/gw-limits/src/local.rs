@@ -165,10 +165,10 @@ impl Local {
         Ok((piece, granted))
     }
 
-    pub(crate) fn charge(&self, subjects: &[Arc<Subject>], cost: i128) {
+    pub(crate) fn charge(&self, subjects: &[Arc<Subject>], cost: i128, begun: i64) {
         for subject in subjects {
             if let Some(budget) = subject.limits().budget {
-                subject.state().purse.charge(budget, self.clock.unix(), cost);
+                subject.state().purse.charge(budget, self.clock.unix(), begun, cost);
             }
         }
     }

@@ -76,20 +76,22 @@ impl Purse {
         money.reserved = money.reserved.saturating_sub(part);
     }
 
-    /// Puts what was spent in the place of what was set aside, in the period that the purse is of now: the request may
-    /// have begun with a budget of another kind, or with none.
-    pub(crate) fn settle(&self, unix: i64, reserved: i128, spent: i128) {
+    /// Puts what was spent in the place of what was set aside, in the period that the purse is of now, if the request
+    /// began in it. It may have begun with a budget of another kind, or with none.
+    pub(crate) fn settle(&self, unix: i64, begun: i64, reserved: i128, spent: i128) {
         let money = &mut *self.money.lock();
         money.turn(money.period, unix);
         money.reserved = money.reserved.saturating_sub(reserved);
-        money.spent = money.spent.saturating_add(spent);
+        if begun >= money.start {
+            money.spent = money.spent.saturating_add(spent);
+        }
     }
 
     /// Counts what was spent without a reservation. A purse that knows nothing yet hears of it from the ledger.
-    pub(crate) fn charge(&self, budget: Budget, unix: i64, spent: i128) {
+    pub(crate) fn charge(&self, budget: Budget, unix: i64, begun: i64, spent: i128) {
         let money = &mut *self.money.lock();
         money.turn(budget.period, unix);
-        if money.known {
+        if money.known && begun >= money.start {
             money.spent = money.spent.saturating_add(spent);
         }
     }

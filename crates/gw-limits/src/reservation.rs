@@ -31,6 +31,18 @@ pub struct Reservation {
 }
 
 impl Reservation {
+    /// When the request began, unix seconds: what it spends counts in that period of a budget. The moment of the
+    /// reservation unless told otherwise.
+    pub fn begun_at(&mut self, unix: i64) {
+        self.pieces.iter_mut().for_each(|piece| piece.begun = unix);
+        if let Some(owed) = &mut self.owed {
+            owed.begun_at(unix);
+        }
+        if let Some(meanwhile) = &mut self.meanwhile {
+            meanwhile.begun_at(unix);
+        }
+    }
+
     /// Puts what was really used in the place of what was set aside; more than that is counted, too. Only the first
     /// call counts. It never waits: Redis hears of it from a task of its own.
     pub fn settle(&mut self, tokens: u64, cost_femtos: i128) {
@@ -53,13 +65,16 @@ pub(crate) struct Piece {
     clock: Arc<dyn Clock>,
     tokens: u64,
     cost: i128,
+    /// When the request began, unix seconds.
+    begun: i64,
     open: bool,
 }
 
 impl Piece {
     pub(crate) fn new(state: &Arc<State>, limits: &Limits, clock: &Arc<dyn Clock>, tokens: u64) -> Self {
         let (state, clock) = (Arc::clone(state), Arc::clone(clock));
-        Self { state, tpm: limits.tpm, clock, tokens, cost: 0, open: true }
+        let begun = clock.unix();
+        Self { state, tpm: limits.tpm, clock, tokens, cost: 0, begun, open: true }
     }
 
     /// Keeps no more money than this.
@@ -79,7 +94,7 @@ impl Piece {
         }
         // Who had no budget when the request began may have one now.
         if self.cost != 0 || cost != 0 {
-            self.state.purse.settle(self.clock.unix(), self.cost, cost);
+            self.state.purse.settle(self.clock.unix(), self.begun, self.cost, cost);
         }
     }
 

@@ -300,13 +300,13 @@ impl Shared {
     }
 
     /// Money spent by a process that is gone.
-    pub(crate) fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost: i128) {
+    pub(crate) fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost: i128, begun: i64) {
         let limited: Vec<Arc<Subject>> =
             subjects.iter().filter(|subject| subject.limits().budget.is_some()).map(Arc::clone).collect();
         if !limited.is_empty() {
             let work =
                 Work::Settle { tokens: 0, nano: None, used: 0, spent: nano(cost), epochs: String::new() };
-            drop(Owed::new(&self.core, Note::new(request_id, limited, work)));
+            Owed::new(&self.core, Note::new(request_id, limited, work)).begun_at(begun);
         }
     }
 

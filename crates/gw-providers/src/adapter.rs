@@ -12,6 +12,8 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 use http::{HeaderMap, Method};
 
+use crate::media_sizes::MediaSizes;
+
 /// One HTTP request to an upstream, before origin and credentials are added.
 #[derive(Clone, Debug)]
 pub struct HttpCall {
@@ -141,6 +143,11 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     /// How its keys are sent. Not asked when there is a [`Signer`].
     fn scheme(&self) -> Scheme {
         Scheme::Bearer
+    }
+
+    /// What a model bills for pictures, pages and sounds, by its name at the provider and its catalogue id.
+    fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
+        MediaSizes::of([upstream_model, id], MediaSizes::default())
     }
 
     /// A chat completion as the provider wants it.

@@ -95,7 +95,7 @@ impl Client {
                 self.over_http2(connection, request, clocks).await
             }
         };
-        outcome.map_err(|lost| lost.failure)?
+        outcome.map_err(Lost::into_failure)?
     }
 
     /// Tries a connection that is open already. One that turns out to be closed before anything was written leaves
@@ -111,7 +111,7 @@ impl Client {
         match outcome {
             Ok(response) => Ok(Sent::Response(response?)),
             Err(Lost { unsent: Some(request), .. }) => Ok(Sent::Nothing(request)),
-            Err(Lost { unsent: None, failure }) => Err(failure),
+            Err(lost) => Err(lost.into_failure()),
         }
     }
 
@@ -152,10 +152,8 @@ impl Client {
         match self.dialler.origin.absolute(&path) {
             Ok(uri) => *request.uri_mut() = uri,
             Err(error) => {
-                return Err(Lost {
-                    unsent: None,
-                    failure: failures::unreachable(format_args!("path: {error}")),
-                });
+                let failure = failures::unreachable(format_args!("path: {error}"));
+                return Err(Lost { unsent: Some(request), failure });
             }
         }
         let host = request.headers_mut().remove(HOST);

@@ -4,6 +4,7 @@ pub mod adapter;
 pub mod adapters;
 pub mod client;
 pub mod demo;
+pub mod media_sizes;
 pub mod own;
 pub mod presets;
 pub mod provider;

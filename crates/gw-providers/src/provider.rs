@@ -20,6 +20,7 @@ use self::credentials::{Credentials, NoKey};
 use crate::adapter::{Adapter, HttpCall, Signer};
 use crate::client::{Client, UpstreamBody, UpstreamResponse, head_timeout};
 use crate::demo::Demo;
+use crate::media_sizes::MediaSizes;
 use crate::settings::{Api, ProviderSettings, Timeouts};
 use crate::{presets, registry};
 
@@ -125,6 +126,12 @@ impl Provider {
     #[must_use]
     pub fn adapter(&self) -> &dyn Adapter {
         &*self.adapter
+    }
+
+    /// What a model of it bills for pictures, pages and sounds, by its name here and its catalogue id.
+    #[must_use]
+    pub fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
+        self.adapter.media_sizes(upstream_model, id)
     }
 
     /// Tells one configuration of it from another: which API it speaks, where, with which headers and options (deployments, a

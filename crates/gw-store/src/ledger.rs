@@ -60,6 +60,9 @@ pub struct Attempt {
     pub status: Cow<'static, str>,
     /// Milliseconds to its answer or failure.
     pub latency_ms: u64,
+    /// What the provider charges for it, in femto-USD; 0 = nothing, or no price is known.
+    #[serde(default)]
+    pub cost: i128,
     /// What the upstream of a failed call said, for operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -94,7 +94,30 @@ pub enum Event<'a> {
     End,
 }
 
+/// Characters of sound in base64 that stand for one byte of text: compressed sound has about 1,050 of them to a token (20 tokens and 21 KiB
+/// a second), uncompressed sound more.
+const SOUND_PER_TEXT_BYTE: u64 = 350;
+
 impl Event<'_> {
+    /// Bytes that the model has written with it, as text of as many tokens.
+    #[must_use]
+    pub fn answer_bytes(&self) -> u64 {
+        let length = match self {
+            Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::Refusal { text, .. } => text.len(),
+            Self::ToolStart { name, .. } => name.len(),
+            Self::ToolArgs { fragment, .. } => fragment.len(),
+            Self::FunctionCall { name, arguments, .. } => {
+                name.as_deref().map_or(0, str::len) + arguments.as_deref().map_or(0, str::len)
+            }
+            Self::Extra { name: "audio", value, .. } => {
+                return (value.get().len() as u64).div_ceil(SOUND_PER_TEXT_BYTE);
+            }
+            Self::Extra { value, .. } => value.get().len(),
+            Self::Start { .. } | Self::Finish { .. } | Self::Usage(_) | Self::Error(_) | Self::End => 0,
+        };
+        length as u64
+    }
+
     /// The same event of a choice that stands so many places further on.
     #[must_use]
     pub fn shifted(mut self, by: u32) -> Self {

@@ -55,6 +55,8 @@ pub struct Failure {
     pub detail: Option<String>,
     /// The upstream's own words, for the operator only: one line of at most 2 KiB without secrets. They may quote the prompt; the log and the ledger get them without.
     pub reason: Option<String>,
+    /// The request may have reached the upstream, which gave no answer: it may have served it all the same.
+    pub sent: bool,
 }
 
 impl Failure {
@@ -69,7 +71,15 @@ impl Failure {
             retry_after: None,
             detail: None,
             reason: None,
+            sent: false,
         }
+    }
+
+    /// The same, of a request that was written when it failed.
+    #[must_use]
+    pub fn after_sending(mut self) -> Self {
+        self.sent = true;
+        self
     }
 
     /// Adds details for the log.

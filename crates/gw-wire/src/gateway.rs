@@ -16,6 +16,8 @@ pub struct AttemptRecord {
     pub status: &'static str,
     /// Milliseconds from the call's start to its answer or failure.
     pub latency_ms: u64,
+    /// What the provider charges for it, all its upstream calls together; None = no price is known.
+    pub cost: Option<Money>,
 }
 
 /// What the `gateway` object of an answer says.

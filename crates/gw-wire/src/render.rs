@@ -304,6 +304,10 @@ pub(crate) fn gateway(out: &mut Vec<u8>, meta: &GatewayMeta) {
         put_word(out, attempt.status);
         put(out, ",\"latency_ms\":");
         put_int(out, attempt.latency_ms);
+        if let Some(cost) = attempt.cost {
+            put(out, ",\"cost_usd\":");
+            cost.write(out);
+        }
         out.push(b'}');
     }
     put(out, "],\"warnings\":[");

@@ -10,6 +10,7 @@ pub mod embeddings;
 pub mod encode;
 pub mod fields;
 pub mod limits;
+mod measure;
 pub mod member_policy;
 mod messages;
 mod options;
@@ -25,6 +26,7 @@ pub use embeddings::parse_embeddings;
 
 pub use body::strict;
 pub use limits::RequestLimits;
+pub use measure::{Detail, Medium};
 pub use member_policy::{AllowedMembers, Guarded, Rule};
 pub use options::{CACHE_MODES, STRATEGIES};
 pub use references::References;
@@ -116,13 +118,13 @@ impl Needs {
 }
 
 /// What is in a prompt beside its text: the base of what it may cost at the worst.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beside {
     /// Messages, prompts or inputs: each is put into a frame.
     pub frames: u64,
-    /// Images.
-    pub images: u64,
-    /// Bytes of files, of a schema and of what only the provider understands; audio as bytes of text of as many tokens.
+    /// Pictures, documents and sounds, measured.
+    pub media: Vec<Medium>,
+    /// Bytes of text files, of a schema, of a suffix or a prediction, and of what only the provider understands.
     pub bytes: u64,
 }
 

@@ -136,6 +136,7 @@ impl Normaliser {
             return;
         }
         self.keep(&event);
+        self.answer_bytes += event.answer_bytes();
         match event {
             Event::Start { model, .. } => {
                 if let Some(model) = model.filter(|name| !name.is_empty() && self.head.is_empty()) {
@@ -146,7 +147,6 @@ impl Normaliser {
                 if text.is_empty() && logprobs.is_none() || !self.open(choice, out) {
                     return;
                 }
-                self.answer_bytes += text.len() as u64;
                 self.text(choice, &text, logprobs, out);
             }
             Event::Reasoning { choice, text } => self.delta(choice, "reasoning_content", &text, out),
@@ -234,13 +234,16 @@ impl Normaliser {
         self.failure.is_some()
     }
 
-    /// The upstream's usage, else an estimate from what was seen so far.
+    /// The upstream's usage, as far as it has told.
     #[must_use]
-    pub fn usage(&self, prompt_bytes: u64) -> Usage {
-        match self.usage {
-            Some(usage) => usage.or_estimate(prompt_bytes, self.answer_bytes),
-            None => Usage::estimate(prompt_bytes, self.answer_bytes),
-        }
+    pub fn told(&self) -> Option<Usage> {
+        self.usage
+    }
+
+    /// Bytes of the answer so far: of everything that a model has written, whether the client sees it or not.
+    #[must_use]
+    pub fn answer_bytes(&self) -> u64 {
+        self.answer_bytes
     }
 
     /// Writes the finish chunks, the usage chunk if asked for, and the end.
@@ -374,7 +377,6 @@ impl Normaliser {
         if text.is_empty() || self.opening.shape == Shape::Text || !self.open(choice, out) {
             return;
         }
-        self.answer_bytes += text.len() as u64;
         self.begin(choice, out);
         out.push(b'"');
         put(out, name);

@@ -17,8 +17,8 @@ pub struct Usage {
     pub estimated: bool,
 }
 
-/// Bytes of text that we take for one token when an upstream reports no usage.
-pub const BYTES_PER_TOKEN: u64 = 4;
+/// Bytes of text that are taken for one token: English has about four to a token, code and most other scripts about three.
+pub const BYTES_PER_TOKEN: u64 = 3;
 
 /// The largest token count believed from an upstream; above it the number is a fault and is clamped.
 pub const MAX_BELIEVABLE: u64 = 1 << 32;
@@ -28,22 +28,6 @@ impl Usage {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.prompt.saturating_add(self.completion)
-    }
-
-    /// Counts that an upstream got wrong, so that nothing is left of them, in the estimate's place: a broken count must
-    /// not make an answer free.
-    #[must_use]
-    pub fn or_estimate(mut self, prompt_bytes: u64, completion_bytes: u64) -> Self {
-        if self.estimated {
-            let estimate = Self::estimate(prompt_bytes, completion_bytes);
-            if self.prompt == 0 {
-                self.prompt = estimate.prompt;
-            }
-            if self.completion == 0 {
-                self.completion = estimate.completion;
-            }
-        }
-        self
     }
 
     /// Both together; a kind that neither knows stays unknown.
@@ -63,12 +47,12 @@ impl Usage {
         }
     }
 
-    /// An estimate from byte counts.
+    /// An estimate: the prompt as it was measured, the answer by its bytes.
     #[must_use]
-    pub fn estimate(prompt_bytes: u64, completion_bytes: u64) -> Self {
+    pub fn estimate(prompt_tokens: u64, answer_bytes: u64) -> Self {
         Self {
-            prompt: prompt_bytes.div_ceil(BYTES_PER_TOKEN),
-            completion: completion_bytes.div_ceil(BYTES_PER_TOKEN),
+            prompt: prompt_tokens,
+            completion: answer_bytes.div_ceil(BYTES_PER_TOKEN),
             estimated: true,
             ..Self::default()
         }

@@ -82,7 +82,7 @@ pub async fn charge(setup: &Setup, engine: &Engine, limiter: &Limiter, left: &Re
     });
     if !is_lost {
         for entry in &left.entries {
-            engine.charge(&entry.key_id, &entry.request_id, entry.cost).await;
+            engine.charge(&entry.key_id, &entry.request_id, entry.cost, entry.at).await;
         }
     } else if !left.entries.is_empty() {
         limiter.begin_anew();

@@ -299,6 +299,7 @@ fn embedding(call: &Call, model: &str, text: &str, means: &Means) -> Option<Box<
         created: 0,
         is_heavy,
         cpu: call.job.cpu.clone(),
+        meter: Arc::clone(account.meter()),
         resume: None,
     };
     Some(Box::new(Call::new(job, plan, account)))

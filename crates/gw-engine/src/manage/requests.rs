@@ -50,10 +50,36 @@ struct RequestObject<'a> {
     client: Option<&'a str>,
     /// Only where one request is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    attempts: Option<&'a [Attempt]>,
+    attempts: Option<Vec<AttemptObject<'a>>>,
     /// Only where one request is shown; null when nothing of it was stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<Option<PayloadObject>>,
+}
+
+/// One upstream call.
+#[derive(Serialize)]
+struct AttemptObject<'a> {
+    provider: &'a str,
+    model: &'a str,
+    status: &'a str,
+    latency_ms: u64,
+    cost_usd: Usd,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+impl<'a> AttemptObject<'a> {
+    fn new(attempt: &'a Attempt) -> Self {
+        let Attempt { provider, model, status, latency_ms, cost, reason } = attempt;
+        Self {
+            provider,
+            model,
+            status,
+            latency_ms: *latency_ms,
+            cost_usd: Usd(*cost),
+            reason: reason.as_deref(),
+        }
+    }
 }
 
 /// What the request and its answer said. As texts: they may be cut, and need not be JSON.
@@ -139,7 +165,7 @@ impl Books {
     pub(super) async fn show_request(&self, id: &str) -> Answer {
         let found = if is_plain(id) { self.store.request(id).await? } else { None };
         let Some(entry) = found else { return Err(nothing("request", id).into()) };
-        let attempts = Some(&*entry.attempts);
+        let attempts = Some(entry.attempts.iter().map(AttemptObject::new).collect());
         let payload = Some(self.store.payload(&entry.request_id).await?.map(PayloadObject::from));
         write::document(&RequestObject { attempts, payload, ..RequestObject::new(&entry) })
     }

@@ -52,14 +52,9 @@ impl EventStream {
                 self.send(if out.is_empty() { KEEPALIVE } else { &out })
             }
             Err((mut call, live)) => {
-                let usage = live.normaliser.usage(call.job.ask.prompt_bytes());
+                live.meter(&call.job.meter);
                 call.record(&live.candidate, kind.code(), live.started);
-                call.tally.account.cut(
-                    &live.candidate,
-                    &usage,
-                    live.candidate.model.cost(&usage),
-                    kind.code(),
-                );
+                call.tally.account.cut(&live.candidate, live.started, kind.code());
                 self.fail(out, &error, kind)
             }
         }

@@ -15,7 +15,7 @@ use super::rebuild::Standing;
 use super::register::Register;
 use super::script::{Answer, Call, Script, Scripts, Why};
 use super::{Away, QUEUE, RedisSettings};
-use crate::clock::Clock;
+use crate::clock::{Clock, SystemClock};
 
 /// How long connecting and logging in may take.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -63,6 +63,8 @@ pub(crate) struct Core {
     pub(super) peers: Mutex<Option<HashMap<String, Instant>>>,
     epochs: AtomicU64,
     clock: Option<Arc<dyn Clock>>,
+    /// How long ago something was here.
+    ticks: SystemClock,
 }
 
 impl std::fmt::Debug for Core {
@@ -102,6 +104,7 @@ impl Core {
             peers: Mutex::new(None),
             epochs: AtomicU64::new(0),
             clock,
+            ticks: SystemClock::default(),
         };
         (core, receiver)
     }
@@ -109,6 +112,22 @@ impl Core {
     /// The begin of every call.
     pub(super) fn call(&self, request_id: &str) -> Call {
         self.call_for(request_id, self.settings.lease)
+    }
+
+    /// The clock of this process.
+    fn time(&self) -> &dyn Clock {
+        self.clock.as_deref().unwrap_or(&self.ticks)
+    }
+
+    /// This moment, by a clock that no calendar moves.
+    pub(super) fn now(&self) -> f64 {
+        self.time().micros()
+    }
+
+    /// A moment of the calendar (unix seconds), by that clock.
+    pub(super) fn moment(&self, unix: i64) -> f64 {
+        let time = self.time();
+        time.micros() - time.unix().saturating_sub(unix) as f64 * 1_000_000.0
     }
 
     fn call_for(&self, name: &str, lease: Duration) -> Call {

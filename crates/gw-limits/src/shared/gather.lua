@@ -14,6 +14,6 @@ for _, member in ipairs(redis.call('ZRANGE', subject.leases, from, to)) do
 end
 for _, member in ipairs(redis.call('ZRANGE', subject.late, from, to)) do
   -- One that says something else is a line without a name: the page is not the last.
-  answer[#answer + 1] = string.match(member, '^spent:%d+:(.*)$') or '-'
+  answer[#answer + 1] = string.match(member, '^spent:%d+:%d+:(.*)$') or '-'
 end
 return answer

@@ -38,6 +38,8 @@ pub(crate) struct Meanwhile {
     core: Arc<Core>,
     request_id: Box<str>,
     subjects: Vec<Arc<Subject>>,
+    /// When it began, as [`Core::now`] counts.
+    begun: f64,
 }
 
 impl Meanwhile {
@@ -45,7 +47,12 @@ impl Meanwhile {
         if subjects.is_empty() {
             return None;
         }
-        Some(Self { core: Arc::clone(core), request_id: request_id.into(), subjects })
+        Some(Self { core: Arc::clone(core), request_id: request_id.into(), subjects, begun: core.now() })
+    }
+
+    /// It began at this moment of the calendar, unix seconds.
+    pub(crate) fn begun_at(&mut self, unix: i64) {
+        self.begun = self.core.moment(unix);
     }
 
     /// Posts what was spent to those who have a budget now. A budget that the ledger was not asked about yet hears of
@@ -57,7 +64,8 @@ impl Meanwhile {
             let none = format!("{}/", self.core.register.generation());
             let epochs = vec![none; self.subjects.len()].join(",");
             let work = Work::Settle { tokens: 0, nano: Some(0), used: 0, spent: nano(cost), epochs };
-            drop(Owed::new(&self.core, Note::new(&self.request_id, self.subjects, work)));
+            let mut owed = Owed::new(&self.core, Note::new(&self.request_id, self.subjects, work));
+            owed.begun(self.begun);
         }
     }
 }

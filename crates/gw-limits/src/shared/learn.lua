@@ -18,10 +18,12 @@ if not money.known and money.start == tonumber(ARGV[4]) and version == ARGV[7] t
   least = tonumber(of) == money.start and tonumber(least)
   local settled, in_ledger = 0, 0
   for _, member in ipairs(redis.call('ZRANGE', subject.late, 0, -1)) do
-    local nano, id = string.match(member, '^spent:(%d+):(.*)$')
+    local nano, begun, id = string.match(member, '^spent:(%d+):(%d+):(.*)$')
     if nano then
-      settled = settled + tonumber(nano)
-      if told[id] then in_ledger = in_ledger + tonumber(nano) end
+      -- One of an earlier period counts there.
+      nano = tonumber(begun) >= money.start and tonumber(nano) or 0
+      settled = settled + nano
+      if told[id] then in_ledger = in_ledger + nano end
       redis.call('ZREM', subject.late, member)
       mark(subject, 'settled:' .. id)
     end

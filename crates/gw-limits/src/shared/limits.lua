@@ -15,8 +15,8 @@
 --      asked; the requests of the last minute (`enter`)
 --   2  a sorted set: what is set aside, '<nano-USD>:<request>', by the moment at which the lease expires
 --   3  a sorted set, by the moment at which each is forgotten: '<request>' whose lease expired before it was settled;
---      'settled:<request>' that has no lease and counts no more; 'spent:<nano-USD>:<request>' that was settled while the
---      budget is not known, so that the ledger may know it or not
+--      'settled:<request>' that has no lease and counts no more; 'spent:<nano-USD>:<begin>:<request>' that was settled
+--      while the budget is not known, so that the ledger may know it or not
 --   4  a sorted set: requests at one time, by the moment at which the lease of the place expires
 -- The last key is the generation of what Redis remembers. It goes with its memory, so that who meets another one, or
 -- none, knows of the loss; '<generation>:rebuild' says what is waited for then.
@@ -247,12 +247,13 @@ local function mark(subject, member)
   return is_new
 end
 
--- Counts what a request spent. Of a budget that is not known the ledger has to say whether it knows of it already.
-local function spend(subject, money, nano, id)
+-- Counts what a request spent that began at this moment (unix seconds). Of a budget that is not known the ledger has to say
+-- whether it knows of it already.
+local function spend(subject, money, nano, id, begun)
   if money.known then
-    put(subject.state, 'spent', whole(money.spent + nano))
+    if begun >= money.start then put(subject.state, 'spent', whole(money.spent + nano)) end
   elseif subject.budget then
-    mark(subject, 'spent:' .. whole(nano) .. ':' .. id)
+    mark(subject, 'spent:' .. whole(nano) .. ':' .. whole(begun) .. ':' .. id)
     redis.call('HINCRBY', subject.state, 'version', 1)
   end
 end

@@ -29,6 +29,8 @@ pub(crate) struct Note {
     request_id: Box<str>,
     subjects: Vec<Arc<Subject>>,
     work: Work,
+    /// When the request began, as [`Core::now`] counts.
+    begun: f64,
 }
 
 /// What it is.
@@ -53,7 +55,7 @@ pub(crate) enum Work {
 
 impl Note {
     pub(crate) fn new(request_id: &str, subjects: Vec<Arc<Subject>>, work: Work) -> Self {
-        Self { request_id: request_id.into(), subjects, work }
+        Self { request_id: request_id.into(), subjects, work, begun: 0.0 }
     }
 
     fn command(&self, core: &Core) -> Cmd {
@@ -62,7 +64,9 @@ impl Note {
             Work::Leave => (&core.scripts.leave, call),
             Work::Settle { tokens, nano, used, spent, epochs } => {
                 let nano = nano.map(|nano| nano.to_string()).unwrap_or_default();
-                let call = call.arg(tokens).arg(&nano).arg(used).arg(spent).arg(epochs);
+                // The clocks of replicas do not matter: Redis hears how long ago it was.
+                let ago = format!("{:.0}", core.now() - self.begun);
+                let call = call.arg(tokens).arg(&nano).arg(used).arg(spent).arg(epochs).arg(&ago);
                 (&core.scripts.settle, call)
             }
         };
@@ -80,8 +84,21 @@ pub(crate) struct Owed {
 }
 
 impl Owed {
+    /// For a request that begins now.
     pub(super) fn new(core: &Arc<Core>, note: Note) -> Self {
-        Self { core: Arc::clone(core), note: Some(note) }
+        Self { core: Arc::clone(core), note: Some(Note { begun: core.now(), ..note }) }
+    }
+
+    /// It began at this moment of the calendar, unix seconds.
+    pub(crate) fn begun_at(&mut self, unix: i64) {
+        self.begun(self.core.moment(unix));
+    }
+
+    /// It began at this moment, as [`Core::now`] counts.
+    pub(super) fn begun(&mut self, moment: f64) {
+        if let Some(note) = &mut self.note {
+            note.begun = moment;
+        }
     }
 
     /// Redis refused, or did nothing: there is nothing to be told.
@@ -122,7 +139,7 @@ impl Drop for Owed {
             // What it never heard of need not be taken back.
             Work::Leave if !self.core.register.leave(&note.request_id) => return,
             Work::Leave => {}
-            Work::Settle { spent, .. } => self.core.register.settle(&note.request_id, *spent),
+            Work::Settle { spent, .. } => self.core.register.settle(&note.request_id, *spent, note.begun),
         }
         self.core.undelivered.fetch_add(1, Ordering::AcqRel);
         match self.core.notes.try_send(note) {

@@ -104,7 +104,9 @@ impl Core {
             Ok(Value::VerbatimString { text, .. } | Value::SimpleString(text)) => text,
             Ok(_) => String::new(),
             // A server that does not let everybody ask.
-            Err(error) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => String::new(),
+            Err(error) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
+                String::new()
+            }
             Err(error) => return Err(error),
         };
         let run_id = text.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default();
@@ -116,7 +118,8 @@ impl Core {
         let may_begin = self.anew.load(Ordering::Acquire)
             && self.begun.lock().is_none_or(|begun| begun.elapsed() >= PAUSE);
         let over = if may_begin { &*known } else { "" };
-        let peers: Option<Vec<String>> = self.peers.lock().as_ref().map(|known| known.keys().cloned().collect());
+        let peers: Option<Vec<String>> =
+            self.peers.lock().as_ref().map(|known| known.keys().cloned().collect());
         // Who has never heard of anybody does not know whom to wait for.
         let not_before = if peers.is_some() { Duration::ZERO } else { self.settings.unknown_replicas };
         let mut call = self
@@ -137,7 +140,9 @@ impl Core {
         }
         if self.register.begin(answer.field(0)) && !known.is_empty() {
             self.has_warned.store(true, Ordering::Release);
-            tracing::warn!("Redis has lost its memory: budgets wait until every replica has told what it holds");
+            tracing::warn!(
+                "Redis has lost its memory: budgets wait until every replica has told what it holds"
+            );
         }
         self.generation.send_replace(self.register.generation());
         Ok(if answer.field(1) == "1" { not_before } else { Duration::ZERO })
@@ -170,8 +175,11 @@ impl Core {
 
     fn report(&self, report: &Report) -> redis::Cmd {
         let prefix = &self.settings.prefix;
-        let call = self.call(&report.request_id).arg(report.what.as_str()).arg(&report.nano);
-        self.scripts.report.run(&report.subjects.iter().fold(call, |call, subject| call.subject(prefix, subject)))
+        let ago = format!("{:.0}", self.now() - report.begun);
+        let call = self.call(&report.request_id).arg(report.what.as_str()).arg(&report.nano).arg(&ago);
+        self.scripts
+            .report
+            .run(&report.subjects.iter().fold(call, |call, subject| call.subject(prefix, subject)))
     }
 }
 

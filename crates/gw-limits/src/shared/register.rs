@@ -29,6 +29,8 @@ struct Inner {
 struct Held {
     subjects: Vec<Arc<Subject>>,
     nano: u64,
+    /// When a request began that is over, as `Core::now` counts.
+    begun: f64,
     is_over: bool,
     is_written: bool,
     is_told: bool,
@@ -68,6 +70,8 @@ pub(crate) struct Report {
     pub(crate) subjects: Vec<Arc<Subject>>,
     pub(crate) what: What,
     pub(crate) nano: u64,
+    /// As `Core::now` counts.
+    pub(crate) begun: f64,
 }
 
 impl Register {
@@ -98,13 +102,13 @@ impl Register {
             return false;
         }
         let subjects = subjects.to_vec();
-        let held = Held { subjects, nano, is_over: false, is_written: false, is_told: true };
+        let held = Held { subjects, nano, begun: 0.0, is_over: false, is_written: false, is_told: true };
         inner.held.insert(id.into(), held);
         true
     }
 
-    /// A request is over, and has spent this.
-    pub(crate) fn settle(&self, id: &str, nano: u64) {
+    /// A request that began at this moment is over, and has spent this.
+    pub(crate) fn settle(&self, id: &str, nano: u64, begun: f64) {
         let inner = &mut *self.0.lock();
         let Entry::Occupied(mut entry) = inner.held.entry(id.into()) else { return };
         let held = entry.get_mut();
@@ -115,7 +119,7 @@ impl Register {
         if nano == 0 || held.is_written || !counts {
             entry.remove();
         } else {
-            (held.is_over, held.nano) = (true, nano);
+            (held.is_over, held.nano, held.begun) = (true, nano, begun);
         }
     }
 
@@ -165,13 +169,14 @@ impl Register {
             subjects: held.subjects.clone(),
             what: if held.is_over { What::Spent } else { What::Lease },
             nano: held.nano,
+            begun: held.begun,
         });
         let mut reports: Vec<Report> = held.collect();
         let places = inner.places.iter_mut().filter(|(_, taken)| !taken.is_told);
         reports.extend(places.map(|(id, taken)| {
             taken.is_heard = true;
             let subjects = taken.subjects.clone();
-            Report { request_id: id.clone(), subjects, what: What::Place, nano: 0 }
+            Report { request_id: id.clone(), subjects, what: What::Place, nano: 0, begun: 0.0 }
         }));
         reports
     }

@@ -2,9 +2,11 @@
 --
 -- ARGV[4]  'lease': set aside; 'spent': over, and perhaps not in the ledger yet; 'place': one of those at one time
 -- ARGV[5]  nano-USD
+-- ARGV[6]  how long ago the request began, in microseconds
 
 local kind, nano = ARGV[4], tonumber(ARGV[5])
-for _, subject in ipairs(subjects(2)) do
+local begun = math.floor((time - tonumber(ARGV[6])) / 1000000)
+for _, subject in ipairs(subjects(3)) do
   if kind == 'place' then
     if subject.most then
       redis.call('ZADD', subject.flying, exact(now + lease), request)
@@ -15,10 +17,10 @@ for _, subject in ipairs(subjects(2)) do
     if kind == 'lease' then
       set_aside(subject, money, nano, request)
     elseif not money.known then
-      spend(subject, money, nano, request)
+      spend(subject, money, nano, request, begun)
     elseif mark(subject, 'settled:' .. request) then
       -- Too late to ask the ledger about it.
-      spend(subject, money, nano, request)
+      spend(subject, money, nano, request, begun)
     end
     keep(subject, money.known)
   end

@@ -5,6 +5,7 @@
 -- ARGV[6]  tokens that were used
 -- ARGV[7]  nano-USD that were spent
 -- ARGV[8]  epochs of the subjects' states at that time, with commas between
+-- ARGV[9]  how long ago the request began, in microseconds: what it spent counts in that period alone
 --
 -- The lease itself says whether this was done before:
 --   it is there                it is ended, and the spending counts
@@ -13,9 +14,10 @@
 --   neither                    it was done before, or the ledger knows of it: what Redis lost with its whole memory each
 --                              replica has told it again (`report.lua`)
 
-local all = subjects(5)
+local all = subjects(6)
 local aside, used = tonumber(ARGV[4]), tonumber(ARGV[6])
 local spent = tonumber(ARGV[7])
+local begun = math.floor((time - tonumber(ARGV[9])) / 1000000)
 local epochs = {}
 for epoch in string.gmatch(ARGV[8] .. ',', '([^,]*),') do epochs[#epochs + 1] = epoch end
 
@@ -46,7 +48,7 @@ for i, subject in ipairs(all) do
   elseif spent > 0 and ARGV[5] ~= '' and is_gone(epochs[i], money.epoch) then
     counts = mark(subject, 'settled:' .. request)
   end
-  if counts and spent > 0 then spend(subject, money, spent, request) end
+  if counts and spent > 0 then spend(subject, money, spent, request, begun) end
   if redis.call('EXISTS', subject.state) == 1 then
     subject.budget = subject.budget or (money.known and 0)
     keep(subject, money.known)

@@ -30,6 +30,7 @@ use super::failure;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native, unsupported};
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::media_sizes::MediaSizes;
 
 /// The version of the API that is spoken, in a header of every request.
 const VERSION: (HeaderName, HeaderValue) =
@@ -70,6 +71,10 @@ impl Dialect for Anthropic {
 
     fn scheme(&self) -> Scheme {
         Scheme::Header("x-api-key")
+    }
+
+    fn usual_media_sizes(&self) -> MediaSizes {
+        MediaSizes::claude()
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {

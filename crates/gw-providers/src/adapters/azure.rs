@@ -32,6 +32,7 @@ use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, Signer, StreamDecoder,
     Target,
 };
+use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
 use crate::registry::Built;
 use crate::settings::ProviderSettings;
@@ -147,6 +148,10 @@ impl Adapter for Azure {
 
     fn scheme(&self) -> Scheme {
         self.scheme
+    }
+
+    fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
+        self.inner.media_sizes(upstream_model, id)
     }
 
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {

@@ -33,6 +33,7 @@ use super::failure::invalid_json;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native};
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::media_sizes::MediaSizes;
 
 /// Which of Google's two services is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +105,10 @@ impl Dialect for Gemini {
     fn scheme(&self) -> Scheme {
         // As a query parameter the key would stand in logs.
         Scheme::Header("x-goog-api-key")
+    }
+
+    fn usual_media_sizes(&self) -> MediaSizes {
+        MediaSizes::gemini()
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {

@@ -24,6 +24,7 @@ use super::write::Object;
 use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder, Target,
 };
+use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
 use crate::settings::ProviderSettings;
 
@@ -62,6 +63,10 @@ impl Dialect for Mistral {
 
     fn keeps(&self) -> &'static [&'static str] {
         &["prediction"]
+    }
+
+    fn usual_media_sizes(&self) -> MediaSizes {
+        MediaSizes::mistral()
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {

@@ -16,6 +16,7 @@ use super::shaping;
 use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, StreamDecoder, Target,
 };
+use crate::media_sizes::MediaSizes;
 
 /// What one dialect has to say for itself. Wrapped in [`Native`] it is an [`Adapter`].
 pub(super) trait Dialect: Send + Sync + fmt::Debug {
@@ -28,6 +29,11 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
     /// Members of OpenAI's own that change the answer and that this dialect has, too: no warning is given for them.
     fn keeps(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// What a model bills for media whose name does not tell.
+    fn usual_media_sizes(&self) -> MediaSizes {
+        MediaSizes::default()
     }
 
     /// A conversation as the provider wants it.
@@ -71,6 +77,10 @@ impl<D: Dialect> Adapter for Native<D> {
 
     fn scheme(&self) -> Scheme {
         self.0.scheme()
+    }
+
+    fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
+        MediaSizes::of([upstream_model, id], self.0.usual_media_sizes())
     }
 
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {

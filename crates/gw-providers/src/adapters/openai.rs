@@ -34,6 +34,7 @@ use super::model_list::ModelList;
 use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Share, StreamDecoder, Target,
 };
+use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
 
 /// Prompts of one call: all that a client may ask for.
@@ -166,6 +167,10 @@ impl Adapter for OpenAi {
             choices: self.quirks.choices,
             prompts: MOST_PROMPTS,
         }
+    }
+
+    fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
+        MediaSizes::of([upstream_model, id], MediaSizes::openai())
     }
 
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {

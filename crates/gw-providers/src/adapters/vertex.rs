@@ -25,6 +25,7 @@ use super::gemini::model::encoded_path;
 use super::gemini::{CAPABILITIES, Flavour, errors, method, post, reply, request, stream};
 use super::native::{Dialect, Native};
 use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, Signer, StreamDecoder, Target};
+use crate::media_sizes::MediaSizes;
 use crate::registry::Built;
 use crate::settings::ProviderSettings;
 
@@ -137,6 +138,10 @@ impl Dialect for Vertex {
 
     fn scheme(&self) -> Scheme {
         Scheme::Bearer
+    }
+
+    fn usual_media_sizes(&self) -> MediaSizes {
+        MediaSizes::gemini()
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {

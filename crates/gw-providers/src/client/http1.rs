@@ -41,6 +41,13 @@ pub(crate) struct Lost {
     pub(crate) failure: Failure,
 }
 
+impl Lost {
+    /// The failure, which tells whether the request was written.
+    pub(crate) fn into_failure(self) -> Failure {
+        if self.unsent.is_some() { self.failure } else { self.failure.after_sending() }
+    }
+}
+
 /// An open connection.
 pub(crate) struct Http1 {
     /// None once it is over.

@@ -92,7 +92,8 @@ async fn what_was_spent_and_the_requests_that_it_counts_are_of_one_moment() {
         let row = |n| Entry { request_id: id(n), at, key_id: "k".to_owned(), cost: 7, ..Entry::default() };
         store.record(&[row(1), row(2), row(3)]).await.unwrap();
         let asked = [id(2), id(9), "of nobody".to_owned(), id(3), "'\"\0,".to_owned()];
-        let (spent, mut counted) = store.spent_with(Spender::Key("k"), i64::MIN, i64::MAX, &asked).await.unwrap();
+        let (spent, mut counted) =
+            store.spent_with(Spender::Key("k"), i64::MIN, i64::MAX, &asked).await.unwrap();
         counted.sort_unstable();
         assert_eq!((spent, counted), (21, vec![id(2), id(3)]));
         let nothing = store.spent_with(Spender::Team("k"), 0, i64::MAX, &[]).await.unwrap();
@@ -250,6 +251,7 @@ async fn i01_two_hundred_injections_are_stored_and_compared_as_they_are_in_the_l
                         model: text().into(),
                         status: text().into(),
                         latency_ms: 1,
+                        cost: 0,
                         reason: Some(text()),
                     }],
                     end_user: Some(text()),

@@ -159,20 +159,27 @@ fn say(kind: u8, entry: &Entry) -> (String, Range<usize>, usize) {
     (String::from_utf8(out).unwrap_or_default(), in_common, rest)
 }
 
-/// The upstream calls. Nearly always there was one, to the model that the entry names.
+/// The upstream calls. Nearly always there was one, to the model that the entry names, and it cost what the request cost.
 fn calls(out: &mut Vec<u8>, entry: &Entry) {
     out.extend(b",[");
-    for (n, Attempt { provider, model, status, latency_ms, reason }) in entry.attempts.iter().enumerate() {
+    let are_many = entry.attempts.len() > 1;
+    for (n, Attempt { provider, model, status, latency_ms, cost, reason }) in
+        entry.attempts.iter().enumerate()
+    {
         out.extend(if n == 0 { &b"["[..] } else { b",[" });
         value(out, &**status);
         item(out, latency_ms);
+        let cost = Some(cost).filter(|cost| are_many && **cost != 0);
         if **provider != *entry.provider || **model != *entry.model {
             item(out, &**provider);
             item(out, &**model);
-        } else if reason.is_some() {
+        } else if reason.is_some() || cost.is_some() {
             out.extend(b",null,null");
         }
-        reason.iter().for_each(|reason| item(out, reason));
+        if reason.is_some() || cost.is_some() {
+            item(out, reason);
+        }
+        cost.iter().for_each(|cost| item(out, cost));
         out.push(b']');
     }
     out.push(b']');
@@ -232,6 +239,7 @@ struct Call {
     provider: Option<Arc<str>>,
     model: Option<Arc<str>>,
     reason: Option<String>,
+    cost: i128,
 }
 
 /// Reads an entry, also as it was written with the names of its members.
@@ -241,11 +249,13 @@ pub(crate) fn read(json: &str) -> sqlx::Result<Entry> {
     }
     let said: Said = serde_json::from_str(json).map_err(unreadable)?;
     let (provider, model): (Arc<str>, Arc<str>) = (said.provider.as_str().into(), said.model.as_str().into());
+    let only_cost = Some(said.cost).filter(|_| said.calls.len() == 1);
     let call = |call: Call| Attempt {
         provider: call.provider.unwrap_or_else(|| Arc::clone(&provider)),
         model: call.model.unwrap_or_else(|| Arc::clone(&model)),
         status: call.status.into(),
         latency_ms: call.latency_ms,
+        cost: only_cost.unwrap_or(call.cost),
         reason: call.reason,
     };
     let is_on = |bit| said.switches & bit != 0;

@@ -56,6 +56,7 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
         survey.beside.bytes += format as u64;
     }
     fields.kinds(&LIGHT)?;
+    survey.beside.bytes += predicted_bytes(&fields);
     fields.modalities(&mut survey.needs)?;
     let routing = fields.routing(&model)?;
     let cache = fields.cache()?;
@@ -79,6 +80,19 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
         references: survey.references,
         guarded,
     })
+}
+
+/// Bytes of the text that the client expects as the answer: a provider reads it with the prompt.
+fn predicted_bytes(fields: &Fields<'_, '_>) -> u64 {
+    let content = fields.get("prediction").and_then(|prediction| {
+        let [content] = prediction.pick(["content"]);
+        content
+    });
+    let bytes = content.map_or(0, |content| match content.kind() {
+        Kind::String => content.string_len(),
+        _ => content.text().len(),
+    });
+    bytes as u64
 }
 
 #[cfg(test)]

@@ -36,15 +36,16 @@ pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<Completi
     let form = form_bytes(&fields, limits)?;
     fields.kinds(&[("suffix", Kind::String), ("user", Kind::String)])?;
     // An empty suffix asks for nothing.
-    let suffix = fields.get("suffix").is_some_and(|suffix| suffix.string_len() > 0);
+    let suffix = fields.get("suffix").map_or(0, |suffix| suffix.string_len() as u64);
     let routing = fields.routing(&model)?;
     let mut references = References::default();
     let guarded = survey(members.text, &members.members, Endpoint::Completions, false, &mut references);
     // The operator decides whether completions are cached. A mistake in `cache` is told all the same.
     fields.cache()?;
-    // Where each prompt is a call of its own, the form goes with each.
+    // Where each prompt is a call of its own, the form and the suffix go with each.
     let frames = prompts.len() as u64;
-    let beside = Beside { frames, bytes: form.saturating_mul(frames), ..Beside::default() };
+    let beside =
+        Beside { frames, bytes: form.saturating_add(suffix).saturating_mul(frames), ..Beside::default() };
     let ((members, index), prompt_bytes) = (members.without_fallbacks(), prompt_bytes(&prompts));
     Ok(CompletionRequest {
         body: Body { bytes, members, index },
@@ -56,7 +57,7 @@ pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<Completi
         best_of: best_of.and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
         max_tokens,
         echo,
-        suffix,
+        suffix: suffix > 0,
         routing,
         prompt_bytes,
         beside,

@@ -5,6 +5,7 @@ use super::fields::{
     required_string,
 };
 use super::limits::too_many;
+use super::measure::{self, Detail, Unpacker};
 use super::references::is_stored;
 use super::{Beside, Invalid, Needs, References, RequestLimits};
 use crate::json::{Kind, View};
@@ -21,19 +22,22 @@ pub(super) struct Survey<'l> {
     pub(super) beside: Beside,
     /// What the messages refer to at a provider.
     pub(super) references: References,
+    unpacker: Unpacker,
     /// Content parts and tool calls so far, of all messages.
     content_parts: usize,
     tool_calls: usize,
 }
 
 impl<'l> Survey<'l> {
-    fn new(limits: &'l RequestLimits) -> Self {
+    /// Of messages of so many bytes.
+    fn new(limits: &'l RequestLimits, bytes: usize) -> Self {
         Self {
             limits,
             needs: Needs::default(),
             bytes: 0,
             beside: Beside::default(),
             references: References::default(),
+            unpacker: Unpacker::of_request(bytes),
             content_parts: 0,
             tool_calls: 0,
         }
@@ -89,7 +93,7 @@ pub(super) fn messages<'l>(
 ) -> Result<Survey<'l>, Invalid> {
     let path = Path::Top("messages");
     let value = value.ok_or_else(|| missing(&path))?;
-    let mut survey = Survey::new(limits);
+    let mut survey = Survey::new(limits, value.text().len());
     let mut none = true;
     for (at, value) in array(&path, value, usize::MAX, "an array of objects")?.enumerate() {
         none = false;
@@ -196,71 +200,76 @@ fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey<'_>) -
     match &*kind {
         "image_url" => {
             survey.needs.image = true;
-            survey.beside.images += 1;
-            image(&path.member("image_url"), image_url, &mut survey.references)
+            image(&path.member("image_url"), image_url, survey)?;
         }
         "input_audio" => {
             survey.needs.audio_input = true;
-            // A second of speech is some ten tokens, and several thousand bytes.
-            survey.beside.bytes += value.text().len() as u64 / 16;
-            audio(&path.member("input_audio"), input_audio, &mut survey.references)
+            audio(&path.member("input_audio"), input_audio, survey)?;
         }
-        "file" => {
-            survey.beside.bytes += value.text().len() as u64;
-            document(&path.member("file"), file, &mut survey.references)
-        }
-        "refusal" => survey.text(&path.member("refusal"), refusal),
-        _ => survey.said(&path.member("text"), text, role),
-    }
-}
-
-fn document(path: &Path<'_>, value: Option<View<'_>>, references: &mut References) -> Result<(), Invalid> {
-    let names = ["file_id", "file_data", "filename"];
-    let members = object_and(path, value.ok_or_else(|| missing(path))?, names, |name, value| {
-        references.member(&path.member(name), name, value);
-    })?;
-    let checked =
-        |(name, value): (&&str, Option<View<'_>>)| optional(&path.member(name), value, Kind::String);
-    names.iter().zip(members).try_for_each(checked)?;
-    let [file_id, file_data, _] = members;
-    references.id(&path.member("file_id"), file_id);
-    if let Some(data) = file_data.and_then(View::string) {
-        references.address(&path.member("file_data"), &data);
+        "file" => document(&path.member("file"), file, survey)?,
+        "refusal" => survey.text(&path.member("refusal"), refusal)?,
+        _ => survey.said(&path.member("text"), text, role)?,
     }
     Ok(())
 }
 
-fn image(path: &Path<'_>, value: Option<View<'_>>, references: &mut References) -> Result<(), Invalid> {
+fn document(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
+    let names = ["file_id", "file_data", "filename"];
+    let members = object_and(path, value.ok_or_else(|| missing(path))?, names, |name, value| {
+        survey.references.member(&path.member(name), name, value);
+    })?;
+    let checked =
+        |(name, value): (&&str, Option<View<'_>>)| optional(&path.member(name), value, Kind::String);
+    names.iter().zip(members).try_for_each(checked)?;
+    let [file_id, file_data, name] = members;
+    survey.references.id(&path.member("file_id"), file_id);
+    let data = file_data.and_then(View::string);
+    if let Some(data) = &data {
+        survey.references.address(&path.member("file_data"), data);
+    }
+    let name = name.and_then(View::string);
+    let measured = measure::file(data.as_deref(), name.as_deref(), &mut survey.unpacker);
+    survey.beside.add(measured);
+    Ok(())
+}
+
+fn image(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     let value = value.ok_or_else(|| missing(path))?;
     let [url, detail] = object_and(path, value, ["url", "detail"], |name, value| {
-        references.member(&path.member(name), name, value);
+        survey.references.member(&path.member(name), name, value);
     })?;
     let url_path = path.member("url");
     let url = required_string(&url_path, url)?;
     let begins =
         |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-    references.address(&url_path, &url);
+    survey.references.address(&url_path, &url);
     if !["https://", "http://", "data:"].into_iter().any(begins) && !is_stored(&url) {
         return Err(invalid_value(
             &url_path,
             "expected a URL that begins with 'https://', 'http://' or 'data:'.",
         ));
     }
-    optional(&path.member("detail"), detail, Kind::String)
+    optional(&path.member("detail"), detail, Kind::String)?;
+    let detail = detail.and_then(View::string).map_or(Detail::Auto, |word| Detail::named(&word));
+    let measured = measure::image(&url, detail, &mut survey.unpacker);
+    survey.beside.add(measured);
+    Ok(())
 }
 
-fn audio(path: &Path<'_>, value: Option<View<'_>>, references: &mut References) -> Result<(), Invalid> {
+fn audio(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     let value = value.ok_or_else(|| missing(path))?;
     let [data, format] = object_and(path, value, ["data", "format"], |name, value| {
-        references.member(&path.member(name), name, value);
+        survey.references.member(&path.member(name), name, value);
     })?;
     let data_path = path.member("data");
-    references.address(&data_path, &required_string(&data_path, data)?);
+    let data = required_string(&data_path, data)?;
+    survey.references.address(&data_path, &data);
     let path = path.member("format");
     match &*required_string(&path, format)? {
-        "wav" | "mp3" => Ok(()),
-        other => Err(not_one_of(&path, &["wav", "mp3"], other)),
+        format @ ("wav" | "mp3") => survey.beside.add(measure::audio(&data, format)),
+        other => return Err(not_one_of(&path, &["wav", "mp3"], other)),
     }
+    Ok(())
 }
 
 fn tool_call(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {

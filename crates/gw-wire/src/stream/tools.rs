@@ -46,7 +46,6 @@ impl Normaliser {
         if let Some(tool) = state.tools.get_mut(position) {
             tool.has_arguments = true;
         }
-        self.answer_bytes += fragment.len() as u64;
         self.arguments(choice, position, fragment, out);
     }
 
@@ -90,7 +89,6 @@ impl Normaliser {
         if let Some(arguments) = arguments {
             put(out, if name.is_some() { ",\"arguments\":" } else { "\"arguments\":" });
             write_str(out, arguments);
-            self.answer_bytes += arguments.len() as u64;
         }
         out.push(b'}');
         self.end(out);

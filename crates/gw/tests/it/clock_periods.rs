@@ -1,9 +1,11 @@
 //! The periods of budgets, by a time of day that jumps (libfaketime), over a socket.
 
-use gw_testkit::{Client, FakeUpstream, Faketime, Gateway, Launch};
+use gw_testkit::upstream::chat_transcript;
+use gw_testkit::wait::within;
+use gw_testkit::{Answer, Client, FakeUpstream, Faketime, Gateway, Launch, Signal};
 use serde_json::{Value, json};
 
-use crate::harness::{BINARY, Setup};
+use crate::harness::{ADMIN, BINARY, Setup};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -57,4 +59,53 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
         }
     }
     assert_eq!(upstream.hits(), 12);
+}
+
+#[tokio::test]
+async fn a_stream_over_midnight_counts_on_the_day_on_which_it_began() {
+    let data = tempfile::tempdir().expect("a directory");
+    let upstream = FakeUpstream::start().await;
+    let config = config(&upstream);
+    let time = Faketime::at("@2026-11-22 23:59:00");
+    let gateway = start(&config, data.path(), &time).await;
+    let client = gateway.client().with_key("sk-day");
+    let go = Signal::new();
+    let pieces = chat_transcript(&["Hel", "lo"]);
+    upstream.enqueue(Answer::sse().all(&pieces[..2]).wait(&go).all(&pieces[2..]).done());
+    let streaming = tokio::spawn({
+        let client = client.clone();
+        let mut body = ask();
+        body["stream"] = json!(true);
+        async move { client.post_json(CHAT, &body).await }
+    });
+    upstream.request(0).await;
+    time.set("@2026-11-23 00:00:10");
+    go.fire();
+    let streamed = streaming.await.expect("no panic").ok();
+    assert!(streamed.text().contains("[DONE]"), "{}", streamed.text());
+    // All of the new day's budget is there, and no more.
+    assert_eq!(statuses(&client, 3).await, [200, 200, 429]);
+    said_by(&gateway, 0.000_04).await;
+    let _ = gateway.stop();
+    time.set("@2026-11-23 00:05:00");
+    let gateway = start(&config, data.path(), &time).await;
+    said_by(&gateway, 0.000_04).await;
+    let client = gateway.client().with_key("sk-day");
+    assert_eq!(statuses(&client, 1).await, [429], "after a restart, too");
+    time.set("@2026-11-22 23:59:50");
+    said_by(&gateway, 0.000_02).await;
+    assert_eq!(statuses(&client, 2).await, [200, 429], "the day before has the stream");
+}
+
+/// Waits until the API says that so much is spent by the key of the day.
+async fn said_by(gateway: &Gateway, spent: f64) {
+    let admin = gateway.client().with_key(ADMIN);
+    let has_it = async || {
+        let keys = admin.get("/admin/v1/keys").await.ok().json();
+        let keys = keys["data"].as_array().expect("keys");
+        let key = keys.iter().find(|key| key["name"] == "day").expect("the key");
+        let seen = key["budget"]["spent_usd"].as_f64().expect("an amount");
+        (seen - spent).abs() < 1e-12
+    };
+    within("the ledger has it", async { while !has_it().await {} }).await;
 }

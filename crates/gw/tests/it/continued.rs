@@ -89,10 +89,11 @@ async fn the_next_candidate_goes_on_where_the_text_stopped() {
         "acme" => prompt * 0.15 + text * 0.6,
         _ => prompt * 0.3 + text * 1.2,
     };
-    let second = (asked["messages"].to_string().len() as f64 / 4.0).ceil();
-    let most = (estimate("acme", 2.0, 4.0) + estimate("beta", second, 6.0)) / 1e6;
+    let second = (asked["messages"].to_string().len() as f64 / 3.0).ceil() + 24.0;
+    let first = estimate("acme", 10.0, 6.0);
+    let most = (first + estimate("beta", second, 8.0)) / 1e6;
     let cost = row["cost_usd"].as_f64().unwrap();
-    assert!(cost > estimate("acme", 2.0, 4.0) / 1e6 && cost <= most, "{cost} of at most {most}");
+    assert!(cost > first / 1e6 && cost <= most, "{cost} of at most {most}");
     assert_eq!((&row["status"], row["attempts"].as_array().unwrap().len()), (&json!("ok"), 2));
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn tried(row: &Entry) -> Vec<(String, String)> {
 }
 
 /// A stream that `acme` does not begin is `beta`'s: the text, the attempts, the one row of the ledger.
-async fn assert_stream_moves_on(label: &str, world: &World, code: &str) {
+async fn assert_stream_moves_on(label: &str, world: &World, code: &str, failed: i128) {
     let mut stream = world.client.stream(CHAT, &with_spare(true)).await;
     let id = stream.head.header("x-request-id").expect("an id").to_owned();
     let frames = stream.rest().await;
@@ -64,7 +64,8 @@ async fn assert_stream_moves_on(label: &str, world: &World, code: &str) {
         ("ok", "beta/spare", expected),
         "{label}"
     );
-    assert_eq!(row.cost, (10 * 3 + 5 * 15) * 1_000_000_000, "{label}: what served, and nothing else");
+    let served = (10 * 3 + 5 * 15) * 1_000_000_000;
+    assert_eq!(row.cost, served + failed, "{label}: the attempt that served, and the one that may be billed");
 }
 
 #[tokio::test]
@@ -74,7 +75,7 @@ async fn u14_a_target_that_only_sends_comments_is_left_for_another() {
     let role = sse_data(&json!({ "role": "assistant" }), None);
     for start in [Answer::sse(), Answer::sse().data(&role)] {
         world.upstream.always(start.then(Step::Endless(b":\n\n".to_vec(), Duration::from_millis(20))));
-        assert_stream_moves_on("comments", &world, "upstream_timeout").await;
+        assert_stream_moves_on("comments", &world, "upstream_timeout", 10 * 150_000_000).await;
         world.upstream.last().until_closed().await;
     }
 }
@@ -85,7 +86,7 @@ async fn u15_an_error_as_the_first_event_has_its_place_in_the_ledger() {
     let overloaded =
         json!({ "type": "error", "error": { "type": "overloaded_error", "message": "Overloaded" } });
     world.upstream.always(Answer::sse().data(&overloaded).done());
-    assert_stream_moves_on("first event", &world, "upstream_overloaded").await;
+    assert_stream_moves_on("first event", &world, "upstream_overloaded", 0).await;
     let answer = world.client.try_stream(CHAT, &chat_with("acme/fast", json!({ "stream": true }))).await;
     let answer = answer.expect_err("nobody else");
     assert_error("alone", &answer, 503, "upstream_error", "upstream_overloaded");
@@ -246,7 +247,7 @@ async fn u18_an_overloaded_upstream_fails_over_or_is_told_with_its_wait() {
         world.upstream.always(busy(&[]));
         let body = world.chat_ok(&with_spare(false)).await;
         assert_eq!(attempts(&body), pairs(&[("acme/fast", "upstream_overloaded"), ("beta/spare", "ok")]));
-        assert_stream_moves_on(&status.to_string(), &world, "upstream_overloaded").await;
+        assert_stream_moves_on(&status.to_string(), &world, "upstream_overloaded", 0).await;
         for (headers, told) in [(&[][..], "1"), (&[("retry-after", "3")], "3")] {
             world.upstream.always(busy(headers));
             let answer = world.chat(&chat("acme/fast")).await;
@@ -307,6 +308,10 @@ async fn u19_when_all_targets_fail_each_was_tried_once_and_one_error_is_told() {
     let found = rows(&world.gateway, 2).await;
     assert_eq!(found.len(), 2);
     for row in found {
-        assert_eq!((row.status.as_str(), row.cost, tried(&row)), ("upstream_overloaded", 0, pairs(&order)));
+        assert_eq!((row.status.as_str(), tried(&row)), ("upstream_overloaded", pairs(&order)));
+        // The prompt of ten tokens, of those that may have read it: who fell silent, and whose answer was no answer. One has no price.
+        let costs: Vec<i128> = row.attempts.iter().map(|attempt| attempt.cost).collect();
+        assert_eq!(costs, [0, 10_000_000_000, 0, 3_000_000_000, 0], "{row:?}");
+        assert_eq!(row.cost, 13_000_000_000);
     }
 }

@@ -67,7 +67,7 @@ async fn keys_made_on_the_store_are_good_in_a_running_gateway_within_a_second() 
     let (gateway, _) = with_ledger(&[]).await;
     let made = ok(beside(
         &gateway,
-        &["keys", "create", "--name", "cli", "--models", "demo/*,acme/x", "--rpm", "50"],
+        &["keys", "create", "--name", "cli", "--models", "demo/*,acme/x", "--rpm", "5000"],
     ));
     let first = secret(&made);
     assert!(stderr(&made).contains("cli"), "{}", stderr(&made));

@@ -21,6 +21,7 @@ mod cache_vectors;
 mod cache_vectors_bounds;
 mod canary;
 mod chaos;
+mod charged;
 mod chat;
 mod clock_periods;
 mod completions;

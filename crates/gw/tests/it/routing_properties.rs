@@ -176,10 +176,17 @@ fn check_row(case: &Case, row: &Entry) {
     if model.starts_with("demo/") {
         return;
     }
-    // It costs what the model costs that served, and with it the prompt of a hedge that lost.
-    let hedged = tried.iter().any(|(_, status)| status == "cancelled");
-    let extra = row.cost - cost(model);
-    assert!(if hedged { extra >= 0 } else { extra == 0 }, "{extra}: {told}");
+    // It costs what the model costs that served, and with it the prompts of those that may have been read in vain.
+    let is_served = |status: &str| status == "ok";
+    let (served, others): (Vec<_>, Vec<_>) =
+        row.attempts.iter().partition(|attempt| is_served(&attempt.status));
+    assert_eq!(served[0].cost, cost(model), "{told}");
+    assert_eq!(row.cost, cost(model) + others.iter().map(|attempt| attempt.cost).sum::<i128>(), "{told}");
+    for other in others {
+        let may_be_billed =
+            ["cancelled", "upstream_timeout", "upstream_unreachable", "upstream_invalid_response"];
+        assert!(other.cost == 0 || may_be_billed.contains(&&*other.status), "{told}");
+    }
     let dearest = case.requested.iter().map(|model| cost(model)).max().unwrap_or_default();
     if cost(model) > dearest {
         assert!(case.upgrade || case.named.contains(model.as_str()), "dearer without a word: {told}");

@@ -154,8 +154,8 @@ impl Asking {
     async fn in_vain(&mut self, brought: Brought) {
         let Ask::Embeddings(request) = &self.call.job.ask else { return };
         let (usage, tokens) = brought.tokens(request);
-        let cost = brought.candidate.model.cost(&usage);
-        self.call.tally.in_vain(&brought.candidate, &usage, cost);
+        let cost = brought.cost();
+        self.call.tally.in_vain(&brought.candidate, brought.started);
         let (fresh, keeping) = self.fresh(brought, &usage, &tokens, cost);
         let keys = self.keys();
         if let Ok(bodies) = fresh.into_entries().await {
@@ -209,7 +209,7 @@ impl Asking {
         let Ask::Embeddings(request) = &self.call.job.ask else { return Err(odd()) };
         let candidate = brought.candidate.clone();
         let (usage, tokens) = brought.tokens(request);
-        let cost = candidate.model.cost(&usage);
+        let cost = brought.cost();
         let usage_told = self.usage_told(&usage, &tokens);
         let saved = self.found.sum(&[]);
         let more = usage_told.prompt.saturating_sub(usage.prompt);

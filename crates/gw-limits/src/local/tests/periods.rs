@@ -41,3 +41,29 @@ async fn a_period_that_follows_is_known_without_the_ledger() {
     }
     assert_eq!(world.ledger.asked.lock().len(), 1);
 }
+
+#[tokio::test]
+async fn what_is_spent_counts_in_the_period_in_which_the_request_began() {
+    let world = world();
+    let key = world.key(budget(100_000_000, Period::Day));
+    let team = world.limiter.subject(Whose::Team, "t", total(1_000));
+    let both = [key[0].clone(), team.clone()];
+    let midnight = Period::Day.around(NOW).1;
+    world.clock.set_unix(midnight - 1);
+    let mut over = world.limiter.reserve("r", &both, 0, 70_000_000).await.unwrap();
+    world.clock.set_unix(midnight);
+    // Its body was long: it began before midnight, too.
+    let mut late = world.limiter.reserve("r", &both, 0, 10_000_000).await.unwrap();
+    late.begun_at(midnight - 1);
+    let mut new = world.limiter.reserve("r", &both, 0, 10_000_000).await.unwrap();
+    new.begun_at(midnight);
+    assert_eq!([figures(&key[0]), figures(&team)], [(0, 90_000_000); 2], "all is set aside");
+    over.settle(0, 70_000_000);
+    late.settle(0, 5_000_000);
+    new.settle(0, 3_000_000);
+    assert_eq!([figures(&key[0]), figures(&team)], [(3_000_000, 0), (78_000_000, 0)]);
+    world.limiter.charge("lost", &both, 20_000_000, midnight - 1).await;
+    world.limiter.charge("lost too", &both, 20_000_000, midnight).await;
+    assert_eq!([figures(&key[0]), figures(&team)], [(23_000_000, 0), (118_000_000, 0)]);
+    world.limiter.reserve("r", &key, 0, 77_000_000).await.unwrap();
+}

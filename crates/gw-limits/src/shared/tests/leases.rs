@@ -110,7 +110,7 @@ async fn p01_a_replayed_journal_ends_leases_and_counts_nothing_twice() {
     limiter.reserve("settled", &subjects, 0, nano(300)).await.unwrap().settle(0, nano(100));
     drained(&limiter).await;
     for id in ["lost", "settled", "lost"] {
-        limiter.charge(id, &subjects, nano(100)).await;
+        limiter.charge(id, &subjects, nano(100), NOW).await;
         drained(&limiter).await;
     }
     assert_eq!(figures(&redis, &subjects[0]).await, (200, 0));
@@ -119,7 +119,7 @@ async fn p01_a_replayed_journal_ends_leases_and_counts_nothing_twice() {
     clock.pass(LEASE);
     limiter.enter("x", &subjects).await.unwrap();
     for _ in 0..2 {
-        limiter.charge("long lost", &subjects, nano(50)).await;
+        limiter.charge("long lost", &subjects, nano(50), NOW).await;
         drained(&limiter).await;
     }
     assert_eq!(figures(&redis, &subjects[0]).await, (250, 0));

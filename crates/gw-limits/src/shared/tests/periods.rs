@@ -49,3 +49,54 @@ async fn a_period_that_follows_is_known_without_the_ledger() {
     }
     assert_eq!(ledger.asked.lock().len(), 1);
 }
+
+#[tokio::test]
+async fn what_is_spent_counts_in_the_period_in_which_the_request_began() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let both = [
+        key(&limiter, budget(100, Period::Day))[0].clone(),
+        limiter.subject(Whose::Team, "t", budget(1_000, Period::Total)),
+    ];
+    let seen = async || [figures(&redis, &both[0]).await, figures(&redis, &both[1]).await];
+    let midnight = Period::Day.around(NOW).1;
+    clock.set_both(midnight - 1);
+    let mut over = limiter.reserve("over", &both, 0, nano(70)).await.unwrap();
+    let lost = limiter.reserve("lost", &both, 0, nano(5)).await.unwrap();
+    std::mem::forget(lost);
+    clock.set_both(midnight);
+    let mut late = limiter.reserve("late", &both, 0, nano(10)).await.unwrap();
+    late.begun_at(midnight - 1);
+    let mut new = limiter.reserve("new", &both, 0, nano(10)).await.unwrap();
+    new.begun_at(midnight);
+    assert_eq!(seen().await, [(0, 95); 2], "all is set aside");
+    clock.pass(Duration::from_secs(100));
+    over.settle(0, nano(70));
+    late.settle(0, nano(5));
+    new.settle(0, nano(3));
+    drained(&limiter).await;
+    assert_eq!(seen().await, [(3, 5), (78, 5)]);
+    limiter.charge("lost", &both, nano(4), midnight - 1).await;
+    drained(&limiter).await;
+    assert_eq!(seen().await, [(3, 0), (82, 0)], "its lease ends");
+    std::mem::forget(limiter.reserve("lost too", &both, 0, nano(5)).await.unwrap());
+    limiter.charge("lost too", &both, nano(4), midnight + 50).await;
+    drained(&limiter).await;
+    assert_eq!(seen().await, [(7, 0), (86, 0)]);
+}
+
+#[tokio::test]
+async fn a_calendar_of_the_replica_that_jumps_moves_no_request_to_another_period() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let subjects = key(&limiter, budget(100, Period::Day));
+    let mut one = limiter.reserve("one", &subjects, 0, nano(10)).await.unwrap();
+    one.begun_at(clock.unix());
+    // The hand that Redis goes by stays.
+    clock.jump(3 * DAY);
+    one.settle(0, nano(10));
+    drained(&limiter).await;
+    assert_eq!(figures(&redis, &subjects[0]).await, (10, 0));
+}

@@ -18,9 +18,9 @@ prop_compose! {
 
 prop_compose! {
     fn calls()(calls in prop::collection::vec(
-        (text(), text(), text(), any::<u64>(), prop::option::of(text())), 0..3)) -> Vec<Attempt> {
-        let call = |(provider, model, status, latency_ms, reason): (String, String, String, u64, Option<String>)| Attempt {
-            provider: provider.into(), model: model.into(), status: status.into(), latency_ms, reason,
+        (text(), text(), text(), any::<u64>(), prop::option::of(text()), 0..1_i128 << 90), 0..3)) -> Vec<Attempt> {
+        let call = |(provider, model, status, latency_ms, reason, cost): (String, String, String, u64, Option<String>, i128)| Attempt {
+            provider: provider.into(), model: model.into(), status: status.into(), latency_ms, cost, reason,
         };
         calls.into_iter().map(call).collect()
     }
@@ -45,6 +45,9 @@ prop_compose! {
         let [stream, cache_hit, fallback, estimated] = switches;
         if let Some(first) = attempts.first_mut().filter(|_| is_usual) {
             (first.provider, first.model) = (provider.as_str().into(), model.as_str().into());
+        }
+        if let [only] = attempts.as_mut_slice() {
+            only.cost = cost;
         }
         Entry {
             request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, strategy,
@@ -102,6 +105,7 @@ fn a_usual_line_is_short() {
             model: "acme/fast".into(),
             status: "ok".into(),
             latency_ms: 1_431,
+            cost: 1_234_567_000,
             reason: None,
         }],
         client: Some("203.0.113.7".to_owned()),

@@ -116,4 +116,5 @@ fn what_was_understood_is_kept() {
     let request = read(&format!(r#""prompt":["a","b"],"response_format":{format}"#));
     assert_eq!((request.beside.frames, request.beside.bytes), (2, 2 * format.len() as u64));
     assert_eq!(read(r#""prompt":"a","response_format":{"type":"json_object"}"#).beside.bytes, 0);
+    assert_eq!(read(r#""prompt":["a","b"],"suffix":"cd\n""#).beside.bytes, 6);
 }

@@ -123,7 +123,8 @@ impl Held {
 /// A loss behind a burst of a new key's; how many requests it was served. Its budget is enough for [`ENOUGH`].
 async fn round(replicas: &mut Replicas, loss: Loss, number: usize) -> usize {
     let name = format!("{loss:?} {number}");
-    let (key, _) = replicas.key(json!({ "name": name, "budget_usd": "0.0002", "budget_period": "total" })).await;
+    let (key, _) =
+        replicas.key(json!({ "name": name, "budget_usd": "0.0002", "budget_period": "total" })).await;
     let before = replicas.upstream.hits();
     let mut served = burst(replicas, &key, 2).await.served;
     let held = Held::begin(replicas, &key, 3).await;
@@ -219,9 +220,10 @@ async fn r07_requests_at_one_time_over_a_slow_redis() {
         }
         let open = replicas.upstream.hits() - before;
         assert_eq!(seen.served, 0);
-        let went = replicas.gateways.iter().filter(|gateway| {
-            gateway.stderr().iter().any(|line| line.contains("Redis is away"))
-        });
+        let went = replicas
+            .gateways
+            .iter()
+            .filter(|gateway| gateway.stderr().iter().any(|line| line.contains("Redis is away")));
         assert_eq!(went.count(), 0, "round {round}: a late answer is an answer");
         assert!((1..=5).contains(&open), "round {round}: {open} at one time");
         Held { word, asking }.release().await;

@@ -1,0 +1,144 @@
+//! The meter of a request: what each of its upstream calls has used, known at any moment.
+//!
+//! A call is metered from the moment at which its request may have reached the provider, and for what has been seen of its answer by then.
+//! However a request ends, its meter says what the providers charge: nothing depends on which of its futures are dropped first.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::money::Money;
+use gw_wire::usage::Usage;
+use parking_lot::Mutex;
+
+use crate::catalog::Model;
+use crate::plan::Candidate;
+use crate::size::CallSize;
+
+/// An attempt: the first has number 0. One attempt makes several upstream calls where a request is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Started {
+    pub(crate) attempt: u32,
+    pub(crate) at: Instant,
+}
+
+impl Started {
+    /// Since it began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.at.elapsed()
+    }
+}
+
+/// One upstream call, to its meter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallId(usize);
+
+/// What upstream calls have used, and what that costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bill {
+    pub(crate) usage: Usage,
+    /// Each call by itself, with its own price tier. Calls without a price cost nothing.
+    pub(crate) cost: Money,
+    /// Calls for which no price is known.
+    unpriced: u32,
+}
+
+impl Bill {
+    /// None as soon as one call has no price.
+    pub(crate) fn known_cost(&self) -> Option<Money> {
+        (self.unpriced == 0).then_some(self.cost)
+    }
+
+    fn add(&mut self, call: &Metered) {
+        let Some(usage) = call.usage() else { return };
+        self.usage = self.usage.plus(&usage);
+        match call.model.cost(&usage) {
+            Some(cost) => self.cost += cost,
+            None => self.unpriced += 1,
+        }
+    }
+}
+
+/// One upstream call.
+#[derive(Debug)]
+struct Metered {
+    attempt: u32,
+    model: Arc<Model>,
+    size: CallSize,
+    /// Nothing reached the provider, or it has refused the request.
+    is_free: bool,
+    told: Option<Usage>,
+    answer_bytes: u64,
+}
+
+impl Metered {
+    /// What it has used, if it ends now; None = it is free.
+    fn usage(&self) -> Option<Usage> {
+        (!self.is_free).then(|| self.size.sound(self.told, self.answer_bytes, &self.model))
+    }
+}
+
+/// The meter of a request.
+#[derive(Debug, Default)]
+pub(crate) struct Meter(Mutex<Vec<Metered>>);
+
+impl Meter {
+    /// An upstream call begins.
+    pub(crate) fn begin(&self, attempt: Started, candidate: &Candidate, size: CallSize) -> CallId {
+        let mut calls = self.0.lock();
+        calls.push(Metered {
+            attempt: attempt.attempt,
+            model: Arc::clone(&candidate.model),
+            size,
+            is_free: false,
+            told: None,
+            answer_bytes: 0,
+        });
+        CallId(calls.len() - 1)
+    }
+
+    /// The provider charges nothing for a call.
+    pub(crate) fn free(&self, CallId(call): CallId) {
+        if let Some(call) = self.0.lock().get_mut(call) {
+            call.is_free = true;
+        }
+    }
+
+    /// A call failed with this when it was sent, or when its answer was read: it is free if the provider has refused it.
+    pub(crate) fn failed(&self, call: CallId, failure: &Failure) {
+        if is_refusal(failure.kind) {
+            self.free(call);
+        }
+    }
+
+    /// What has been seen of a call's answer by now; gives what it has used.
+    pub(crate) fn saw(&self, CallId(call): CallId, told: Option<Usage>, answer_bytes: u64) -> Usage {
+        let mut calls = self.0.lock();
+        let Some(call) = calls.get_mut(call) else { return Usage::default() };
+        call.told = told;
+        call.answer_bytes = answer_bytes;
+        call.usage().unwrap_or_default()
+    }
+
+    /// All calls of an attempt.
+    pub(crate) fn of(&self, attempt: Started) -> Bill {
+        self.sum(|call| call.attempt == attempt.attempt)
+    }
+
+    /// All calls of the request.
+    pub(crate) fn all(&self) -> Bill {
+        self.sum(|_| true)
+    }
+
+    fn sum(&self, counts: impl Fn(&Metered) -> bool) -> Bill {
+        let mut bill = Bill::default();
+        self.0.lock().iter().filter(|call| counts(call)).for_each(|call| bill.add(call));
+        bill
+    }
+}
+
+/// Whether a failure is the provider's word that it did not serve the request. A clock that ran out and an answer that broke off or cannot be
+/// read are none: the provider may well have served it.
+fn is_refusal(kind: FailureKind) -> bool {
+    !matches!(kind, FailureKind::Timeout | FailureKind::InvalidResponse | FailureKind::StreamBroken)
+}
