@@ -13,19 +13,27 @@
 //!
 //! **Amounts** are whole nano-USD, each rounded up; a budget above 9,007,199 USD is taken for that.
 //!
-//! **Away.** A call without an answer within [`RedisSettings::timeout`] is not waited for. After [`gw_redis::MISSES`] in a row, or
-//! when the connection breaks, no request asks any more until a probe in the background gets its answer. Meanwhile a
-//! budget refuses ([`Refusal::StoreAway`]); the other limits are counted in this process, each divided by the replicas
-//! that were last known to be alive, or refuse, too ([`WhenAway`]). In the minute in which Redis goes, each replica's
-//! own count starts full: at most twice a limit passes.
+//! **Away.** An answer that is late is still the answer. Without one for [`gw_redis::MISSES`] times
+//! [`RedisSettings::timeout`], or when the connection breaks, nobody waits any more, and no request asks until a probe in
+//! the background gets its answer. Meanwhile a budget refuses ([`Refusal::StoreAway`]); the other limits are counted in
+//! this process, each divided by the replicas that were last known to be alive, or refuse, too ([`WhenAway`]). In the
+//! minute in which Redis goes, each replica's own count starts full: at most twice a limit passes. Places that are taken
+//! meanwhile are told when it is back.
 //!
-//! **Settlements wait** for Redis in a queue of [`QUEUE`]; what does not fit is not counted, its lease expires, and the
-//! budget misses that spending until its state is made anew. None is counted twice: a lease ends once.
+//! **Settlements wait** for Redis in a queue of [`QUEUE`]; for what does not fit the ledger is asked again (`rebuild.rs`).
+//! None is counted twice: a lease ends once.
 //!
-//! **Lost state** (FLUSHALL, eviction, a failover that lost writes) is unknown, not zero: the ledger is asked. What can
-//! be overspent then is what was set aside at that moment and what the ledger had not written yet; requests that were
-//! under way are still counted when they settle. It is the same when a budget is given to who had none (`forget.lua`): a
-//! replica that has not heard of it yet, or of its being taken away, counts nothing of what ends there meanwhile. Give Redis `maxmemory-policy noeviction`, and keep it for limits.
+//! **Lost memory** (FLUSHALL, a restart, a failover) is unknown, not zero. What Redis remembers has a name, its
+//! generation, which every script looks at first and which is lost with it (`begin.lua`). Each replica keeps a register of
+//! what it holds there (`register.rs`) and tells it again (`rebuild.rs`); until all that are known have, no budget that is
+//! unknown is asked about. The ledger says what was spent, and of which of these requests it knows, in one moment
+//! (`turns.rs`): each counts once. What can be overspent is what a replica held that was killed, until a process in its
+//! place has read its journal, or one that Redis does not hear of for five seconds.
+//!
+//! **Lost keys** (eviction) are unknown, too, but nobody tells again what was in them: what can be overspent is what
+//! other replicas had not written into the ledger yet. It is the same when a budget is given to who had none
+//! (`forget.lua`): a replica that has not heard of it yet, or of its being taken away, counts nothing of what ends there
+//! meanwhile. Give Redis `maxmemory-policy noeviction`, and keep it for limits.
 
 mod circuits;
 mod core;

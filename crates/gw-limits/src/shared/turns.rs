@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(50);
 /// Ids of one page of `gather.lua`.
 const PAGE: usize = 500;
+/// More than this no subject can have: what says so is no Redis.
+const MOST: usize = 500_000;
 
 /// How long a request may still wait.
 #[derive(Debug)]
@@ -99,6 +101,9 @@ impl Shared {
                 return Ok((std::mem::take(version), requests));
             }
             from += PAGE;
+            if from > MOST {
+                return Err(());
+            }
         }
     }
 }
