@@ -170,7 +170,7 @@ async fn the_calls_of_a_divided_request_have_their_own_price_tiers() {
     assert_eq!(told["usage"]["cost_usd"].to_string().parse::<f64>().unwrap(), f64::from(truth) / 1e6);
     assert_eq!(told["gateway"]["attempts"][0]["cost_usd"], told["usage"]["cost_usd"]);
     let frames = client(&gateway).stream(CHAT, &of_four(true)).await.rest().await;
-    let last = crate::harness::chunks(&frames).pop().expect("a usage chunk");
+    let last = gw_testkit::sse::chunks(&frames).pop().expect("a usage chunk");
     assert_eq!(
         (&last["usage"]["prompt_tokens"], &last["usage"]["cost_usd"]),
         (&json!(400), &told["usage"]["cost_usd"])
