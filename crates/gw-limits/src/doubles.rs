@@ -80,7 +80,7 @@ pub(crate) struct Ledger {
     /// In every period.
     pub(crate) spent: Mutex<i128>,
     /// At which moment, and how much.
-    pub(crate) rows: Mutex<Vec<(i64, i128)>>,
+    pub(crate) dated: Mutex<Vec<(i64, i128)>>,
     pub(crate) away: AtomicBool,
     /// It answers when somebody lets it.
     pub(crate) held: Option<tokio::sync::Semaphore>,
@@ -99,7 +99,7 @@ impl Spending for Ledger {
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
         self.asked.lock().push(from);
         let rows = self
-            .rows
+            .dated
             .lock()
             .iter()
             .filter(|(at, _)| (from..until).contains(at))

@@ -53,6 +53,6 @@ impl Faketime {
 
 fn library() -> PathBuf {
     let place = |directory: &&str| Path::new(directory).join("faketime/libfaketimeMT.so.1");
-    let found = PLACES.iter().map(|directory| place(&directory)).find(|path| path.exists());
+    let found = PLACES.iter().map(place).find(|path| path.exists());
     found.expect("libfaketime is installed, as ./test does it")
 }

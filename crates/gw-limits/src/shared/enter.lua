@@ -47,7 +47,7 @@ local function before(state, past, limit)
 end
 
 -- Takes one of so many in any minute: whether there is one, and what is answered.
-local function count(state, limit)
+local function take_one(state, limit)
   local past = leave(state)
   if past.sum >= limit then
     return false, past.sum .. ' ' .. exact(past.newest) .. ' ' .. exact(before(state, past, limit))
@@ -94,7 +94,7 @@ for i, subject in ipairs(all) do
       answer[slot] = exact(free or next)
       if free then put(subject.state, 'requests', exact(free)) end
     else
-      free, answer[slot] = count(subject.state, subject.rpm)
+      free, answer[slot] = take_one(subject.state, subject.rpm)
     end
     if not free then
       refuse(i, 'requests', '')

@@ -12,7 +12,7 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
         let spend = async |cost: i128| {
             let mut reserved = world.limiter.reserve("r", &key, 0, cost).await?;
             reserved.settle(0, cost);
-            world.ledger.rows.lock().push((world.clock.unix(), cost));
+            world.ledger.dated.lock().push((world.clock.unix(), cost));
             Ok::<_, Refusal>(())
         };
         for moment in [start, end - 1, start - 1, start, end, start - 86_400 * days, end - 1, end, start] {
@@ -22,7 +22,7 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
             let why = spend(1).await.unwrap_err();
             assert!(matches!(why, Refusal::Budget { .. }), "{period:?} {moment}: {why:?}");
         }
-        let rows = world.ledger.rows.lock();
+        let rows = world.ledger.dated.lock();
         for (at, _) in rows.iter() {
             let (from, until) = period.around(*at);
             let spent: i128 = rows.iter().filter(|row| (from..until).contains(&row.0)).map(|row| row.1).sum();

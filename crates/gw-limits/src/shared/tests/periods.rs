@@ -17,7 +17,7 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
             let mut reserved = limiter.reserve("r", &subjects, 0, nano(cost)).await?;
             reserved.settle(0, nano(cost));
             drained(&limiter).await;
-            ledger.rows.lock().push((clock.unix(), nano(cost)));
+            ledger.dated.lock().push((clock.unix(), nano(cost)));
             Ok::<_, Refusal>(())
         };
         for moment in [start, end - 1, start - 1, start, end, start - DAY * days, end - 1, end, start] {
@@ -27,7 +27,7 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
             let why = spend(1).await.unwrap_err();
             assert!(matches!(why, Refusal::Budget { .. }), "{period:?} {moment}: {why:?}");
         }
-        let rows = ledger.rows.lock();
+        let rows = ledger.dated.lock();
         for (at, _) in rows.iter() {
             let (from, until) = period.around(*at);
             let spent: i128 = rows.iter().filter(|row| (from..until).contains(&row.0)).map(|row| row.1).sum();
