@@ -26,7 +26,13 @@ impl LedgerSpending {
         Self { store, journal }
     }
 
-    async fn ask(&self, whose: Whose, id: &str, from: i64, until: i64) -> Result<i128, ()> {
+    async fn ask(
+        &self,
+        whose: Whose,
+        id: &str,
+        (from, until): (i64, i64),
+        requests: &[String],
+    ) -> Result<(i128, Vec<String>), ()> {
         // A budget that is new to a key in use must know of the requests that are over but not in the ledger yet.
         if !self.journal.until_written(ON_THE_WAY).await {
             tracing::warn!("a budget cannot be looked up: the ledger is behind");
@@ -36,7 +42,7 @@ impl LedgerSpending {
             Whose::Key => Spender::Key(id),
             Whose::Team => Spender::Team(id),
         };
-        let spent = self.store.spent(who, from, until).await;
+        let spent = self.store.spent_with(who, from, until, requests).await;
         spent.map_err(|error| tracing::warn!("a budget cannot be looked up: {error}"))
     }
 }
@@ -49,7 +55,17 @@ impl Spending for LedgerSpending {
         from: i64,
         until: i64,
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
-        Box::pin(self.ask(whose, id, from, until))
+        Box::pin(async move { self.ask(whose, id, (from, until), &[]).await.map(|(spent, _)| spent) })
+    }
+
+    fn spent_with<'a>(
+        &'a self,
+        whose: Whose,
+        id: &'a str,
+        period: (i64, i64),
+        requests: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>> {
+        Box::pin(self.ask(whose, id, period, requests))
     }
 }
 
@@ -66,5 +82,15 @@ impl Spending for NothingSpent {
         _: i64,
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
         Box::pin(std::future::ready(Ok(0)))
+    }
+
+    fn spent_with<'a>(
+        &'a self,
+        _: Whose,
+        _: &'a str,
+        _: (i64, i64),
+        _: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>> {
+        Box::pin(std::future::ready(Ok((0, Vec::new()))))
     }
 }

@@ -85,6 +85,8 @@ pub(crate) struct Ledger {
     /// It answers when somebody lets it.
     pub(crate) held: Option<tokio::sync::Semaphore>,
     pub(crate) asked: Mutex<Vec<i64>>,
+    /// Requests that it counts.
+    pub(crate) counted: Mutex<Vec<String>>,
 }
 
 impl Spending for Ledger {
@@ -108,6 +110,20 @@ impl Spending for Ledger {
                 held.acquire().await.map_err(|_| ())?.forget();
             }
             if self.away.load(Ordering::SeqCst) { Err(()) } else { Ok(rows + *self.spent.lock()) }
+        })
+    }
+
+    fn spent_with<'a>(
+        &'a self,
+        whose: Whose,
+        id: &'a str,
+        (from, until): (i64, i64),
+        requests: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>> {
+        Box::pin(async move {
+            let spent = self.spent(whose, id, from, until).await?;
+            let counted = self.counted.lock();
+            Ok((spent, requests.iter().filter(|id| counted.contains(id)).cloned().collect()))
         })
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_store::Limits;
+use tokio::sync::watch;
 
 use crate::clock::{Clock, SystemClock};
 use crate::local::Local;
@@ -60,6 +61,33 @@ impl Limiter {
     #[must_use]
     pub fn undelivered(&self) -> (usize, u64) {
         self.0.shared.as_ref().map(Shared::undelivered).unwrap_or_default()
+    }
+
+    /// Requests that are held in Redis and not in the ledger yet, and how often Redis has lost its memory of them.
+    #[must_use]
+    pub fn held(&self) -> (usize, u64) {
+        self.0.shared.as_ref().map(Shared::held).unwrap_or_default()
+    }
+
+    /// The rows of these requests are in the ledger.
+    pub fn written(&self, request_ids: &mut dyn Iterator<Item = &str>) {
+        if let Some(shared) = &self.0.shared {
+            shared.written(request_ids);
+        }
+    }
+
+    /// The name of the memory of Redis that has been told everything: another one after it was lost. None when this process counts for itself.
+    #[must_use]
+    pub fn generations(&self) -> Option<watch::Receiver<Arc<str>>> {
+        self.0.shared.as_ref().map(Shared::generations)
+    }
+
+    /// What Redis has counted is not right: as soon as it can be told so, every budget asks the ledger again, and every
+    /// replica tells what it holds.
+    pub fn begin_anew(&self) {
+        if let Some(shared) = &self.0.shared {
+            shared.core().begin_anew();
+        }
     }
 
     /// Waits until Redis was told of everything that was settled so far, but not longer than this. For the end of the

@@ -13,25 +13,36 @@
 //!
 //! **Amounts** are whole nano-USD, each rounded up; a budget above 9,007,199 USD is taken for that.
 //!
-//! **Away.** A call without an answer within [`RedisSettings::timeout`] is not waited for. After [`gw_redis::MISSES`] in a row, or
-//! when the connection breaks, no request asks any more until a probe in the background gets its answer. Meanwhile a
-//! budget refuses ([`Refusal::StoreAway`]); the other limits are counted in this process, each divided by the replicas
-//! that were last known to be alive, or refuse, too ([`WhenAway`]). In the minute in which Redis goes, each replica's
-//! own count starts full: at most twice a limit passes.
+//! **Away.** An answer that is late is still the answer. Without one for [`gw_redis::MISSES`] times
+//! [`RedisSettings::timeout`], or when the connection breaks, nobody waits any more, and no request asks until a probe in
+//! the background gets its answer. Meanwhile a budget refuses ([`Refusal::StoreAway`]); the other limits are counted in
+//! this process, each divided by the replicas that were last known to be alive, or refuse, too ([`WhenAway`]). In the
+//! minute in which Redis goes, each replica's own count starts full: at most twice a limit passes. Places that are taken
+//! meanwhile are told when it is back.
 //!
-//! **Settlements wait** for Redis in a queue of [`QUEUE`]; what does not fit is not counted, its lease expires, and the
-//! budget misses that spending until its state is made anew. None is counted twice: a lease ends once.
+//! **Settlements wait** for Redis in a queue of [`QUEUE`]; for what does not fit the ledger is asked again (`rebuild.rs`).
+//! None is counted twice: a lease ends once.
 //!
-//! **Lost state** (FLUSHALL, eviction, a failover that lost writes) is unknown, not zero: the ledger is asked. What can
-//! be overspent then is what was set aside at that moment and what the ledger had not written yet; requests that were
-//! under way are still counted when they settle. It is the same when a budget is given to who had none (`forget.lua`): a
-//! replica that has not heard of it yet, or of its being taken away, counts nothing of what ends there meanwhile. Give Redis `maxmemory-policy noeviction`, and keep it for limits.
+//! **Lost memory** (FLUSHALL, a restart, a failover) is unknown, not zero. What Redis remembers has a name, its
+//! generation, which every script looks at first and which is lost with it (`begin.lua`). Each replica keeps a register of
+//! what it holds there (`register.rs`) and tells it again (`rebuild.rs`); until all that are known have, no budget that is
+//! unknown is asked about. The ledger says what was spent, and of which of these requests it knows, in one moment
+//! (`turns.rs`): each counts once. What can be overspent is what a replica held that was killed, until a process in its
+//! place has read its journal, or one that Redis does not hear of for five seconds.
+//!
+//! **Lost keys** (eviction) are unknown, too, but nobody tells again what was in them: what can be overspent is what
+//! other replicas had not written into the ledger yet. It is the same when a budget is given to who had none
+//! (`forget.lua`): a replica that has not heard of it yet, or of its being taken away, counts nothing of what ends there
+//! meanwhile. Give Redis `maxmemory-policy noeviction`, and keep it for limits.
 
 mod circuits;
 mod core;
 mod given;
 mod notes;
+mod rebuild;
+mod register;
 mod script;
+mod turns;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,22 +51,21 @@ use std::time::Duration;
 
 use gw_redis::Address;
 use secrecy::SecretString;
+use tokio::sync::watch;
 
 use self::core::Core;
 pub(crate) use self::given::Meanwhile;
 pub(crate) use self::notes::Owed;
 use self::notes::{Note, Work};
 use self::script::{Answer, Call, Why, nano};
+use self::turns::Turns;
 use crate::clock::Clock;
 use crate::local::{Local, Place};
 use crate::rate::Pace;
 use crate::reservation::{Reservation, Wish};
-use crate::spending::spent;
 use crate::subject::Subject;
 use crate::verdict::{Entered, RateState, Refusal, Refused, TokenState, leaves};
 
-/// How often a door is tried again when the ledger had to be asked.
-const TRIES: usize = 4;
 /// Settlements that wait for Redis at most.
 pub(crate) const QUEUE: usize = 65_536;
 
@@ -74,6 +84,8 @@ pub struct RedisSettings {
     pub lease: Duration,
     /// What happens to limits that are no budgets while Redis is away.
     pub when_away: WhenAway,
+    /// How long a replica that is new waits for others to be heard of, when Redis remembers nothing.
+    pub unknown_replicas: Duration,
 }
 
 impl RedisSettings {
@@ -87,6 +99,7 @@ impl RedisSettings {
             timeout: Duration::from_millis(50),
             lease: Duration::from_secs(20 * 60),
             when_away: WhenAway::default(),
+            unknown_replicas: Duration::from_secs(2),
         }
     }
 
@@ -135,12 +148,16 @@ impl Shared {
         let (core, notes) = Core::new(settings, clock);
         let core = Arc::new(core);
         // A moment of patience, so that the first requests do not find it away.
-        if tokio::time::timeout(Duration::from_secs(1), core.open()).await.is_err() {
+        let opened = tokio::time::timeout(Duration::from_secs(1), core.open()).await;
+        if opened.is_err() {
             core.line.say_away("no answer");
         }
+        let waits = opened.ok().flatten().unwrap_or_default();
         let keeper = Arc::clone(&core);
         let keeper = tokio::spawn(async move { keeper.keep().await });
         let deliverer = tokio::spawn(notes::deliver(Arc::clone(&core), notes));
+        // Budgets would wait for replicas that this one has not heard of: better before the first request.
+        tokio::time::sleep(waits).await;
         Self { core, tasks: [keeper.abort_handle(), deliverer.abort_handle()] }
     }
 
@@ -152,6 +169,21 @@ impl Shared {
     /// Settlements that wait, and those that were lost.
     pub(crate) fn undelivered(&self) -> (usize, u64) {
         (self.core.undelivered.load(Ordering::Relaxed), self.core.lost.load(Ordering::Relaxed))
+    }
+
+    /// Requests that are held in Redis and not in the ledger yet, and how often Redis has lost its memory.
+    pub(crate) fn held(&self) -> (usize, u64) {
+        self.core.register.figures()
+    }
+
+    /// The rows of these requests are in the ledger.
+    pub(crate) fn written(&self, request_ids: &mut dyn Iterator<Item = &str>) {
+        request_ids.for_each(|id| self.core.register.written(id));
+    }
+
+    /// The name of Redis' memory, once it has been told everything.
+    pub(crate) fn generations(&self) -> watch::Receiver<Arc<str>> {
+        self.core.told.subscribe()
     }
 
     /// Whether nobody asks Redis now.
@@ -177,7 +209,8 @@ impl Shared {
             .filter(|subject| subject.limits().max_in_flight.is_some())
             .map(Arc::clone)
             .collect();
-        for _ in 0..TRIES {
+        let mut turns = Turns::begin();
+        loop {
             let leave = Note::new(request_id, placed.clone(), Work::Leave);
             let mut owed = (!placed.is_empty()).then(|| Owed::new(&self.core, leave));
             let call =
@@ -185,15 +218,24 @@ impl Shared {
             let answer = match self.core.ask(&self.core.scripts.enter, &call).await {
                 Ok(answer) => answer,
                 Err(away) => {
-                    Owed::unless_asked(&mut owed, away);
-                    return self.enter_away(local, &limited).await;
+                    let entered = self.enter_away(local, &limited).await;
+                    if entered.is_err() {
+                        Owed::unless_asked(&mut owed, away);
+                    } else if !placed.is_empty() {
+                        let is_heard = away == Away::InDoubt;
+                        self.core.register.place_away(request_id, &placed, is_heard);
+                    }
+                    return entered.map(|entered| Entered { owed, ..entered });
                 }
             };
-            if answer.refused.is_some() {
+            let is_lost = answer.refused.is_none()
+                && !placed.is_empty()
+                && !self.core.register.place(request_id, call.generation(), &placed);
+            if is_lost || answer.refused.is_some() {
                 Owed::forget(&mut owed);
             }
-            if let Some((number, Why::Unknown(since))) = answer.refused {
-                self.learn(local, limited.get(number), since).await.map_err(refused)?;
+            let again = self.again(local, &limited, &call, answer.refused, &mut turns);
+            if is_lost || again.await.map_err(refused)? {
                 continue;
             }
             let mut entered = Entered { owed, ..states(&answer, &limited) };
@@ -205,7 +247,6 @@ impl Shared {
             }
             return Ok(entered);
         }
-        Err(refused(Refusal::StoreAway))
     }
 
     /// The second door; with what is granted.
@@ -226,7 +267,8 @@ impl Shared {
         }
         given::tell(&self.core, &limited).await?;
         let (tokens, most, least) = (wish.tokens, nano(wish.most), nano(wish.least));
-        for _ in 0..TRIES {
+        let mut turns = Turns::begin();
+        loop {
             // Of a lease of this or of that amount only Redis knows, until it answers.
             let aside = (most == least).then_some(most);
             let settle = Work::Settle { tokens, nano: aside, used: 0, spent: 0, epochs: String::new() };
@@ -237,32 +279,32 @@ impl Shared {
                 Ok(answer) => answer,
                 Err(away) => {
                     Owed::unless_asked(&mut owed, away);
-                    self.may_go_on(&limited)?;
-                    let (reserved, granted) = local.reserve(&limited, wish, self.core.share()).await?;
+                    let (reserved, granted) = self.reserve_away(local, &limited, wish).await?;
                     // None of them has a budget.
                     let meanwhile = Meanwhile::new(&self.core, request_id, subjects.to_vec());
                     return Ok((Reservation { meanwhile, ..reserved }, granted));
                 }
             };
-            if answer.refused.is_some() {
+            let aside = answer.detail().unwrap_or(most);
+            let is_lost = answer.refused.is_none()
+                && !self.core.register.hold(request_id, call.generation(), &limited, aside);
+            if is_lost || answer.refused.is_some() {
                 Owed::forget(&mut owed);
             }
-            if let Some((number, Why::Unknown(since))) = answer.refused {
-                self.learn(local, limited.get(number), since).await?;
+            let again = self.again(local, &limited, &call, answer.refused, &mut turns);
+            if is_lost || again.await? {
                 continue;
             }
             if let Some(refusal) = refusal(&answer, &limited, tokens) {
                 return Err(refusal);
             }
             let epochs: Vec<&str> = (0..limited.len()).map(|index| answer.field(index)).collect();
-            let aside = answer.detail().unwrap_or(most);
             if let Some(owed) = &mut owed {
                 owed.of(&epochs.join(","), aside);
             }
             let granted = wish.most.min(i128::from(aside).saturating_mul(1_000_000));
             return Ok((Reservation { owed, meanwhile, ..Reservation::default() }, granted));
         }
-        Err(Refusal::StoreAway)
     }
 
     /// Money spent by a process that is gone.
@@ -280,22 +322,19 @@ impl Shared {
         call.subject(&self.core.settings.prefix, subject)
     }
 
-    /// Asks the ledger about the current period and tells Redis.
-    async fn learn(&self, local: &Local, subject: Option<&Arc<Subject>>, since: i64) -> Result<(), Refusal> {
-        let subject = subject.ok_or(Refusal::StoreAway)?;
-        let budget = subject.limits().budget.ok_or(Refusal::StoreAway)?;
-        let question = async {
-            let spent = nano(spent(&*local.spending, subject, budget.period.around(since)).await?);
-            let call = self.core.call("").arg(&since).arg(&spent).arg(&self.core.epoch());
-            let call = self.about(call, subject);
-            self.core.ask(&self.core.scripts.learn, &call).await.map(drop).map_err(|_| ())
-        };
-        subject.state().purse.gate.ask(question).await.map_err(|()| Refusal::StoreAway)
-    }
-
     async fn enter_away(&self, local: &Local, subjects: &[Arc<Subject>]) -> Result<Entered, Box<Refused>> {
         self.may_go_on(subjects).map_err(refused)?;
         local.enter(subjects, self.core.share()).await
+    }
+
+    async fn reserve_away(
+        &self,
+        local: &Local,
+        subjects: &[Arc<Subject>],
+        wish: &Wish,
+    ) -> Result<(Reservation, i128), Refusal> {
+        self.may_go_on(subjects)?;
+        local.reserve(subjects, wish, self.core.share()).await
     }
 
     /// Whether these may be served while Redis is away.
@@ -307,7 +346,6 @@ impl Shared {
         Ok(())
     }
 
-    #[cfg(test)]
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
     }
@@ -364,7 +402,7 @@ fn refusal(answer: &Answer, subjects: &[Arc<Subject>], wanted: u64) -> Option<Re
         Why::Never => {
             Refusal::Tokens { whose, limit: limits.tpm.unwrap_or_default(), wanted, retry_after: None }
         }
-        Why::Unknown(_) => Refusal::StoreAway,
+        Why::Unknown(_) | Why::Rebuilding | Why::Generation => Refusal::StoreAway,
     })
 }
 

@@ -20,6 +20,15 @@ pub trait Spending: Debug + Send + Sync {
         from: i64,
         until: i64,
     ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>>;
+
+    /// The same, and which of these requests it counts: both of one moment.
+    fn spent_with<'a>(
+        &'a self,
+        whose: Whose,
+        id: &'a str,
+        period: (i64, i64),
+        requests: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>>;
 }
 
 /// What the ledger says of a period, in time.
@@ -34,4 +43,19 @@ pub(crate) async fn spent(
     let asked = spending.spent(subject.whose(), subject.id(), from, until);
     let answer = tokio::time::timeout(PATIENCE, asked).await;
     answer.map_err(|_| ())?.map(|femtos| femtos.max(0))
+}
+
+/// What the ledger says, and which of these requests it counts, in time.
+///
+/// # Errors
+/// It cannot tell.
+pub(crate) async fn spent_with(
+    spending: &dyn Spending,
+    subject: &Subject,
+    period: (i64, i64),
+    requests: &[String],
+) -> Result<(i128, Vec<String>), ()> {
+    let asked = spending.spent_with(subject.whose(), subject.id(), period, requests);
+    let answer = tokio::time::timeout(PATIENCE, asked).await;
+    answer.map_err(|_| ())?.map(|(femtos, counted)| (femtos.max(0), counted))
 }

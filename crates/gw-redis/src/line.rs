@@ -47,7 +47,7 @@ impl Line {
     }
 
     /// Waits until this connection is given up.
-    async fn unlinked(&self, link: &Arc<Link>) {
+    pub async fn unlinked(&self, link: &Arc<Link>) {
         let mut seen = self.link.subscribe();
         let other = |now: &Option<Arc<Link>>| now.as_ref().is_none_or(|now| !Arc::ptr_eq(now, link));
         let _never = seen.wait_for(other).await;

@@ -246,12 +246,16 @@ impl Journal {
 
     /// As [`Journal::run_with`], when nobody else has to know.
     pub async fn run(&self, store: &Store) {
-        self.run_with(store, || std::future::ready(())).await;
+        self.run_with(store, |_| std::future::ready(())).await;
     }
 
     /// Writes outcomes into the ledger until [`Journal::close`] and all are there. For one task. Their lines are kept until
-    /// `others_know` is over, too: it is called after each batch.
-    pub async fn run_with<F: Future<Output = ()>>(&self, store: &Store, others_know: impl Fn() -> F) {
+    /// `others_know` is over, too: it is called after each batch, with the ids of its requests.
+    pub async fn run_with<F: Future<Output = ()>>(
+        &self,
+        store: &Store,
+        others_know: impl Fn(&mut dyn Iterator<Item = &str>) -> F,
+    ) {
         let mut pause = GATHER;
         let mut away: Option<String> = None;
         loop {
@@ -270,7 +274,7 @@ impl Journal {
             match store.record_lines(&lines).await {
                 Ok(()) => {
                     pause = GATHER;
-                    others_know().await;
+                    others_know(&mut lines.iter().map(|line| &*line.request_id)).await;
                     settle(&told);
                     self.written.send_modify(|written| *written += lines.len() as u64);
                     if away.take().is_some() {

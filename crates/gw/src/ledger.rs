@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_engine::Limiter;
+use gw_engine::{Engine, Limiter};
 use gw_store::Store;
 use gw_store::journal::{Journal, Replayed, is_in_use, replay, set_aside};
 use prometheus_client::collector::Collector;
@@ -12,6 +12,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::cli::Stop;
@@ -70,6 +71,48 @@ pub async fn open(
     Ok((journal, found))
 }
 
+/// Tells Redis of what a process that died had under way. Where Redis has lost its memory since, it cannot know what of
+/// that it has counted: the ledger knows.
+///
+/// # Errors
+/// There is no directory for data.
+pub async fn charge(setup: &Setup, engine: &Engine, limiter: &Limiter, left: &Replayed) -> Result<(), Stop> {
+    let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
+    let path = data.join("journal").join("generation");
+    let generations = limiter.generations();
+    let is_lost = generations.as_ref().is_some_and(|generations| {
+        let before = std::fs::read_to_string(&path).unwrap_or_default();
+        !before.is_empty() && *before != **generations.borrow()
+    });
+    if !is_lost {
+        for entry in &left.entries {
+            engine.charge(&entry.key_id, &entry.request_id, entry.cost, entry.at).await;
+        }
+    } else if !left.entries.is_empty() {
+        limiter.begin_anew();
+    }
+    if let Some(generations) = generations {
+        tokio::spawn(keep_generation(path, generations));
+    }
+    Ok(())
+}
+
+/// Notes beside the journal what the memory of Redis was called that knows of its lines.
+async fn keep_generation(path: PathBuf, mut generations: watch::Receiver<Arc<str>>) {
+    loop {
+        let generation = Arc::clone(&generations.borrow_and_update());
+        if !generation.is_empty()
+            && let Err(error) = std::fs::write(&path, generation.as_bytes())
+        {
+            // The next start asks the ledger once more than it has to.
+            tracing::warn!("{}: {error}", path.display());
+        }
+        if generations.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
 /// The tasks that keep the ledger.
 #[derive(Debug)]
 pub struct Ledger {
@@ -91,7 +134,13 @@ impl Ledger {
         let writer = tokio::spawn({
             let (journal, store) = (Arc::clone(&journal), store.clone());
             // What Redis has not heard of yet must be in the journal: a replica that is killed now could not say it again.
-            async move { journal.run_with(&store, || limiter.drain(UNTIL_TOLD)).await }
+            async move {
+                let others_know = |ids: &mut dyn Iterator<Item = &str>| {
+                    limiter.written(ids);
+                    limiter.drain(UNTIL_TOLD)
+                };
+                journal.run_with(&store, others_know).await;
+            }
         });
         if let Some(days) = retention_days {
             tokio::spawn(forget_old(store.clone(), clock, i64::from(days) * DAY_MS));
@@ -189,7 +238,7 @@ impl Collector for Figures {
 }
 
 /// Has metrics say what the limiter has not been able to tell Redis.
-pub fn watch(limiter: &Limiter, registry: &mut Registry) {
+pub fn show(limiter: &Limiter, registry: &mut Registry) {
     registry.register_collector(Box::new(Undelivered(limiter.clone())));
 }
 
@@ -207,6 +256,16 @@ impl Collector for Undelivered {
         let lost = ConstCounter::new(lost);
         let help = "Settlements that Redis was never told, because too many waited";
         let metric = encoder.encode_descriptor("gateway_limits_lost", help, None, lost.metric_type())?;
-        lost.encode(metric)
+        lost.encode(metric)?;
+        let (held, rebuilds) = self.0.held();
+        let held = ConstGauge::new(i64::try_from(held).unwrap_or(i64::MAX));
+        let help = "Requests that a budget or a limit of tokens in Redis counts and the ledger does not yet";
+        let metric = encoder.encode_descriptor("gateway_limits_held", help, None, held.metric_type())?;
+        held.encode(metric)?;
+        let rebuilds = ConstCounter::new(rebuilds);
+        let help = "How often Redis has lost its memory, and was told again what this replica holds";
+        let name = "gateway_limits_rebuilds";
+        let metric = encoder.encode_descriptor(name, help, None, rebuilds.metric_type())?;
+        rebuilds.encode(metric)
     }
 }

@@ -126,7 +126,7 @@ async fn keep(
         Some(redis) => Limiter::shared(redis, spending).await,
         None => Limiter::local(spending),
     };
-    ledger::watch(&limiter, registry);
+    ledger::show(&limiter, registry);
     let teams = store.teams().await.map_err(runtime)?;
     let caching = caching::open(&setup.config, registry).await;
     let payloads = payloads::open(&setup.config.store, registry)?;
@@ -140,9 +140,7 @@ async fn keep(
         cpu: CpuPool::new(workers()).map_err(|error| Stop::Runtime(format!("the CPU pool: {error}")))?,
     };
     let engine = engine(setup, deployed, stored, registry)?;
-    for entry in &left.entries {
-        engine.charge(&entry.key_id, &entry.request_id, entry.cost, entry.at).await;
-    }
+    ledger::charge(setup, &engine, &limiter, &left).await?;
     limiter.drain(LAST_SETTLES).await;
     if limiter.undelivered().0 == 0 {
         left.forget();

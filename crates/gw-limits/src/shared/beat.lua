@@ -1,10 +1,16 @@
--- A replica is alive: notes it and answers with how many are.
+-- A replica is alive: notes it and answers with how many are, and with their names. The detail is '1' while
+-- budgets wait for replicas that have not told what they hold.
 --
 -- KEYS[1]  a sorted set of replicas, by the moment at which each is taken for gone
 -- ARGV[2]  this replica
 -- ARGV[3]  how long it is taken to be alive, in microseconds
+-- ARGV[4]  '1' when it has told all that it holds
 
 redis.call('ZADD', KEYS[1], exact(now + lease), request)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', exact(now))
 redis.call('PEXPIRE', KEYS[1], whole(lease / 1000 + 1000))
-return { exact(now), '0', '', '', tostring(redis.call('ZCARD', KEYS[1])) }
+local rebuild = KEYS[#KEYS] .. ':rebuild'
+if ARGV[4] == '1' and redis.call('EXISTS', rebuild) == 1 then redis.call('HSET', rebuild, request, '1') end
+local answer = { exact(now), '0', '', rebuilding() and '1' or '', tostring(redis.call('ZCARD', KEYS[1])) }
+for _, name in ipairs(redis.call('ZRANGE', KEYS[1], 0, 999)) do answer[#answer + 1] = name end
+return answer

@@ -3,7 +3,7 @@
 -- KEYS[1]  a sorted set: names of circuits, by the moment at which each may be probed again
 -- ARGV[4…] pairs: a name, and for how many microseconds it stays open
 
-for i = 4, #ARGV, 2 do
+for i = 4, #ARGV - 1, 2 do
   redis.call('ZADD', KEYS[1], 'GT', exact(now + tonumber(ARGV[i + 1])), ARGV[i])
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', exact(now))

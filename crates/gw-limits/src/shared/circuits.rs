@@ -17,6 +17,9 @@ impl Shared {
             .take(MOST)
             .fold(self.core.call("").key(key), |call, (name, left)| call.arg(name).arg(&left.as_micros()));
         let answer = self.core.ask(&self.core.scripts.circuits, &call).await.ok()?;
+        if answer.refused.is_some() {
+            return None;
+        }
         let mut heard = Vec::new();
         let mut at = 0;
         while !answer.field(at).is_empty() {

@@ -1,22 +1,28 @@
 //! What requests and background tasks have in common: the connection, and whether there is one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use gw_redis::{Address, Allowance, Line, Link, why};
+use gw_redis::{Address, Allowance, Line, Link, MISSES, why};
+use parking_lot::Mutex;
 use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::notes::Note;
-use super::script::{Answer, Call, Script, Scripts};
+use super::rebuild::Standing;
+use super::register::Register;
+use super::script::{Answer, Call, Script, Scripts, Why};
 use super::{Away, QUEUE, RedisSettings};
 use crate::clock::{Clock, SystemClock};
 
 /// How long connecting and logging in may take.
 const CONNECT: Duration = Duration::from_secs(2);
+/// Bytes that Redis may send for each that it is asked: a page of ids is the longest answer.
+const PER_BYTE: i64 = 128;
 /// How long a replica that is not heard of is taken to be alive.
-const ALIVE: Duration = Duration::from_secs(5);
+pub(super) const ALIVE: Duration = Duration::from_secs(5);
 /// What the log says when Redis goes, and when it comes back.
 const AWAY: &str = "Redis is away: budgets refuse, other limits are counted per replica";
 const BACK: &str = "Redis answers: limits are shared again";
@@ -37,8 +43,24 @@ pub(crate) struct Core {
     pub(super) delivery: Notify,
     /// Notes that were not delivered and never will be.
     pub(super) lost: AtomicU64,
-    replica: String,
+    pub(super) register: Register,
+    pub(super) standing: watch::Sender<Standing>,
+    /// The register's, for who waits for another one.
+    pub(super) generation: watch::Sender<Arc<str>>,
+    /// The last one that was told everything.
+    pub(super) told: watch::Sender<Arc<str>>,
+    /// Redis may have lost its memory.
+    pub(super) is_suspected: AtomicBool,
+    pub(super) suspected: Notify,
+    /// What Redis knows is wrong, and when that was so last.
+    pub(super) anew: AtomicBool,
+    pub(super) begun: Mutex<Option<Instant>>,
+    /// Whether it was said that budgets wait.
+    pub(super) has_warned: AtomicBool,
+    pub(super) replica: String,
     replicas: AtomicU32,
+    /// Replicas, and when each was heard of last; None before anything was heard.
+    pub(super) peers: Mutex<Option<HashMap<String, Instant>>>,
     epochs: AtomicU64,
     clock: Option<Arc<dyn Clock>>,
     /// How long ago something was here.
@@ -68,8 +90,18 @@ impl Core {
             undelivered: AtomicUsize::new(0),
             delivery: Notify::new(),
             lost: AtomicU64::new(0),
+            register: Register::default(),
+            standing: watch::Sender::new(Standing::Telling),
+            generation: watch::Sender::new("".into()),
+            told: watch::Sender::new("".into()),
+            is_suspected: AtomicBool::new(false),
+            suspected: Notify::new(),
+            anew: AtomicBool::new(false),
+            begun: Mutex::new(None),
+            has_warned: AtomicBool::new(false),
             replica: format!("{:032x}", rand::random::<u128>()),
             replicas: AtomicU32::new(1),
+            peers: Mutex::new(None),
             epochs: AtomicU64::new(0),
             clock,
             ticks: SystemClock::default(),
@@ -99,7 +131,17 @@ impl Core {
     }
 
     fn call_for(&self, name: &str, lease: Duration) -> Call {
-        Call::new(self.clock.as_ref().map(|clock| clock.micros() + EPOCH), name, lease)
+        self.call_of(self.register.generation(), name, lease)
+    }
+
+    /// The begin of a call that does not depend on what Redis remembers.
+    pub(super) fn call_for_any(&self, name: &str) -> Call {
+        self.call_of("".into(), name, self.settings.lease)
+    }
+
+    fn call_of(&self, generation: Arc<str>, name: &str, lease: Duration) -> Call {
+        let time = self.clock.as_ref().map(|clock| clock.micros() + EPOCH);
+        Call::new(time, name, lease, format!("{}generation", self.settings.prefix), generation)
     }
 
     /// A name for a state that begins: no other has it.
@@ -112,13 +154,27 @@ impl Core {
         self.replicas.load(Ordering::Relaxed).max(1)
     }
 
-    /// Runs a script, in time or not at all.
+    /// How long an answer may take before Redis is away. A late one is still the answer.
+    fn patience(&self) -> Duration {
+        self.settings.timeout.saturating_mul(MISSES)
+    }
+
+    /// Runs a script, and waits for its answer as long as the connection stands. Nobody else waits for one that is away:
+    /// answers come in order.
     pub(super) async fn ask(&self, script: &Script, call: &Call) -> Result<Answer, Away> {
         let link = self.line.link().ok_or(Away::NotAsked)?;
-        let result = tokio::time::timeout(self.settings.timeout, run(&link, script, call)).await;
+        let result = tokio::select! {
+            biased;
+            result = tokio::time::timeout(self.patience(), run(&link, script, call)) => result,
+            () = self.line.unlinked(&link) => return Err(Away::InDoubt),
+        };
         match result {
             Ok(Ok(answer)) => {
                 link.answered();
+                let is_other = matches!(answer.refused, Some((_, Why::Generation)));
+                if is_other && *call.generation() == *self.register.generation() {
+                    self.suspect();
+                }
                 Ok(answer)
             }
             Ok(Err(error)) => {
@@ -127,20 +183,22 @@ impl Core {
                 Err(Away::InDoubt)
             }
             Err(_) => {
-                self.line.missed(&link, false, "no answer in time");
+                self.line.missed(&link, true, "no answer in time");
                 Err(Away::InDoubt)
             }
         }
     }
 
-    /// Connects, and uses the connection when a script gets its answer over it in the time that requests have.
-    pub(super) async fn open(&self) {
+    /// Connects, and uses the connection when a script gets its answer over it in the time that requests have. Gives the
+    /// time that budgets wait for replicas nobody knows of, None when Redis is away.
+    pub(super) async fn open(&self) -> Option<Duration> {
         let Some(address) = &self.address else {
             self.line.say_away("the address cannot be read");
-            return;
+            return None;
         };
         let opened = tokio::time::timeout(CONNECT, async {
-            let link = Link::open(address, Allowance::default()).await?;
+            let allowance = Allowance { per_byte: PER_BYTE, ..Allowance::default() };
+            let link = Link::open(address, allowance).await?;
             for script in self.scripts.all() {
                 link.ask(&script.load()).await?;
             }
@@ -150,28 +208,32 @@ impl Core {
             Err(_) => self.line.say_away("no answer to a connection"),
             Ok(Err(error)) => self.line.say_away(why(&error)),
             Ok(Ok(link)) => {
+                let waits = self.catch_up(&link).await?;
                 if self.beat(&link).await {
                     self.line.put_up(link);
+                    return Some(waits);
                 }
             }
         }
+        None
     }
 
     /// Says that this replica is alive, and hears how many are. False when there was no answer in time.
     pub(super) async fn beat(&self, link: &Arc<Link>) -> bool {
         let key = format!("{}replicas", self.settings.prefix);
-        let call = self.call_for(&self.replica, ALIVE).key(key);
-        let result = tokio::time::timeout(self.settings.timeout, run(link, &self.scripts.beat, &call)).await;
+        let has_told = u8::from(self.has_told());
+        let call = self.call_for(&self.replica, ALIVE).key(key).arg(&has_told);
+        let result = tokio::time::timeout(self.patience(), run(link, &self.scripts.beat, &call)).await;
         let (broken, why) = match &result {
             Ok(Ok(answer)) => {
                 link.answered();
-                self.replicas.store(answer.field(0).parse().unwrap_or(1), Ordering::Relaxed);
+                self.heard(answer);
                 return true;
             }
             Ok(Err(error)) => {
                 (!matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension), why(error))
             }
-            Err(_) => (false, "no answer in time"),
+            Err(_) => (true, "no answer in time"),
         };
         self.line.missed(link, broken, why);
         if self.line.link().is_none() {
@@ -180,12 +242,34 @@ impl Core {
         false
     }
 
+    fn heard(&self, answer: &Answer) {
+        if answer.refused.is_some() {
+            self.suspect();
+            return;
+        }
+        self.replicas.store(answer.field(0).parse().unwrap_or(1), Ordering::Relaxed);
+        let now = Instant::now();
+        let mut peers = self.peers.lock();
+        let known = peers.get_or_insert_default();
+        known.extend(answer.fields_from(1).iter().map(|name| (name.clone(), now)));
+        // Redis forgets them with everything else, and may do so twice in a row.
+        known.retain(|_, heard| now.duration_since(*heard) < ALIVE);
+        drop(peers);
+        if answer.detail().is_none() && self.has_warned.swap(false, Ordering::AcqRel) {
+            tracing::info!("every replica has told what it holds: budgets are counted again");
+        }
+    }
+
     /// Keeps the connection up, until it is aborted.
     pub(super) async fn keep(&self) {
         loop {
-            match self.line.due().await {
-                None => self.open().await,
-                Some(link) => drop(self.beat(&link).await),
+            let due = tokio::select! {
+                due = self.line.due() => due,
+                () = self.suspected.notified() => self.line.link(),
+            };
+            match due {
+                None => drop(self.open().await),
+                Some(link) => self.tend(&link).await,
             }
         }
     }
@@ -203,7 +287,7 @@ impl Core {
 }
 
 /// Runs a script, and loads it when Redis has forgotten it.
-async fn run(link: &Link, script: &Script, call: &Call) -> Result<Answer, RedisError> {
+pub(super) async fn run(link: &Link, script: &Script, call: &Call) -> Result<Answer, RedisError> {
     let value = match link.ask(&script.run(call)).await {
         Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
             link.ask(&script.run_and_load(call)).await?

@@ -1,8 +1,8 @@
 -- The first door: requests a minute, a place among those at one time, and whether any money is left.
 --
 -- Answers with the time, the number of the subject that refuses (0: none), why ('requests', 'flight', 'budget',
--- 'unknown'), a detail (of a budget the seconds until it begins anew, of an unknown one the begin of its period), and
--- requests and `next` of tokens for each subject ('' when there is no such limit, or nobody looked). Requests with a burst
+-- 'unknown', 'rebuilding'), a detail (of a budget the seconds until it begins anew, of an unknown one the begin of its
+-- period), and requests and `next` of tokens for each subject ('' when there is no such limit, or nobody looked). Requests with a burst
 -- are a `next`, too; others are those of the last minute, when the newest came, and when the one came that must leave
 -- before another one passes (0: one passes).
 
@@ -76,7 +76,7 @@ for i, subject in ipairs(all) do
     subject.money = purse(subject, subject.period)
     if not subject.money.known then
       keep(subject, false)
-      refuse(i, 'unknown', whole(subject.money.start))
+      refuse(i, unknown(), whole(subject.money.start))
       return answer
     end
   end

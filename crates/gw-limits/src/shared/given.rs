@@ -20,6 +20,7 @@ pub(super) async fn tell(core: &Core, subjects: &[Arc<Subject>]) -> Result<(), R
             let question = async {
                 if given.untold() == Some(count) {
                     let call = core.call("").subject(&core.settings.prefix, subject);
+                    // Refused, Redis has lost its memory, and knows of no budget at all.
                     core.ask(&core.scripts.forget, &call).await.map_err(|_| ())?;
                     given.told(count);
                 }
@@ -60,7 +61,8 @@ impl Meanwhile {
         self.subjects.retain(|subject| subject.state().given.is_there());
         if cost > 0 && !self.subjects.is_empty() {
             // It was set aside in none of their states.
-            let epochs = ",".repeat(self.subjects.len());
+            let none = format!("{}/", self.core.register.generation());
+            let epochs = vec![none; self.subjects.len()].join(",");
             let work = Work::Settle { tokens: 0, nano: Some(0), used: 0, spent: nano(cost), epochs };
             let mut owed = Owed::new(&self.core, Note::new(&self.request_id, self.subjects, work));
             owed.begun(self.begun);

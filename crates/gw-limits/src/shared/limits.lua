@@ -6,13 +6,20 @@
 -- Then what the script says, then six values for each subject: requests a minute, tokens a minute, requests at one
 -- time, budget in nano-USD, its period, how many requests may come at once; '' where there is no such limit.
 --
+-- The last one is the generation that the caller knows, '' when it does not matter.
+--
 -- KEYS, four for each subject, all with its name as their hash tag:
 --   1  a hash: requests, tokens (`next` of each, microseconds since 2025), period, start, upto (the
---      latest end of all periods that it was known of), spent, reserved, open, epoch;
---      least and least_of (a begin of a period) between `forget` and `learn`; the requests of the last minute (`enter`)
+--      latest end of all periods that it was known of), spent, reserved, open, epoch, generation;
+--      least and least_of (a begin of a period) between `forget` and `learn`; version, which changes while the ledger is
+--      asked; the requests of the last minute (`enter`)
 --   2  a sorted set: what is set aside, '<nano-USD>:<request>', by the moment at which the lease expires
---   3  a sorted set: requests whose lease expired before they were settled, by the moment at which that is forgotten
+--   3  a sorted set, by the moment at which each is forgotten: '<request>' whose lease expired before it was settled;
+--      'settled:<request>' that has no lease and counts no more; 'spent:<nano-USD>:<begin>:<request>' that was settled
+--      while the budget is not known, so that the ledger may know it or not
 --   4  a sorted set: requests at one time, by the moment at which the lease of the place expires
+-- The last key is the generation of what Redis remembers. It goes with its memory, so that who meets another one, or
+-- none, knows of the loss; '<generation>:rebuild' says what is waited for then.
 --
 -- A budget is known when the hash has `start`. Numbers are doubles: whole ones are exact up to 2^53.
 
@@ -44,16 +51,60 @@ local function exact(number)
   return string.format('%.17g', number)
 end
 
+local generation = ARGV[#ARGV]
+if generation ~= '' and redis.call('GET', KEYS[#KEYS]) ~= generation then
+  return { exact(now), '1', 'generation', '' }
+end
+
+-- What is remembered of a subject from before Redis lost its memory (a restart from an old file, a failover) is dropped.
+-- What an older version of this program wrote has no generation, and stays.
+local function renew(subject)
+  local of = redis.call('HGET', subject.state, 'generation')
+  if of == generation then return end
+  if of then
+    redis.call('DEL', subject.leases, subject.late, subject.flying)
+    redis.call('HDEL', subject.state, 'period', 'start', 'spent', 'reserved', 'open', 'epoch', 'least', 'least_of')
+  end
+  redis.call('HSET', subject.state, 'generation', generation)
+  if redis.call('PTTL', subject.state) < 0 then redis.call('PEXPIRE', subject.state, IDLE_BUDGET) end
+end
+
+-- Whether replicas have yet to tell what they hold, after a loss.
+local function rebuilding()
+  local key = KEYS[#KEYS] .. ':rebuild'
+  local fields = redis.call('HGETALL', key)
+  if #fields == 0 then return false end
+  local waits, not_before, at_last = false, 0, 0
+  for i = 1, #fields, 2 do
+    if fields[i] == 'not_before' then
+      not_before = tonumber(fields[i + 1])
+    elseif fields[i] == 'at_last' then
+      at_last = tonumber(fields[i + 1])
+    elseif fields[i + 1] == '0' then
+      waits = true
+    end
+  end
+  if now < at_last and (waits or now < not_before) then return true end
+  redis.call('DEL', key)
+  return false
+end
+
+-- Why a budget that is not known refuses.
+local function unknown()
+  return rebuilding() and 'rebuilding' or 'unknown'
+end
+
 -- The subjects of this call; their limits begin after the `own` arguments of the script itself.
 local function subjects(own)
   local all = {}
-  for i = 1, #KEYS / 4 do
+  for i = 1, math.floor(#KEYS / 4) do
     local key, arg = (i - 1) * 4, 3 + own + (i - 1) * 6
     all[i] = {
       state = KEYS[key + 1], leases = KEYS[key + 2], late = KEYS[key + 3], flying = KEYS[key + 4],
       rpm = tonumber(ARGV[arg + 1]), tpm = tonumber(ARGV[arg + 2]), most = tonumber(ARGV[arg + 3]),
       budget = tonumber(ARGV[arg + 4]), period = ARGV[arg + 5], burst = tonumber(ARGV[arg + 6]),
     }
+    renew(all[i])
   end
   return all
 end
@@ -178,6 +229,33 @@ local function purse(subject, period)
     redis.call('ZREM', subject.late, id)
   end
   return money
+end
+
+-- Sets nano-USD aside for a request, once.
+local function set_aside(subject, money, nano, id)
+  local member = whole(nano) .. ':' .. id
+  if redis.call('ZADD', subject.leases, exact(now + lease), member) == 1 then
+    put(subject.state, 'open', money.open + 1, 'reserved', whole(money.reserved + nano))
+  end
+  redis.call('PEXPIRE', subject.leases, whole(lease / 1000 + DAY * 1000))
+end
+
+-- Notes something about a request that is not set aside any more; whether that is new.
+local function mark(subject, member)
+  local is_new = redis.call('ZADD', subject.late, exact(now + DAY * 1000000), member) == 1
+  redis.call('PEXPIRE', subject.late, DAY * 1000)
+  return is_new
+end
+
+-- Counts what a request spent that began at this moment (unix seconds). Of a budget that is not known the ledger has to say
+-- whether it knows of it already.
+local function spend(subject, money, nano, id, begun)
+  if money.known then
+    if begun >= money.start then put(subject.state, 'spent', whole(money.spent + nano)) end
+  elseif subject.budget then
+    mark(subject, 'spent:' .. whole(nano) .. ':' .. whole(begun) .. ':' .. id)
+    redis.call('HINCRBY', subject.state, 'version', 1)
+  end
 end
 
 -- Lets an idle subject's state go in the end.

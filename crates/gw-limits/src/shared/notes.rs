@@ -12,6 +12,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::Away;
 use super::core::Core;
+use super::rebuild;
 use super::script::nano;
 use crate::subject::Subject;
 
@@ -134,6 +135,12 @@ impl Owed {
 impl Drop for Owed {
     fn drop(&mut self) {
         let Some(note) = self.note.take() else { return };
+        match &note.work {
+            // What it never heard of need not be taken back.
+            Work::Leave if !self.core.register.leave(&note.request_id) => return,
+            Work::Leave => {}
+            Work::Settle { spent, .. } => self.core.register.settle(&note.request_id, *spent, note.begun),
+        }
         self.core.undelivered.fetch_add(1, Ordering::AcqRel);
         match self.core.notes.try_send(note) {
             Ok(()) => {}
@@ -148,9 +155,10 @@ impl Core {
         let before = self.lost.fetch_add(u64::try_from(count).unwrap_or_default(), Ordering::Relaxed);
         if before == 0 || before.ilog2() != before.saturating_add(1).ilog2() {
             let lost = before.saturating_add(1);
-            tracing::error!(lost, "settlements were not delivered to Redis; their leases expire");
+            tracing::error!(lost, "settlements were not delivered to Redis; the ledger is asked again");
         }
         self.done(count);
+        self.begin_anew();
     }
 
     fn done(&self, count: usize) {
@@ -166,6 +174,11 @@ pub(super) async fn deliver(core: Arc<Core>, mut notes: mpsc::Receiver<Note>) {
     while notes.recv_many(&mut batch, BATCH).await > 0 {
         while !batch.is_empty() {
             let Some(link) = core.line.linked().await else { return };
+            // What it is being told again is taken back after that.
+            if !core.has_told() {
+                core.until_told().await;
+                continue;
+            }
             if !offer(&core, &link, &mut batch).await {
                 tokio::time::sleep(AGAIN).await;
             }
@@ -210,6 +223,11 @@ async fn offer(core: &Core, link: &Arc<Link>, batch: &mut Vec<Note>) -> bool {
                 true
             }
         },
+        Some(Ok(answer)) if rebuild::is_refused(&answer) => {
+            core.suspect();
+            later = true;
+            true
+        }
         _ => false,
     });
     core.done(before.saturating_sub(batch.len()).saturating_sub(lost));

@@ -4,8 +4,8 @@
 -- ARGV[5]  nano-USD
 -- ARGV[6]  nano-USD that will do when so many are not left
 --
--- Answers with the time, the number of the subject that refuses (0: none), why ('tokens', 'never', 'budget', 'unknown'),
--- a detail (of tokens `next`; of nothing refused the nano-USD that are set aside; else as `enter` has it), and the epoch
+-- Answers with the time, the number of the subject that refuses (0: none), why ('tokens', 'never', 'budget', 'unknown',
+-- 'rebuilding'), a detail (of tokens `next`; of nothing refused the nano-USD that are set aside; else as `enter` has it), and the epoch
 -- of each subject's state.
 
 local all = subjects(3)
@@ -15,7 +15,7 @@ for i, subject in ipairs(all) do
   subject.money = purse(subject, subject.budget and subject.period)
   if subject.budget and not subject.money.known then
     keep(subject, false)
-    return { exact(now), tostring(i), 'unknown', whole(subject.money.start) }
+    return { exact(now), tostring(i), unknown(), whole(subject.money.start) }
   end
 end
 
@@ -39,11 +39,7 @@ end
 local answer = { exact(now), '0', '', whole(nano) }
 for i, subject in ipairs(all) do
   if subject.after then put(subject.state, 'tokens', exact(subject.after)) end
-  local member = whole(nano) .. ':' .. request
-  if redis.call('ZADD', subject.leases, exact(now + lease), member) == 1 then
-    put(subject.state, 'open', subject.money.open + 1, 'reserved', whole(subject.money.reserved + nano))
-  end
-  redis.call('PEXPIRE', subject.leases, whole(lease / 1000 + DAY * 1000))
+  set_aside(subject, subject.money, nano, request)
   keep(subject, true)
   answer[4 + i] = subject.money.epoch
 end

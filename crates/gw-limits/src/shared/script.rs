@@ -1,5 +1,7 @@
 //! The Lua scripts, how they are called and what they answer.
 
+use std::sync::Arc;
+
 use gw_store::Limits;
 use redis::Cmd;
 
@@ -24,6 +26,9 @@ pub(crate) struct Scripts {
     pub(crate) forget: Script,
     pub(crate) beat: Script,
     pub(crate) circuits: Script,
+    pub(crate) gather: Script,
+    pub(crate) report: Script,
+    pub(crate) begin: Script,
     /// What the period of a budget is, for tests.
     #[cfg(test)]
     pub(crate) window: Script,
@@ -46,6 +51,9 @@ impl Default for Scripts {
             forget: script!("forget.lua"),
             beat: script!("beat.lua"),
             circuits: script!("circuits.lua"),
+            gather: script!("gather.lua"),
+            report: script!("report.lua"),
+            begin: script!("begin.lua"),
             #[cfg(test)]
             window: script!("window.lua"),
         }
@@ -53,9 +61,10 @@ impl Default for Scripts {
 }
 
 impl Scripts {
-    pub(crate) fn all(&self) -> [&Script; 8] {
+    pub(crate) fn all(&self) -> [&Script; 11] {
         let Self { enter, reserve, settle, leave, learn, forget, beat, circuits, .. } = self;
-        [enter, reserve, settle, leave, learn, forget, beat, circuits]
+        let Self { gather, report, begin, .. } = self;
+        [enter, reserve, settle, leave, learn, forget, beat, circuits, gather, report, begin]
     }
 }
 
@@ -87,14 +96,30 @@ impl Script {
 pub(crate) struct Call {
     keys: Vec<String>,
     args: Vec<String>,
+    /// The last key.
+    place: String,
+    /// What Redis remembers, as far as the caller knows; empty when that does not matter. The last argument.
+    generation: Arc<str>,
 }
 
 impl Call {
     /// A call with its arguments in the order that `limits.lua` has. `time` is only set by tests, microseconds since
     /// 1970.
-    pub(crate) fn new(time: Option<f64>, request_id: &str, lease: std::time::Duration) -> Self {
+    pub(crate) fn new(
+        time: Option<f64>,
+        request_id: &str,
+        lease: std::time::Duration,
+        place: String,
+        generation: Arc<str>,
+    ) -> Self {
         let time = time.map(|micros| format!("{micros:.0}")).unwrap_or_default();
-        Self { keys: Vec::new(), args: vec![time, request_id.to_owned(), lease.as_micros().to_string()] }
+        let args = vec![time, request_id.to_owned(), lease.as_micros().to_string()];
+        Self { keys: Vec::new(), args, place, generation }
+    }
+
+    /// The generation that it asks about.
+    pub(crate) fn generation(&self) -> &str {
+        &self.generation
     }
 
     pub(crate) fn key(mut self, key: String) -> Self {
@@ -130,7 +155,8 @@ impl Call {
 
     fn write(&self, how: &str, script: &str) -> Cmd {
         let mut command = redis::cmd(how);
-        command.arg(script).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
+        command.arg(script).arg(self.keys.len() + 1).arg(&self.keys).arg(&self.place);
+        command.arg(&self.args).arg(&*self.generation);
         command
     }
 }
@@ -167,6 +193,10 @@ pub(crate) enum Why {
     Budget(Option<u64>),
     /// The begin of the period that the ledger is to be asked about.
     Unknown(i64),
+    /// The same, but the ledger is not to be asked yet: replicas have not told what they hold.
+    Rebuilding,
+    /// Redis has lost its memory.
+    Generation,
     /// Too many tokens now: `next`.
     Tokens(f64),
     /// More tokens than there ever are.
@@ -184,6 +214,8 @@ impl Answer {
             "budget" if detail.is_empty() => Some(Why::Budget(None)),
             "budget" => Some(Why::Budget(Some(detail.parse().ok()?))),
             "unknown" => Some(Why::Unknown(detail.parse().ok()?)),
+            "rebuilding" => Some(Why::Rebuilding),
+            "generation" => Some(Why::Generation),
             "tokens" => Some(Why::Tokens(detail.parse().ok()?)),
             "never" => Some(Why::Never),
             _ => return None,
@@ -200,6 +232,11 @@ impl Answer {
     /// What a script says in detail when it does not refuse.
     pub(crate) fn detail(&self) -> Option<u64> {
         self.fields.get(3)?.parse().ok()
+    }
+
+    /// The script's own fields from this one on.
+    pub(crate) fn fields_from(&self, index: usize) -> &[String] {
+        self.fields.get(4 + index..).unwrap_or_default()
     }
 
     /// A field of the script's own, counted from 0.

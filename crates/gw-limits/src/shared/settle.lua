@@ -10,8 +10,9 @@
 -- The lease itself says whether this was done before:
 --   it is there                it is ended, and the spending counts
 --   it has expired             a mark says so: the spending counts, and the mark goes
---   the state is another one   (lost since, and made anew from the ledger) the spending counts, and leaves a mark
---   neither                    it was done before
+--   the state is another one   (evicted since, and made anew from the ledger) the spending counts, and leaves a mark
+--   neither                    it was done before, or the ledger knows of it: what Redis lost with its whole memory each
+--                              replica has told it again (`report.lua`)
 
 local all = subjects(6)
 local aside, used = tonumber(ARGV[4]), tonumber(ARGV[6])
@@ -19,6 +20,11 @@ local spent = tonumber(ARGV[7])
 local begun = math.floor((time - tonumber(ARGV[9])) / 1000000)
 local epochs = {}
 for epoch in string.gmatch(ARGV[8] .. ',', '([^,]*),') do epochs[#epochs + 1] = epoch end
+
+-- Whether something was set aside in a state that is gone, since Redis lost its memory last.
+local function is_gone(epoch, of_now)
+  return epoch ~= of_now and string.sub(epoch or '', 1, #generation + 1) == generation .. '/'
+end
 
 -- The member that stands for this request, if there is one.
 local function member_of(subject)
@@ -39,14 +45,10 @@ for i, subject in ipairs(all) do
     if tokens then put(subject.state, 'tokens', exact(adjust(tonumber(tokens) or 0, used - aside, subject.tpm))) end
   elseif redis.call('ZREM', subject.late, request) == 1 then
     counts = true
-  elseif spent > 0 and ARGV[5] ~= '' and money.epoch ~= epochs[i] then
-    counts = redis.call('ZADD', subject.late, exact(now + DAY * 1000000), 'settled:' .. request) == 1
-    redis.call('PEXPIRE', subject.late, DAY * 1000)
+  elseif spent > 0 and ARGV[5] ~= '' and is_gone(epochs[i], money.epoch) then
+    counts = mark(subject, 'settled:' .. request)
   end
-  -- Of a budget that nobody has asked the ledger about, this is what comes on top of its answer.
-  if counts and spent > 0 and (subject.budget or money.known) and begun >= money.start then
-    put(subject.state, 'spent', whole(money.spent + spent))
-  end
+  if counts and spent > 0 then spend(subject, money, spent, request, begun) end
   if redis.call('EXISTS', subject.state) == 1 then
     subject.budget = subject.budget or (money.known and 0)
     keep(subject, money.known)

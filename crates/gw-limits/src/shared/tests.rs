@@ -6,6 +6,7 @@ mod given;
 mod hostile;
 mod leases;
 mod periods;
+mod rebuild;
 mod replicas;
 mod up_to;
 
@@ -29,12 +30,16 @@ fn settings(redis: &Redis) -> RedisSettings {
 
 fn settings_of(url: String) -> RedisSettings {
     let timeout = Duration::from_secs(3);
-    RedisSettings { timeout, ..RedisSettings::new(SecretString::from(url)) }
+    RedisSettings { timeout, ..at(url) }
 }
 
 /// The settings that a gateway has.
 fn hasty(redis: &Redis) -> RedisSettings {
-    RedisSettings::new(SecretString::from(redis.url()))
+    at(redis.url())
+}
+
+fn at(url: String) -> RedisSettings {
+    RedisSettings { unknown_replicas: Duration::ZERO, ..RedisSettings::new(SecretString::from(url)) }
 }
 
 /// A replica, by the time that is set, here and for the scripts.

@@ -81,6 +81,30 @@ async fn what_was_spent_is_the_sum_of_the_rows_by_key_and_by_team() {
 }
 
 #[tokio::test]
+async fn what_was_spent_and_the_requests_that_it_counts_are_of_one_moment() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let at = 20_000 * DAY;
+        let id = |n: u128| {
+            let bits = u128::try_from(at).unwrap() << 80 | n;
+            String::from_utf8(gw_wire::request_id::spell(bits).to_vec()).unwrap()
+        };
+        let row = |n| Entry { request_id: id(n), at, key_id: "k".to_owned(), cost: 7, ..Entry::default() };
+        store.record(&[row(1), row(2), row(3)]).await.unwrap();
+        let asked = [id(2), id(9), "of nobody".to_owned(), id(3), "'\"\0,".to_owned()];
+        let (spent, mut counted) =
+            store.spent_with(Spender::Key("k"), i64::MIN, i64::MAX, &asked).await.unwrap();
+        counted.sort_unstable();
+        assert_eq!((spent, counted), (21, vec![id(2), id(3)]));
+        let nothing = store.spent_with(Spender::Team("k"), 0, i64::MAX, &[]).await.unwrap();
+        assert_eq!(nothing, (0, Vec::new()));
+        let many: Vec<String> = (0..20_000).map(id).collect();
+        assert_eq!(store.spent_with(Spender::Key("k"), 0, i64::MAX, &many).await.unwrap().1.len(), 3);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_nul_is_stored_and_returned_the_same_by_both() {
     on_both(async |place| {
         let store = place.open().await;

@@ -1,8 +1,12 @@
 //! Reports and the request log.
 
+use std::borrow::Cow;
+
+use gw_wire::request_id;
+
 use super::{By, Cursor, Entry, Filter, HOUR, Spender, Sums, Tokens, joined, line, sqlite};
 use crate::db::{Result, Store};
-use crate::sql::{Row, Sql};
+use crate::sql::{Row, Sql, indexed};
 
 impl Store {
     /// Sums of the requests that pass the filter, by group, the dearest first.
@@ -25,17 +29,43 @@ impl Store {
     /// What a key or a team has spent, in femto-USD, from the hour on that a moment (unix seconds) is in, in the hours that
     /// begin before another one.
     pub async fn spent(&self, who: Spender<'_>, from: i64, until: i64) -> Result<i128> {
-        let mut sql = Sql::new(
-            "SELECT CAST(coalesce(sum(cost_nano), 0) AS BIGINT) AS nano, \
-             CAST(coalesce(sum(cost_rest), 0) AS BIGINT) AS rest FROM usage_hours WHERE ",
-        );
-        match who {
-            Spender::Key(id) => sql.push("key_id = ").push_name(id),
-            Spender::Team(id) => sql.push("team = ").push_name(id),
-        };
-        sql.push(" AND hour >= ").push_int(from.div_euclid(3600).saturating_mul(3600));
-        sql.push(" AND hour < ").push_int(until);
-        self.only(sql, |row| Ok(joined(row.get("nano")?, row.get("rest")?))).await
+        self.only(spent(who, from, until), |row| Ok(joined(row.get("nano")?, row.get("rest")?))).await
+    }
+
+    /// The same, and which of these requests have a row: both of one moment.
+    pub async fn spent_with(
+        &self,
+        who: Spender<'_>,
+        from: i64,
+        until: i64,
+        requests: &[String],
+    ) -> Result<(i128, Vec<String>)> {
+        // In SQLite a row is found by its time, which its id tells.
+        let listed: Vec<(i64, Cow<'_, str>)> =
+            requests.iter().map(|id| (request_id::millis(id).unwrap_or(0), indexed(id))).collect();
+        let listed = serde_json::to_string(&listed).unwrap_or_default();
+        let mut sql = spent(who, from, until);
+        // One statement sees one moment.
+        sql.push(if self.is_postgres() {
+            " UNION ALL SELECT 0::bigint, 0::bigint, ledger.request_id FROM ledger WHERE ledger.request_id IN \
+             (SELECT one ->> 1 FROM json_array_elements(CAST("
+        } else {
+            " UNION ALL SELECT 0, 0, r.request_id FROM json_each("
+        });
+        sql.push_text(&listed);
+        sql.push(if self.is_postgres() {
+            " AS json)) AS one)"
+        } else {
+            ") AS one CROSS JOIN ledger_rows AS r ON r.at = json_extract(one.value, '$[0]') \
+             AND r.request_id = json_extract(one.value, '$[1]')"
+        });
+        let rows = self.list(sql, |row| {
+            let id: Option<String> = row.get("id")?;
+            Ok((joined(row.get("nano")?, row.get("rest")?), id))
+        });
+        let rows = rows.await?;
+        let spent = rows.iter().map(|(spent, _)| spent).sum();
+        Ok((spent, rows.into_iter().filter_map(|(_, id)| id).collect()))
     }
 
     /// The log, newest first.
@@ -65,6 +95,21 @@ impl Store {
         };
         self.run(Sql::new(delete).int(before).int(i64::from(at_most))).await
     }
+}
+
+/// What was spent in the hours between two moments, in two parts.
+fn spent(who: Spender<'_>, from: i64, until: i64) -> Sql<'_> {
+    let mut sql = Sql::new(
+        "SELECT CAST(coalesce(sum(cost_nano), 0) AS BIGINT) AS nano, \
+         CAST(coalesce(sum(cost_rest), 0) AS BIGINT) AS rest, CAST(NULL AS TEXT) AS id FROM usage_hours WHERE ",
+    );
+    match who {
+        Spender::Key(id) => sql.push("key_id = ").push_name(id),
+        Spender::Team(id) => sql.push("team = ").push_name(id),
+    };
+    sql.push(" AND hour >= ").push_int(from.div_euclid(3600).saturating_mul(3600));
+    sql.push(" AND hour < ").push_int(until);
+    sql
 }
 
 /// A page of the log in PostgreSQL.

@@ -1,6 +1,8 @@
 //! Several replicas on one PostgreSQL and one Redis, as real processes: limits and budgets hold over all of them, a key
 //! that is revoked is revoked everywhere, and each works on when a store is away.
 
+mod loss;
+
 use std::time::{Duration, Instant};
 
 use gw_store::Store;

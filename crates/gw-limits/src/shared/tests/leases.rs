@@ -90,6 +90,7 @@ async fn r05_what_is_delivered_twice_counts_once() {
     killed(limiter.reserve("c", &subjects, 500, nano(300)).await.unwrap());
     redis.flush().await;
     *ledger.spent.lock() = nano(400);
+    *ledger.counted.lock() = vec!["a".to_owned(), "b".to_owned()];
     limiter.enter("x", &subjects).await.unwrap();
     assert_ne!(epoch().await, first);
     for _ in 0..3 {

@@ -145,14 +145,14 @@ async fn the_first_answer_of_the_ledger_counts() {
     // Another replica asked at the same time, and is late.
     let since = Period::Day.around(NOW).0;
     for (since, name) in [(since, "late"), (since - 86_400, "of yesterday")] {
-        let call = core.call("").arg(&since).arg(&40).arg(name);
+        let call = core.call("").arg(&since).arg(&40).arg(name).arg("0").arg("");
         let call = call.subject(&settings.prefix, &subjects[0]);
         core.ask(&core.scripts.learn, &call).await.unwrap();
         assert_eq!(figures(&redis, &subjects[0]).await, (50, 0));
     }
     // An answer about yesterday says nothing about today.
     redis.flush().await;
-    let call = core.call("").arg(&(since - 86_400)).arg(&40).arg("of yesterday");
+    let call = core.call("").arg(&(since - 86_400)).arg(&40).arg("of yesterday").arg("0").arg("");
     core.ask(&core.scripts.learn, &call.subject(&settings.prefix, &subjects[0])).await.unwrap();
     *ledger.spent.lock() = nano(100);
     assert!(limiter.enter("b", &subjects).await.is_err());

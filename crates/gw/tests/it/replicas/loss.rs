@@ -1,0 +1,232 @@
+//! Redis loses its memory behind a burst, and is slow: no budget is given back, and no more run at one time than may.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gw_testkit::upstream::{Step, default_answer};
+use gw_testkit::{Response, eventually};
+use tokio::task::JoinSet;
+
+use super::*;
+
+/// What happens to Redis.
+#[derive(Clone, Copy, Debug)]
+enum Loss {
+    Flushed,
+    /// It comes back empty.
+    Restarted,
+    /// The same, after PostgreSQL went away; that comes back later.
+    WithPostgres,
+}
+
+/// Requests that the budget of a key is enough for.
+const ENOUGH: usize = 10;
+
+/// As [`cheap()`], with an answer that waits.
+fn held() -> Value {
+    json!({ "model": "acme/plain", "max_tokens": 5, "messages": [{ "role": "user", "content": "Hold!!" }] })
+}
+
+/// Answers of each status.
+#[derive(Debug, Default)]
+struct Seen {
+    served: usize,
+    refused: usize,
+    away: usize,
+}
+
+impl Seen {
+    fn count(&mut self, answer: &Response) {
+        match answer.status {
+            200 => self.served += 1,
+            429 => self.refused += 1,
+            503 => self.away += 1,
+            status => panic!("{status}: {}", answer.text()),
+        }
+    }
+}
+
+/// So many at once, over all replicas.
+fn ask_at_once(replicas: &Replicas, key: &str, body: &Value, count: usize) -> JoinSet<Response> {
+    let mut asking = JoinSet::new();
+    for index in 0..count {
+        let (client, body) = (replicas.client(index % replicas.gateways.len(), key), body.clone());
+        asking.spawn(async move { client.post_json(CHAT, &body).await });
+    }
+    asking
+}
+
+async fn burst(replicas: &Replicas, key: &str, count: usize) -> Seen {
+    let mut seen = Seen::default();
+    let answers = ask_at_once(replicas, key, &cheap(), count).join_all().await;
+    answers.iter().for_each(|answer| seen.count(answer));
+    seen
+}
+
+/// Bursts until every budget is known again; how many were served.
+async fn bursts(replicas: &Replicas, key: &str) -> usize {
+    let (start, mut served) = (Instant::now(), 0);
+    loop {
+        let seen = burst(replicas, key, 20).await;
+        served += seen.served;
+        if seen.away == 0 {
+            return served;
+        }
+        assert!(start.elapsed() < Duration::from_secs(40), "budgets are known again: {seen:?}");
+    }
+}
+
+/// Requests whose answers wait for a word.
+struct Held {
+    word: Signal,
+    asking: JoinSet<Response>,
+}
+
+impl Held {
+    async fn begin(replicas: &Replicas, key: &str, count: usize) -> Self {
+        let word = Signal::new();
+        replicas.upstream.respond_with({
+            let word = word.clone();
+            move |request| {
+                let waits = request.json()["messages"][0]["content"] == "Hold!!";
+                let answer = default_answer(request);
+                if waits { answer.after(Step::Wait(word.clone())) } else { answer }
+            }
+        });
+        let before = replicas.upstream.hits();
+        let asking = ask_at_once(replicas, key, &held(), count);
+        eventually("they are held", || (replicas.upstream.hits() == before + count).then_some(())).await;
+        Self { word, asking }
+    }
+
+    /// Lets them go on; how many there were.
+    async fn release(self) -> usize {
+        let over = Arc::new(AtomicBool::new(false));
+        let firing = tokio::spawn({
+            let (over, word) = (Arc::clone(&over), self.word);
+            async move {
+                // A signal lets one answer go on.
+                while !over.load(Ordering::SeqCst) {
+                    word.fire();
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        });
+        let answers = self.asking.join_all().await;
+        over.store(true, Ordering::SeqCst);
+        firing.await.expect("nobody panics");
+        answers.iter().for_each(|answer| assert_eq!(answer.status, 200, "{}", answer.text()));
+        answers.len()
+    }
+}
+
+/// A loss behind a burst of a new key's; how many requests it was served. Its budget is enough for [`ENOUGH`].
+async fn round(replicas: &mut Replicas, loss: Loss, number: usize) -> usize {
+    let name = format!("{loss:?} {number}");
+    let (key, _) =
+        replicas.key(json!({ "name": name, "budget_usd": "0.0002", "budget_period": "total" })).await;
+    let before = replicas.upstream.hits();
+    let mut served = burst(replicas, &key, 2).await.served;
+    let held = Held::begin(replicas, &key, 3).await;
+    match loss {
+        Loss::Flushed => replicas.redis.flush().await,
+        Loss::Restarted => replicas.redis.restart().await,
+        Loss::WithPostgres => {
+            tokio::task::block_in_place(|| replicas.postgres.stop());
+            served += burst(replicas, &key, 2).await.served;
+            replicas.redis.restart().await;
+            served += burst(replicas, &key, 20).await.served;
+            tokio::task::block_in_place(|| replicas.postgres.resume());
+        }
+    }
+    served += bursts(replicas, &key).await;
+    served += held.release().await;
+    served += bursts(replicas, &key).await;
+    assert_eq!(replicas.upstream.hits() - before, served, "{name}: nothing was sent for the others");
+    served
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s16_flushall_behind_a_burst_gives_no_budget_back() {
+    let mut replicas = Replicas::start(2).await;
+    for number in 0..3 {
+        assert_eq!(round(&mut replicas, Loss::Flushed, number).await, ENOUGH);
+    }
+    let metrics = replicas.admin(0).get("/metrics").await.ok().text();
+    assert!(metrics.contains("gateway_limits_rebuilds_total 3"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s16_redis_restarted_empty_after_postgres_was_away_gives_no_budget_back() {
+    let mut replicas = Replicas::start(2).await;
+    assert_eq!(round(&mut replicas, Loss::WithPostgres, 0).await, ENOUGH);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s16_rounds_of_losses_overspend_nothing() {
+    let rounds = std::env::var("S16_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(5);
+    let mut replicas = Replicas::start(2).await;
+    let (mut fewest, mut overspent) = (usize::MAX, 0);
+    for number in 0..rounds {
+        let loss = [Loss::Flushed, Loss::Restarted, Loss::WithPostgres][number % 3];
+        let served = round(&mut replicas, loss, number).await;
+        println!("round {number}: {loss:?}, {served} of {ENOUGH} served");
+        fewest = fewest.min(served);
+        overspent += served.saturating_sub(ENOUGH);
+    }
+    println!("{rounds} rounds: {overspent} requests too many, {fewest} of {ENOUGH} at the fewest");
+    assert_eq!(overspent, 0);
+    assert_eq!(fewest, ENOUGH);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r07_requests_at_one_time_over_a_slow_redis() {
+    let mut replicas = Replicas::start(0).await;
+    replicas.config = replicas.config.replace("timeout_ms = 2000", "timeout_ms = 50");
+    let proxies = Arc::new([Proxy::to(replicas.redis.port()).await, Proxy::to(replicas.redis.port()).await]);
+    for proxy in &*proxies {
+        let data = tempfile::tempdir().expect("a directory");
+        let gateway = replicas.launch(&data, (None, Some(proxy.address().port()))).start().await;
+        replicas.gateways.push(gateway);
+        replicas.data.push(data);
+    }
+    let (key, _) = replicas.key(json!({ "name": "five", "max_in_flight": 5 })).await;
+    let slow = tokio::spawn({
+        let proxies = Arc::clone(&proxies);
+        async move {
+            for step in 0_u64.. {
+                for (proxy, odd) in proxies.iter().zip([17, 29]) {
+                    proxy.delay(Duration::from_millis(20 + step * odd % 51));
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    });
+    for round in 0..10 {
+        let word = Signal::new();
+        replicas.upstream.respond_with({
+            let word = word.clone();
+            move |request| default_answer(request).after(Step::Wait(word.clone()))
+        });
+        let before = replicas.upstream.hits();
+        let mut asking = ask_at_once(&replicas, &key, &cheap(), 24);
+        // All that may not run are refused; those that may wait for the word.
+        let mut seen = Seen::default();
+        while replicas.upstream.hits() - before + seen.refused < 24 {
+            let next = tokio::time::timeout(Duration::from_millis(10), asking.join_next()).await;
+            if let Ok(Some(answer)) = next {
+                seen.count(&answer.expect("an answer"));
+            }
+        }
+        let open = replicas.upstream.hits() - before;
+        assert_eq!(seen.served, 0);
+        let went = replicas
+            .gateways
+            .iter()
+            .filter(|gateway| gateway.stderr().iter().any(|line| line.contains("Redis is away")));
+        assert_eq!(went.count(), 0, "round {round}: a late answer is an answer");
+        assert!((1..=5).contains(&open), "round {round}: {open} at one time");
+        Held { word, asking }.release().await;
+    }
+    slow.abort();
+}
