@@ -1,6 +1,7 @@
 //! The ledger beside the running gateway: what a dead process left, the one writer, old rows, and its figures.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,12 +98,20 @@ pub async fn charge(setup: &Setup, engine: &Engine, limiter: &Limiter, left: &Re
     Ok(())
 }
 
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(bytes)
+}
+
 /// Notes beside the journal what the memory of Redis was called that knows of its lines.
 async fn keep_generation(path: PathBuf, mut generations: watch::Receiver<Arc<str>>) {
     loop {
         let generation = Arc::clone(&generations.borrow_and_update());
         if !generation.is_empty()
-            && let Err(error) = std::fs::write(&path, generation.as_bytes())
+            && let Err(error) = write_private(&path, generation.as_bytes())
         {
             // The next start asks the ledger once more than it has to.
             tracing::warn!("{}: {error}", path.display());

@@ -7,6 +7,7 @@
 )]
 
 mod authz;
+mod budget_cuts;
 mod budgets;
 mod cache;
 mod cache_calls;

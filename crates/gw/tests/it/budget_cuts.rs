@@ -1,0 +1,178 @@
+//! Budgets that cannot be crossed (`on_budget = "cut"`), and what a killed process charges for the streams that it was giving.
+
+use std::time::Duration;
+
+use gw_testkit::sse::chunks;
+use gw_testkit::upstream::{Recorded, Step, chat_body, chat_transcript};
+use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, eventually};
+use serde_json::json;
+
+use crate::harness::{BINARY, KEY, Setup, World, assert_error};
+use crate::ledger::rows;
+
+const CHAT: &str = "/v1/chat/completions";
+/// `acme/plain` costs 1 and 2 USD per million tokens.
+const TOKEN: i128 = 1_000_000_000;
+/// Tokens that a stream may cost beyond its budget (docs/keys.md).
+const BEYOND: i128 = 100;
+
+fn key(more: &str) -> Setup {
+    let extra = format!("[[keys]]\nname = \"limited-by\"\nkey = \"sk-by\"\n{more}\n");
+    Setup { extra, ..Setup::default() }
+}
+
+fn client(world: &World) -> Client {
+    world.gateway.client().with_key("sk-by")
+}
+
+fn stream() -> serde_json::Value {
+    json!({ "model": "acme/plain", "stream": true, "stream_options": { "include_usage": true },
+            "messages": [{ "role": "user", "content": "Hello!" }] })
+}
+
+/// A stream that says a word of four letters a time and never ends by itself.
+fn endless(_: &Recorded) -> Answer {
+    let pieces = chat_transcript(&["word "]);
+    let word = format!("data: {}\n\n", pieces[1]).into_bytes();
+    Answer::sse().all(&pieces[..1]).then(Step::Endless(word, Duration::from_micros(200)))
+}
+
+#[tokio::test]
+async fn a_stream_is_cut_when_its_budget_ends() {
+    let world = key("budget_usd = 0.001\non_budget = \"cut\"").start().await;
+    world.upstream.respond_with(endless);
+    let frames = client(&world).stream(CHAT, &stream()).await.rest().await;
+    assert_eq!(frames.last().map(|frame| frame.trim()), Some("data: [DONE]"));
+    let chunks = chunks(&frames[..frames.len() - 1]);
+    let [.., usage, error] = chunks.as_slice() else { panic!("{frames:?}") };
+    assert_eq!(
+        (&error["error"]["type"], &error["error"]["code"]),
+        (&json!("insufficient_quota"), &json!("insufficient_quota")),
+        "{error}"
+    );
+    let told = usage["usage"]["cost_usd"].as_f64().expect("a cost");
+    assert!(told > 0.0008 && told <= 0.001 + BEYOND as f64 * 2e-6, "nearly all of it is used: {usage}");
+    world.upstream.last().until_closed().await;
+    let row = rows(&world.gateway, 1).await.remove(0);
+    assert_eq!(row.status, "insufficient_quota");
+    assert!((800_000 * TOKEN / 1000..=(1000 + BEYOND * 2) * TOKEN).contains(&row.cost), "{row:?}");
+    // Nothing is left for another one.
+    let refused = client(&world).try_stream(CHAT, &stream()).await.expect_err("no budget");
+    assert_error("spent", &refused, 429, "insufficient_quota", "insufficient_quota");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_streams_together_do_not_cross_a_budget() {
+    let world = key("budget_usd = 0.05\non_budget = \"cut\"").start().await;
+    world.upstream.respond_with(endless);
+    let mut streams = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let client = client(&world);
+        streams.spawn(async move {
+            match client.try_stream(CHAT, &stream()).await {
+                Ok(mut stream) => {
+                    stream.rest().await.iter().any(|frame| frame.contains("insufficient_quota"))
+                }
+                Err(refused) => refused.status == 429,
+            }
+        });
+    }
+    assert!(streams.join_all().await.into_iter().all(|ended| ended), "each is cut or refused");
+    let mut count = world.upstream.hits();
+    let found = loop {
+        let found = rows(&world.gateway, count).await;
+        if found.iter().filter(|row| row.tokens.completion > 0).count() >= world.upstream.hits() {
+            break found;
+        }
+        count = found.len() + 1;
+    };
+    let spent: i128 = found.iter().map(|row| row.cost).sum();
+    let over = spent - 50_000 * TOKEN;
+    println!("{} streams, {} femto-USD over a budget of 0.05 USD", world.upstream.hits(), over.max(0));
+    assert!(over <= world.upstream.hits() as i128 * BEYOND * 2 * TOKEN, "{over}");
+    assert!(spent > 40_000 * TOKEN, "{spent}");
+}
+
+#[tokio::test]
+async fn a_plain_answer_is_asked_for_no_longer_than_its_budget_can_pay() {
+    let world = key("budget_usd = 0.001\non_budget = \"cut\"").start().await;
+    world.upstream.respond_with(|_| Answer::json(200, &chat_body("plain", "done")));
+    let body = json!({ "model": "acme/plain", "messages": [{ "role": "user", "content": "Hello!" }] });
+    client(&world).post_json(CHAT, &body).await.ok();
+    // 0.001 USD are 1,000 tokens of prompt: 10 for the prompt, and 495 of answer at twice the price.
+    assert_eq!(world.upstream.last().json()["max_tokens"], 495);
+    let mut long = body.clone();
+    long["max_tokens"] = json!(300);
+    client(&world).post_json(CHAT, &long).await.ok();
+    assert_eq!(world.upstream.last().json()["max_tokens"], 300, "the client's own limit is lower");
+}
+
+#[tokio::test]
+async fn an_answer_may_be_finished_where_nothing_says_otherwise() {
+    let world = key("budget_usd = 0.05").start().await;
+    world.upstream.respond_with(|_| Answer::json(200, &chat_body("plain", "done")));
+    let body = json!({ "model": "acme/plain", "messages": [{ "role": "user", "content": "Hello!" }] });
+    client(&world).post_json(CHAT, &body).await.ok();
+    assert_eq!(world.upstream.last().json().get("max_tokens"), None, "the body is passed on as it came");
+}
+
+async fn start(config: &str, data: &std::path::Path) -> Gateway {
+    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
+}
+
+/// Kill -9, this often: `P11_ROUNDS`.
+fn rounds() -> usize {
+    std::env::var("P11_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(2)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p11_a_killed_process_charges_what_its_streams_have_delivered() {
+    const STREAMS: usize = 50;
+    let data = tempfile::tempdir().expect("a directory");
+    let upstream = FakeUpstream::start().await;
+    upstream.respond_with(endless);
+    let config = Setup::default().config(&upstream.base_url(), &upstream.base_url());
+    for round in 0..rounds() {
+        let gateway = start(&config, data.path()).await;
+        let mut streams = tokio::task::JoinSet::new();
+        let delivered = std::sync::Arc::new(std::sync::Mutex::new(std::collections::HashMap::new()));
+        for _ in 0..STREAMS {
+            let (client, delivered) = (gateway.client().with_key(KEY), std::sync::Arc::clone(&delivered));
+            streams.spawn(async move {
+                let mut body = stream();
+                body["max_tokens"] = json!(2_000);
+                let Ok(mut stream) = client.try_stream(CHAT, &body).await else { return };
+                let id = stream.head.header("x-request-id").expect("an id").to_owned();
+                while let Some(data) = stream.data().await {
+                    if data.contains("word ") {
+                        *delivered.lock().expect("no panic").entry(id.clone()).or_insert(0_u64) += 5;
+                    }
+                }
+            });
+        }
+        let enough = || {
+            let delivered = delivered.lock().expect("no panic");
+            (delivered.len() == STREAMS && delivered.values().all(|bytes| *bytes > 3_000)).then_some(())
+        };
+        eventually("every stream has come far", enough).await;
+        let _ = gateway.stop();
+        streams.join_all().await;
+        let gateway = start(&config, data.path()).await;
+        let store = gw_store::Store::open(&data.path().join("gateway.db")).await.expect("the store");
+        let found = store.requests(&gw_store::ledger::Filter::default(), None, 100_000).await.expect("rows");
+        store.close().await;
+        let mut largest = 0;
+        for (id, bytes) in delivered.lock().expect("no panic").iter() {
+            let row =
+                found.iter().find(|row| row.request_id == *id).unwrap_or_else(|| panic!("no row of {id}"));
+            assert_eq!((row.status.as_str(), row.estimated), ("interrupted", true), "{row:?}");
+            let missing = bytes.div_ceil(3).saturating_sub(row.tokens.completion);
+            largest = largest.max(missing);
+            // A twentieth of the 2,000 tokens that were set aside.
+            assert!(missing <= 100, "{missing} tokens of {bytes} bytes are not charged: {row:?}");
+        }
+        println!("round {round}: {STREAMS} streams, at most {largest} tokens delivered and not charged");
+        drop(gateway);
+    }
+}
