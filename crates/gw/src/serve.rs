@@ -186,7 +186,6 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     // What is not delivered by then is a lease that expires.
     limiter.drain(LAST_SETTLES).await;
     keeper.close().await;
-    clock.close().await;
     ledger.close().await;
     tracing::info!("stopped");
     Ok(())
