@@ -28,8 +28,11 @@ pub trait Spending: Debug + Send + Sync {
         id: &'a str,
         period: (i64, i64),
         requests: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>>;
+    ) -> Counted<'a>;
 }
+
+/// What was spent, and the requests that it counts.
+type Counted<'a> = Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>>;
 
 /// What the ledger says of a period, in time.
 ///

@@ -176,7 +176,7 @@ async fn r05_a_replica_that_is_cut_off_settles_once_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn s09_after_flushall_what_is_under_way_is_still_set_aside_and_nothing_counts_twice() {
+async fn s09_after_flushall_the_ledger_is_asked_and_what_is_under_way_still_counts() {
     let redis = Redis::start().await;
     let ledger = ledger();
     let limiter = replica(settings(&redis), &ledger).await;

@@ -163,6 +163,47 @@ async fn s16_redis_restarted_empty_after_postgres_was_away_gives_no_budget_back(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s16_what_a_killed_replica_held_is_known_again_when_redis_was_lost_meanwhile() {
+    let mut replicas = Replicas::start(2).await;
+    let (key, made) =
+        replicas.key(json!({ "name": "killed", "budget_usd": "0.0002", "budget_period": "total" })).await;
+    assert_eq!(burst(&replicas, &key, 2).await.served, 2);
+    let held = Held::begin(&replicas, &key, 6).await;
+    let _ = replicas.gateways.remove(0).stop();
+    replicas.redis.flush().await;
+    let next = replicas.launch(&replicas.data[0], (None, None)).start().await;
+    replicas.gateways.insert(0, next);
+    let generation = replicas.data[0].path().join("journal").join("generation");
+    bursts(&replicas, &key).await;
+    let known = || std::fs::read_to_string(&generation).is_ok_and(|name| !name.is_empty()).then_some(());
+    eventually("the journal says what its lines are told to", known).await;
+    // Half of them hear that their replica is gone.
+    let Held { word, mut asking } = held;
+    let firing = tokio::spawn(async move {
+        loop {
+            word.fire();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    while asking.join_next().await.is_some() {}
+    firing.abort();
+    bursts(&replicas, &key).await;
+    let store = replicas.store().await;
+    let filter = Filter { key_id: made["id"].as_str().map(str::to_owned), ..Filter::default() };
+    within("nearly all of it is spent", Duration::from_secs(10), async || {
+        let total = store.total(&filter).await.expect("sums");
+        total.cost > 180_000_000_000
+    })
+    .await;
+    for gateway in &mut replicas.gateways {
+        gateway.sigterm();
+        gateway.ended().await;
+    }
+    let spent = store.total(&filter).await.expect("sums").cost;
+    assert!(spent <= 200_000_000_000, "{spent}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s16_rounds_of_losses_overspend_nothing() {
     let rounds = std::env::var("S16_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(5);
     let mut replicas = Replicas::start(2).await;
