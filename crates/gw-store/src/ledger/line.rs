@@ -245,7 +245,11 @@ struct Call {
 /// Reads an entry, also as it was written with the names of its members.
 pub(crate) fn read(json: &str) -> sqlx::Result<Entry> {
     if json.starts_with('{') {
-        return serde_json::from_str(json).map_err(unreadable);
+        let mut entry: Entry = serde_json::from_str(json).map_err(unreadable)?;
+        if let [only] = entry.attempts.as_mut_slice() {
+            only.cost = entry.cost;
+        }
+        return Ok(entry);
     }
     let said: Said = serde_json::from_str(json).map_err(unreadable)?;
     let (provider, model): (Arc<str>, Arc<str>) = (said.provider.as_str().into(), said.model.as_str().into());

@@ -357,6 +357,15 @@ fn keys_are_checked() {
     );
     check("[[keys]]\nkey = \"  \"", &["2:7: keys[0].key: is blank; a secret cannot be"]);
     check(
+        "[[keys]]\nkey = \"x\"\nbudget_period = \"day\"\non_budget = \"cut\"\nburst = 5",
+        &[
+            "3:17: keys[0].budget_period: stands without 'budget_usd'",
+            "4:13: keys[0].on_budget: stands without 'budget_usd'",
+            "5:9: keys[0].burst: stands without 'rpm'",
+        ],
+    );
+    check("[[keys]]\nkey = \"x\"\nrpm = 5\nburst = 6", &["4:9: keys[0].burst: is more than 'rpm'"]);
+    check(
         "[[keys]]\nkey = \" x\"",
         &["2:7: keys[0].key: begins or ends with a blank, which HTTP takes away"],
     );
