@@ -19,7 +19,7 @@ use crate::size::CallSize;
 const UNBOUNDED_ANSWER: u64 = 4_096;
 
 /// Tokens of an answer that is worth beginning.
-const FEW_WORDS: u64 = 16;
+const FEW_WORDS: u64 = 64;
 /// No answer is longer.
 const LONGEST_ANSWER: u64 = 1 << 24;
 
