@@ -113,14 +113,10 @@ impl LimitChanges {
 
     /// What may come at once of so many requests a minute: a part of them, which goes when they go.
     fn burst_of(&self, rpm: Option<u32>, before: Option<u32>) -> Result<Option<u32>, Invalid> {
-        let refuse = |what: &str| Err(invalid_value(&Path::Top("burst"), what));
         match (rpm, self.burst) {
-            (None, Some(Some(_))) => refuse("it needs an 'rpm'."),
+            (None, Some(Some(_))) => Err(invalid_value(&Path::Top("burst"), "it needs an 'rpm'.")),
             (None, _) => Ok(None),
-            (Some(rpm), burst) => match burst.unwrap_or(before) {
-                Some(burst) if burst > rpm => refuse(&format!("{burst} is more than the 'rpm', {rpm}.")),
-                burst => Ok(burst),
-            },
+            (Some(_), burst) => Ok(burst.unwrap_or(before)),
         }
     }
 }

@@ -50,16 +50,12 @@ fn limits(table: &Table, report: &mut Report) -> Limits {
             report.fault(table.place(part), &table.path(part), format!("stands without '{whole}'"));
         }
     }
-    let (rpm, burst) = (table.int("rpm"), table.int("burst"));
-    if rpm.zip(burst).is_some_and(|(rpm, burst): (u32, u32)| burst > rpm) {
-        report.fault(table.place("burst"), &table.path("burst"), "is more than 'rpm'");
-    }
     // A price of so many USD is so many nano-USD.
     let budget =
         table.price("budget_usd").map(|usd| Budget { nano: usd.nanos(), period: period.unwrap_or_default() });
     Limits {
-        rpm,
-        burst,
+        rpm: table.int("rpm"),
+        burst: table.int("burst"),
         tpm: table.int("tpm"),
         max_in_flight: table.int("max_in_flight"),
         budget,

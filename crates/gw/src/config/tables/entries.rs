@@ -287,7 +287,7 @@ pub(super) static KEY: Section = Section {
             "burst",
             Kind::Int { min: 1, max: 10_000_000 },
             "all of `rpm`, in any 60 seconds",
-            "Of `rpm`, how many may come at once; they come back evenly, so that a minute has at most both together.",
+            "Of `rpm`, how many may come at once; they come back evenly, so that a minute has at most both together. More than `rpm` counts as `rpm`.",
         ),
         key(
             "tpm",

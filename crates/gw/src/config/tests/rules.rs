@@ -364,7 +364,6 @@ fn keys_are_checked() {
             "5:9: keys[0].burst: stands without 'rpm'",
         ],
     );
-    check("[[keys]]\nkey = \"x\"\nrpm = 5\nburst = 6", &["4:9: keys[0].burst: is more than 'rpm'"]);
     check(
         "[[keys]]\nkey = \" x\"",
         &["2:7: keys[0].key: begins or ends with a blank, which HTTP takes away"],
