@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use gw_routing::health::{Pass, Probe};
@@ -41,6 +42,8 @@ pub(crate) struct Call {
     pub(crate) told: Option<Told>,
     /// What the client is told that it cost: the answer, and what others charged that began it.
     pub(crate) cost: Money,
+    /// What is set aside for a stream that broke off, until another goes on with it.
+    pub(crate) funds: Option<Funds>,
     /// Others may get its answer, too.
     pub(crate) is_shared: bool,
     /// The embeddings of a call that is shared.
@@ -53,6 +56,8 @@ pub(crate) struct Told {
     pub(crate) candidate: Candidate,
     pub(crate) usage: Usage,
     pub(crate) cost: Option<Money>,
+    /// Its length was limited by what its budget could pay.
+    pub(crate) is_shortened: bool,
     /// Another one had begun it.
     pub(crate) is_continued: bool,
 }
@@ -93,6 +98,7 @@ impl Call {
             tally: Tally::new(account),
             told: None,
             cost: Money::ZERO,
+            funds: None,
             is_shared: false,
             brought: None,
         }
@@ -125,6 +131,7 @@ impl Call {
             candidate: candidate.clone(),
             usage: begun.plus(usage),
             cost: cost_of_all,
+            is_shortened: self.job.is_shortened.load(Ordering::Relaxed),
             is_continued: begun != Usage::default(),
         });
         self.tally.account.served(candidate, usage, cost);
@@ -319,7 +326,8 @@ async fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> 
             if let Some(tokens) = call.tally.account.progress_tokens() {
                 live.note_every(tokens.min(longest_answer(&call.job.ask, &candidate) / NOTES));
             }
-            live.funds = call.job.granted.map(|granted| Funds::new(&call.job.limiter, granted));
+            let begin = |granted| Funds::new(&call.job.limiter, granted);
+            live.funds = call.funds.take().or_else(|| call.job.granted.map(begin));
             candidate.model.measured.first_token(live.first_content, Instant::now());
             if probe.is_some() {
                 candidate.model.health.succeeded(&call.job.snapshot.routing.breaker, Instant::now());

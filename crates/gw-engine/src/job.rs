@@ -1,6 +1,7 @@
 //! What stays as it is while a call's upstreams are asked: shared by attempts that run at the same time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gw_limits::Limiter;
@@ -18,7 +19,7 @@ use crate::meter::{CallId, Meter};
 use crate::plan::{Candidate, Snapshot};
 use crate::resume::Resume;
 use crate::share::Part;
-use crate::worst::affordable;
+use crate::worst::{affordable, costs, longest_answer};
 
 /// The largest body of a complete upstream answer, decoded.
 pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
@@ -45,6 +46,8 @@ pub(crate) struct Job {
     pub(crate) limiter: Limiter,
     /// What was set aside for it, where its budget must not be crossed.
     pub(crate) granted: Option<Money>,
+    /// Its answer may be shorter than what was asked for, because its budget could not pay more.
+    pub(crate) is_shortened: AtomicBool,
     /// What its upstream calls have used.
     pub(crate) meter: Arc<Meter>,
     /// Set while a stream that broke off is continued.
@@ -111,7 +114,20 @@ impl Job {
     /// while it grows instead.
     fn most_tokens(&self, candidate: &Candidate) -> Option<u64> {
         let granted = self.granted.filter(|_| !self.ask.wants_stream())?;
-        affordable(&self.ask, candidate, granted)
+        // Attempts that failed may be billed, too.
+        let left = granted - self.meter.all().cost;
+        let (ask, model) = (&self.ask, &candidate.model);
+        let is_bounded = ask.max_tokens().or(model.max_output_tokens).is_some();
+        if is_bounded && costs(ask, candidate, longest_answer(ask, candidate)) <= left {
+            return None;
+        }
+        let seen = model.context_length.map(|context| context.saturating_sub(ask.prompt_tokens(candidate)));
+        let most = affordable(ask, candidate, left)?;
+        let most = [Some(most), model.max_output_tokens, seen].into_iter().flatten().min()?.max(1);
+        if ask.max_tokens().is_none_or(|asked| most < asked) {
+            self.is_shortened.store(true, Ordering::Relaxed);
+        }
+        Some(most)
     }
 
     /// Since the request was accepted.

@@ -36,7 +36,7 @@ impl Leavers {
     /// A stream under way.
     pub(crate) fn take_live(&self, call: Box<Call>, live: Box<Live>) {
         left(&call.job.context.log);
-        self.spawn(to_its_end(call, live));
+        self.spawn(to_its_end(Going { call, live }));
     }
 
     /// A stream that waits for its first token.
@@ -44,7 +44,7 @@ impl Leavers {
         left(log);
         self.spawn(async move {
             if let (call, Ok((_, Answer::Stream(live)))) = opening.await {
-                to_its_end(call, live).await;
+                to_its_end(Going { call, live }).await;
             }
         });
     }
@@ -93,8 +93,11 @@ impl Drop for Going {
     }
 }
 
-async fn to_its_end(call: Box<Call>, live: Box<Live>) {
-    let mut going = Going { call, live };
+async fn to_its_end(mut going: Going) {
+    // Nobody sets more aside for it.
+    if going.live.funds.is_some() {
+        return;
+    }
     loop {
         let Going { call, live } = &mut going;
         live.out.clear();

@@ -83,7 +83,7 @@ impl Line {
     /// # Errors
     /// The line cannot be kept, so the request must not go on.
     pub(crate) fn begin(&mut self, candidate: &Candidate, ask: &Ask, spent: Bill) -> Result<()> {
-        if self.begun.is_some() && spent.cost == Money::ZERO {
+        if self.begun.is_some() && spent.cost == Money::ZERO && *self.entry.model == *candidate.model.id {
             return Ok(());
         }
         let (mut usage, mut cost) = (spent.usage, spent.cost);

@@ -104,10 +104,12 @@ impl Meter {
         }
     }
 
-    /// A call failed with this when it was sent, or when its answer was read: it is free if the provider has refused it.
-    pub(crate) fn failed(&self, call: CallId, failure: &Failure) {
-        if is_refusal(failure.kind) {
-            self.free(call);
+    /// A call failed with this when its answer was read: it is free if the provider has refused it and told of nothing that it used.
+    pub(crate) fn failed(&self, CallId(call): CallId, failure: &Failure) {
+        if let Some(call) = self.0.lock().get_mut(call)
+            && is_refusal(failure.kind)
+        {
+            call.is_free = call.told.is_none_or(|told| told.total() == 0);
         }
     }
 
@@ -123,6 +125,17 @@ impl Meter {
     /// All calls of an attempt.
     pub(crate) fn of(&self, attempt: Started) -> Bill {
         self.sum(|call| call.attempt == attempt.attempt)
+    }
+
+    /// What the calls of an attempt cost when each of their answers has so many tokens more.
+    pub(crate) fn grown(&self, attempt: Started, more: u64) -> Money {
+        let calls = self.0.lock();
+        let grown = |call: &Metered| {
+            let usage = call.usage()?;
+            let completion = usage.completion.saturating_add(more.saturating_mul(call.size.answers));
+            call.model.cost(&Usage { completion, ..usage })
+        };
+        calls.iter().filter(|call| call.attempt == attempt.attempt).filter_map(grown).sum()
     }
 
     /// All calls of the request.

@@ -88,6 +88,7 @@ pub(crate) async fn run(
         cpu,
         limiter: engine.limiter().clone(),
         granted: None,
+        is_shortened: false.into(),
         meter: Arc::clone(account.meter()),
         resume: None,
     };

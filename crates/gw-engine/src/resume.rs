@@ -42,6 +42,7 @@ pub(crate) fn resume(
 ) -> Result<Resuming, (Box<Call>, Box<Live>)> {
     let Some((original, said)) = rest(&call, &live) else { return Err((call, live)) };
     live.abandon();
+    call.funds = live.funds.take();
     let candidate = live.candidate.clone();
     live.meter(&call.job.meter);
     call.record(&candidate, kind.code(), live.started);

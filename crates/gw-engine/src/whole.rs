@@ -1,12 +1,17 @@
 //! A complete answer: the upstream calls of an attempt made, their answers read, put together and written for the client.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use gw_providers::adapter::{Encoded, Reading};
+use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 use gw_wire::money::Money;
 use gw_wire::render::{self, Envelope};
 use gw_wire::reply::{ChatChoice, ChatReply, TextReply};
+
+use serde_json::value::RawValue;
 
 use crate::ask::Ask;
 use crate::attempts::Call;
@@ -144,7 +149,11 @@ fn chat_bytes(choice: &ChatChoice<'_>) -> u64 {
     let texts = [&choice.content, &choice.reasoning, &choice.refusal];
     let texts: usize = texts.iter().filter_map(|text| text.as_deref()).map(str::len).sum();
     let calls: usize = choice.tool_calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
-    (texts + calls) as u64
+    let legacy = choice.function_call.as_ref().map_or(0, |(name, arguments)| name.len() + arguments.len());
+    let extras = |(name, value): &(Cow<'_, str>, Cow<'_, RawValue>)| {
+        Event::Extra { choice: choice.index, name, value }.answer_bytes()
+    };
+    (texts + calls + legacy) as u64 + choice.extras.iter().map(extras).sum::<u64>()
 }
 
 fn settle(

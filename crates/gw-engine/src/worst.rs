@@ -87,7 +87,7 @@ fn at(ask: &Ask, candidate: &Candidate) -> (u64, Money) {
 }
 
 /// What all calls cost with answers of so many tokens.
-fn costs(ask: &Ask, candidate: &Candidate, answer: u64) -> Money {
+pub(crate) fn costs(ask: &Ask, candidate: &Candidate, answer: u64) -> Money {
     let one = |size: CallSize| {
         let CallSize { prompt_tokens: prompt, answers, .. } = size;
         let usage = Usage { prompt, completion: answers.saturating_mul(answer), ..Usage::default() };

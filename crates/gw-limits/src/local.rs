@@ -147,7 +147,8 @@ impl Local {
     fn set_aside(&self, subject: &Arc<Subject>, wish: &Wish, share: u32) -> Result<(Piece, i128), Refusal> {
         let Wish { tokens, most, least } = *wish;
         let (limits, state) = (&divided(subject.limits(), share), subject.state());
-        if let Some(limit) = limits.tpm {
+        // A stream that sets more money aside asks for no tokens.
+        if let Some(limit) = limits.tpm.filter(|_| tokens > 0) {
             let refuse =
                 |retry_after| Refusal::Tokens { whose: state.whose, limit, wanted: tokens, retry_after };
             if tokens > limit {

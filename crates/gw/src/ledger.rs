@@ -73,17 +73,24 @@ pub async fn open(
 }
 
 /// Tells Redis of what a process that died had under way. Where Redis has lost its memory since, it cannot know what of
-/// that it has counted: the ledger knows.
+/// that it has counted: the ledger knows. True: Redis has been told, or hears it in its turn; what was left may be forgotten then.
 ///
 /// # Errors
 /// There is no directory for data.
-pub async fn charge(setup: &Setup, engine: &Engine, limiter: &Limiter, left: &Replayed) -> Result<(), Stop> {
+pub async fn charge(
+    setup: &Setup,
+    engine: &Engine,
+    limiter: &Limiter,
+    left: &Replayed,
+) -> Result<bool, Stop> {
     let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
     let path = data.join("journal").join("generation");
     let generations = limiter.generations();
     let is_lost = generations.as_ref().is_some_and(|generations| {
         let before = std::fs::read_to_string(&path).unwrap_or_default();
-        !before.is_empty() && *before != **generations.borrow()
+        let now = generations.borrow();
+        // Of a Redis that is away nobody knows: what it is told then waits, and it takes it only if it has kept its memory.
+        !before.is_empty() && !now.is_empty() && *before != **now
     });
     if !is_lost {
         for entry in &left.entries {
@@ -95,7 +102,8 @@ pub async fn charge(setup: &Setup, engine: &Engine, limiter: &Limiter, left: &Re
     if let Some(generations) = generations {
         tokio::spawn(keep_generation(path, generations));
     }
-    Ok(())
+    // A process that dies before everyone has told again must find it at its next start.
+    Ok(!is_lost || left.entries.is_empty())
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {

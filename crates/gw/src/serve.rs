@@ -140,9 +140,9 @@ async fn keep(
         cpu: CpuPool::new(workers()).map_err(|error| Stop::Runtime(format!("the CPU pool: {error}")))?,
     };
     let engine = engine(setup, deployed, stored, registry)?;
-    ledger::charge(setup, &engine, &limiter, &left).await?;
+    let may_be_forgotten = ledger::charge(setup, &engine, &limiter, &left).await?;
     limiter.drain(LAST_SETTLES).await;
-    if limiter.undelivered().0 == 0 {
+    if may_be_forgotten && limiter.undelivered().0 == 0 {
         left.forget();
     }
     Ok(Kept { engine, journal, payloads, limiter, clock })

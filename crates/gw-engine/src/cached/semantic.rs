@@ -301,6 +301,7 @@ fn embedding(call: &Call, model: &str, text: &str, means: &Means) -> Option<Box<
         cpu: call.job.cpu.clone(),
         limiter: means.limiter.clone(),
         granted: None,
+        is_shortened: false.into(),
         meter: Arc::clone(account.meter()),
         resume: None,
     };

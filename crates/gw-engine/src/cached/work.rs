@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use gw_cache::{Found, Gather, Life, Outcome, Pieces, Stamp, Stored};
 use gw_providers::own;
+use gw_wire::reply::Finish;
 use gw_wire::stream::Shape;
 use http_body::Body;
 
@@ -183,7 +184,8 @@ impl Keeper {
         });
         let is_fallback = told.candidate.is_fallback;
         // What two models have said together is neither's answer.
-        let may = self.wanted.wish.writes && !is_fallback && !told.is_continued;
+        let is_cut_short = told.is_shortened && answer.finishes.contains(&Finish::Length);
+        let may = self.wanted.wish.writes && !is_fallback && !told.is_continued && !is_cut_short;
         if may && gw_cache::may_be_kept(&answer.finishes) && is_whole {
             let is_kept = self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
             if let Some(remember) = self.remember.filter(|_| is_kept) {
@@ -192,7 +194,7 @@ impl Keeper {
         }
         Done {
             answer,
-            is_whole: content.is_some(),
+            is_whole: content.is_some() && !is_cut_short,
             own: None,
             fallback_used: is_fallback,
             is_stale: false,

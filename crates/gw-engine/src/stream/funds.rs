@@ -12,7 +12,7 @@ use std::task::{Context as TaskContext, Poll};
 use gw_limits::{Limiter, Refusal, Reservation};
 use gw_wire::money::Money;
 use gw_wire::stream::{Closing, write_error};
-use gw_wire::usage::Usage;
+use parking_lot::Mutex;
 
 use super::{EventStream, Polled, State};
 use crate::attempts::Call;
@@ -32,7 +32,8 @@ type Growing = Pin<Box<dyn Future<Output = Result<(Reservation, i128), Refusal>>
 pub(crate) struct Funds {
     limiter: Limiter,
     held: Money,
-    growing: Option<Growing>,
+    /// In a lock only because what is under way cannot be shared between threads.
+    growing: Mutex<Option<Growing>>,
     /// How often it has grown.
     steps: u32,
     /// There is no more.
@@ -41,9 +42,22 @@ pub(crate) struct Funds {
     next_look: u64,
 }
 
+impl std::fmt::Debug for Funds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Funds").field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
 impl Funds {
     pub(crate) fn new(limiter: &Limiter, held: Money) -> Self {
-        Self { limiter: limiter.clone(), held, growing: None, steps: 0, is_exhausted: false, next_look: 0 }
+        Self {
+            limiter: limiter.clone(),
+            held,
+            growing: Mutex::default(),
+            steps: 0,
+            is_exhausted: false,
+            next_look: 0,
+        }
     }
 }
 
@@ -51,63 +65,77 @@ impl Funds {
 fn needs(call: &Call, live: &Live, tokens: u64) -> (Money, Money) {
     let meter = &call.job.meter;
     let bill = live.meter(meter);
-    let usage =
-        Usage { completion: bill.usage.completion.max(live.normaliser.answer_tokens()), ..bill.usage };
-    let cost = |usage: &Usage| live.candidate.model.cost(usage).unwrap_or_default();
-    let now = cost(&usage);
-    let more = tokens.saturating_mul(call.job.ask.answers());
-    let then = cost(&Usage { completion: usage.completion.saturating_add(more), ..usage });
-    let others = meter.all().cost - bill.cost;
-    (others + now.max(bill.cost), then - now)
+    // The meter knows of bytes, not of pieces.
+    let unseen = live.normaliser.answer_tokens().saturating_sub(bill.usage.completion);
+    let unseen = unseen.div_ceil(call.job.ask.answers().max(1));
+    let now = meter.grown(live.started, unseen);
+    let then = meter.grown(live.started, unseen.saturating_add(tokens));
+    (meter.all().cost - bill.cost + now, then - now)
+}
+
+impl Funds {
+    /// Takes what was granted, or learns that there is no more. True: something else than the budget refuses it for the moment.
+    fn take(&mut self, grown: Result<(Reservation, i128), Refusal>, call: &mut Call) -> bool {
+        match grown {
+            Ok((reservation, granted)) => {
+                self.held += Money::from_femtos(granted);
+                self.is_exhausted = granted == 0;
+                call.tally.account.hold_more(reservation);
+                false
+            }
+            Err(refusal) => {
+                self.is_exhausted = matches!(refusal, Refusal::Budget { .. });
+                true
+            }
+        }
+    }
+
+    /// Asks for so much more, or for what there is down to a token's price.
+    fn grow(&mut self, call: &Call, most: Money, least: Money) {
+        self.steps += 1;
+        let (limiter, caller) = (self.limiter.clone(), call.job.context.caller.clone());
+        let id = format!("{}+{}", call.job.context.request_id, self.steps);
+        let (most, least) = (most.femtos(), least.femtos());
+        *self.growing.get_mut() =
+            Some(Box::pin(
+                async move { limiter.reserve_up_to(&id, caller.subjects(), 0, most, least).await },
+            ));
+    }
 }
 
 impl EventStream {
     /// Looks whether the stream may go on; None = it may.
     pub(super) fn poll_funds(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
-        let State::Live(call, live) = &mut self.state else { return None };
-        let (tokens, mut funds) = (live.normaliser.answer_tokens(), live.funds.take()?);
-        if let Some(growing) = &mut funds.growing {
-            let Poll::Ready(grown) = growing.as_mut().poll(cx) else {
-                live.funds = Some(funds);
-                // Not reading is what slows the upstream down.
-                return Some(self.poll_clocks(cx).unwrap_or(Poll::Pending));
-            };
-            funds.growing = None;
-            match grown {
-                Ok((reservation, granted)) => {
-                    funds.held += Money::from_femtos(granted);
-                    call.tally.account.hold_more(reservation);
-                }
-                Err(_) => funds.is_exhausted = true,
+        loop {
+            let State::Live(call, live) = &mut self.state else { return None };
+            let (tokens, funds) = (live.normaliser.answer_tokens(), live.funds.as_mut()?);
+            let mut is_refused = false;
+            if let Some(growing) = funds.growing.get_mut() {
+                let Poll::Ready(grown) = growing.as_mut().poll(cx) else {
+                    // Not reading is what slows the upstream down.
+                    return Some(self.poll_clocks(cx).unwrap_or(Poll::Pending));
+                };
+                *funds.growing.get_mut() = None;
+                is_refused = funds.take(grown, call);
+            } else if tokens < funds.next_look {
+                return None;
             }
-        } else if tokens < funds.next_look {
-            live.funds = Some(funds);
-            return None;
-        }
-        funds.next_look = tokens + LOOK_EVERY;
-        let (spent, step) = needs(call, live, STEP);
-        if funds.is_exhausted {
-            let (_, margin) = needs(call, live, MARGIN);
-            funds.next_look = tokens + 1;
-            let is_over = spent + margin > funds.held;
-            live.funds = Some(funds);
-            return if is_over { Some(self.cut_off()) } else { None };
-        }
-        if spent + step > funds.held {
-            funds.steps += 1;
-            let (limiter, caller) = (funds.limiter.clone(), call.job.context.caller.clone());
-            let id = format!("{}+{}", call.job.context.request_id, funds.steps);
+            let (held, is_exhausted) = (funds.held, funds.is_exhausted || is_refused);
+            // At its end every piece is looked at.
+            funds.next_look = tokens + if is_exhausted { 1 } else { LOOK_EVERY };
+            let (spent, step) = needs(call, live, if is_exhausted { MARGIN } else { STEP });
+            if spent + step <= held {
+                return None;
+            }
+            if is_exhausted {
+                return Some(self.cut_off());
+            }
             let (_, least) = needs(call, live, 1);
-            let (most, least) = (step.femtos(), least.femtos());
-            funds.growing =
-                Some(Box::pin(
-                    async move { limiter.reserve_up_to(&id, caller.subjects(), 0, most, least).await },
-                ));
-            live.funds = Some(funds);
-            return self.poll_funds(cx);
+            let most = spent + step - held;
+            if let Some(funds) = &mut live.funds {
+                funds.grow(call, most, least.min(most));
+            }
         }
-        live.funds = Some(funds);
-        None
     }
 
     /// The budget is used up: the upstream is dropped, and the client hears what was used and why it ends.

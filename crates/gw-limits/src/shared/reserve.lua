@@ -21,7 +21,8 @@ end
 
 -- All are asked before anything is taken.
 for i, subject in ipairs(all) do
-  if subject.tpm then
+  -- A stream that sets more money aside asks for no tokens.
+  if subject.tpm and tokens > 0 then
     local before = tonumber(redis.call('HGET', subject.state, 'tokens')) or 0
     if tokens > subject.tpm then return { exact(now), tostring(i), 'never', '' } end
     subject.after = take(before, tokens, subject.tpm, subject.tpm)

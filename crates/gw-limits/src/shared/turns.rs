@@ -74,11 +74,16 @@ impl Shared {
         let subject = subject.ok_or(Refusal::StoreAway)?;
         let budget = subject.limits().budget.ok_or(Refusal::StoreAway)?;
         let question = async {
+            let generation = self.core.register.generation();
             let (version, requests) = self.gather(subject).await?;
             let period = budget.period.around(since);
             let (spent, counted) = spent_with(&*local.spending, subject, period, &requests).await?;
             let call = self.core.call("").arg(&since).arg(&nano(spent)).arg(&self.core.epoch());
             let call = self.about(call.arg(&version).arg(&counted.join("\n")), subject);
+            // What one memory was asked is not told to the next: not every replica may have told that what it holds.
+            if *call.generation() != *generation {
+                return Err(());
+            }
             self.core.ask(&self.core.scripts.learn, &call).await.map(drop).map_err(|_| ())
         };
         subject.state().purse.gate.ask(question).await.map_err(|()| Refusal::StoreAway)
