@@ -147,15 +147,15 @@ impl Local {
     fn set_aside(&self, subject: &Arc<Subject>, wish: &Wish, share: u32) -> Result<(Piece, i128), Refusal> {
         let Wish { tokens, most, least } = *wish;
         let (limits, state) = (&divided(subject.limits(), share), subject.state());
-        // A stream that sets more money aside asks for no tokens.
-        if let Some(limit) = limits.tpm.filter(|_| tokens > 0) {
+        if let Some(limit) = limits.tpm {
             let refuse =
                 |retry_after| Refusal::Tokens { whose: state.whose, limit, wanted: tokens, retry_after };
             if tokens > limit {
                 return Err(refuse(None));
             }
             let taken = state.tokens.take(Pace::new(limit), self.clock.micros(), tokens);
-            taken.map_err(|(_, wait)| refuse(Some(wait)))?;
+            // A stream that sets more money aside asks for no tokens, and is not refused any.
+            taken.map(drop).or_else(|(_, wait)| if tokens > 0 { Err(refuse(Some(wait))) } else { Ok(()) })?;
         }
         // The tokens go back when there is not enough money.
         let mut piece = Piece::new(state, limits, &self.clock, tokens);

@@ -21,12 +21,12 @@ end
 
 -- All are asked before anything is taken.
 for i, subject in ipairs(all) do
-  -- A stream that sets more money aside asks for no tokens.
-  if subject.tpm and tokens > 0 then
+  if subject.tpm then
     local before = tonumber(redis.call('HGET', subject.state, 'tokens')) or 0
     if tokens > subject.tpm then return { exact(now), tostring(i), 'never', '' } end
     subject.after = take(before, tokens, subject.tpm, subject.tpm)
-    if not subject.after then return { exact(now), tostring(i), 'tokens', exact(before) } end
+    -- A stream that sets more money aside asks for no tokens, and is not refused any.
+    if not subject.after and tokens > 0 then return { exact(now), tostring(i), 'tokens', exact(before) } end
   end
   local money = subject.money
   if subject.budget then
