@@ -327,7 +327,10 @@ async fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> 
                 live.note_every(tokens.min(longest_answer(&call.job.ask, &candidate) / NOTES));
             }
             let begin = |granted| Funds::new(&call.job.limiter, granted);
-            live.funds = call.funds.take().or_else(|| call.job.granted.map(begin));
+            live.funds = match call.funds.take() {
+                Some(funds) => Some(funds.taken_over()),
+                None => call.job.granted.map(begin),
+            };
             candidate.model.measured.first_token(live.first_content, Instant::now());
             if probe.is_some() {
                 candidate.model.health.succeeded(&call.job.snapshot.routing.breaker, Instant::now());

@@ -307,7 +307,7 @@ struct Leaving(Option<Arc<CallLog>>);
 impl Drop for Leaving {
     fn drop(&mut self) {
         if let Some(log) = self.0.take() {
-            log.note(|record| record.status = record.status.or(Some(Kind::ClientClosedRequest.code())));
+            log.ended(Kind::ClientClosedRequest.code());
         }
     }
 }

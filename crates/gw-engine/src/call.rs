@@ -74,6 +74,11 @@ impl CallLog {
     }
 
     /// Notes something.
+    /// Notes this status, unless the call has one.
+    pub fn ended(&self, status: &'static str) {
+        self.note(|record| record.status = record.status.or(Some(status)));
+    }
+
     pub(crate) fn note(&self, change: impl FnOnce(&mut CallRecord)) {
         change(&mut self.0.lock());
     }

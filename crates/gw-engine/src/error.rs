@@ -150,6 +150,10 @@ impl Kind {
     }
 }
 
+/// The status, in ledger and access log, of a call that the gateway's own shutdown has ended. Its client hears
+/// [`Kind::UpstreamStreamError`].
+pub const GATEWAY_SHUTDOWN: &str = "gateway_shutdown";
+
 /// An error on its way to a client. Built anywhere, written as a body in one place (gw-server).
 #[derive(Clone, Debug)]
 pub struct Error {

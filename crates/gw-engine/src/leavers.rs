@@ -69,7 +69,7 @@ pub(crate) async fn patience(leavers: Option<Leavers>) {
 
 /// Why the call ended, whatever its upstream will say.
 fn left(log: &CallLog) {
-    log.note(|record| record.status = record.status.or(Some(Kind::ClientClosedRequest.code())));
+    log.ended(Kind::ClientClosedRequest.code());
 }
 
 /// Settles the account of a stream when it is over or dropped.

@@ -1,10 +1,9 @@
-//! What budgets ask of the ledger: how much was spent in their period.
+//! The ledger as budgets ask it: how much was spent in a period.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_limits::{Spending, Whose};
+use gw_limits::{Counted, Spending, Whose};
 use gw_store::Store;
 use gw_store::journal::Journal;
 use gw_store::ledger::Spender;
@@ -52,19 +51,9 @@ impl Spending for LedgerSpending {
         &'a self,
         whose: Whose,
         id: &'a str,
-        from: i64,
-        until: i64,
-    ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
-        Box::pin(async move { self.ask(whose, id, (from, until), &[]).await.map(|(spent, _)| spent) })
-    }
-
-    fn spent_with<'a>(
-        &'a self,
-        whose: Whose,
-        id: &'a str,
         period: (i64, i64),
         requests: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>> {
+    ) -> Counted<'a> {
         Box::pin(self.ask(whose, id, period, requests))
     }
 }
@@ -74,23 +63,7 @@ impl Spending for LedgerSpending {
 pub struct NothingSpent;
 
 impl Spending for NothingSpent {
-    fn spent<'a>(
-        &'a self,
-        _: Whose,
-        _: &'a str,
-        _: i64,
-        _: i64,
-    ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
-        Box::pin(std::future::ready(Ok(0)))
-    }
-
-    fn spent_with<'a>(
-        &'a self,
-        _: Whose,
-        _: &'a str,
-        _: (i64, i64),
-        _: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>> {
+    fn spent<'a>(&'a self, _: Whose, _: &'a str, _: (i64, i64), _: &'a [String]) -> Counted<'a> {
         Box::pin(std::future::ready(Ok((0, Vec::new()))))
     }
 }

@@ -318,19 +318,20 @@ impl EventStream {
         self.send(&out)
     }
 
-    fn settle_cut(&mut self, kind: Kind) {
+    /// Ends the account of a stream that did not end by itself. The client hears of `kind`, if it hears; ledger and log have `code`.
+    fn settle_cut(&mut self, kind: Kind, code: &'static str) {
         match &mut self.state {
             State::Live(call, live) => {
                 live.abandon();
                 live.meter(&call.job.meter);
-                call.record(&live.candidate, kind.code(), live.started);
-                call.tally.account.cut(&live.candidate, live.started, kind.code());
+                call.record(&live.candidate, code, live.started);
+                call.tally.account.cut(&live.candidate, live.started, code);
             }
             // A client that goes away is what the account assumes of a call that is dropped.
             State::Waiting(_, log) | State::Resuming(_, log, _) if kind != Kind::ClientClosedRequest => {
-                log.note(|record| record.status = Some(kind.code()));
+                log.note(|record| record.status = Some(code));
             }
-            State::Shared(shared) if kind != Kind::ClientClosedRequest => shared.cut(kind),
+            State::Shared(shared) if kind != Kind::ClientClosedRequest => shared.cut(kind, code),
             State::Waiting(..) | State::Resuming(..) | State::Shared(_) | State::Ready(_) | State::Over => {}
         }
     }
@@ -368,7 +369,7 @@ impl Drop for EventStream {
     fn drop(&mut self) {
         if self.due.is_some_and(|due| Instant::now() >= due) {
             // The client did not take the pending event in time, so the upstream call ends.
-            self.settle_cut(Kind::UpstreamTimeout);
+            self.settle_cut(Kind::UpstreamTimeout, Kind::UpstreamTimeout.code());
             return;
         }
         if let Some(leavers) = self.leavers.take() {
@@ -380,7 +381,7 @@ impl Drop for EventStream {
             return;
         }
         // The client went away: what was used so far is noted, the upstream call is dropped with the state.
-        self.settle_cut(Kind::ClientClosedRequest);
+        self.settle_cut(Kind::ClientClosedRequest, Kind::ClientClosedRequest.code());
     }
 }
 

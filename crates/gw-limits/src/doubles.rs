@@ -1,12 +1,11 @@
 //! A clock that is set, and a ledger that says what it is told to.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::{Clock, Spending, Whose};
+use crate::{Clock, Counted, Spending, Whose};
 
 /// 2026-11-21T09:38:16Z, a Saturday.
 pub(crate) const NOW: i64 = 1_795_253_896;
@@ -94,9 +93,9 @@ impl Spending for Ledger {
         &'a self,
         _: Whose,
         _: &'a str,
-        from: i64,
-        until: i64,
-    ) -> Pin<Box<dyn Future<Output = Result<i128, ()>> + Send + 'a>> {
+        (from, until): (i64, i64),
+        requests: &'a [String],
+    ) -> Counted<'a> {
         self.asked.lock().push(from);
         let rows = self
             .dated
@@ -109,21 +108,12 @@ impl Spending for Ledger {
             if let Some(held) = &self.held {
                 held.acquire().await.map_err(|_| ())?.forget();
             }
-            if self.away.load(Ordering::SeqCst) { Err(()) } else { Ok(rows + *self.spent.lock()) }
-        })
-    }
-
-    fn spent_with<'a>(
-        &'a self,
-        whose: Whose,
-        id: &'a str,
-        (from, until): (i64, i64),
-        requests: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<(i128, Vec<String>), ()>> + Send + 'a>> {
-        Box::pin(async move {
-            let spent = self.spent(whose, id, from, until).await?;
+            if self.away.load(Ordering::SeqCst) {
+                return Err(());
+            }
             let counted = self.counted.lock();
-            Ok((spent, requests.iter().filter(|id| counted.contains(id)).cloned().collect()))
+            let counts = requests.iter().filter(|id| counted.contains(id)).cloned().collect();
+            Ok((rows + *self.spent.lock(), counts))
         })
     }
 }

@@ -54,6 +54,6 @@ pub use clock::{Clock, SystemClock};
 pub use limiter::Limiter;
 pub use reservation::Reservation;
 pub use shared::{RedisSettings, WhenAway};
-pub use spending::Spending;
+pub use spending::{Counted, Spending};
 pub use subject::{Subject, Whose};
 pub use verdict::{Entered, RateState, Refusal, Refused, TokenState};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use gw_engine::cpu_pool::is_heavy;
-use gw_engine::error::{Error, Kind, Result};
+use gw_engine::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
 use gw_engine::{CallLog, Caller, Context, Entered, EventStream, ReplyBody, request_id};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
@@ -97,7 +97,7 @@ where
     };
     let mut extra = Extra::new();
     let answering = answer(&parts, &target, &mut body, &mut ticket, &origin.gate, &mut extra);
-    let mut reply = match AssertUnwindSafe(until_cut(&origin.edge, answering)).catch_unwind().await {
+    let mut reply = match AssertUnwindSafe(until_cut(&origin.edge, None, answering)).catch_unwind().await {
         Ok(Ok(reply)) => reply,
         Ok(Err(error)) => Answer::error(&error),
         Err(_) => {
@@ -126,11 +126,19 @@ where
     finish(reply, &parts, target.audience(), ticket)
 }
 
-/// At the end of a shutdown's grace the connection polls its request once more, and gets an answer instead of silence.
-async fn until_cut(edge: &Edge, answering: impl Future<Output = Result<Reply>>) -> Result<Reply> {
+/// At the end of a shutdown's grace the connection polls its request once more, and gets an answer instead of silence. The log of a
+/// call that ends so names the shutdown.
+async fn until_cut<T>(
+    edge: &Edge,
+    log: Option<&CallLog>,
+    answering: impl Future<Output = Result<T>>,
+) -> Result<T> {
     let mut answering = std::pin::pin!(answering);
     std::future::poll_fn(|cx| match answering.as_mut().poll(cx) {
-        Poll::Pending if edge.is_cut() => Poll::Ready(Err(overloaded("The gateway is shutting down."))),
+        Poll::Pending if edge.is_cut() => {
+            log.inspect(|log| log.ended(GATEWAY_SHUTDOWN));
+            Poll::Ready(Err(overloaded("The gateway is shutting down.")))
+        }
         polled => polled,
     })
     .await
@@ -317,18 +325,21 @@ where
         request_id: Arc::clone(&ticket.request_id),
         caller,
         accepted: ticket.accepted,
-        log,
+        log: Arc::clone(&log),
         client: Some(ticket.client.ip()),
         cache_control: cache_control(&parts.headers),
         keepalive: edge.settings.keepalive,
     };
     let engine = Arc::clone(&edge.engine);
     // The host boxes the call's future: it is large, and every layer of this one would move it.
-    let reply = match target {
-        Target::ChatCompletions => cpu.host(async move { engine.chat(context, bytes).await }).await?,
-        Target::Completions => cpu.host(async move { engine.completion(context, bytes).await }).await?,
-        _ => cpu.host(async move { engine.embeddings(context, bytes).await }).await?,
+    let calling = async {
+        match target {
+            Target::ChatCompletions => cpu.host(async move { engine.chat(context, bytes).await }).await,
+            Target::Completions => cpu.host(async move { engine.completion(context, bytes).await }).await,
+            _ => cpu.host(async move { engine.embeddings(context, bytes).await }).await,
+        }
     };
+    let reply = until_cut(&edge, Some(&log), calling).await?;
     extra.extend(reply.headers);
     Ok(match reply.body {
         ReplyBody::Full(body) => Answer::json(body),

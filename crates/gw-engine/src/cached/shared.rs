@@ -90,15 +90,13 @@ impl Shared {
     }
 
     /// The stream is ended from outside, and not by its client.
-    pub(crate) fn cut(&mut self, kind: Kind) {
+    pub(crate) fn cut(&mut self, kind: Kind, code: &'static str) {
         self.over = true;
+        self.asker.log.ended(code);
         match &mut self.reader {
-            Reader::Leader(leaving) => {
-                leaving.0 = None;
-                self.asker.log.note(|record| record.status = record.status.or(Some(kind.code())));
-            }
+            Reader::Leader(leaving) => leaving.0 = None,
             Reader::Other(other) => {
-                let error = Error::new(kind, "The stream was cut.");
+                let error = Error { code: Some(code.into()), ..Error::new(kind, "The stream was cut.") };
                 other.call.tally.account.failed(&error);
             }
         }

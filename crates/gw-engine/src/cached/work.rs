@@ -142,7 +142,10 @@ impl Keeper {
             }
         }
         let Some(told) = stream.told() else {
-            return Err(Fault::of(stream.failure().unwrap_or_else(gone)));
+            let error = stream.failure().unwrap_or_else(gone);
+            // The leader's budget is used up, not that of those who wait.
+            let is_the_leaders = error.kind == Kind::InsufficientQuota;
+            return Err(Arc::new(Fault { error, is_the_leaders }));
         };
         Ok(Arc::new(self.done(&asked, &told, Content::gathered(asked.shape, gather).as_ref())))
     }

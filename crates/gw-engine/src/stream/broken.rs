@@ -72,7 +72,7 @@ impl EventStream {
                 self.break_off(call, live, out, error, !is_late)
             }
             State::Shared(mut shared) => {
-                shared.cut(error.kind);
+                shared.cut(error.kind, error.kind.code());
                 self.fail(Vec::new(), &error, error.kind)
             }
             _ => self.fail(Vec::new(), &error, Kind::UpstreamTimeout),

@@ -11,7 +11,7 @@ use gw_wire::stream::KEEPALIVE;
 
 use super::{EventStream, Polled, State, due_of};
 use crate::attempts::Call;
-use crate::error::{Error, Kind};
+use crate::error::{Error, GATEWAY_SHUTDOWN, Kind};
 use crate::live::Live;
 
 /// When a stream is cut, and whether that is because its whole time is used up; else its upstream is silent.
@@ -71,7 +71,7 @@ impl EventStream {
         if self.cut.is_cut() {
             let kind = Kind::UpstreamStreamError;
             let error = Error::new(kind, "The gateway is shutting down; the stream was cut.");
-            self.settle_cut(kind);
+            self.settle_cut(kind, GATEWAY_SHUTDOWN);
             return Some(self.fail(Vec::new(), &error, kind));
         }
         if let Some(limit) = self.limit()

@@ -59,6 +59,11 @@ impl Funds {
             next_look: 0,
         }
     }
+
+    /// Another upstream goes on with the answer. Its stream counts its tokens from nothing.
+    pub(crate) fn taken_over(self) -> Self {
+        Self { next_look: 0, ..self }
+    }
 }
 
 /// What all calls of the request cost by now, and what so many more tokens of each answer will.

@@ -229,7 +229,7 @@ async fn a_shutdown_cuts_all_who_share_a_call_and_loses_no_row() {
     assert_eq!(world.gateway.ended().await.code(), Some(0));
     let rows = rows(&world.gateway, 2).await;
     assert_eq!((rows.len(), journals(&world)), (2, 0));
-    assert!(rows.iter().all(|row| row.status == "upstream_stream_error"), "{rows:?}");
+    assert!(rows.iter().all(|row| row.status == "gateway_shutdown"), "{rows:?}");
     assert_eq!(rows.iter().filter(|row| row.cost > 0).count(), 1, "one has paid: {rows:?}");
 }
 
