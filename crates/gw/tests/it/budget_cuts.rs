@@ -61,6 +61,24 @@ async fn a_stream_is_cut_when_its_budget_ends() {
     assert_error("spent", &refused, 429, "insufficient_quota", "insufficient_quota");
 }
 
+#[tokio::test]
+async fn a_stream_that_another_upstream_goes_on_with_is_cut_like_any_other() {
+    let setup = key("budget_usd = 0.001\non_budget = \"cut\"");
+    let world = Setup { routing: "retries = 0\nmid_stream = \"continue\"", ..setup }.start().await;
+    // 400 of the 490 tokens that the budget can pay, and then the next upstream goes on without an end.
+    let pieces = chat_transcript(&["word "]);
+    let said = vec![pieces[1].clone(); 240];
+    world.upstream.enqueue(Answer::sse().all(&pieces[..1]).all(&said).reset());
+    world.second.respond_with(endless);
+    let mut body = stream();
+    body["routing"] = json!({ "fallback": ["beta/fast"] });
+    let frames = client(&world).stream(CHAT, &body).await.rest().await;
+    assert!(frames.iter().any(|frame| frame.contains("insufficient_quota")), "{:?}", frames.last());
+    let row = rows(&world.gateway, 1).await.remove(0);
+    assert_eq!((row.status.as_str(), row.attempts.len()), ("insufficient_quota", 2), "{row:?}");
+    assert!((900 * TOKEN..=(1000 + BEYOND * 2) * TOKEN).contains(&row.cost), "{row:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_streams_together_do_not_cross_a_budget() {
     let world = key("budget_usd = 0.05\non_budget = \"cut\"").start().await;

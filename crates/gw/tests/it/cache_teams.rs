@@ -1,11 +1,17 @@
 //! Teams that share their answers, because the operator says so, and nobody else.
 
-use gw_testkit::Client;
+use std::time::Duration;
+
+use gw_testkit::upstream::{Step, sse_data};
 use gw_testkit::wait::within;
+use gw_testkit::{Answer, Client, Signal};
 use serde_json::{Value, json};
 
+use crate::cache_calls::{begun, cached, rest};
 use crate::harness::{ADMIN, KEY, Setup, World, chat_with};
 use crate::keys_api::{ask, create};
+use crate::ledger::rows;
+use crate::stream::assert_broken_off;
 
 async fn what(client: &Client) -> String {
     let body = chat_with("acme/fast", json!({ "cache": { "enabled": true } }));
@@ -70,4 +76,36 @@ async fn a_team_that_is_made_anew_inherits_nothing() {
     })
     .await;
     assert_eq!(what(&member(&world, &json!("search")).await).await, "MISS");
+}
+
+/// A stream without an end, whose first word comes at once and the others after a signal.
+fn endless(more: &Signal) -> Answer {
+    let word = |text: &str| sse_data(&json!({ "content": text }), None);
+    let again = format!("data: {}\n\n", word("word ")).into_bytes();
+    Answer::sse().data(&word("Well")).wait(more).then(Step::Endless(again, Duration::from_micros(200)))
+}
+
+#[tokio::test]
+async fn a_member_whose_budget_ends_does_not_tell_the_others_of_it() {
+    let extra = "[cache]\nshared_by_teams = [\"search\"]\n".to_owned();
+    let mut world = Setup { extra, ..Setup::default() }.start().await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    ask(&admin, "PUT", "/admin/v1/teams/search", &json!({})).await;
+    let poor = json!({ "name": "poor", "team": "search", "budget_usd": "0.0003", "on_budget": "cut" });
+    let (poor, rich) = (create(&admin, poor).await.0, member(&world, &json!("search")).await);
+    let more = Signal::new();
+    world.upstream.enqueue(endless(&more));
+    let body = cached(json!({ "stream": true, "stream_options": { "include_usage": true } }));
+    world.client = world.client.with_key(&poor);
+    let leader = begun(&world, &body, "MISS").await;
+    world.client = rich;
+    let follower = begun(&world, &body, "COALESCED").await;
+    more.fire();
+    let (led, followed) = tokio::join!(rest(leader), rest(follower));
+    assert!(led.iter().any(|frame| frame.contains("insufficient_quota")), "{:?}", led.last());
+    assert!(!followed.concat().contains("insufficient_quota"), "{:?}", followed.last());
+    assert_broken_off(&followed, "upstream_stream_error");
+    let mut ended: Vec<String> = rows(&world.gateway, 2).await.into_iter().map(|row| row.status).collect();
+    ended.sort();
+    assert_eq!(ended, ["insufficient_quota", "upstream_stream_error"]);
 }

@@ -23,6 +23,7 @@ mod cache_vectors_bounds;
 mod canary;
 mod chaos;
 mod charged;
+mod charged_endings;
 mod chat;
 mod clock;
 mod clock_periods;

@@ -7,6 +7,7 @@ use gw_testkit::{Answer, Signal, eventually};
 use serde_json::json;
 
 use crate::harness::{ADMIN, KEY, Setup, UPSTREAM_KEY, chat, chat_with, world};
+use crate::ledger::rows;
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -153,15 +154,29 @@ async fn a_stream_that_does_not_finish_in_the_grace_is_ended_with_an_error() {
     let mut world = Setup { server: "drain_seconds = 1", ..Setup::default() }.start().await;
     world.upstream.enqueue(Answer::sse().data(&sse_data(&json!({ "content": "begun" }), None)).hang());
     let mut stream = world.client.stream(CHAT, &chat_with("acme/fast", json!({ "stream": true }))).await;
+    let id = stream.head.header("x-request-id").expect("an id").to_owned();
     stream.json().await;
     let text = stream.json().await;
     assert_eq!(text["choices"][0]["delta"]["content"], "begun");
+    let plain = {
+        world.upstream.enqueue(Answer::default().hang());
+        let client = world.client.clone();
+        tokio::spawn(async move { client.post_json(CHAT, &chat("acme/fast")).await })
+    };
+    world.upstream.request(1).await;
     let start = std::time::Instant::now();
     world.gateway.sigterm();
     let frames = stream.rest().await;
     let claims = frames.iter().any(|frame| frame.contains("\"finish_reason\":\""));
     assert!(!claims, "never a fake end: {frames:?}");
-    assert!(frames.iter().any(|frame| frame.contains("\"error\"")), "an error event: {frames:?}");
+    assert!(
+        frames.iter().any(|frame| frame.contains("\"upstream_stream_error\"")),
+        "an error event: {frames:?}"
+    );
+    assert_eq!(plain.await.expect("an answer").status, 503);
+    assert_eq!(world.gateway.log_of(&id).await["code"], "gateway_shutdown");
+    let ended: Vec<String> = rows(&world.gateway, 2).await.into_iter().map(|row| row.status).collect();
+    assert_eq!(ended, ["gateway_shutdown", "gateway_shutdown"]);
     let status = world.gateway.ended().await;
     assert_eq!(status.code(), Some(0));
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());

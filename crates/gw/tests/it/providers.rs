@@ -98,6 +98,12 @@ pub(crate) fn targets() -> impl Iterator<Item = (&'static str, String)> {
 
 /// The same with these lines in every provider's entry.
 pub(crate) async fn all_with(more: &str) -> (Gateway, Vec<FakeUpstream>) {
+    let (config, upstreams) = config_of_all(more).await;
+    (serve(&config).await, upstreams)
+}
+
+/// The configuration of that gateway, and its upstreams.
+pub(crate) async fn config_of_all(more: &str) -> (String, Vec<FakeUpstream>) {
     let mut config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n");
     let mut upstreams = Vec::new();
     for Provider { api, lines, model, dialect, streams } in PROVIDERS {
@@ -118,7 +124,14 @@ pub(crate) async fn all_with(more: &str) -> (Gateway, Vec<FakeUpstream>) {
         config.push_str(&format!("[[models]]\nid = \"my-{api}/unknown\"\n"));
         upstreams.push(upstream);
     }
-    (serve(&config).await, upstreams)
+    (config, upstreams)
+}
+
+/// The answers of each API, in the order of [`targets`]: a few words, as a stream where the request asks for one.
+pub(crate) fn words() -> impl Iterator<Item = impl Fn(&Recorded) -> Answer + Send + Sync + 'static> {
+    PROVIDERS.iter().map(|Provider { dialect, streams, .. }| {
+        move |request: &Recorded| dialect(Say::Words, streams(request))
+    })
 }
 
 fn question(model: &str) -> Value {
