@@ -97,7 +97,11 @@ impl Metrics {
             metrics.attempts.clone(),
         );
         registry.register("gateway_tokens", "Tokens by provider, model and kind", metrics.tokens.clone());
-        registry.register("gateway_cost_usd", "Cost of served calls in USD", metrics.cost.clone());
+        registry.register(
+            "gateway_cost_usd",
+            "Cost in USD of all upstream calls that a provider bills",
+            metrics.cost.clone(),
+        );
         registry.register(
             "gateway_price_unknown",
             "Served calls of models without a price",

@@ -98,24 +98,32 @@ pub enum Event<'a> {
 /// a second), uncompressed sound more.
 const SOUND_PER_TEXT_BYTE: u64 = 350;
 
+/// The bytes of a text as a tokenizer takes it. Characters of four bytes (emoji) are up to three tokens each, as many as nine bytes of
+/// other text.
+fn weight(text: &str) -> u64 {
+    let long = text.bytes().filter(|byte| *byte >= 0xF0).count();
+    (text.len() + 5 * long) as u64
+}
+
 impl Event<'_> {
     /// Bytes that the model has written with it, as text of as many tokens.
     #[must_use]
     pub fn answer_bytes(&self) -> u64 {
-        let length = match self {
-            Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::Refusal { text, .. } => text.len(),
-            Self::ToolStart { name, .. } => name.len(),
-            Self::ToolArgs { fragment, .. } => fragment.len(),
+        match self {
+            Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::Refusal { text, .. } => {
+                weight(text)
+            }
+            Self::ToolStart { name, .. } => weight(name),
+            Self::ToolArgs { fragment, .. } => weight(fragment),
             Self::FunctionCall { name, arguments, .. } => {
-                name.as_deref().map_or(0, str::len) + arguments.as_deref().map_or(0, str::len)
+                name.as_deref().map_or(0, weight) + arguments.as_deref().map_or(0, weight)
             }
             Self::Extra { name: "audio", value, .. } => {
-                return (value.get().len() as u64).div_ceil(SOUND_PER_TEXT_BYTE);
+                (value.get().len() as u64).div_ceil(SOUND_PER_TEXT_BYTE)
             }
-            Self::Extra { value, .. } => value.get().len(),
+            Self::Extra { value, .. } => weight(value.get()),
             Self::Start { .. } | Self::Finish { .. } | Self::Usage(_) | Self::Error(_) | Self::End => 0,
-        };
-        length as u64
+        }
     }
 
     /// The same event of a choice that stands so many places further on.

@@ -79,36 +79,88 @@ async fn a_stream_that_another_upstream_goes_on_with_is_cut_like_any_other() {
     assert!((900 * TOKEN..=(1000 + BEYOND * 2) * TOKEN).contains(&row.cost), "{row:?}");
 }
 
+/// The budget that two hundred streams share, in tokens of an answer.
+const SHARED_TOKENS: i128 = 25_000;
+
+/// Two hundred streams at one time under one budget: the femto-USD that the ledger has of them, and the pieces that their clients have.
+async fn two_hundred(world: &World, body: &serde_json::Value, piece: &'static str) -> (i128, usize) {
+    let mut streams = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let (client, body) = (client(world), body.clone());
+        streams.spawn(async move {
+            match client.try_stream(CHAT, &body).await {
+                Ok(mut stream) => {
+                    let frames = stream.rest().await;
+                    frames.iter().filter(|frame| frame.contains(piece)).count()
+                }
+                Err(refused) => {
+                    assert_eq!(refused.status, 429, "{}", String::from_utf8_lossy(&refused.body));
+                    0
+                }
+            }
+        });
+    }
+    let pieces = streams.join_all().await.into_iter().sum();
+    let mut count = world.upstream.hits();
+    loop {
+        let found = rows(&world.gateway, count).await;
+        if found.iter().filter(|row| row.tokens.completion > 0).count() >= world.upstream.hits() {
+            return (found.iter().map(|row| row.cost).sum(), pieces);
+        }
+        count = found.len() + 1;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_streams_together_do_not_cross_a_budget() {
     let world = key("budget_usd = 0.05\non_budget = \"cut\"").start().await;
     world.upstream.respond_with(endless);
-    let mut streams = tokio::task::JoinSet::new();
-    for _ in 0..200 {
-        let client = client(&world);
-        streams.spawn(async move {
-            match client.try_stream(CHAT, &stream()).await {
-                Ok(mut stream) => {
-                    stream.rest().await.iter().any(|frame| frame.contains("insufficient_quota"))
-                }
-                Err(refused) => refused.status == 429,
-            }
-        });
-    }
-    assert!(streams.join_all().await.into_iter().all(|ended| ended), "each is cut or refused");
-    let mut count = world.upstream.hits();
-    let found = loop {
-        let found = rows(&world.gateway, count).await;
-        if found.iter().filter(|row| row.tokens.completion > 0).count() >= world.upstream.hits() {
-            break found;
-        }
-        count = found.len() + 1;
-    };
-    let spent: i128 = found.iter().map(|row| row.cost).sum();
-    let over = spent - 50_000 * TOKEN;
-    println!("{} streams, {} femto-USD over a budget of 0.05 USD", world.upstream.hits(), over.max(0));
-    assert!(over <= world.upstream.hits() as i128 * BEYOND * 2 * TOKEN, "{over}");
+    let (spent, _) = two_hundred(&world, &stream(), "word ").await;
+    let (streams, over) = (world.upstream.hits() as i128, spent - SHARED_TOKENS * 2 * TOKEN);
+    println!("{streams} streams, {} femto-USD over a budget of 0.05 USD", over.max(0));
+    assert!(over <= streams * BEYOND * 2 * TOKEN, "{over}");
     assert!(spent > 40_000 * TOKEN, "{spent}");
+}
+
+/// The tokenizers of OpenAI, Meta and Mistral make up to three tokens of one emoji.
+fn dense(_: &Recorded) -> Answer {
+    let pieces = chat_transcript(&["\u{1f642}"]);
+    let piece = format!("data: {}\n\n", pieces[1]).into_bytes();
+    Answer::sse().all(&pieces[..1]).then(Step::Endless(piece, Duration::from_micros(200)))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_streams_of_dense_tokens_do_not_cross_a_budget() {
+    let world = key("budget_usd = 0.05\non_budget = \"cut\"").start().await;
+    world.upstream.respond_with(dense);
+    let (_, pieces) = two_hundred(&world, &stream(), "\u{1f642}").await;
+    let (streams, truth) = (world.upstream.hits() as i128, pieces as i128 * 3);
+    println!("{streams} streams, {truth} dense tokens of a budget of {SHARED_TOKENS}");
+    assert!(truth <= SHARED_TOKENS + streams * BEYOND, "{truth}");
+}
+
+/// Tokens of reasoning that an upstream bills beyond `max_tokens`, and shows only in its usage.
+const HIDDEN: u64 = 1_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reasoning_that_no_stream_shows_is_beyond_the_budget_once_for_each_stream_under_way() {
+    let world = key("budget_usd = 0.05\non_budget = \"cut\"").start().await;
+    world.upstream.respond_with(|_| {
+        let pieces = chat_transcript(&["word "]);
+        let usage = json!({ "prompt_tokens": 10, "completion_tokens": 100 + HIDDEN, "total_tokens": 110 + HIDDEN,
+                            "completion_tokens_details": { "reasoning_tokens": 50 + HIDDEN } });
+        let usage = json!({ "id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [], "usage": usage });
+        Answer::sse().all(&pieces).data(&usage).done()
+    });
+    let mut body = stream();
+    body["max_tokens"] = json!(100);
+    let (spent, _) = two_hundred(&world, &body, "word ").await;
+    let (streams, over) = (world.upstream.hits() as i128, spent - SHARED_TOKENS * 2 * TOKEN);
+    println!("{streams} streams, {} femto-USD over a budget of 0.05 USD", over.max(0));
+    // Each stream has 100 tokens and its prompt set aside: 238 of them fit at one time.
+    assert!(over <= streams * i128::from(HIDDEN) * 2 * TOKEN, "{over}");
+    let refused = client(&world).try_stream(CHAT, &body).await.expect_err("no budget is left");
+    assert_error("spent", &refused, 429, "insufficient_quota", "insufficient_quota");
 }
 
 #[tokio::test]
