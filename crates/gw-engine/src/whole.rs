@@ -10,6 +10,7 @@ use gw_wire::failure::Failure;
 use gw_wire::money::Money;
 use gw_wire::render::{self, Envelope};
 use gw_wire::reply::{ChatChoice, ChatReply, TextReply};
+use gw_wire::usage::text_bytes;
 
 use serde_json::value::RawValue;
 
@@ -59,7 +60,7 @@ impl Given {
         job.meter.saw(
             self.call,
             reply.usage,
-            reply.choices.iter().map(|choice| choice.text.len() as u64).sum(),
+            reply.choices.iter().map(|choice| text_bytes(&choice.text)).sum(),
         );
         Ok(reply)
     }
@@ -147,13 +148,14 @@ pub(crate) fn complete(
 
 fn chat_bytes(choice: &ChatChoice<'_>) -> u64 {
     let texts = [&choice.content, &choice.reasoning, &choice.refusal];
-    let texts: usize = texts.iter().filter_map(|text| text.as_deref()).map(str::len).sum();
-    let calls: usize = choice.tool_calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
-    let legacy = choice.function_call.as_ref().map_or(0, |(name, arguments)| name.len() + arguments.len());
+    let texts: u64 = texts.iter().filter_map(|text| text.as_deref()).map(text_bytes).sum();
+    let written = |name: &str, arguments: &str| text_bytes(name) + text_bytes(arguments);
+    let calls: u64 = choice.tool_calls.iter().map(|call| written(&call.name, &call.arguments)).sum();
+    let legacy = choice.function_call.as_ref().map_or(0, |(name, arguments)| written(name, arguments));
     let extras = |(name, value): &(Cow<'_, str>, Cow<'_, RawValue>)| {
         Event::Extra { choice: choice.index, name, value }.answer_bytes()
     };
-    (texts + calls + legacy) as u64 + choice.extras.iter().map(extras).sum::<u64>()
+    texts + calls + legacy + choice.extras.iter().map(extras).sum::<u64>()
 }
 
 fn settle(

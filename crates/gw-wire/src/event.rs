@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::failure::Failure;
 use crate::reply::Finish;
-use crate::usage::Usage;
+use crate::usage::{Usage, text_bytes};
 
 /// One thing that happened in an upstream stream. Borrowed from the upstream's frame: no copy per chunk.
 #[derive(Debug)]
@@ -98,30 +98,23 @@ pub enum Event<'a> {
 /// a second), uncompressed sound more.
 const SOUND_PER_TEXT_BYTE: u64 = 350;
 
-/// The bytes of a text as a tokenizer takes it. Characters of four bytes (emoji) are up to three tokens each, as many as nine bytes of
-/// other text.
-fn weight(text: &str) -> u64 {
-    let long = text.bytes().filter(|byte| *byte >= 0xF0).count();
-    (text.len() + 5 * long) as u64
-}
-
 impl Event<'_> {
     /// Bytes that the model has written with it, as text of as many tokens.
     #[must_use]
     pub fn answer_bytes(&self) -> u64 {
         match self {
             Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::Refusal { text, .. } => {
-                weight(text)
+                text_bytes(text)
             }
-            Self::ToolStart { name, .. } => weight(name),
-            Self::ToolArgs { fragment, .. } => weight(fragment),
+            Self::ToolStart { name, .. } => text_bytes(name),
+            Self::ToolArgs { fragment, .. } => text_bytes(fragment),
             Self::FunctionCall { name, arguments, .. } => {
-                name.as_deref().map_or(0, weight) + arguments.as_deref().map_or(0, weight)
+                name.as_deref().map_or(0, text_bytes) + arguments.as_deref().map_or(0, text_bytes)
             }
             Self::Extra { name: "audio", value, .. } => {
                 (value.get().len() as u64).div_ceil(SOUND_PER_TEXT_BYTE)
             }
-            Self::Extra { value, .. } => weight(value.get()),
+            Self::Extra { value, .. } => text_bytes(value.get()),
             Self::Start { .. } | Self::Finish { .. } | Self::Usage(_) | Self::Error(_) | Self::End => 0,
         }
     }

@@ -20,6 +20,13 @@ pub struct Usage {
 /// Bytes of text that are taken for one token: English has about four to a token, code and most other scripts about three.
 pub const BYTES_PER_TOKEN: u64 = 3;
 
+/// The bytes of a text for an estimate of its tokens. A character of four bytes (emoji) is up to three tokens: it counts as nine bytes.
+#[must_use]
+pub fn text_bytes(text: &str) -> u64 {
+    let long = text.bytes().filter(|byte| *byte >= 0xF0).count();
+    (text.len() + 5 * long) as u64
+}
+
 /// The largest token count believed from an upstream; above it the number is a fault and is clamped.
 pub const MAX_BELIEVABLE: u64 = 1 << 32;
 
