@@ -143,8 +143,8 @@ impl Keeper {
         }
         let Some(told) = stream.told() else {
             let error = stream.failure().unwrap_or_else(gone);
-            // The leader's budget is used up, not that of those who wait.
-            let is_the_leaders = error.kind == Kind::InsufficientQuota;
+            // A limit of the leader ends its stream: those who wait have limits of their own.
+            let is_the_leaders = matches!(error.kind, Kind::InsufficientQuota | Kind::BudgetStoreUnavailable);
             return Err(Arc::new(Fault { error, is_the_leaders }));
         };
         Ok(Arc::new(self.done(&asked, &told, Content::gathered(asked.shape, gather).as_ref())))

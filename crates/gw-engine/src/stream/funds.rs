@@ -18,6 +18,7 @@ use super::{EventStream, Polled, State};
 use crate::attempts::Call;
 use crate::error::{Error, Kind};
 use crate::live::Live;
+use crate::refusal;
 
 /// Tokens of each answer that a step sets aside.
 const STEP: u64 = 1_024;
@@ -79,18 +80,18 @@ fn needs(call: &Call, live: &Live, tokens: u64) -> (Money, Money) {
 }
 
 impl Funds {
-    /// Takes what was granted, or learns that there is no more. True: something else than the budget refuses it for the moment.
-    fn take(&mut self, grown: Result<(Reservation, i128), Refusal>, call: &mut Call) -> bool {
+    /// Takes the grant, or learns that there is no more. Gives the refusal.
+    fn take(&mut self, grown: Result<(Reservation, i128), Refusal>, call: &mut Call) -> Option<Refusal> {
         match grown {
             Ok((reservation, granted)) => {
                 self.held += Money::from_femtos(granted);
                 self.is_exhausted = granted == 0;
                 call.tally.account.hold_more(reservation);
-                false
+                None
             }
             Err(refusal) => {
                 self.is_exhausted = matches!(refusal, Refusal::Budget { .. });
-                true
+                Some(refusal)
             }
         }
     }
@@ -114,18 +115,18 @@ impl EventStream {
         loop {
             let State::Live(call, live) = &mut self.state else { return None };
             let (tokens, funds) = (live.normaliser.answer_tokens(), live.funds.as_mut()?);
-            let mut is_refused = false;
+            let mut refusal = None;
             if let Some(growing) = funds.growing.get_mut() {
                 let Poll::Ready(grown) = growing.as_mut().poll(cx) else {
                     // Not reading is what slows the upstream down.
                     return Some(self.poll_clocks(cx).unwrap_or(Poll::Pending));
                 };
                 *funds.growing.get_mut() = None;
-                is_refused = funds.take(grown, call);
+                refusal = funds.take(grown, call);
             } else if tokens < funds.next_look {
                 return None;
             }
-            let (held, is_exhausted) = (funds.held, funds.is_exhausted || is_refused);
+            let (held, is_exhausted) = (funds.held, funds.is_exhausted || refusal.is_some());
             // At its end every piece is looked at.
             funds.next_look = tokens + if is_exhausted { 1 } else { LOOK_EVERY };
             let (spent, step) = needs(call, live, if is_exhausted { MARGIN } else { STEP });
@@ -133,7 +134,7 @@ impl EventStream {
                 return None;
             }
             if is_exhausted {
-                return Some(self.cut_off());
+                return Some(self.cut_off(refusal));
             }
             let (_, least) = needs(call, live, 1);
             let most = spent + step - held;
@@ -143,13 +144,20 @@ impl EventStream {
         }
     }
 
-    /// The budget is used up: the upstream is dropped, and the client hears what was used and why it ends.
-    fn cut_off(&mut self) -> Polled {
+    /// No more can be set aside: the upstream is dropped, and the client hears the usage and the reason of the end.
+    fn cut_off(&mut self, refusal: Option<Refusal>) -> Polled {
         let State::Live(mut call, mut live) = std::mem::replace(&mut self.state, State::Over) else {
             return Poll::Ready(None);
         };
         live.abandon();
-        let (code, mut out) = (Kind::InsufficientQuota.code(), std::mem::take(&mut live.out));
+        let error = match refusal {
+            None | Some(Refusal::Budget { .. }) => Error::new(
+                Kind::InsufficientQuota,
+                "The budget of the API key or its team is used up; the answer ends here.",
+            ),
+            Some(refusal) => refusal::error(&refusal),
+        };
+        let ((_, class, code), mut out) = (error.kind.row(), std::mem::take(&mut live.out));
         let bill = live.meter(&call.job.meter);
         call.record(&live.candidate, code, live.started);
         let (used, charged) = call.tally.account.begun();
@@ -157,9 +165,7 @@ impl EventStream {
         let closing = Closing { usage: used.plus(&bill.usage), cost: bill.cost + charged, gateway: &gateway };
         live.normaliser.tell_usage(&closing, &mut out);
         call.tally.account.cut(&live.candidate, live.started, code);
-        let message = "The budget of the API key or its team is used up; the answer ends here.";
-        let error = Error::new(Kind::InsufficientQuota, message);
-        write_error(&mut out, message, "insufficient_quota", code);
+        write_error(&mut out, &error.message, class, code);
         self.failure = Some(error);
         self.send(&out)
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gw_testkit::sse::chunks;
 use gw_testkit::upstream::{Step, default_answer};
 use gw_testkit::{Response, eventually};
 use tokio::task::JoinSet;
@@ -270,4 +271,27 @@ async fn r07_requests_at_one_time_over_a_slow_redis() {
         Held { word, asking }.release().await;
     }
     slow.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_cannot_set_more_aside_says_that_the_store_is_away() {
+    let mut replicas = Replicas::start(1).await;
+    let members = json!({ "name": "c", "budget_usd": "1", "budget_period": "day", "on_budget": "cut" });
+    let (key, _) = replicas.key(members).await;
+    let more = Signal::new();
+    let pieces = chat_transcript(&["word "]);
+    let word = format!("data: {}\n\n", pieces[1]).into_bytes();
+    let endless = Answer::sse().all(&pieces[..2]).wait(&more);
+    replicas.upstream.enqueue(endless.then(Step::Endless(word, Duration::from_micros(200))));
+    let mut body = cheap();
+    body["stream"] = json!(true);
+    body.as_object_mut().expect("an object").remove("max_tokens");
+    let mut stream = replicas.client(0, &key).stream(CHAT, &body).await;
+    stream.json().await;
+    replicas.redis.kill();
+    more.fire();
+    let frames = stream.rest().await;
+    let error = chunks(&frames[..frames.len() - 1]).pop().expect("an error event");
+    let told = (&error["error"]["type"], &error["error"]["code"]);
+    assert_eq!(told, (&json!("server_error"), &json!("budget_store_unavailable")), "{error}");
 }
