@@ -141,9 +141,12 @@ impl Account {
         Ok(())
     }
 
-    /// Another attempt begins beside the one under way.
-    pub(crate) fn calling_too(&mut self, candidate: &Candidate, started: Started, count: usize) {
+    /// Another attempt begins beside the one under way. A process that dies meanwhile has caused both.
+    pub(crate) fn calling_too(&mut self, candidate: &Candidate, started: Started, count: usize, ask: &Ask) {
         self.attempts(count);
+        if let Some(line) = &mut self.line {
+            line.begin_too(candidate, ask);
+        }
         self.beside = Some(Calling { candidate: candidate.clone(), started });
     }
 

@@ -104,6 +104,18 @@ impl Line {
         Ok(())
     }
 
+    /// A hedge asks another upstream: its prompts cost as much besides.
+    pub(crate) fn begin_too(&mut self, candidate: &Candidate, ask: &Ask) {
+        let costs = ask.sizes(candidate).into_iter().map(|size| {
+            let prompt = Usage::estimate(size.prompt_tokens, 0);
+            candidate.model.cost(&prompt).unwrap_or_default()
+        });
+        self.entry.cost = self.entry.cost.saturating_add(costs.sum::<Money>().femtos());
+        if let Some(begun) = &mut self.begun {
+            self.journal.progress(begun, &self.entry);
+        }
+    }
+
     /// How many tokens a stream gives between two notes of its progress.
     pub(crate) fn progress_tokens(&self) -> u64 {
         self.journal.progress_tokens()

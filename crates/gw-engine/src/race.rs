@@ -68,7 +68,7 @@ pub(crate) async fn run(
         };
     };
     tally.hedged = Some(second.index);
-    tally.account.calling_too(second.candidate, second.started, tally.records.len() + 2);
+    tally.account.calling_too(second.candidate, second.started, tally.records.len() + 2, &job.ask);
     let flying_too = second.candidate.model.measured.begun();
     let mut asking_too = pin!(ask(job, second.candidate, second.started));
     match decide(job, tally, &first, asking.as_mut(), &second, asking_too.as_mut()).await {

@@ -29,9 +29,11 @@ const TOLD: &str = "told";
 const HEDGED: &str = "pair";
 const DIVIDED: &str = "twin";
 const KILLED: &str = "kill";
+/// Killed while a hedge runs.
+const KILLED_HEDGED: &str = "both";
 /// So many of these make enough traffic that every hedge may be paid: each has all the tokens that the model can read.
 const RICH: &str = "rich";
-const RICH_CALLS: usize = 40;
+const RICH_CALLS: usize = 80;
 
 /// One request of the table.
 struct Case {
@@ -54,7 +56,7 @@ fn cases(ending: &'static str) -> Vec<Case> {
             body["model"] = json!(model);
             body["max_tokens"] = json!(50);
             body["user"] = json!(user);
-            if ending == HEDGED {
+            if ending == HEDGED || ending == KILLED_HEDGED {
                 let second = beside(place);
                 body["stream"] = json!(true);
                 body["routing"] = json!({ "fallback": [models[second].1] });
@@ -175,19 +177,23 @@ async fn every_ending_of_every_kind_in_every_dialect_costs_what_its_upstreams_we
     }
     let count = cases(LEFT).len();
     by_user(data.path(), RICH_CALLS + 6 * count).await;
-    let under_way = leave(&gateway, &upstreams, cases(KILLED)).await;
+    let under_way = (
+        leave(&gateway, &upstreams, cases(KILLED)).await,
+        leave(&gateway, &upstreams, cases(KILLED_HEDGED)).await,
+    );
     let _ = gateway.stop();
     drop(under_way);
     let _gateway = start(&config, data.path()).await;
-    let rows = by_user(data.path(), RICH_CALLS + 7 * count).await;
+    let rows = by_user(data.path(), RICH_CALLS + 8 * count).await;
     println!("{}", table(&rows));
 }
 
 /// Checks each charge, and gives the table of the truth and the charges in tokens at one USD per million.
 fn table(rows: &BTreeMap<String, Entry>) -> String {
     let models: Vec<_> = targets().collect();
-    let mut table =
-        String::from("dialect kind: least truth | left torn refused told hedged divided killed\n");
+    let mut table = String::from(
+        "dialect kind: least truth | left torn refused told hedged divided killed hedged+killed\n",
+    );
     for (place, (api, _)) in models.iter().enumerate() {
         for (kind, _, (least, most)) in kinds(LEFT) {
             if UNSAID.contains(&format!("{api} {kind}").as_str()) {
@@ -196,8 +202,8 @@ fn table(rows: &BTreeMap<String, Entry>) -> String {
             let row = |api: &str, ending: &str| &rows[&name(api, kind, ending)];
             let cost = |ending: &str| row(api, ending).cost;
             let prompt = cost(LEFT);
-            let charged =
-                [LEFT, TORN, REFUSED, TOLD, HEDGED, DIVIDED, KILLED].map(|ending| cost(ending) / TOKEN);
+            let charged = [LEFT, TORN, REFUSED, TOLD, HEDGED, DIVIDED, KILLED, KILLED_HEDGED]
+                .map(|ending| cost(ending) / TOKEN);
             table += &format!("{api} {kind}: {least} | {charged:?}\n");
             assert!(
                 (i128::from(least) * TOKEN..=i128::from(most) * TOKEN).contains(&prompt),
@@ -209,7 +215,11 @@ fn table(rows: &BTreeMap<String, Entry>) -> String {
             let truth = i128::from(told.tokens.prompt) + 2 * i128::from(told.tokens.completion);
             assert_eq!((told.estimated, told.cost), (false, truth * TOKEN), "{api} {kind}");
             let second = row(models[beside(place)].0, LEFT).cost;
-            assert_eq!(cost(HEDGED), prompt + second, "{api} {kind}");
+            assert_eq!(
+                (cost(HEDGED), cost(KILLED_HEDGED)),
+                (prompt + second, prompt + second),
+                "{api} {kind}"
+            );
             let parts = if SEVERAL.contains(api) { 1 } else { 2 };
             assert_eq!(cost(DIVIDED), parts * prompt, "{api} {kind}");
             let ends = [LEFT, TORN, KILLED].map(|ending| row(api, ending).status.as_str());
