@@ -1,6 +1,7 @@
 //! Reading what a process that died has left.
 
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::is_segment;
@@ -120,6 +121,13 @@ fn warn(damaged: &Damaged) {
     );
 }
 
+/// Another process may have brought a segment in and deleted it meanwhile.
+fn cannot_open(path: &Path, error: &io::Error) {
+    if error.kind() != io::ErrorKind::NotFound {
+        tracing::warn!(path = %path.display(), "a journal cannot be read, so its requests are not in the ledger: {error}");
+    }
+}
+
 /// How many damaged segments are kept in this directory.
 #[must_use]
 pub fn set_aside(directory: &Path) -> usize {
@@ -146,7 +154,7 @@ fn segments(directory: &Path) -> impl Iterator<Item = PathBuf> {
 fn abandoned(directory: &Path) -> Vec<(PathBuf, File)> {
     segments(directory)
         .filter_map(|path| {
-            let file = File::open(&path).ok()?;
+            let file = File::open(&path).inspect_err(|error| cannot_open(&path, error)).ok()?;
             file.metadata().ok().filter(|data| data.is_file())?;
             file.try_lock().ok()?;
             Some((path, file))
