@@ -21,8 +21,8 @@ use std::sync::LazyLock;
 
 pub use self::effort::{Effort, Efforts};
 pub use self::row::{
-    CachePoints, ForcedTools, LimitName, Logprobs, Off, Prefill, Row, Sampling, Schema, SchemaDialect, System,
-    Thinks,
+    CachePoints, EffortField, ForcedTools, LimitName, Logprobs, Off, Prefill, Row, Sampling, Schema,
+    SchemaDialect, System, Thinks,
 };
 pub use self::table::Table;
 use crate::settings::Api;
@@ -48,7 +48,6 @@ struct Tables {
     /// For names that no table knows at all.
     plain: Row,
     /// Faults of the files. A test holds this empty.
-    #[cfg_attr(not(test), expect(dead_code, reason = "a test reads it"))]
     problems: Vec<String>,
 }
 
@@ -73,6 +72,7 @@ impl Tables {
 #[derive(Clone, Copy, Debug)]
 pub struct ModelRules {
     row: &'static Row,
+    vendor: &'static str,
     /// The model is in no row: this is the row of the newest of its family.
     pub is_assumed: bool,
 }
@@ -90,17 +90,29 @@ impl ModelRules {
     #[must_use]
     pub fn of(api: Api, upstream_model: &str, id: &str) -> Self {
         let tables = || vendors(api).iter().filter_map(|vendor| SHIPPED.of_vendor(vendor));
-        for name in [upstream_model, id] {
-            let words = name::words(name);
-            if let Some(row) = tables().find_map(|table| table.row(&words)) {
-                return Self { row, is_assumed: false };
-            }
-            if let Some(row) = tables().find_map(|table| table.newest(&words)) {
-                return Self { row, is_assumed: true };
-            }
+        // The first part of an id is the provider's name, which says nothing of the model.
+        let listed = id.split_once('/').map_or(id, |(_, model)| model);
+        let names = [upstream_model, listed].map(name::words);
+        let find = |look: fn(&'static Table, &[String]) -> Option<&'static Row>| {
+            let of_name =
+                |name: &Vec<String>| tables().find_map(|table| Some((look(table, name)?, &*table.vendor)));
+            names.iter().find_map(of_name)
+        };
+        if let Some((row, vendor)) = find(Table::row) {
+            return Self { row, vendor, is_assumed: false };
         }
-        let row = tables().filter_map(|table| table.otherwise.as_ref()).last().unwrap_or(&SHIPPED.plain);
-        Self { row, is_assumed: false }
+        if let Some((row, vendor)) = find(Table::newest) {
+            return Self { row, vendor, is_assumed: true };
+        }
+        let others = tables().filter_map(|table| Some((table.otherwise.as_ref()?, &*table.vendor)));
+        let (row, vendor) = others.last().unwrap_or((&SHIPPED.plain, "any"));
+        Self { row, vendor, is_assumed: false }
+    }
+
+    /// Whose table the row is in.
+    #[must_use]
+    pub fn vendor(&self) -> &'static str {
+        self.vendor
     }
 
     /// `model_rules_assumed:<row>`, where the model is in no table.

@@ -129,12 +129,9 @@ impl Azure {
     }
 
     fn options<'a>(&'a self, target: &Target<'a>, share: &Share, choices: u32) -> EncodeOptions<'a> {
-        // Where the catalogue's upstream model is the deployment itself, the id still tells what the model is.
-        let names = [target.upstream_model, target.id].map(MaxTokensName::for_model);
-        let by_name = names.into_iter().find(|name| *name == MaxTokensName::MaxCompletionTokens);
         EncodeOptions {
             upstream_model: self.deployment(target),
-            max_tokens_name: by_name.unwrap_or(MaxTokensName::MaxTokens),
+            max_tokens_name: limit_name(target.rules(Api::Azure)),
             send_model: !self.classic,
             ..self.inner.options(target, share, choices)
         }

@@ -35,7 +35,17 @@ use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Share, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
+use crate::model_rules::{LimitName, ModelRules};
 use crate::presets::Quirks;
+use crate::settings::Api;
+
+/// What a model's token limit is called.
+pub(super) fn limit_name(rules: ModelRules) -> MaxTokensName {
+    match rules.limit_name {
+        LimitName::MaxTokens => MaxTokensName::MaxTokens,
+        LimitName::MaxCompletionTokens => MaxTokensName::MaxCompletionTokens,
+    }
+}
 
 /// Prompts of one call: all that a client may ask for.
 const MOST_PROMPTS: usize = 2048;
@@ -62,7 +72,7 @@ impl OpenAi {
 
     /// How a request to this model differs from what the client sent. `choices` are those of the whole request.
     pub(super) fn options<'a>(&self, target: &Target<'a>, share: &Share, choices: u32) -> EncodeOptions<'a> {
-        let by_name = || MaxTokensName::for_model(target.upstream_model);
+        let by_name = || limit_name(target.rules(Api::OpenAi));
         EncodeOptions {
             clamp_max_tokens: target.clamp_max_tokens,
             most_tokens: target.most_tokens,

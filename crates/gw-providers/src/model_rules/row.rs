@@ -157,6 +157,17 @@ pub enum LimitName {
     MaxCompletionTokens,
 }
 
+/// Where an effort stands among the fields that Bedrock hands on to the model.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffortField {
+    /// `reasoning_effort`.
+    #[default]
+    ReasoningEffort,
+    /// `reasoningConfig.maxReasoningEffort`.
+    ReasoningConfig,
+}
+
 /// What one model, or several of the same kind, demand of a request.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -188,6 +199,8 @@ pub struct Row {
     pub efforts: Efforts,
     /// Efforts that stand for others which it does not take.
     pub instead: BTreeMap<Effort, Effort>,
+    /// Where Bedrock hands an effort on.
+    pub effort_field: EffortField,
     /// The greatest effort that is taken while thinking is off.
     pub effort_most_when_off: Option<Effort>,
     /// The tokens that each effort stands for, where thinking is bounded by tokens.
@@ -243,6 +256,7 @@ impl Default for Row {
             thinking_off: Off::default(),
             efforts: Efforts::default(),
             instead: BTreeMap::new(),
+            effort_field: EffortField::default(),
             effort_most_when_off: None,
             budgets: BTreeMap::new(),
             unbound_at: None,

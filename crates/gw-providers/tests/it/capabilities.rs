@@ -92,6 +92,7 @@ impl Asked {
             most_tokens: None,
             max_output_tokens: Some(8192),
             context_length: Some(128_000),
+            rules: None,
         }
     }
 

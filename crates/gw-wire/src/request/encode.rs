@@ -6,7 +6,6 @@ use std::ops::Range;
 use super::embeddings::parse_embeddings;
 use super::{Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs, RequestLimits};
 use crate::json::{View, write_str};
-use crate::model_rules::wants_max_completion_tokens;
 
 /// What the provider calls the limit of generated tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +17,6 @@ pub enum MaxTokensName {
 }
 
 impl MaxTokensName {
-    /// The name that OpenAI takes for this model.
-    #[must_use]
-    pub fn for_model(upstream_model: &str) -> Self {
-        if wants_max_completion_tokens(upstream_model) { Self::MaxCompletionTokens } else { Self::MaxTokens }
-    }
-
     /// The wire spelling.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -59,6 +59,7 @@ fn target<'a>(upstream_model: &'a str, id: &'a str) -> Target<'a> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
+        rules: None,
     }
 }
 
