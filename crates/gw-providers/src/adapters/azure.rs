@@ -22,12 +22,12 @@ use std::sync::Arc;
 
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
-use gw_wire::request::encode::{EncodeOptions, MaxTokensName};
+use gw_wire::request::encode::EncodeOptions;
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 use http::HeaderMap;
 
 use self::options::{Credentials, Options};
-use super::openai::OpenAi;
+use super::openai::{OpenAi, limit_name};
 use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, Signer, StreamDecoder,
     Target,
@@ -35,7 +35,7 @@ use crate::adapter::{
 use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
 use crate::registry::Built;
-use crate::settings::ProviderSettings;
+use crate::settings::{Api, ProviderSettings};
 
 /// One Azure resource.
 #[derive(Debug)]
@@ -153,7 +153,12 @@ impl Adapter for Azure {
 
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
         let path = self.path(self.deployment(target), "chat/completions");
-        Ok(self.inner.chat_to(path, request, &self.options(target, share, request.n)))
+        Ok(self.inner.chat_to(
+            path,
+            request,
+            &self.options(target, share, request.n),
+            target.rules(Api::Azure),
+        ))
     }
 
     fn completion(

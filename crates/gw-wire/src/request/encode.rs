@@ -42,8 +42,10 @@ pub struct EncodeOptions<'a> {
     pub ask_stream_usage: bool,
     /// The body names the model; without it the address does (Azure's deployments).
     pub send_model: bool,
+    /// The `reasoning_effort` that stands for the client's, where the model does not take that; None = as it came.
+    pub effort: Option<&'a str>,
     /// Members that this upstream refuses: they are left out.
-    pub unsupported: &'static [&'static str],
+    pub unsupported: &'a [&'static str],
     /// Members of this request that must not reach this upstream: they are left out.
     pub withheld: &'a [&'a str],
     /// How many choices this call is for, when that is not what the client asked for in all.
@@ -63,6 +65,7 @@ impl<'a> EncodeOptions<'a> {
             max_tokens_name,
             ask_stream_usage: true,
             send_model: true,
+            effort: None,
             unsupported: &[],
             withheld: &[],
             choices: None,
@@ -298,6 +301,9 @@ impl<'a> Splice<'a> {
             }
             "n" if let Some(choices) = self.options.choices => {
                 write_number(self.out.member("n"), u64::from(choices));
+            }
+            "reasoning_effort" if let Some(effort) = self.options.effort => {
+                write_str(self.out.member("reasoning_effort"), effort);
             }
             "routing" | "cache" | "stream_options" => {}
             "stream" if stream => {}

@@ -16,7 +16,7 @@ use super::shape::{
 use super::thinking::{self, Thinking};
 use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
-use crate::model_rules::{Logprobs, ModelRules, SchemaDialect};
+use crate::model_rules::{Logprobs, ModelRules, SchemaDialect, System};
 use crate::settings::Api;
 
 type Warnings = Vec<Cow<'static, str>>;
@@ -208,6 +208,18 @@ fn thinking_config(
     Some(ThinkingConfig { thinking_level, thinking_budget, include_thoughts: effort != "none" })
 }
 
+/// Says something for the system: behind its instruction, or in front of the user's words where there is none.
+fn say<'a>(words: Part<'a>, rules: ModelRules, request: &mut Request<'a>) {
+    let first = request.contents.first_mut().filter(|_| rules.system == System::InUserTurn);
+    match first {
+        Some(first) => first.parts.insert(0, words),
+        None => {
+            let system = request.system_instruction.get_or_insert(Content { role: None, parts: Vec::new() });
+            system.parts.push(words);
+        }
+    }
+}
+
 /// `response_format`. Models before Gemini 3 refuse it beside tools ("Function calling with a response mime type:
 /// 'application/json' is unsupported"): there both are asked for in words.
 fn format<'a>(
@@ -229,13 +241,13 @@ fn format<'a>(
             request.tools.clear();
             request.tool_config = None;
         } else {
-            let system = request.system_instruction.get_or_insert(Content { role: None, parts: Vec::new() });
             let schema =
                 wanted.map(|schema| format!("{IN_WORDS} It must match this JSON Schema: {}", schema.text()));
             if schema.is_some() {
                 warnings.push(Cow::Borrowed("parameter_weakened:response_format"));
             }
-            system.parts.push(schema.map_or_else(|| Part::text(IN_WORDS), Part::text));
+            let words = schema.map_or_else(|| Part::text(IN_WORDS), Part::text);
+            say(words, rules, request);
             reading.fenced = true;
             return Ok(reading);
         }
