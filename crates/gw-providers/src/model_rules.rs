@@ -104,8 +104,8 @@ impl ModelRules {
         if let Some((row, vendor)) = find(Table::newest) {
             return Self { row, vendor, is_assumed: true };
         }
-        let others = tables().filter_map(|table| Some((table.otherwise.as_ref()?, &*table.vendor)));
-        let (row, vendor) = others.last().unwrap_or((&SHIPPED.plain, "any"));
+        let mut others = tables().filter_map(|table| Some((table.otherwise.as_ref()?, &*table.vendor)));
+        let (row, vendor) = others.next_back().unwrap_or((&SHIPPED.plain, "any"));
         Self { row, vendor, is_assumed: false }
     }
 

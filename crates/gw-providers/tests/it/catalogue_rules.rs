@@ -142,112 +142,138 @@ fn text(body: &Value, pointer: &str) -> Option<String> {
     body.pointer(pointer).and_then(Value::as_str).map(str::to_owned)
 }
 
-fn read(api: Api, body: &Value) -> Sent {
-    let has = |pointer: &str| body.pointer(pointer).is_some();
-    let ends = |list: &str, role: &str| {
-        let last = body.pointer(list).and_then(Value::as_array).and_then(|messages| messages.last().cloned());
-        last.filter(|last| last["role"] == role).map(|last| last["prefix"] == true)
-    };
-    let thinking = |kind: Option<&str>| match kind {
+fn has(body: &Value, pointer: &str) -> bool {
+    body.pointer(pointer).is_some()
+}
+
+fn count(body: &Value, pointer: &str) -> Option<u64> {
+    body.pointer(pointer).and_then(Value::as_u64)
+}
+
+/// Whether the last message is the assistant's, and is marked.
+fn open_end(body: &Value) -> Option<bool> {
+    let last = body["messages"].as_array()?.last()?;
+    (last["role"] == "assistant").then(|| last["prefix"] == true)
+}
+
+/// What `thinking.type` says.
+fn thinking(body: &Value, pointer: &str) -> (bool, Option<Off>) {
+    match text(body, pointer).as_deref() {
         Some("disabled") => (false, Some(Off::Disabled)),
         Some("between_tools") => (false, Some(Off::BetweenTools)),
         kind => (kind.is_some(), None),
-    };
+    }
+}
+
+fn read(api: Api, body: &Value) -> Sent {
     match api {
-        Api::Anthropic => {
-            let choice = text(body, "/tool_choice/type");
-            let (thinks, off) = thinking(text(body, "/thinking/type").as_deref());
-            Sent {
-                forced_any: choice.as_deref() == Some("any"),
-                forced_name: choice.as_deref() == Some("tool"),
-                open_end: ends("/messages", "assistant"),
-                thinks,
-                off,
-                effort: text(body, "/output_config/effort"),
-                budget: body.pointer("/thinking/budget_tokens").and_then(Value::as_u64),
-                temperature: number(body, "/temperature"),
-                top_p: number(body, "/top_p"),
-                native_schema: has("/output_config/format"),
-                tools: has("/tools"),
-                system: has("/system"),
-                ..Sent::default()
-            }
-        }
-        Api::Bedrock => {
-            let fields = "/additionalModelRequestFields";
-            let (thinks, off) = thinking(text(body, &format!("{fields}/thinking/type")).as_deref());
-            let efforts = ["output_config/effort", "reasoning_effort", "reasoningConfig/maxReasoningEffort"];
-            Sent {
-                forced_any: has("/toolConfig/toolChoice/any"),
-                forced_name: has("/toolConfig/toolChoice/tool"),
-                open_end: ends("/messages", "assistant"),
-                thinks,
-                off,
-                effort: efforts.iter().find_map(|effort| text(body, &format!("{fields}/{effort}"))),
-                budget: body.pointer(&format!("{fields}/thinking/budget_tokens")).and_then(Value::as_u64),
-                temperature: number(body, "/inferenceConfig/temperature"),
-                top_p: number(body, "/inferenceConfig/topP"),
-                native_schema: has("/outputConfig"),
-                tools: has("/toolConfig"),
-                system: has("/system"),
-                ..Sent::default()
-            }
-        }
-        Api::Gemini | Api::Vertex => Sent {
-            effort: text(body, "/generationConfig/thinkingConfig/thinkingLevel")
-                .map(|level| level.to_lowercase()),
-            budget: body.pointer("/generationConfig/thinkingConfig/thinkingBudget").and_then(Value::as_u64),
-            temperature: number(body, "/generationConfig/temperature"),
-            top_p: number(body, "/generationConfig/topP"),
-            penalties: ["presencePenalty", "frequencyPenalty"]
-                .iter()
-                .filter_map(|name| number(body, &format!("/generationConfig/{name}")))
-                .collect(),
-            logprobs: has("/generationConfig/responseLogprobs"),
-            native_schema: has("/generationConfig/responseMimeType"),
-            open_api: has("/generationConfig/responseSchema")
-                || has("/tools/0/functionDeclarations/0/parameters"),
-            json_schema: has("/generationConfig/responseJsonSchema")
-                || has("/tools/0/functionDeclarations/0/parametersJsonSchema"),
-            tools: has("/tools"),
-            system: has("/systemInstruction"),
-            ..Sent::default()
-        },
-        Api::Cohere => {
-            let (thinks, off) = thinking(text(body, "/thinking/type").as_deref());
-            Sent {
-                thinks,
-                off,
-                budget: body.pointer("/thinking/token_budget").and_then(Value::as_u64),
-                temperature: number(body, "/temperature"),
-                top_p: number(body, "/p"),
-                penalties: penalties(body),
-                native_schema: has("/response_format"),
-                tools: has("/tools"),
-                ..Sent::default()
-            }
-        }
+        Api::Anthropic => anthropic(body),
+        Api::Bedrock => bedrock(body),
+        Api::Gemini | Api::Vertex => google(body),
+        Api::Cohere => cohere(body),
         Api::Ollama => Sent {
-            forced_any: has("/tool_choice"),
+            forced_any: has(body, "/tool_choice"),
             thinks: body.pointer("/think").is_some_and(|think| *think != false),
             off: (body.pointer("/think") == Some(&Value::Bool(false))).then_some(Off::Disabled),
             effort: text(body, "/think"),
             ..Sent::default()
         },
-        Api::Mistral | Api::OpenAi | Api::Azure | Api::Demo => Sent {
-            open_end: ends("/messages", "assistant"),
-            effort: text(body, "/reasoning_effort"),
-            temperature: number(body, "/temperature"),
-            top_p: number(body, "/top_p"),
-            penalties: penalties(body),
-            logprobs: body.pointer("/logprobs").is_some_and(|logprobs| *logprobs == true),
-            limit: match (has("/max_tokens"), has("/max_completion_tokens")) {
-                (true, false) => Some(LimitName::MaxTokens),
-                (false, true) => Some(LimitName::MaxCompletionTokens),
-                _ => None,
-            },
-            ..Sent::default()
+        Api::Mistral | Api::OpenAi | Api::Azure | Api::Demo => openai(body),
+    }
+}
+
+fn anthropic(body: &Value) -> Sent {
+    let choice = text(body, "/tool_choice/type");
+    let (thinks, off) = thinking(body, "/thinking/type");
+    Sent {
+        forced_any: choice.as_deref() == Some("any"),
+        forced_name: choice.as_deref() == Some("tool"),
+        open_end: open_end(body),
+        thinks,
+        off,
+        effort: text(body, "/output_config/effort"),
+        budget: count(body, "/thinking/budget_tokens"),
+        temperature: number(body, "/temperature"),
+        top_p: number(body, "/top_p"),
+        native_schema: has(body, "/output_config/format"),
+        tools: has(body, "/tools"),
+        system: has(body, "/system"),
+        ..Sent::default()
+    }
+}
+
+fn bedrock(body: &Value) -> Sent {
+    let fields = &body["additionalModelRequestFields"];
+    let (thinks, off) = thinking(fields, "/thinking/type");
+    let efforts = ["/output_config/effort", "/reasoning_effort", "/reasoningConfig/maxReasoningEffort"];
+    Sent {
+        forced_any: has(body, "/toolConfig/toolChoice/any"),
+        forced_name: has(body, "/toolConfig/toolChoice/tool"),
+        open_end: open_end(body),
+        thinks,
+        off,
+        effort: efforts.iter().find_map(|effort| text(fields, effort)),
+        budget: count(fields, "/thinking/budget_tokens"),
+        temperature: number(body, "/inferenceConfig/temperature"),
+        top_p: number(body, "/inferenceConfig/topP"),
+        native_schema: has(body, "/outputConfig"),
+        tools: has(body, "/toolConfig"),
+        system: has(body, "/system"),
+        ..Sent::default()
+    }
+}
+
+fn google(body: &Value) -> Sent {
+    let config = &body["generationConfig"];
+    let function = &body["tools"][0]["functionDeclarations"][0];
+    Sent {
+        effort: text(config, "/thinkingConfig/thinkingLevel").map(|level| level.to_lowercase()),
+        budget: count(config, "/thinkingConfig/thinkingBudget"),
+        temperature: number(config, "/temperature"),
+        top_p: number(config, "/topP"),
+        penalties: [number(config, "/presencePenalty"), number(config, "/frequencyPenalty")]
+            .into_iter()
+            .flatten()
+            .collect(),
+        logprobs: has(config, "/responseLogprobs"),
+        native_schema: has(config, "/responseMimeType"),
+        open_api: has(config, "/responseSchema") || has(function, "/parameters"),
+        json_schema: has(config, "/responseJsonSchema") || has(function, "/parametersJsonSchema"),
+        tools: has(body, "/tools"),
+        system: has(body, "/systemInstruction"),
+        ..Sent::default()
+    }
+}
+
+fn cohere(body: &Value) -> Sent {
+    let (thinks, off) = thinking(body, "/thinking/type");
+    Sent {
+        thinks,
+        off,
+        budget: count(body, "/thinking/token_budget"),
+        temperature: number(body, "/temperature"),
+        top_p: number(body, "/p"),
+        penalties: penalties(body),
+        native_schema: has(body, "/response_format"),
+        tools: has(body, "/tools"),
+        ..Sent::default()
+    }
+}
+
+fn openai(body: &Value) -> Sent {
+    Sent {
+        open_end: open_end(body),
+        effort: text(body, "/reasoning_effort"),
+        temperature: number(body, "/temperature"),
+        top_p: number(body, "/top_p"),
+        penalties: penalties(body),
+        logprobs: body.pointer("/logprobs").is_some_and(|logprobs| *logprobs == true),
+        limit: match (has(body, "/max_tokens"), has(body, "/max_completion_tokens")) {
+            (true, false) => Some(LimitName::MaxTokens),
+            (false, true) => Some(LimitName::MaxCompletionTokens),
+            _ => None,
         },
+        ..Sent::default()
     }
 }
 
@@ -290,7 +316,11 @@ fn faults(api: Api, rules: ModelRules, sent: &Sent, asked_effort: Option<&str>) 
     let both = sent.temperature.is_some() && sent.top_p.is_some();
     let any = sent.temperature.is_some() || sent.top_p.is_some();
     forbid(both && rules.sampling == Sampling::One, "temperature and top_p");
-    forbid(any && rules.sampling == Sampling::Fixed, "a sampling parameter");
+    let is_on = effort.map_or(rules.thinks == Thinks::Usually, |effort| effort != Effort::None);
+    let is_fixed =
+        rules.sampling == Sampling::Fixed || rules.sampling == Sampling::FixedWhileThinking && is_on;
+    // 1 is the default, which is taken.
+    forbid(any && is_fixed && asked_effort != Some("odd"), "a sampling parameter");
     forbid(sent.temperature.is_some_and(|temperature| temperature > rules.temperature_most), "a temperature");
     let [least, most] = rules.top_p;
     forbid(sent.top_p.is_some_and(|top_p| !(least..=most).contains(&top_p)), "a top_p");
