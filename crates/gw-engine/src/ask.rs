@@ -192,5 +192,6 @@ pub(crate) fn target(candidate: &Candidate) -> Target<'_> {
         clamp_max_tokens: candidate.is_fallback.then_some(model.max_output_tokens).flatten(),
         max_output_tokens: model.max_output_tokens,
         context_length: model.context_length,
+        rules: model.rules,
     }
 }

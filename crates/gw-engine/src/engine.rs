@@ -392,6 +392,7 @@ fn facts(deployed: &[Deployed]) -> Vec<ProviderFacts<'_>> {
     for Deployed { provider, price_multiplier, discovers } in deployed {
         facts.push(ProviderFacts {
             name: provider.name(),
+            api: provider.api(),
             price_multiplier: *price_multiplier,
             discovers: *discovers,
         });

@@ -13,6 +13,8 @@ use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 use http::{HeaderMap, Method};
 
 use crate::media_sizes::MediaSizes;
+use crate::model_rules::ModelRules;
+use crate::settings::Api;
 
 /// One HTTP request to an upstream, before origin and credentials are added.
 #[derive(Clone, Debug)]
@@ -85,9 +87,17 @@ pub struct Target<'a> {
     pub max_output_tokens: Option<u64>,
     /// Its context in tokens, where the catalogue knows.
     pub context_length: Option<u64>,
+    /// What it demands, where that was looked up when the catalogue was built.
+    pub rules: Option<ModelRules>,
 }
 
 impl Target<'_> {
+    /// What the model demands of a request.
+    #[must_use]
+    pub fn rules(&self, api: Api) -> ModelRules {
+        self.rules.unwrap_or_else(|| ModelRules::of(api, self.upstream_model, self.id))
+    }
+
     /// The client's token limit, bound for a fallback candidate and by what the request can pay.
     #[must_use]
     pub fn max_tokens(&self, asked: Option<u64>) -> Option<u64> {

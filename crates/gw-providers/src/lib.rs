@@ -5,6 +5,7 @@ pub mod adapters;
 pub mod client;
 pub mod demo;
 pub mod media_sizes;
+pub mod model_rules;
 pub mod own;
 pub mod presets;
 pub mod provider;

@@ -9,7 +9,6 @@ pub mod event;
 pub mod failure;
 pub mod gateway;
 pub mod json;
-pub mod model_rules;
 pub mod money;
 pub mod names;
 pub mod nearest;

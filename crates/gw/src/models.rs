@@ -91,9 +91,25 @@ fn answer(catalog: &Catalog, what: Option<&What>) -> Result<(Value, bool), Strin
         Some(What::Compare { ids }) => catalog.compare(&format!("models={}", encode(&ids.join(","))), None),
     };
     let body = body.map_err(|error| unknown_model(error.code(), &error.message))?;
-    let value: Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+    let mut value: Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+    if matches!(what, Some(What::Show { .. })) {
+        add_rules(catalog, &mut value);
+    }
     let empty = value.get("data").and_then(Value::as_array).is_some_and(Vec::is_empty);
     Ok((value, empty))
+}
+
+/// Adds what the model demands of a request, with the source of the facts. `assumed`: no row names the model, and this is
+/// the row of the newest of its family.
+fn add_rules(catalog: &Catalog, entry: &mut Value) {
+    let id = entry.get("id").and_then(Value::as_str).unwrap_or_default();
+    let Some(rules) = catalog.get(id).and_then(|model| model.rules) else { return };
+    let Ok(Value::Object(mut row)) = serde_json::to_value(&*rules) else { return };
+    row.insert("table".to_owned(), rules.vendor().into());
+    row.insert("assumed".to_owned(), rules.is_assumed.into());
+    if let Value::Object(members) = entry {
+        members.insert("rules".to_owned(), Value::Object(row));
+    }
 }
 
 /// The message of an error for the operator at a terminal: the API does not say whether a model exists or is not allowed.

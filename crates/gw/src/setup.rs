@@ -8,6 +8,7 @@ use std::sync::Arc;
 use gw_engine::cached::semantic_problems;
 use gw_engine::catalog::{Catalog, Model, ProviderFacts, SHIPPED};
 use gw_engine::engine::Deployed;
+use gw_providers::presets;
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings};
 use gw_wire::money::Price;
@@ -151,6 +152,7 @@ impl Setup {
     fn facts(&self) -> Vec<ProviderFacts<'_>> {
         let facts = self.config.providers.iter().map(|provider| ProviderFacts {
             name: &provider.name,
+            api: provider.api,
             price_multiplier: provider.price_multiplier,
             discovers: provider.discover,
         });
@@ -194,6 +196,7 @@ impl Setup {
             if !facts.iter().any(|fact| fact.name == name) {
                 facts.push(ProviderFacts {
                     name,
+                    api: presets::find(name).map_or(Api::OpenAi, |preset| preset.api),
                     price_multiplier: Price::from_nanos(1_000_000_000),
                     discovers: false,
                 });

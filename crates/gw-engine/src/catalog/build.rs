@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use gw_providers::settings::TimeoutOverrides;
+use gw_providers::model_rules::ModelRules;
+use gw_providers::settings::{Api, TimeoutOverrides};
 use gw_routing::health::Health;
 use gw_wire::money::Price;
 
@@ -27,6 +28,7 @@ struct Draft<'a> {
 /// Collects entries in catalogue order.
 pub(super) struct Builder<'a> {
     multipliers: HashMap<&'a str, Price>,
+    apis: HashMap<&'a str, Api>,
     drafts: Vec<Draft<'a>>,
     places: HashMap<Arc<str>, usize>,
     /// Ids of `[[models]]` whose provider is not configured.
@@ -43,6 +45,7 @@ impl<'a> Builder<'a> {
                 .iter()
                 .map(|provider| (provider.name, provider.price_multiplier))
                 .collect(),
+            apis: providers.iter().map(|provider| (provider.name, provider.api)).collect(),
             drafts: Vec::new(),
             places: HashMap::new(),
             unlisted: Vec::new(),
@@ -139,6 +142,9 @@ impl<'a> Builder<'a> {
             }
             let nonsense = impossible(&draft.model).map(|problem| format!("model '{id}': {problem}"));
             self.problems.extend(nonsense);
+            let api = self.apis.get(&*draft.model.provider);
+            draft.model.rules =
+                api.map(|api| ModelRules::of(*api, &draft.model.upstream_model, &draft.model.id));
             render(&mut draft.model, draft.provenance);
             models.push(Arc::new(draft.model));
         }
@@ -226,6 +232,7 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         id: id.into(),
         provider: provider.into(),
         upstream_model: upstream_model.into(),
+        rules: None,
         name: id.split_once('/').map_or(id, |(_, name)| name).into(),
         description: "".into(),
         category: None,

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use gw_providers::model_rules::ModelRules;
 use gw_providers::settings::TimeoutOverrides;
 use gw_routing::health::Health;
 use gw_routing::measured::Measured;
@@ -66,6 +67,8 @@ pub struct Model {
     pub provider: Arc<str>,
     /// What the provider calls it.
     pub upstream_model: Arc<str>,
+    /// What it demands of a request: looked up once, when the catalogue is built.
+    pub rules: Option<ModelRules>,
     /// Display name.
     pub name: Box<str>,
     /// For people; empty when unknown.

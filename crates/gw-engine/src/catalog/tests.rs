@@ -7,6 +7,7 @@ mod names;
 
 use std::collections::BTreeMap;
 
+use gw_providers::settings::Api;
 use gw_wire::money::Price;
 use gw_wire::usage::Usage;
 use proptest::prelude::*;
@@ -34,7 +35,12 @@ const SMALL: &str = r#"[
 ]"#;
 
 fn provider(name: &str) -> ProviderFacts<'_> {
-    ProviderFacts { name, price_multiplier: Price::from_nanos(1_000_000_000), discovers: false }
+    ProviderFacts {
+        name,
+        api: Api::OpenAi,
+        price_multiplier: Price::from_nanos(1_000_000_000),
+        discovers: false,
+    }
 }
 
 fn entry(id: &str) -> ModelSettings {

@@ -3,14 +3,13 @@
 mod blocks;
 mod content;
 mod details;
-mod messages;
-mod models;
-mod object;
+pub(super) mod messages;
+pub(super) mod object;
 mod request;
 mod response;
-mod schema;
+pub(super) mod schema;
 mod stream;
-mod thinking;
+pub(super) mod thinking;
 mod tools;
 mod usage;
 mod wire;
@@ -31,6 +30,7 @@ use super::model_list::ModelList;
 use super::native::{Dialect, Native, unsupported};
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
+use crate::settings::Api;
 
 /// The version of the API that is spoken, in a header of every request.
 const VERSION: (HeaderName, HeaderValue) =
@@ -57,6 +57,10 @@ fn headers(accept: &'static str) -> HeaderMap {
 }
 
 impl Dialect for Anthropic {
+    fn api(&self) -> Api {
+        Api::Anthropic
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             openai_fields: false,

@@ -22,12 +22,12 @@ use std::sync::Arc;
 
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
-use gw_wire::request::encode::{EncodeOptions, MaxTokensName};
+use gw_wire::request::encode::EncodeOptions;
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 use http::HeaderMap;
 
 use self::options::{Credentials, Options};
-use super::openai::OpenAi;
+use super::openai::{OpenAi, limit_name};
 use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, Signer, StreamDecoder,
     Target,
@@ -35,7 +35,7 @@ use crate::adapter::{
 use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
 use crate::registry::Built;
-use crate::settings::ProviderSettings;
+use crate::settings::{Api, ProviderSettings};
 
 /// One Azure resource.
 #[derive(Debug)]
@@ -129,12 +129,9 @@ impl Azure {
     }
 
     fn options<'a>(&'a self, target: &Target<'a>, share: &Share, choices: u32) -> EncodeOptions<'a> {
-        // Where the catalogue's upstream model is the deployment itself, the id still tells what the model is.
-        let names = [target.upstream_model, target.id].map(MaxTokensName::for_model);
-        let by_name = names.into_iter().find(|name| *name == MaxTokensName::MaxCompletionTokens);
         EncodeOptions {
             upstream_model: self.deployment(target),
-            max_tokens_name: by_name.unwrap_or(MaxTokensName::MaxTokens),
+            max_tokens_name: limit_name(target.rules(Api::Azure)),
             send_model: !self.classic,
             ..self.inner.options(target, share, choices)
         }
@@ -156,7 +153,12 @@ impl Adapter for Azure {
 
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
         let path = self.path(self.deployment(target), "chat/completions");
-        Ok(self.inner.chat_to(path, request, &self.options(target, share, request.n)))
+        Ok(self.inner.chat_to(
+            path,
+            request,
+            &self.options(target, share, request.n),
+            target.rules(Api::Azure),
+        ))
     }
 
     fn completion(

@@ -9,7 +9,6 @@ mod blocks;
 mod credentials;
 mod embeddings;
 mod errors;
-mod family;
 mod frames;
 mod messages;
 mod reasoning;
@@ -39,7 +38,7 @@ use super::failure::invalid;
 use super::native::{Dialect, Native};
 use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::registry::Built;
-use crate::settings::ProviderSettings;
+use crate::settings::{Api, ProviderSettings};
 
 /// What AWS leaves as it is in a path: everything else of a model id or ARN is encoded, `:` and `/` too.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -132,6 +131,10 @@ fn written(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
 }
 
 impl Dialect for Bedrock {
+    fn api(&self) -> Api {
+        Api::Bedrock
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             openai_fields: false,

@@ -27,6 +27,7 @@ use http::{HeaderMap, HeaderValue, Method};
 
 use super::native::{Dialect, Native};
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::settings::Api;
 
 /// Cohere's dialect as an adapter.
 pub(crate) fn adapter() -> Box<dyn Adapter> {
@@ -38,6 +39,10 @@ pub(crate) fn adapter() -> Box<dyn Adapter> {
 struct Cohere;
 
 impl Dialect for Cohere {
+    fn api(&self) -> Api {
+        Api::Cohere
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             openai_fields: false,

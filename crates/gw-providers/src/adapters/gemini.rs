@@ -9,13 +9,14 @@ pub(super) mod embeddings;
 pub(super) mod errors;
 mod logprobs;
 mod media;
-pub(super) mod model;
+pub(super) mod path;
 pub(super) mod reply;
 pub(super) mod request;
 mod schema;
 mod shape;
 mod split;
 pub(super) mod stream;
+mod thinking;
 mod usage;
 
 use std::borrow::Cow;
@@ -28,12 +29,13 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 use serde::Deserialize;
 
-use self::model::encoded_path;
+use self::path::encoded_path;
 use super::failure::invalid_json;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native};
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
+use crate::settings::Api;
 
 /// Which of Google's two services is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +100,10 @@ struct Listed {
 }
 
 impl Dialect for Gemini {
+    fn api(&self) -> Api {
+        Api::Gemini
+    }
+
     fn capabilities(&self) -> Capabilities {
         CAPABILITIES
     }

@@ -26,7 +26,7 @@ use crate::adapter::{
 };
 use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
-use crate::settings::ProviderSettings;
+use crate::settings::{Api, ProviderSettings};
 
 /// Choices of one call: all that a client may ask for. The reference names no bound.
 const MOST_CHOICES: u32 = 128;
@@ -44,6 +44,10 @@ struct Mistral {
 }
 
 impl Dialect for Mistral {
+    fn api(&self) -> Api {
+        Api::Mistral
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             openai_fields: false,

@@ -17,9 +17,13 @@ use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
+use crate::settings::Api;
 
 /// What one dialect has to say for itself. Wrapped in [`Native`] it is an [`Adapter`].
 pub(super) trait Dialect: Send + Sync + fmt::Debug {
+    /// Which API it speaks: its models' rules are looked up there.
+    fn api(&self) -> Api;
+
     /// What it can carry. `openai_fields` and `token_prompts` are false, `prompts` is 1.
     fn capabilities(&self) -> Capabilities;
 
@@ -89,6 +93,7 @@ impl<D: Dialect> Adapter for Native<D> {
         encoded.reading.function_call = conversation.legacy_functions;
         encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
         searches(&request.guarded, &mut encoded.warnings);
+        encoded.warnings.extend(target.rules(self.0.api()).warning());
         Ok(encoded)
     }
 
@@ -107,6 +112,7 @@ impl<D: Dialect> Adapter for Native<D> {
         encoded.warnings.extend(dropped(&conversation, &["best_of", "logprobs"]));
         encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
         searches(&request.guarded, &mut encoded.warnings);
+        encoded.warnings.extend(target.rules(self.0.api()).warning());
         Ok(encoded)
     }
 

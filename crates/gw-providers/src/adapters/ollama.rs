@@ -8,6 +8,7 @@
 mod embed;
 mod encode;
 mod errors;
+mod logprobs;
 mod messages;
 mod reply;
 mod shape;
@@ -24,7 +25,7 @@ use http::{HeaderMap, HeaderValue, Method};
 
 use super::native::{Dialect, Native};
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::settings::ProviderSettings;
+use crate::settings::{Api, ProviderSettings};
 
 /// Ollama's dialect as an adapter.
 ///
@@ -63,6 +64,10 @@ impl Ollama {
 }
 
 impl Dialect for Ollama {
+    fn api(&self) -> Api {
+        Api::Ollama
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             openai_fields: false,

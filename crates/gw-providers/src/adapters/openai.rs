@@ -18,6 +18,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use gw_wire::failure::Failure;
+use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::encode::{
     EmbeddingsOptions, EncodeOptions, MaxTokensName, encode_chat, encode_completion, encode_embeddings,
@@ -35,7 +36,48 @@ use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Share, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
+use crate::model_rules::{Effort, LimitName, ModelRules, Sampling, Thinks};
 use crate::presets::Quirks;
+use crate::settings::Api;
+
+/// What a model's token limit is called.
+pub(super) fn limit_name(rules: ModelRules) -> MaxTokensName {
+    match rules.limit_name {
+        LimitName::MaxTokens => MaxTokensName::MaxTokens,
+        LimitName::MaxCompletionTokens => MaxTokensName::MaxCompletionTokens,
+    }
+}
+
+/// The sampling parameters that a reasoning model refuses, as far as the request has them and they are not the defaults,
+/// which it takes.
+fn refused_sampling(rules: ModelRules, body: &Body) -> Vec<&'static str> {
+    const DEFAULTS: [(&str, Option<f64>); 7] = [
+        ("temperature", Some(1.0)),
+        ("top_p", Some(1.0)),
+        ("presence_penalty", Some(0.0)),
+        ("frequency_penalty", Some(0.0)),
+        ("logit_bias", None),
+        ("logprobs", None),
+        ("top_logprobs", None),
+    ];
+    let is_fixed = match rules.sampling {
+        Sampling::Both | Sampling::One => false,
+        Sampling::Fixed => true,
+        Sampling::FixedWhileThinking => match body.view("reasoning_effort").and_then(View::string) {
+            Some(effort) => effort != "none",
+            None => rules.thinks == Thinks::Usually,
+        },
+    };
+    if !is_fixed {
+        return Vec::new();
+    }
+    let is_other = |(name, default): &(&'static str, Option<f64>)| {
+        let given = body.get(name)?;
+        let is_default = given == "false" || default.is_some() && given.parse().ok() == *default;
+        (!is_default).then_some(*name)
+    };
+    DEFAULTS.iter().filter_map(is_other).collect()
+}
 
 /// Prompts of one call: all that a client may ask for.
 const MOST_PROMPTS: usize = 2048;
@@ -62,7 +104,7 @@ impl OpenAi {
 
     /// How a request to this model differs from what the client sent. `choices` are those of the whole request.
     pub(super) fn options<'a>(&self, target: &Target<'a>, share: &Share, choices: u32) -> EncodeOptions<'a> {
-        let by_name = || MaxTokensName::for_model(target.upstream_model);
+        let by_name = || limit_name(target.rules(Api::OpenAi));
         EncodeOptions {
             clamp_max_tokens: target.clamp_max_tokens,
             most_tokens: target.most_tokens,
@@ -79,12 +121,38 @@ impl OpenAi {
         path: String,
         request: &ChatRequest,
         options: &EncodeOptions<'_>,
+        rules: ModelRules,
     ) -> Encoded {
+        let mut unsupported = refused_sampling(rules, &request.body);
+        unsupported.extend(options.unsupported);
+        let asked = request.body.view("reasoning_effort").and_then(View::string);
+        if asked.is_some() && rules.thinks == Thinks::Never {
+            unsupported.push("reasoning_effort");
+        }
+        let effort = asked.as_deref().and_then(|asked| {
+            let asked = Effort::read(asked)?;
+            rules.effort(asked).filter(|sent| *sent != asked).map(Effort::as_str)
+        });
         let messages = request.body.get("messages").and_then(|text| rewrite::messages(text, &self.quirks));
         let withheld = self.allowed.withheld(&request.guarded);
-        let options = EncodeOptions { messages: messages.as_deref(), withheld: &withheld, ..*options };
+        let options = EncodeOptions {
+            messages: messages.as_deref(),
+            withheld: &withheld,
+            unsupported: &unsupported,
+            effort,
+            ..*options
+        };
         let call = post(path, encode_chat(request, &options), request.stream);
-        self.encoded(call, &request.body, &request.guarded)
+        let mut encoded = self.encoded(call, &request.body, &request.guarded, &unsupported);
+        if asked.as_deref() == Some("none") && rules.thinks == Thinks::Never {
+            // A model that does not think does what `none` asks for.
+            encoded.warnings.retain(|warning| *warning != "parameter_dropped:reasoning_effort");
+        }
+        if effort.is_some() {
+            encoded.warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
+        }
+        encoded.warnings.extend(rules.warning());
+        encoded
     }
 
     /// A text completion request to this path.
@@ -97,7 +165,7 @@ impl OpenAi {
         let withheld = self.allowed.withheld(&request.guarded);
         let options = EncodeOptions { withheld: &withheld, ..*options };
         let call = post(path, encode_completion(request, &options), request.stream);
-        self.encoded(call, &request.body, &request.guarded)
+        self.encoded(call, &request.body, &request.guarded, options.unsupported)
     }
 
     /// Embeddings of these inputs from this path; without a model's name when the path holds it.
@@ -115,8 +183,8 @@ impl OpenAi {
     }
 
     /// With a warning for each member that was left out.
-    fn encoded(&self, call: HttpCall, body: &Body, guarded: &[Guarded]) -> Encoded {
-        let given = self.quirks.unsupported.iter().copied().filter(|member| body.get(member).is_some());
+    fn encoded(&self, call: HttpCall, body: &Body, guarded: &[Guarded], unsupported: &[&str]) -> Encoded {
+        let given = unsupported.iter().copied().filter(|member| body.get(member).is_some());
         let is_dropped = |member: &&Guarded| {
             matches!(member.rule, Rule::Price | Rule::Account) && !self.allowed.has(&member.name)
         };
@@ -176,7 +244,7 @@ impl Adapter for OpenAi {
 
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
         let options = self.options(target, share, request.n);
-        Ok(self.chat_to("/chat/completions".to_owned(), request, &options))
+        Ok(self.chat_to("/chat/completions".to_owned(), request, &options, target.rules(Api::OpenAi)))
     }
 
     fn completion(

@@ -20,6 +20,7 @@ pub(super) fn target(upstream_model: &str, context_length: Option<u64>) -> Targe
         most_tokens: None,
         max_output_tokens: None,
         context_length,
+        rules: None,
     }
 }
 

@@ -21,13 +21,13 @@ use http::HeaderMap;
 use self::source::Source;
 use self::tokens::Tokens;
 use super::failure::invalid;
-use super::gemini::model::encoded_path;
+use super::gemini::path::encoded_path;
 use super::gemini::{CAPABILITIES, Flavour, errors, method, post, reply, request, stream};
 use super::native::{Dialect, Native};
 use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, Signer, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
 use crate::registry::Built;
-use crate::settings::ProviderSettings;
+use crate::settings::{Api, ProviderSettings};
 
 /// The file that Google's own libraries look for.
 const CREDENTIALS_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
@@ -132,6 +132,10 @@ impl Vertex {
 }
 
 impl Dialect for Vertex {
+    fn api(&self) -> Api {
+        Api::Vertex
+    }
+
     fn capabilities(&self) -> Capabilities {
         CAPABILITIES
     }

@@ -18,6 +18,7 @@ const TARGET: Target<'_> = Target {
     most_tokens: None,
     max_output_tokens: None,
     context_length: None,
+    rules: None,
 };
 
 #[test]

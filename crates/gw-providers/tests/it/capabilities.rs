@@ -15,19 +15,27 @@ use gw_wire::request::member_policy::{RULES, STEERING_PREFIXES};
 use gw_wire::request::{RequestLimits, Rule, parse_chat, parse_completion, parse_embeddings};
 use serde_json::{Value, json};
 
-const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
-const PDF: &str = "data:application/pdf;base64,JVBERi0=";
+pub(crate) const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
+pub(crate) const PDF: &str = "data:application/pdf;base64,JVBERi0=";
 
 /// A model of each API that can do what the API can.
-fn model(api: Api) -> &'static str {
+pub(crate) fn model(api: Api) -> &'static str {
     match api {
         Api::OpenAi | Api::Azure | Api::Demo => "gpt-4o",
         Api::Anthropic => "claude-sonnet-4-5",
         Api::Gemini | Api::Vertex => "gemini-2.5-pro",
         Api::Bedrock => "anthropic.claude-sonnet-4-5-20250929-v1:0",
-        Api::Cohere => "command-a-vision-07-2025",
+        Api::Cohere => "command-a-plus-05-2026",
         Api::Mistral => "mistral-large-latest",
         Api::Ollama => "qwen3",
+    }
+}
+
+/// The one that is asked about thinking, where that is another.
+pub(crate) fn thinker(api: Api) -> &'static str {
+    match api {
+        Api::OpenAi | Api::Azure | Api::Demo => "gpt-5.4",
+        _ => model(api),
     }
 }
 
@@ -69,19 +77,20 @@ pub(crate) fn settings(name: &str, api: Api) -> ProviderSettings {
     }
 }
 
-struct Asked {
-    adapter: Box<dyn Adapter>,
-    api: Api,
+pub(crate) struct Asked {
+    pub(crate) adapter: Box<dyn Adapter>,
+    pub(crate) api: Api,
 }
 
 impl Asked {
-    fn chat(&self, more: Value) -> Result<Encoded, Failure> {
+    pub(crate) fn chat(&self, more: Value) -> Result<Encoded, Failure> {
         let mut body =
             json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4096});
         let Value::Object(more) = more else { unreachable!() };
         body.as_object_mut().unwrap().extend(more);
+        let model = if body.get("reasoning_effort").is_some() { thinker(self.api) } else { model(self.api) };
         let request = parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
-        self.adapter.chat(&request, &Share { n: request.n, prompts: 0..1 }, &self.target(model(self.api)))
+        self.adapter.chat(&request, &Share { n: request.n, prompts: 0..1 }, &self.target(model))
     }
 
     fn target<'a>(&self, upstream_model: &'a str) -> Target<'a> {
@@ -92,6 +101,7 @@ impl Asked {
             most_tokens: None,
             max_output_tokens: Some(8192),
             context_length: Some(128_000),
+            rules: None,
         }
     }
 
@@ -200,7 +210,7 @@ fn page() -> String {
         "# Providers\n\n\
          What each dialect can carry, found by asking the code: a test encodes a request that needs the thing and notes what became\n\
          of it. **dropped** = left out, and named in `gateway.warnings`; **–** = a clear 400 before anything is sent, or another\n\
-         candidate. Whether a *model* can do it is for its provider to say. Streaming is there everywhere.\n\n\
+         candidate. What a *model* demands besides is in the tables at the end. Streaming is there everywhere.\n\n\
          This page is generated: `UPDATE_DOCS=1 cargo test -p gw-providers --test it capabilities`.\n\n## Dialects\n\n",
     );
     let _ = writeln!(page, "| `api` | {} |", COLUMNS.join(" | "));
@@ -237,7 +247,9 @@ fn page() -> String {
             if differs.is_empty() { "–".to_owned() } else { differs.join(", ") },
         );
     }
+    page.push_str(&crate::model_tables::translations());
     page.push_str(&closed());
+    page.push_str(&crate::model_tables::rules());
     page
 }
 

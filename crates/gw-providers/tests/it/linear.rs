@@ -174,6 +174,7 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
         most_tokens: None,
         max_output_tokens: Some(8192),
         context_length: Some(128_000),
+        rules: None,
     };
     // A refusal counts, too: it must not cost more than an acceptance.
     let _ = adapter.chat(request, &Share { n: 1, prompts: 0..1 }, &target);

@@ -9,8 +9,10 @@
 
 mod azure;
 mod capabilities;
+mod catalogue_rules;
 mod client;
 mod dialects;
 mod linear;
+mod model_tables;
 mod provider;
 mod upstream;

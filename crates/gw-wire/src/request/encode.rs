@@ -6,7 +6,6 @@ use std::ops::Range;
 use super::embeddings::parse_embeddings;
 use super::{Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs, RequestLimits};
 use crate::json::{View, write_str};
-use crate::model_rules::wants_max_completion_tokens;
 
 /// What the provider calls the limit of generated tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +17,6 @@ pub enum MaxTokensName {
 }
 
 impl MaxTokensName {
-    /// The name that OpenAI takes for this model.
-    #[must_use]
-    pub fn for_model(upstream_model: &str) -> Self {
-        if wants_max_completion_tokens(upstream_model) { Self::MaxCompletionTokens } else { Self::MaxTokens }
-    }
-
     /// The wire spelling.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -49,8 +42,10 @@ pub struct EncodeOptions<'a> {
     pub ask_stream_usage: bool,
     /// The body names the model; without it the address does (Azure's deployments).
     pub send_model: bool,
+    /// The `reasoning_effort` that stands for the client's, where the model does not take that; None = as it came.
+    pub effort: Option<&'a str>,
     /// Members that this upstream refuses: they are left out.
-    pub unsupported: &'static [&'static str],
+    pub unsupported: &'a [&'static str],
     /// Members of this request that must not reach this upstream: they are left out.
     pub withheld: &'a [&'a str],
     /// How many choices this call is for, when that is not what the client asked for in all.
@@ -70,6 +65,7 @@ impl<'a> EncodeOptions<'a> {
             max_tokens_name,
             ask_stream_usage: true,
             send_model: true,
+            effort: None,
             unsupported: &[],
             withheld: &[],
             choices: None,
@@ -305,6 +301,9 @@ impl<'a> Splice<'a> {
             }
             "n" if let Some(choices) = self.options.choices => {
                 write_number(self.out.member("n"), u64::from(choices));
+            }
+            "reasoning_effort" if let Some(effort) = self.options.effort => {
+                write_str(self.out.member("reasoning_effort"), effort);
             }
             "routing" | "cache" | "stream_options" => {}
             "stream" if stream => {}

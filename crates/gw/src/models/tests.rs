@@ -1,6 +1,7 @@
 //! The catalogue as text.
 
 use gw_engine::catalog::ProviderFacts;
+use gw_providers::settings::Api;
 use gw_wire::money::Price;
 
 use super::*;
@@ -15,6 +16,7 @@ const SHIPPED: &str = r#"[
 fn catalog() -> Catalog {
     let facts = [ProviderFacts {
         name: "acme",
+        api: Api::OpenAi,
         price_multiplier: Price::from_nanos(1_000_000_000),
         discovers: false,
     }];
@@ -64,6 +66,27 @@ fn one_model_is_shown_whole_and_harmless() {
     assert!(!text.contains('\u{1b}'), "{text}");
     let unknown = answer(&catalog(), Some(&What::Show { id: "nobody".to_owned() })).unwrap_err();
     assert!(unknown.contains("nobody"), "{unknown}");
+}
+
+#[test]
+fn a_models_rules_are_shown_with_their_source_and_date() {
+    let shipped = r#"[{"id": "a/claude-opus-5-5", "name": "O", "provider": "a"}, {"id": "a/claude-opus-6", "name": "N", "provider": "a"}]"#;
+    let facts = [ProviderFacts {
+        name: "a",
+        api: Api::Anthropic,
+        price_multiplier: Price::from_nanos(1_000_000_000),
+        discovers: false,
+    }];
+    let catalog = Catalog::build(&[shipped], &[], &std::collections::BTreeMap::new(), &facts, &[]).unwrap();
+    let show = |id: &str| answer(&catalog, Some(&What::Show { id: id.to_owned() })).unwrap().0;
+    let rules = &show("claude-opus-5-5")["rules"];
+    assert_eq!((&rules["table"], &rules["name"]), (&"claude".into(), &"claude-opus-5-5".into()));
+    assert_eq!((&rules["forced_tools"], &rules["assumed"]), (&"refused".into(), &false.into()));
+    assert!(rules["source"].as_str().unwrap().starts_with("platform.claude.com/"), "{rules}");
+    let text = table::one(&show("claude-opus-5-5"));
+    assert!(text.contains("rules.as_of") && text.contains("2026-11-22"), "{text}");
+    let newest = &show("claude-opus-6")["rules"];
+    assert_eq!((&newest["name"], &newest["assumed"]), (&"claude-opus-5-5".into(), &true.into()));
 }
 
 #[test]

@@ -15,6 +15,9 @@ const OPENING: &str = "(The assistant begins the conversation.)";
 /// What is said for a user who says nothing.
 const NOTHING_SAID: &str = ".";
 
+/// What is said for the user where a conversation ends with the assistant and the model refuses to be prefilled.
+pub(in crate::adapters) const GO_ON: &str = "Go on exactly where your last message ends.";
+
 /// One message.
 #[derive(Debug)]
 pub(super) struct Said<'c> {
@@ -44,6 +47,15 @@ pub(super) fn messages<'c>(turns: &'c [Turn<'c, 'c>], replay: bool) -> Result<Ve
         builder.said.push(Said { assistant: false, blocks: vec![nothing] });
     }
     Ok(builder.said)
+}
+
+/// Gives the user the last word, where the assistant has it and the model refuses to go on from there. Whether it did.
+pub(super) fn close(said: &mut Vec<Said<'_>>) -> bool {
+    let is_open = said.last().is_some_and(|last| last.assistant);
+    if is_open {
+        said.push(Said { assistant: false, blocks: vec![Block::Text { text: GO_ON, marker: None }] });
+    }
+    is_open
 }
 
 struct Builder<'c> {

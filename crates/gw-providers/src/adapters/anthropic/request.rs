@@ -6,13 +6,14 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 
 use super::content::Block;
-use super::messages::{Said, messages, thoughts_missing};
-use super::models::Model;
+use super::messages::{self, Said, messages, thoughts_missing};
 use super::object::Object;
 use super::thinking::{Circumstances, Plan};
 use super::tools::{Form, Tooling};
 use crate::adapter::{Reading, Target};
 use crate::adapters::native::dropped;
+use crate::model_rules::Sampling;
+use crate::settings::Api;
 
 /// `max_tokens` where neither the client nor the catalogue says how much: every model can do that.
 const MAX_TOKENS: u64 = 4096;
@@ -32,20 +33,23 @@ pub(super) struct Written {
 
 /// Writes the body.
 pub(super) fn write(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Written, Failure> {
-    let model = Model::named(target.upstream_model);
+    let rules = target.rules(Api::Anthropic);
     let mut warnings = unspeakable(conversation);
     let max_tokens =
         target.max_tokens(conversation.max_tokens.or(target.max_output_tokens)).unwrap_or(MAX_TOKENS);
     let turns = conversation.turns();
-    let tooling = Tooling::new(conversation, model, &mut warnings);
+    let tooling = Tooling::new(conversation, rules, &mut warnings);
     let circumstances = Circumstances {
         max_tokens,
         forced_tool: tooling.forces(),
         thoughts_missing: thoughts_missing(&turns),
     };
     let effort = conversation.reasoning_effort.as_deref();
-    let plan = Plan::new(model, effort, circumstances, &mut warnings);
+    let plan = Plan::new(rules, effort, circumstances, &mut warnings);
     let mut said = messages(&turns, plan.replay)?;
+    if plan.forbids_prefill(rules) && messages::close(&mut said) {
+        warnings.push(Cow::Borrowed("message_added:user"));
+    }
     ask(&mut said, tooling.request.as_deref());
 
     let mut out = Vec::with_capacity(4096 + conversation.body.get("messages").map_or(0, str::len));
@@ -61,7 +65,7 @@ pub(super) fn write(conversation: &Conversation<'_>, target: &Target<'_>) -> Res
         thinking.write(body.member("thinking"));
     }
     output_config(&plan, &tooling.form, &mut body);
-    sampling(conversation, model.sampling && !plan.is_on(), &mut body, &mut warnings);
+    sampling(conversation, rules.sampling != Sampling::Fixed && !plan.is_on(), &mut body, &mut warnings);
     stop(conversation, &mut body, &mut warnings);
     user(conversation, &mut body, &mut warnings);
     body.array("messages", &said, message);

@@ -40,7 +40,7 @@ const NOTES: [&str; 8] =
     ["$schema", "$id", "$comment", "$anchor", "deprecated", "readOnly", "writeOnly", "example"];
 
 /// The schema as structured outputs want it; None when it cannot be said there.
-pub(super) fn closed(schema: View<'_>) -> Option<String> {
+pub(in crate::adapters) fn closed(schema: View<'_>) -> Option<String> {
     rewritten(schema).map(|(text, _)| text)
 }
 

@@ -5,15 +5,15 @@
 
 use std::borrow::Cow;
 
-use super::models::{Model, Thinks};
 use super::object::Object;
+use crate::model_rules::{Effort, ModelRules, Off, Prefill, Thinks};
 
 /// The least that `budget_tokens` may be.
 const LEAST_BUDGET: u64 = 1024;
 
 /// `thinking` of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Thinking {
+pub(in crate::adapters) enum Thinking {
     /// So many tokens.
     Budget(u64),
     /// As much as the effort says.
@@ -29,76 +29,36 @@ pub(super) enum Thinking {
 
 /// What a request says about thinking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(in crate::adapters) struct Plan {
     /// `thinking`; None leaves it to the model.
-    pub(super) thinking: Option<Thinking>,
+    pub(in crate::adapters) thinking: Option<Thinking>,
     /// `output_config.effort`; None leaves it to the model.
-    pub(super) effort: Option<&'static str>,
+    pub(in crate::adapters) effort: Option<&'static str>,
     /// The model thinks, or may: its earlier thoughts are given back to it.
-    pub(super) replay: bool,
+    pub(in crate::adapters) replay: bool,
 }
 
 /// What the request holds besides that thinking depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Circumstances {
+pub(in crate::adapters) struct Circumstances {
     /// `max_tokens` as it is sent.
-    pub(super) max_tokens: u64,
+    pub(in crate::adapters) max_tokens: u64,
     /// A tool must be called. Thinking and a forced call exclude each other, and the call is the harder wish.
-    pub(super) forced_tool: bool,
+    pub(in crate::adapters) forced_tool: bool,
     /// The answer goes on after calls that were made without signed thoughts, which a budget requires.
-    pub(super) thoughts_missing: bool,
+    pub(in crate::adapters) thoughts_missing: bool,
 }
 
-/// The words of OpenAI's `reasoning_effort`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Effort {
-    None,
-    Minimal,
-    Low,
-    Medium,
-    High,
-    Xhigh,
-    Max,
-}
-
-impl Effort {
-    fn read(word: &str) -> Option<Self> {
-        Some(match word {
-            "none" => Self::None,
-            "minimal" => Self::Minimal,
-            "low" => Self::Low,
-            "medium" => Self::Medium,
-            "high" => Self::High,
-            "xhigh" => Self::Xhigh,
-            "max" => Self::Max,
-            _ => return None,
-        })
-    }
-
-    /// The word for it, and whether it means something else.
-    fn word(self, model: Model) -> (&'static str, bool) {
-        match self {
-            Self::None | Self::Minimal => ("low", true),
-            Self::Low => ("low", false),
-            Self::Medium => ("medium", false),
-            Self::High => ("high", false),
-            Self::Xhigh if model.xhigh => ("xhigh", false),
-            Self::Xhigh => ("high", true),
-            Self::Max => ("max", false),
-        }
-    }
-
-    /// Tokens to think with: a share of the limit, because thoughts count towards it, and no more than is of use.
-    fn budget(self, max_tokens: u64) -> u64 {
-        let (percent, most) = match self {
-            Self::None | Self::Minimal => (10, LEAST_BUDGET),
-            Self::Low => (20, 4_096),
-            Self::Medium => (50, 16_384),
-            Self::High => (80, 32_768),
-            Self::Xhigh | Self::Max => (90, 65_536),
-        };
-        (max_tokens / 100).saturating_mul(percent).min(most).max(LEAST_BUDGET)
-    }
+/// Tokens to think with: a share of the limit, because thoughts count towards it, and no more than is of use.
+fn budget(effort: Effort, max_tokens: u64) -> u64 {
+    let (percent, most) = match effort {
+        Effort::None | Effort::Minimal => (10, LEAST_BUDGET),
+        Effort::Low => (20, 4_096),
+        Effort::Medium => (50, 16_384),
+        Effort::High => (80, 32_768),
+        Effort::Xhigh | Effort::Max => (90, 65_536),
+    };
+    (max_tokens / 100).saturating_mul(percent).min(most).max(LEAST_BUDGET)
 }
 
 type Warnings = Vec<Cow<'static, str>>;
@@ -108,76 +68,107 @@ const CLAMPED: Cow<'static, str> = Cow::Borrowed("parameter_clamped:reasoning_ef
 
 impl Plan {
     /// Of a client's `reasoning_effort`.
-    pub(super) fn new(model: Model, asked: Option<&str>, at: Circumstances, warnings: &mut Warnings) -> Self {
+    pub(in crate::adapters) fn new(
+        rules: ModelRules,
+        asked: Option<&str>,
+        at: Circumstances,
+        warnings: &mut Warnings,
+    ) -> Self {
         let effort = asked.and_then(Effort::read);
         if asked.is_some() && effort.is_none() {
             warnings.push(DROPPED);
         }
         match effort {
-            None => Self::unasked(model, at),
-            Some(Effort::None) => Self::off(model, warnings),
-            Some(effort) => Self::on(model, effort, at, warnings),
+            None => Self::unasked(rules, at),
+            Some(Effort::None) => Self::off(rules, warnings),
+            Some(effort) => Self::on(rules, effort, at, warnings),
         }
     }
 
-    fn unasked(model: Model, at: Circumstances) -> Self {
-        match model.thinks {
-            Thinks::Never | Thinks::Budget | Thinks::WhenAsked => Self::default(),
-            Thinks::Usually if at.forced_tool => {
+    fn unasked(rules: ModelRules, at: Circumstances) -> Self {
+        match (rules.thinks, rules.thinking_off) {
+            (Thinks::Usually, Off::Disabled) if at.forced_tool => {
                 Self { thinking: Some(Thinking::Disabled), ..Self::default() }
             }
-            Thinks::Usually | Thinks::Always => Self { replay: true, ..Self::default() },
+            (Thinks::Usually | Thinks::Always, _) => Self { replay: true, ..Self::default() },
+            _ => Self::default(),
         }
     }
 
-    fn off(model: Model, warnings: &mut Warnings) -> Self {
-        match model.thinks {
-            Thinks::Never | Thinks::Budget | Thinks::WhenAsked => Self::default(),
-            Thinks::Usually if model.between_tools => {
+    fn off(rules: ModelRules, warnings: &mut Warnings) -> Self {
+        match (rules.thinks, rules.thinking_off) {
+            (Thinks::Usually, Off::BetweenTools) => {
                 Self { thinking: Some(Thinking::BetweenTools), effort: None, replay: true }
             }
-            Thinks::Usually => Self { thinking: Some(Thinking::Disabled), ..Self::default() },
-            Thinks::Always => {
-                warnings.push(CLAMPED);
-                Self { thinking: None, effort: Some("low"), replay: true }
+            (Thinks::Usually, Off::Disabled) => {
+                Self { thinking: Some(Thinking::Disabled), ..Self::default() }
             }
+            (Thinks::Usually | Thinks::Always, _) => {
+                warnings.push(CLAMPED);
+                let effort = rules.effort(Effort::None).map(Effort::as_str);
+                Self { thinking: None, effort, replay: true }
+            }
+            _ => Self::default(),
         }
     }
 
-    fn on(model: Model, effort: Effort, at: Circumstances, warnings: &mut Warnings) -> Self {
-        if matches!(model.thinks, Thinks::Never | Thinks::Budget) {
-            let room = at.max_tokens > LEAST_BUDGET;
-            if model.thinks == Thinks::Never || at.forced_tool || at.thoughts_missing || !room {
-                warnings.push(DROPPED);
-                return Self::default();
-            }
-            let budget = effort.budget(at.max_tokens).min(at.max_tokens - 1);
-            return Self { thinking: Some(Thinking::Budget(budget)), effort: None, replay: true };
-        }
+    fn on(rules: ModelRules, effort: Effort, at: Circumstances, warnings: &mut Warnings) -> Self {
+        let Some(fitting) = rules.effort(effort) else {
+            return Self::within_budget(rules, effort, at, warnings);
+        };
         // Without thinking only the lower efforts are taken.
-        let disabled = at.forced_tool && model.thinks == Thinks::Usually;
-        let allowed = if disabled { effort.min(Effort::High) } else { effort };
-        let (word, changed) = allowed.word(model);
-        if changed || allowed != effort {
+        let disabled =
+            at.forced_tool && rules.thinks == Thinks::Usually && rules.thinking_off == Off::Disabled;
+        let most = rules.effort_most_when_off.filter(|_| disabled).unwrap_or(Effort::Max);
+        let sent = fitting.min(most);
+        if sent != effort {
             warnings.push(CLAMPED);
         }
-        let adaptive = Thinking::Adaptive { summarized: model.hides_thoughts };
+        let adaptive = Thinking::Adaptive { summarized: rules.hides_thoughts };
         let thinking = match at.forced_tool {
             false => Some(adaptive),
             true => disabled.then_some(Thinking::Disabled),
         };
-        Self { thinking, effort: Some(word), replay: !at.forced_tool || model.thinks == Thinks::Always }
+        let replay = !at.forced_tool || rules.thinks == Thinks::Always;
+        Self { thinking, effort: Some(sent.as_str()), replay }
+    }
+
+    /// The efforts of a model that knows only tokens.
+    fn within_budget(rules: ModelRules, effort: Effort, at: Circumstances, warnings: &mut Warnings) -> Self {
+        let room = at.max_tokens > LEAST_BUDGET;
+        if rules.thinks != Thinks::Budget || at.forced_tool || at.thoughts_missing || !room {
+            warnings.push(DROPPED);
+            return Self::default();
+        }
+        let budget = budget(effort, at.max_tokens).min(at.max_tokens - 1);
+        Self { thinking: Some(Thinking::Budget(budget)), effort: None, replay: true }
+    }
+
+    /// Whether the conversation may not end with the assistant.
+    pub(in crate::adapters) fn forbids_prefill(&self, rules: ModelRules) -> bool {
+        match rules.prefill {
+            Prefill::Taken | Prefill::Marked => false,
+            Prefill::WithoutThinking => self.is_on(),
+            Prefill::Refused => true,
+        }
     }
 
     /// Whether the model certainly thinks, which fixes temperature and top_p.
-    pub(super) fn is_on(&self) -> bool {
+    pub(in crate::adapters) fn is_on(&self) -> bool {
         matches!(self.thinking, Some(Thinking::Budget(_) | Thinking::Adaptive { .. }))
     }
 }
 
 impl Thinking {
+    /// The member's value as JSON text.
+    pub(in crate::adapters) fn json(self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out
+    }
+
     /// Writes the member's value.
-    pub(super) fn write(self, out: &mut Vec<u8>) {
+    pub(in crate::adapters) fn write(self, out: &mut Vec<u8>) {
         match self {
             Self::Budget(tokens) => {
                 let mut object = Object::of_type(out, "enabled");
@@ -199,14 +190,16 @@ impl Thinking {
 
 #[cfg(test)]
 mod tests {
-    use super::{Circumstances, Model, Plan, Thinking};
+    use super::{Circumstances, Plan, Thinking};
+    use crate::model_rules::ModelRules;
+    use crate::settings::Api;
 
     const FREE: Circumstances =
         Circumstances { max_tokens: 64_000, forced_tool: false, thoughts_missing: false };
 
     fn plan(model: &str, effort: Option<&str>, at: Circumstances) -> (Plan, Vec<String>) {
         let mut warnings = Vec::new();
-        let plan = Plan::new(Model::named(model), effort, at, &mut warnings);
+        let plan = Plan::new(ModelRules::of(Api::Anthropic, model, ""), effort, at, &mut warnings);
         (plan, warnings.into_iter().map(String::from).collect())
     }
 

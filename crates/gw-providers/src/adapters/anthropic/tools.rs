@@ -9,9 +9,9 @@ use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::json::{Kind, View};
 
 use super::messages::called;
-use super::models::Model;
 use super::object::Object;
 use super::schema;
+use crate::model_rules::{ForcedTools, ModelRules, Schema};
 
 /// The tool whose input is the answer.
 const JSON_TOOL: &str = "structured_answer";
@@ -66,7 +66,7 @@ impl<'c> Tooling<'c> {
     /// Of a conversation.
     pub(super) fn new(
         conversation: &'c Conversation<'c>,
-        model: Model,
+        rules: ModelRules,
         warnings: &mut Vec<Cow<'static, str>>,
     ) -> Self {
         let former = if conversation.tools.is_empty() { called(conversation) } else { Vec::new() };
@@ -80,7 +80,7 @@ impl<'c> Tooling<'c> {
             ToolChoice::Named(name) => Some(Choice::Named(name.clone())),
         };
         let forced = matches!(choice, Some(Choice::Any | Choice::Named(_)));
-        let form = form(conversation, model, forced, warnings);
+        let form = form(conversation, rules, forced, warnings);
         let mut single = conversation.parallel_tool_calls == Some(false);
         if let Form::Tool { name, .. } = &form {
             // Beside other tools that may be called, the model decides which; alone, there is nothing to decide.
@@ -89,7 +89,7 @@ impl<'c> Tooling<'c> {
             single |= alone;
         }
         let mut request = None;
-        if forced && !model.forced_tools {
+        if forced && rules.forced_tools == ForcedTools::Refused {
             request = Some(match &choice {
                 Some(Choice::Named(name)) => format!("Call the tool `{name}` now."),
                 _ => "Call at least one of the tools now.".to_owned(),
@@ -97,7 +97,7 @@ impl<'c> Tooling<'c> {
             choice = Some(Choice::Auto);
             warnings.push(Cow::Borrowed("parameter_dropped:tool_choice"));
         }
-        let strict = strict(&conversation.tools, model, warnings);
+        let strict = strict(&conversation.tools, rules, warnings);
         Self { tools: &conversation.tools, former, strict, choice, single, form, request }
     }
 
@@ -216,13 +216,14 @@ impl Choice<'_> {
 }
 
 /// Which tools are declared strict. A tool that asks for it in vain gets a warning.
-fn strict(tools: &[Tool<'_>], model: Model, warnings: &mut Vec<Cow<'static, str>>) -> Vec<bool> {
+fn strict(tools: &[Tool<'_>], rules: ModelRules, warnings: &mut Vec<Cow<'static, str>>) -> Vec<bool> {
     let wanted = tools.iter().filter(|tool| tool.strict == Some(true)).count();
     if wanted == 0 {
         return Vec::new();
     }
+    let is_native = rules.schema == Schema::Native;
     let is_enforceable = |tool: &Tool<'_>| {
-        tool.strict == Some(true) && model.structured && tool.parameters.is_some_and(schema::is_enforceable)
+        tool.strict == Some(true) && is_native && tool.parameters.is_some_and(schema::is_enforceable)
     };
     let strict: Vec<bool> = tools.iter().map(is_enforceable).collect();
     let possible = strict.iter().filter(|is_strict| **is_strict).count();
@@ -236,7 +237,7 @@ fn strict(tools: &[Tool<'_>], model: Model, warnings: &mut Vec<Cow<'static, str>
 /// The way to ask for the answer's form. `forced`: the answer is a call of one of the client's tools and has none.
 fn form<'c>(
     conversation: &'c Conversation<'c>,
-    model: Model,
+    rules: ModelRules,
     forced: bool,
     warnings: &mut Vec<Cow<'static, str>>,
 ) -> Form<'c> {
@@ -248,7 +249,7 @@ fn form<'c>(
         }
         Format::Schema { description, schema: Some(schema), .. } => (description, *schema),
     };
-    if model.structured
+    if rules.schema == Schema::Native
         && let Some(closed) = schema::closed(schema)
     {
         return Form::Schema(closed);
@@ -257,7 +258,7 @@ fn form<'c>(
         name.string().is_some_and(|name| name == "type")
             && value.string().is_some_and(|kind| kind == "object")
     });
-    if model.forced_tools && is_object {
+    if rules.forced_tools != ForcedTools::Refused && is_object {
         let mut name = JSON_TOOL.to_owned();
         while conversation.tools.iter().any(|tool| tool.name == name) {
             name.push('_');

@@ -173,5 +173,44 @@ pub(super) struct Request<'c> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool_config: Option<ToolConfig<'c>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output_config: Option<OutputConfig<'c>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) additional_model_request_fields: Option<Value>,
+}
+
+/// `outputConfig`. API Reference, `OutputConfig`, `JsonSchemaDefinition`: the schema is a string.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OutputConfig<'c> {
+    pub(super) text_format: TextFormat<'c>,
+}
+
+/// `outputConfig.textFormat`.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct TextFormat<'c> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    structure: Structure<'c>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Structure<'c> {
+    json_schema: JsonSchema<'c>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct JsonSchema<'c> {
+    schema: String,
+    name: &'c str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'c str>,
+}
+
+impl<'c> OutputConfig<'c> {
+    /// An answer of this schema.
+    pub(super) fn of_schema(schema: String, name: &'c str, description: Option<&'c str>) -> Self {
+        let json_schema = JsonSchema { schema, name, description };
+        Self { text_format: TextFormat { kind: "json_schema", structure: Structure { json_schema } } }
+    }
 }

@@ -11,11 +11,12 @@ use serde_json::value::RawValue;
 use super::blocks::{
     Block, CachePoint, Document, Json, Media, Message, Role, Source as Bytes, ToolResult, ToolUse,
 };
-use super::family::Family;
 use super::reasoning;
 use super::tools::written;
+use crate::adapters::anthropic::messages::GO_ON;
 use crate::adapters::native::unsupported;
 use crate::adapters::unique_names::UniqueNames;
+use crate::model_rules::ModelRules;
 
 /// Stands where something must be said and nothing was: blank text is refused.
 const NOTHING_SAID: &str = ".";
@@ -27,13 +28,15 @@ const NO_RESULT: &str = "(no result)";
 /// The longest name of a document.
 const LONGEST_NAME: usize = 200;
 
-/// All turns, and whether one had to be added because a conversation begins with the user. What cannot be said is a 400.
+/// All turns, and whether one had to be added because a conversation begins with the user, or must end with the user
+/// (`closed`). What cannot be said is a 400.
 pub(super) fn messages<'t>(
     turns: &'t [Turn<'_, '_>],
-    family: Family,
+    rules: ModelRules,
+    closed: bool,
 ) -> Result<(Vec<Message<'t>>, bool), Failure> {
     let mut is_added = false;
-    let mut writer = Writer { family, names: UniqueNames::default() };
+    let mut writer = Writer { rules, names: UniqueNames::default() };
     let mut messages: Vec<Message<'t>> = Vec::with_capacity(turns.len() + 1);
     for turn in turns {
         let (role, content) = match turn {
@@ -49,7 +52,7 @@ pub(super) fn messages<'t>(
             Some(_) => messages.push(Message { role, content }),
             None => {
                 if role == Role::Assistant {
-                    messages.push(nothing_said());
+                    messages.push(said_by_user(NOTHING_SAID));
                     is_added = true;
                 }
                 messages.push(Message { role, content });
@@ -57,7 +60,7 @@ pub(super) fn messages<'t>(
         }
     }
     if messages.is_empty() {
-        messages.push(nothing_said());
+        messages.push(said_by_user(NOTHING_SAID));
         is_added = true;
     }
     if let Some(Message { role: Role::Assistant, content }) = messages.last_mut()
@@ -66,32 +69,44 @@ pub(super) fn messages<'t>(
         // An answer that is to be continued may not end in blanks.
         *text = Cow::Owned(text.trim_end().to_owned());
     }
+    if closed && messages.last().is_some_and(|last| last.role == Role::Assistant) {
+        messages.push(said_by_user(GO_ON));
+        is_added = true;
+    }
     Ok((messages, is_added))
 }
 
-fn nothing_said() -> Message<'static> {
-    Message { role: Role::User, content: vec![Block::Text(Cow::Borrowed(NOTHING_SAID))] }
+fn said_by_user(text: &'static str) -> Message<'static> {
+    Message { role: Role::User, content: vec![Block::Text(Cow::Borrowed(text))] }
+}
+
+/// A wish for this answer only: it stands last, so that nothing before it changes from one request to the next.
+pub(super) fn ask<'t>(messages: &mut [Message<'t>], request: Option<&'t str>) {
+    let last = messages.last_mut().filter(|last| last.role == Role::User);
+    if let (Some(last), Some(text)) = (last, request) {
+        last.content.push(Block::Text(Cow::Borrowed(text)));
+    }
 }
 
 /// The system prompt.
 pub(super) fn system<'t>(
     texts: impl Iterator<Item = (&'t str, Option<View<'t>>)>,
-    family: Family,
+    rules: ModelRules,
 ) -> Vec<Block<'t>> {
     let mut system = Vec::new();
     for (text, marker) in texts.filter(|(text, _)| !text.trim().is_empty()) {
         system.push(Block::Text(Cow::Borrowed(text)));
         system.extend(
-            marker.filter(|_| family.caches()).map(|marker| Block::CachePoint(cache_point(marker, family))),
+            marker.filter(|_| rules.caches()).map(|marker| Block::CachePoint(cache_point(marker, rules))),
         );
     }
     system
 }
 
 /// Of Anthropic's marker (`{"type":"ephemeral","ttl":"1h"}`).
-pub(super) fn cache_point(marker: View<'_>, family: Family) -> CachePoint {
+pub(super) fn cache_point(marker: View<'_>, rules: ModelRules) -> CachePoint {
     let hour = member(marker, "ttl").and_then(View::string).is_some_and(|ttl| ttl == "1h");
-    CachePoint::new(hour && family.caches_for_an_hour())
+    CachePoint::new(hour && rules.cache_hour)
 }
 
 /// A member of an object.
@@ -101,7 +116,7 @@ pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
 }
 
 struct Writer {
-    family: Family,
+    rules: ModelRules,
     /// Names of documents: two of one name are refused.
     names: UniqueNames,
 }
@@ -126,7 +141,7 @@ impl Writer {
     fn assistant<'t>(&mut self, said: &'t [&Said<'_>]) -> Result<Vec<Block<'t>>, Failure> {
         let mut content = Vec::new();
         for message in said {
-            if self.family.signs() {
+            if self.rules.signs {
                 content.extend(reasoning::history(&message.reasoning_details).map(Block::ReasoningContent));
             }
             for part in &message.parts {
@@ -155,7 +170,7 @@ impl Writer {
             result.push(Block::Text(Cow::Borrowed(words)));
         }
         // Only Claude and Nova know a status.
-        let failed = message.is_none() && matches!(self.family, Family::Claude(_) | Family::Nova { .. });
+        let failed = message.is_none() && self.rules.result_status;
         content.push(Block::ToolResult(ToolResult {
             tool_use_id: word_id(id),
             content: result,
@@ -185,8 +200,8 @@ impl Writer {
     }
 
     fn mark(&self, marker: Option<View<'_>>, content: &mut Vec<Block<'_>>) {
-        if let Some(marker) = marker.filter(|_| self.family.caches()) {
-            content.push(Block::CachePoint(cache_point(marker, self.family)));
+        if let Some(marker) = marker.filter(|_| self.rules.caches()) {
+            content.push(Block::CachePoint(cache_point(marker, self.rules)));
         }
     }
 

@@ -12,99 +12,86 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::blocks::Reasoning;
-use super::family::{Family, Generation};
+use crate::adapter::Target;
+use crate::adapters::anthropic::thinking::{Circumstances, Plan};
+use crate::model_rules::{Effort, EffortField, ModelRules, Thinks};
 
 /// Whose signatures these are.
 const FORMAT: &str = "anthropic-claude-v1";
 
-/// The least that Claude may think.
-const LEAST_BUDGET: u64 = 1024;
+/// The tokens of which Claude's thinking gets a share, where neither the client nor the catalogue sets a limit. Converse
+/// then lets a model generate as much as it can.
+const USUAL_LIMIT: u64 = 32_000;
 
 /// What is sent so that the model reasons.
 #[derive(Debug, Default)]
 pub(super) struct Thinking {
     /// `additionalModelRequestFields`.
     pub(super) fields: Option<Value>,
-    /// The effort could not be asked for.
-    pub(super) dropped: bool,
-    /// Another effort had to be asked for.
-    pub(super) clamped: bool,
     /// Temperature and top_p are refused beside it.
     pub(super) no_sampling: bool,
     /// So is a token limit.
     pub(super) no_limit: bool,
+    /// The assistant may not have the last word.
+    pub(super) closed: bool,
 }
 
-/// What the wanted effort means to a family. `forced`: a tool must be called.
+type Warnings = Vec<Cow<'static, str>>;
+
+/// What the wanted effort means to a model.
 pub(super) fn thinking(
     conversation: &Conversation<'_>,
     turns: &[Turn<'_, '_>],
-    family: Family,
-    max_tokens: Option<u64>,
+    rules: ModelRules,
+    target: &Target<'_>,
     forced: bool,
+    warnings: &mut Warnings,
 ) -> Thinking {
-    let dropped = Thinking { dropped: true, ..Thinking::default() };
-    let Some(effort) = conversation.reasoning_effort.as_deref() else { return Thinking::default() };
-    let (level, exact) = match effort {
-        "none" => return none(family),
-        "minimal" => ("low", false),
-        "low" | "medium" | "high" => (effort, true),
-        "xhigh" | "max" => ("high", false),
-        _ => return dropped,
-    };
-    let with = |fields: Value| Thinking { fields: Some(fields), clamped: !exact, ..Thinking::default() };
-    match family {
-        Family::Claude(Generation::Plain) => dropped,
-        Family::Claude(_) if forced => dropped,
-        Family::Claude(Generation::Budget | Generation::OneSampler) => {
-            let wanted = budget(effort);
-            let budget = max_tokens.map_or(wanted, |most| wanted.min((most / 5 * 4).max(LEAST_BUDGET)));
-            if max_tokens.is_some_and(|most| budget >= most) || unsigned_calls(turns) {
-                return dropped;
-            }
-            let fields = json!({"thinking": {"type": "enabled", "budget_tokens": budget}});
-            Thinking { fields: Some(fields), no_sampling: true, ..Thinking::default() }
-        }
-        Family::Claude(generation) => {
-            let knows_xhigh = generation == Generation::Fixed;
-            let (level, exact) =
-                if knows_xhigh && effort == "xhigh" { (effort, true) } else { (level, exact) };
-            let (level, exact) = if effort == "max" { (effort, true) } else { (level, exact) };
-            // The newest think in silence unless they are asked to tell.
-            let thinking = match generation {
-                Generation::Fixed => json!({"type": "adaptive", "display": "summarized"}),
-                _ => json!({"type": "adaptive"}),
-            };
-            let fields = json!({"thinking": thinking, "output_config": {"effort": level}});
-            Thinking { fields: Some(fields), no_sampling: true, clamped: !exact, ..Thinking::default() }
-        }
-        Family::Nova { second: true } => {
-            let fields = json!({"reasoningConfig": {"type": "enabled", "maxReasoningEffort": level}});
-            let unbound = level == "high";
-            Thinking { no_sampling: unbound, no_limit: unbound, ..with(fields) }
-        }
-        Family::GptOss => with(json!({"reasoning_effort": level})),
-        Family::Nova { second: false }
-        | Family::Mistral
-        | Family::Llama
-        | Family::DeepSeek
-        | Family::Other
-        | Family::Unknown => dropped,
+    let asked = conversation.reasoning_effort.as_deref();
+    if rules.vendor() == "claude" {
+        let most = target.max_tokens(conversation.max_tokens).or(target.max_output_tokens);
+        let at = Circumstances {
+            max_tokens: most.unwrap_or(USUAL_LIMIT),
+            forced_tool: forced,
+            thoughts_missing: unsigned_calls(turns),
+        };
+        return of_claude(Plan::new(rules, asked, at, warnings), rules);
     }
+    let Some(word) = asked else { return Thinking::default() };
+    let wanted = Effort::read(word);
+    let sent = wanted.filter(|wanted| *wanted != Effort::None).and_then(|wanted| rules.effort(wanted));
+    let is_silent = matches!(rules.thinks, Thinks::Never | Thinks::WhenAsked);
+    let Some(sent) = sent else {
+        if !(wanted == Some(Effort::None) && is_silent) {
+            warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
+        }
+        return Thinking::default();
+    };
+    if wanted != Some(sent) {
+        warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
+    }
+    let unbound = rules.unbound_at == Some(sent);
+    let level = sent.as_str();
+    let fields = match rules.effort_field {
+        EffortField::ReasoningConfig => {
+            json!({"reasoningConfig": {"type": "enabled", "maxReasoningEffort": level}})
+        }
+        EffortField::ReasoningEffort => json!({"reasoning_effort": level}),
+    };
+    Thinking { fields: Some(fields), no_sampling: unbound, no_limit: unbound, closed: false }
 }
 
-/// No reasoning: what is not asked for does not happen, but for the models that always do.
-fn none(family: Family) -> Thinking {
-    let always = matches!(family, Family::GptOss | Family::DeepSeek | Family::Unknown);
-    Thinking { dropped: always, ..Thinking::default() }
-}
-
-fn budget(effort: &str) -> u64 {
-    match effort {
-        "minimal" | "low" => LEAST_BUDGET,
-        "medium" => 8192,
-        "high" => 16_384,
-        _ => 24_576,
+/// What Claude is told, in the words of its own API.
+fn of_claude(plan: Plan, rules: ModelRules) -> Thinking {
+    let mut fields = serde_json::Map::new();
+    let thinking = plan.thinking.and_then(|thinking| serde_json::from_slice(&thinking.json()).ok());
+    fields.extend(thinking.map(|thinking: Value| ("thinking".to_owned(), thinking)));
+    fields.extend(plan.effort.map(|effort| ("output_config".to_owned(), json!({"effort": effort}))));
+    Thinking {
+        fields: (!fields.is_empty()).then_some(Value::Object(fields)),
+        no_sampling: plan.is_on(),
+        no_limit: false,
+        closed: plan.forbids_prefill(rules),
     }
 }
 

@@ -6,45 +6,44 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 
 use super::blocks::{Block, Inference, Request};
-use super::family::{Family, Generation};
 use super::reasoning::{self, Thinking};
 use super::{messages, post, tools, written};
 use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::native::dropped;
-
-/// The API's own bound for every model (`InferenceConfiguration`).
-const HOTTEST: f64 = 1.0;
+use crate::model_rules::{ModelRules, Prefill, Sampling};
+use crate::settings::Api;
 
 type Warnings = Vec<Cow<'static, str>>;
 
 /// The call.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-    let family = Family::of(target);
+    let rules = target.rules(Api::Bedrock);
     let turns = conversation.turns();
-    let plan = tools::plan(conversation, family);
+    let plan = tools::plan(conversation, rules);
     let max_tokens = target.max_tokens(conversation.max_tokens);
-    let thinking = reasoning::thinking(conversation, &turns, family, max_tokens, plan.forces());
     let mut warnings = unsaid(conversation);
     if plan.weakened {
         warnings.push(Cow::Borrowed("parameter_weakened:response_format"));
     }
-    if thinking.dropped {
-        warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
-    } else if thinking.clamped {
-        warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
+    if plan.request.is_some() {
+        warnings.push(Cow::Borrowed("parameter_dropped:tool_choice"));
     }
-    let inference = inference(conversation, family, max_tokens, &thinking, &mut warnings);
-    let mut system = messages::system(conversation.system(), family);
+    let thinking = reasoning::thinking(conversation, &turns, rules, target, plan.forces(), &mut warnings);
+    let inference = inference(conversation, rules, max_tokens, &thinking, &mut warnings);
+    let mut system = messages::system(conversation.system(), rules);
     system.extend(plan.words.as_deref().map(|words| Block::Text(Cow::Borrowed(words))));
-    let (messages, is_added) = messages::messages(&turns, family)?;
+    let closed = thinking.closed || rules.prefill == Prefill::Refused;
+    let (mut messages, is_added) = messages::messages(&turns, rules, closed)?;
     if is_added {
         warnings.push(Cow::Borrowed("message_added:user"));
     }
+    messages::ask(&mut messages, plan.request.as_deref());
     let request = Request {
         messages,
         system,
         inference_config: (inference != Inference::default()).then_some(inference),
         tool_config: plan.config,
+        output_config: plan.output,
         additional_model_request_fields: thinking.fields,
     };
     let body = written(&request)?;
@@ -56,7 +55,7 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
 
 fn inference<'c>(
     conversation: &'c Conversation<'_>,
-    family: Family,
+    rules: ModelRules,
     max_tokens: Option<u64>,
     thinking: &Thinking,
     warnings: &mut Warnings,
@@ -68,19 +67,29 @@ fn inference<'c>(
         top_p: conversation.top_p,
         stop_sequences: Vec::new(),
     };
-    if inference.temperature.is_some_and(|temperature| temperature > HOTTEST) {
-        inference.temperature = Some(HOTTEST);
+    let hottest = rules.temperature_most;
+    if inference.temperature.is_some_and(|temperature| temperature > hottest) {
+        inference.temperature = Some(hottest);
         warn("parameter_clamped:temperature");
     }
-    let fixed = thinking.no_sampling || family == Family::Claude(Generation::Fixed);
+    let [least, most] = rules.top_p;
+    if inference.top_p.is_some_and(|top_p| !(least..=most).contains(&top_p)) {
+        // 1 is the default, which may be left out.
+        let is_default = inference.top_p == Some(1.0);
+        inference.top_p = inference.top_p.map(|top_p| top_p.clamp(least, most)).filter(|_| !is_default);
+        if !is_default {
+            warn("parameter_clamped:top_p");
+        }
+    }
+    let fixed = thinking.no_sampling || rules.sampling == Sampling::Fixed;
     // The default of both is the only value that such models take.
-    if fixed && inference.temperature.take().is_some_and(|temperature| temperature < HOTTEST) {
+    if fixed && inference.temperature.take().is_some_and(|temperature| temperature < hottest) {
         warn("parameter_dropped:temperature");
     }
     if fixed && inference.top_p.take().is_some_and(|top_p| top_p < 1.0) {
         warn("parameter_dropped:top_p");
     }
-    let one = matches!(family, Family::Claude(generation) if generation >= Generation::OneSampler);
+    let one = rules.sampling == Sampling::One;
     if one && inference.temperature.is_some() && inference.top_p.take().is_some_and(|top_p| top_p < 1.0) {
         warn("parameter_dropped:top_p");
     }
@@ -88,7 +97,7 @@ fn inference<'c>(
         warn("parameter_dropped:max_tokens");
     }
     // Claude refuses blanks as a stop sequence, and Converse refuses nothing.
-    let blank = |stop: &str| stop.is_empty() || matches!(family, Family::Claude(_)) && stop.trim().is_empty();
+    let blank = |stop: &str| stop.is_empty() || rules.vendor() == "claude" && stop.trim().is_empty();
     let sequences = conversation.stop.iter().map(|stop| &**stop).filter(|stop| !blank(stop));
     inference.stop_sequences = sequences.collect();
     if inference.stop_sequences.len() < conversation.stop.len() {

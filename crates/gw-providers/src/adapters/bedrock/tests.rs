@@ -4,6 +4,7 @@ mod embeddings;
 mod errors;
 mod replies;
 mod requests;
+mod rules;
 mod settings;
 mod signing;
 mod streams;
@@ -43,6 +44,7 @@ fn target(model: &str) -> Target<'_> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
+        rules: None,
     }
 }
 

@@ -7,9 +7,10 @@ use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::json::View;
 use serde_json::value::RawValue;
 
-use super::blocks::{Choice, Json, Schema, ToolConfig, ToolEntry, ToolSpec};
-use super::family::Family;
+use super::blocks::{Choice, Json, OutputConfig, Schema, ToolConfig, ToolEntry, ToolSpec};
 use super::messages::{cache_point, member};
+use crate::adapters::anthropic::schema::closed;
+use crate::model_rules::{self, CachePoints, ForcedTools, ModelRules, SchemaDialect};
 
 /// Of a tool without parameters, and of one that is only known from the history.
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
@@ -34,6 +35,10 @@ pub(super) struct Plan<'c> {
     pub(super) words: Option<String>,
     /// A schema was only asked for in words.
     pub(super) weakened: bool,
+    /// The answer is held to a schema by `outputConfig`.
+    pub(super) output: Option<OutputConfig<'c>>,
+    /// What is asked of the model in words, because this one cannot be forced to call a tool.
+    pub(super) request: Option<String>,
 }
 
 impl Plan<'_> {
@@ -45,33 +50,45 @@ impl Plan<'_> {
 }
 
 /// Decides it.
-pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, family: Family) -> Plan<'c> {
+pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) -> Plan<'c> {
     let mut plan = Plan::default();
-    let mut tools = declared(conversation, family);
+    let mut tools = declared(conversation, rules);
+    let can_force = rules.forced_tools != ForcedTools::Refused;
     let mut choice = match &conversation.tool_choice {
         // The same as auto, which is the default.
         ToolChoice::Unset | ToolChoice::Never => None,
         ToolChoice::Auto => Some(Choice::Auto {}),
-        ToolChoice::Required => Some(Choice::Any {}),
-        ToolChoice::Named(name) => Some(named(Cow::Borrowed(name), &mut tools, family)),
+        ToolChoice::Required if can_force => Some(Choice::Any {}),
+        ToolChoice::Named(name) if can_force => Some(named(Cow::Borrowed(name), &mut tools, rules)),
+        ToolChoice::Required => {
+            plan.request = Some("Call at least one of the tools now.".to_owned());
+            Some(Choice::Auto {})
+        }
+        ToolChoice::Named(name) => {
+            plan.request = Some(format!("Call the tool `{name}` now."));
+            Some(Choice::Auto {})
+        }
     };
+    let calls = matches!(conversation.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
     match &conversation.format {
         Format::Text => {}
         Format::Json => plan.words = Some(JSON_WORDS.to_owned()),
         // A tool of the client's must be called, so there will be no text to shape.
-        Format::Schema { .. }
-            if matches!(conversation.tool_choice, ToolChoice::Required | ToolChoice::Named(_)) => {}
-        Format::Schema { schema, description, .. } => {
-            if family.forces_tools() && schema.is_none_or(is_of_object) {
+        Format::Schema { .. } if calls => {}
+        Format::Schema { schema, description, name, .. } => {
+            let native = schema.filter(|_| rules.schema == model_rules::Schema::Native).and_then(closed);
+            if let Some(schema) = native {
+                plan.output = Some(OutputConfig::of_schema(schema, name, filled(description.as_deref())));
+            } else if can_force && schema.is_none_or(is_of_object) {
                 // Tools that the client does not offer now may not be called in the answer's place.
                 if conversation.tools.is_empty() || conversation.tool_choice == ToolChoice::Never {
                     tools.clear();
                 }
                 let name = free_name(&tools);
                 let alone = tools.is_empty();
-                tools.push(json_tool(name.clone(), description.as_deref(), *schema, family));
+                tools.push(json_tool(name.clone(), description.as_deref(), *schema, rules));
                 choice = Some(if alone {
-                    named(Cow::Owned(name.clone()), &mut tools, family)
+                    named(Cow::Owned(name.clone()), &mut tools, rules)
                 } else {
                     Choice::Any {}
                 });
@@ -89,15 +106,15 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, family: Family) -> Pl
 
 /// The client's tools; without any, those that the history calls, because Converse refuses tool blocks without a
 /// `toolConfig`. Tools that may not be called are left out, unless the history needs them.
-fn declared<'c>(conversation: &'c Conversation<'_>, family: Family) -> Vec<ToolEntry<'c>> {
+fn declared<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) -> Vec<ToolEntry<'c>> {
     let mut tools = Vec::new();
     let called = || conversation.messages.iter().flat_map(|message| &message.tool_calls);
     let is_called = called().next().is_some();
     if conversation.tool_choice != ToolChoice::Never || is_called {
         for tool in &conversation.tools {
-            tools.push(ToolEntry::ToolSpec(spec(tool, family)));
-            let marker = tool.cache_control.filter(|_| family.caches_tools());
-            tools.extend(marker.map(|marker| ToolEntry::CachePoint(cache_point(marker, family))));
+            tools.push(ToolEntry::ToolSpec(spec(tool, rules)));
+            let marker = tool.cache_control.filter(|_| rules.cache_points == CachePoints::Tools);
+            tools.extend(marker.map(|marker| ToolEntry::CachePoint(cache_point(marker, rules))));
         }
     }
     if tools.is_empty() {
@@ -114,11 +131,11 @@ fn declared<'c>(conversation: &'c Conversation<'_>, family: Family) -> Vec<ToolE
     tools
 }
 
-fn spec<'c>(tool: &'c Tool<'_>, family: Family) -> ToolSpec<'c> {
+fn spec<'c>(tool: &'c Tool<'_>, rules: ModelRules) -> ToolSpec<'c> {
     ToolSpec {
         name: Cow::Borrowed(&tool.name),
         description: filled(tool.description.as_deref()).map(Cow::Borrowed),
-        input_schema: Schema { json: parameters(tool.parameters, family) },
+        input_schema: Schema { json: parameters(tool.parameters, rules) },
     }
 }
 
@@ -130,13 +147,13 @@ fn json_tool<'c>(
     name: String,
     description: Option<&str>,
     schema: Option<View<'c>>,
-    family: Family,
+    rules: ModelRules,
 ) -> ToolEntry<'c> {
     let description = match filled(description) {
         Some(words) => Cow::Owned(format!("{JSON_TOOL_WORDS} {words}")),
         None => Cow::Borrowed(JSON_TOOL_WORDS),
     };
-    let input_schema = Schema { json: parameters(schema, family) };
+    let input_schema = Schema { json: parameters(schema, rules) };
     ToolEntry::ToolSpec(ToolSpec { name: Cow::Owned(name), description: Some(description), input_schema })
 }
 
@@ -153,8 +170,8 @@ fn free_name(tools: &[ToolEntry<'_>]) -> String {
 }
 
 /// A call of this tool. Where one of several cannot be named, the others are not offered.
-fn named<'n>(name: Cow<'n, str>, tools: &mut Vec<ToolEntry<'_>>, family: Family) -> Choice<'n> {
-    if family.names_tools() {
+fn named<'n>(name: Cow<'n, str>, tools: &mut Vec<ToolEntry<'_>>, rules: ModelRules) -> Choice<'n> {
+    if rules.forced_tools == ForcedTools::Named {
         return Choice::Tool { name };
     }
     tools.retain(|entry| matches!(entry, ToolEntry::ToolSpec(spec) if spec.name == name));
@@ -169,9 +186,9 @@ fn is_of_object(schema: View<'_>) -> bool {
 
 /// The schema as it was written, every key kept. Two things are refused or make the tool unknown to the model: a schema
 /// without a type, and, by the first Nova models ("Troubleshooting tool calls"), words about the schema at its top.
-fn parameters(schema: Option<View<'_>>, family: Family) -> Json<'_> {
+fn parameters(schema: Option<View<'_>>, rules: ModelRules) -> Json<'_> {
     let Some(schema) = schema else { return written(NO_PARAMETERS) };
-    let plain = family == Family::Nova { second: false };
+    let plain = rules.schema_dialect == SchemaDialect::Bare;
     let is_refused = |name: &str| plain && REFUSED_BY_NOVA.contains(&name);
     let is_typed = member(schema, "type").is_some();
     let has_refused = schema.members().any(|(name, _)| name.string().is_some_and(|name| is_refused(&name)));

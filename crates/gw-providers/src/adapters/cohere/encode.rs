@@ -11,14 +11,9 @@ use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
 use crate::adapters::write::{Object, object};
+use crate::model_rules::{Effort, ModelRules, Thinks};
+use crate::settings::Api;
 
-/// The highest `temperature`; OpenAI's goes to 2. The reference names no bound, the guide "Advanced Generation Parameters"
-/// (docs.cohere.com/docs/advanced-generation-hyperparameters) says 0 to 1.
-const HOTTEST: f64 = 1.0;
-/// `p` stays between these.
-const TOP_P: (f64, f64) = (0.01, 0.99);
-/// Both penalties stay between these.
-const PENALTY: (f64, f64) = (0.0, 1.0);
 /// What a function without parameters takes: the member is required.
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 /// Cohere's own members of a chat, for clients that know them.
@@ -36,11 +31,12 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     if conversation.parallel_tool_calls == Some(false) {
         warnings.extend(dropped(conversation, &["parallel_tool_calls"]));
     }
-    let mut written = messages::write(conversation)?;
+    let rules = target.rules(Api::Cohere);
+    let mut written = messages::write(conversation, rules)?;
     // Refused beside tools; where none may be called, the tools stay at home.
     let never = conversation.tool_choice == ToolChoice::Never;
     let wants_json = !matches!(conversation.format, Format::Text);
-    let in_words = wants_json && !never && !conversation.tools.is_empty();
+    let in_words = wants_json && rules.schema_without_tools && !never && !conversation.tools.is_empty();
     if in_words {
         ask_in_words(&mut written.json, &conversation.format, &mut warnings);
     }
@@ -55,8 +51,8 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     if !in_words {
         response_format(&mut body, &conversation.format);
     }
-    sampling(&mut body, conversation, target, &mut warnings);
-    thinking(&mut body, conversation);
+    sampling(&mut body, conversation, (target, rules), &mut warnings);
+    thinking(&mut body, conversation, rules, &mut warnings);
     for name in AS_THEY_ARE {
         if let Some(text) = conversation.body.get(name) {
             body.raw(name, text);
@@ -143,19 +139,19 @@ fn response_format(body: &mut Object, format: &Format<'_>) {
 fn sampling(
     body: &mut Object,
     conversation: &Conversation<'_>,
-    target: &Target<'_>,
+    (target, rules): (&Target<'_>, ModelRules),
     warnings: &mut Vec<Cow<'static, str>>,
 ) {
     if let Some(limit) = target.max_tokens(conversation.max_tokens) {
         body.number("max_tokens", limit);
     }
     let numbers = [
-        ("temperature", "temperature", conversation.temperature, (0.0, HOTTEST)),
-        ("top_p", "p", conversation.top_p, TOP_P),
-        ("frequency_penalty", "frequency_penalty", conversation.frequency_penalty, PENALTY),
-        ("presence_penalty", "presence_penalty", conversation.presence_penalty, PENALTY),
+        ("temperature", "temperature", conversation.temperature, [0.0, rules.temperature_most]),
+        ("top_p", "p", conversation.top_p, rules.top_p),
+        ("frequency_penalty", "frequency_penalty", conversation.frequency_penalty, rules.penalties),
+        ("presence_penalty", "presence_penalty", conversation.presence_penalty, rules.penalties),
     ];
-    for (member, name, value, (least, most)) in numbers {
+    for (member, name, value, [least, most]) in numbers {
         let (Some(value), Some(text)) = (value, conversation.body.get(member)) else { continue };
         let bound = value.clamp(least, most);
         if (least..=most).contains(&value) {
@@ -178,17 +174,25 @@ fn sampling(
 }
 
 /// Models that reason do so unless told otherwise, and as long as they like: the lower efforts are bounds of tokens.
-fn thinking(body: &mut Object, conversation: &Conversation<'_>) {
-    let Some(effort) = conversation.reasoning_effort.as_deref() else { return };
-    let budget = match effort {
-        "none" => return body.object("thinking", |thinking| thinking.text("type", "disabled")),
-        "minimal" => Some(512),
-        "low" => Some(1024),
-        "medium" => Some(8192),
-        _ => None,
-    };
+fn thinking(
+    body: &mut Object,
+    conversation: &Conversation<'_>,
+    rules: ModelRules,
+    warnings: &mut Vec<Cow<'static, str>>,
+) {
+    let Some(word) = conversation.reasoning_effort.as_deref() else { return };
+    let effort = Effort::read(word);
+    if rules.thinks != Thinks::Usually || effort.is_none() {
+        // A model that does not think does what `none` asks for.
+        if effort != Some(Effort::None) {
+            warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
+        }
+        return;
+    }
+    let budget = effort.and_then(|effort| rules.budgets.get(&effort).copied());
+    let kind = if effort == Some(Effort::None) { "disabled" } else { "enabled" };
     body.object("thinking", |thinking| {
-        thinking.text("type", "enabled");
+        thinking.text("type", kind);
         if let Some(budget) = budget {
             thinking.number("token_budget", budget);
         }

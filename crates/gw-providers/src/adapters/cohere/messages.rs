@@ -9,6 +9,7 @@ use gw_wire::failure::Failure;
 
 use crate::adapters::native::unsupported;
 use crate::adapters::write::{Object, object};
+use crate::model_rules::{ModelRules, Thinks};
 
 /// The messages as a JSON array, and what of them goes elsewhere.
 pub(super) struct Written {
@@ -25,7 +26,8 @@ enum Piece<'m> {
 }
 
 /// Writes them all. What has nothing to say and nothing to call is left out: an empty turn of the assistant is refused.
-pub(super) fn write(conversation: &Conversation<'_>) -> Result<Written, Failure> {
+pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Result<Written, Failure> {
+    let thinks = !matches!(rules.thinks, Thinks::Never | Thinks::Unknown);
     let mut written = Written { json: vec![b'['], documents: Vec::new() };
     for message in &conversation.messages {
         let pieces = pieces(message, &mut written.documents)?;
@@ -39,7 +41,7 @@ pub(super) fn write(conversation: &Conversation<'_>) -> Result<Written, Failure>
             Role::System => spoken(out, "system", &pieces),
             Role::User => spoken(out, "user", &pieces),
             Role::Assistant if message.tool_calls.is_empty() => spoken(out, "assistant", &pieces),
-            Role::Assistant => calling(out, message, &pieces),
+            Role::Assistant => calling(out, message, &pieces, thinks),
             Role::Tool => {
                 out.text("role", "tool");
                 out.text("tool_call_id", split_thought(&message.tool_call_id).0);
@@ -78,15 +80,23 @@ fn write_piece(part: &mut Object, piece: &Piece<'_>) {
     }
 }
 
-/// What the assistant says beside calls is its plan, and so is what it thought: that is how it came.
-fn calling(out: &mut Object, message: &Message<'_>, pieces: &[Piece<'_>]) {
+/// What the assistant says beside calls is its plan. What it thought goes back to a model that thinks, as thinking.
+fn calling(out: &mut Object, message: &Message<'_>, pieces: &[Piece<'_>], thinks: bool) {
     out.text("role", "assistant");
+    let thought = message.reasoning.as_deref().filter(|thought| thinks && !thought.is_empty());
+    if let Some(thought) = thought {
+        out.list("content", [thought], |out, thought| {
+            object(out, |part| {
+                part.text("type", "thinking");
+                part.text("thinking", thought);
+            });
+        });
+    }
     let said = pieces.iter().filter_map(|piece| match piece {
         Piece::Text(text) => Some(*text),
         Piece::Image(_) => None,
     });
-    let thought = message.reasoning.as_deref().filter(|thought| !thought.is_empty());
-    let plan: Vec<&str> = thought.into_iter().chain(said).collect();
+    let plan: Vec<&str> = said.collect();
     if !plan.is_empty() {
         out.text("tool_plan", &plan.join("\n"));
     }

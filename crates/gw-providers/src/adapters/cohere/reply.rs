@@ -43,12 +43,17 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
 
 fn choice(message: Message<'_>) -> ChatChoice<'_> {
     let (mut content, mut reasoning) = (Cow::Borrowed(""), Cow::Borrowed(""));
-    append(&mut reasoning, message.tool_plan.map(|plan| plan.0));
     if let Some(pieces) = message.content {
         pieces.each(|piece| {
             append(&mut reasoning, piece.thinking.map(|thinking| thinking.0));
             append(&mut content, piece.text.map(|text| text.0));
         });
+    }
+    // The plan is what the assistant says beside its calls. What it thinks stands in `content`.
+    if let Some(plan) = message.tool_plan.map(|plan| plan.0).filter(|plan| !plan.is_empty()) {
+        let line = if content.is_empty() { "" } else { "\n" };
+        append(&mut content, Some(Cow::Borrowed(line)));
+        append(&mut content, Some(plan));
     }
     let mut tool_calls = Vec::new();
     if let Some(calls) = message.tool_calls {

@@ -4,6 +4,7 @@
 //! Cohere sends server-sent events to those who accept them, which we do, and the bare events one per line to others. Both
 //! are read, so that a proxy that loses our `accept` does no harm.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use gw_wire::event::Event;
@@ -44,6 +45,8 @@ struct State {
     calls: u32,
     /// The last call of each of Cohere's numbers.
     by_index: HashMap<u32, u32>,
+    /// The text came last: a plan begins a new line.
+    said: bool,
     /// Something that means something came.
     begun: bool,
     /// The end or an error was given; what follows is not looked at.
@@ -149,7 +152,7 @@ impl State {
         let delta = event.delta.unwrap_or_default();
         match &*kind {
             "content-delta" | "content-start" | "tool-plan-delta" | "message-start" => {
-                say(delta, event.logprobs, sink);
+                self.say(delta, event.logprobs, sink);
             }
             "tool-call-delta" | "tool-call-start" => {
                 let index = event.index.and_then(|index| index.0);
@@ -163,6 +166,29 @@ impl State {
             // `content-end`, `tool-call-end`, `citation-start`, `citation-end`, `debug`, and what is yet to come.
             _ => {}
         }
+    }
+
+    /// What is said or thought. The plan is what the assistant says beside its calls, on a line of its own.
+    fn say(&mut self, delta: Delta<'_>, probabilities: Option<&RawValue>, sink: Sink<'_>) {
+        let Some(message) = delta.message else { return };
+        if let Some(text) = message.tool_plan.map(|plan| plan.0).filter(|text| !text.is_empty()) {
+            if std::mem::replace(&mut self.said, false) {
+                sink(Event::Text { choice: 0, text: Cow::Borrowed("\n"), logprobs: None });
+            }
+            sink(Event::Text { choice: 0, text, logprobs: None });
+        }
+        let logprobs = probabilities.and_then(logprobs::convert);
+        let Some(pieces) = message.content else { return };
+        pieces.each(|piece| {
+            if let Some(text) = piece.thinking.map(|thinking| thinking.0).filter(|text| !text.is_empty()) {
+                sink(Event::Reasoning { choice: 0, text });
+            }
+            let text = piece.text.map(|text| text.0);
+            if let Some(text) = text.filter(|text| !text.is_empty() || logprobs.is_some()) {
+                self.said |= !text.is_empty();
+                sink(Event::Text { choice: 0, text, logprobs: logprobs.as_deref() });
+            }
+        });
     }
 
     fn calls(&mut self, calls: Pieces<Call<'_>>, index: Option<u32>, begins: bool, sink: Sink<'_>) {
@@ -217,24 +243,4 @@ fn is_error(event: &shape::Event<'_>) -> bool {
     let kind = event.kind.as_ref().map_or("", |kind| &kind.0);
     (kind.is_empty() || kind == "error" || kind == "stream-error")
         && (event.message.is_some() || event.error.is_some())
-}
-
-/// What is said or thought. The plan of a call is a thought.
-fn say(delta: Delta<'_>, probabilities: Option<&RawValue>, sink: Sink<'_>) {
-    let Some(message) = delta.message else { return };
-    if let Some(text) = message.tool_plan.map(|plan| plan.0).filter(|text| !text.is_empty()) {
-        sink(Event::Reasoning { choice: 0, text });
-    }
-    let logprobs = probabilities.and_then(logprobs::convert);
-    let Some(pieces) = message.content else { return };
-    pieces.each(|piece| {
-        if let Some(text) = piece.thinking.map(|thinking| thinking.0).filter(|text| !text.is_empty()) {
-            sink(Event::Reasoning { choice: 0, text });
-        }
-        if let Some(text) =
-            piece.text.map(|text| text.0).filter(|text| !text.is_empty() || logprobs.is_some())
-        {
-            sink(Event::Text { choice: 0, text, logprobs: logprobs.as_deref() });
-        }
-    });
 }

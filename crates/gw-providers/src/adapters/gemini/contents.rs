@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 
 use super::Flavour;
 use super::media;
-use super::model::Model;
 use super::shape::{Content, FunctionCall, FunctionResponse, Part, Response};
+use crate::model_rules::{ModelRules, System};
 
 /// Stands for a signature that the client could not give back (calls of another provider, or made by hand). Both of
 /// Google's services document it.
@@ -34,12 +34,12 @@ const MODEL: Option<&str> = Some("model");
 /// `contents` must not be empty.
 pub(super) fn contents<'a>(
     conversation: &'a Conversation<'_>,
-    model: Model,
+    rules: ModelRules,
     flavour: Flavour,
 ) -> Result<(Option<Content<'a>>, Vec<Content<'a>>), Failure> {
     let system: Vec<Part<'a>> = conversation.system().map(|(text, _)| Part::text(text)).collect();
-    let pairs_by_id = flavour == Flavour::AiStudio && model.signs_calls();
-    let writer = Writer { flavour, signs: model.signs_calls(), pairs_by_id };
+    let pairs_by_id = flavour == Flavour::AiStudio && rules.signs;
+    let writer = Writer { flavour, signs: rules.signs, pairs_by_id };
     let mut contents = Vec::new();
     for message_turn in turns(conversation) {
         writer.turn(message_turn, &mut contents)?;
@@ -51,7 +51,7 @@ pub(super) fn contents<'a>(
     if system.is_empty() {
         return Ok((None, contents));
     }
-    if model.takes_system() {
+    if rules.system == System::Taken {
         return Ok((Some(Content { role: None, parts: system }), contents));
     }
     match contents.first_mut().filter(|first| first.role == USER) {

@@ -8,14 +8,16 @@ use gw_wire::failure::{Failure, FailureKind};
 
 use super::Flavour;
 use super::contents::contents;
-use super::model::{Model, Thinking};
 use super::schema::{self, Budget, Kind};
 use super::shape::{
     Content, FunctionCallingConfig, FunctionDeclaration, GenerationConfig, Part, Request, ThinkingConfig,
     ToolConfig, Tools,
 };
+use super::thinking::{self, Thinking};
 use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
+use crate::model_rules::{Logprobs, ModelRules, SchemaDialect, System};
+use crate::settings::Api;
 
 type Warnings = Vec<Cow<'static, str>>;
 
@@ -38,25 +40,25 @@ pub(in crate::adapters) fn body(
     target: &Target<'_>,
     flavour: Flavour,
 ) -> Result<Body, Failure> {
-    let model = Model::of(target.upstream_model);
+    let rules = target.rules(Api::Gemini);
     let mut warnings = dropped(conversation, &["logit_bias"]);
     if conversation.parallel_tool_calls == Some(false) {
         warnings.extend(dropped(conversation, &["parallel_tool_calls"]));
     }
-    let (system_instruction, contents) = contents(conversation, model, flavour)?;
+    let (system_instruction, contents) = contents(conversation, rules, flavour)?;
     let mut request = Request { system_instruction, contents, ..Request::default() };
     let mut budget = Budget::default();
-    tools(conversation, model, &mut budget, &mut request, &mut warnings)?;
-    request.generation_config = config(conversation, model, target, &mut warnings);
+    tools(conversation, rules, &mut budget, &mut request, &mut warnings)?;
+    request.generation_config = config(conversation, rules, target, &mut warnings);
     if let Some(most) = conversation.logprobs {
-        if model.tells_logprobs(flavour) {
+        if tells_logprobs(rules, flavour) {
             request.generation_config.response_logprobs = Some(true);
             request.generation_config.logprobs = (most > 0).then_some(most);
         } else {
             warnings.push(Cow::Borrowed("parameter_dropped:logprobs"));
         }
     }
-    let reading = format(conversation, model, &mut budget, &mut request, &mut warnings)?;
+    let reading = format(conversation, rules, &mut budget, &mut request, &mut warnings)?;
     let bytes = serde_json::to_vec(&request).map_err(|fault| {
         Failure::new(FailureKind::BadRequest, "The request cannot be written for this provider.")
             .with_detail(fault)
@@ -66,7 +68,7 @@ pub(in crate::adapters) fn body(
 
 fn tools<'a>(
     conversation: &'a Conversation<'a>,
-    model: Model,
+    rules: ModelRules,
     budget: &mut Budget,
     request: &mut Request<'a>,
     warnings: &mut Warnings,
@@ -76,7 +78,7 @@ fn tools<'a>(
     }
     let mut is_simplified = false;
     let declarations =
-        conversation.tools.iter().map(|tool| declaration(tool, model, budget, &mut is_simplified));
+        conversation.tools.iter().map(|tool| declaration(tool, rules, budget, &mut is_simplified));
     let function_declarations = declarations.collect::<Result<Vec<_>, _>>()?;
     if is_simplified {
         warnings.push(Cow::Borrowed("parameter_simplified:tools"));
@@ -97,7 +99,7 @@ fn tools<'a>(
 /// A schema without properties is left out: it says nothing, and older models refuse it.
 fn declaration<'a>(
     tool: &'a Tool<'_>,
-    model: Model,
+    rules: ModelRules,
     budget: &mut Budget,
     is_simplified: &mut bool,
 ) -> Result<FunctionDeclaration<'a>, Failure> {
@@ -107,7 +109,7 @@ fn declaration<'a>(
         parameters: None,
         parameters_json_schema: None,
     };
-    let kind = if model.takes_json_schema() { Kind::Json } else { Kind::OpenApi };
+    let kind = kind(rules);
     let Some(parameters) = tool.parameters else { return Ok(declaration) };
     let written = schema::write_parameters(parameters, kind, budget).map_err(|_| too_large("tools"))?;
     let Some(written) = written else { return Ok(declaration) };
@@ -119,6 +121,22 @@ fn declaration<'a>(
     Ok(declaration)
 }
 
+/// What a schema is written in.
+fn kind(rules: ModelRules) -> Kind {
+    match rules.schema_dialect {
+        SchemaDialect::JsonSchema | SchemaDialect::Bare => Kind::Json,
+        SchemaDialect::OpenApi => Kind::OpenApi,
+    }
+}
+
+fn tells_logprobs(rules: ModelRules, flavour: Flavour) -> bool {
+    match rules.logprobs {
+        Logprobs::Told => true,
+        Logprobs::OnVertex => flavour == Flavour::Vertex,
+        Logprobs::Refused => false,
+    }
+}
+
 fn too_large(field: &str) -> Failure {
     unsupported(format!(
         "Invalid '{field}': a JSON schema is too large for this provider once its references are resolved."
@@ -127,7 +145,7 @@ fn too_large(field: &str) -> Failure {
 
 fn config<'a>(
     conversation: &'a Conversation<'_>,
-    model: Model,
+    rules: ModelRules,
     target: &Target<'_>,
     warnings: &mut Warnings,
 ) -> GenerationConfig<'a> {
@@ -137,7 +155,7 @@ fn config<'a>(
     }
     let mut penalty = |name: &'static str, asked: Option<f64>| {
         let asked = asked.filter(|asked| *asked != 0.0)?;
-        if model.takes_penalties() {
+        if rules.takes_penalties() {
             return Some(asked);
         }
         warnings.push(Cow::Owned(format!("parameter_dropped:{name}")));
@@ -155,7 +173,7 @@ fn config<'a>(
         seed: conversation.seed.map(fold),
         presence_penalty,
         frequency_penalty,
-        thinking_config: thinking(conversation, model, warnings),
+        thinking_config: thinking_config(conversation, rules, warnings),
         ..GenerationConfig::default()
     }
 }
@@ -167,13 +185,13 @@ pub(super) fn fold(seed: i64) -> i32 {
     i32::try_from(seed).unwrap_or((seed ^ (seed >> 32)) as i32)
 }
 
-fn thinking(
+fn thinking_config(
     conversation: &Conversation<'_>,
-    model: Model,
+    rules: ModelRules,
     warnings: &mut Warnings,
 ) -> Option<ThinkingConfig> {
     let effort = conversation.reasoning_effort.as_deref()?;
-    let Some((thinking, is_exact)) = model.thinking(effort) else {
+    let Some((thinking, is_exact)) = thinking::thinking(rules, effort) else {
         // A model that does not think does what `none` asks for.
         if effort != "none" {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
@@ -190,11 +208,23 @@ fn thinking(
     Some(ThinkingConfig { thinking_level, thinking_budget, include_thoughts: effort != "none" })
 }
 
+/// Says something for the system: behind its instruction, or in front of the user's words where there is none.
+fn say<'a>(words: Part<'a>, rules: ModelRules, request: &mut Request<'a>) {
+    let first = request.contents.first_mut().filter(|_| rules.system == System::InUserTurn);
+    match first {
+        Some(first) => first.parts.insert(0, words),
+        None => {
+            let system = request.system_instruction.get_or_insert(Content { role: None, parts: Vec::new() });
+            system.parts.push(words);
+        }
+    }
+}
+
 /// `response_format`. Models before Gemini 3 refuse it beside tools ("Function calling with a response mime type:
 /// 'application/json' is unsupported"): there both are asked for in words.
 fn format<'a>(
     conversation: &'a Conversation<'a>,
-    model: Model,
+    rules: ModelRules,
     budget: &mut Budget,
     request: &mut Request<'a>,
     warnings: &mut Warnings,
@@ -205,19 +235,19 @@ fn format<'a>(
         Format::Json => None,
         Format::Schema { schema, .. } => *schema,
     };
-    if !request.tools.is_empty() && !model.combines_tools_and_format() {
+    if !request.tools.is_empty() && rules.schema_without_tools {
         if conversation.tool_choice == ToolChoice::Never {
             // Nothing may be called, so the tools need not be there.
             request.tools.clear();
             request.tool_config = None;
         } else {
-            let system = request.system_instruction.get_or_insert(Content { role: None, parts: Vec::new() });
             let schema =
                 wanted.map(|schema| format!("{IN_WORDS} It must match this JSON Schema: {}", schema.text()));
             if schema.is_some() {
                 warnings.push(Cow::Borrowed("parameter_weakened:response_format"));
             }
-            system.parts.push(schema.map_or_else(|| Part::text(IN_WORDS), Part::text));
+            let words = schema.map_or_else(|| Part::text(IN_WORDS), Part::text);
+            say(words, rules, request);
             reading.fenced = true;
             return Ok(reading);
         }
@@ -225,7 +255,7 @@ fn format<'a>(
     let config = &mut request.generation_config;
     config.response_mime_type = Some("application/json");
     if let Some(wanted) = wanted {
-        let kind = if model.takes_json_schema() { Kind::Json } else { Kind::OpenApi };
+        let kind = kind(rules);
         let written = schema::write(wanted, kind, budget).map_err(|_| too_large("response_format"))?;
         if written.is_simplified {
             warnings.push(Cow::Borrowed("parameter_simplified:response_format"));

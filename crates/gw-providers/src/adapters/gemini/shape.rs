@@ -206,7 +206,7 @@ pub(super) struct ThinkingConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) thinking_level: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) thinking_budget: Option<u32>,
+    pub(super) thinking_budget: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) include_thoughts: bool,
 }

@@ -11,14 +11,13 @@ use crate::adapter::{Encoded, Target};
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
 use crate::adapters::write::{Object, object};
+use crate::model_rules::{Effort, ModelRules, Thinks};
+use crate::settings::Api;
 
-/// The highest `temperature` of the specification; OpenAI's goes to 2.
-const HOTTEST: f64 = 1.5;
 /// What a function without parameters takes; Mistral wants to be told.
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 /// Mistral's own members of a chat, for clients that know them, and those that it shares with OpenAI as they are.
-const AS_THEY_ARE: [&str; 9] = [
-    "top_p",
+const AS_THEY_ARE: [&str; 8] = [
     "stop",
     "presence_penalty",
     "frequency_penalty",
@@ -29,74 +28,46 @@ const AS_THEY_ARE: [&str; 9] = [
     "guardrails",
 ];
 /// The same of a fill-in-the-middle completion.
-const AS_THEY_ARE_FIM: [&str; 5] = ["top_p", "stop", "metadata", "prompt_cache_key", "min_tokens"];
-
-/// What models make of `reasoning_effort`.
-enum Effort {
-    /// They know OpenAI's words.
-    Words,
-    /// `none` and `high`.
-    Switch,
-    /// They always reason, and are not asked how much.
-    Always,
-}
-
-impl Effort {
-    /// By the model's name, after docs.mistral.ai/capabilities/reasoning: Small 4 and Medium 3.5 can be switched, Large 4
-    /// has `low` and `medium` between, Magistral reasons by nature.
-    fn of(model: &str) -> Self {
-        let name = model.strip_prefix("ft:").unwrap_or(model);
-        if name.starts_with("magistral") {
-            Self::Always
-        } else if name.starts_with("mistral-large") {
-            Self::Words
-        } else {
-            Self::Switch
-        }
-    }
-}
+const AS_THEY_ARE_FIM: [&str; 4] = ["stop", "metadata", "prompt_cache_key", "min_tokens"];
 
 /// A conversation, or the one prompt of a text completion, as Mistral wants it.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
     let is_completion = conversation.body.get("messages").is_none();
-    if is_completion && (conversation.suffix.is_some() || fills_in(target.upstream_model)) {
-        return fim(conversation, target);
+    let rules = target.rules(Api::Mistral);
+    // Codestral completes text as text; the others answer.
+    if is_completion && (conversation.suffix.is_some() || rules.fills_in) {
+        return fim(conversation, target, rules);
     }
-    chat(conversation, target)
+    chat(conversation, target, rules)
 }
 
-/// Codestral completes text as text; the others answer.
-fn fills_in(model: &str) -> bool {
-    let name = model.strip_prefix("ft:").unwrap_or(model);
-    name.starts_with("codestral") && !name.starts_with("codestral-embed")
-}
-
-fn chat(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
+fn chat(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules) -> Result<Encoded, Failure> {
     let mut warnings = dropped(conversation, &["logit_bias", "top_logprobs"]);
     if conversation.logprobs.is_some() {
         warnings.push(Cow::Borrowed("parameter_dropped:logprobs"));
     }
-    let reasons = matches!(Effort::of(target.upstream_model), Effort::Always)
-        || conversation.reasoning_effort.as_deref().is_some_and(|effort| effort != "none");
+    let reasons = rules.thinks == Thinks::Always
+        || rules.thinks == Thinks::WhenAsked
+            && conversation.reasoning_effort.as_deref().is_some_and(|effort| effort != "none");
     let messages = messages::prepare(conversation, reasons)?;
     warnings.extend(messages.warnings);
     let mut body = Object::begin(Vec::with_capacity(1024));
     body.text("model", target.upstream_model);
     body.raw("messages", &messages.json);
-    common(&mut body, conversation, target, &AS_THEY_ARE, &mut warnings);
+    common(&mut body, conversation, (target, rules), &AS_THEY_ARE, &mut warnings);
     tools(&mut body, conversation);
     response_format(&mut body, &conversation.format);
     if conversation.n > 1 {
         body.number("n", u64::from(conversation.n));
     }
     prediction(&mut body, conversation);
-    reasoning(&mut body, conversation, target, &mut warnings);
+    reasoning(&mut body, conversation, rules, &mut warnings);
     let call = post("/chat/completions", body.end(), conversation.stream);
     Ok(Encoded { warnings, ..Encoded::plain(call) })
 }
 
 /// A text completion by a model that fills in what stands between `prompt` and `suffix`, or goes on from the prompt.
-fn fim(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
+fn fim(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules) -> Result<Encoded, Failure> {
     if conversation.n > 1 {
         return Err(unsupported("Invalid 'n': this provider gives one completion of a text at a time."));
     }
@@ -108,7 +79,7 @@ fn fim(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, 
     if let Some(suffix) = &conversation.suffix {
         body.text("suffix", suffix);
     }
-    common(&mut body, conversation, target, &AS_THEY_ARE_FIM, &mut warnings);
+    common(&mut body, conversation, (target, rules), &AS_THEY_ARE_FIM, &mut warnings);
     let call = post("/fim/completions", body.end(), conversation.stream);
     Ok(Encoded { warnings, ..Encoded::plain(call) })
 }
@@ -117,16 +88,25 @@ fn fim(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, 
 fn common(
     body: &mut Object,
     conversation: &Conversation<'_>,
-    target: &Target<'_>,
+    (target, rules): (&Target<'_>, ModelRules),
     as_they_are: &[&str],
     warnings: &mut Vec<Cow<'static, str>>,
 ) {
     match (conversation.temperature, conversation.body.get("temperature")) {
-        (Some(temperature), _) if temperature > HOTTEST => {
-            body.raw("temperature", "1.5");
+        (Some(temperature), _) if temperature > rules.temperature_most => {
+            body.raw("temperature", rules.temperature_most.to_string());
             warnings.push(Cow::Borrowed("parameter_clamped:temperature"));
         }
         (_, Some(text)) => body.raw("temperature", text),
+        (_, None) => {}
+    }
+    // At temperature 0 the likeliest token is taken whatever `top_p` is, and any other than 1 is refused.
+    let is_greedy = rules.greedy_top_p && conversation.temperature == Some(0.0);
+    match (conversation.top_p, conversation.body.get("top_p")) {
+        (Some(top_p), _) if is_greedy && top_p < 1.0 => {
+            warnings.push(Cow::Borrowed("parameter_dropped:top_p"));
+        }
+        (_, Some(text)) => body.raw("top_p", text),
         (_, None) => {}
     }
     if let Some(limit) = target.max_tokens(conversation.max_tokens) {
@@ -230,21 +210,19 @@ fn prediction(body: &mut Object, conversation: &Conversation<'_>) {
 fn reasoning(
     body: &mut Object,
     conversation: &Conversation<'_>,
-    target: &Target<'_>,
+    rules: ModelRules,
     warnings: &mut Vec<Cow<'static, str>>,
 ) {
     let Some(asked) = conversation.reasoning_effort.as_deref() else { return };
-    let said = match (Effort::of(target.upstream_model), asked) {
-        (Effort::Always, _) => {
+    let Some(said) = Effort::read(asked).and_then(|effort| rules.effort(effort)) else {
+        // A model that does not think does what `none` asks for.
+        if !(asked == "none" && rules.thinks == Thinks::Never) {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
-            return;
         }
-        (Effort::Words, asked) => asked,
-        (Effort::Switch, "none" | "minimal") => "none",
-        (Effort::Switch, _) => "high",
+        return;
     };
-    if said != asked {
+    if said.as_str() != asked {
         warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
     }
-    body.text("reasoning_effort", said);
+    body.text("reasoning_effort", said.as_str());
 }

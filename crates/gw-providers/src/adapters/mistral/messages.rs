@@ -40,21 +40,24 @@ pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<
     });
     let (first, rest): (Vec<_>, Vec<_>) =
         messages.iter().partition(|message| late && message.role == Role::System);
-    let prefix = is_prefix(conversation);
-    let mut left = first.len() + rest.len();
+    // The assistant may have the last word only as the begin of its answer, and only in so many words.
+    let last = messages.iter().rposition(|message| !says_nothing(message));
+    let last = last
+        .and_then(|last| messages.get(last))
+        .filter(|last| last.role == Role::Assistant && last.tool_calls.is_empty());
     for message in first.into_iter().chain(rest) {
-        left -= 1;
-        out.message(message, reasons, prefix && left == 0)?;
+        let is_prefix = last.is_some_and(|last| std::ptr::eq(last, message));
+        out.message(message, reasons, is_prefix)?;
     }
     out.out.push(b']');
     let bridged = out.bridged.then_some(Cow::Borrowed("message_inserted:assistant"));
     Ok(Messages { json: out.out, warnings: bridged.into_iter().collect() })
 }
 
-/// Whether the client marked the last message as the begin of the answer, in Mistral's own way.
-fn is_prefix(conversation: &Conversation<'_>) -> bool {
-    let last = conversation.body.view("messages").and_then(|messages| messages.elements().last());
-    last.and_then(|last| member(last, "prefix")).is_some_and(|prefix| prefix.text() == "true")
+/// An empty turn of the assistant, which Mistral refuses, says nothing.
+fn says_nothing(message: &Message<'_>) -> bool {
+    let says = message.parts.iter().any(|part| !is_empty(part));
+    message.role == Role::Assistant && !says && message.tool_calls.is_empty()
 }
 
 struct Writer {
@@ -67,8 +70,7 @@ impl Writer {
     fn message(&mut self, message: &Message<'_>, reasons: bool, prefix: bool) -> Result<(), Failure> {
         let thought = message.reasoning.as_deref().filter(|text| reasons && !text.is_empty());
         let says = message.parts.iter().any(|part| !is_empty(part));
-        if message.role == Role::Assistant && !says && message.tool_calls.is_empty() {
-            // An empty turn, which Mistral refuses, says nothing.
+        if says_nothing(message) {
             return Ok(());
         }
         if message.role == Role::User && self.last == Some(Role::Tool) {

@@ -11,6 +11,8 @@ use super::{messages, post};
 use crate::adapter::{Encoded, Target};
 use crate::adapters::native::dropped;
 use crate::adapters::write::{Object, object};
+use crate::model_rules::{Effort, ModelRules, Off, Thinks};
+use crate::settings::Api;
 
 /// What a function without parameters takes.
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
@@ -28,10 +30,8 @@ pub(super) fn encode(
     num_ctx: Option<u64>,
     keep_alive: bool,
 ) -> Result<Encoded, Failure> {
-    let mut warnings = dropped(conversation, &["logit_bias", "top_logprobs"]);
-    if conversation.logprobs.is_some() {
-        warnings.push(Cow::Borrowed("parameter_dropped:logprobs"));
-    }
+    let rules = target.rules(Api::Ollama);
+    let mut warnings = dropped(conversation, &["logit_bias"]);
     let mut body = Object::begin(Vec::with_capacity(1024));
     body.text("model", target.upstream_model);
     let path = if let Some(suffix) = &conversation.suffix {
@@ -50,7 +50,14 @@ pub(super) fn encode(
     body.raw("truncate", "false");
     body.raw("shift", "false");
     format(&mut body, &conversation.format);
-    think(&mut body, conversation, target, &mut warnings);
+    think(&mut body, conversation, rules, &mut warnings);
+    // ollama/ollama-python#601; older servers do not look at them.
+    if let Some(alternatives) = conversation.logprobs {
+        body.raw("logprobs", "true");
+        if alternatives > 0 {
+            body.number("top_logprobs", u64::from(alternatives));
+        }
+    }
     match conversation.body.get("keep_alive") {
         Some(time) if keep_alive => body.raw("keep_alive", time),
         // It fills the server's memory, or empties it of what others use.
@@ -102,21 +109,26 @@ fn format(body: &mut Object, format: &Format<'_>) {
     }
 }
 
-/// Models think or do not; gpt-oss always does, and knows how much (docs.ollama.com/capabilities/thinking).
-fn think(body: &mut Object, conversation: &Conversation<'_>, target: &Target<'_>, warnings: &mut Warnings) {
-    let Some(effort) = conversation.reasoning_effort.as_deref() else { return };
-    if !target.upstream_model.contains("gpt-oss") {
-        return body.raw("think", if effort == "none" { "false" } else { "true" });
+/// Models think or do not; some know how much (docs.ollama.com/capabilities/thinking). One without it refuses the member.
+fn think(body: &mut Object, conversation: &Conversation<'_>, rules: ModelRules, warnings: &mut Warnings) {
+    let Some(word) = conversation.reasoning_effort.as_deref() else { return };
+    let wanted = Effort::read(word);
+    if wanted == Some(Effort::None) && rules.thinking_off == Off::Disabled {
+        return body.raw("think", "false");
     }
-    let level = match effort {
-        "none" | "minimal" | "low" => "low",
-        "medium" => "medium",
-        _ => "high",
+    let thinks = !matches!(rules.thinks, Thinks::Never | Thinks::Unknown);
+    let Some(wanted) = wanted.filter(|_| thinks) else {
+        // A model that does not think does what `none` asks for.
+        if wanted != Some(Effort::None) {
+            warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
+        }
+        return;
     };
-    if level != effort {
+    let Some(level) = rules.effort(wanted) else { return body.raw("think", "true") };
+    if level != wanted {
         warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
     }
-    body.text("think", level);
+    body.text("think", level.as_str());
 }
 
 fn options(

@@ -1,8 +1,9 @@
-//! The messages of a chat. Calls have no ids here: a result belongs to a call by its place and its tool's name.
+//! The messages of a chat. Older servers know no ids of calls: to them a result belongs to a call by its place and
+//! its tool's name, so both are kept.
 
 use std::collections::HashMap;
 
-use gw_wire::conversation::{Content, Conversation, Message, Role, Source};
+use gw_wire::conversation::{Content, Conversation, Message, Role, Source, split_thought};
 use gw_wire::failure::Failure;
 use gw_wire::json::write_str;
 
@@ -27,6 +28,9 @@ pub(super) fn write(conversation: &Conversation<'_>) -> Result<Vec<u8>, Failure>
                 && let Some(name) = &message.name
             {
                 entry.text("tool_name", name);
+            }
+            if message.role == Role::Tool && !message.tool_call_id.is_empty() {
+                entry.text("tool_call_id", split_thought(&message.tool_call_id).0);
             }
             if message.role == Role::Assistant {
                 assistant(entry, message);
@@ -76,6 +80,7 @@ fn assistant(entry: &mut Object, message: &Message<'_>) {
     }
     entry.list("tool_calls", &message.tool_calls, |out, call| {
         object(out, |entry| {
+            entry.text("id", split_thought(&call.id).0);
             entry.object("function", |function| {
                 function.text("name", &call.name);
                 function.raw("arguments", call.arguments_object().as_bytes());

@@ -7,8 +7,8 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
 use serde_json::Value;
 
-use super::errors;
 use super::shape::{Call, Line};
+use super::{errors, logprobs};
 use crate::adapter::ListedModel;
 use crate::adapters::failure::{invalid, invalid_json};
 use crate::adapters::model_list::ModelList;
@@ -46,6 +46,7 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         reasoning: thinking.filter(|thinking| !thinking.is_empty()),
         tool_calls: calls.filter_map(|call| tool_call(call, &mut ids)).collect(),
         finish: Some(finish),
+        logprobs: line.logprobs.and_then(logprobs::convert).map(Cow::Owned),
         ..ChatChoice::default()
     };
     let model = line.model.map(|model| model.0).filter(|model| !model.is_empty());

@@ -16,6 +16,7 @@ lenient_members! {
         response: Text<'de> = "response",
         /// The thinking of `/api/generate`.
         thinking: Text<'de> = "thinking",
+        logprobs: &'de RawValue = "logprobs",
         done: &'de RawValue = "done",
         done_reason: Text<'de> = "done_reason",
         prompt_eval_count: &'de RawValue = "prompt_eval_count",

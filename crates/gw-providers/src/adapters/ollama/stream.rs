@@ -6,9 +6,9 @@ use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::stream::MOST_TOOL_CALLS;
 
-use super::errors;
 use super::reply::{Ids, tool_call};
 use super::shape::{Call, Line};
+use super::{errors, logprobs};
 use crate::adapter::StreamDecoder;
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::ndjson::Lines;
@@ -104,8 +104,9 @@ impl State {
         if let Some(text) = text(message.thinking.or(line.thinking.take())) {
             sink(Event::Reasoning { choice: 0, text });
         }
+        let probabilities = line.logprobs.and_then(logprobs::convert);
         if let Some(text) = text(message.content.or(line.response.take())) {
-            sink(Event::Text { choice: 0, text, logprobs: None });
+            sink(Event::Text { choice: 0, text, logprobs: probabilities.as_deref() });
         }
         for call in message.tool_calls.unwrap_or_default() {
             self.call(call, sink);

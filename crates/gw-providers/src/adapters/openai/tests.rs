@@ -22,6 +22,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
+        rules: None,
     }
 }
 
@@ -55,6 +56,40 @@ fn a_chat_goes_to_its_path_with_the_upstreams_names() {
     assert_eq!(sent["max_completion_tokens"], json!(5));
     let sent = body(&provider("perplexity").chat(&request, &whole(), &target("sonar")).unwrap().call);
     assert_eq!(sent["stream_options"]["include_usage"], Value::Null);
+}
+
+#[test]
+fn a_reasoning_model_gets_no_sampling_parameters() {
+    let sent = |model: &str, members: Value| {
+        let mut request = json!({"model": "a/b", "messages": [{"role": "user", "content": "hi"}]});
+        request.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        let request = parse_chat(bytes(&request), &RequestLimits::default()).unwrap();
+        let encoded = provider("openai").chat(&request, &whole(), &target(model)).unwrap();
+        let sent = body(&encoded.call);
+        let kept =
+            ["temperature", "top_p", "presence_penalty", "logprobs"].map(|name| sent.get(name).is_some());
+        (kept, encoded.warnings.join(" "))
+    };
+    let dropped = "parameter_dropped:temperature parameter_dropped:top_p parameter_dropped:presence_penalty parameter_dropped:logprobs";
+    let all = json!({"temperature": 0.2, "top_p": 0.9, "presence_penalty": 0.5, "logprobs": true});
+    for model in ["o3-mini", "gpt-5", "gpt-5.6-luna", "gpt-6.1-sol"] {
+        assert_eq!(sent(model, all.clone()), ([false; 4], dropped.to_owned()), "{model}");
+    }
+    for model in ["gpt-4o", "gpt-5.4", "gpt-5-chat-latest", "deepseek-v4-pro"] {
+        assert_eq!(sent(model, all.clone()), ([true; 4], String::new()), "{model}");
+    }
+    // An effort decides, where thinking can be turned off.
+    let effort =
+        |model: &str, effort: &str| sent(model, json!({"temperature": 0.2, "reasoning_effort": effort}));
+    assert!(effort("gpt-6-sol", "none").0[0] && !effort("gpt-5.4", "low").0[0]);
+    // An effort that is not taken becomes one that is; a model that does not think gets none.
+    assert_eq!(effort("gpt-5", "none").1, "parameter_dropped:temperature parameter_clamped:reasoning_effort");
+    assert_eq!(effort("gpt-4o", "low").1, "parameter_dropped:reasoning_effort");
+    assert_eq!(effort("something-else", "odd").1, "");
+    // The defaults are taken everywhere.
+    let defaults = json!({"temperature": 1, "top_p": 1.0, "presence_penalty": 0, "logprobs": false});
+    assert_eq!(sent("gpt-5", defaults), ([true; 4], String::new()));
+    assert_eq!(sent("gpt-7", json!({})).1, "model_rules_assumed:gpt-6");
 }
 
 #[test]

@@ -142,6 +142,7 @@ pub(crate) fn request(adapters: &[(Api, Box<dyn Adapter>)], bytes: &[u8]) {
             most_tokens: None,
             max_output_tokens: Some(8192),
             context_length: Some(128_000),
+            rules: None,
         };
         let most = adapter.capabilities();
         if let Ok(chat) = &chat {

@@ -129,3 +129,37 @@ fn names_that_are_not_anthropics_take_what_the_api_takes() {
     assert_eq!((&body["temperature"], &body["tool_choice"]["type"]), (&json!(1), &json!("any")));
     assert_eq!(warned, ["parameter_clamped:temperature"]);
 }
+
+#[test]
+fn a_conversation_that_ends_with_the_assistant_gets_a_closing_user_turn_where_it_must() {
+    let last = |model: &str, effort: Value| {
+        let messages =
+            json!([{"role": "user", "content": "Count."}, {"role": "assistant", "content": "1, 2, "}]);
+        let (body, warned) =
+            sent(model, json!({"messages": messages, "max_tokens": 4000, "reasoning_effort": effort}));
+        let messages = body["messages"].as_array().unwrap();
+        assert_eq!(messages[1]["content"][0]["text"], "1, 2,");
+        (
+            messages.last().unwrap()["role"].clone(),
+            warned.iter().any(|warning| warning == "message_added:user"),
+        )
+    };
+    for model in
+        ["claude-opus-4-6", "claude-sonnet-5", "claude-opus-5-5", "claude-haiku-5-5", "claude-opus-7"]
+    {
+        assert_eq!(last(model, Value::Null), (json!("user"), true), "{model}");
+    }
+    // Older models go on with the text, unless they think.
+    for model in ["claude-haiku-4-5", "claude-opus-4-1", "claude-3-5-haiku-latest"] {
+        assert_eq!(last(model, Value::Null), (json!("assistant"), false), "{model}");
+    }
+    assert_eq!(last("claude-haiku-4-5", json!("low")), (json!("user"), true));
+}
+
+#[test]
+fn a_model_that_no_table_knows_is_served_with_a_warning() {
+    let (body, warned) = sent("claude-opus-6", json!({"temperature": 0.5}));
+    assert_eq!(body.get("temperature"), None);
+    assert_eq!(warned, ["parameter_dropped:temperature", "model_rules_assumed:claude-opus-5-5"]);
+    assert_eq!(sent("claude-opus-5-5", json!({})).1, Vec::<String>::new());
+}

@@ -24,9 +24,16 @@ fn golden(case: &str) {
 
 #[test]
 fn golden_requests_are_sent_as_documented() {
-    for case in
-        ["conversation", "parameters", "media", "history_without_tools", "schema", "json_object", "reasoning"]
-    {
+    for case in [
+        "conversation",
+        "parameters",
+        "media",
+        "history_without_tools",
+        "schema",
+        "schema_native",
+        "json_object",
+        "reasoning",
+    ] {
         golden(case);
     }
 }
@@ -165,8 +172,8 @@ fn efforts_are_said_as_each_family_wants_them() {
         |effort: &str| json!({"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}});
     for (model, level, fields, warnings) in [
         ("anthropic.claude-3-5-sonnet-20241022-v2:0", "high", Value::Null, dropped),
-        ("anthropic.claude-3-7-sonnet-20250219-v1:0", "low", budget(1024), ""),
-        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "xhigh", budget(24_576), ""),
+        ("anthropic.claude-3-7-sonnet-20250219-v1:0", "low", budget(4096), ""),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "xhigh", budget(28_800), ""),
         ("us.anthropic.claude-opus-4-6-v1", "high", adaptive("high"), ""),
         ("us.anthropic.claude-opus-4-6-v1", "xhigh", adaptive("high"), clamped),
         ("us.anthropic.claude-opus-4-7", "xhigh", told("xhigh"), ""),

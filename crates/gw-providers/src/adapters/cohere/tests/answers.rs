@@ -58,10 +58,16 @@ fn calls_come_with_their_plan() {
             ("now_1", "now", ""),
         ]
     );
-    assert_eq!(choice.reasoning.as_deref(), Some("I will look at the weather."));
-    assert_eq!((choice.finish, choice.content.as_deref()), (Some(Finish::ToolCalls), Some("")));
-    let text = adapter.decode_completion(body, &Reading::default()).unwrap();
-    assert_eq!((text.choices.len(), &*text.choices[0].text), (1, ""));
+    // A plan is said, not thought.
+    assert_eq!(choice.reasoning, None);
+    let plan = Some("I will look at the weather.");
+    assert_eq!((choice.finish, choice.content.as_deref()), (Some(Finish::ToolCalls), plan));
+    let both = json!({"finish_reason": "TOOL_CALL", "message": {"content": [{"type": "thinking", "thinking": "Hm."}], "tool_plan": "I look.",
+        "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}})
+    .to_string();
+    let reply = adapter.decode_chat(both.as_bytes(), &Reading::default()).unwrap();
+    let choice = &reply.choices[0];
+    assert_eq!((choice.reasoning.as_deref(), choice.content.as_deref()), (Some("Hm."), Some("I look.")));
 }
 
 #[test]

@@ -81,7 +81,16 @@ fn strictness_holds_for_all_tools_or_none() {
 
 #[test]
 fn efforts_are_bounds_of_thinking() {
-    let thinking = |effort: &str| body(&ask(json!({"reasoning_effort": effort})).call)["thinking"].clone();
+    let of = |model: &str, effort: &str| {
+        let encoded = ask(json!({"model": format!("cohere/{model}"), "reasoning_effort": effort}));
+        (body(&encoded.call)["thinking"].clone(), encoded.warnings.join(" "))
+    };
+    let thinking = |effort: &str| of("command-a-reasoning-08-2025", effort).0;
+    let dropped = "parameter_dropped:reasoning_effort".to_owned();
+    // Models that do not reason refuse the member.
+    assert_eq!(of("command-a-03-2025", "high"), (Value::Null, dropped.clone()));
+    assert_eq!(of("command-r7b-12-2024", "none"), (Value::Null, String::new()));
+    assert_eq!(of("command-a-plus-05-2026", "odd"), (Value::Null, dropped));
     assert_eq!(thinking("none"), json!({"type": "disabled"}));
     assert_eq!(thinking("minimal"), json!({"type": "enabled", "token_budget": 512}));
     assert_eq!(thinking("medium"), json!({"type": "enabled", "token_budget": 8192}));
@@ -171,25 +180,33 @@ fn trap_26_calls_their_ids_and_their_results_survive() {
     let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": arguments}});
     let messages = json!([
         {"role": "user", "content": "q"},
-        {"role": "assistant", "content": null, "reasoning_content": "I think.", "tool_calls": [call("a", ""), call("b", "{\"x\":1}")]},
+        {"role": "assistant", "content": "I look.", "reasoning_content": "I think.", "tool_calls": [call("a", ""), call("b", "{\"x\":1}")]},
         {"role": "tool", "tool_call_id": "b", "content": "2"},
         {"role": "tool", "tool_call_id": "a", "content": ""},
         {"role": "assistant", "function_call": {"name": "g", "arguments": "{}"}},
         {"role": "function", "name": "g", "content": "3"},
     ]);
-    let sent = body(&ask(json!({"messages": messages})).call);
+    let model = "cohere/command-a-reasoning-08-2025";
+    let sent = body(&ask(json!({"model": model, "messages": messages})).call);
     let legacy =
         json!({"id": "call_function_1", "type": "function", "function": {"name": "g", "arguments": "{}"}});
     assert_eq!(
         sent["messages"],
         json!([
             {"role": "user", "content": "q"},
-            {"role": "assistant", "tool_plan": "I think.", "tool_calls": [call("a", "{}"), call("b", "{\"x\":1}")]},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "I think."}], "tool_plan": "I look.",
+                "tool_calls": [call("a", "{}"), call("b", "{\"x\":1}")]},
             {"role": "tool", "tool_call_id": "b", "content": "2"},
             {"role": "tool", "tool_call_id": "a", "content": ""},
             {"role": "assistant", "tool_calls": [legacy]},
             {"role": "tool", "tool_call_id": "call_function_1", "content": "3"},
         ])
+    );
+    // A model that does not think is not shown what another thought.
+    let sent = body(&ask(json!({"model": "cohere/command-r7b-12-2024", "messages": messages})).call);
+    assert_eq!(
+        (&sent["messages"][1]["tool_plan"], sent["messages"][1].get("content")),
+        (&json!("I look."), None)
     );
 }
 

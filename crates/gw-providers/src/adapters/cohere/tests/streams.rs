@@ -37,8 +37,7 @@ fn end(reason: &str) -> Value {
 fn trap_03_indexes_are_of_content_and_calls_not_of_choices() {
     let expected = [
         "reasoning: Two 都市, so two calls.",
-        "text: I see 漢字 👨‍👩‍👧 \\ \"q\"",
-        "reasoning: I will look",
+        "text: I see 漢字 👨‍👩‍👧 \\ \"q\"\nI will look",
         "call 0 get_weather_p1t92w7gfgq7 get_weather",
         "args 0: {\n    \"location\": \"Madrid\"\n}",
         "call 1 get_weather_zs5m3w56q3 get_weather",

@@ -132,13 +132,46 @@ fn roles_come_in_an_order_that_mistral_accepts() {
 }
 
 #[test]
-fn the_begin_of_an_answer_is_marked_when_the_client_marks_it() {
-    let messages = |last: Value| json!([{"role": "user", "content": "u"}, last]);
-    let (sent, _) =
-        body(&messages(json!({"role": "assistant", "content": "{", "prefix": true})), &json!({}), "m");
-    assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": "{", "prefix": true}));
-    let (sent, _) = body(&messages(json!({"role": "assistant", "content": "{"})), &json!({}), "m");
-    assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": "{"}));
+fn the_begin_of_an_answer_is_marked() {
+    let user = json!({"role": "user", "content": "u"});
+    let begin = json!({"role": "assistant", "content": "{"});
+    let marked = json!({"role": "assistant", "content": "{", "prefix": true});
+    for messages in [
+        json!([user, begin]),
+        json!([user, marked]),
+        json!([user, begin, {"role": "assistant", "content": ""}]),
+        json!([user, {"role": "assistant", "content": "{", "prefix": false}]),
+    ] {
+        let (sent, warnings) = body(&messages, &json!({}), "m");
+        assert_eq!((&sent["messages"][1], warnings.len()), (&marked, 0));
+    }
+    // Only the last message is one, and only if nothing is called.
+    let (sent, _) = body(&json!([user, marked, user]), &json!({}), "m");
+    assert_eq!(sent["messages"][1], begin);
+    let calls =
+        json!([{"id": "VvvODy9mT", "type": "function", "function": {"name": "f", "arguments": "{}"}}]);
+    let calling = json!({"role": "assistant", "content": "{", "tool_calls": calls});
+    let (sent, _) = body(&json!([user, calling]), &json!({}), "m");
+    assert_eq!(sent["messages"][1].get("prefix"), None);
+}
+
+#[test]
+fn no_top_p_below_one_stands_beside_temperature_zero() {
+    let dropped = vec!["parameter_dropped:top_p".to_owned()];
+    for (members, top_p, warned) in [
+        (json!({"temperature": 0, "top_p": 0.5}), Value::Null, dropped.clone()),
+        (json!({"temperature": 0.0, "top_p": 0.95}), Value::Null, dropped),
+        (json!({"temperature": 0, "top_p": 1}), json!(1), vec![]),
+        (json!({"temperature": 0.1, "top_p": 0.5}), json!(0.5), vec![]),
+        (json!({"top_p": 0.5}), json!(0.5), vec![]),
+    ] {
+        let (sent, warnings) = body(&hi(), &members, "mistral-small-latest");
+        assert_eq!((&sent["top_p"], warnings), (&top_p, warned), "{members}");
+    }
+    let fim = r#"{"model":"x","prompt":"a","temperature":0,"top_p":0.5}"#;
+    let encoded = completion(fim, "codestral-2508");
+    assert_eq!(json(&encoded.call.body).get("top_p"), None);
+    assert_eq!(encoded.warnings, ["parameter_dropped:top_p"]);
 }
 
 #[test]
@@ -204,7 +237,10 @@ fn formats_and_efforts() {
         ("mistral-small-latest", "minimal", json!("none"), Some(clamped)),
         ("mistral-medium-3-5", "low", json!("high"), Some(clamped)),
         ("mistral-large-4-0", "medium", json!("medium"), None),
+        ("mistral-large-4-0", "xhigh", json!("high"), Some(clamped)),
         ("magistral-medium-latest", "high", Value::Null, Some(dropped)),
+        ("mistral-large-2512", "high", Value::Null, Some(dropped)),
+        ("mistral-large-2512", "none", Value::Null, None),
     ] {
         let (sent, warnings) = body(&hi(), &json!({"reasoning_effort": asked}), model);
         assert_eq!(sent["reasoning_effort"], said, "{model} {asked}");

@@ -163,3 +163,24 @@ fn the_error_table() {
         assert_eq!(failure.kind, FailureKind::ModelMissing);
     }
 }
+
+#[test]
+fn log_probabilities_have_openais_shape() {
+    let body = r#"{"message":{"content":"é"},"done":true,"logprobs":[{"token":"é","logprob":-0.5,"top_logprobs":[{"token":"e","logprob":-1}]}]}"#;
+    let expected = json!({"content": [{"token": "é", "logprob": -0.5, "bytes": [195, 169],
+        "top_logprobs": [{"token": "e", "logprob": -1.0, "bytes": [101]}]}], "refusal": null});
+    let adapter = adapter();
+    let reply = adapter.decode_chat(body.as_bytes(), &Reading::default()).unwrap();
+    let read: Value = serde_json::from_str(reply.choices[0].logprobs.as_ref().unwrap().get()).unwrap();
+    assert_eq!(read, expected);
+    let mut told = Vec::new();
+    let mut stream = adapter.chat_stream(&Reading::default());
+    stream.feed(format!("{body}\n").as_bytes(), &mut |event| {
+        if let gw_wire::event::Event::Text { logprobs: Some(logprobs), .. } = event {
+            told.push(serde_json::from_str::<Value>(logprobs.get()).unwrap());
+        }
+    });
+    assert_eq!(told, [expected]);
+    let none = r#"{"message":{"content":"a"},"done":true,"logprobs":"odd"}"#;
+    assert!(adapter.decode_chat(none.as_bytes(), &Reading::default()).unwrap().choices[0].logprobs.is_none());
+}

@@ -26,8 +26,6 @@ golden! {
     conversation: "/api/chat", &[],
     parameters: "/api/chat", &[
         "parameter_dropped:logit_bias",
-        "parameter_dropped:top_logprobs",
-        "parameter_dropped:logprobs",
         "parameter_dropped:parallel_tool_calls",
     ],
     schema: "/api/chat", &["parameter_clamped:max_tokens"],
@@ -126,7 +124,36 @@ fn thinking_is_a_switch_or_a_level() {
     ] {
         assert_eq!(think("gpt-oss:120b", effort), (json!(level), warnings), "{effort}");
     }
+    for (model, effort, sent, warnings) in [
+        // Three modes.
+        ("deepseek-v4-pro:0813-cloud", "none", json!(false), 0),
+        ("deepseek-v4-pro:0813-cloud", "high", json!("high"), 0),
+        ("deepseek-v4-flash", "xhigh", json!("max"), 1),
+        ("deepseek-v4-flash", "max", json!("max"), 0),
+        // A model that does not think refuses the member.
+        ("llama3.2", "high", Value::Null, 1),
+        ("llama3.2", "none", Value::Null, 0),
+        ("qwen3-coder:30b", "low", Value::Null, 1),
+        // One that nobody knows may be told not to.
+        ("mine", "high", Value::Null, 1),
+        ("mine", "none", json!(false), 0),
+        ("qwen3", "odd", Value::Null, 1),
+    ] {
+        assert_eq!(think(model, effort), (sent, warnings), "{model} {effort}");
+    }
     assert!(body(&ask(json!({})).call).get("think").is_none());
+}
+
+#[test]
+fn log_probabilities_are_asked_for() {
+    let asked = |members: Value| {
+        let encoded = ask(members);
+        let sent = body(&encoded.call);
+        (sent["logprobs"].clone(), sent["top_logprobs"].clone(), encoded.warnings.len())
+    };
+    assert_eq!(asked(json!({"logprobs": true, "top_logprobs": 3})), (json!(true), json!(3), 0));
+    assert_eq!(asked(json!({"logprobs": true})), (json!(true), Value::Null, 0));
+    assert_eq!(asked(json!({})), (Value::Null, Value::Null, 0));
 }
 
 #[test]
@@ -174,7 +201,7 @@ fn trap_23_arguments_are_objects_whatever_the_model_wrote() {
         arguments,
         [&json!({"a": {"b": 1}}), &json!({}), &json!({"input": [1]}), &json!({"input": "not json"})]
     );
-    assert!(calls.iter().all(|call| call.get("id").is_none()));
+    assert!(calls.iter().all(|call| call["id"] == "a"));
     assert_eq!(sent["messages"][1]["thinking"], "Hm.");
 }
 
@@ -198,6 +225,13 @@ fn trap_10_results_stand_in_the_order_of_their_calls() {
         .map(|message| message["content"].as_str().unwrap())
         .collect();
     assert_eq!(contents, ["q", "", "of a", "of b", "of c", "of stray", "", "of e", "of d", "go on"]);
+    let ids: Vec<&str> = sent["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|message| message["tool_call_id"].as_str())
+        .collect();
+    assert_eq!(ids, ["a", "b", "c", "stray", "e", "d"]);
 }
 
 #[test]

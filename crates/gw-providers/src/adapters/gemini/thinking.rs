@@ -1,0 +1,65 @@
+//! `thinkingConfig`: an effort as the level or the budget that the model's row gives it.
+//!
+//! How `reasoning_effort` maps to them: <https://ai.google.dev/gemini-api/docs/openai>.
+
+use crate::model_rules::{Effort, ModelRules, Off};
+
+/// What `thinkingConfig` a model takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Thinking {
+    /// `thinkingLevel`.
+    Level(&'static str),
+    /// `thinkingBudget`, in tokens.
+    Budget(u64),
+}
+
+/// How a model is told a `reasoning_effort`, and whether that is the effort that was asked for. None: it cannot be told,
+/// because it does not think or nobody knows the word.
+pub(super) fn thinking(rules: ModelRules, word: &str) -> Option<(Thinking, bool)> {
+    let effort = Effort::read(word)?;
+    if let Some(level) = rules.effort(effort) {
+        return Some((Thinking::Level(level.as_level()), level == effort));
+    }
+    let (sent, budget) = rules.budgets.range(..=effort).last()?;
+    let is_off = effort != Effort::None || rules.thinking_off == Off::Disabled;
+    Some((Thinking::Budget(*budget), *sent == effort && is_off))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Thinking, thinking};
+    use crate::model_rules::ModelRules;
+    use crate::settings::Api;
+
+    #[test]
+    fn efforts_become_levels_or_budgets_and_say_when_they_are_another() {
+        use Thinking::{Budget, Level};
+        for (name, effort, expected) in [
+            ("gemini-3-pro-preview", "none", Some((Level("LOW"), false))),
+            ("gemini-3-pro-preview", "minimal", Some((Level("LOW"), false))),
+            ("gemini-3-pro-preview", "medium", Some((Level("HIGH"), false))),
+            ("gemini-3.1-pro-preview", "medium", Some((Level("MEDIUM"), true))),
+            ("gemini-3-flash-preview", "none", Some((Level("MINIMAL"), false))),
+            ("gemini-3-flash-preview", "minimal", Some((Level("MINIMAL"), true))),
+            ("gemini-3-flash-preview", "low", Some((Level("LOW"), true))),
+            ("gemini-3-flash-preview", "high", Some((Level("HIGH"), true))),
+            ("gemini-3-flash-preview", "xhigh", Some((Level("HIGH"), false))),
+            ("gemini-3.8-flash", "minimal", Some((Level("LOW"), false))),
+            ("gemini-4-argon", "none", Some((Level("LOW"), false))),
+            ("gemini-4-argon", "max", Some((Level("HIGH"), false))),
+            ("gemini-2.5-flash", "none", Some((Budget(0), true))),
+            ("gemini-2.5-pro", "none", Some((Budget(128), false))),
+            ("gemini-2.5-pro", "low", Some((Budget(1024), true))),
+            ("gemini-2.5-pro", "medium", Some((Budget(8192), true))),
+            ("gemini-2.5-flash", "high", Some((Budget(24_576), true))),
+            ("gemini-2.5-pro", "xhigh", Some((Budget(32_768), true))),
+            ("gemini-2.5-flash", "max", Some((Budget(24_576), false))),
+            ("gemini-2.5-flash", "furious", None),
+            ("gemini-2.0-flash", "high", None),
+            ("gemma-3-27b-it", "high", None),
+        ] {
+            let rules = ModelRules::of(Api::Gemini, name, "");
+            assert_eq!(thinking(rules, effort), expected, "{name} {effort}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What a model demands of a request, as data: one table per vendor, each row with its source and date.
+//!
+//! The tables are the TOML files beside this module. An adapter asks the row of its target (`rules.forced_tools`) and
+//! never looks at a model's name. Next month's model is one more row.
+//!
+//! A row is found by words: `names = ["claude-opus-5-5"]` fits every name that has these words in this order side by
+//! side, whatever a cloud writes around them, unless another short number follows: `claude-opus-5-6` is another version.
+//! The longest fit wins. A name that fits no row but belongs to the vendor gets the row of its family's newest model,
+//! and the answer carries the warning `model_rules_assumed:<row>`.
+
+mod effort;
+mod name;
+mod row;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::LazyLock;
+
+pub use self::effort::{Effort, Efforts};
+pub use self::row::{
+    CachePoints, EffortField, ForcedTools, LimitName, Logprobs, Off, Prefill, Row, Sampling, Schema,
+    SchemaDialect, System, Thinks,
+};
+pub use self::table::Table;
+use crate::settings::Api;
+
+/// The files, in the order in which [`Tables`] names them.
+const FILES: [(&str, &str); 7] = [
+    ("claude.toml", include_str!("model_rules/claude.toml")),
+    ("gpt.toml", include_str!("model_rules/gpt.toml")),
+    ("gemini.toml", include_str!("model_rules/gemini.toml")),
+    ("mistral.toml", include_str!("model_rules/mistral.toml")),
+    ("cohere.toml", include_str!("model_rules/cohere.toml")),
+    ("bedrock.toml", include_str!("model_rules/bedrock.toml")),
+    ("ollama.toml", include_str!("model_rules/ollama.toml")),
+];
+
+/// The tables that are part of the program: constant data, read once.
+static SHIPPED: LazyLock<Tables> = LazyLock::new(Tables::shipped);
+
+/// All tables, and what is wrong with them.
+#[derive(Debug, Default)]
+struct Tables {
+    tables: Vec<Table>,
+    /// For names that no table knows at all.
+    plain: Row,
+    /// Faults of the files. A test holds this empty.
+    problems: Vec<String>,
+}
+
+impl Tables {
+    fn shipped() -> Self {
+        let mut shipped = Self::default();
+        for (file, text) in FILES {
+            match Table::parse(text) {
+                Ok(table) => shipped.tables.push(table),
+                Err(problem) => shipped.problems.push(format!("{file}: {problem}")),
+            }
+        }
+        shipped
+    }
+
+    fn of_vendor(&self, vendor: &str) -> Option<&Table> {
+        self.tables.iter().find(|table| table.vendor == vendor)
+    }
+}
+
+/// The row that holds for one model.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelRules {
+    row: &'static Row,
+    vendor: &'static str,
+    /// The model is in no row: this is the row of the newest of its family.
+    pub is_assumed: bool,
+}
+
+impl Deref for ModelRules {
+    type Target = Row;
+
+    fn deref(&self) -> &Row {
+        self.row
+    }
+}
+
+impl ModelRules {
+    /// Of a model by its name at the provider, else by its catalogue id (a deployment or an ARN says nothing).
+    #[must_use]
+    pub fn of(api: Api, upstream_model: &str, id: &str) -> Self {
+        let tables = || vendors(api).iter().filter_map(|vendor| SHIPPED.of_vendor(vendor));
+        // The first part of an id is the provider's name, which says nothing of the model.
+        let listed = id.split_once('/').map_or(id, |(_, model)| model);
+        let names = [upstream_model, listed].map(name::words);
+        let find = |look: fn(&'static Table, &[String]) -> Option<&'static Row>| {
+            let of_name =
+                |name: &Vec<String>| tables().find_map(|table| Some((look(table, name)?, &*table.vendor)));
+            names.iter().find_map(of_name)
+        };
+        if let Some((row, vendor)) = find(Table::row) {
+            return Self { row, vendor, is_assumed: false };
+        }
+        if let Some((row, vendor)) = find(Table::newest) {
+            return Self { row, vendor, is_assumed: true };
+        }
+        let mut others = tables().filter_map(|table| Some((table.otherwise.as_ref()?, &*table.vendor)));
+        let (row, vendor) = others.next_back().unwrap_or((&SHIPPED.plain, "any"));
+        Self { row, vendor, is_assumed: false }
+    }
+
+    /// Whose table the row is in.
+    #[must_use]
+    pub fn vendor(&self) -> &'static str {
+        self.vendor
+    }
+
+    /// `model_rules_assumed:<row>`, where the model is in no table.
+    #[must_use]
+    pub fn warning(&self) -> Option<Cow<'static, str>> {
+        self.is_assumed.then(|| Cow::Owned(format!("model_rules_assumed:{}", self.row.name)))
+    }
+}
+
+/// The tables that an API's models are looked up in. The last one's `otherwise` is for names that none knows.
+fn vendors(api: Api) -> &'static [&'static str] {
+    match api {
+        Api::Anthropic => &["claude"],
+        Api::Bedrock => &["claude", "bedrock"],
+        Api::Gemini | Api::Vertex => &["gemini"],
+        Api::Mistral => &["mistral"],
+        Api::Cohere => &["cohere"],
+        Api::Ollama => &["ollama"],
+        Api::OpenAi | Api::Azure | Api::Demo => &["gpt"],
+    }
+}
+
+/// Every table, for documentation and tests.
+#[must_use]
+pub fn tables() -> &'static [Table] {
+    &SHIPPED.tables
+}

@@ -1,0 +1,113 @@
+//! One vendor's table: read from TOML, checked, asked by the words of a model's name.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+
+use super::name::{fits, words};
+use super::row::{Row, Thinks};
+
+/// The file as it is written. Rows are laid over the defaults before they are read.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    vendor: String,
+    #[serde(default)]
+    words: Vec<String>,
+    #[serde(default)]
+    words_with_number: Vec<String>,
+    newest: Option<String>,
+    #[serde(default)]
+    defaults: toml::Table,
+    rows: Vec<toml::Table>,
+    otherwise: Option<toml::Table>,
+}
+
+/// A vendor's rows.
+#[derive(Debug)]
+pub struct Table {
+    /// Whose models.
+    pub vendor: String,
+    /// In the order of the file.
+    pub rows: Vec<Row>,
+    /// For names that the vendor's words do not claim.
+    pub otherwise: Option<Row>,
+    /// The words of the rows' names, with the row's place.
+    patterns: Vec<(Vec<String>, usize)>,
+    words: Vec<String>,
+    words_with_number: Vec<String>,
+    /// The row of the vendor's newest model.
+    newest: Option<usize>,
+}
+
+impl Table {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        let read = |row: toml::Table| {
+            let mut whole = file.defaults.clone();
+            whole.extend(row);
+            let row: Row = whole.try_into().map_err(|error: toml::de::Error| error.to_string())?;
+            checked(row)
+        };
+        let rows = file.rows.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let otherwise = file.otherwise.map(read).transpose()?;
+        let all = rows.iter().enumerate();
+        let patterns: Vec<_> =
+            all.flat_map(|(at, row)| row.names.iter().map(move |name| (words(name), at))).collect();
+        let mut known = HashSet::new();
+        if let Some((twice, _)) = patterns.iter().find(|(pattern, _)| !known.insert(pattern.clone())) {
+            return Err(format!("two rows are called {twice:?}"));
+        }
+        let newest = match &file.newest {
+            None => None,
+            Some(name) => match rows.iter().position(|row| row.name == *name) {
+                Some(at) => Some(at),
+                None => return Err(format!("newest = \"{name}\" is no row")),
+            },
+        };
+        let (vendor, words, words_with_number) = (file.vendor, file.words, file.words_with_number);
+        Ok(Self { vendor, rows, otherwise, patterns, words, words_with_number, newest })
+    }
+
+    /// The row that names these words; of several the one with the longest name.
+    pub(super) fn row(&self, name: &[String]) -> Option<&Row> {
+        let fitting = self.patterns.iter().filter(|(pattern, _)| fits(pattern, name));
+        let (_, at) = fitting.max_by_key(|(pattern, _)| pattern.len())?;
+        self.rows.get(*at)
+    }
+
+    /// The row of the newest model of the family that a name belongs to, or of the vendor.
+    pub(super) fn newest(&self, name: &[String]) -> Option<&Row> {
+        let has = |word: &String| name.contains(word);
+        let has_number = || name.iter().any(|word| word.bytes().any(|byte| byte.is_ascii_digit()));
+        let of_family = self.rows.iter().find(|row| row.newest_of.iter().any(has));
+        let claimed = self.words.iter().any(has) || self.words_with_number.iter().any(has) && has_number();
+        if !claimed {
+            return None;
+        }
+        of_family.or_else(|| self.rows.get(self.newest?))
+    }
+}
+
+/// A row that contradicts itself, or does not say where it is from, is a fault of the file.
+fn checked(row: Row) -> Result<Row, String> {
+    let fault = |fault: &str| Err(format!("row '{}': {fault}", row.name));
+    if row.source.is_empty() || row.as_of.len() != 10 {
+        return fault("source and as_of (YYYY-MM-DD) are missing");
+    }
+    if !row.efforts.is_sorted() {
+        return fault("efforts are not in ascending order");
+    }
+    let silent = matches!(row.thinks, Thinks::Never | Thinks::Unknown);
+    if silent && !(row.efforts.is_empty() && row.budgets.is_empty()) {
+        return fault("it does not think, and has efforts or budgets");
+    }
+    if !row.instead.values().all(|effort| row.efforts.iter().any(|taken| taken == *effort)) {
+        return fault("instead names an effort that is not taken");
+    }
+    Ok(row)
+}

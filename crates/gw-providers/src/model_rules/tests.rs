@@ -1,0 +1,144 @@
+//! The shipped tables are whole, and every name finds its row.
+
+use super::*;
+
+fn of(api: Api, name: &str) -> ModelRules {
+    ModelRules::of(api, name, "p/m")
+}
+
+#[test]
+fn all_tables_are_read_without_a_fault() {
+    let shipped = Tables::shipped();
+    assert_eq!(shipped.problems, Vec::<String>::new());
+    assert_eq!(shipped.tables.len(), FILES.len());
+    for row in tables().iter().flat_map(|table| table.rows.iter().chain(&table.otherwise)) {
+        assert!(row.as_of.starts_with("20") && row.source.contains('.'), "{}", row.name);
+    }
+}
+
+#[test]
+fn a_dated_prefixed_or_cloud_name_finds_its_row() {
+    for (api, name, row) in [
+        (Api::Anthropic, "claude-3-5-sonnet-20241022", "claude-3-5"),
+        (Api::Anthropic, "claude-3-5-haiku-latest", "claude-3-5"),
+        (Api::Anthropic, "claude-3-opus-20240229", "claude-3-5"),
+        (Api::Anthropic, "claude-2.1", "claude-3-5"),
+        (Api::Anthropic, "claude-instant-1.2", "claude-3-5"),
+        (Api::Anthropic, "claude-3-7-sonnet-20250219", "claude-4-0"),
+        (Api::Anthropic, "claude-sonnet-4-20250514", "claude-4-0"),
+        (Api::Anthropic, "claude-opus-4-1-20250805", "claude-opus-4-1"),
+        (Api::Anthropic, "claude-opus-4-5@20251101", "claude-4-5"),
+        (Api::Anthropic, "anthropic/claude-haiku-4.5", "claude-4-5"),
+        (Api::Anthropic, "claude-sonnet-4-5[1m]", "claude-4-5"),
+        (Api::Anthropic, "CLAUDE-OPUS-5-5", "claude-opus-5-5"),
+        (Api::Anthropic, "claude-mythos-preview", "claude-fable-5-1"),
+        (Api::Anthropic, "glm-4.6", "anthropic-api"),
+        (Api::Anthropic, "claude-test", "anthropic-api"),
+        (Api::Bedrock, "us.anthropic.claude-sonnet-4-6-v1:0", "claude-4-6"),
+        (Api::Bedrock, "anthropic.claude-3-5-sonnet-20241022-v2:0", "claude-3-5"),
+        (Api::Bedrock, "anthropic.claude-v2:1", "claude-3-5"),
+        (Api::Bedrock, "us.amazon.nova-2-lite-v1:0", "nova-2"),
+        (Api::Bedrock, "amazon.nova-pro-v1:0", "nova-1"),
+        (Api::Bedrock, "meta.llama3-3-70b-instruct-v1:0", "llama"),
+        (Api::Bedrock, "us.deepseek.r1-v1:0", "deepseek"),
+        (Api::Bedrock, "cohere.command-r-v1:0", "cohere-on-bedrock"),
+        (Api::Bedrock, "arn:aws:bedrock:eu-west-1:1:application-inference-profile/abc", "bedrock-api"),
+        (Api::Gemini, "models/gemini-2.5-flash-lite", "gemini-2.5-flash"),
+        (Api::Vertex, "publishers/google/models/gemini-3.5-flash", "gemini-3.6-flash"),
+        (Api::Gemini, "gemini-3-pro-preview", "gemini-3-pro"),
+        (Api::Gemini, "gemini-2.0-flash-001", "gemini-2.0"),
+        (Api::Gemini, "gemini-flash-latest", "gemini-3.8-flash"),
+        (Api::Gemini, "gemma-3-27b-it", "gemma-3"),
+        (Api::Gemini, "tunedModels/mine", "google-api"),
+        (Api::Mistral, "mistral-large-latest", "mistral-large-4"),
+        (Api::Mistral, "mistral-large-2512", "mistral-plain"),
+        (Api::Mistral, "ft:mine", "mistral-api"),
+        (Api::Mistral, "codestral-2508", "codestral"),
+        (Api::Cohere, "command-a-reasoning-08-2025", "command-a-reasoning"),
+        (Api::Cohere, "command-r7b-12-2024", "command"),
+        (Api::Ollama, "qwen3:8b", "thinking"),
+        (Api::Ollama, "qwen3-coder:30b", "not-thinking"),
+        (Api::Ollama, "mine", "ollama-api"),
+        (Api::OpenAi, "gpt-5-mini-2025-08-07", "gpt-5"),
+        (Api::Azure, "openai/o3-mini", "o-series"),
+        (Api::OpenAi, "gpt-oss-120b", "gpt-oss"),
+        (Api::OpenAi, "olmo-2", "openai-api"),
+        (Api::OpenAi, "", "openai-api"),
+    ] {
+        let rules = of(api, name);
+        assert_eq!((rules.name.as_str(), rules.warning()), (row, None), "{name}");
+    }
+}
+
+#[test]
+fn a_model_that_no_row_names_gets_the_newest_of_its_family_and_a_warning() {
+    for (api, name, row) in [
+        (Api::Anthropic, "claude-opus-6", "claude-opus-5-5"),
+        (Api::Anthropic, "claude-opus-12-3", "claude-opus-5-5"),
+        (Api::Anthropic, "claude-haiku-6", "claude-haiku-5-5"),
+        (Api::Bedrock, "eu.anthropic.claude-sonnet-5-6-v1:0", "claude-sonnet-5-5"),
+        (Api::Anthropic, "claude-song-7", "claude-opus-5-5"),
+        (Api::Gemini, "gemini-4-flash", "gemini-3.8-flash"),
+        (Api::Gemini, "gemini-4.5-flash-lite", "gemini-3.5-flash-lite"),
+        (Api::Vertex, "gemini-5-neon", "gemini-4-argon"),
+        (Api::Mistral, "mistral-small-2705", "mistral-small-4"),
+        (Api::Cohere, "command-b-02-2027", "command-a-reasoning"),
+        (Api::OpenAi, "gpt-7", "gpt-6"),
+    ] {
+        let rules = of(api, name);
+        assert_eq!(rules.name, row, "{name}");
+        assert_eq!(rules.warning().as_deref(), Some(format!("model_rules_assumed:{row}").as_str()), "{name}");
+    }
+}
+
+#[test]
+fn a_name_that_says_nothing_is_looked_up_by_its_catalogue_id() {
+    let rules = ModelRules::of(Api::Azure, "deployment-7", "azure/gpt-5");
+    assert_eq!(rules.name, "gpt-5");
+    let profile = "arn:aws:bedrock:eu-west-1:1:application-inference-profile/abc";
+    assert_eq!(ModelRules::of(Api::Bedrock, profile, "aws/claude-opus-5-5").name, "claude-opus-5-5");
+}
+
+#[test]
+fn every_generation_of_claude_has_its_rules() {
+    let claude = |name: &str| of(Api::Bedrock, name);
+    for name in ["claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1"] {
+        assert_eq!(claude(name).forced_tools, ForcedTools::Refused, "{name}");
+    }
+    for name in ["claude-opus-5", "claude-haiku-5-5", "claude-fable-5", "claude-opus-4-8"] {
+        assert_eq!(claude(name).forced_tools, ForcedTools::Named, "{name}");
+    }
+    assert_eq!(claude("claude-haiku-4-5").prefill, Prefill::WithoutThinking);
+    assert_eq!(claude("claude-sonnet-4-6").prefill, Prefill::Refused);
+    assert_eq!(claude("claude-sonnet-5-5").thinking_off, Off::BetweenTools);
+}
+
+#[test]
+fn an_effort_that_is_not_taken_becomes_one_that_is() {
+    for (api, name, wanted, sent) in [
+        (Api::Anthropic, "claude-opus-4-6", Effort::Xhigh, Some(Effort::High)),
+        (Api::Anthropic, "claude-opus-4-6", Effort::Max, Some(Effort::Max)),
+        (Api::Anthropic, "claude-opus-4-7", Effort::Minimal, Some(Effort::Low)),
+        (Api::Gemini, "gemini-3-pro-preview", Effort::Medium, Some(Effort::High)),
+        (Api::Gemini, "gemini-4-argon", Effort::Xhigh, Some(Effort::High)),
+        (Api::Mistral, "mistral-small-latest", Effort::Low, Some(Effort::High)),
+        (Api::Mistral, "mistral-small-latest", Effort::Minimal, Some(Effort::None)),
+        (Api::Ollama, "deepseek-v4-pro:0813-cloud", Effort::Max, Some(Effort::Max)),
+        (Api::Ollama, "qwen3", Effort::High, None),
+    ] {
+        assert_eq!(of(api, name).effort(wanted), sent, "{name} {wanted:?}");
+    }
+}
+
+#[test]
+fn a_faulty_table_is_told_with_its_reason() {
+    let table = |rows: &str| Table::parse(&format!("vendor = 'x'\n{rows}")).unwrap_err();
+    let row = "[[rows]]\nname = 'a'\nnames = ['a']\n";
+    let sourced = format!("{row}source = 'x.y'\nas_of = '2026-11-22'\n");
+    assert!(table(row).contains("source and as_of"));
+    assert!(table(&format!("{sourced}thoughts = 'never'")).contains("thoughts"));
+    assert!(table(&format!("{sourced}thinks = 'never'\nefforts = ['low']")).contains("does not think"));
+    assert!(table(&format!("{sourced}thinks = 'always'\nefforts = ['high', 'low']")).contains("ascending"));
+    assert!(table(&format!("newest = 'b'\n{sourced}")).contains("is no row"));
+    assert!(table(&format!("{sourced}{sourced}")).contains("two rows"));
+}
