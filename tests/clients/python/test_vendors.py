@@ -1,0 +1,252 @@
+"""Every model of the shipped catalogue, and some more of the dialects that it has none of, in every conversation: the
+vendors' own packages check each request and write each answer.
+
+A case that fails because of a fault that is known stands in KNOWN with the fault. When it is mended, the case passes, the
+run fails, and the line goes.
+"""
+
+import http.client
+import json
+import re
+import urllib.parse
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from conversations import CONVERSATIONS
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from upstreams import KEY, gateway, upstream
+from vendors import VENDORS, Recorder
+from vendors.common import ARGUMENTS
+from vendors_known import KNOWN
+
+CATALOGUE = json.loads((Path(ROOT) / "crates/gw-engine/data/catalogue.json").read_text(encoding="utf-8"))
+KEYS = {vendor.api: vendor.key for vendor in VENDORS}
+APIS = {"anthropic": "anthropic", "google": "gemini", "mistral": "mistral", "cohere": "cohere", "amazon": "bedrock"}
+# Where a dialect's address is, below the server's.
+BASES = {"openai": "/{name}/v1", "mistral": "/mistral/v1"}
+# Dialects and models that the shipped catalogue does not have, with the features of the models beside them.
+CLAUDES = [
+    "opus-5-5",
+    "opus-5",
+    "opus-4-8",
+    "opus-4-6-v1",
+    "opus-4-5-20251101-v1:0",
+    "sonnet-5-5",
+    "sonnet-5",
+    "sonnet-4-6",
+    "haiku-5-5",
+    "haiku-4-5-20251001-v1:0",
+]
+MORE = {
+    **{f"amazon/claude-{name}": ("us.anthropic.claude-" + name, "anthropic/claude-opus-5-5") for name in CLAUDES},
+    **{f"azure/{name}": (name, "openai/" + name) for name in ("gpt-5.4", "gpt-5-mini", "gpt-4o", "o3")},
+    **{
+        f"vertex/{name}": (name, "google/" + name)
+        for name in (
+            "gemini-4-argon",
+            "gemini-3.8-flash",
+            "gemini-3.1-pro-preview",
+            "gemini-2.5-pro",
+            "gemini-2.5-flash",
+        )
+    },
+    **{f"local/{name}": (name, "deepseek/deepseek-v4-flash") for name in ("llama3.2:3b", "qwen3:8b", "gpt-oss:20b")},
+}
+EXTRA = {
+    "azure": 'api = "azure"\napi_version = "2024-10-21"\n',
+    "vertex": 'api = "vertex"\nproject = "a-project"\nregion = "europe-west4"\n',
+    "local": 'api = "ollama"\n',
+}
+
+
+def chats():
+    """The chat models by name, with what they take and do."""
+    models = {
+        entry["id"]: {**entry, "upstream": entry["upstream_model"]}
+        for entry in CATALOGUE
+        if "chat" in entry["category"]
+    }
+    for name, (upstream_model, like) in MORE.items():
+        models[name] = {**models[like], "id": name, "upstream": upstream_model}
+    return models
+
+
+MODELS = chats()
+
+
+def config(url):
+    """Every provider of those models, on the loopback."""
+    for name in sorted({name.split("/")[0] for name in MODELS}):
+        api = APIS.get(name, "openai")
+        yield f'[[providers]]\nname = "{name}"\n'
+        yield EXTRA.get(name, f'api = "{api}"\n' + ('region = "eu-west-1"\n' if api == "bedrock" else ""))
+        spoken = {"azure": "azure", "vertex": "vertex", "local": "ollama"}.get(name, api)
+        yield f'base_url = "{url}{BASES.get(spoken, "").format(name=name)}"\n'
+        if KEYS[spoken]:
+            yield f'api_key = "{KEYS[spoken]}"\n'
+        yield "\n"
+    for name, (upstream_model, like) in MORE.items():
+        entry = MODELS[like]
+        members = {
+            key: entry[key] for key in ("category", "features", "max_output_tokens", "context_length") if key in entry
+        }
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in members.items())
+        modalities = f'modalities = {{ input = {json.dumps(entry["modalities"]["input"])}, output = ["text"] }}\n'
+        yield f'[[models]]\nid = "{name}"\nupstream_model = "{upstream_model}"\n{lines}{modalities}\n'
+    # Faults are what this looks for: none of them may rest a model.
+    yield "[routing]\nretries = 0\nmax_attempts = 1\n[routing.breaker]\nfailures = 10000\n"
+
+
+def cases():
+    """Each model in each conversation."""
+    for model in MODELS:
+        for conversation in CONVERSATIONS:
+            fault = KNOWN.get((model, conversation.name))
+            marks = [pytest.mark.xfail(reason=fault, strict=True, raises=AssertionError)] if fault else []
+            yield pytest.param(
+                model, conversation.name, id=f"{model}-{conversation.name.replace(' ', '_')}", marks=marks
+            )
+
+
+# --- The walk -----------------------------------------------------------------------------------------------------
+
+
+class Client:
+    """One connection to the gateway."""
+
+    def __init__(self, url):
+        self.address = urllib.parse.urlsplit(url).netloc
+        self.connection = http.client.HTTPConnection(self.address, timeout=60)
+
+    def ask(self, body):
+        headers = {"authorization": "Bearer " + KEY, "content-type": "application/json"}
+        self.connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
+        response = self.connection.getresponse()
+        return response.status, response.read()
+
+
+class Answered:
+    """What a client makes of an answer, plain or streamed."""
+
+    def __init__(self, streamed, body):
+        self.text, self.names, self.arguments, self.finish = "", [], [], set()
+        self.message = {"role": "assistant", "content": ""}
+        if streamed:
+            self._chunks(body)
+        else:
+            whole = ChatCompletion.model_validate_json(body)
+            self.choices = len(whole.choices)
+            self.finish = {choice.finish_reason for choice in whole.choices}
+            message = whole.choices[0].message
+            self.text = message.content
+            self.names = [call.function.name for call in message.tool_calls or []]
+            self.arguments = [call.function.arguments for call in message.tool_calls or []]
+            # As a client sends it back: everything that it got.
+            self.message = json.loads(body)["choices"][0]["message"]
+
+    def _chunks(self, body):
+        events = [event.removeprefix("data: ") for event in body.decode().split("\n\n") if event.startswith("data: ")]
+        assert events[-1] == "[DONE]", events[-1]
+        chunks = [ChatCompletionChunk.model_validate_json(event) for event in events[:-1]]
+        self.choices = 1 + max(choice.index for chunk in chunks for choice in chunk.choices)
+        for choice in (choice for chunk in chunks for choice in chunk.choices):
+            if choice.finish_reason:
+                self.finish.add(choice.finish_reason)
+            if choice.index == 0:
+                self.text += choice.delta.content or ""
+                for call in choice.delta.tool_calls or []:
+                    if call.index == len(self.names):
+                        self.names.append(call.function.name)
+                        self.arguments.append("")
+                    self.arguments[call.index] += call.function.arguments or ""
+
+
+def results_of(message):
+    return [
+        {"role": "tool", "tool_call_id": call["id"], "content": f"result {at}"}
+        for at, call in enumerate(message["tool_calls"])
+    ]
+
+
+def run(client, recorder, case, model, conversation, streamed):
+    """One case. Raises AssertionError with what is wrong."""
+    capable = set(model["features"]) | set(model["modalities"]["input"])
+    body = {"model": model["id"], "messages": conversation.first(case), "stream": streamed, **conversation.more}
+    status, answer = client.ask(body)
+    if status == 200 and conversation.echo:
+        # The first answer is asked for plain: a client that streams has put the same message together.
+        status, plain = client.ask({**body, "stream": False})
+        assert status == 200, plain
+        message = Answered(False, plain).message
+        body["messages"] = [*body["messages"], message, *results_of(message)]
+        status, answer = client.ask(body)
+    sent = recorder.requests.get(case, [])
+    faults = recorder.faults.get(case)
+    assert not faults, f"{faults[0]}\n{sent[-1].path}\n{sent[-1].body.decode()[:3000]}"
+    if status != 200:
+        error = json.loads(answer)["error"]
+        assert not sent, (
+            f"status {status} after a request that the vendor took: {error}\n{sent[-1].body.decode()[:3000]}"
+        )
+        assert status == 400 and error["code"].startswith("unsupported_"), (status, error)
+        assert conversation.refusable or not set(conversation.needs) <= capable, error
+        return
+    warnings = set(re.findall(r"parameter_\w+:(\w+)", answer.decode()))
+    check_answer(Answered(streamed, answer), conversation, warnings)
+
+
+def check_answer(answered, conversation, warnings):
+    assert answered.choices == conversation.more.get("n", 1)
+    # A wish that the gateway said it could not put in this vendor's words is no promise.
+    if not warnings.isdisjoint({"parallel_tool_calls", "tool_choice"}):
+        assert answered.finish == {"tool_calls" if answered.names else "stop"}, answered.finish
+        return
+    assert answered.finish == {"tool_calls" if conversation.calls else "stop"}, answered.finish
+    assert answered.names == list(conversation.calls)
+    assert all(json.loads(arguments) == ARGUMENTS for arguments in answered.arguments), answered.arguments
+    if conversation.calls:
+        return
+    if "response_format" in conversation.more:
+        assert json.loads(answered.text) == json.loads(conversation.says)
+    else:
+        assert answered.text == conversation.says
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory):
+    """What came of each case, by model and conversation: nothing, or what was wrong."""
+    return walk_all(tmp_path_factory.mktemp("vendors"))
+
+
+def walk_all(folder):
+    recorder, found = Recorder(), {}
+    with upstream() as server:
+        server.reset(recorder)
+        with gateway(folder, "".join(config(server.url))) as openai:
+            url = str(openai.base_url)
+
+            def walk(share):
+                client = Client(url)
+                for number, model, conversation in share:
+                    try:
+                        for streamed in (False, True):
+                            case = f"case-{number}-{'streamed' if streamed else 'plain'}"
+                            run(client, recorder, case, model, conversation, streamed)
+                    except Exception as fault:  # noqa: BLE001 - told by the test of the case
+                        found[model["id"], conversation.name] = fault
+
+            pairs = [(model, conversation) for model in MODELS.values() for conversation in CONVERSATIONS]
+            numbered = [(number, *pair) for number, pair in enumerate(pairs)]
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(walk, [numbered[at::8] for at in range(8)]))
+    return found
+
+
+@pytest.mark.parametrize(("model", "conversation"), list(cases()))
+def test_the_vendor_takes_it(walked, model, conversation):
+    fault = walked.get((model, conversation))
+    if isinstance(fault, AssertionError):
+        raise fault
+    assert fault is None, repr(fault)
