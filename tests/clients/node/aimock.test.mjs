@@ -83,7 +83,7 @@ function fixtures(mock) {
   mock.onEmbedding(/.*/, { embedding: [0.5, -0.25, 0.125] });
   mock.on({ userMessage: "halves" }, { content: "Up 👍 and down" }, { chunkSize: 4 });
   mock.on({ userMessage: "cut" }, { content: TEXT.repeat(40) }, { truncateAfterChunks: 3, chunkSize: 8 });
-  mock.on({ userMessage: "slow" }, { content: SLOW }, { streamingProfile: { ttft: 150, tps: 200 }, chunkSize: 4 });
+  mock.on({ userMessage: "slow" }, { content: SLOW }, { streamingProfile: { ttft: 150, tps: 80 }, chunkSize: 4 });
   mock.on({ userMessage: "hello" }, { content: TEXT }, { chunkSize: 3 });
 }
 

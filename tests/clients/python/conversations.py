@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, field
 
-from upstreams import IMAGE, TIME, WEATHER
+from upstreams import IMAGE, TIME, UNTIDY, WEATHER
 from vendors.common import ARGUMENTS, TEXT
 
 SYSTEM = {"role": "system", "content": "Be kind."}
@@ -138,6 +138,7 @@ CONVERSATIONS = [
         calls=BOTH,
         tools=TOOLS,
     ),
+    _say("untidy", *UNTIDY, needs=CALLS, tools=TOOLS),
     _say(
         "old results",
         _calls(*BOTH),

@@ -23,7 +23,7 @@ TROUBLES = {
     "limited": {"rate_limit_after": 0.5},  # from the first request on: 0 switches it off
     "timed-out": {"timeout_after": 0.5},
     "full": {"max_inflight": 1},
-    "slow": {"ttft_ms": 100, "itl_ms": 5},
+    "slow": {"ttft_ms": 100, "itl_ms": 20},
     "late": {"latency_ms": 5000},
 }
 
@@ -57,7 +57,9 @@ def main() -> None:
             yield
 
     whole = Starlette(routes=[Mount("/" + name, app) for name, app in served.items()], lifespan=lifespan)
-    asyncio.run(uvicorn.Server(uvicorn.Config(whole, log_level="warning", timeout_graceful_shutdown=0)).serve([listener]))
+    asyncio.run(
+        uvicorn.Server(uvicorn.Config(whole, log_level="warning", timeout_graceful_shutdown=0)).serve([listener])
+    )
 
 
 main()

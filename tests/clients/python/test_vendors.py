@@ -5,6 +5,7 @@ A case that fails because of a fault that is known stands in KNOWN with the faul
 run fails, and the line goes.
 """
 
+import contextlib
 import http.client
 import json
 import re
@@ -12,13 +13,15 @@ import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import openai
 import pytest
 from conftest import ROOT
 from conversations import CONVERSATIONS
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from upstreams import KEY, gateway, upstream
+from upstreams import KEY, check_said, gateway, upstream
 from vendors import VENDORS, Recorder
-from vendors.common import ARGUMENTS
+from vendors.common import ARGUMENTS, TEXT
+from vendors.others import VECTOR
 from vendors_known import KNOWN
 
 CATALOGUE = json.loads((Path(ROOT) / "crates/gw-engine/data/catalogue.json").read_text(encoding="utf-8"))
@@ -61,6 +64,16 @@ EXTRA = {
 }
 
 
+# The same for embeddings.
+EMBEDS = {
+    **{entry["id"]: entry["upstream_model"] for entry in CATALOGUE if "embedding" in entry["category"]},
+    "vertex/gemini-embedding-001": "gemini-embedding-001",
+    "amazon/titan": "amazon.titan-embed-text-v2:0",
+    "azure/text-embedding-3-small": "text-embedding-3-small",
+    "local/all-minilm": "all-minilm",
+}
+
+
 def chats():
     """The chat models by name, with what they take and do."""
     models = {
@@ -78,7 +91,7 @@ MODELS = chats()
 
 def config(url):
     """Every provider of those models, on the loopback."""
-    for name in sorted({name.split("/")[0] for name in MODELS}):
+    for name in sorted({name.split("/")[0] for name in [*MODELS, *EMBEDS]}):
         api = APIS.get(name, "openai")
         yield f'[[providers]]\nname = "{name}"\n'
         yield EXTRA.get(name, f'api = "{api}"\n' + ('region = "eu-west-1"\n' if api == "bedrock" else ""))
@@ -95,6 +108,9 @@ def config(url):
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in members.items())
         modalities = f'modalities = {{ input = {json.dumps(entry["modalities"]["input"])}, output = ["text"] }}\n'
         yield f'[[models]]\nid = "{name}"\nupstream_model = "{upstream_model}"\n{lines}{modalities}\n'
+    for name, upstream_model in EMBEDS.items():
+        if not any(entry["id"] == name for entry in CATALOGUE):
+            yield f'[[models]]\nid = "{name}"\nupstream_model = "{upstream_model}"\ncategory = ["embedding"]\n\n'
     # Faults are what this looks for: none of them may rest a model.
     yield "[routing]\nretries = 0\nmax_attempts = 1\n[routing.breaker]\nfailures = 10000\n"
 
@@ -195,6 +211,10 @@ def run(client, recorder, case, model, conversation, streamed):
         return
     warnings = set(re.findall(r"parameter_\w+:(\w+)", answer.decode()))
     check_answer(Answered(streamed, answer), conversation, warnings)
+    if conversation.name == "untidy":
+        body = sent[-1].json
+        # Where the system prompt stands is the dialect's; it was said first.
+        check_said(json.dumps([body.get("system"), body], ensure_ascii=False))
 
 
 def check_answer(answered, conversation, warnings):
@@ -215,32 +235,44 @@ def check_answer(answered, conversation, warnings):
 
 
 @pytest.fixture(scope="module")
-def walked(tmp_path_factory):
-    """What came of each case, by model and conversation: nothing, or what was wrong."""
-    return walk_all(tmp_path_factory.mktemp("vendors"))
+def vendors(tmp_path_factory):
+    """A gateway before all vendors: an OpenAI client of it, and the record of what the vendors got."""
+    with serve(tmp_path_factory.mktemp("vendors")) as both:
+        yield both
 
 
-def walk_all(folder):
-    recorder, found = Recorder(), {}
+@contextlib.contextmanager
+def serve(folder):
+    recorder = Recorder()
     with upstream() as server:
         server.reset(recorder)
-        with gateway(folder, "".join(config(server.url))) as openai:
-            url = str(openai.base_url)
+        with gateway(folder, "".join(config(server.url))) as client:
+            yield client, recorder
 
-            def walk(share):
-                client = Client(url)
-                for number, model, conversation in share:
-                    try:
-                        for streamed in (False, True):
-                            case = f"case-{number}-{'streamed' if streamed else 'plain'}"
-                            run(client, recorder, case, model, conversation, streamed)
-                    except Exception as fault:  # noqa: BLE001 - told by the test of the case
-                        found[model["id"], conversation.name] = fault
 
-            pairs = [(model, conversation) for model in MODELS.values() for conversation in CONVERSATIONS]
-            numbered = [(number, *pair) for number, pair in enumerate(pairs)]
-            with ThreadPoolExecutor(8) as pool:
-                list(pool.map(walk, [numbered[at::8] for at in range(8)]))
+@pytest.fixture(scope="module")
+def walked(vendors):
+    """What came of each case, by model and conversation: nothing, or what was wrong."""
+    return walk_all(*vendors)
+
+
+def walk_all(client, recorder):
+    found = {}
+
+    def walk(share):
+        connection = Client(str(client.base_url))
+        for number, model, conversation in share:
+            try:
+                for streamed in (False, True):
+                    case = f"case-{number}-{'streamed' if streamed else 'plain'}"
+                    run(connection, recorder, case, model, conversation, streamed)
+            except Exception as fault:  # noqa: BLE001 - told by the test of the case
+                found[model["id"], conversation.name] = fault
+
+    pairs = [(model, conversation) for model in MODELS.values() for conversation in CONVERSATIONS]
+    numbered = [(number, *pair) for number, pair in enumerate(pairs)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(walk, [numbered[at::8] for at in range(8)]))
     return found
 
 
@@ -250,3 +282,76 @@ def test_the_vendor_takes_it(walked, model, conversation):
     if isinstance(fault, AssertionError):
         raise fault
     assert fault is None, repr(fault)
+
+
+# --- Embeddings and text completions ------------------------------------------------------------------------------
+
+
+def no_fault(recorder):
+    """Tells what the vendors refused since it was asked last."""
+    faults = [recorder.faults.pop(case) for case in list(recorder.faults) if case == "no case"]
+    assert not faults, faults[0][0] + "\n" + recorder.requests["no case"][-1].body.decode()[:3000]
+
+
+@pytest.mark.parametrize("texts", [["One"], ["One", "Grüße 👍", "Three"]], ids=["one", "three"])
+@pytest.mark.parametrize("model", EMBEDS)
+def test_the_vendor_takes_texts_to_embed(vendors, model, texts):
+    client, recorder = vendors
+    try:
+        answer = client.embeddings.create(model=model, input=texts, encoding_format="float")
+    finally:
+        no_fault(recorder)
+    assert [vector.embedding for vector in answer.data] == [VECTOR] * len(texts)
+
+
+@pytest.mark.parametrize("model", EMBEDS)
+def test_the_vendor_takes_the_length_of_a_vector(vendors, model):
+    """The vendors here always answer with three numbers, which is not what was asked for: the gateway says so."""
+    client, recorder = vendors
+    with pytest.raises(openai.APIStatusError) as caught:
+        client.embeddings.create(model=model, input="One", dimensions=256)
+    no_fault(recorder)
+    assert caught.value.code in ("upstream_invalid_response", "unsupported_parameter", "unsupported_value")
+
+
+@pytest.fixture(scope="module")
+def lenient(vendors):
+    """A client that takes the chunks of a text completion: OpenAI's API streams choices that go on, its type has none."""
+    client = vendors[0].with_options()
+    client._strict_response_validation = False
+    return client
+
+
+COMPLETE = ["openai/gpt-4o", "xai/grok-4.7", "mistral/codestral-2508", "mistral/mistral-small-2603", "local/qwen3:8b"]
+COMPLETE += ["anthropic/claude-sonnet-4-6", "google/gemini-3.8-flash", "amazon/nova-lite", "cohere/command-a-03-2025"]
+SAMPLED = {"max_tokens": 40, "temperature": 0.5, "stop": ["END"]}
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("model", COMPLETE)
+def test_the_vendor_takes_a_text_to_complete(vendors, lenient, model, streamed):
+    recorder = vendors[1]
+    for prompt in ("Once upon a time", ["Once", "Twice"]):
+        try:
+            answer = lenient.completions.create(model=model, prompt=prompt, stream=streamed, **SAMPLED)
+            choices = [choice for chunk in answer for choice in chunk.choices] if streamed else answer.choices
+        finally:
+            no_fault(recorder)
+        texts = {}
+        for choice in choices:
+            texts[choice.index] = texts.get(choice.index, "") + choice.text
+        assert texts == {at: TEXT for at in range(1 if isinstance(prompt, str) else 2)}
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("model", ["openai/gpt-4o", "mistral/codestral-2508", "local/qwen3:8b"])
+def test_the_vendor_takes_what_comes_after(vendors, lenient, model, streamed):
+    recorder = vendors[1]
+    try:
+        answer = lenient.completions.create(
+            model=model, prompt="Once", suffix="ever after.", stream=streamed, **SAMPLED
+        )
+        choices = [choice for chunk in answer for choice in chunk.choices] if streamed else answer.choices
+    finally:
+        no_fault(recorder)
+    assert "".join(choice.text for choice in choices) == TEXT

@@ -34,7 +34,7 @@ FAULTS = {
             "openai/gpt-5.6-luna openai/gpt-5.6-sol openai/gpt-5.6-terra",
             "a tool required, allowed tools, echo, effort and forced tool, effort and tools, everything, forced tool, "
             "one call, results, results and more, results in another order, schema and results, schema and tools, "
-            "tools, tools not called",
+            "tools, tools not called, untidy",
         ),
     ],
     "sampling parameters, logprobs and stop go to OpenAI models that reason": [

@@ -15,6 +15,7 @@ from .google_ import Google, Vertex
 from .mistral_ import Mistral
 from .ollama_ import Ollama
 from .openai_ import Azure, OpenAi
+from .others import OTHERS
 
 VENDORS = [Anthropic(), Google(), Vertex(), Bedrock(), Cohere(), Mistral(), Ollama(), Azure(), OpenAi()]
 # The first words of every conversation name its case, so that a request is known by its text in every dialect.
@@ -32,7 +33,7 @@ class Recorder:
         case = CASE.search(request.body)
         case = case.group().decode() if case else "no case"
         self.requests.setdefault(case, []).append(request)
-        vendor = next((vendor for vendor in VENDORS if vendor.takes(request.path)), None)
+        vendor = next((vendor for vendor in [*OTHERS, *VENDORS] if vendor.takes(request.path)), None)
         try:
             if vendor is None:
                 raise AssertionError(f"no vendor has the path {request.path}")

@@ -13,7 +13,6 @@ from .common import ANSWER_TOKENS, PROMPT_TOKENS, Asked, Invalid, Shape, is_ques
 from .openai_ import halves, text_of
 
 BODY = Shape(models.ChatCompletionRequest)
-FIM = Shape(models.FIMCompletionRequest)
 # What of a request is the validators' business.
 TALK = {"model", "messages", "tools", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort"}
 # The tokenizers of the models' releases on Hugging Face: version 15 knows reasoning efforts, 13 serves the others.
@@ -44,7 +43,7 @@ class Mistral:
     key = "mistral-test-key"
 
     def takes(self, path):
-        return path in ("/mistral/v1/chat/completions", "/mistral/v1/fim/completions")
+        return path == "/mistral/v1/chat/completions"
 
     def read(self, request):
         need(request.header("authorization") == "Bearer " + self.key, "no key")
