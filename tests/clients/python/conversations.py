@@ -15,6 +15,27 @@ SCHEMA = {
 }
 FORMAT = {"type": "json_schema", "json_schema": {"name": "trip", "strict": True, "schema": SCHEMA}}
 TOOLS = [WEATHER, TIME]
+NOW = {"type": "function", "function": {"name": "now"}}
+# What schemas have: references, alternatives, bounds, names of formats, an object that says nothing of others.
+DEEP_SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "Trip",
+    "type": "object",
+    "properties": {
+        "city": {"$ref": "#/$defs/name"},
+        "days": {"type": "integer", "minimum": 1, "maximum": 30},
+        "via": {"type": "array", "items": {"$ref": "#/$defs/place"}, "minItems": 2, "maxItems": 5},
+        "begin": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
+        "by": {"type": ["string", "null"], "enum": ["train", "bus", None]},
+    },
+    "required": ["city", "days"],
+    "$defs": {
+        "name": {"type": "string", "minLength": 1},
+        "place": {"type": "object", "properties": {"name": {"$ref": "#/$defs/name"}}, "required": ["name"]},
+    },
+}
+DEEP = {"type": "json_schema", "json_schema": {"name": "deep", "description": "A trip", "schema": DEEP_SCHEMA}}
+DEEP_TOOL = {"type": "function", "function": {"name": "plan", "parameters": DEEP_SCHEMA}}
 FORCED = {"type": "function", "function": {"name": "get_time"}}
 ALLOWED = {
     "type": "allowed_tools",
@@ -110,6 +131,7 @@ CONVERSATIONS = [
     _say("choices", n=2),
     _say("json", needs=("json_mode",), says=TRIP, response_format={"type": "json_object"}),
     _say("schema", needs=("json_schema",), says=TRIP, response_format=FORMAT),
+    _say("deep schema", needs=("json_schema",), says=TRIP, response_format=DEEP),
     _say("image", needs=("image",), image=IMAGE),
     _say(
         "image address",
@@ -121,6 +143,8 @@ CONVERSATIONS = [
     _say("sound", needs=("audio",), image=SOUND),
     _say("prefill", PREFILL, refusable=True),
     _say("tools", needs=CALLS, calls=BOTH, tools=TOOLS),
+    _say("deep tool", needs=CALLS, calls=("plan",), tools=[DEEP_TOOL]),
+    _say("plain tool", needs=CALLS, calls=("now",), tools=[NOW]),
     _say("tools not called", needs=CALLS, tools=TOOLS, tool_choice="none"),
     _say("a tool required", needs=CALLS, calls=BOTH, tools=TOOLS, tool_choice="required", refusable=True),
     _say("forced tool", needs=CALLS, calls=BOTH[1:], tools=TOOLS, tool_choice=FORCED, refusable=True),
@@ -181,6 +205,16 @@ CONVERSATIONS = [
         reasoning_effort="high",
         max_tokens=4000,
         refusable=True,
+    ),
+    _say(
+        "effort and results",
+        _calls(*BOTH),
+        _result(0, "clear"),
+        _result(1, "12:00"),
+        needs=CALLS,
+        tools=TOOLS,
+        reasoning_effort="high",
+        max_tokens=4000,
     ),
     _say("effort and prefill", PREFILL, reasoning_effort="high", max_tokens=4000, refusable=True),
     _say("echo", needs=CALLS, tools=TOOLS, reasoning_effort="medium", max_tokens=4000, echo=True),

@@ -11,6 +11,7 @@ from .common import (
     ARGUMENTS,
     PROMPT_TOKENS,
     SIGNATURE,
+    THOUGHT,
     Asked,
     Shape,
     load,
@@ -171,11 +172,34 @@ def check_model(body, sampled):
         "format" not in body.get("output_config", {}) or not NO_FORMAT.match(model),
         "output_config.format: not supported",
     )
-    check_turns(body["messages"], model)
+    check_schema(body.get("output_config", {}).get("format", {}).get("schema"))
+    check_turns(body["messages"], thinking.get("type") == "enabled")
 
 
-def check_turns(messages, model):
-    """ "How to implement tool use": every call has its result in the next turn, and the results come first in it."""
+# "Structured outputs", JSON Schema limitations, platform.claude.com.
+REFUSED = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"}
+REFUSED |= {"maxItems", "uniqueItems", "minProperties", "maxProperties"}
+
+
+def check_schema(schema):
+    """The schema of an answer has nothing that the page names as not supported."""
+    if not isinstance(schema, dict):
+        return
+    unknown = sorted(REFUSED & set(schema))
+    need(not unknown, f"output_config.format.schema: property '{', '.join(unknown)}' is not supported")
+    need(schema.get("minItems", 0) in (0, 1), "output_config.format.schema: minItems is 0 or 1")
+    if schema.get("type") == "object":
+        closed = schema.get("additionalProperties") is False
+        need(closed, "output_config.format.schema: 'additionalProperties' must be false")
+    for name in ("properties", "$defs", "definitions"):
+        for inner in schema.get(name, {}).values():
+            check_schema(inner)
+    for inner in [schema.get("items"), *schema.get("anyOf", []), *schema.get("allOf", [])]:
+        check_schema(inner)
+
+
+def check_turns(messages, thinks):
+    """The page "How to implement tool use": each call has its result in the next turn, and the results come first there."""
     need(messages[0]["role"] == "user", "messages: the first message is the user's")
     for at, message in enumerate(messages):
         blocks = message["content"] if isinstance(message["content"], list) else []
@@ -186,9 +210,16 @@ def check_turns(messages, model):
                 block["type"] != "text" or block["text"].strip(),
                 f"messages.{at}: text content blocks must be non-empty",
             )
+            # "Thinking", Preserving thinking blocks: they come back as they were, signature and all.
+            if block["type"] == "thinking":
+                unchanged = (block["thinking"], block["signature"]) == (THOUGHT, SIGNATURE)
+                need(unchanged, f"messages.{at}: Invalid `signature` in `thinking` block")
         calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
         if not calls:
             continue
+        if thinks and at == len(messages) - 2:
+            first = blocks[0]["type"] in ("thinking", "redacted_thinking")
+            need(first, f"messages.{at}: a final `assistant` message must start with a thinking block")
         need(at + 1 < len(messages), f"messages.{at}: tool_use without tool_result")
         results = [block["tool_use_id"] for block in messages[at + 1]["content"] if block["type"] == "tool_result"]
         need(sorted(results) == sorted(calls), f"messages.{at + 1}: tool_use ids without tool_result blocks")

@@ -18,6 +18,7 @@ from .common import (
     ARGUMENTS,
     PROMPT_TOKENS,
     SIGNATURE,
+    THOUGHT,
     Asked,
     Invalid,
     is_question,
@@ -107,7 +108,9 @@ class Bedrock:
         said = reply_to(asked)
         blocks = []
         if said.thought:
-            blocks.append({"reasoningContent": {"reasoningText": {"text": said.thought, "signature": SIGNATURE}}})
+            # Claude alone signs.
+            signed = {"signature": SIGNATURE} if "anthropic" in asked.model else {}
+            blocks.append({"reasoningContent": {"reasoningText": {"text": said.thought, **signed}}})
         if said.text:
             blocks.append({"text": said.text})
         for at, name in enumerate(said.calls):
@@ -131,11 +134,11 @@ class Bedrock:
 
 
 def check(body, model):
-    """ "Converse" in Amazon's API reference, and what the models' own pages demand."""
+    """The page "Converse" in Amazon's API reference, and what the models' own pages demand."""
     messages = body["messages"]
     need(messages[0]["role"] == "user", "A conversation must start with a user message.")
     roles = [message["role"] for message in messages]
-    need(all(one != other for one, other in zip(roles, roles[1:])), "messages: roles must alternate")
+    need(all(one != other for one, other in zip(roles, roles[1:], strict=False)), "messages: roles must alternate")
     tools = "toolConfig" in body
     for at, message in enumerate(messages):
         need(message["content"], f"messages.{at}: the content field is empty")
@@ -151,6 +154,10 @@ def check(body, model):
             for media in ("image", "document", "audio"):
                 if media in block:
                     base64.b64decode(block[media]["source"]["bytes"], validate=True)
+            if "reasoningContent" in block and "anthropic" in model:
+                thought = block["reasoningContent"]["reasoningText"]
+                unchanged = (thought["text"], thought["signature"]) == (THOUGHT, SIGNATURE)
+                need(unchanged, f"messages.{at}: Invalid `signature` in `thinking` block")
         calls = [block["toolUse"]["toolUseId"] for block in message["content"] if "toolUse" in block]
         if calls:
             after = messages[at + 1]["content"] if at + 1 < len(messages) else []
@@ -238,10 +245,7 @@ def block_events(index, block):
         deltas = [{"toolUse": {"input": '{"city": "Zür'}}, {"toolUse": {"input": 'ich", "days": 2}'}}]
     elif "reasoningContent" in block:
         thought = block["reasoningContent"]["reasoningText"]
-        deltas = [
-            {"reasoningContent": {"text": thought["text"]}},
-            {"reasoningContent": {"signature": thought["signature"]}},
-        ]
+        deltas = [{"reasoningContent": {name: value}} for name, value in thought.items()]
     else:
         half = len(block["text"]) // 2
         deltas = [{"text": block["text"][:half]}, {"text": block["text"][half:]}]

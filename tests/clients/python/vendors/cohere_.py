@@ -55,7 +55,7 @@ class Cohere:
         )
 
     def check(self, body):
-        """ "Chat", docs.cohere.com/reference/chat, read 2026-11-22."""
+        """The page "Chat", docs.cohere.com/reference/chat, read 2026-11-22."""
         need(0 <= body.get("frequency_penalty", 0) <= 1, "frequency_penalty: from 0.0 to 1.0")
         need(0 <= body.get("presence_penalty", 0) <= 1, "presence_penalty: from 0.0 to 1.0")
         need(0 <= body.get("temperature", 0.3) <= 1, "temperature: from 0.0 to 1.0")

@@ -51,6 +51,7 @@ BUDGETS = {
     "gemini-2.5-flash": (0, 24576, True),
     "gemini-2.5-flash-lite": (512, 24576, True),
 }
+SIGNED, DUMMY = base64.b64encode(SIGNATURE.encode()).decode(), "skip_thought_signature_validator"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 
 
@@ -218,7 +219,7 @@ def same(theirs, ours, where):
 
 
 def check_contents(contents, model):
-    """ "Function calling" and "Thought signatures" at ai.google.dev/gemini-api/docs."""
+    """The pages "Function calling" and "Thought signatures" at ai.google.dev/gemini-api/docs."""
     need(contents and contents[0]["role"] == "user", "contents: the first turn is the user's")
     need(all(content["role"] in ("user", "model") for content in contents), "Please use a valid role: user, model.")
     need(all(content["parts"] for content in contents), "contents: parts must not be empty")
@@ -245,6 +246,9 @@ def check_contents(contents, model):
             [call["functionCall"]["name"] for call in calls] == [result["name"] for result in results],
             "functionResponse: other names",
         )
+        for part in content["parts"]:
+            # "Thought signatures": as it was received, or the word for a call that another model made.
+            need(part.get("thoughtSignature", DUMMY) in (SIGNED, DUMMY), "Corrupted thought signature.")
         if generation(model) >= 3 and "image" not in model and at > turn:
             need("thoughtSignature" in calls[0], "Function call is missing a thought_signature in functionCall parts.")
 

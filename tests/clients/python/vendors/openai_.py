@@ -177,7 +177,7 @@ def without(message, vendor):
 
 
 def check_turns(messages):
-    """ "Function calling": every call has its result directly after it."""
+    """The page "Function calling": every call has its result directly after it."""
     for at, message in enumerate(messages):
         calls = [call["id"] for call in message.get("tool_calls") or []]
         results = [later["tool_call_id"] for later in messages[at + 1 : at + 1 + len(calls)] if later["role"] == "tool"]

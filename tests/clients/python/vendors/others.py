@@ -25,7 +25,7 @@ VECTOR = [0.5, -0.25, 0.125]
 
 
 class GoogleBatch(pydantic.BaseModel):
-    """ "BatchEmbedContentsRequest", ai.google.dev/api/embeddings, of the package's parts."""
+    """The page "BatchEmbedContentsRequest", ai.google.dev/api/embeddings, of the package's parts."""
 
     class One(pydantic.BaseModel):
         model_config = pydantic.ConfigDict(extra="forbid")
@@ -39,7 +39,7 @@ class GoogleBatch(pydantic.BaseModel):
 
 
 class VertexPredict(pydantic.BaseModel):
-    """ "Text embeddings API", docs.cloud.google.com/vertex-ai, read 2026-11-22: what `embed_content` of the package writes."""
+    """The page "Text embeddings API", docs.cloud.google.com/vertex-ai, read 2026-11-22."""
 
     class Instance(pydantic.BaseModel):
         model_config = pydantic.ConfigDict(extra="forbid")
@@ -58,7 +58,7 @@ class VertexPredict(pydantic.BaseModel):
 
 
 class Titan(pydantic.BaseModel):
-    """ "Amazon Titan Text Embeddings V2", Amazon Bedrock user guide: the blob in `InvokeModel` has no shape in botocore."""
+    """The page "Amazon Titan Text Embeddings V2", Amazon Bedrock user guide: botocore has no shape of the blob."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
     inputText: str
