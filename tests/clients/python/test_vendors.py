@@ -7,6 +7,7 @@ passes, the run fails, and the line goes.
 
 import base64
 import contextlib
+import dataclasses
 import http.client
 import json
 import os
@@ -22,7 +23,7 @@ from conversations import CONVERSATIONS
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from upstreams import KEY, check_said, gateway, upstream
 from vendors import VENDORS, Recorder, known
-from vendors.common import ARGUMENTS, SIGNATURE, TEXT
+from vendors.common import ARGUMENTS, SIGNATURE, TEXT, Invalid
 from vendors.others import VECTOR
 
 CATALOGUE = json.loads((Path(ROOT) / "crates/gw-engine/data/catalogue.json").read_text(encoding="utf-8"))
@@ -302,6 +303,25 @@ def test_the_vendor_takes_it(walked, model, conversation):
     if isinstance(fault, AssertionError):
         raise fault
     assert fault is None, repr(fault)
+
+
+def strange(body):
+    """The body with a member too many: at its top, and in the first object of each of its lists."""
+    yield {**body, "surprise": 1}
+    for name, value in body.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            yield {**body, name: [{**value[0], "surprise": 1}, *value[1:]]}
+
+
+@pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.api)
+def test_the_vendors_refuse_what_they_do_not_know(walked, vendors, vendor):
+    """The checks above mean something: a request of each dialect, as it came and with a member too many."""
+    requests = [request for case in vendors[1].requests.values() for request in case if vendor.takes(request.path)]
+    request = next(request for request in requests if "tools" in request.json or "toolConfig" in request.json)
+    vendor.read(request)
+    for body in strange(request.json):
+        with pytest.raises(Invalid):
+            vendor.read(dataclasses.replace(request, body=json.dumps(body).encode()))
 
 
 # --- Embeddings and text completions ------------------------------------------------------------------------------
