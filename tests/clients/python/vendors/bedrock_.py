@@ -214,9 +214,10 @@ def check(body, model):
             messages[-1]["role"] == "user",
             "This model requires the last turn in the conversation to be a user message.",
         )
+        # `auto` is taken: langchain-ai/langchain-aws#620, strands-agents/harness-sdk#1981.
         need(
-            not choice,
-            "This model doesn't support the toolConfig.toolChoice field. Remove toolConfig.toolChoice and try again.",
+            set(choice) <= {"auto"},
+            f"This model doesn't support the toolConfig.toolChoice.{''.join(choice)} field. Remove it and try again.",
         )
 
 

@@ -74,6 +74,10 @@ def check(body):
         for image in message.pop("images", []):
             # On the wire a picture is what the package's type of it is written as.
             need(ollama.Image(value=base64.b64decode(image, validate=True)).model_dump() == image, "images: no base64")
+        # The server's own (`api/types.go`, `ToolCall.ID` and `Message.ToolCallID`); the package has no names for them yet.
+        need(isinstance(message.pop("tool_call_id", ""), str), "tool_call_id: no text")
+        if "tool_calls" in message:
+            message["tool_calls"] = [{key: call[key] for key in call if key != "id"} for call in message["tool_calls"]]
         ollama.Message.model_validate(message, extra="forbid")
         need(message["role"] in ("system", "user", "assistant", "tool"), f"role: {message['role']}")
     ollama.Options.model_validate(body.pop("options", {}), extra="forbid")

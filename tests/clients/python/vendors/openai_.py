@@ -25,12 +25,12 @@ REASONS = re.compile(r"o\d|gpt-(?:[5-9]|\d\d)(?!.*chat)")
 NEVER_SAMPLES = re.compile(r"o\d|gpt-5(?:-|$)")
 SAMPLING = ("temperature", "top_p", "logprobs", "top_logprobs")
 # `reasoning_effort` of `completion_create_params`, openai 2.30: the efforts up to 5.1, and xhigh after it; of 5.6 the API's
-# own words in livekit/agents#7169.
+# own words in livekit/agents#7169, and max as measured in enricoros/big-AGI#1159.
 EFFORTS = [
     (re.compile(r"o\d"), {"low", "medium", "high"}),
     (re.compile(r"gpt-5(?:-|$)"), {"minimal", "low", "medium", "high"}),
     (re.compile(r"gpt-5\.1"), {"none", "low", "medium", "high"}),
-    (re.compile(r"gpt-5\.6"), {"none", "low", "medium", "high", "xhigh"}),
+    (re.compile(r"gpt-5\.6"), {"none", "low", "medium", "high", "xhigh", "max"}),
 ]
 # "Function tools with reasoning_effort are not supported for … in /v1/chat/completions": from 5.4 on where it is asked for
 # (pipecat-ai/pipecat#4043), with 5.6 even where it is not (BerriAI/litellm#34569, danny-avila/LibreChat#14355).
