@@ -50,6 +50,10 @@ context_length = 16384
 pricing = {{ official_input_per_m = 1.0, official_output_per_m = 2.0, currency = "USD" }}
 
 [[models]]
+id = "local/thinker"
+upstream_model = "qwen3:8b"
+
+[[models]]
 id = "small/llama"
 upstream_model = "{model}"
 context_length = 16384
@@ -274,8 +278,8 @@ def test_an_image(server, client):
 @STREAMED
 def test_thoughts(server, client, theirs, streamed):
     server.reset(chat({"thinking": "Hm, let "}, {"thinking": "me see."}, {"content": "42"}))
-    said = theirs.chat(MODEL, messages=HELLO, think=True)
-    answer = ask(client, streamed, model="local/llama", messages=HELLO, reasoning_effort="high")
+    said = theirs.chat("qwen3:8b", messages=HELLO, think=True)
+    answer = ask(client, streamed, model="local/thinker", messages=HELLO, reasoning_effort="high")
     assert reasoning_of(answer.choices[0].message) == said.message.thinking == "Hm, let me see."
     assert answer.choices[0].message.content == "42"
     assert server.last.json["think"] in (True, "high")
