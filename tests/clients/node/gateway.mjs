@@ -40,13 +40,13 @@ key = "${LIMITED}"
 models = ["demo/chat"]
 `;
 
-/** Starts a gateway and says where it is; `stop` ends it. */
-export async function startGateway() {
+/** Starts a gateway and says where it is; `stop` ends it. With providers of the test's own it is always a fresh one. */
+export async function startGateway(providers = "") {
   const { MODEL_GATEWAY_URL: url, MODEL_GATEWAY_KEY: key } = process.env;
-  if (url) return { baseURL: `${url}/v1`, key, limitedKey: undefined, stop: async () => {} };
+  if (url && !providers) return { baseURL: `${url}/v1`, key, limitedKey: undefined, stop: async () => {} };
   const folder = mkdtempSync(join(tmpdir(), "model-gateway-"));
   const config = join(folder, "gateway.toml");
-  writeFileSync(config, CONFIG);
+  writeFileSync(config, CONFIG + providers);
   const binary = process.env.MODEL_GATEWAY_BIN ?? fileURLToPath(new URL(BUILT, import.meta.url));
   const secret = (name) => name.endsWith("_API_KEY");
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !secret(name)));
