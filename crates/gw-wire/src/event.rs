@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
-use crate::reply::Finish;
-use crate::usage::Usage;
+use crate::json::View;
+use crate::reply::{Finish, Image};
+use crate::usage::{BYTES_PER_TOKEN, IMAGE_TOKENS, Usage};
 
 /// One thing that happened in an upstream stream. Borrowed from the upstream's frame: no copy per chunk.
 #[derive(Debug)]
@@ -70,6 +71,13 @@ pub enum Event<'a> {
         /// A fragment of the arguments.
         arguments: Option<Cow<'a, str>>,
     },
+    /// A picture that the model made.
+    Image {
+        /// Choice index.
+        choice: u32,
+        /// The picture, whole.
+        image: Image<'a>,
+    },
     /// A delta member that has no event of its own (`audio`, `annotations`, …), passed on untouched.
     Extra {
         /// Choice index.
@@ -109,6 +117,12 @@ impl Event<'_> {
             Self::FunctionCall { name, arguments, .. } => {
                 name.as_deref().map_or(0, str::len) + arguments.as_deref().map_or(0, str::len)
             }
+            Self::Image { image, .. } => return image.tokens.saturating_mul(BYTES_PER_TOKEN),
+            Self::Extra { name: "images", value, .. } => {
+                return (View::new(value.get()).elements().count() as u64) * IMAGE_TOKENS * BYTES_PER_TOKEN;
+            }
+            // Where a text comes from: a tool or the gateway has written it, not the model.
+            Self::Extra { name: "annotations", .. } => return 0,
             Self::Extra { name: "audio", value, .. } => {
                 return (value.get().len() as u64).div_ceil(SOUND_PER_TEXT_BYTE);
             }
@@ -128,6 +142,7 @@ impl Event<'_> {
             | Self::ToolStart { choice, .. }
             | Self::ToolArgs { choice, .. }
             | Self::FunctionCall { choice, .. }
+            | Self::Image { choice, .. }
             | Self::Extra { choice, .. }
             | Self::Finish { choice, .. } => *choice = choice.saturating_add(by),
             Self::Start { .. } | Self::Usage(_) | Self::Error(_) | Self::End => {}

@@ -3,9 +3,9 @@
 use serde_json::value::RawValue;
 
 use crate::gateway::GatewayMeta;
-use crate::json::write_str;
+use crate::json::{write_escaped, write_str};
 use crate::money::Money;
-use crate::reply::{ChatChoice, ChatReply, Finish, TextReply, ToolCall};
+use crate::reply::{ChatChoice, ChatReply, Finish, Image, TextReply, ToolCall};
 use crate::usage::Usage;
 
 /// What the gateway itself says about an answer.
@@ -49,7 +49,8 @@ pub(crate) fn put_int(out: &mut Vec<u8>, value: u64) {
 #[must_use]
 pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     let texts = reply.choices.iter().filter_map(|choice| choice.content.as_deref()).map(str::len);
-    let mut out = Vec::with_capacity(1024 + texts.sum::<usize>());
+    let images = reply.choices.iter().flat_map(|choice| &choice.images).map(image_bytes);
+    let mut out = Vec::with_capacity(1024 + texts.sum::<usize>() + images.sum::<usize>());
     head(&mut out, "chat.completion", envelope, reply.model.as_deref());
     let mut order: Vec<&ChatChoice<'_>> = reply.choices.iter().collect();
     order.sort_unstable_by_key(|choice| choice.index);
@@ -194,6 +195,13 @@ fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
         write_str(out, arguments);
         out.push(b'}');
     }
+    for (index, picture) in (0_u32..).zip(&choice.images) {
+        put(out, if index == 0 { ",\"images\":[" } else { "," });
+        image(out, picture, index);
+    }
+    if !choice.images.is_empty() {
+        out.push(b']');
+    }
     for (name, value) in &choice.extras {
         out.push(b',');
         write_str(out, name);
@@ -209,6 +217,22 @@ fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
     let made = if choice.tool_calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
     put(out, choice.finish.unwrap_or(made).as_str());
     put(out, "\"}");
+}
+
+/// Bytes that a picture takes in an answer, at the most, if nothing in it needs an escape.
+pub(crate) fn image_bytes(image: &Image<'_>) -> usize {
+    image.base64.len() + image.media_type.len() + 128
+}
+
+/// Writes a picture. Clients that put a stream together find its place by the index.
+pub(crate) fn image(out: &mut Vec<u8>, image: &Image<'_>, index: u32) {
+    put(out, "{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:");
+    write_escaped(out, &image.media_type);
+    put(out, ";base64,");
+    write_escaped(out, &image.base64);
+    put(out, "\"},\"index\":");
+    put_int(out, u64::from(index));
+    out.push(b'}');
 }
 
 fn tool_call(out: &mut Vec<u8>, call: &ToolCall<'_>, id: &str, choice: u32, position: usize) {

@@ -13,8 +13,8 @@ use crate::failure::{Failure, FailureKind};
 use crate::gateway::GatewayMeta;
 use crate::json::write_str;
 use crate::money::Money;
-use crate::render::{gateway, put, put_int, raw, text_finish, usage};
-use crate::reply::Finish;
+use crate::render::{self, gateway, image_bytes, put, put_int, raw, text_finish, usage};
+use crate::reply::{Finish, Image};
 use crate::usage::{BYTES_PER_TOKEN, Usage};
 
 /// Which object a stream's chunks are.
@@ -58,6 +58,8 @@ pub struct Closing<'a> {
 struct Choice {
     finish: Option<Finish>,
     tools: Vec<Tool>,
+    /// Pictures so far.
+    images: u32,
     /// The place of each call, by the decoder's handle.
     positions: HashMap<u32, usize>,
 }
@@ -160,6 +162,7 @@ impl Normaliser {
             Event::FunctionCall { choice, name, arguments } => {
                 self.function_call(choice, name.as_deref(), arguments.as_deref(), out);
             }
+            Event::Image { choice, image } => self.image(choice, &image, out),
             Event::Extra { choice, name, value } => {
                 if self.opening.shape == Shape::Chat && self.open(choice, out) {
                     self.begin(choice, out);
@@ -376,6 +379,22 @@ impl Normaliser {
         }
         put(out, ",\"finish_reason\":null");
         out.extend_from_slice(self.tail);
+    }
+
+    fn image(&mut self, choice: u32, image: &Image<'_>, out: &mut Vec<u8>) {
+        if self.opening.shape == Shape::Text || !self.open(choice, out) {
+            return;
+        }
+        let Some(state) = self.choices.get_mut(choice as usize) else { return };
+        let index = state.images;
+        state.images = index.saturating_add(1);
+        // Once and no more: it may be megabytes.
+        out.reserve_exact(self.head.len() + image_bytes(image) + self.tail.len());
+        self.begin(choice, out);
+        put(out, "\"images\":[");
+        render::image(out, image, index);
+        out.push(b']');
+        self.end(out);
     }
 
     fn begin(&self, choice: u32, out: &mut Vec<u8>) {

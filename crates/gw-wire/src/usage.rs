@@ -20,6 +20,10 @@ pub struct Usage {
 /// Bytes of text that are taken for one token: English has about four to a token, code and most other scripts about three.
 pub const BYTES_PER_TOKEN: u64 = 3;
 
+/// Tokens of a picture that a model made, where neither its size nor its usage is known: those of Gemini 2.5 Flash Image
+/// (ai.google.dev/gemini-api/docs/pricing, November 2026).
+pub const IMAGE_TOKENS: u64 = 1290;
+
 /// The largest token count believed from an upstream; above it the number is a fault and is clamped.
 pub const MAX_BELIEVABLE: u64 = 1 << 32;
 

@@ -11,6 +11,7 @@ mod embeddings;
 mod errors;
 mod family;
 mod frames;
+mod images;
 mod messages;
 mod reasoning;
 mod reply;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
-use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent};
+use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
 use super::blocks::Blocks;
@@ -67,10 +67,10 @@ impl StreamDecoder for Stream {
         }
         let Self { sse, state, body } = self;
         if let Body::Document(document) = body {
-            document.extend_from_slice(chunk);
+            hold(document, chunk, EVENT_CAP);
             if document.len() > EVENT_CAP {
                 document.clear();
-                state.fail(invalid("a document instead of a stream, larger than 1 MiB"), sink);
+                state.fail(invalid("a document instead of a stream, larger than 16 MiB"), sink);
             }
             return;
         }

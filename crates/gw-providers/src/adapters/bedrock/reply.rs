@@ -7,8 +7,8 @@ use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{reasoning, usage};
-use crate::adapters::failure::{invalid, invalid_json};
+use super::{images, reasoning, usage};
+use crate::adapters::failure::{gave_up, invalid, invalid_json};
 use crate::adapters::text::{Text, filled};
 
 #[derive(Deserialize)]
@@ -43,6 +43,8 @@ struct Content<'a> {
     tool_use: Option<ToolUse<'a>>,
     #[serde(borrow)]
     reasoning_content: Option<Reasoning<'a>>,
+    #[serde(borrow)]
+    image: Option<images::Block<'a>>,
     /// Text with the places that it is taken from.
     #[serde(borrow)]
     citations_content: Option<Message<'a>>,
@@ -93,7 +95,10 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         choice.extras.push((Cow::Borrowed("reasoning_details"), Cow::Owned(details)));
     }
     let has_calls = !choice.tool_calls.is_empty();
-    choice.finish = answer.stop_reason.and_then(|reason| finish(&reason.0, has_calls));
+    choice.finish = match answer.stop_reason {
+        Some(reason) => finish(&reason.0, has_calls)?,
+        None => None,
+    };
     Ok(ChatReply {
         model: None,
         fingerprint: None,
@@ -111,6 +116,7 @@ fn block<'a>(content: Content<'a>, choice: &mut ChatChoice<'a>, details: &mut Ve
             append(&mut choice.content, text);
         }
     }
+    choice.images.extend(content.image.and_then(images::Block::image));
     if let Some(call) = content.tool_use
         && !is_server_tool(call.kind.as_ref())
     {
@@ -150,15 +156,19 @@ fn append<'a>(whole: &mut Option<Cow<'a, str>>, piece: Cow<'a, str>) {
     }
 }
 
-/// Why the answer ended; None for a word that we do not know.
-pub(super) fn finish(reason: &str, has_calls: bool) -> Option<Finish> {
-    Some(match reason {
+/// Why the answer ended; None for a word that we do not know. API Reference, `API_runtime_Converse`, `stopReason`, November 2026.
+///
+/// # Errors
+/// The model gave up.
+pub(super) fn finish(reason: &str, has_calls: bool) -> Result<Option<Finish>, Failure> {
+    Ok(Some(match reason {
+        "malformed_model_output" | "malformed_tool_use" => return Err(gave_up(reason)),
         // Not every model names its calls as the reason, and clients go by the reason.
         "end_turn" if has_calls => Finish::ToolCalls,
         "end_turn" | "stop_sequence" => Finish::Stop,
         "tool_use" => Finish::ToolCalls,
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,
         "guardrail_intervened" | "content_filtered" => Finish::ContentFilter,
-        _ => return None,
-    })
+        _ => return Ok(None),
+    }))
 }

@@ -83,6 +83,8 @@ fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
             .function_call
             .map(|call| name_and_arguments(*call))
             .filter(|(name, _)| !name.is_empty()),
+        // Those of this dialect are among the extras.
+        images: Vec::new(),
         extras: message.extras.into_iter().map(|(name, value)| (name, Cow::Borrowed(value))).collect(),
         logprobs: choice.logprobs.map(Cow::Borrowed),
         finish: None,
@@ -168,6 +170,7 @@ fn own_chat(reply: ChatReply<'_>) -> ChatReply<'static> {
             .map(|call| ToolCall { id: own(call.id), name: own(call.name), arguments: own(call.arguments) })
             .collect(),
         function_call: choice.function_call.map(|(name, arguments)| (own(name), own(arguments))),
+        images: Vec::new(),
         extras: Vec::new(),
         logprobs: None,
         finish: choice.finish,

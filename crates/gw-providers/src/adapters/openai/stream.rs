@@ -6,7 +6,7 @@ use std::ops::Range;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
-use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent};
+use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
 use super::calls::Calls;
@@ -69,9 +69,9 @@ impl StreamDecoder for Stream {
             };
         }
         if let Body::Document(document) = &mut self.body {
-            document.extend_from_slice(chunk);
+            hold(document, chunk, EVENT_CAP);
             if document.len() > EVENT_CAP {
-                self.state.fail(invalid("a document instead of a stream, larger than 1 MiB"), sink);
+                self.state.fail(invalid("a document instead of a stream, larger than 16 MiB"), sink);
             }
             return;
         }
