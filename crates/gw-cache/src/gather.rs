@@ -25,6 +25,7 @@ pub struct Gather {
     model: Option<String>,
     fingerprint: Option<String>,
     choices: Vec<Choice>,
+    members: Vec<(String, Box<RawValue>)>,
     usage: Option<Usage>,
     ended: bool,
     /// Nothing will come of it.
@@ -62,6 +63,7 @@ impl Gather {
             model: None,
             fingerprint: None,
             choices: Vec::new(),
+            members: Vec::new(),
             usage: None,
             ended: false,
             spoilt: false,
@@ -86,6 +88,11 @@ impl Gather {
             }
             Event::Usage(usage) => {
                 self.usage = Some(*usage);
+                Some(())
+            }
+            Event::Member { name, value } => {
+                self.members.retain(|(known, _)| known != name);
+                self.members.push(((*name).to_owned(), (*value).to_owned()));
                 Some(())
             }
             Event::Error(_) => None,
@@ -142,11 +149,13 @@ impl Gather {
     pub fn into_chat(self) -> Option<ChatReply<'static>> {
         self.finishes()?;
         let choices = (0..).zip(self.choices).map(|(index, choice)| choice.into_chat(index));
+        let members = self.members.into_iter();
         Some(ChatReply {
             model: self.model.map(Cow::Owned),
             fingerprint: self.fingerprint.map(Cow::Owned),
             choices: choices.collect::<Option<_>>()?,
             usage: self.usage,
+            members: members.map(|(name, value)| (Cow::Owned(name), Cow::Owned(value))).collect(),
         })
     }
 
@@ -209,7 +218,7 @@ impl Choice {
                 }
             }
             Event::Finish { reason, .. } => self.finish = Some(*reason),
-            Event::Start { .. } | Event::Usage(_) | Event::Error(_) | Event::End => {}
+            Event::Start { .. } | Event::Member { .. } | Event::Usage(_) | Event::Error(_) | Event::End => {}
         }
         Some(())
     }
@@ -271,6 +280,7 @@ fn size_of_event(event: &Event<'_>) -> usize {
         }
         Event::Image { image, .. } => image.base64.len() + image.media_type.len() + size_of::<Image<'_>>(),
         Event::Extra { name, value, .. } => name.len() + value.get().len() + size_of::<Box<RawValue>>(),
+        Event::Member { name, value } => name.len() + value.get().len(),
         Event::Start { .. } | Event::Finish { .. } | Event::Usage(_) | Event::Error(_) | Event::End => 0,
     }
 }

@@ -371,6 +371,9 @@ pub(crate) fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>))
         }
         play(Event::Finish { choice: index, reason: choice.finish.unwrap_or(made) });
     }
+    for (name, value) in &reply.members {
+        play(Event::Member { name, value });
+    }
     if let Some(usage) = reply.usage {
         play(Event::Usage(usage));
     }

@@ -87,6 +87,13 @@ pub enum Event<'a> {
         /// Member value.
         value: &'a RawValue,
     },
+    /// A member of the answer itself (`service_tier`, `moderation`, …), passed on untouched. A later one replaces an earlier one.
+    Member {
+        /// Member name.
+        name: &'a str,
+        /// Member value.
+        value: &'a RawValue,
+    },
     /// A choice is complete.
     Finish {
         /// Choice index.
@@ -127,7 +134,12 @@ impl Event<'_> {
                 return (value.get().len() as u64).div_ceil(SOUND_PER_TEXT_BYTE);
             }
             Self::Extra { value, .. } => value.get().len(),
-            Self::Start { .. } | Self::Finish { .. } | Self::Usage(_) | Self::Error(_) | Self::End => 0,
+            Self::Start { .. }
+            | Self::Member { .. }
+            | Self::Finish { .. }
+            | Self::Usage(_)
+            | Self::Error(_)
+            | Self::End => 0,
         };
         length as u64
     }
@@ -145,7 +157,7 @@ impl Event<'_> {
             | Self::Image { choice, .. }
             | Self::Extra { choice, .. }
             | Self::Finish { choice, .. } => *choice = choice.saturating_add(by),
-            Self::Start { .. } | Self::Usage(_) | Self::Error(_) | Self::End => {}
+            Self::Start { .. } | Self::Member { .. } | Self::Usage(_) | Self::Error(_) | Self::End => {}
         }
         self
     }

@@ -70,6 +70,7 @@ pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     usage(&mut out, &envelope.usage, Some(envelope.cost));
     put(&mut out, ",\"system_fingerprint\":");
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(envelope.fingerprint));
+    reply.members.iter().for_each(|(name, value)| member(&mut out, name, value));
     put(&mut out, ",\"gateway\":");
     gateway(&mut out, envelope.gateway);
     out.push(b'}');
@@ -93,6 +94,7 @@ pub fn kept_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, counted:
     usage(&mut out, counted, None);
     put(&mut out, ",\"system_fingerprint\":");
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(fingerprint));
+    reply.members.iter().for_each(|(name, value)| member(&mut out, name, value));
     out.push(b'}');
     // It stays for long: what a buffer that grew has to spare, as much as it holds, would stay, too.
     out.shrink_to_fit();
@@ -202,12 +204,7 @@ fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
     if !choice.images.is_empty() {
         out.push(b']');
     }
-    for (name, value) in &choice.extras {
-        out.push(b',');
-        write_str(out, name);
-        out.push(b':');
-        raw(out, value);
-    }
+    choice.extras.iter().for_each(|(name, value)| member(out, name, value));
     put(out, "},\"logprobs\":");
     match choice.logprobs.as_deref() {
         Some(value) => raw(out, value),
@@ -255,6 +252,14 @@ pub(crate) fn made_tool_id(answer_id: &str, choice: u32, position: usize) -> Str
     format!("call_{unique}{choice}{position}")
 }
 
+/// A further member of an object that has some.
+pub(crate) fn member(out: &mut Vec<u8>, name: &str, value: &RawValue) {
+    out.push(b',');
+    write_str(out, name);
+    out.push(b':');
+    raw(out, value);
+}
+
 /// Passes an upstream's JSON value on, kept on one line (a raw value may be pretty-printed or hold U+2028).
 pub(crate) fn raw(out: &mut Vec<u8>, value: &RawValue) {
     let text = value.get();
@@ -280,28 +285,45 @@ pub(crate) fn usage(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {
     put_int(out, usage.completion);
     put(out, ",\"total_tokens\":");
     put_int(out, usage.total());
-    if usage.cached.is_some() || usage.cache_write.is_some() {
-        put(out, ",\"prompt_tokens_details\":{");
-        let parts = [("cached_tokens", usage.cached), ("cache_write_tokens", usage.cache_write)];
-        let known = parts.iter().filter_map(|(name, count)| count.map(|count| (*name, count)));
-        for (position, (name, count)) in known.enumerate() {
-            put(out, if position > 0 { ",\"" } else { "\"" });
-            put(out, name);
-            put(out, "\":");
-            put_int(out, count);
-        }
-        out.push(b'}');
-    }
-    if let Some(reasoning) = usage.reasoning {
-        put(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":");
-        put_int(out, reasoning);
-        out.push(b'}');
-    }
+    details(
+        out,
+        ",\"prompt_tokens_details\":{",
+        [
+            ("cached_tokens", usage.cached),
+            ("cache_write_tokens", usage.cache_write),
+            ("audio_tokens", usage.audio_prompt),
+        ],
+    );
+    details(
+        out,
+        ",\"completion_tokens_details\":{",
+        [
+            ("reasoning_tokens", usage.reasoning),
+            ("audio_tokens", usage.audio_completion),
+            ("accepted_prediction_tokens", usage.accepted_prediction),
+            ("rejected_prediction_tokens", usage.rejected_prediction),
+        ],
+    );
     if let Some(cost) = cost {
         put(out, ",\"cost_usd\":");
         cost.write(out);
     }
     out.push(b'}');
+}
+
+/// Writes the counts that are known; nothing when none is.
+fn details<const N: usize>(out: &mut Vec<u8>, open: &str, parts: [(&str, Option<u64>); N]) {
+    let mut is_first = true;
+    for (name, count) in parts {
+        let Some(count) = count else { continue };
+        put(out, if std::mem::take(&mut is_first) { open } else { "," });
+        put_word(out, name);
+        out.push(b':');
+        put_int(out, count);
+    }
+    if !is_first {
+        out.push(b'}');
+    }
 }
 
 /// Writes the `gateway` object.

@@ -95,6 +95,8 @@ pub struct ChatReply<'a> {
     pub choices: Vec<ChatChoice<'a>>,
     /// Usage, if reported.
     pub usage: Option<Usage>,
+    /// Members of the answer itself without a field above (`service_tier`, `moderation`, …), passed on untouched.
+    pub members: Vec<(Cow<'a, str>, Cow<'a, RawValue>)>,
 }
 
 /// One choice of a text completion.

@@ -3,18 +3,21 @@
 //! It holds the finish reasons back until the stream is closed, because the last data chunk carries what is only
 //! known then: usage, cost and the `gateway` object.
 
+mod members;
 mod resume;
 mod tools;
 
 use std::collections::HashMap;
+
+use serde_json::value::RawValue;
 
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::gateway::GatewayMeta;
 use crate::json::write_str;
 use crate::money::Money;
-use crate::render::{self, gateway, image_bytes, put, put_int, raw, text_finish, usage};
-use crate::reply::{Finish, Image};
+use crate::render::{gateway, put, put_int, raw, text_finish, usage};
+use crate::reply::Finish;
 use crate::usage::{BYTES_PER_TOKEN, Usage};
 
 /// Which object a stream's chunks are.
@@ -84,6 +87,8 @@ pub struct Normaliser {
     /// What follows the choice: `]}` or `],"usage":null}`, and the frame's end.
     tail: &'static [u8],
     choices: Vec<Choice>,
+    /// Members of the answer itself, for its last chunk.
+    members: Vec<(String, Box<RawValue>)>,
     usage: Option<Usage>,
     answer_bytes: u64,
     pieces: u64,
@@ -123,6 +128,7 @@ impl Normaliser {
             head: Vec::new(),
             tail,
             choices: Vec::new(),
+            members: Vec::new(),
             usage: None,
             answer_bytes: 0,
             pieces: 0,
@@ -172,6 +178,7 @@ impl Normaliser {
                     self.end(out);
                 }
             }
+            Event::Member { name, value } => self.member(name, value),
             Event::Finish { choice, reason } => {
                 if self.open(choice, out)
                     && let Some(state) = self.choices.get_mut(choice as usize)
@@ -280,7 +287,9 @@ impl Normaliser {
             put(out, reason.as_str());
             out.push(b'"');
             if index == last && !self.opening.include_usage {
-                put(out, "}],\"gateway\":");
+                put(out, "}]");
+                self.write_members(out);
+                put(out, ",\"gateway\":");
                 gateway(out, closing.gateway);
                 put(out, "}\n\n");
             } else {
@@ -300,6 +309,7 @@ impl Normaliser {
         out.extend_from_slice(self.head.get(..shared).unwrap_or_default());
         put(out, "\"choices\":[],\"usage\":");
         usage(out, &closing.usage, Some(closing.cost));
+        self.write_members(out);
         put(out, ",\"gateway\":");
         gateway(out, closing.gateway);
         put(out, "}\n\n");
@@ -358,7 +368,7 @@ impl Normaliser {
         &self,
         choice: u32,
         text: &str,
-        logprobs: Option<&serde_json::value::RawValue>,
+        logprobs: Option<&RawValue>,
         out: &mut Vec<u8>,
     ) {
         out.extend_from_slice(&self.head);
@@ -379,22 +389,6 @@ impl Normaliser {
         }
         put(out, ",\"finish_reason\":null");
         out.extend_from_slice(self.tail);
-    }
-
-    fn image(&mut self, choice: u32, image: &Image<'_>, out: &mut Vec<u8>) {
-        if self.opening.shape == Shape::Text || !self.open(choice, out) {
-            return;
-        }
-        let Some(state) = self.choices.get_mut(choice as usize) else { return };
-        let index = state.images;
-        state.images = index.saturating_add(1);
-        // Once and no more: it may be megabytes.
-        out.reserve_exact(self.head.len() + image_bytes(image) + self.tail.len());
-        self.begin(choice, out);
-        put(out, "\"images\":[");
-        render::image(out, image, index);
-        out.push(b']');
-        self.end(out);
     }
 
     fn begin(&self, choice: u32, out: &mut Vec<u8>) {

@@ -53,6 +53,7 @@ mod guarantees_upstream;
 mod harness;
 mod hedging;
 mod http;
+mod images;
 mod keys_api;
 mod keys_cli;
 mod keys_docs;

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::details::{self, Kind, Thought};
 use super::usage::Counts;
-use super::wire::{Block, Message, Text, finish};
-use crate::adapters::failure::{invalid, invalid_json, reported};
+use super::wire::{Block, FAILED, Message, Text, finish};
+use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
 
 /// Reads an answer.
 pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
@@ -18,6 +18,9 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     if Text::of(&message.kind) == "error" || message.error.is_some() {
         let error = serde_json::from_slice(body).unwrap_or(Value::Null);
         return Err(reported(&error, FailureKind::Server));
+    }
+    if Text::of(&message.stop_reason) == FAILED {
+        return Err(gave_up(FAILED));
     }
     let Some(content) = message.content else { return Err(invalid("the body has no content")) };
     let mut counts = Counts::default();
@@ -38,6 +41,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         fingerprint: None,
         choices: vec![choice],
         usage: counts.usage(),
+        members: Vec::new(),
     })
 }
 

@@ -12,9 +12,9 @@ use serde_json::Value;
 use super::blocks::Blocks;
 use super::response;
 use super::usage::Counts;
-use super::wire::{self, Text, finish};
+use super::wire::{self, FAILED, Text, finish};
 use crate::adapter::StreamDecoder;
-use crate::adapters::failure::{broken, invalid, invalid_json, reported};
+use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
 
 /// Where events go.
 pub(super) type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
@@ -175,6 +175,9 @@ impl State {
         if let Some(reason) = stop_reason.filter(|reason| !reason.0.is_empty())
             && !std::mem::replace(&mut self.finished, true)
         {
+            if reason.0 == FAILED {
+                return self.fail(gave_up(FAILED), sink);
+            }
             self.blocks.close(sink);
             let made = if self.blocks.has_calls() { Finish::ToolCalls } else { Finish::Stop };
             sink(Event::Finish { choice: CHOICE, reason: finish(&reason.0).unwrap_or(made) });

@@ -76,6 +76,9 @@ object! {
     }
 }
 
+/// What servers that speak this dialect call an answer that failed. Anthropic itself sends an error.
+pub(super) const FAILED: &str = "error";
+
 /// Why the answer ended; None for a word that we do not know ("Handling stop reasons" at platform.claude.com).
 pub(super) fn finish(stop_reason: &str) -> Option<Finish> {
     Some(match stop_reason {

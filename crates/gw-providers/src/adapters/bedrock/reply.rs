@@ -104,6 +104,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         fingerprint: None,
         choices: vec![choice],
         usage: answer.usage.and_then(usage::read),
+        members: Vec::new(),
     })
 }
 

@@ -34,11 +34,12 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let mut choice = choice(message);
     if let Some(reason) = &reply.finish_reason {
         let has_calls = !choice.tool_calls.is_empty();
-        choice.finish = Some(finish::read(&reason.0, has_calls, None, FailureKind::Server)?);
+        choice.finish = Some(finish::read(&reason.0, has_calls, None, FailureKind::StreamBroken)?);
     }
     choice.logprobs = reply.logprobs.and_then(logprobs::convert).map(Cow::Owned);
     let usage = reply.usage.as_ref().and_then(usage::read);
-    Ok(ChatReply { model: None, fingerprint: None, choices: vec![choice], usage })
+    let (choices, members) = (vec![choice], Vec::new());
+    Ok(ChatReply { model: None, fingerprint: None, choices, usage, members })
 }
 
 fn choice(message: Message<'_>) -> ChatChoice<'_> {

@@ -55,6 +55,7 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
         fingerprint: None,
         choices,
         usage: answer.usage_metadata.and_then(|counts| counts.usage()),
+        members: Vec::new(),
     })
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::shape::{Call, Choice, Choices, Ended, Envelope, Function};
 use super::{quick, repair, usage};
-use crate::adapters::failure::{invalid, invalid_json, reported};
+use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
 
 /// Reads a chat answer.
 pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
@@ -55,6 +55,7 @@ fn choices<'a>(envelope: &mut Envelope<'a>, text: &str) -> Result<Choices<'a>, F
 fn chat_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<ChatReply<'a>, Failure> {
     let choices = choices(&mut envelope, text)?;
     let mut used = envelope.usage_text();
+    let members = envelope.members().map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)));
     let mut indices = Indices::default();
     let mut read = Vec::new();
     for choice in choices {
@@ -67,6 +68,7 @@ fn chat_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<ChatReply<'a
         fingerprint: envelope.fingerprint.map(|text| text.0).filter(|text| !text.is_empty()),
         choices: read,
         usage: used.and_then(usage::read),
+        members: members.collect(),
     })
 }
 
@@ -126,7 +128,7 @@ fn finish(choice: &Choice<'_>) -> Result<Option<gw_wire::reply::Finish>, Failure
         Some(Ended::Known(finish)) => Ok(Some(finish)),
         Some(Ended::Unknown) | None => Ok(None),
         Some(Ended::Failed) => {
-            Err(Failure::new(FailureKind::Server, "The upstream provider gave up its answer with an error."))
+            Err(gave_up(choice.finish_reason.as_ref().map_or("error", |reason| &reason.0)))
         }
     }
 }
@@ -180,6 +182,7 @@ fn own_chat(reply: ChatReply<'_>) -> ChatReply<'static> {
         fingerprint: reply.fingerprint.map(own),
         choices: choices.collect(),
         usage: reply.usage,
+        members: Vec::new(),
     }
 }
 

@@ -14,7 +14,7 @@ use super::shape::{Choice, Ended, Envelope, Message};
 use super::template::Template;
 use super::{repair, usage};
 use crate::adapter::StreamDecoder;
-use crate::adapters::failure::{broken, invalid, invalid_json, reported};
+use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
@@ -43,6 +43,7 @@ struct State {
     template: Template,
     model_known: bool,
     fingerprint_known: bool,
+    tier_known: bool,
     /// Something that means something came.
     begun: bool,
     /// The end or an error was given; what follows is not looked at.
@@ -197,6 +198,12 @@ impl State {
             return;
         }
         self.start(&mut envelope, sink);
+        for (name, value) in envelope.members() {
+            // Told in every chunk, and always the same.
+            if name != "service_tier" || !std::mem::replace(&mut self.tier_known, true) {
+                sink(Event::Member { name, value });
+            }
+        }
         let mut used = envelope.usage_text();
         for (position, choice) in envelope.choices.unwrap_or_default().into_iter().enumerate() {
             used = used.or(choice.usage);
@@ -247,7 +254,7 @@ impl State {
         match ended {
             None => {}
             Some(Ended::Failed) => {
-                self.fail(broken("The upstream provider gave up its answer with an error."), sink)
+                self.fail(gave_up(choice.finish_reason.as_ref().map_or("error", |reason| &reason.0)), sink)
             }
             Some(Ended::Known(reason)) => sink(Event::Finish { choice: index, reason }),
             Some(Ended::Unknown) => {

@@ -47,8 +47,52 @@ fn a_refused_prompt_is_one_filtered_choice() {
         (Some(""), Some(Finish::ContentFilter))
     );
     assert_eq!(reply.usage.map(|usage| (usage.prompt, usage.completion)), Some((7, 0)));
-    let silent = read(r#"{"usageMetadata":{"promptTokenCount":7},"modelVersion":"m"}"#);
-    assert_eq!((silent.choices.len(), silent.choices[0].content.as_deref()), (1, Some("")));
+}
+
+#[test]
+fn a_model_that_gives_up_is_a_failure() {
+    let body = |reason: &str| {
+        format!(r#"{{"candidates":[{{"content":{{"parts":[{{"text":"x"}}]}},"finishReason":"{reason}"}}]}}"#)
+    };
+    for reason in [
+        "MALFORMED_FUNCTION_CALL",
+        "MALFORMED_RESPONSE",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+        "MISSING_THOUGHT_SIGNATURE",
+    ] {
+        let body = body(reason);
+        let failure = adapter().decode_chat(body.as_bytes(), &Reading::default()).unwrap_err();
+        assert_eq!((failure.kind, failure.detail.as_deref()), (FailureKind::StreamBroken, Some(reason)));
+    }
+}
+
+#[test]
+fn a_200_without_a_candidate_or_a_reason_for_it_is_a_failure() {
+    for silent in [
+        r#"{"usageMetadata":{"promptTokenCount":7},"modelVersion":"m"}"#,
+        r#"{"candidates":[],"promptFeedback":{}}"#,
+    ] {
+        let failure = adapter().decode_chat(silent.as_bytes(), &Reading::default()).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::StreamBroken, "{silent}");
+    }
+}
+
+#[test]
+fn pictures_are_images_and_drafts_are_none() {
+    let reply = read(
+        r#"{"candidates":[{"content":{"parts":[{"thought":true,"inlineData":{"mimeType":"image/png","data":"ZHJhZnQ="}},
+        {"text":"A cat:","thoughtSignature":"dGV4dA=="},{"inlineData":{"mimeType":"image/png","data":"Y2F0"},"thoughtSignature":"cGlj"},
+        {"inlineData":{"mimeType":"audio/wav","data":"bWVvdw=="}},{"inlineData":{"mimeType":"IMAGE/JPEG","data":"ZG9n"}}]},"finishReason":"STOP"}]}"#,
+    );
+    let [choice] = reply.choices.as_slice() else { panic!("one choice") };
+    let images: Vec<_> =
+        choice.images.iter().map(|image| (&*image.media_type, &*image.base64, image.tokens)).collect();
+    assert_eq!(images, [("image/png", "Y2F0", 1290), ("IMAGE/JPEG", "ZG9n", 1290)]);
+    assert_eq!((choice.content.as_deref(), choice.finish), (Some("A cat:"), Some(Finish::Stop)));
+    let details: serde_json::Value = serde_json::from_str(choice.extras[0].1.get()).unwrap();
+    assert_eq!((&details[0]["data"], &details[0]["id"]), (&"dGV4dA==".into(), &serde_json::Value::Null));
+    assert_eq!((&details[1]["data"], &details[1]["id"]), (&"cGlj".into(), &"image_0".into()));
 }
 
 #[test]
@@ -98,8 +142,6 @@ fn every_finish_reason_has_its_meaning() {
     for (reason, plain, called) in [
         ("STOP", Stop, ToolCalls),
         ("OTHER", Stop, ToolCalls),
-        ("MALFORMED_FUNCTION_CALL", Stop, ToolCalls),
-        ("UNEXPECTED_TOOL_CALL", Stop, ToolCalls),
         ("FINISH_REASON_UNSPECIFIED", Stop, ToolCalls),
         ("SOMETHING_NEW", Stop, ToolCalls),
         ("MAX_TOKENS", Length, Length),
