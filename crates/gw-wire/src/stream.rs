@@ -364,13 +364,7 @@ impl Normaliser {
         put(head, CHOICE_OPEN);
     }
 
-    fn text(
-        &self,
-        choice: u32,
-        text: &str,
-        logprobs: Option<&RawValue>,
-        out: &mut Vec<u8>,
-    ) {
+    fn text(&self, choice: u32, text: &str, logprobs: Option<&RawValue>, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
         put_int(out, u64::from(choice));
         let is_chat = self.opening.shape == Shape::Chat;

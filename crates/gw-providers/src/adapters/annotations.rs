@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 const MEMBER: &str = "annotations";
 
 /// Sources of one answer that are told; and the bytes of a text of theirs.
-const MOST: usize = 512;
-const LONGEST: usize = 2048;
+pub(super) const MOST: usize = 128;
+const LONGEST: usize = 1024;
 
 /// One source of a piece of the answer.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,11 @@ pub(super) struct Annotations(Vec<Value>);
 impl Annotations {
     /// Adds the source of these characters of the answer's text. The same one is not told twice.
     pub(super) fn add(&mut self, source: &Source<'_>, start: u64, end: u64) {
-        if self.0.len() >= MOST {
+        let says_nothing = [Some(&source.url), Some(&source.title), source.quoted.as_ref(), source.id.as_ref()]
+            .into_iter()
+            .flatten()
+            .all(|text| text.is_empty());
+        if says_nothing || self.0.len() >= MOST {
             return;
         }
         let mut citation = Map::new();

@@ -6,6 +6,7 @@
 //! beyond it is in the User Guide ("Inference request parameters and response fields for foundation models").
 
 mod blocks;
+mod citations;
 mod credentials;
 mod embeddings;
 mod errors;

@@ -7,6 +7,7 @@ pub(super) mod answer;
 mod contents;
 pub(super) mod embeddings;
 pub(super) mod errors;
+mod grounding;
 mod logprobs;
 pub(super) mod media;
 pub(super) mod model;

@@ -107,8 +107,17 @@ pub(super) fn messages<'l>(
 }
 
 fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
-    const MEMBERS: [&str; 9] =
-        ["role", "content", "name", "tool_call_id", "tool_calls", "function_call", "refusal", "audio", "images"];
+    const MEMBERS: [&str; 9] = [
+        "role",
+        "content",
+        "name",
+        "tool_call_id",
+        "tool_calls",
+        "function_call",
+        "refusal",
+        "audio",
+        "images",
+    ];
     let [role, content, name, tool_call_id, tool_calls, function_call, refusal, audio, images] =
         object_and(path, value, MEMBERS, |name, value| {
             survey.references.member(&path.member(name), name, value);

@@ -97,7 +97,8 @@ async fn pictures_of_3_and_12_mb_come_back_plain_and_streamed() {
 #[tokio::test]
 async fn a_picture_of_an_openai_type_upstream_is_passed_on() {
     let (_gateway, upstream, client) = gateway("openai", "").await;
-    let images = json!([{ "type": "image_url", "image_url": { "url": url(&picture(2_000_000)) }, "index": 0 }]);
+    let images =
+        json!([{ "type": "image_url", "image_url": { "url": url(&picture(2_000_000)) }, "index": 0 }]);
     let message = json!({ "role": "assistant", "content": "", "images": images });
     let whole = json!({ "id": "x", "object": "chat.completion", "created": 1, "model": "up",
         "choices": [{ "index": 0, "message": message, "finish_reason": "stop" }] });

@@ -35,6 +35,7 @@ mod docs_examples;
 mod drill;
 mod edges;
 mod embeddings;
+mod endings;
 mod errors;
 mod explain;
 mod first_minutes;

@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn pieces_are_joined_however_they_were_encoded() {
-        for pieces in [&["AQIDBAUG"][..], &["AQID", "BAUG"], &["AQ==", "AgM=", "BAUG"], &["AQIDBA==", "BQY="]] {
+        for pieces in [&["AQIDBAUG"][..], &["AQID", "BAUG"], &["AQ==", "AgM=", "BAUG"], &["AQIDBA==", "BQY="]]
+        {
             let mut coming = Coming::new(Some("webp"));
             pieces.iter().for_each(|piece| coming.push(piece).unwrap());
             let image = coming.whole().unwrap();

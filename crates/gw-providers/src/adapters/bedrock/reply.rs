@@ -7,7 +7,8 @@ use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{images, reasoning, usage};
+use super::{citations, images, reasoning, usage};
+use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{gave_up, invalid, invalid_json};
 use crate::adapters::text::{Text, filled};
 
@@ -47,7 +48,15 @@ struct Content<'a> {
     image: Option<images::Block<'a>>,
     /// Text with the places that it is taken from.
     #[serde(borrow)]
-    citations_content: Option<Message<'a>>,
+    citations_content: Option<Cited<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Cited<'a> {
+    #[serde(borrow)]
+    content: Option<Vec<Content<'a>>>,
+    #[serde(borrow)]
+    citations: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -88,9 +97,11 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let message = message.ok_or_else(|| invalid("the body has no output"))?;
     let mut choice = ChatChoice::default();
     let mut details = Vec::new();
+    let mut sources = Sources::default();
     for content in message.content.unwrap_or_default() {
-        block(content, &mut choice, &mut details);
+        block(content, &mut choice, &mut details, &mut sources);
     }
+    sources.annotations.put(&mut choice);
     if let Some(details) = reasoning::details(&details) {
         choice.extras.push((Cow::Borrowed("reasoning_details"), Cow::Owned(details)));
     }
@@ -108,13 +119,37 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     })
 }
 
-fn block<'a>(content: Content<'a>, choice: &mut ChatChoice<'a>, details: &mut Vec<serde_json::Value>) {
-    if let Some(text) = filled(content.text) {
+/// The sources of the text so far.
+#[derive(Default)]
+struct Sources {
+    annotations: Annotations,
+    characters: u64,
+}
+
+impl Sources {
+    /// Text is added to the answer.
+    fn say<'a>(&mut self, choice: &mut ChatChoice<'a>, text: Cow<'a, str>) {
+        self.characters += characters(&text);
         append(&mut choice.content, text);
     }
-    for cited in content.citations_content.and_then(|cited| cited.content).unwrap_or_default() {
-        if let Some(text) = filled(cited.text) {
-            append(&mut choice.content, text);
+}
+
+fn block<'a>(
+    content: Content<'a>,
+    choice: &mut ChatChoice<'a>,
+    details: &mut Vec<serde_json::Value>,
+    sources: &mut Sources,
+) {
+    if let Some(text) = filled(content.text) {
+        sources.say(choice, text);
+    }
+    if let Some(cited) = content.citations_content {
+        let start = sources.characters;
+        for text in cited.content.unwrap_or_default().into_iter().filter_map(|said| filled(said.text)) {
+            sources.say(choice, text);
+        }
+        if let Some(citations) = cited.citations {
+            citations::cite(citations, start, sources.characters, &mut sources.annotations);
         }
     }
     choice.images.extend(content.image.and_then(images::Block::image));

@@ -14,8 +14,9 @@ use serde_json::value::RawValue;
 
 use super::frames::Frames;
 use super::reply::{finish, is_server_tool};
-use super::{errors, images, reasoning, usage};
+use super::{citations, errors, images, reasoning, usage};
 use crate::adapter::StreamDecoder;
+use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::text::{Text, filled};
 
@@ -40,6 +41,11 @@ struct State {
     opened: usize,
     calls: u32,
     details: usize,
+    /// Characters of the text so far, the block that the last of it belongs to, and where that begins.
+    characters: u64,
+    text_block: Option<u32>,
+    text_from: u64,
+    annotations: Annotations,
     /// Bytes of pictures that are not complete.
     image_bytes: usize,
     finished: bool,
@@ -108,6 +114,8 @@ struct Delta<'a> {
     reasoning_content: Option<ReasoningDelta<'a>>,
     #[serde(borrow)]
     image: Option<images::Block<'a>>,
+    #[serde(borrow)]
+    citation: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -295,7 +303,16 @@ impl State {
 
     fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
         if let Some(text) = filled(delta.text) {
+            if self.text_block != Some(index) {
+                (self.text_block, self.text_from) = (Some(index), self.characters);
+            }
+            self.characters += characters(&text);
             sink(Event::Text { choice: 0, text, logprobs: None });
+        }
+        if let Some(citation) = delta.citation {
+            // It comes behind the text that it is about.
+            let from = if self.text_block == Some(index) { self.text_from } else { self.characters };
+            citations::cite_one(citation, from, self.characters, &mut self.annotations);
         }
         if let Some(fragment) = delta.tool_use.and_then(|call| filled(call.input)) {
             match self.find(index) {
@@ -408,6 +425,7 @@ impl State {
         for (_, open) in std::mem::take(&mut self.open) {
             self.closed(open, sink);
         }
+        self.annotations.tell(0, sink);
         let has_calls = self.calls > 0;
         let otherwise = if has_calls { Finish::ToolCalls } else { Finish::Stop };
         let reason = reason.map_or(Ok(None), |reason| finish(&reason.0, has_calls))?.unwrap_or(otherwise);

@@ -6,9 +6,10 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
 use serde_json::Value;
 
-use super::shape::{Call, Message, Reply};
+use super::shape::{Call, Message, Reply, cite};
 use super::{finish, logprobs, usage};
 use crate::adapter::ListedModel;
+use crate::adapters::annotations::Annotations;
 use crate::adapters::failure::{invalid, invalid_json, reported};
 use crate::adapters::model_list::ModelList;
 
@@ -51,17 +52,23 @@ fn choice(message: Message<'_>) -> ChatChoice<'_> {
             append(&mut content, piece.text.map(|text| text.0));
         });
     }
+    let mut annotations = Annotations::default();
+    if let Some(citations) = message.citations {
+        cite(citations, &mut annotations);
+    }
     let mut tool_calls = Vec::new();
     if let Some(calls) = message.tool_calls {
         calls.each(|call| tool_calls.extend(tool_call(call)));
     }
-    ChatChoice {
+    let mut choice = ChatChoice {
         index: 0,
         content: Some(content),
         reasoning: (!reasoning.is_empty()).then_some(reasoning),
         tool_calls,
         ..ChatChoice::default()
-    }
+    };
+    annotations.put(&mut choice);
+    choice
 }
 
 fn append<'a>(whole: &mut Cow<'a, str>, piece: Option<Cow<'a, str>>) {

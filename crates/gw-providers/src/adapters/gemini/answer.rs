@@ -92,6 +92,8 @@ pub(super) struct Candidate<'a> {
     pub(super) finish_reason: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) logprobs_result: Option<LogprobsResult<'a>>,
+    #[serde(borrow)]
+    pub(super) grounding_metadata: Option<&'a RawValue>,
 }
 
 /// Its content; `role` may be absent and means nothing.
@@ -122,7 +124,8 @@ impl<'a> Part<'a> {
     pub(super) fn take_image(&mut self) -> Option<Image<'a>> {
         let Blob { mime_type, data } = self.inline_data.take().filter(|_| self.thought != Some(true))?;
         let (media_type, base64) = (mime_type?.0, data?.0);
-        let is_image = media_type.get(.."image/".len()).is_some_and(|kind| kind.eq_ignore_ascii_case("image/"));
+        let is_image =
+            media_type.get(.."image/".len()).is_some_and(|kind| kind.eq_ignore_ascii_case("image/"));
         let tokens = if is_image { made_image(&base64) } else { 0 };
         (is_image && !base64.is_empty()).then_some(Image { media_type, base64, tokens })
     }

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::answer::{Answer, Candidate, Part, Text, call_id, finish, made_id, no_candidate};
 use super::contents::{IMAGE_ID, SIGNATURE_FORMAT};
 use super::errors;
+use super::grounding::Sources;
 use super::logprobs;
 use crate::adapters::failure::{invalid, invalid_json};
 
@@ -68,6 +69,12 @@ fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<Ch
     if let Some(details) = details(&signatures, 0) {
         choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
     }
+    if let Some(grounding) = candidate.grounding_metadata {
+        let mut sources = Sources::default();
+        sources.say(choice.content.as_deref().unwrap_or_default());
+        sources.add(grounding);
+        sources.annotations().put(&mut choice);
+    }
     choice.logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai).map(Cow::Owned);
     let has_calls = !choice.tool_calls.is_empty();
     choice.finish = candidate.finish_reason.map(|reason| finish(&reason.0, has_calls)).transpose()?;
@@ -78,7 +85,12 @@ fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<Ch
     Ok(choice)
 }
 
-fn add<'a>(choice: &mut ChatChoice<'a>, mut part: Part<'a>, signatures: &mut Vec<Signature<'a>>, response: &str) {
+fn add<'a>(
+    choice: &mut ChatChoice<'a>,
+    mut part: Part<'a>,
+    signatures: &mut Vec<Signature<'a>>,
+    response: &str,
+) {
     if let Some(mut call) = part.function_call {
         let count = u32::try_from(choice.tool_calls.len()).unwrap_or(u32::MAX);
         let id = call_id(&mut call, part.thought_signature, || made_id(response, choice.index, count));

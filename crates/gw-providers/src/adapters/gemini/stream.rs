@@ -13,8 +13,9 @@ use memchr::memchr3;
 use serde_json::Value;
 
 use super::answer::{Answer, Candidate, Part, call_id, finish, made_id, no_candidate};
-use super::split::Splitter;
+use super::grounding::Sources;
 use super::reply::Signature;
+use super::split::Splitter;
 use super::{errors, logprobs, reply};
 use crate::adapter::StreamDecoder;
 use crate::adapters::failure::{broken, invalid, invalid_json};
@@ -62,6 +63,7 @@ struct Choice {
     calls: u32,
     signatures: u32,
     images: usize,
+    sources: Sources,
     /// The last reason that came.
     reason: Option<String>,
 }
@@ -209,6 +211,7 @@ impl State {
         }
         self.choices.sort_by_key(|choice| choice.index);
         for choice in &self.choices {
+            choice.sources.tell(choice.index, sink);
             if let Some(reason) = &choice.reason {
                 match finish(reason, choice.calls > 0) {
                     Ok(reason) => sink(Event::Finish { choice: choice.index, reason }),
@@ -229,6 +232,9 @@ impl Choice {
             let is_text = part.function_call.is_none() && part.thought != Some(true) && part.text.is_some();
             let own = if is_text { logprobs.take() } else { None };
             self.part(part, own.as_deref(), response, sink);
+        }
+        if let Some(grounding) = candidate.grounding_metadata {
+            self.sources.add(grounding);
         }
         if let Some(logprobs) = logprobs {
             sink(Event::Text { choice: self.index, text: Cow::Borrowed(""), logprobs: Some(&logprobs) });
@@ -269,6 +275,7 @@ impl Choice {
                 sink(Event::Reasoning { choice, text });
             }
         } else if !text.is_empty() || logprobs.is_some() {
+            self.sources.say(&text);
             sink(Event::Text { choice, text, logprobs });
         }
         let place = image.is_some().then_some(self.images);

@@ -7,8 +7,10 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, TextChoice, TextReply, ToolCall};
 use serde_json::Value;
 
+use super::lenient::Reference;
 use super::shape::{Call, Choice, Choices, Ended, Envelope, Function};
 use super::{quick, repair, usage};
+use crate::adapters::annotations::{Annotations, Source};
 use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
 
 /// Reads a chat answer.
@@ -75,7 +77,8 @@ fn chat_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<ChatReply<'a
 fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
     let mut message = choice.message.map(|message| *message).or(choice.delta).unwrap_or_default();
     let reasoning = message.take_reasoning();
-    ChatChoice {
+    let references = message.content.as_mut().and_then(|content| content.2.take());
+    let mut read = ChatChoice {
         index,
         content: message.content.map(|content| content.0).or_else(|| choice.text.map(|text| text.0)),
         reasoning,
@@ -90,7 +93,19 @@ fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
         extras: message.extras.into_iter().map(|(name, value)| (name, Cow::Borrowed(value))).collect(),
         logprobs: choice.logprobs.map(Cow::Borrowed),
         finish: None,
+    };
+    if let Some(references) = references {
+        let mut annotations = Annotations::default();
+        references.iter().for_each(|reference| refer(reference, 0, &mut annotations));
+        annotations.put(&mut read);
     }
+    read
+}
+
+/// Adds a reference of a piece of text that begins at this character.
+pub(super) fn refer(reference: &Reference, base: u64, annotations: &mut Annotations) {
+    let at = base + reference.at;
+    annotations.add(&Source { id: Some(Cow::Borrowed(&*reference.id)), ..Source::default() }, at, at);
 }
 
 /// A call without a function is none. A custom tool's input takes the place of arguments.

@@ -24,7 +24,6 @@ members! {
         service_tier: &'de RawValue = "service_tier",
         metadata: &'de RawValue = "metadata",
         moderation: &'de RawValue = "moderation",
-        prompt_filter_results: &'de RawValue = "prompt_filter_results",
         citations: &'de RawValue = "citations",
         search_results: &'de RawValue = "search_results",
     }
@@ -35,14 +34,13 @@ const TIERS: [&str; 7] =
     ["\"auto\"", "\"default\"", "\"flex\"", "\"scale\"", "\"priority\"", "\"fast\"", "\"ultrafast\""];
 
 impl<'de> Envelope<'de> {
-    /// Members of the answer that are passed on as they are: OpenAI's, Azure's filter results, Perplexity's sources.
+    /// Members of the answer that are passed on as they are: OpenAI's, and Perplexity's sources.
     pub(super) fn members(&self) -> impl Iterator<Item = (&'static str, &'de RawValue)> + use<'de> {
         let tier = self.service_tier.filter(|tier| TIERS.contains(&tier.get()));
         let all = [
             ("service_tier", tier),
             ("metadata", self.metadata),
             ("moderation", self.moderation),
-            ("prompt_filter_results", self.prompt_filter_results),
             ("citations", self.citations),
             ("search_results", self.search_results),
         ];

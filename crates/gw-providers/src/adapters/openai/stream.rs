@@ -10,6 +10,7 @@ use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
 use super::calls::Calls;
+use super::located::Located;
 use super::shape::{Choice, Ended, Envelope, Message};
 use super::template::Template;
 use super::{repair, usage};
@@ -41,6 +42,7 @@ enum Body {
 struct State {
     calls: Calls,
     template: Template,
+    located: Located,
     model_known: bool,
     fingerprint_known: bool,
     tier_known: bool,
@@ -54,6 +56,12 @@ impl Stream {
     /// Of events of at most so many bytes.
     pub(super) fn new(most_bytes: usize) -> Self {
         Self { sse: SseDecoder::new(most_bytes), ..Self::default() }
+    }
+
+    /// Of an upstream whose texts refer to sources.
+    pub(super) fn locating() -> Self {
+        let located = Located::new();
+        Self { state: State { located, ..State::default() }, ..Self::default() }
     }
 }
 
@@ -120,6 +128,7 @@ impl State {
         if event.name != b"error"
             && let Some((choice, text)) = self.template.read(data)
         {
+            self.located.text(choice, text, None);
             sink(Event::Text { choice, text: Cow::Borrowed(text), logprobs: None });
             return;
         }
@@ -245,12 +254,18 @@ impl State {
         if let Some(text) = message.take_reasoning() {
             sink(Event::Reasoning { choice: index, text });
         }
-        let content = message.content.take().map(|content| content.0).filter(|text| !text.is_empty());
+        let mut content = message.content.take().unwrap_or_default();
+        let references = content.2.take();
+        let content = Some(content.0).filter(|text| !text.is_empty());
         let text = content.or_else(|| choice.text.take().map(|text| text.0)).unwrap_or_default();
+        self.located.text(index, &text, references.as_deref());
         if !text.is_empty() || choice.logprobs.is_some() {
             sink(Event::Text { choice: index, text, logprobs: choice.logprobs });
         }
         self.message(index, message, sink);
+        if matches!(ended, Some(Ended::Known(_) | Ended::Unknown)) {
+            self.located.tell(index, sink);
+        }
         match ended {
             None => {}
             Some(Ended::Failed) => {

@@ -50,7 +50,7 @@ fn trap_05_cached_tokens_are_prompt_tokens() {
 fn signed_reasoning_makes_the_round_trip() {
     let body = bytes("full.response.json");
     let reply = decode(&body).unwrap();
-    let (name, details) = &reply.choices[0].extras[0];
+    let (name, details) = &reply.choices[0].extras[1];
     assert_eq!(name, "reasoning_details");
     let details: Value = serde_json::from_str(details.get()).unwrap();
     assert_eq!(
@@ -111,6 +111,30 @@ fn a_model_that_gives_up_is_a_failure() {
         let failure = decode(body.as_bytes()).unwrap_err();
         assert_eq!((failure.kind, failure.detail.as_deref()), (FailureKind::StreamBroken, Some(reason)));
     }
+}
+
+#[test]
+fn citations_are_annotations() {
+    let content = json!([
+        {"text": "Größe: "},
+        {"citationsContent": {"content": [{"text": "7 m"}], "citations": [
+            {"title": "B", "location": {"web": {"url": "https://b.example", "domain": "b.example"}}, "sourceContent": [{"text": "7 metres"}]},
+            {"title": "Plan", "source": "plan.pdf", "location": {"documentPage": {"documentIndex": 0, "start": 1, "end": 2}}},
+        ]}},
+    ]);
+    let body = json!({"output": {"message": {"content": content}}, "stopReason": "end_turn"}).to_string();
+    let reply = decode(body.as_bytes()).unwrap();
+    let (name, value) = &reply.choices[0].extras[0];
+    assert_eq!(
+        (&**name, value.get()),
+        (
+            "annotations",
+            concat!(
+                r#"[{"type":"url_citation","url_citation":{"content":"7 metres","end_index":10,"start_index":7,"title":"B","url":"https://b.example"}},"#,
+                r#"{"type":"url_citation","url_citation":{"end_index":10,"id":"plan.pdf","start_index":7,"title":"Plan","url":""}}]"#
+            )
+        )
+    );
 }
 
 #[test]

@@ -130,6 +130,22 @@ fn pictures_are_images() {
 }
 
 #[test]
+fn citations_are_annotations() {
+    let events = decode([&stream(&[
+        ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"text":"Größe: "}}"#),
+        ("contentBlockDelta", r#"{"contentBlockIndex":1,"delta":{"text":"7 m"}}"#),
+        (
+            "contentBlockDelta",
+            r#"{"contentBlockIndex":1,"delta":{"citation":{"title":"B","source":"https://b.example"}}}"#,
+        ),
+        STOP,
+    ])[..]]);
+    let annotations = r#"[{"type":"url_citation","url_citation":{"end_index":10,"start_index":7,"title":"B","url":"https://b.example"}}]"#;
+    let words: Vec<_> = events.iter().map(|(kind, text)| (kind.as_str(), text.as_str())).collect();
+    assert_eq!(words, [("text", "Größe: 7 m"), ("annotations", annotations), ("finish", "stop")]);
+}
+
+#[test]
 fn a_picture_that_is_coming_is_held() {
     let piece = r#"{"contentBlockIndex":0,"delta":{"image":{"source":{"bytes":"AAAA"}}}}"#;
     let bytes = stream(&[("contentBlockDelta", &piece.replace("AAAA", &"AAAA".repeat(50_000)))]);

@@ -67,6 +67,34 @@ fn a_model_that_gives_up_is_a_failure() {
     }
 }
 
+/// Metadata of the text "Größe: 7 m".
+const GROUNDING: &str = r#"{"webSearchQueries":["x"],"groundingChunks":[{"web":{"uri":"https://a.example","title":"A"}},{"web":{"uri":"https://b.example","title":"B"}}],
+    "groundingSupports":[{"segment":{"startIndex":9,"endIndex":12,"text":"7 m"},"groundingChunkIndices":[1,7]}]}"#;
+
+#[test]
+fn sources_are_annotations_whole_and_streamed() {
+    let body = format!(
+        r#"{{"candidates":[{{"content":{{"parts":[{{"text":"Größe: "}},{{"text":"7 m"}}]}},"finishReason":"STOP","groundingMetadata":{GROUNDING}}}]}}"#
+    );
+    let expected = concat!(
+        r#"[{"type":"url_citation","url_citation":{"end_index":10,"start_index":7,"title":"B","url":"https://b.example"}},"#,
+        r#"{"type":"url_citation","url_citation":{"end_index":0,"start_index":0,"title":"A","url":"https://a.example"}}]"#
+    );
+    let reply = read(&body);
+    let (name, value) = &reply.choices[0].extras[0];
+    assert_eq!((&**name, value.get()), ("annotations", expected));
+    let mut extras = Vec::new();
+    let mut decoder = adapter().chat_stream(&Reading::default());
+    let mut sink = |event: gw_wire::event::Event<'_>| {
+        if let gw_wire::event::Event::Extra { name, value, .. } = event {
+            extras.push(format!("{name} {}", value.get()));
+        }
+    };
+    decoder.feed(format!("data: {}\n\n", body.replace('\n', "")).as_bytes(), &mut sink);
+    decoder.eof(&mut sink);
+    assert_eq!(extras, [format!("annotations {expected}")]);
+}
+
 #[test]
 fn a_200_without_a_candidate_or_a_reason_for_it_is_a_failure() {
     for silent in [

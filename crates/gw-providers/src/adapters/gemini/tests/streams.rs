@@ -178,7 +178,9 @@ fn a_stream_without_a_candidate_or_a_reason_for_it_is_a_failure() {
 #[test]
 fn a_model_that_gives_up_is_a_failure() {
     let event = |reason: &str| {
-        format!("data: {{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"x\"}}]}},\"finishReason\":\"{reason}\"}}]}}\n\n")
+        format!(
+            "data: {{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"x\"}}]}},\"finishReason\":\"{reason}\"}}]}}\n\n"
+        )
     };
     for reason in ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MISSING_THOUGHT_SIGNATURE"] {
         assert_eq!(whole(&event(reason)), ["text 0: x", "error StreamBroken"], "{reason}");

@@ -138,6 +138,20 @@ fn u15_an_error_as_first_event_is_the_only_event() {
 }
 
 #[test]
+fn members_of_the_answer_are_told() {
+    let chunk = |more: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"a\"}}}}],\"service_tier\":\"default\"{more}}}\n\n");
+    let lines = whole(&(chunk("") + &chunk(",\"moderation\":{\"flagged\":false}")));
+    let members: Vec<_> = lines.iter().filter(|line| line.starts_with("Member")).collect();
+    assert_eq!(
+        members,
+        [
+            "Member { name: \"service_tier\", value: RawValue(\"default\") }",
+            "Member { name: \"moderation\", value: RawValue({\"flagged\":false}) }",
+        ]
+    );
+}
+
+#[test]
 fn an_event_cut_off_by_the_end_is_a_broken_stream() {
     let cut =
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"choices\":[{\"ind";
