@@ -34,10 +34,11 @@ pub(super) struct Annotations(Vec<Value>);
 impl Annotations {
     /// Adds the source of these characters of the answer's text. The same one is not told twice.
     pub(super) fn add(&mut self, source: &Source<'_>, start: u64, end: u64) {
-        let says_nothing = [Some(&source.url), Some(&source.title), source.quoted.as_ref(), source.id.as_ref()]
-            .into_iter()
-            .flatten()
-            .all(|text| text.is_empty());
+        let says_nothing =
+            [Some(&source.url), Some(&source.title), source.quoted.as_ref(), source.id.as_ref()]
+                .into_iter()
+                .flatten()
+                .all(|text| text.is_empty());
         if says_nothing || self.0.len() >= MOST {
             return;
         }

@@ -41,7 +41,10 @@ async fn a_blocked_prompt_is_the_same_answer_plain_and_streamed() {
     upstream.enqueue(Answer::json(200, &blocked));
     let plain = client.post_json(CHAT, &chat("my/gem")).await.ok().json();
     let choice = &plain["choices"][0];
-    assert_eq!((&choice["message"]["content"], &choice["finish_reason"]), (&json!(""), &json!("content_filter")));
+    assert_eq!(
+        (&choice["message"]["content"], &choice["finish_reason"]),
+        (&json!(""), &json!("content_filter"))
+    );
     upstream.enqueue(events(&blocked));
     let frames = client.stream(CHAT, &chat_with("my/gem", json!({ "stream": true }))).await.rest().await;
     let chunks = chunks(&frames);
@@ -53,7 +56,8 @@ async fn a_blocked_prompt_is_the_same_answer_plain_and_streamed() {
 async fn an_answer_that_the_model_gave_up_is_answered_by_another() {
     let (gateway, upstream, spare) = gemini().await;
     let client = gateway.client().with_key(KEY);
-    let silent = json!({ "usageMetadata": { "promptTokenCount": 4, "totalTokenCount": 4 }, "modelVersion": "m" });
+    let silent =
+        json!({ "usageMetadata": { "promptTokenCount": 4, "totalTokenCount": 4 }, "modelVersion": "m" });
     let given_up = candidate("", "MALFORMED_FUNCTION_CALL");
     for broken in [&silent, &given_up] {
         for stream in [false, true] {
@@ -126,8 +130,11 @@ async fn members_of_an_answer_and_details_of_its_usage_come_through() {
         }
     }
     assert_eq!(plain["choices"][0]["message"]["annotations"], annotations);
-    let streamed: Vec<&Value> =
-        chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]["annotations"]).filter(|list| !list.is_null()).collect();
+    let streamed: Vec<&Value> = chunks
+        .iter()
+        .map(|chunk| &chunk["choices"][0]["delta"]["annotations"])
+        .filter(|list| !list.is_null())
+        .collect();
     assert_eq!(streamed, [&annotations]);
     // A cached answer has them, too.
     drop(world);
@@ -136,6 +143,9 @@ async fn members_of_an_answer_and_details_of_its_usage_come_through() {
     let kept = chat_with("acme/fast", json!({ "cache": { "enabled": true } }));
     world.chat_ok(&kept).await;
     let hit = world.chat_ok(&kept).await;
-    assert_eq!((&hit["gateway"]["cache_hit"], &hit["moderation"]), (&json!(true), &json!({ "flagged": false })));
+    assert_eq!(
+        (&hit["gateway"]["cache_hit"], &hit["moderation"]),
+        (&json!(true), &json!({ "flagged": false }))
+    );
     assert_eq!(hit["usage"]["completion_tokens_details"], usage["completion_tokens_details"]);
 }

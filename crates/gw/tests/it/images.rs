@@ -168,7 +168,7 @@ async fn half_sent_lines_of_many_upstreams_stay_within_the_bound_of_all() {
     let half = format!("data: {}", &gemini(&picture(9_000_000)).to_string()[..9 << 20]);
     let text = json!({ "candidates": [{ "content": { "parts": [{ "text": "Look:" }] } }] });
     let before = gateway.rss_kib();
-    let count = 24;
+    let count = 40;
     let body = streamed().to_string();
     let mut waiting = Vec::new();
     for _ in 0..count {
@@ -178,9 +178,9 @@ async fn half_sent_lines_of_many_upstreams_stay_within_the_bound_of_all() {
         waiting.push(wire);
     }
     let cut = || gateway.logs().iter().filter(|line| line["code"] == "upstream_stream_error").count();
-    // Each needs a buffer of 16 MiB: 16 fit at the most.
-    eventually_within(Duration::from_secs(180), "those without room are cut", || {
-        (cut() >= count - 16).then_some(())
+    // Of 9 MiB each 28 fit at the most, and fewer by what their buffers have to spare.
+    eventually_within(Duration::from_secs(100), "those without room are cut", || {
+        (cut() >= count - 28).then_some(())
     })
     .await;
     let counted = metric(&gateway, "gateway_stream_event_bytes").await;

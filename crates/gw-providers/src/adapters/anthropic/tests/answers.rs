@@ -98,7 +98,9 @@ fn sources_and_refusals_are_told() {
     let expected = [citation("https://a.example", "A", 0, 0), cited, document];
     let expected = expected.map(|citation| json!({"type": "url_citation", "url_citation": citation}));
     assert_eq!((&**name, annotations), ("annotations", json!(expected)));
-    let odd = decode(r#"{"content":[{"type":"text","text":"x","citations":{"enabled":true}},{"type":"web_search_tool_result","content":{"type":"web_search_tool_result_error"}}],"stop_reason":"end_turn"}"#);
+    let odd = decode(
+        r#"{"content":[{"type":"text","text":"x","citations":{"enabled":true}},{"type":"web_search_tool_result","content":{"type":"web_search_tool_result_error"}}],"stop_reason":"end_turn"}"#,
+    );
     assert!(odd.unwrap().choices[0].extras.is_empty(), "what is no list of sources is none");
 }
 

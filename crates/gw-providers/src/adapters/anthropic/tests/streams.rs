@@ -74,8 +74,15 @@ const STOP: &str = r#"{"type":"message_stop"}"#;
 #[test]
 fn the_state_machine_gives_every_event() {
     let usage = |completion, reasoning, estimated| {
-        let usage =
-            Usage { prompt: 135, completion, cached: Some(100), cache_write: Some(10), reasoning, estimated, ..Usage::default() };
+        let usage = Usage {
+            prompt: 135,
+            completion,
+            cached: Some(100),
+            cache_write: Some(10),
+            reasoning,
+            estimated,
+            ..Usage::default()
+        };
         format!("{:?}", Event::Usage(usage))
     };
     let line = |head: &str, text: &str| (head.to_owned(), text.to_owned());

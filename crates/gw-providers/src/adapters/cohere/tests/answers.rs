@@ -26,7 +26,8 @@ fn citations_are_annotations_whole_and_streamed() {
         {"type": "document", "id": "doc:0", "document": {"id": "doc:0", "title": "Plan", "url": "https://b.example", "snippet": "7 metres"}},
         {"type": "tool", "id": "look:0", "tool_output": {"height": 7}},
     ]});
-    let plan = json!({"start": 0, "end": 1, "text": "x", "type": "PLAN", "sources": [{"type": "tool", "id": "y"}]});
+    let plan =
+        json!({"start": 0, "end": 1, "text": "x", "type": "PLAN", "sources": [{"type": "tool", "id": "y"}]});
     let expected = json!([
         {"type": "url_citation", "url_citation": {"url": "https://b.example", "title": "Plan", "start_index": 7, "end_index": 10, "content": "7 metres", "id": "doc:0"}},
         {"type": "url_citation", "url_citation": {"url": "", "title": "", "start_index": 7, "end_index": 10, "id": "look:0"}},

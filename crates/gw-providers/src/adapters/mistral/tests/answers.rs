@@ -145,19 +145,31 @@ fn every_finish_reason_has_its_meaning() {
 fn references_are_annotations_whole_and_streamed() {
     let parts = r#"[{"type":"text","text":"Größe: 7 m"},{"type":"reference","reference_ids":[1,"b"]},{"type":"text","text":"."}]"#;
     let annotations = |at: u64| {
-        let one = |id: &str| format!(r#"{{"type":"url_citation","url_citation":{{"end_index":{at},"id":"{id}","start_index":{at},"title":"","url":""}}}}"#);
+        let one = |id: &str| {
+            format!(
+                r#"{{"type":"url_citation","url_citation":{{"end_index":{at},"id":"{id}","start_index":{at},"title":"","url":""}}}}"#
+            )
+        };
         format!("[{},{}]", one("1"), one("b"))
     };
-    let body = format!(r#"{{"choices":[{{"index":0,"message":{{"content":{parts}}},"finish_reason":"stop"}}]}}"#);
+    let body =
+        format!(r#"{{"choices":[{{"index":0,"message":{{"content":{parts}}},"finish_reason":"stop"}}]}}"#);
     let mistral = mistral();
     let reply = mistral.decode_chat(body.as_bytes(), &Reading::default()).unwrap();
     let (name, value) = &reply.choices[0].extras[0];
     assert_eq!((&**name, value.get()), ("annotations", &*annotations(10)));
     assert_eq!(reply.choices[0].content.as_deref(), Some("Größe: 7 m."));
     let chunk = |content: &str, finish: &str| {
-        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{content}}},\"finish_reason\":{finish}}}]}}\n\n")
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{content}}},\"finish_reason\":{finish}}}]}}\n\n"
+        )
     };
-    let stream = [chunk("\"Well. \"", "null"), chunk(parts, "null"), chunk("\"\"", "\"stop\""), "data: [DONE]\n\n".to_owned()];
+    let stream = [
+        chunk("\"Well. \"", "null"),
+        chunk(parts, "null"),
+        chunk("\"\"", "\"stop\""),
+        "data: [DONE]\n\n".to_owned(),
+    ];
     let told = told(&[stream.concat().as_bytes()]);
     assert_eq!(told[0], "text Well. Größe: 7 m.");
     assert!(told[1].contains("annotations") && told[1].contains(&annotations(16)), "{told:?}");

@@ -21,7 +21,11 @@ fn members_of_the_answer_are_kept() {
     let members: Vec<_> = reply.members.iter().map(|(name, value)| (&**name, value.get())).collect();
     assert_eq!(
         members,
-        [("service_tier", "\"priority\""), ("metadata", r#"{"a":"b"}"#), ("moderation", r#"{"flagged":false}"#)]
+        [
+            ("service_tier", "\"priority\""),
+            ("metadata", r#"{"a":"b"}"#),
+            ("moderation", r#"{"flagged":false}"#)
+        ]
     );
     let other = chat(br#"{"choices":[{"message":{"content":"a"}}],"service_tier":"on_demand"}"#).unwrap();
     assert!(other.members.is_empty(), "strict clients refuse another vendor's tier");
@@ -29,7 +33,9 @@ fn members_of_the_answer_are_kept() {
 
 #[test]
 fn an_answer_that_was_given_up_is_a_failure() {
-    for reason in ["error", "abort", "insufficient_system_resource", "function_call_filter: MALFORMED_FUNCTION_CALL"] {
+    for reason in
+        ["error", "abort", "insufficient_system_resource", "function_call_filter: MALFORMED_FUNCTION_CALL"]
+    {
         let body = format!(r#"{{"choices":[{{"message":{{"content":"a"}},"finish_reason":"{reason}"}}]}}"#);
         let failure = chat(body.as_bytes()).unwrap_err();
         assert_eq!((failure.kind, failure.detail.as_deref()), (FailureKind::StreamBroken, Some(reason)));

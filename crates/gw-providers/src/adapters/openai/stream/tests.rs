@@ -139,7 +139,11 @@ fn u15_an_error_as_first_event_is_the_only_event() {
 
 #[test]
 fn members_of_the_answer_are_told() {
-    let chunk = |more: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"a\"}}}}],\"service_tier\":\"default\"{more}}}\n\n");
+    let chunk = |more: &str| {
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"a\"}}}}],\"service_tier\":\"default\"{more}}}\n\n"
+        )
+    };
     let lines = whole(&(chunk("") + &chunk(",\"moderation\":{\"flagged\":false}")));
     let members: Vec<_> = lines.iter().filter(|line| line.starts_with("Member")).collect();
     assert_eq!(
