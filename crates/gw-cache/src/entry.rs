@@ -43,7 +43,7 @@ pub struct Stored {
 }
 
 /// The first byte of a value. Another one is another gateway's: a miss.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Bytes of the checksum at a value's end.
 const CHECKSUM: usize = 32;
 
@@ -80,12 +80,12 @@ impl Stored {
         }
         put_bytes(&mut out, &self.body);
         put_bytes(&mut out, &self.finishes.iter().map(|finish| finish_byte(*finish)).collect::<Vec<u8>>());
-        let Usage { prompt, completion, cached, cache_write, reasoning, estimated } = self.usage;
+        let Usage { prompt, completion, estimated, .. } = self.usage;
         let Life { stored_at_ms, fresh_ms, stale_ms } = self.life;
         for count in [prompt, completion, self.took_ms, stored_at_ms, fresh_ms, stale_ms] {
             put_count(&mut out, count);
         }
-        for count in [cached, cache_write, reasoning] {
+        for count in details(&self.usage) {
             put_optional(&mut out, count);
         }
         out.push(u8::from(estimated));
@@ -123,14 +123,36 @@ impl Stored {
         let (prompt, completion, took_ms) = (fields.count()?, fields.count()?, fields.count()?);
         let life =
             Life { stored_at_ms: fields.count()?, fresh_ms: fields.count()?, stale_ms: fields.count()? };
-        let (cached, cache_write, reasoning) = (fields.optional()?, fields.optional()?, fields.optional()?);
-        let usage =
-            Usage { prompt, completion, cached, cache_write, reasoning, estimated: fields.byte()? == 1 };
+        let usage = Usage {
+            prompt,
+            completion,
+            cached: fields.optional()?,
+            cache_write: fields.optional()?,
+            reasoning: fields.optional()?,
+            audio_prompt: fields.optional()?,
+            audio_completion: fields.optional()?,
+            accepted_prediction: fields.optional()?,
+            rejected_prediction: fields.optional()?,
+            estimated: fields.byte()? == 1,
+        };
         let cost = Money::from_femtos(i128::from_le_bytes(fields.array()?));
         let stored =
             Self { scope, source, model, model_used, provider, body, finishes, usage, cost, took_ms, life };
         fields.is_empty().then_some((stored, stamp))
     }
+}
+
+/// The counts that may be unknown, in the order in which they are written.
+fn details(usage: &Usage) -> [Option<u64>; 7] {
+    [
+        usage.cached,
+        usage.cache_write,
+        usage.reasoning,
+        usage.audio_prompt,
+        usage.audio_completion,
+        usage.accepted_prediction,
+        usage.rejected_prediction,
+    ]
 }
 
 fn finish_byte(finish: Finish) -> u8 {

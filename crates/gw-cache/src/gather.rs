@@ -9,7 +9,7 @@ mod joined;
 use std::borrow::Cow;
 
 use gw_wire::event::Event;
-use gw_wire::reply::{ChatChoice, ChatReply, Finish, TextChoice, TextReply, ToolCall};
+use gw_wire::reply::{ChatChoice, ChatReply, Finish, Image, TextChoice, TextReply, ToolCall};
 use gw_wire::stream::MOST_TOOL_CALLS;
 use gw_wire::usage::Usage;
 use serde_json::value::RawValue;
@@ -25,6 +25,7 @@ pub struct Gather {
     model: Option<String>,
     fingerprint: Option<String>,
     choices: Vec<Choice>,
+    members: Vec<(String, Box<RawValue>)>,
     usage: Option<Usage>,
     ended: bool,
     /// Nothing will come of it.
@@ -40,7 +41,8 @@ struct Choice {
     refusal: Option<String>,
     tools: Vec<Tool>,
     function: Option<(String, String)>,
-    extras: Vec<(String, Box<RawValue>)>,
+    images: Vec<Image<'static>>,
+    extras: Vec<(String, Vec<Box<RawValue>>)>,
     logprobs: Option<Joined>,
     finish: Option<Finish>,
 }
@@ -61,6 +63,7 @@ impl Gather {
             model: None,
             fingerprint: None,
             choices: Vec::new(),
+            members: Vec::new(),
             usage: None,
             ended: false,
             spoilt: false,
@@ -87,6 +90,11 @@ impl Gather {
                 self.usage = Some(*usage);
                 Some(())
             }
+            Event::Member { name, value } => {
+                self.members.retain(|(known, _)| known != name);
+                self.members.push(((*name).to_owned(), (*value).to_owned()));
+                Some(())
+            }
             Event::Error(_) => None,
             Event::End => {
                 self.end();
@@ -98,6 +106,7 @@ impl Gather {
             | Event::ToolStart { choice, .. }
             | Event::ToolArgs { choice, .. }
             | Event::FunctionCall { choice, .. }
+            | Event::Image { choice, .. }
             | Event::Extra { choice, .. }
             | Event::Finish { choice, .. } => self.open(*choice).and_then(|choice| choice.note(event)),
         };
@@ -140,11 +149,13 @@ impl Gather {
     pub fn into_chat(self) -> Option<ChatReply<'static>> {
         self.finishes()?;
         let choices = (0..).zip(self.choices).map(|(index, choice)| choice.into_chat(index));
+        let members = self.members.into_iter();
         Some(ChatReply {
             model: self.model.map(Cow::Owned),
             fingerprint: self.fingerprint.map(Cow::Owned),
             choices: choices.collect::<Option<_>>()?,
             usage: self.usage,
+            members: members.map(|(name, value)| (Cow::Owned(name), Cow::Owned(value))).collect(),
         })
     }
 
@@ -194,14 +205,20 @@ impl Choice {
                 known.push_str(name.as_deref().unwrap_or_default());
                 all.push_str(arguments.as_deref().unwrap_or_default());
             }
+            Event::Image { image, .. } => {
+                let owned = |text: &str| Cow::Owned(text.to_owned());
+                let (media_type, base64) = (owned(&image.media_type), owned(&image.base64));
+                self.images.push(Image { media_type, base64, tokens: image.tokens });
+            }
             Event::Extra { name, value, .. } => {
-                if self.extras.iter().any(|(known, _)| known == name) {
-                    return None;
+                match self.extras.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, pieces)) if LISTS.contains(name) => pieces.push((*value).to_owned()),
+                    Some(_) => return None,
+                    None => self.extras.push(((*name).to_owned(), vec![(*value).to_owned()])),
                 }
-                self.extras.push(((*name).to_owned(), (*value).to_owned()));
             }
             Event::Finish { reason, .. } => self.finish = Some(*reason),
-            Event::Start { .. } | Event::Usage(_) | Event::Error(_) | Event::End => {}
+            Event::Start { .. } | Event::Member { .. } | Event::Usage(_) | Event::Error(_) | Event::End => {}
         }
         Some(())
     }
@@ -213,15 +230,16 @@ impl Choice {
             name: Cow::Owned(tool.name),
             arguments: Cow::Owned(tool.arguments),
         };
-        let extra = |(name, value)| (Cow::Owned(name), Cow::Owned(value));
+        let extra = |(name, pieces)| Some((Cow::Owned(name), Cow::Owned(joined(pieces)?)));
         Some(ChatChoice {
             index,
             content: owned(self.content),
             reasoning: owned(self.reasoning),
             refusal: self.refusal.map(Cow::Owned),
             tool_calls: self.tools.into_iter().map(tool).collect(),
+            images: self.images,
             function_call: self.function.map(|(name, all)| (Cow::Owned(name), Cow::Owned(all))),
-            extras: self.extras.into_iter().map(extra).collect(),
+            extras: self.extras.into_iter().map(extra).collect::<Option<_>>()?,
             logprobs: match self.logprobs {
                 Some(joined) => Some(Cow::Owned(joined.into_raw()?)),
                 None => None,
@@ -229,6 +247,26 @@ impl Choice {
             finish: self.finish,
         })
     }
+}
+
+/// Lists that come in pieces, each of whole elements. Whatever else comes twice cannot be joined.
+const LISTS: [&str; 2] = ["images", "annotations"];
+
+/// The pieces of a member as one value.
+fn joined(mut pieces: Vec<Box<RawValue>>) -> Option<Box<RawValue>> {
+    if pieces.len() < 2 {
+        return pieces.pop();
+    }
+    let mut all = String::from("[");
+    for piece in &pieces {
+        let inner = piece.get().trim().strip_prefix('[')?.strip_suffix(']')?.trim();
+        if all.len() > 1 && !inner.is_empty() {
+            all.push(',');
+        }
+        all.push_str(inner);
+    }
+    all.push(']');
+    RawValue::from_string(all).ok()
 }
 
 fn size_of_event(event: &Event<'_>) -> usize {
@@ -240,7 +278,9 @@ fn size_of_event(event: &Event<'_>) -> usize {
         Event::FunctionCall { name, arguments, .. } => {
             name.as_deref().map_or(0, str::len) + arguments.as_deref().map_or(0, str::len)
         }
-        Event::Extra { name, value, .. } => name.len() + value.get().len(),
+        Event::Image { image, .. } => image.base64.len() + image.media_type.len() + size_of::<Image<'_>>(),
+        Event::Extra { name, value, .. } => name.len() + value.get().len() + size_of::<Box<RawValue>>(),
+        Event::Member { name, value } => name.len() + value.get().len(),
         Event::Start { .. } | Event::Finish { .. } | Event::Usage(_) | Event::Error(_) | Event::End => 0,
     }
 }

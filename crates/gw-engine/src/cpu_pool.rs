@@ -35,7 +35,7 @@ const NICE: i32 = 5;
 /// A body up to this size takes less than a millisecond to read, unless the schemas in it refer to one another.
 pub const LIGHT_BYTES: usize = 16 << 10;
 /// A body from this size on always leaves the worker.
-const HEAVY_BYTES: usize = 512 << 10;
+pub(crate) const HEAVY_BYTES: usize = 512 << 10;
 /// JSON values in a body between the two that take about a millisecond to read.
 const HEAVY_VALUES: usize = 4_000;
 

@@ -75,7 +75,10 @@ impl EventMemory {
     /// # Errors
     /// [`Full`] when there is no room for it.
     pub(crate) fn hand_out(&self, mut event: Vec<u8>) -> Result<Bytes, Full> {
-        event.shrink_to_fit();
+        // To shrink may be to copy, which a few bytes are not worth.
+        if event.capacity() - event.len() > event.len() / 8 {
+            event.shrink_to_fit();
+        }
         let bytes = i64::try_from(event.capacity()).unwrap_or(i64::MAX);
         let before = self.used.inc_by(bytes);
         let counted = Counted { event, bytes, used: self.used.clone() };

@@ -13,9 +13,11 @@ use tokio::sync::Semaphore;
 
 use crate::attempts::{Answer, Call};
 use crate::call::CallLog;
+use crate::cpu_pool::offload;
 use crate::error::Kind;
 use crate::live::Live;
-use crate::stream::Opening;
+use crate::sources::Step;
+use crate::stream::{Digesting, Opening};
 
 /// The longest that a call goes on without a client.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -36,7 +38,16 @@ impl Leavers {
     /// A stream under way.
     pub(crate) fn take_live(&self, call: Box<Call>, live: Box<Live>) {
         left(&call.job.context.log);
-        self.spawn(to_its_end(Going { call, live }));
+        self.spawn(call.job.cpu.clone().host(to_its_end(Going { call, live })));
+    }
+
+    /// A stream of which a piece is being read.
+    pub(crate) fn take_digesting(&self, digesting: Digesting, log: &CallLog) {
+        left(log);
+        self.spawn(async move {
+            let (call, live) = digesting.await;
+            call.job.cpu.clone().host(to_its_end(Going { call, live })).await;
+        });
     }
 
     /// A stream that waits for its first token.
@@ -44,7 +55,7 @@ impl Leavers {
         left(log);
         self.spawn(async move {
             if let (call, Ok((_, Answer::Stream(live)))) = opening.await {
-                to_its_end(Going { call, live }).await;
+                call.job.cpu.clone().host(to_its_end(Going { call, live })).await;
             }
         });
     }
@@ -100,12 +111,14 @@ async fn to_its_end(mut going: Going) {
     }
     loop {
         let Going { call, live } = &mut going;
-        live.out.clear();
+        live.forget_out();
         live.note(call);
         if live.normaliser.is_complete() || live.normaliser.has_failed() {
             return;
         }
-        poll_fn(|cx| live.poll_step(cx)).await;
+        if poll_fn(|cx| live.poll_step(cx)).await == Step::Heavy {
+            offload(|| live.digest()).await;
+        }
     }
 }
 

@@ -17,8 +17,8 @@ use gw_wire::stream::{Normaliser, Opening, Shape};
 use gw_wire::usage::BYTES_PER_TOKEN;
 
 use crate::attempts::Call;
-use crate::cpu_pool::{is_heavy, offload_if};
-use crate::event_memory::HalfEvent;
+use crate::cpu_pool::{is_heavy, offload, offload_if};
+use crate::event_memory::{HalfEvent, SMALL_EVENT};
 use crate::job::{Job, MAX_ANSWER_BYTES};
 use crate::meter::{Bill, CallId, Meter, Started};
 use crate::plan::Candidate;
@@ -64,13 +64,43 @@ impl Live {
     /// Reads the next piece.
     pub(crate) fn poll_step(&mut self, cx: &mut TaskContext<'_>) -> Poll<Step> {
         let step = self.sources.poll_step(cx, &mut self.normaliser, &mut self.out);
-        if step.is_ready() && self.half_event.set(self.sources.held_bytes()).is_err() {
+        if step.is_ready() {
+            self.count_large();
+        }
+        step
+    }
+
+    /// Reads what takes long ([`Step::Heavy`]).
+    pub(crate) fn digest(&mut self) {
+        self.sources.digest(&mut self.normaliser, &mut self.out);
+        self.count_large();
+    }
+
+    /// Gives what the client has not been given yet. It is not counted here any more.
+    pub(crate) fn take_out(&mut self) -> Vec<u8> {
+        let out = std::mem::take(&mut self.out);
+        self.count_large();
+        out
+    }
+
+    /// Nobody is there any more to be given anything.
+    pub(crate) fn forget_out(&mut self) {
+        if self.out.capacity() > SMALL_EVENT {
+            drop(self.take_out());
+        }
+        self.out.clear();
+    }
+
+    /// Counts what is large of what it holds: an event that is not complete, and what waits for the client.
+    fn count_large(&mut self) {
+        let large = |bytes: usize| if bytes > SMALL_EVENT { bytes } else { 0 };
+        let held = large(self.sources.held_bytes()).saturating_add(large(self.out.capacity()));
+        if self.half_event.set(held).is_err() {
             let message = "The gateway is holding as many large events as it can; the stream was cut.";
             let failure = Failure::new(FailureKind::StreamBroken, message);
             self.normaliser.accept(Event::Error(failure), &mut self.out);
             self.abandon();
         }
-        step
     }
 
     /// It is over after so many tokens: how fast it was.
@@ -211,7 +241,7 @@ async fn begin(
                 .await
                 .inspect_err(|failure| job.meter.failed(only.call, failure))?;
         } else {
-            live.sources = Sources::One(only.response.body, decoder(&only.reading));
+            live.sources = Sources::one(only.response.body, decoder(&only.reading));
         }
         return Ok(only.warnings);
     }
@@ -236,18 +266,30 @@ fn normaliser(job: &Job, opening: Opening) -> Normaliser {
 }
 
 async fn read_to_first_content(live: &mut Live, by: Instant) -> Result<(), Failure> {
-    let late = || Failure::new(FailureKind::Timeout, "The upstream did not send a first token in time.");
-    let reading = std::future::poll_fn(|cx| {
+    let reading = async {
+        while let Step::Heavy = poll_to_first_content(live, by).await? {
+            offload(|| live.digest()).await;
+        }
+        Ok(())
+    };
+    tokio::time::timeout_at(by.into(), reading).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Reads until the first content, or what takes long to read.
+fn poll_to_first_content(live: &mut Live, by: Instant) -> impl Future<Output = Result<Step, Failure>> {
+    std::future::poll_fn(move |cx| {
         for _ in 0..STEPS_A_POLL {
             // Content first: whether a failure behind it came in the same read must not change what the client gets.
             if live.normaliser.has_content() || live.normaliser.is_complete() {
-                return Poll::Ready(Ok(()));
+                return Poll::Ready(Ok(Step::Progress));
             }
             if let Some(failure) = live.normaliser.take_failure() {
                 return Poll::Ready(Err(failure));
             }
-            if live.poll_step(cx).is_pending() {
-                return Poll::Pending;
+            match live.poll_step(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Step::Heavy) => return Poll::Ready(Ok(Step::Heavy)),
+                Poll::Ready(Step::Progress | Step::Over) => {}
             }
             // An upstream that sends without a pause never leaves the word to the timer.
             if Instant::now() >= by && !live.normaliser.has_content() {
@@ -256,8 +298,11 @@ async fn read_to_first_content(live: &mut Live, by: Instant) -> Result<(), Failu
         }
         cx.waker().wake_by_ref();
         Poll::Pending
-    });
-    tokio::time::timeout_at(by.into(), reading).await.unwrap_or_else(|_| Err(late()))
+    })
+}
+
+fn late() -> Failure {
+    Failure::new(FailureKind::Timeout, "The upstream did not send a first token in time.")
 }
 
 /// Plays what was announced as a document but is a stream after all: lines or events under the wrong name. `failure` is
@@ -318,10 +363,16 @@ pub(crate) fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>))
         if let Some((name, arguments)) = choice.function_call {
             play(Event::FunctionCall { choice: index, name: Some(name), arguments: Some(arguments) });
         }
+        for image in choice.images {
+            play(Event::Image { choice: index, image });
+        }
         for (name, value) in &choice.extras {
             play(Event::Extra { choice: index, name, value });
         }
         play(Event::Finish { choice: index, reason: choice.finish.unwrap_or(made) });
+    }
+    for (name, value) in &reply.members {
+        play(Event::Member { name, value });
     }
     if let Some(usage) = reply.usage {
         play(Event::Usage(usage));

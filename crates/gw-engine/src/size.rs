@@ -59,6 +59,12 @@ impl CallSize {
         usage.cached = within(usage.cached, usage.prompt);
         usage.cache_write = within(usage.cache_write, usage.prompt);
         usage.reasoning = within(usage.reasoning, usage.completion);
+        usage.audio_prompt = within(usage.audio_prompt, usage.prompt);
+        for part in
+            [&mut usage.audio_completion, &mut usage.accepted_prediction, &mut usage.rejected_prediction]
+        {
+            *part = within(*part, usage.completion);
+        }
         usage
     }
 }

@@ -2,12 +2,14 @@
 
 use std::task::{Context as TaskContext, Poll};
 
+use bytes::Bytes;
 use gw_providers::adapter::StreamDecoder;
 use gw_providers::client::UpstreamBody;
 use gw_wire::event::Event;
 use gw_wire::stream::Normaliser;
 use gw_wire::usage::Usage;
 
+use crate::cpu_pool::HEAVY_BYTES;
 use crate::meter::CallId;
 
 /// One upstream stream, and where its choices stand among the answer's.
@@ -21,16 +23,28 @@ pub(crate) struct Source {
 /// All upstream streams of an answer.
 pub(crate) enum Sources {
     /// The ordinary case.
-    One(UpstreamBody, Box<dyn StreamDecoder>),
+    One(One),
     /// A divided request.
     Many(Many),
     /// Read to the end, or let go: what was seen of the streams of a divided request.
     Closed(Vec<Seen>),
 }
 
+/// What a body gave: a piece, or its end.
+type Came = Option<Bytes>;
+
+/// One stream.
+pub(crate) struct One {
+    body: UpstreamBody,
+    decoder: Box<dyn StreamDecoder>,
+    heavy: Option<Came>,
+}
+
 /// Several streams that are read as one.
 pub(crate) struct Many {
     live: Vec<Tracked>,
+    /// What came of one of them and takes long to read.
+    heavy: Option<(usize, Came)>,
     /// Whose turn it is: none may starve the others.
     turn: usize,
     /// What the streams that are over used.
@@ -59,23 +73,30 @@ pub(crate) struct Seen {
 pub(crate) enum Step {
     /// Bytes came; whether they meant something is for the normaliser to say.
     Progress,
+    /// Bytes came that take long to read: they wait for [`Sources::digest`].
+    Heavy,
     /// The stream is over, well or badly: ask the normaliser.
     Over,
 }
 
 impl Sources {
+    pub(crate) fn one(body: UpstreamBody, decoder: Box<dyn StreamDecoder>) -> Self {
+        Self::One(One { body, decoder, heavy: None })
+    }
+
     pub(crate) fn many(sources: Vec<Source>) -> Self {
         let tracked = |source: Source| {
             let seen = Seen { call: source.call, usage: None, answer_bytes: 0 };
             Tracked { source, seen, ended: false }
         };
-        Self::Many(Many { live: sources.into_iter().map(tracked).collect(), turn: 0, over: Vec::new() })
+        let live = sources.into_iter().map(tracked).collect();
+        Self::Many(Many { live, heavy: None, turn: 0, over: Vec::new() })
     }
 
     /// What has been seen of each stream of a divided request.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         match self {
-            Self::One(..) => Vec::new(),
+            Self::One(_) => Vec::new(),
             Self::Many(many) => many.seen(),
             Self::Closed(seen) => seen.clone(),
         }
@@ -94,7 +115,7 @@ impl Sources {
         out: &mut Vec<u8>,
     ) -> Poll<Step> {
         let step = match self {
-            Self::One(body, decoder) => std::task::ready!(poll_one(body, decoder, cx, normaliser, out)),
+            Self::One(one) => std::task::ready!(one.poll_step(cx, normaliser, out)),
             Self::Many(many) => std::task::ready!(many.poll_step(cx, normaliser, out)),
             Self::Closed(_) => return Poll::Ready(Step::Over),
         };
@@ -104,10 +125,24 @@ impl Sources {
         Poll::Ready(step)
     }
 
+    /// Reads what takes long.
+    pub(crate) fn digest(&mut self, normaliser: &mut Normaliser, out: &mut Vec<u8>) {
+        let step = match self {
+            Self::One(one) => one.heavy.take().map(|came| one.read(came.as_deref(), normaliser, out)),
+            Self::Many(many) => {
+                many.heavy.take().map(|(at, came)| many.read(at, came.as_deref(), normaliser, out))
+            }
+            Self::Closed(_) => None,
+        };
+        if step == Some(Step::Over) {
+            self.finish();
+        }
+    }
+
     /// Bytes that are kept of events that are not complete.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
-            Self::One(_, decoder) => decoder.held_bytes(),
+            Self::One(one) => one.decoder.held_bytes(),
             Self::Many(many) => many.live.iter().map(|tracked| tracked.source.decoder.held_bytes()).sum(),
             Self::Closed(_) => 0,
         }
@@ -117,36 +152,58 @@ impl Sources {
     fn finish(&mut self) {
         let closed = Self::Closed(self.seen());
         match std::mem::replace(self, closed) {
-            Self::One(body, _) => body.finish(),
+            Self::One(one) => one.body.finish(),
             Self::Many(many) => many.live.into_iter().for_each(|tracked| tracked.source.body.finish()),
             Self::Closed(_) => {}
         }
     }
 }
 
-fn poll_one(
-    body: &mut UpstreamBody,
-    decoder: &mut Box<dyn StreamDecoder>,
-    cx: &mut TaskContext<'_>,
-    normaliser: &mut Normaliser,
-    out: &mut Vec<u8>,
-) -> Poll<Step> {
-    Poll::Ready(match std::task::ready!(body.poll_chunk(cx)) {
-        Some(Ok(chunk)) => {
-            decoder.feed(&chunk, &mut |event| normaliser.accept(event, out));
-            let over = normaliser.is_complete() || normaliser.has_failed();
-            if over { Step::Over } else { Step::Progress }
+/// Whether reading this takes long enough to make other connections wait.
+fn is_heavy(decoder: &dyn StreamDecoder, came: Option<&[u8]>) -> bool {
+    let bytes = decoder.held_bytes().saturating_add(came.map_or(0, <[u8]>::len));
+    bytes >= HEAVY_BYTES && came.is_none_or(|chunk| decoder.may_complete(chunk))
+}
+
+impl One {
+    fn poll_step(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+        normaliser: &mut Normaliser,
+        out: &mut Vec<u8>,
+    ) -> Poll<Step> {
+        if self.heavy.is_some() {
+            return Poll::Ready(Step::Heavy);
         }
-        Some(Err(failure)) => {
-            normaliser.accept(Event::Error(failure), out);
-            Step::Over
+        let came = match std::task::ready!(self.body.poll_chunk(cx)).transpose() {
+            Ok(came) => came,
+            Err(failure) => {
+                normaliser.accept(Event::Error(failure), out);
+                return Poll::Ready(Step::Over);
+            }
+        };
+        if is_heavy(&*self.decoder, came.as_deref()) {
+            self.heavy = Some(came);
+            return Poll::Ready(Step::Heavy);
         }
-        None => {
-            decoder.eof(&mut |event| normaliser.accept(event, out));
-            normaliser.eof();
-            Step::Over
+        Poll::Ready(self.read(came.as_deref(), normaliser, out))
+    }
+
+    fn read(&mut self, came: Option<&[u8]>, normaliser: &mut Normaliser, out: &mut Vec<u8>) -> Step {
+        let mut accept = |event: Event<'_>| normaliser.accept(event, out);
+        match came {
+            Some(chunk) => {
+                self.decoder.feed(chunk, &mut accept);
+                let over = normaliser.is_complete() || normaliser.has_failed();
+                if over { Step::Over } else { Step::Progress }
+            }
+            None => {
+                self.decoder.eof(&mut accept);
+                normaliser.eof();
+                Step::Over
+            }
         }
-    })
+    }
 }
 
 impl Many {
@@ -160,36 +217,63 @@ impl Many {
         normaliser: &mut Normaliser,
         out: &mut Vec<u8>,
     ) -> Poll<Step> {
+        if self.heavy.is_some() {
+            return Poll::Ready(Step::Heavy);
+        }
         for _ in 0..self.live.len() {
             let at = self.turn % self.live.len().max(1);
             self.turn = at + 1;
             let Some(tracked) = self.live.get_mut(at) else { break };
             let Poll::Ready(read) = tracked.source.body.poll_chunk(cx) else { continue };
-            let Tracked { source, seen, ended } = tracked;
-            let first = source.first;
-            let mut accept = |event: Event<'_>| take(event, first, seen, ended, normaliser, out);
-            let over = match read {
-                Some(Ok(chunk)) => {
-                    source.decoder.feed(&chunk, &mut accept);
-                    *ended
+            return Poll::Ready(match read.transpose() {
+                Ok(came) if is_heavy(&*tracked.source.decoder, came.as_deref()) => {
+                    self.heavy = Some((at, came));
+                    Step::Heavy
                 }
-                Some(Err(failure)) => {
-                    accept(Event::Error(failure));
-                    true
+                Ok(came) => self.read(at, came.as_deref(), normaliser, out),
+                Err(failure) => {
+                    normaliser.accept(Event::Error(failure), out);
+                    self.over(at);
+                    self.step(normaliser)
                 }
-                None => {
-                    source.decoder.eof(&mut accept);
-                    true
-                }
-            };
-            if over {
-                let tracked = self.live.swap_remove(at);
-                self.over.push(tracked.seen);
-                tracked.source.body.finish();
-            }
-            return Poll::Ready(self.step(normaliser));
+            });
         }
         Poll::Pending
+    }
+
+    /// Reads what came of the stream at this place.
+    fn read(
+        &mut self,
+        at: usize,
+        came: Option<&[u8]>,
+        normaliser: &mut Normaliser,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        let Some(Tracked { source, seen, ended }) = self.live.get_mut(at) else {
+            return self.step(normaliser);
+        };
+        let first = source.first;
+        let mut accept = |event: Event<'_>| take(event, first, seen, ended, normaliser, out);
+        let over = match came {
+            Some(chunk) => {
+                source.decoder.feed(chunk, &mut accept);
+                *ended
+            }
+            None => {
+                source.decoder.eof(&mut accept);
+                true
+            }
+        };
+        if over {
+            self.over(at);
+        }
+        self.step(normaliser)
+    }
+
+    fn over(&mut self, at: usize) {
+        let tracked = self.live.swap_remove(at);
+        self.over.push(tracked.seen);
+        tracked.source.body.finish();
     }
 
     fn step(&self, normaliser: &mut Normaliser) -> Step {

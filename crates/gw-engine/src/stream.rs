@@ -4,6 +4,7 @@
 
 mod broken;
 mod clocks;
+mod digesting;
 mod funds;
 mod waiting;
 
@@ -19,6 +20,7 @@ use gw_wire::stream::{Closing, write_error};
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
+pub(crate) use self::digesting::Digesting;
 pub(crate) use self::funds::Funds;
 use crate::attempts::{Answer, Call, Told};
 use crate::cached::Shared;
@@ -46,6 +48,8 @@ enum State {
     Waiting(Opening, Arc<CallLog>),
     /// Content flows.
     Live(Box<Call>, Box<Live>),
+    /// Content flows, and a piece of it takes long to read.
+    Digesting(Digesting, Arc<CallLog>),
     /// It broke off with this, and somebody is looked for who goes on.
     Resuming(Resuming, Arc<CallLog>, Error),
     /// Follows a call that is shared.
@@ -82,6 +86,7 @@ impl std::fmt::Debug for EventStream {
         let state = match self.state {
             State::Waiting(..) => "waiting",
             State::Live(..) => "live",
+            State::Digesting(..) => "digesting",
             State::Resuming(..) => "resuming",
             State::Shared(_) => "shared",
             State::Ready(_) => "ready",
@@ -225,7 +230,7 @@ impl EventStream {
             Bytes::from(std::mem::take(&mut live.out).into_boxed_slice())
         } else {
             let memory = &call.job.snapshot.state.event_memory;
-            match memory.hand_out(std::mem::take(&mut live.out)) {
+            match memory.hand_out(live.take_out()) {
                 Ok(frame) => frame,
                 Err(Full) => return self.full(),
             }
@@ -247,6 +252,9 @@ impl EventStream {
 
     fn poll_live(&mut self, cx: &mut TaskContext<'_>) -> Polled {
         loop {
+            if let Some(polled) = self.poll_digesting(cx) {
+                return polled;
+            }
             let State::Live(_, live) = &mut self.state else { return Poll::Ready(None) };
             let is_over = live.normaliser.is_complete() || live.normaliser.has_failed();
             // A large last event goes out by itself: it is counted like the others.
@@ -264,6 +272,7 @@ impl EventStream {
             let State::Live(_, live) = &mut self.state else { return Poll::Ready(None) };
             match live.poll_step(cx) {
                 Poll::Ready(Step::Over) => {}
+                Poll::Ready(Step::Heavy) => self.digest(),
                 Poll::Ready(Step::Progress) => {
                     let (now, is_content) = (Instant::now(), !live.out.is_empty());
                     if is_content || !self.is_waiting {
@@ -328,11 +337,18 @@ impl EventStream {
                 call.tally.account.cut(&live.candidate, live.started, code);
             }
             // A client that goes away is what the account assumes of a call that is dropped.
-            State::Waiting(_, log) | State::Resuming(_, log, _) if kind != Kind::ClientClosedRequest => {
+            State::Waiting(_, log) | State::Digesting(_, log) | State::Resuming(_, log, _)
+                if kind != Kind::ClientClosedRequest =>
+            {
                 log.note(|record| record.status = Some(code));
             }
             State::Shared(shared) if kind != Kind::ClientClosedRequest => shared.cut(kind, code),
-            State::Waiting(..) | State::Resuming(..) | State::Shared(_) | State::Ready(_) | State::Over => {}
+            State::Waiting(..)
+            | State::Digesting(..)
+            | State::Resuming(..)
+            | State::Shared(_)
+            | State::Ready(_)
+            | State::Over => {}
         }
     }
 }
@@ -376,6 +392,7 @@ impl Drop for EventStream {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Live(call, live) => leavers.take_live(call, live),
                 State::Waiting(opening, log) => leavers.take_opening(opening, &log),
+                State::Digesting(digesting, log) => leavers.take_digesting(digesting, &log),
                 State::Resuming(..) | State::Shared(_) | State::Ready(_) | State::Over => {}
             }
             return;

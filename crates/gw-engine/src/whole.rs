@@ -10,7 +10,7 @@ use gw_wire::failure::Failure;
 use gw_wire::money::Money;
 use gw_wire::render::{self, Envelope};
 use gw_wire::reply::{ChatChoice, ChatReply, TextReply};
-use gw_wire::usage::text_bytes;
+use gw_wire::usage::{BYTES_PER_TOKEN, text_bytes};
 
 use serde_json::value::RawValue;
 
@@ -155,7 +155,8 @@ fn chat_bytes(choice: &ChatChoice<'_>) -> u64 {
     let extras = |(name, value): &(Cow<'_, str>, Cow<'_, RawValue>)| {
         Event::Extra { choice: choice.index, name, value }.answer_bytes()
     };
-    texts + calls + legacy + choice.extras.iter().map(extras).sum::<u64>()
+    let images = choice.images.iter().map(|image| image.tokens.saturating_mul(BYTES_PER_TOKEN)).sum::<u64>();
+    texts + calls + legacy + images + choice.extras.iter().map(extras).sum::<u64>()
 }
 
 fn settle(

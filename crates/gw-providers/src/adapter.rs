@@ -11,6 +11,7 @@ use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 use http::{HeaderMap, Method};
+use memchr::memchr2;
 
 use crate::media_sizes::MediaSizes;
 use crate::model_rules::ModelRules;
@@ -247,4 +248,9 @@ pub trait StreamDecoder: Send {
 
     /// Bytes that are kept of an event that is not complete.
     fn held_bytes(&self) -> usize;
+
+    /// Whether an event that is under way may be complete with this chunk: reading it takes as long as it is large.
+    fn may_complete(&self, chunk: &[u8]) -> bool {
+        memchr2(b'\n', b'\r', chunk).is_some()
+    }
 }

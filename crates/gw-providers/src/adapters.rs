@@ -1,5 +1,6 @@
 //! The dialects of the providers, one file each behind [`crate::adapter::Adapter`], and what several of them share.
 
+mod annotations;
 pub mod anthropic;
 pub(crate) mod azure;
 pub mod bedrock;

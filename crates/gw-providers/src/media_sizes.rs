@@ -11,7 +11,8 @@
 
 mod openai;
 
-use gw_wire::request::{Detail, Medium};
+use gw_wire::request::{Detail, Medium, image_size};
+use gw_wire::usage::IMAGE_TOKENS;
 
 use self::openai::OpenAi;
 
@@ -164,6 +165,20 @@ impl MediaSizes {
             // "Understand and count tokens": 32.
             Rule::Claude { .. } | Rule::Gemini { .. } | Rule::Any => 32,
         }
+    }
+}
+
+/// Tokens that a picture which a model made is billed as, by its size in pixels: of the models with published figures the one
+/// that bills most for the size. "Pricing" at ai.google.dev/gemini-api/docs/pricing, November 2026: 1,290 for 1024 x 1024
+/// (2.5 Flash Image), 1,680 for 2048 x 2048 and 2,520 for 4096 x 4096 (3.1 Flash Image); other shapes have as many pixels.
+pub(crate) fn made_image(base64: &str) -> u64 {
+    const MEGAPIXEL: u64 = 1 << 20;
+    let Some((width, height)) = image_size(base64) else { return IMAGE_TOKENS };
+    // Sides are rounded to a grid, so that some shapes have a little more.
+    match u64::from(width).saturating_mul(height.into()) / (MEGAPIXEL * 5 / 4) {
+        0 => IMAGE_TOKENS,
+        1..4 => 1_680,
+        _ => 2_520,
     }
 }
 

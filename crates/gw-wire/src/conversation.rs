@@ -41,6 +41,8 @@ pub struct Message<'a> {
     pub name: Option<Cow<'a, str>>,
     /// `reasoning_content` that the client sent back.
     pub reasoning: Option<Cow<'a, str>>,
+    /// Pictures of an answer that the client sent back (`images`), in the order they came.
+    pub images: Vec<Source<'a>>,
     /// `reasoning_details` that the client sent back: what we gave it with signatures, in the order it came.
     pub reasoning_details: Vec<View<'a>>,
 }
@@ -251,6 +253,7 @@ impl<'a> Conversation<'a> {
             tool_call_id: Cow::Borrowed(""),
             name: None,
             reasoning: None,
+            images: Vec::new(),
             reasoning_details: Vec::new(),
         });
         conversation.suffix = request.suffix.then(|| read::string(&request.body, "suffix")).flatten();

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
-use crate::reply::Finish;
-use crate::usage::{Usage, text_bytes};
+use crate::json::View;
+use crate::reply::{Finish, Image};
+use crate::usage::{BYTES_PER_TOKEN, IMAGE_TOKENS, Usage, text_bytes};
 
 /// One thing that happened in an upstream stream. Borrowed from the upstream's frame: no copy per chunk.
 #[derive(Debug)]
@@ -70,10 +71,24 @@ pub enum Event<'a> {
         /// A fragment of the arguments.
         arguments: Option<Cow<'a, str>>,
     },
+    /// A picture that the model made.
+    Image {
+        /// Choice index.
+        choice: u32,
+        /// The picture, whole.
+        image: Image<'a>,
+    },
     /// A delta member that has no event of its own (`audio`, `annotations`, …), passed on untouched.
     Extra {
         /// Choice index.
         choice: u32,
+        /// Member name.
+        name: &'a str,
+        /// Member value.
+        value: &'a RawValue,
+    },
+    /// A member of the answer itself (`service_tier`, `moderation`, …), passed on untouched. A later one replaces an earlier one.
+    Member {
         /// Member name.
         name: &'a str,
         /// Member value.
@@ -111,11 +126,22 @@ impl Event<'_> {
             Self::FunctionCall { name, arguments, .. } => {
                 name.as_deref().map_or(0, text_bytes) + arguments.as_deref().map_or(0, text_bytes)
             }
+            Self::Image { image, .. } => image.tokens.saturating_mul(BYTES_PER_TOKEN),
+            Self::Extra { name: "images", value, .. } => {
+                (View::new(value.get()).elements().count() as u64) * IMAGE_TOKENS * BYTES_PER_TOKEN
+            }
+            // Where a text comes from: a tool or the gateway has written it, not the model.
+            Self::Extra { name: "annotations", .. } => 0,
             Self::Extra { name: "audio", value, .. } => {
                 (value.get().len() as u64).div_ceil(SOUND_PER_TEXT_BYTE)
             }
             Self::Extra { value, .. } => text_bytes(value.get()),
-            Self::Start { .. } | Self::Finish { .. } | Self::Usage(_) | Self::Error(_) | Self::End => 0,
+            Self::Start { .. }
+            | Self::Member { .. }
+            | Self::Finish { .. }
+            | Self::Usage(_)
+            | Self::Error(_)
+            | Self::End => 0,
         }
     }
 
@@ -129,9 +155,10 @@ impl Event<'_> {
             | Self::ToolStart { choice, .. }
             | Self::ToolArgs { choice, .. }
             | Self::FunctionCall { choice, .. }
+            | Self::Image { choice, .. }
             | Self::Extra { choice, .. }
             | Self::Finish { choice, .. } => *choice = choice.saturating_add(by),
-            Self::Start { .. } | Self::Usage(_) | Self::Error(_) | Self::End => {}
+            Self::Start { .. } | Self::Member { .. } | Self::Usage(_) | Self::Error(_) | Self::End => {}
         }
         self
     }

@@ -34,7 +34,8 @@ pub enum FailureKind {
     BadRequest,
     /// 2xx that cannot be understood.
     InvalidResponse,
-    /// A stream that broke, ended without a finish reason or carried an error event.
+    /// An answer that broke off: a stream that broke, ended without a finish reason or carried an error event, or a model that
+    /// gave up.
     StreamBroken,
 }
 

@@ -18,6 +18,12 @@ pub use view::{Elements, Kind, Members, View};
 pub fn write_str(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
+    write_escaped(out, text);
+    out.push(b'"');
+}
+
+/// Writes what stands between the quotes of a JSON string literal, as [`write_str`].
+pub(crate) fn write_escaped(out: &mut Vec<u8>, text: &str) {
     let mut rest = text.as_bytes();
     loop {
         let (clean, from) = rest.split_at_checked(words::clean_prefix(rest)).unwrap_or((rest, &[]));
@@ -32,7 +38,6 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
             rest = after;
         }
     }
-    out.push(b'"');
 }
 
 /// The escape (its bytes and how many of them) of the character that begins with `byte`, and how wide that character

@@ -3,9 +3,9 @@
 use serde_json::value::RawValue;
 
 use crate::gateway::GatewayMeta;
-use crate::json::write_str;
+use crate::json::{write_escaped, write_str};
 use crate::money::Money;
-use crate::reply::{ChatChoice, ChatReply, Finish, TextReply, ToolCall};
+use crate::reply::{ChatChoice, ChatReply, Finish, Image, TextReply, ToolCall};
 use crate::usage::Usage;
 
 /// What the gateway itself says about an answer.
@@ -49,7 +49,8 @@ pub(crate) fn put_int(out: &mut Vec<u8>, value: u64) {
 #[must_use]
 pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     let texts = reply.choices.iter().filter_map(|choice| choice.content.as_deref()).map(str::len);
-    let mut out = Vec::with_capacity(1024 + texts.sum::<usize>());
+    let images = reply.choices.iter().flat_map(|choice| &choice.images).map(image_bytes);
+    let mut out = Vec::with_capacity(1024 + texts.sum::<usize>() + images.sum::<usize>());
     head(&mut out, "chat.completion", envelope, reply.model.as_deref());
     let mut order: Vec<&ChatChoice<'_>> = reply.choices.iter().collect();
     order.sort_unstable_by_key(|choice| choice.index);
@@ -69,6 +70,7 @@ pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     usage(&mut out, &envelope.usage, Some(envelope.cost));
     put(&mut out, ",\"system_fingerprint\":");
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(envelope.fingerprint));
+    reply.members.iter().for_each(|(name, value)| member(&mut out, name, value));
     put(&mut out, ",\"gateway\":");
     gateway(&mut out, envelope.gateway);
     out.push(b'}');
@@ -92,6 +94,7 @@ pub fn kept_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, counted:
     usage(&mut out, counted, None);
     put(&mut out, ",\"system_fingerprint\":");
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(fingerprint));
+    reply.members.iter().for_each(|(name, value)| member(&mut out, name, value));
     out.push(b'}');
     // It stays for long: what a buffer that grew has to spare, as much as it holds, would stay, too.
     out.shrink_to_fit();
@@ -194,12 +197,14 @@ fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
         write_str(out, arguments);
         out.push(b'}');
     }
-    for (name, value) in &choice.extras {
-        out.push(b',');
-        write_str(out, name);
-        out.push(b':');
-        raw(out, value);
+    for (index, picture) in (0_u32..).zip(&choice.images) {
+        put(out, if index == 0 { ",\"images\":[" } else { "," });
+        image(out, picture, index);
     }
+    if !choice.images.is_empty() {
+        out.push(b']');
+    }
+    choice.extras.iter().for_each(|(name, value)| member(out, name, value));
     put(out, "},\"logprobs\":");
     match choice.logprobs.as_deref() {
         Some(value) => raw(out, value),
@@ -209,6 +214,22 @@ fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
     let made = if choice.tool_calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
     put(out, choice.finish.unwrap_or(made).as_str());
     put(out, "\"}");
+}
+
+/// Bytes that a picture takes in an answer, at the most, if nothing in it needs an escape.
+pub(crate) fn image_bytes(image: &Image<'_>) -> usize {
+    image.base64.len() + image.media_type.len() + 128
+}
+
+/// Writes a picture. Clients that put a stream together find its place by the index.
+pub(crate) fn image(out: &mut Vec<u8>, image: &Image<'_>, index: u32) {
+    put(out, "{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:");
+    write_escaped(out, &image.media_type);
+    put(out, ";base64,");
+    write_escaped(out, &image.base64);
+    put(out, "\"},\"index\":");
+    put_int(out, u64::from(index));
+    out.push(b'}');
 }
 
 fn tool_call(out: &mut Vec<u8>, call: &ToolCall<'_>, id: &str, choice: u32, position: usize) {
@@ -229,6 +250,14 @@ fn tool_call(out: &mut Vec<u8>, call: &ToolCall<'_>, id: &str, choice: u32, posi
 pub(crate) fn made_tool_id(answer_id: &str, choice: u32, position: usize) -> String {
     let unique: String = answer_id.chars().filter(char::is_ascii_alphanumeric).rev().take(16).collect();
     format!("call_{unique}{choice}{position}")
+}
+
+/// A further member of an object that has some.
+pub(crate) fn member(out: &mut Vec<u8>, name: &str, value: &RawValue) {
+    out.push(b',');
+    write_str(out, name);
+    out.push(b':');
+    raw(out, value);
 }
 
 /// Passes an upstream's JSON value on, kept on one line (a raw value may be pretty-printed or hold U+2028).
@@ -256,28 +285,45 @@ pub(crate) fn usage(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {
     put_int(out, usage.completion);
     put(out, ",\"total_tokens\":");
     put_int(out, usage.total());
-    if usage.cached.is_some() || usage.cache_write.is_some() {
-        put(out, ",\"prompt_tokens_details\":{");
-        let parts = [("cached_tokens", usage.cached), ("cache_write_tokens", usage.cache_write)];
-        let known = parts.iter().filter_map(|(name, count)| count.map(|count| (*name, count)));
-        for (position, (name, count)) in known.enumerate() {
-            put(out, if position > 0 { ",\"" } else { "\"" });
-            put(out, name);
-            put(out, "\":");
-            put_int(out, count);
-        }
-        out.push(b'}');
-    }
-    if let Some(reasoning) = usage.reasoning {
-        put(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":");
-        put_int(out, reasoning);
-        out.push(b'}');
-    }
+    details(
+        out,
+        ",\"prompt_tokens_details\":{",
+        [
+            ("cached_tokens", usage.cached),
+            ("cache_write_tokens", usage.cache_write),
+            ("audio_tokens", usage.audio_prompt),
+        ],
+    );
+    details(
+        out,
+        ",\"completion_tokens_details\":{",
+        [
+            ("reasoning_tokens", usage.reasoning),
+            ("audio_tokens", usage.audio_completion),
+            ("accepted_prediction_tokens", usage.accepted_prediction),
+            ("rejected_prediction_tokens", usage.rejected_prediction),
+        ],
+    );
     if let Some(cost) = cost {
         put(out, ",\"cost_usd\":");
         cost.write(out);
     }
     out.push(b'}');
+}
+
+/// Writes the counts that are known; nothing when none is.
+fn details<const N: usize>(out: &mut Vec<u8>, open: &str, parts: [(&str, Option<u64>); N]) {
+    let mut is_first = true;
+    for (name, count) in parts {
+        let Some(count) = count else { continue };
+        put(out, if std::mem::take(&mut is_first) { open } else { "," });
+        put_word(out, name);
+        out.push(b':');
+        put_int(out, count);
+    }
+    if !is_first {
+        out.push(b'}');
+    }
 }
 
 /// Writes the `gateway` object.

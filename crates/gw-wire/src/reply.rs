@@ -47,6 +47,18 @@ pub struct ToolCall<'a> {
     pub arguments: Cow<'a, str>,
 }
 
+/// A picture that the model made. Clients get it as a data URL in `images`, as OpenRouter's do
+/// (openrouter.ai/docs/features/multimodal/image-generation, November 2026).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image<'a> {
+    /// `image/png`.
+    pub media_type: Cow<'a, str>,
+    /// Its bytes in base64.
+    pub base64: Cow<'a, str>,
+    /// Tokens that it counts as where the provider tells no usage.
+    pub tokens: u64,
+}
+
 /// One choice of a chat answer.
 #[derive(Clone, Debug, Default)]
 pub struct ChatChoice<'a> {
@@ -62,6 +74,8 @@ pub struct ChatChoice<'a> {
     pub tool_calls: Vec<ToolCall<'a>>,
     /// Legacy function call (name, arguments).
     pub function_call: Option<(Cow<'a, str>, Cow<'a, str>)>,
+    /// Pictures in order.
+    pub images: Vec<Image<'a>>,
     /// Message members without a field above (`annotations`, `audio`, …), passed on untouched.
     pub extras: Vec<(Cow<'a, str>, Cow<'a, RawValue>)>,
     /// `logprobs` in OpenAI's shape.
@@ -81,6 +95,8 @@ pub struct ChatReply<'a> {
     pub choices: Vec<ChatChoice<'a>>,
     /// Usage, if reported.
     pub usage: Option<Usage>,
+    /// Members of the answer itself without a field above (`service_tier`, `moderation`, …), passed on untouched.
+    pub members: Vec<(Cow<'a, str>, Cow<'a, RawValue>)>,
 }
 
 /// One choice of a text completion.

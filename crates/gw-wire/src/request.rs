@@ -26,7 +26,7 @@ pub use embeddings::parse_embeddings;
 
 pub use body::strict;
 pub use limits::RequestLimits;
-pub use measure::{Detail, Medium};
+pub use measure::{Detail, Medium, image_size};
 pub use member_policy::{AllowedMembers, Guarded, Rule};
 pub use options::{CACHE_MODES, STRATEGIES};
 pub use references::References;

@@ -5,8 +5,8 @@
 
 use memchr::{memchr, memchr2};
 
-/// The largest event, in bytes, that is held; a longer one is a fault of the upstream.
-pub const EVENT_CAP: usize = 1 << 20;
+/// The largest event, in bytes, that is held; a longer one is a fault of the upstream. Models send a picture in one event.
+pub const EVENT_CAP: usize = 16 << 20;
 
 /// A carry-over buffer above this many bytes is given back after the event that needed it.
 const KEPT_CAPACITY: usize = 16 << 10;
@@ -24,7 +24,7 @@ pub struct SseEvent<'a> {
 
 /// An event outgrew what the decoder takes, [`EVENT_CAP`] for an upstream's. The decoder gives nothing more after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an event of the upstream's stream is larger than 1 MiB")]
+#[error("an event of the upstream's stream is larger than 16 MiB")]
 pub struct TooLarge;
 
 /// Decodes one event stream as WHATWG describes it, with line ends LF, CRLF and CR in any mixture.
@@ -213,15 +213,20 @@ impl SseDecoder {
         if std::mem::replace(&mut self.begun, true) { line } else { line.strip_prefix(BOM).unwrap_or(line) }
     }
 
-    /// Appends to the carry-over buffer. It doubles, but never beyond the cap that [`Self::check_room`] keeps.
+    /// Appends to the carry-over buffer, within the cap that [`Self::check_room`] keeps.
     fn hold(&mut self, bytes: &[u8]) {
-        let needed = self.held.len() + bytes.len();
-        if needed > self.held.capacity() {
-            let room = needed.max(self.held.capacity().saturating_mul(2).min(self.cap));
-            self.held.reserve_exact(room - self.held.len());
-        }
-        self.held.extend_from_slice(bytes);
+        hold(&mut self.held, bytes, self.cap);
     }
+}
+
+/// Appends to a carry-over buffer. It doubles, so that the work is linear, but never beyond the cap unless the bytes need it.
+pub fn hold(held: &mut Vec<u8>, bytes: &[u8], cap: usize) {
+    let needed = held.len() + bytes.len();
+    if needed > held.capacity() {
+        let room = needed.max(held.capacity().saturating_mul(2).min(cap));
+        held.reserve_exact(room - held.len());
+    }
+    held.extend_from_slice(bytes);
 }
 
 fn parse(line: &[u8]) -> Line<'_> {

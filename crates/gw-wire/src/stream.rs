@@ -3,10 +3,13 @@
 //! It holds the finish reasons back until the stream is closed, because the last data chunk carries what is only
 //! known then: usage, cost and the `gateway` object.
 
+mod members;
 mod resume;
 mod tools;
 
 use std::collections::HashMap;
+
+use serde_json::value::RawValue;
 
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
@@ -58,6 +61,8 @@ pub struct Closing<'a> {
 struct Choice {
     finish: Option<Finish>,
     tools: Vec<Tool>,
+    /// Pictures so far.
+    images: u32,
     /// The place of each call, by the decoder's handle.
     positions: HashMap<u32, usize>,
 }
@@ -82,6 +87,8 @@ pub struct Normaliser {
     /// What follows the choice: `]}` or `],"usage":null}`, and the frame's end.
     tail: &'static [u8],
     choices: Vec<Choice>,
+    /// Members of the answer itself, for its last chunk.
+    members: Vec<(String, Box<RawValue>)>,
     usage: Option<Usage>,
     answer_bytes: u64,
     pieces: u64,
@@ -121,6 +128,7 @@ impl Normaliser {
             head: Vec::new(),
             tail,
             choices: Vec::new(),
+            members: Vec::new(),
             usage: None,
             answer_bytes: 0,
             pieces: 0,
@@ -160,6 +168,7 @@ impl Normaliser {
             Event::FunctionCall { choice, name, arguments } => {
                 self.function_call(choice, name.as_deref(), arguments.as_deref(), out);
             }
+            Event::Image { choice, image } => self.image(choice, &image, out),
             Event::Extra { choice, name, value } => {
                 if self.opening.shape == Shape::Chat && self.open(choice, out) {
                     self.begin(choice, out);
@@ -169,6 +178,7 @@ impl Normaliser {
                     self.end(out);
                 }
             }
+            Event::Member { name, value } => self.member(name, value),
             Event::Finish { choice, reason } => {
                 if self.open(choice, out)
                     && let Some(state) = self.choices.get_mut(choice as usize)
@@ -277,7 +287,9 @@ impl Normaliser {
             put(out, reason.as_str());
             out.push(b'"');
             if index == last && !self.opening.include_usage {
-                put(out, "}],\"gateway\":");
+                put(out, "}]");
+                self.write_members(out);
+                put(out, ",\"gateway\":");
                 gateway(out, closing.gateway);
                 put(out, "}\n\n");
             } else {
@@ -297,6 +309,7 @@ impl Normaliser {
         out.extend_from_slice(self.head.get(..shared).unwrap_or_default());
         put(out, "\"choices\":[],\"usage\":");
         usage(out, &closing.usage, Some(closing.cost));
+        self.write_members(out);
         put(out, ",\"gateway\":");
         gateway(out, closing.gateway);
         put(out, "}\n\n");
@@ -351,13 +364,7 @@ impl Normaliser {
         put(head, CHOICE_OPEN);
     }
 
-    fn text(
-        &self,
-        choice: u32,
-        text: &str,
-        logprobs: Option<&serde_json::value::RawValue>,
-        out: &mut Vec<u8>,
-    ) {
+    fn text(&self, choice: u32, text: &str, logprobs: Option<&RawValue>, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
         put_int(out, u64::from(choice));
         let is_chat = self.opening.shape == Shape::Chat;

@@ -13,6 +13,14 @@ pub struct Usage {
     pub cache_write: Option<u64>,
     /// Reasoning tokens, when known.
     pub reasoning: Option<u64>,
+    /// Tokens of sound in the prompt, when known.
+    pub audio_prompt: Option<u64>,
+    /// Tokens of sound in the answer, when known.
+    pub audio_completion: Option<u64>,
+    /// Tokens of a `prediction` that stand in the answer, when known.
+    pub accepted_prediction: Option<u64>,
+    /// Tokens of a `prediction` that do not, but are billed, when known.
+    pub rejected_prediction: Option<u64>,
     /// True when we counted, because the upstream did not say or what it said was impossible.
     pub estimated: bool,
 }
@@ -26,6 +34,10 @@ pub fn text_bytes(text: &str) -> u64 {
     let long = text.bytes().filter(|byte| *byte >= 0xF0).count();
     (text.len() + 5 * long) as u64
 }
+
+/// Tokens of a picture that a model made, where neither its size nor its usage is known: those of Gemini 2.5 Flash Image
+/// (ai.google.dev/gemini-api/docs/pricing, November 2026).
+pub const IMAGE_TOKENS: u64 = 1290;
 
 /// The largest token count believed from an upstream; above it the number is a fault and is clamped.
 pub const MAX_BELIEVABLE: u64 = 1 << 32;
@@ -50,6 +62,10 @@ impl Usage {
             cached: add(self.cached, other.cached),
             cache_write: add(self.cache_write, other.cache_write),
             reasoning: add(self.reasoning, other.reasoning),
+            audio_prompt: add(self.audio_prompt, other.audio_prompt),
+            audio_completion: add(self.audio_completion, other.audio_completion),
+            accepted_prediction: add(self.accepted_prediction, other.accepted_prediction),
+            rejected_prediction: add(self.rejected_prediction, other.rejected_prediction),
             estimated: self.estimated || other.estimated,
         }
     }

@@ -41,7 +41,7 @@ proptest! {
             provider,
             body: Bytes::from(body),
             finishes,
-            usage: Usage { prompt, completion, cached, cache_write, reasoning, estimated },
+            usage: Usage { prompt, completion, cached, cache_write, reasoning, estimated, ..Usage::default() },
             cost: Money::from_femtos(femtos),
             took_ms,
             life: Life { stored_at_ms: NOW, fresh_ms, stale_ms },

@@ -83,6 +83,33 @@ fn tool_calls_are_put_together_by_their_handles() {
 }
 
 #[test]
+fn pictures_sources_and_members_are_kept_and_lists_in_pieces_are_joined() {
+    let (first, second, none, tier) = (raw("[{\"a\":1}]"), raw("[ {\"b\":2} ]"), raw("[]"), raw("\"flex\""));
+    let extra = |name, value| Event::Extra { choice: 0, name, value };
+    let image = Image { media_type: "image/png".into(), base64: "YQ==".into(), tokens: 1 };
+    let reply = gathered(&[
+        text(0, "a"),
+        Event::Image { choice: 0, image: image.clone() },
+        extra("images", &*first),
+        extra("images", &*none),
+        extra("images", &*second),
+        extra("annotations", &*second),
+        Event::Member { name: "service_tier", value: &tier },
+        finish(0),
+        Event::End,
+    ])
+    .into_chat()
+    .unwrap();
+    let choice = &reply.choices[0];
+    assert_eq!(choice.images, [image]);
+    let extras: Vec<_> = choice.extras.iter().map(|(name, value)| (&**name, value.get())).collect();
+    assert_eq!(extras, [("images", "[{\"a\":1},{\"b\":2}]"), ("annotations", "[ {\"b\":2} ]")]);
+    assert_eq!((&*reply.members[0].0, reply.members[0].1.get()), ("service_tier", "\"flex\""));
+    let twice = gathered(&[extra("audio", &*first), extra("audio", &*first), finish(0), Event::End]);
+    assert!(twice.into_chat().is_none(), "what is no list cannot be joined");
+}
+
+#[test]
 fn logprobs_of_all_chunks_are_one() {
     let parts = [
         raw(r#"{"content":[{"token":"a"}],"refusal":null}"#),

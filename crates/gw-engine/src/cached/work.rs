@@ -18,7 +18,7 @@ use super::kept::Content;
 use super::semantic::{Means, Nearest, Remember};
 use super::{Caching, Done, Failed, Fault, Finished, Wanted, gone, now_ms};
 use crate::attempts::{Answer, Call, Told, search};
-use crate::cpu_pool::{is_heavy, offload_if};
+use crate::cpu_pool::{HEAVY_BYTES, is_heavy, offload_if};
 use crate::cut::Cut;
 use crate::engine::Engine;
 use crate::error::{Error, Kind};
@@ -133,7 +133,8 @@ impl Keeper {
         let mut gather = Gather::new(MAX_ANSWER_BYTES);
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
             let Ok(piece) = frame.into_data() else { continue };
-            decoder.feed(&piece, &mut |event| gather.note(&event));
+            let is_heavy = piece.len() >= HEAVY_BYTES;
+            offload_if(is_heavy, || decoder.feed(&piece, &mut |event| gather.note(&event))).await;
             pieces.push(piece);
             if pieces.room().now_or_never().is_none() {
                 // All readers are slow. The total clock keeps running, and the next poll ends the stream.

@@ -6,10 +6,12 @@
 //! beyond it is in the User Guide ("Inference request parameters and response fields for foundation models").
 
 mod blocks;
+mod citations;
 mod credentials;
 mod embeddings;
 mod errors;
 mod frames;
+mod images;
 mod messages;
 mod reasoning;
 mod reply;

@@ -77,6 +77,12 @@ pub(super) fn broken(message: &'static str) -> Failure {
     Failure::new(FailureKind::StreamBroken, message)
 }
 
+/// An answer that its model could not bring to an end: not the client's fault, and another try or another model may do
+/// better. `reason` is the provider's word for it.
+pub(super) fn gave_up(reason: &str) -> Failure {
+    broken("The upstream provider gave up its answer with an error.").with_detail(reason)
+}
+
 impl Said {
     fn read(value: &Value) -> Self {
         let outer = value.as_array().and_then(|list| list.first()).unwrap_or(value);

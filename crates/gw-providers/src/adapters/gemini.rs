@@ -7,8 +7,9 @@ pub(super) mod answer;
 mod contents;
 pub(super) mod embeddings;
 pub(super) mod errors;
+mod grounding;
 mod logprobs;
-mod media;
+pub(super) mod media;
 pub(super) mod path;
 pub(super) mod reply;
 pub(super) mod request;
@@ -21,7 +22,7 @@ mod usage;
 
 use std::borrow::Cow;
 
-use gw_wire::conversation::Conversation;
+use gw_wire::conversation::{Conversation, Source};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
@@ -111,6 +112,10 @@ impl Dialect for Gemini {
     fn scheme(&self) -> Scheme {
         // As a query parameter the key would stand in logs.
         Scheme::Header("x-goog-api-key")
+    }
+
+    fn takes_back(&self, image: &Source<'_>) -> bool {
+        media::is_given_back(image)
     }
 
     fn usual_media_sizes(&self) -> MediaSizes {

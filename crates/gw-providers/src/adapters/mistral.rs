@@ -82,7 +82,7 @@ impl Dialect for Mistral {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        self.answers.chat_stream(&Reading::default())
+        self.answers.locating_stream()
     }
 
     fn embed(

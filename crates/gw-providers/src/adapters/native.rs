@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use gw_wire::conversation::Conversation;
+use gw_wire::conversation::{Conversation, Source};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
@@ -33,6 +33,11 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
     /// Members of OpenAI's own that change the answer and that this dialect has, too: no warning is given for them.
     fn keeps(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// Whether a picture of an earlier answer, which the client sends back, can be said.
+    fn takes_back(&self, _: &Source<'_>) -> bool {
+        false
     }
 
     /// What a model bills for media whose name does not tell.
@@ -92,6 +97,10 @@ impl<D: Dialect> Adapter for Native<D> {
         let mut encoded = self.0.encode(&conversation, target)?;
         encoded.reading.function_call = conversation.legacy_functions;
         encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
+        let mut images = conversation.messages.iter().flat_map(|message| &message.images);
+        if images.any(|image| !self.0.takes_back(image)) {
+            encoded.warnings.push(Cow::Borrowed("parameter_dropped:images"));
+        }
         searches(&request.guarded, &mut encoded.warnings);
         encoded.warnings.extend(target.rules(self.0.api()).warning());
         Ok(encoded)

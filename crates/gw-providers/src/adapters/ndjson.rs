@@ -1,17 +1,18 @@
 //! Streams of one JSON document per line (`application/x-ndjson`), cut into lines on bytes, however the network cut them.
 
+use gw_wire::sse::{EVENT_CAP, hold};
 use memchr::memchr;
 
-/// The longest line that is held. Ollama sends the arguments of a call whole, and at the end of a text completion the
-/// context as a list of numbers, which is a megabyte where the context is long.
-pub(super) const LINE_CAP: usize = 4 << 20;
+/// The longest line that is held, as long as an event may be. Ollama sends the arguments of a call whole, and at the end of a
+/// text completion the context as a list of numbers, which is a megabyte where the context is long.
+pub(super) const LINE_CAP: usize = EVENT_CAP;
 
 /// A carry-over buffer above this many bytes is given back after the line that needed it.
 const KEPT_CAPACITY: usize = 64 << 10;
 
 /// A line outgrew [`LINE_CAP`]. Nothing more is given after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a line of the upstream's stream is larger than 4 MiB")]
+#[error("a line of the upstream's stream is larger than 16 MiB")]
 pub(super) struct TooLong;
 
 /// Cuts one stream into lines. A line that lies whole in a chunk is given as a slice of it.
@@ -70,7 +71,7 @@ impl Lines {
 
     fn hold(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
         self.check_room(bytes)?;
-        self.held.extend_from_slice(bytes);
+        hold(&mut self.held, bytes, LINE_CAP);
         Ok(())
     }
 }

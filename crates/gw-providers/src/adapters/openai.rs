@@ -4,6 +4,7 @@
 mod calls;
 mod embeddings;
 pub(in crate::adapters) mod lenient;
+mod located;
 mod quick;
 mod repair;
 mod reply;
@@ -223,6 +224,13 @@ pub(crate) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
 /// The decoder of a stream in OpenAI's shape with events of at most so many bytes.
 pub(crate) fn own_stream(most_bytes: usize) -> Box<dyn StreamDecoder> {
     Box::new(stream::Stream::new(most_bytes))
+}
+
+impl OpenAi {
+    /// A chat stream whose texts refer to sources.
+    pub(super) fn locating_stream(&self) -> Box<dyn StreamDecoder> {
+        Box::new(stream::Stream::locating())
+    }
 }
 
 impl Adapter for OpenAi {

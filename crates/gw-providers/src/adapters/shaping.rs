@@ -91,6 +91,10 @@ impl StreamDecoder for Shaped {
     fn held_bytes(&self) -> usize {
         self.inner.held_bytes()
     }
+
+    fn may_complete(&self, chunk: &[u8]) -> bool {
+        self.inner.may_complete(chunk)
+    }
 }
 
 /// What is remembered of a stream, by choice or by call. Both lists are as short as the answer has choices and calls.

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use gw_wire::conversation::Conversation;
+use gw_wire::conversation::{self, Conversation};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
@@ -22,7 +22,7 @@ use self::source::Source;
 use self::tokens::Tokens;
 use super::failure::invalid;
 use super::gemini::path::encoded_path;
-use super::gemini::{CAPABILITIES, Flavour, errors, method, post, reply, request, stream};
+use super::gemini::{CAPABILITIES, Flavour, errors, media, method, post, reply, request, stream};
 use super::native::{Dialect, Native};
 use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, Signer, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
@@ -142,6 +142,10 @@ impl Dialect for Vertex {
 
     fn scheme(&self) -> Scheme {
         Scheme::Bearer
+    }
+
+    fn takes_back(&self, image: &conversation::Source<'_>) -> bool {
+        media::is_given_back(image)
     }
 
     fn usual_media_sizes(&self) -> MediaSizes {

@@ -7,8 +7,9 @@ use std::fs;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gw_providers::adapter::{Adapter, Share, Target};
+use gw_providers::adapter::{Adapter, Reading, Share, Target};
 use gw_providers::settings::Api;
+use gw_wire::event::Event;
 use gw_wire::request::{ChatRequest, RequestLimits, parse_chat, parse_embeddings};
 
 use crate::dialects::property;
@@ -291,6 +292,36 @@ fn arguments_of_a_call_are_not_made_a_tree() {
             let used = allocation_counter::measure(|| encode(api, &*adapter, &request));
             assert!(used.bytes_max < size * 12, "{}: {} bytes of {size}", api.as_str(), used.bytes_max);
         }
+    }
+}
+
+/// Reads a stream in pieces as a network gives them, and writes what the client gets.
+fn relay(stream: &[u8]) {
+    let adapter = property::adapter(Api::Gemini);
+    let mut decoder = adapter.chat_stream(&Reading::default());
+    let (mut bytes, mut images) = (0, 0);
+    let mut sink = |event: Event<'_>| match event {
+        Event::Image { image, .. } => (bytes, images) = (bytes + image.base64.len(), images + 1),
+        Event::Error(failure) => panic!("{failure:?}"),
+        _ => {}
+    };
+    stream.chunks(16 << 10).for_each(|chunk| decoder.feed(chunk, &mut sink));
+    decoder.eof(&mut sink);
+    assert!(images == 1 && bytes > stream.len() / 2, "{images} images of {bytes} bytes");
+}
+
+#[test]
+fn a_large_event_costs_as_much_a_byte_as_a_small_one() {
+    for (open, close) in [("data: ", "\r\n\r\n"), ("[", "]")] {
+        let [small, large] = [1, GROWTH].map(|growth| {
+            let data = "iVBORw0KGgoAAAAN".repeat(growth << 16);
+            let stream = format!(
+                r#"{open}{{"candidates":[{{"content":{{"parts":[{{"inlineData":{{"mimeType":"image/png","data":"{data}"}}}}]}},"finishReason":"STOP"}}]}}{close}"#
+            );
+            least(3, || relay(stream.as_bytes()))
+        });
+        let bound = small.max(LEAST).mul_f64(GROWTH as f64 * FACTOR);
+        assert!(large < bound, "{open}: {small:?} {large:?}");
     }
 }
 

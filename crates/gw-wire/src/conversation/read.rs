@@ -147,7 +147,7 @@ pub(super) fn messages(body: &Body) -> Vec<Message<'_>> {
 }
 
 fn message(value: View<'_>) -> Message<'_> {
-    const MEMBERS: [&str; 11] = [
+    const MEMBERS: [&str; 12] = [
         "role",
         "content",
         "refusal",
@@ -159,6 +159,7 @@ fn message(value: View<'_>) -> Message<'_> {
         "name",
         "reasoning_content",
         "reasoning",
+        "images",
     ];
     let [
         role,
@@ -172,6 +173,7 @@ fn message(value: View<'_>) -> Message<'_> {
         name,
         reasoning_content,
         reasoning,
+        images,
     ] = value.pick(MEMBERS);
     let role = match text(role).as_deref() {
         Some("system" | "developer") => Role::System,
@@ -191,8 +193,10 @@ fn message(value: View<'_>) -> Message<'_> {
     if let Some(call) = function_call {
         tool_calls.extend(called(Cow::Borrowed(""), call));
     }
+    let images = images.filter(|_| role == Role::Assistant).into_iter().flat_map(View::elements);
     Message {
         role,
+        images: images.filter_map(image).collect(),
         parts,
         tool_calls,
         tool_call_id: text(tool_call_id).unwrap_or_default(),
@@ -200,6 +204,11 @@ fn message(value: View<'_>) -> Message<'_> {
         reasoning: text(reasoning_content).or_else(|| text(reasoning)),
         reasoning_details: details.into_iter().flat_map(View::elements).collect(),
     }
+}
+
+/// A picture that an assistant made: `{"type": "image_url", "image_url": {"url": …}}`.
+fn image(value: View<'_>) -> Option<Source<'_>> {
+    text(member(member(value, "image_url")?, "url")).map(source)
 }
 
 fn tool_call(value: View<'_>) -> Option<Called<'_>> {

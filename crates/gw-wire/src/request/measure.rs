@@ -105,6 +105,12 @@ pub(super) fn image(url: &str, detail: Detail, unpacker: &mut Unpacker) -> Measu
     }
 }
 
+/// Width and height of a picture in base64; None when its header does not tell.
+#[must_use]
+pub fn image_size(base64: &str) -> Option<(u32, u32)> {
+    image::size(base64)
+}
+
 /// A file, by what the client sent of it and what it is called.
 pub(super) fn file(data: Option<&str>, name: Option<&str>, unpacker: &mut Unpacker) -> Measured {
     let data = data.unwrap_or_default();

@@ -107,9 +107,18 @@ pub(super) fn messages<'l>(
 }
 
 fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
-    const MEMBERS: [&str; 8] =
-        ["role", "content", "name", "tool_call_id", "tool_calls", "function_call", "refusal", "audio"];
-    let [role, content, name, tool_call_id, tool_calls, function_call, refusal, audio] =
+    const MEMBERS: [&str; 9] = [
+        "role",
+        "content",
+        "name",
+        "tool_call_id",
+        "tool_calls",
+        "function_call",
+        "refusal",
+        "audio",
+        "images",
+    ];
+    let [role, content, name, tool_call_id, tool_calls, function_call, refusal, audio, images] =
         object_and(path, value, MEMBERS, |name, value| {
             survey.references.member(&path.member(name), name, value);
         })?;
@@ -138,8 +147,14 @@ fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<
     if role_name == "tool" {
         required_string(&path.member("tool_call_id"), tool_call_id)?;
     }
+    if let Some(images) = images {
+        survey.references.member(&path.member("images"), "images", images);
+    }
     if role != Role::Assistant {
         return Ok(());
+    }
+    if let Some(images) = images {
+        made_images(&path.member("images"), images, survey)?;
     }
     survey.optional_text(&path.member("refusal"), refusal)?;
     optional(&path.member("audio"), audio, Kind::Object)?;
@@ -253,6 +268,20 @@ fn image(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -> R
     let detail = detail.and_then(View::string).map_or(Detail::Auto, |word| Detail::named(&word));
     let measured = measure::image(&url, detail, &mut survey.unpacker);
     survey.beside.add(measured);
+    Ok(())
+}
+
+/// Pictures of an answer that are sent back: no more of their form is checked, because not every dialect is told of them.
+fn made_images(path: &Path<'_>, images: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
+    for image in images.elements() {
+        survey.count_content_part(path)?;
+        let [place] = image.pick(["image_url"]);
+        let [url] = place.map_or([None], |place| place.pick(["url"]));
+        if let Some(url) = url.and_then(View::string) {
+            let measured = measure::image(&url, Detail::Auto, &mut survey.unpacker);
+            survey.beside.add(measured);
+        }
+    }
     Ok(())
 }
 

@@ -46,7 +46,12 @@ impl Normaliser {
             Event::Text { text, logprobs: None, .. } if said.len() + text.len() <= MOST_KEPT => {
                 said.push_str(text)
             }
-            Event::Start { .. } | Event::Finish { .. } | Event::Usage(_) | Event::Error(_) | Event::End => {}
+            Event::Start { .. }
+            | Event::Member { .. }
+            | Event::Finish { .. }
+            | Event::Usage(_)
+            | Event::Error(_)
+            | Event::End => {}
             Event::Reasoning { .. } if said.is_empty() => {}
             _ => self.said = None,
         }

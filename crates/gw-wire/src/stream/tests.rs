@@ -239,3 +239,55 @@ fn what_is_more_than_text_is_not_kept() {
     assert_eq!(normaliser.said(), None);
     assert_eq!(Normaliser::new(opening(Shape::Chat, 1, false)).said(), None);
 }
+
+#[test]
+fn pictures_are_numbered_for_each_choice_and_members_come_last() {
+    let image = |choice, base64: &'static str| Event::Image {
+        choice,
+        image: crate::reply::Image { media_type: "image/png".into(), base64: base64.into(), tokens: 100 },
+    };
+    let member = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
+    let (tier, last) = (member("\"flex\""), member("\"default\""));
+    let events = vec![
+        image(0, "YQ=="),
+        Event::Member { name: "service_tier", value: &tier },
+        image(1, "Yg=="),
+        image(0, "Yw=="),
+        Event::Member { name: "service_tier", value: &last },
+        finish(0, Finish::Stop),
+        finish(1, Finish::Stop),
+    ];
+    let chunks = run(opening(Shape::Chat, 2, true), events);
+    let images: Vec<(u64, u64, &str)> = chunks
+        .iter()
+        .filter_map(|chunk| {
+            let choice = &chunk["choices"][0];
+            let image = choice["delta"]["images"].get(0)?;
+            let url = image["image_url"]["url"].as_str()?;
+            Some((choice["index"].as_u64()?, image["index"].as_u64()?, url))
+        })
+        .collect();
+    assert_eq!(
+        images,
+        [
+            (0, 0, "data:image/png;base64,YQ=="),
+            (1, 0, "data:image/png;base64,Yg=="),
+            (0, 1, "data:image/png;base64,Yw=="),
+        ]
+    );
+    let usage = &chunks[chunks.len() - 2];
+    assert_eq!(
+        (&usage["service_tier"], &usage["usage"]["completion_tokens"]),
+        (&"default".into(), &300.into())
+    );
+}
+
+#[test]
+fn a_text_completion_has_no_pictures() {
+    let image = crate::reply::Image { media_type: "image/png".into(), base64: "YQ==".into(), tokens: 1 };
+    let chunks = run(
+        opening(Shape::Text, 1, false),
+        vec![Event::Image { choice: 0, image }, text(0, "a"), finish(0, Finish::Stop)],
+    );
+    assert!(chunks.iter().all(|chunk| !chunk.to_string().contains("images")), "{chunks:?}");
+}

@@ -238,6 +238,7 @@ fn usage(tokens: &Tokens) -> Usage {
         cache_write: Some(tokens.cache_write),
         reasoning: Some(tokens.reasoning),
         estimated: false,
+        ..Usage::default()
     }
 }
 

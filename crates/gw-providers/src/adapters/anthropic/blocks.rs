@@ -7,7 +7,8 @@ use gw_wire::failure::Failure;
 
 use super::details::{self, Kind, Thought};
 use super::stream::{CHOICE, Sink, text};
-use super::wire::{Block, Delta, Text};
+use super::wire::{Block, Delta, Text, source, sources};
+use crate::adapters::annotations::{Annotations, MOST, Source, characters};
 use crate::adapters::failure::invalid;
 
 /// So many blocks may be open at once; the API opens one after the other.
@@ -24,6 +25,9 @@ pub(super) struct Blocks {
     calls: u32,
     /// Bytes of thoughts that are held.
     held: usize,
+    /// Characters of the text so far.
+    characters: u64,
+    annotations: Annotations,
 }
 
 #[derive(Debug)]
@@ -32,7 +36,9 @@ enum Open {
     Thought { text: Option<String>, signature: String },
     /// A call: whether fragments came, and what its start said.
     Call { handle: u32, fragments: bool, input: Option<String> },
-    /// Text, and what we do not know.
+    /// Text: the character that it begins with, and its sources.
+    Text { start: u64, cited: Vec<Source<'static>> },
+    /// What we do not know.
     Other,
 }
 
@@ -70,7 +76,15 @@ impl Blocks {
                 Open::Other
             }
             "text" => {
-                text(block.text.unwrap_or_default().0, sink);
+                let start = self.characters;
+                self.text(block.text.unwrap_or_default().0, sink);
+                let cited = sources(block.citations).into_iter();
+                Open::Text { start, cited: cited.take(MOST).map(own).collect() }
+            }
+            "web_search_tool_result" => {
+                for source in sources(block.content) {
+                    self.annotations.add(&source, self.characters, self.characters);
+                }
                 Open::Other
             }
             _ => Open::Other,
@@ -92,7 +106,15 @@ impl Blocks {
     /// `content_block_delta`.
     pub(super) fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) {
         match Text::of(&delta.kind) {
-            "text_delta" => text(delta.text.unwrap_or_default().0, sink),
+            "text_delta" => self.text(delta.text.unwrap_or_default().0, sink),
+            "citations_delta" => {
+                if let (Some(source), Some(Open::Text { cited, .. })) =
+                    (source(delta.citation), self.find(index))
+                    && cited.len() < MOST
+                {
+                    cited.push(own(source));
+                }
+            }
             "thinking_delta" => self.think(index, delta.thinking.unwrap_or_default().0, sink),
             "signature_delta" => self.sign(index, Text::of(&delta.signature)),
             "input_json_delta" => {
@@ -106,6 +128,16 @@ impl Blocks {
             }
             _ => {}
         }
+    }
+
+    fn text(&mut self, piece: Cow<'_, str>, sink: Sink<'_>) {
+        self.characters += characters(&piece);
+        text(piece, sink);
+    }
+
+    /// Tells the sources of the text: all of them, before the answer ends.
+    pub(super) fn tell_sources(&mut self, sink: Sink<'_>) {
+        self.annotations.tell(CHOICE, sink);
     }
 
     fn think(&mut self, index: u32, piece: Cow<'_, str>, sink: Sink<'_>) {
@@ -154,12 +186,26 @@ impl Blocks {
                 let fragment = input.map_or(Cow::Borrowed("{}"), Cow::Owned);
                 sink(Event::ToolArgs { choice: CHOICE, call: handle, fragment });
             }
+            Open::Text { start, cited } => {
+                cited.iter().for_each(|source| self.annotations.add(source, start, self.characters));
+            }
             Open::Call { .. } | Open::Other => {}
         }
     }
 
     fn find(&mut self, index: u32) -> Option<&mut Open> {
         self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open)
+    }
+}
+
+/// To be kept until the text that it belongs to is complete.
+fn own(source: Source<'_>) -> Source<'static> {
+    let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+    Source {
+        url: own(source.url),
+        title: own(source.title),
+        quoted: source.quoted.map(own),
+        id: source.id.map(own),
     }
 }
 

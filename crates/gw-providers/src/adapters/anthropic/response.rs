@@ -9,8 +9,9 @@ use serde_json::value::RawValue;
 
 use super::details::{self, Kind, Thought};
 use super::usage::Counts;
-use super::wire::{Block, Message, Text, finish};
-use crate::adapters::failure::{invalid, invalid_json, reported};
+use super::wire::{Block, Details, FAILED, Message, Text, finish, sources};
+use crate::adapters::annotations::{Annotations, characters};
+use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
 
 /// Reads an answer.
 pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
@@ -19,16 +20,23 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         let error = serde_json::from_slice(body).unwrap_or(Value::Null);
         return Err(reported(&error, FailureKind::Server));
     }
+    if Text::of(&message.stop_reason) == FAILED {
+        return Err(gave_up(FAILED));
+    }
     let Some(content) = message.content else { return Err(invalid("the body has no content")) };
     let mut counts = Counts::default();
     if let Some(usage) = message.usage {
         counts.take(usage);
     }
     let mut choice = ChatChoice { finish: finish(Text::of(&message.stop_reason)), ..ChatChoice::default() };
+    choice.refusal = Details::explanation(message.stop_details);
     let mut thoughts = Vec::new();
+    let mut cited = Cited::default();
     for (index, block) in (0_u32..).zip(content) {
+        cited.block(&block);
         take(block, index, &mut choice, &mut thoughts);
     }
+    cited.annotations.put(&mut choice);
     if !thoughts.is_empty() {
         let member = details::member(&thoughts).map(Cow::Owned);
         choice.extras.extend(member.map(|value| (Cow::Borrowed(details::MEMBER), value)));
@@ -38,7 +46,35 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         fingerprint: None,
         choices: vec![choice],
         usage: counts.usage(),
+        members: Vec::new(),
     })
+}
+
+/// The sources of the text so far.
+#[derive(Default)]
+struct Cited {
+    annotations: Annotations,
+    characters: u64,
+}
+
+impl Cited {
+    fn block(&mut self, block: &Block<'_>) {
+        let start = self.characters;
+        match Text::of(&block.kind) {
+            "text" => {
+                self.characters += characters(Text::of(&block.text));
+                for source in sources(block.citations) {
+                    self.annotations.add(&source, start, self.characters);
+                }
+            }
+            "web_search_tool_result" => {
+                for source in sources(block.content) {
+                    self.annotations.add(&source, start, start);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 fn take<'a>(block: Block<'a>, index: u32, choice: &mut ChatChoice<'a>, thoughts: &mut Vec<Thought<'a>>) {

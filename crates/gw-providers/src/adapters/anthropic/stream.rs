@@ -6,15 +6,15 @@ use std::borrow::Cow;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
-use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent};
+use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
 use super::blocks::Blocks;
 use super::response;
 use super::usage::Counts;
-use super::wire::{self, Text, finish};
+use super::wire::{self, Details, FAILED, Text, finish};
 use crate::adapter::StreamDecoder;
-use crate::adapters::failure::{broken, invalid, invalid_json, reported};
+use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
 
 /// Where events go.
 pub(super) type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
@@ -67,10 +67,10 @@ impl StreamDecoder for Stream {
         }
         let Self { sse, state, body } = self;
         if let Body::Document(document) = body {
-            document.extend_from_slice(chunk);
+            hold(document, chunk, EVENT_CAP);
             if document.len() > EVENT_CAP {
                 document.clear();
-                state.fail(invalid("a document instead of a stream, larger than 1 MiB"), sink);
+                state.fail(invalid("a document instead of a stream, larger than 16 MiB"), sink);
             }
             return;
         }
@@ -171,11 +171,19 @@ impl State {
         if let Some(usage) = said.usage {
             self.counts.take(usage);
         }
-        let stop_reason = said.delta.and_then(|delta| delta.stop_reason);
+        let delta = said.delta.unwrap_or_default();
+        let (stop_reason, refusal) = (delta.stop_reason, Details::explanation(delta.stop_details));
         if let Some(reason) = stop_reason.filter(|reason| !reason.0.is_empty())
             && !std::mem::replace(&mut self.finished, true)
         {
+            if reason.0 == FAILED {
+                return self.fail(gave_up(FAILED), sink);
+            }
             self.blocks.close(sink);
+            self.blocks.tell_sources(sink);
+            if let Some(text) = refusal {
+                sink(Event::Refusal { choice: CHOICE, text });
+            }
             let made = if self.blocks.has_calls() { Finish::ToolCalls } else { Finish::Stop };
             sink(Event::Finish { choice: CHOICE, reason: finish(&reason.0).unwrap_or(made) });
         }
@@ -205,6 +213,9 @@ impl State {
             }
             if let Some(text) = choice.content {
                 sink(Event::Text { choice: CHOICE, text, logprobs: None });
+            }
+            if let Some(text) = choice.refusal {
+                sink(Event::Refusal { choice: CHOICE, text });
             }
             for (call, tool) in (0_u32..).zip(choice.tool_calls) {
                 sink(Event::ToolStart { choice: CHOICE, call, id: tool.id, name: tool.name });

@@ -54,6 +54,7 @@ impl Counts {
             cache_write: self.cache_write.map(|written| written.min(prompt - cached.unwrap_or(0))),
             reasoning: self.thinking.map(|thinking| thinking.min(completion)),
             estimated: self.odd || missing || too_much,
+            ..Usage::default()
         })
     }
 
@@ -100,7 +101,7 @@ mod tests {
             cached: Some(3000),
             cache_write: Some(200),
             reasoning: Some(20),
-            estimated: false,
+            ..Usage::default()
         };
         let delta = r#"{"output_tokens":50,"output_tokens_details":{"thinking_tokens":20}}"#;
         assert_eq!(after(&[start, delta]), Some(full), "a delta without input keeps the input");

@@ -213,7 +213,7 @@ fn trap_18_chunks_of_the_content_filter_say_nothing() {
         r#"Start { model: Some("gpt-4o"), fingerprint: None }"#,
         "text Die 色 is 🟦",
         "Finish { choice: 0, reason: ContentFilter }",
-        "Usage(Usage { prompt: 9, completion: 7, cached: None, cache_write: None, reasoning: None, estimated: false })",
+        "Usage(Usage { prompt: 9, completion: 7, cached: None, cache_write: None, reasoning: None, audio_prompt: None, audio_completion: None, accepted_prediction: None, rejected_prediction: None, estimated: false })",
         "End",
     ];
     assert_eq!(told(&[stream]), expected);

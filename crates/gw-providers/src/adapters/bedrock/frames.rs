@@ -58,6 +58,12 @@ impl Frames {
         self.buffer.capacity()
     }
 
+    /// Whether the frame that is under way is complete with so many bytes more.
+    pub(super) fn may_complete(&self, more: usize) -> bool {
+        let length = self.buffer.first_chunk::<4>().map_or(0, |length| u32::from_be_bytes(*length));
+        self.buffer.len().saturating_add(more) >= length as usize
+    }
+
     /// Whether the begin of a frame waits for its end.
     pub(super) fn is_empty(&self) -> bool {
         self.buffer.is_empty()

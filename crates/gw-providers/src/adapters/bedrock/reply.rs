@@ -7,8 +7,9 @@ use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{reasoning, usage};
-use crate::adapters::failure::{invalid, invalid_json};
+use super::{citations, images, reasoning, usage};
+use crate::adapters::annotations::{Annotations, characters};
+use crate::adapters::failure::{gave_up, invalid, invalid_json};
 use crate::adapters::text::{Text, filled};
 
 #[derive(Deserialize)]
@@ -43,9 +44,19 @@ struct Content<'a> {
     tool_use: Option<ToolUse<'a>>,
     #[serde(borrow)]
     reasoning_content: Option<Reasoning<'a>>,
+    #[serde(borrow)]
+    image: Option<images::Block<'a>>,
     /// Text with the places that it is taken from.
     #[serde(borrow)]
-    citations_content: Option<Message<'a>>,
+    citations_content: Option<Cited<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Cited<'a> {
+    #[serde(borrow)]
+    content: Option<Vec<Content<'a>>>,
+    #[serde(borrow)]
+    citations: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -86,31 +97,62 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let message = message.ok_or_else(|| invalid("the body has no output"))?;
     let mut choice = ChatChoice::default();
     let mut details = Vec::new();
+    let mut sources = Sources::default();
     for content in message.content.unwrap_or_default() {
-        block(content, &mut choice, &mut details);
+        block(content, &mut choice, &mut details, &mut sources);
     }
+    sources.annotations.put(&mut choice);
     if let Some(details) = reasoning::details(&details) {
         choice.extras.push((Cow::Borrowed("reasoning_details"), Cow::Owned(details)));
     }
     let has_calls = !choice.tool_calls.is_empty();
-    choice.finish = answer.stop_reason.and_then(|reason| finish(&reason.0, has_calls));
+    choice.finish = match answer.stop_reason {
+        Some(reason) => finish(&reason.0, has_calls)?,
+        None => None,
+    };
     Ok(ChatReply {
         model: None,
         fingerprint: None,
         choices: vec![choice],
         usage: answer.usage.and_then(usage::read),
+        members: Vec::new(),
     })
 }
 
-fn block<'a>(content: Content<'a>, choice: &mut ChatChoice<'a>, details: &mut Vec<serde_json::Value>) {
-    if let Some(text) = filled(content.text) {
+/// The sources of the text so far.
+#[derive(Default)]
+struct Sources {
+    annotations: Annotations,
+    characters: u64,
+}
+
+impl Sources {
+    /// Text is added to the answer.
+    fn say<'a>(&mut self, choice: &mut ChatChoice<'a>, text: Cow<'a, str>) {
+        self.characters += characters(&text);
         append(&mut choice.content, text);
     }
-    for cited in content.citations_content.and_then(|cited| cited.content).unwrap_or_default() {
-        if let Some(text) = filled(cited.text) {
-            append(&mut choice.content, text);
+}
+
+fn block<'a>(
+    content: Content<'a>,
+    choice: &mut ChatChoice<'a>,
+    details: &mut Vec<serde_json::Value>,
+    sources: &mut Sources,
+) {
+    if let Some(text) = filled(content.text) {
+        sources.say(choice, text);
+    }
+    if let Some(cited) = content.citations_content {
+        let start = sources.characters;
+        for text in cited.content.unwrap_or_default().into_iter().filter_map(|said| filled(said.text)) {
+            sources.say(choice, text);
+        }
+        if let Some(citations) = cited.citations {
+            citations::cite(citations, start, sources.characters, &mut sources.annotations);
         }
     }
+    choice.images.extend(content.image.and_then(images::Block::image));
     if let Some(call) = content.tool_use
         && !is_server_tool(call.kind.as_ref())
     {
@@ -150,15 +192,19 @@ fn append<'a>(whole: &mut Option<Cow<'a, str>>, piece: Cow<'a, str>) {
     }
 }
 
-/// Why the answer ended; None for a word that we do not know.
-pub(super) fn finish(reason: &str, has_calls: bool) -> Option<Finish> {
-    Some(match reason {
+/// Why the answer ended; None for a word that we do not know. API Reference, `API_runtime_Converse`, `stopReason`, November 2026.
+///
+/// # Errors
+/// The model gave up.
+pub(super) fn finish(reason: &str, has_calls: bool) -> Result<Option<Finish>, Failure> {
+    Ok(Some(match reason {
+        "malformed_model_output" | "malformed_tool_use" => return Err(gave_up(reason)),
         // Not every model names its calls as the reason, and clients go by the reason.
         "end_turn" if has_calls => Finish::ToolCalls,
         "end_turn" | "stop_sequence" => Finish::Stop,
         "tool_use" => Finish::ToolCalls,
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,
         "guardrail_intervened" | "content_filtered" => Finish::ContentFilter,
-        _ => return None,
-    })
+        _ => return Ok(None),
+    }))
 }

@@ -14,8 +14,9 @@ use serde_json::value::RawValue;
 
 use super::frames::Frames;
 use super::reply::{finish, is_server_tool};
-use super::{errors, reasoning, usage};
+use super::{citations, errors, images, reasoning, usage};
 use crate::adapter::StreamDecoder;
+use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::text::{Text, filled};
 
@@ -40,6 +41,13 @@ struct State {
     opened: usize,
     calls: u32,
     details: usize,
+    /// Characters of the text so far, the block that the last of it belongs to, and where that begins.
+    characters: u64,
+    text_block: Option<u32>,
+    text_from: u64,
+    annotations: Annotations,
+    /// Bytes of pictures that are not complete.
+    image_bytes: usize,
     finished: bool,
     /// The end or an error was given; what follows is not looked at.
     over: bool,
@@ -54,6 +62,7 @@ enum Open {
     /// A tool of the provider's own.
     Foreign,
     Reasoning(reasoning::Block<'static>),
+    Image(images::Coming),
 }
 
 #[derive(Deserialize)]
@@ -70,6 +79,8 @@ struct BlockStart<'a> {
 struct Start<'a> {
     #[serde(borrow)]
     tool_use: Option<ToolStart<'a>>,
+    #[serde(borrow)]
+    image: Option<images::Block<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -101,6 +112,10 @@ struct Delta<'a> {
     tool_use: Option<ToolDelta<'a>>,
     #[serde(borrow)]
     reasoning_content: Option<ReasoningDelta<'a>>,
+    #[serde(borrow)]
+    image: Option<images::Block<'a>>,
+    #[serde(borrow)]
+    citation: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -172,7 +187,11 @@ impl StreamDecoder for Stream {
     }
 
     fn held_bytes(&self) -> usize {
-        self.frames.held_bytes()
+        self.frames.held_bytes().saturating_add(self.state.image_bytes)
+    }
+
+    fn may_complete(&self, chunk: &[u8]) -> bool {
+        self.frames.may_complete(chunk.len())
     }
 }
 
@@ -230,9 +249,11 @@ impl State {
             }
             "contentBlockStart" => {
                 let event: BlockStart<'_> = read(payload)?;
-                match event.start.and_then(|start| start.tool_use) {
-                    Some(call) => self.call(event.content_block_index, call, sink),
-                    None => Ok(()),
+                let index = event.content_block_index;
+                match event.start {
+                    Some(Start { tool_use: Some(call), .. }) => self.call(index, call, sink),
+                    Some(Start { image: Some(image), .. }) => self.image(index, image.format()).map(drop),
+                    _ => Ok(()),
                 }
             }
             "contentBlockStop" => {
@@ -242,8 +263,7 @@ impl State {
             }
             "messageStop" => {
                 let event: MessageStop<'_> = read(payload)?;
-                self.finish(event.stop_reason, sink);
-                Ok(())
+                self.finish(event.stop_reason, sink)
             }
             "metadata" => {
                 let event: Metadata<'_> = read(payload)?;
@@ -283,7 +303,16 @@ impl State {
 
     fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
         if let Some(text) = filled(delta.text) {
+            if self.text_block != Some(index) {
+                (self.text_block, self.text_from) = (Some(index), self.characters);
+            }
+            self.characters += characters(&text);
             sink(Event::Text { choice: 0, text, logprobs: None });
+        }
+        if let Some(citation) = delta.citation {
+            // It comes behind the text that it is about.
+            let from = if self.text_block == Some(index) { self.text_from } else { self.characters };
+            citations::cite_one(citation, from, self.characters, &mut self.annotations);
         }
         if let Some(fragment) = delta.tool_use.and_then(|call| filled(call.input)) {
             match self.find(index) {
@@ -292,10 +321,17 @@ impl State {
                     sink(Event::ToolArgs { choice: 0, call: *handle, fragment });
                 }
                 Some(Open::Foreign) => {}
-                Some(Open::Reasoning(_)) | None => {
+                Some(Open::Reasoning(_) | Open::Image(_)) | None => {
                     return Err(invalid("arguments of a tool call that has not begun"));
                 }
             }
+        }
+        if let Some(bytes) = delta.image.and_then(images::Block::bytes) {
+            let image = self.image(index, None)?;
+            let before = image.held();
+            image.push(&bytes)?;
+            let after = image.held();
+            self.image_bytes = self.image_bytes.saturating_sub(before).saturating_add(after);
         }
         match delta.reasoning_content {
             Some(thought) => self.thought(index, thought, sink),
@@ -329,6 +365,20 @@ impl State {
         Ok(())
     }
 
+    /// The picture that comes at this index, which may begin with its first bytes.
+    fn image(&mut self, index: u32, format: Option<&str>) -> Result<&mut images::Coming, Failure> {
+        if !matches!(self.find(index), Some(Open::Image(_))) {
+            if self.open.len() >= MOST_TOOL_CALLS {
+                return Err(invalid("too many images at once"));
+            }
+            self.begin(index, Open::Image(images::Coming::new(format)));
+        }
+        match self.find(index) {
+            Some(Open::Image(image)) => Ok(image),
+            _ => Err(invalid("an image that has not begun")),
+        }
+    }
+
     fn begin(&mut self, index: u32, open: Open) {
         self.open.insert((index, self.opened), open);
         self.opened += 1;
@@ -352,6 +402,12 @@ impl State {
                 sink(Event::ToolArgs { choice: 0, call: handle, fragment: Cow::Borrowed("{}") });
             }
             Open::Call { .. } | Open::Foreign => {}
+            Open::Image(image) => {
+                self.image_bytes = self.image_bytes.saturating_sub(image.held());
+                if let Some(image) = image.whole() {
+                    sink(Event::Image { choice: 0, image });
+                }
+            }
             Open::Reasoning(block) => {
                 let Some(detail) = block.detail(self.details) else { return };
                 self.details += 1;
@@ -362,16 +418,18 @@ impl State {
         }
     }
 
-    fn finish(&mut self, reason: Option<Text<'_>>, sink: Sink<'_>) {
+    fn finish(&mut self, reason: Option<Text<'_>>, sink: Sink<'_>) -> Result<(), Failure> {
         if std::mem::replace(&mut self.finished, true) {
-            return;
+            return Ok(());
         }
         for (_, open) in std::mem::take(&mut self.open) {
             self.closed(open, sink);
         }
+        self.annotations.tell(0, sink);
         let has_calls = self.calls > 0;
         let otherwise = if has_calls { Finish::ToolCalls } else { Finish::Stop };
-        let reason = reason.and_then(|reason| finish(&reason.0, has_calls)).unwrap_or(otherwise);
+        let reason = reason.map_or(Ok(None), |reason| finish(&reason.0, has_calls))?.unwrap_or(otherwise);
         sink(Event::Finish { choice: 0, reason });
+        Ok(())
     }
 }

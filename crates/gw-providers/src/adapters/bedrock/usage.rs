@@ -29,8 +29,8 @@ pub(super) fn read(raw: &RawValue) -> Option<Usage> {
         completion: output.unwrap_or(0),
         cached,
         cache_write: written,
-        reasoning: None,
         estimated: odd || input.is_none() || output.is_none(),
+        ..Usage::default()
     })
 }
 

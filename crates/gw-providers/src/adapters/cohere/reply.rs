@@ -6,9 +6,10 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
 use serde_json::Value;
 
-use super::shape::{Call, Message, Reply};
+use super::shape::{Call, Message, Reply, cite};
 use super::{finish, logprobs, usage};
 use crate::adapter::ListedModel;
+use crate::adapters::annotations::Annotations;
 use crate::adapters::failure::{invalid, invalid_json, reported};
 use crate::adapters::model_list::ModelList;
 
@@ -34,11 +35,12 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let mut choice = choice(message);
     if let Some(reason) = &reply.finish_reason {
         let has_calls = !choice.tool_calls.is_empty();
-        choice.finish = Some(finish::read(&reason.0, has_calls, None, FailureKind::Server)?);
+        choice.finish = Some(finish::read(&reason.0, has_calls, None, FailureKind::StreamBroken)?);
     }
     choice.logprobs = reply.logprobs.and_then(logprobs::convert).map(Cow::Owned);
     let usage = reply.usage.as_ref().and_then(usage::read);
-    Ok(ChatReply { model: None, fingerprint: None, choices: vec![choice], usage })
+    let (choices, members) = (vec![choice], Vec::new());
+    Ok(ChatReply { model: None, fingerprint: None, choices, usage, members })
 }
 
 fn choice(message: Message<'_>) -> ChatChoice<'_> {
@@ -55,17 +57,23 @@ fn choice(message: Message<'_>) -> ChatChoice<'_> {
         append(&mut content, Some(Cow::Borrowed(line)));
         append(&mut content, Some(plan));
     }
+    let mut annotations = Annotations::default();
+    if let Some(citations) = message.citations {
+        cite(citations, &mut annotations);
+    }
     let mut tool_calls = Vec::new();
     if let Some(calls) = message.tool_calls {
         calls.each(|call| tool_calls.extend(tool_call(call)));
     }
-    ChatChoice {
+    let mut choice = ChatChoice {
         index: 0,
         content: Some(content),
         reasoning: (!reasoning.is_empty()).then_some(reasoning),
         tool_calls,
         ..ChatChoice::default()
-    }
+    };
+    annotations.put(&mut choice);
+    choice
 }
 
 fn append<'a>(whole: &mut Cow<'a, str>, piece: Option<Cow<'a, str>>) {

@@ -7,6 +7,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::adapters::annotations::{self, Annotations};
 use crate::adapters::openai::lenient::{Loose, Member, Number, Text, lenient_members};
 
 /// A thing, or a list of such: in whole answers `content` and `tool_calls` are lists, in a stream one thing at a time.
@@ -105,7 +106,63 @@ lenient_members! {
         content: Pieces<Content<'de>> = "content",
         tool_plan: Text<'de> = "tool_plan",
         tool_calls: Pieces<Call<'de>> = "tool_calls",
+        citations: &'de RawValue = "citations",
     }
+}
+
+lenient_members! {
+    /// Where a piece of the text comes from (docs.cohere.com/docs/rag-citations, November 2026). It is counted in characters.
+    Citation<'de> {
+        /// `PLAN` and `THINKING_CONTENT` are about other words than the answer's.
+        kind: Text<'de> = "type",
+        start: Number = "start",
+        end: Number = "end",
+        text: Text<'de> = "text",
+        sources: Vec<Source<'de>> = "sources",
+    }
+}
+
+lenient_members! {
+    /// A document of the request, or what a tool gave.
+    Source<'de> {
+        id: Loose<'de> = "id",
+        document: &'de RawValue = "document",
+        tool_output: &'de RawValue = "tool_output",
+    }
+}
+
+lenient_members! {
+    /// What is said of a document; its members are the client's.
+    Document<'de> {
+        url: Loose<'de> = "url",
+        title: Loose<'de> = "title",
+        snippet: Loose<'de> = "snippet",
+        text: Loose<'de> = "text",
+    }
+}
+
+/// Adds the sources that `citations` tells of. What cannot be read never makes an answer fail.
+pub(super) fn cite(citations: &RawValue, annotations: &mut Annotations) {
+    let Ok(citations) = serde_json::from_str::<Pieces<Citation<'_>>>(citations.get()) else { return };
+    citations.each(|citation| {
+        if citation.kind.is_some_and(|kind| matches!(&*kind.0, "PLAN" | "THINKING_CONTENT")) {
+            return;
+        }
+        let place = |number: Option<Number>| number.and_then(|number| number.0).map_or(0, u64::from);
+        let (start, end) = (place(citation.start), place(citation.end));
+        for source in citation.sources.unwrap_or_default() {
+            let said = source.document.or(source.tool_output);
+            let said: Document<'_> =
+                said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
+            let source = annotations::Source {
+                url: said.url.map(|url| url.0).unwrap_or_default(),
+                title: said.title.map(|title| title.0).unwrap_or_default(),
+                quoted: said.snippet.or(said.text).map(|text| text.0),
+                id: source.id.map(|id| id.0),
+            };
+            annotations.add(&source, start, end);
+        }
+    });
 }
 
 lenient_members! {

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use super::shape::{self, Call, Delta, Pieces};
 use super::{finish, logprobs, usage};
 use crate::adapter::StreamDecoder;
+use crate::adapters::annotations::Annotations;
 use crate::adapters::failure::{broken, invalid, invalid_json, reported};
 use crate::adapters::ndjson::Lines;
 
@@ -47,6 +48,7 @@ struct State {
     by_index: HashMap<u32, u32>,
     /// The text came last: a plan begins a new line.
     said: bool,
+    annotations: Annotations,
     /// Something that means something came.
     begun: bool,
     /// The end or an error was given; what follows is not looked at.
@@ -162,8 +164,13 @@ impl State {
                     self.calls(calls, index, begins, sink);
                 }
             }
+            "citation-start" => {
+                if let Some(citations) = delta.message.and_then(|message| message.citations) {
+                    shape::cite(citations, &mut self.annotations);
+                }
+            }
             "message-end" => self.end(&delta, sink),
-            // `content-end`, `tool-call-end`, `citation-start`, `citation-end`, `debug`, and what is yet to come.
+            // `content-end`, `tool-call-end`, `citation-end`, `debug`, and what is yet to come.
             _ => {}
         }
     }
@@ -230,6 +237,7 @@ impl State {
         match finish::read(reason, has_calls, delta.error, FailureKind::StreamBroken) {
             Ok(reason) => {
                 self.over = true;
+                self.annotations.tell(0, sink);
                 sink(Event::Finish { choice: 0, reason });
                 sink(Event::End);
             }

@@ -30,8 +30,7 @@ pub(super) fn read(usage: &shape::Usage<'_>) -> Option<Usage> {
         prompt,
         completion: completion.unwrap_or(0),
         cached: cached.map(|cached| cached.min(prompt)),
-        cache_write: None,
-        reasoning: None,
         estimated,
+        ..Usage::default()
     })
 }

@@ -4,11 +4,14 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use gw_wire::reply::Finish;
+use gw_wire::failure::Failure;
+use gw_wire::reply::{Finish, Image};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
 
 use super::usage::Counts;
+use crate::adapters::failure::{broken, gave_up};
+use crate::media_sizes::made_image;
 
 /// A JSON string.
 #[derive(Clone, Debug, Default)]
@@ -89,6 +92,8 @@ pub(super) struct Candidate<'a> {
     pub(super) finish_reason: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) logprobs_result: Option<LogprobsResult<'a>>,
+    #[serde(borrow)]
+    pub(super) grounding_metadata: Option<&'a RawValue>,
 }
 
 /// Its content; `role` may be absent and means nothing.
@@ -99,7 +104,7 @@ pub(super) struct Content<'a> {
     pub(super) parts: Option<Vec<Part<'a>>>,
 }
 
-/// A part: text, a thought or a call.
+/// A part: text, a thought, a call or a picture.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Part<'a> {
@@ -110,6 +115,30 @@ pub(super) struct Part<'a> {
     pub(super) thought_signature: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) function_call: Option<FunctionCall<'a>>,
+    #[serde(borrow)]
+    pub(super) inline_data: Option<Blob<'a>>,
+}
+
+impl<'a> Part<'a> {
+    /// The picture that it holds. One among the thoughts is a draft: it is no part of the answer.
+    pub(super) fn take_image(&mut self) -> Option<Image<'a>> {
+        let Blob { mime_type, data } = self.inline_data.take().filter(|_| self.thought != Some(true))?;
+        let (media_type, base64) = (mime_type?.0, data?.0);
+        let is_image =
+            media_type.get(.."image/".len()).is_some_and(|kind| kind.eq_ignore_ascii_case("image/"));
+        let tokens = if is_image { made_image(&base64) } else { 0 };
+        (is_image && !base64.is_empty()).then_some(Image { media_type, base64, tokens })
+    }
+}
+
+/// Bytes in base64.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Blob<'a> {
+    #[serde(borrow)]
+    pub(super) mime_type: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) data: Option<Text<'a>>,
 }
 
 /// A call, whole.
@@ -181,16 +210,30 @@ pub(super) struct Token<'a> {
 }
 
 /// What a finish reason means, given whether the choice called a function: a call ends with STOP, too.
-pub(super) fn finish(reason: &str, has_calls: bool) -> Finish {
-    match reason {
+/// <https://ai.google.dev/api/generate-content#FinishReason>, November 2026.
+///
+/// # Errors
+/// The model gave up.
+pub(super) fn finish(reason: &str, has_calls: bool) -> Result<Finish, Failure> {
+    Ok(match reason {
+        "MALFORMED_FUNCTION_CALL"
+        | "MALFORMED_RESPONSE"
+        | "UNEXPECTED_TOOL_CALL"
+        | "TOO_MANY_TOOL_CALLS"
+        | "MISSING_THOUGHT_SIGNATURE" => return Err(gave_up(reason)),
         "MAX_TOKENS" => Finish::Length,
         "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
         | "MODEL_ARMOR" => Finish::ContentFilter,
         _ if reason.starts_with("IMAGE_") => Finish::ContentFilter,
-        // STOP, OTHER, MALFORMED_FUNCTION_CALL and what is not known yet.
+        // STOP, OTHER and what is not known yet.
         _ if has_calls => Finish::ToolCalls,
         _ => Finish::Stop,
-    }
+    })
+}
+
+/// A 200 without a candidate that does not say why: no answer, though it is one by its form.
+pub(super) fn no_candidate() -> Failure {
+    broken("The upstream provider answered without a candidate.")
 }
 
 /// The id that the client sees: the model's, else ours; a signature travels in it (CONTRACT 2.5, trap 7). Empty when

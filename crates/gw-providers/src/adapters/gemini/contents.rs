@@ -4,6 +4,7 @@
 //! <https://ai.google.dev/gemini-api/docs/thought-signatures>.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use gw_wire::conversation::{
     Called, Content as Said, Conversation, Message, Part as Piece, Turn, UserItem, split_thought,
@@ -13,7 +14,7 @@ use gw_wire::json::View;
 use serde_json::value::RawValue;
 
 use super::Flavour;
-use super::media;
+use super::media::{self, is_given_back};
 use super::shape::{Content, FunctionCall, FunctionResponse, Part, Response};
 use crate::model_rules::{ModelRules, System};
 
@@ -23,6 +24,9 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Our name for the signatures of text in `reasoning_details`.
 pub(super) const SIGNATURE_FORMAT: &str = "google-gemini-v1";
+
+/// How the `id` of an entry of `reasoning_details` begins that signs a picture of the answer; the picture's place follows.
+pub(super) const IMAGE_ID: &str = "image_";
 
 /// Google refuses an entry without a part and a part without text.
 const NOTHING_SAID: &str = " ";
@@ -116,7 +120,17 @@ impl Writer {
             parts.extend(self.piece(Cow::Borrowed(piece))?);
         }
         // A signature of text comes in a part of its own, behind the text: the model streams it so.
-        parts.extend(message.reasoning_details.iter().filter_map(|detail| text_signature(*detail)));
+        let mut of_images = HashMap::new();
+        for (image, data) in message.reasoning_details.iter().filter_map(|detail| signature(*detail)) {
+            match image {
+                Some(place) => drop(of_images.insert(place, data)),
+                None => parts.push(Part { thought_signature: Some(data), ..Part::text("") }),
+            }
+        }
+        for (place, image) in message.images.iter().enumerate().filter(|(_, image)| is_given_back(image)) {
+            let thought_signature = of_images.remove(&place);
+            parts.push(Part { thought_signature, ..media::image(image, self.flavour)? });
+        }
         for (position, call) in message.tool_calls.iter().enumerate() {
             parts.push(self.call(call, position == 0));
         }
@@ -198,17 +212,11 @@ fn object(text: &str) -> Option<Box<RawValue>> {
     serde_json::from_str(text).ok()
 }
 
-/// An entry of `reasoning_details` that we gave the client for a signed text.
-fn text_signature(detail: View<'_>) -> Option<Part<'_>> {
-    let mut format = None;
-    let mut data = None;
-    for (name, value) in detail.members() {
-        match name.string().as_deref() {
-            Some("format") => format = value.string(),
-            Some("data") => data = value.string(),
-            _ => {}
-        }
-    }
-    let data = data.filter(|data| !data.is_empty())?;
-    (format? == SIGNATURE_FORMAT).then(|| Part { thought_signature: Some(data), ..Part::text("") })
+/// An entry of `reasoning_details` that we gave the client: the signature, and the place of the picture that it signs; without
+/// one it signs text.
+fn signature(detail: View<'_>) -> Option<(Option<usize>, Cow<'_, str>)> {
+    let [format, data, id] = detail.pick(["format", "data", "id"]);
+    let data = data?.string().filter(|data| !data.is_empty())?;
+    let place = id.and_then(View::string).and_then(|id| id.strip_prefix(IMAGE_ID)?.parse().ok());
+    (format?.string()? == SIGNATURE_FORMAT).then_some((place, data))
 }

@@ -60,6 +60,14 @@ pub(super) fn image<'a>(source: &'a Source<'_>, flavour: Flavour) -> Result<Part
     part(source, None, Some("image/jpeg"), flavour)
 }
 
+/// Formats of pictures that a conversation may hold: <https://ai.google.dev/gemini-api/docs/image-understanding>, November 2026.
+const PICTURES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
+
+/// Whether a picture of an earlier answer can be given back: it has to be here, in a format that the provider reads.
+pub(in crate::adapters) fn is_given_back(source: &Source<'_>) -> bool {
+    matches!(source, Source::Data { media_type, base64 } if PICTURES.contains(&&**media_type) && !base64.is_empty())
+}
+
 /// A document, or whatever a file is.
 pub(super) fn file<'a>(
     source: &'a Source<'_>,

@@ -6,9 +6,10 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use serde_json::value::RawValue;
 
-use super::answer::{Answer, Candidate, Part, call_id, finish, made_id};
-use super::contents::SIGNATURE_FORMAT;
+use super::answer::{Answer, Candidate, Part, Text, call_id, finish, made_id, no_candidate};
+use super::contents::{IMAGE_ID, SIGNATURE_FORMAT};
 use super::errors;
+use super::grounding::Sources;
 use super::logprobs;
 use crate::adapters::failure::{invalid, invalid_json};
 
@@ -40,12 +41,14 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
     let mut choices: Vec<ChatChoice<'_>> = Vec::with_capacity(candidates.len().max(1));
     for (position, candidate) in candidates.into_iter().enumerate() {
         let index = candidate.index.unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX));
-        choices.push(choice(index, candidate, &response.0));
+        choices.push(choice(index, candidate, &response.0)?);
     }
     if choices.is_empty() {
-        let finish = if is_blocked { Finish::ContentFilter } else { Finish::Stop };
-        let content = Some(Cow::Borrowed(""));
-        choices.push(ChatChoice { content, finish: Some(finish), ..ChatChoice::default() });
+        if !is_blocked {
+            return Err(no_candidate());
+        }
+        let (content, finish) = (Some(Cow::Borrowed("")), Some(Finish::ContentFilter));
+        choices.push(ChatChoice { content, finish, ..ChatChoice::default() });
     }
     choices.sort_by_key(|choice| choice.index);
     Ok(ChatReply {
@@ -53,10 +56,11 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
         fingerprint: None,
         choices,
         usage: answer.usage_metadata.and_then(|counts| counts.usage()),
+        members: Vec::new(),
     })
 }
 
-fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> ChatChoice<'a> {
+fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<ChatChoice<'a>, Failure> {
     let mut choice = ChatChoice { index, content: Some(Cow::Borrowed("")), ..ChatChoice::default() };
     let mut signatures = Vec::new();
     for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
@@ -65,17 +69,28 @@ fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> ChatChoic
     if let Some(details) = details(&signatures, 0) {
         choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
     }
+    if let Some(grounding) = candidate.grounding_metadata {
+        let mut sources = Sources::default();
+        sources.say(choice.content.as_deref().unwrap_or_default());
+        sources.add(grounding);
+        sources.annotations().put(&mut choice);
+    }
     choice.logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai).map(Cow::Owned);
     let has_calls = !choice.tool_calls.is_empty();
-    choice.finish = candidate.finish_reason.map(|reason| finish(&reason.0, has_calls));
+    choice.finish = candidate.finish_reason.map(|reason| finish(&reason.0, has_calls)).transpose()?;
     // Without a reason, a call is one.
     if choice.finish.is_none() && has_calls {
         choice.finish = Some(Finish::ToolCalls);
     }
-    choice
+    Ok(choice)
 }
 
-fn add<'a>(choice: &mut ChatChoice<'a>, part: Part<'a>, signatures: &mut Vec<Cow<'a, str>>, response: &str) {
+fn add<'a>(
+    choice: &mut ChatChoice<'a>,
+    mut part: Part<'a>,
+    signatures: &mut Vec<Signature<'a>>,
+    response: &str,
+) {
     if let Some(mut call) = part.function_call {
         let count = u32::try_from(choice.tool_calls.len()).unwrap_or(u32::MAX);
         let id = call_id(&mut call, part.thought_signature, || made_id(response, choice.index, count));
@@ -86,6 +101,7 @@ fn add<'a>(choice: &mut ChatChoice<'a>, part: Part<'a>, signatures: &mut Vec<Cow
         }
         return;
     }
+    let image = part.take_image();
     let into = if part.thought == Some(true) { &mut choice.reasoning } else { &mut choice.content };
     if let Some(text) = part.text.map(|text| text.0).filter(|text| !text.is_empty()) {
         match into {
@@ -93,19 +109,37 @@ fn add<'a>(choice: &mut ChatChoice<'a>, part: Part<'a>, signatures: &mut Vec<Cow
             _ => *into = Some(text),
         }
     }
-    signatures.extend(part.thought_signature.map(|text| text.0).filter(|text| !text.is_empty()));
+    let place = image.is_some().then_some(choice.images.len());
+    choice.images.extend(image);
+    signatures.extend(Signature::of(part.thought_signature, place));
 }
 
-/// Signatures of text as OpenRouter writes them, so that clients which send `reasoning_details` back bring them home.
-pub(super) fn details(signatures: &[Cow<'_, str>], first: u32) -> Option<Box<RawValue>> {
+/// A signature of text or of a picture.
+pub(super) struct Signature<'a> {
+    data: Cow<'a, str>,
+    /// The place of the picture among those of the choice.
+    image: Option<usize>,
+}
+
+impl<'a> Signature<'a> {
+    pub(super) fn of(data: Option<Text<'a>>, image: Option<usize>) -> Option<Self> {
+        data.map(|text| text.0).filter(|data| !data.is_empty()).map(|data| Self { data, image })
+    }
+}
+
+/// Signatures as OpenRouter writes them, so that clients which send `reasoning_details` back bring them home. One of a
+/// picture names it.
+pub(super) fn details(signatures: &[Signature<'_>], first: u32) -> Option<Box<RawValue>> {
     if signatures.is_empty() {
         return None;
     }
-    let entries: Vec<serde_json::Value> = (first..)
-        .zip(signatures)
-        .map(|(index, data)| {
-            serde_json::json!({ "type": "reasoning.encrypted", "data": data, "format": SIGNATURE_FORMAT, "index": index })
-        })
-        .collect();
+    let entry = |(index, Signature { data, image }): (u32, &Signature<'_>)| {
+        let mut entry = serde_json::json!({ "type": "reasoning.encrypted", "data": data, "format": SIGNATURE_FORMAT, "index": index });
+        if let (Some(image), Some(members)) = (image, entry.as_object_mut()) {
+            members.insert("id".to_owned(), format!("{IMAGE_ID}{image}").into());
+        }
+        entry
+    };
+    let entries: Vec<serde_json::Value> = (first..).zip(signatures).map(entry).collect();
     serde_json::value::to_raw_value(&entries).ok()
 }

@@ -1,7 +1,10 @@
 //! Without `alt=sse` a stream is one JSON list, `[{…},\r\n{…}]`, sent piece by piece. This cuts it into its objects,
 //! however the network cut the bytes.
 
-use gw_wire::sse::EVENT_CAP;
+use gw_wire::sse::{EVENT_CAP, hold};
+
+/// A carry-over buffer above this many bytes is given back after the object that needed it.
+const KEPT_CAPACITY: usize = 16 << 10;
 
 /// Finds the objects of a list, or a lone one.
 #[derive(Debug, Default)]
@@ -36,7 +39,7 @@ impl Splitter {
                 if self.held.len() + rest.len() > EVENT_CAP {
                     return Err(TooLarge);
                 }
-                self.held.extend_from_slice(rest);
+                hold(&mut self.held, rest, EVENT_CAP);
                 return Ok(());
             };
             let (object, after) = rest.split_at(end);
@@ -46,9 +49,12 @@ impl Splitter {
             if self.held.is_empty() {
                 sink(object);
             } else {
-                self.held.extend_from_slice(object);
+                hold(&mut self.held, object, EVENT_CAP);
                 sink(&self.held);
                 self.held.clear();
+                if self.held.capacity() > KEPT_CAPACITY {
+                    self.held = Vec::new();
+                }
             }
             rest = after;
         }

@@ -9,9 +9,12 @@ use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
 use gw_wire::sse::SseDecoder;
+use memchr::memchr3;
 use serde_json::Value;
 
-use super::answer::{Answer, Candidate, Part, call_id, finish, made_id};
+use super::answer::{Answer, Candidate, Part, call_id, finish, made_id, no_candidate};
+use super::grounding::Sources;
+use super::reply::Signature;
 use super::split::Splitter;
 use super::{errors, logprobs, reply};
 use crate::adapter::StreamDecoder;
@@ -59,6 +62,8 @@ struct Choice {
     index: u32,
     calls: u32,
     signatures: u32,
+    images: usize,
+    sources: Sources,
     /// The last reason that came.
     reason: Option<String>,
 }
@@ -84,7 +89,7 @@ impl StreamDecoder for Stream {
             }
         };
         if is_too_large {
-            state.fail(invalid("an event of the stream is larger than 1 MiB"), sink);
+            state.fail(invalid("an event of the stream is larger than 16 MiB"), sink);
         }
     }
 
@@ -108,6 +113,11 @@ impl StreamDecoder for Stream {
             Body::Objects(splitter) => splitter.held_bytes(),
             Body::Unknown => 0,
         }
+    }
+
+    fn may_complete(&self, chunk: &[u8]) -> bool {
+        // The objects of a list stand on one line at times.
+        memchr3(b'\n', b'\r', b'}', chunk).is_some()
     }
 }
 
@@ -189,8 +199,11 @@ impl State {
         if self.is_over {
             return;
         }
+        if self.choices.is_empty() && !self.is_blocked {
+            return self.fail(no_candidate(), sink);
+        }
         self.is_over = true;
-        if self.choices.is_empty() && self.is_blocked {
+        if self.choices.is_empty() {
             sink(Event::Finish { choice: 0, reason: Finish::ContentFilter });
             // No other choice will come, however many were asked for.
             sink(Event::End);
@@ -198,8 +211,12 @@ impl State {
         }
         self.choices.sort_by_key(|choice| choice.index);
         for choice in &self.choices {
+            choice.sources.tell(choice.index, sink);
             if let Some(reason) = &choice.reason {
-                sink(Event::Finish { choice: choice.index, reason: finish(reason, choice.calls > 0) });
+                match finish(reason, choice.calls > 0) {
+                    Ok(reason) => sink(Event::Finish { choice: choice.index, reason }),
+                    Err(failure) => return sink(Event::Error(failure)),
+                }
             } else if self.is_blocked {
                 sink(Event::Finish { choice: choice.index, reason: Finish::ContentFilter });
             }
@@ -216,6 +233,9 @@ impl Choice {
             let own = if is_text { logprobs.take() } else { None };
             self.part(part, own.as_deref(), response, sink);
         }
+        if let Some(grounding) = candidate.grounding_metadata {
+            self.sources.add(grounding);
+        }
         if let Some(logprobs) = logprobs {
             sink(Event::Text { choice: self.index, text: Cow::Borrowed(""), logprobs: Some(&logprobs) });
         }
@@ -229,7 +249,7 @@ impl Choice {
 
     fn part(
         &mut self,
-        part: Part<'_>,
+        mut part: Part<'_>,
         logprobs: Option<&serde_json::value::RawValue>,
         response: &str,
         sink: Sink<'_>,
@@ -248,16 +268,23 @@ impl Choice {
             }
             return;
         }
+        let image = part.take_image();
         let text = part.text.map(|text| text.0).unwrap_or_default();
         if part.thought == Some(true) {
             if !text.is_empty() {
                 sink(Event::Reasoning { choice, text });
             }
         } else if !text.is_empty() || logprobs.is_some() {
+            self.sources.say(&text);
             sink(Event::Text { choice, text, logprobs });
         }
-        if let Some(signature) = part.thought_signature.filter(|signature| !signature.0.is_empty())
-            && let Some(details) = reply::details(&[signature.0], self.signatures)
+        let place = image.is_some().then_some(self.images);
+        if let Some(image) = image {
+            self.images = self.images.saturating_add(1);
+            sink(Event::Image { choice, image });
+        }
+        if let Some(signature) = Signature::of(part.thought_signature, place)
+            && let Some(details) = reply::details(&[signature], self.signatures)
         {
             self.signatures = self.signatures.saturating_add(1);
             sink(Event::Extra { choice, name: reply::DETAILS, value: &details });

@@ -67,6 +67,7 @@ impl Counts {
             cache_write: None,
             reasoning: thoughts.map(|thoughts| thoughts.min(completion)),
             estimated: is_odd,
+            ..Usage::default()
         })
     }
 }

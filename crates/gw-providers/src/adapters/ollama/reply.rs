@@ -36,7 +36,7 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let message = line.message.as_ref();
     let has_calls =
         message.and_then(|message| message.tool_calls.as_ref()).is_some_and(|calls| !calls.is_empty());
-    let finish = line.finish(has_calls);
+    let finish = line.finish(has_calls)?;
     let message = line.message.unwrap_or_default();
     let mut ids = Ids::default();
     let calls = message.tool_calls.unwrap_or_default().into_iter();
@@ -50,7 +50,8 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         ..ChatChoice::default()
     };
     let model = line.model.map(|model| model.0).filter(|model| !model.is_empty());
-    Ok(ChatReply { model, fingerprint: None, choices: vec![choice], usage })
+    let (choices, members) = (vec![choice], Vec::new());
+    Ok(ChatReply { model, fingerprint: None, choices, usage, members })
 }
 
 /// A call with its id, or an empty one, for which an id is made later. A call without a function is none.

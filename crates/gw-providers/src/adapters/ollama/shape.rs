@@ -1,10 +1,12 @@
 //! What comes back: one document for a whole answer, one per line in a stream, of the same shape.
 
+use gw_wire::failure::Failure;
 use gw_wire::reply::Finish;
 use gw_wire::usage::Usage;
 use serde_json::value::RawValue;
 
 use crate::adapters::counts::count;
+use crate::adapters::failure::gave_up;
 use crate::adapters::openai::lenient::{Loose, Text, lenient_members};
 
 lenient_members! {
@@ -57,12 +59,16 @@ impl Line<'_> {
     }
 
     /// Why the answer ended. Old servers do not say; `load` and `unload` answer requests that asked for nothing.
-    pub(super) fn finish(&self, has_calls: bool) -> Finish {
-        match self.done_reason.as_ref().map_or("", |reason| &reason.0) {
+    ///
+    /// # Errors
+    /// The server gave up: servers that speak this dialect say so in these words, Ollama itself sends an error.
+    pub(super) fn finish(&self, has_calls: bool) -> Result<Finish, Failure> {
+        Ok(match self.done_reason.as_ref().map_or("", |reason| &reason.0) {
+            reason @ ("error" | "abort") => return Err(gave_up(reason)),
             "length" => Finish::Length,
             _ if has_calls => Finish::ToolCalls,
             _ => Finish::Stop,
-        }
+        })
     }
 
     /// What it used. The prompt's count is missing where all of it was in the cache of the call before.

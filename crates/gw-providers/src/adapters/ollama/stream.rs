@@ -114,12 +114,17 @@ impl State {
         if self.over || !line.is_done() {
             return;
         }
-        self.over = true;
         if let Some(usage) = line.usage() {
             sink(Event::Usage(usage));
         }
-        sink(Event::Finish { choice: 0, reason: line.finish(self.calls > 0) });
-        sink(Event::End);
+        match line.finish(self.calls > 0) {
+            Ok(reason) => {
+                self.over = true;
+                sink(Event::Finish { choice: 0, reason });
+                sink(Event::End);
+            }
+            Err(failure) => self.fail(failure, sink),
+        }
     }
 
     fn call(&mut self, call: Call<'_>, sink: Sink<'_>) {

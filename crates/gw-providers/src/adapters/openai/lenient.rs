@@ -7,17 +7,28 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::adapters::annotations::characters;
+
 /// A JSON string. A lone surrogate escape becomes U+FFFD instead of an error. Borrowed when it holds no escape.
 #[derive(Debug, Default)]
 pub(in crate::adapters) struct Text<'a>(pub(in crate::adapters) Cow<'a, str>);
 
 /// The text of a message: a string, or an array of parts whose texts are joined. Beside it what its `thinking` parts say
-/// (Mistral's reasoning models).
+/// (Mistral's reasoning models), and its `reference` parts.
 #[derive(Debug, Default)]
 pub(in crate::adapters) struct Content<'a>(
     pub(in crate::adapters) Cow<'a, str>,
     pub(in crate::adapters) Option<Box<str>>,
+    pub(in crate::adapters) Option<Box<[Reference]>>,
 );
+
+/// A place in a text that sources stand behind: the character, and the sources' ids (docs.mistral.ai, "Citations and
+/// References": `{"type": "reference", "reference_ids": [0, 1]}`, November 2026).
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::adapters) struct Reference {
+    pub(in crate::adapters) at: u64,
+    pub(in crate::adapters) id: Box<str>,
+}
 
 /// A string, or the JSON text of anything else: ids that are numbers, arguments that are objects.
 #[derive(Debug, Default)]
@@ -92,23 +103,31 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 
     fn visit_borrowed_bytes<E: Error>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
-        TextVisitor.visit_borrowed_bytes(bytes).map(|text| Content(text, None))
+        TextVisitor.visit_borrowed_bytes(bytes).map(|text| Content(text, None, None))
     }
 
     fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-        TextVisitor.visit_bytes(bytes).map(|text| Content(text, None))
+        TextVisitor.visit_bytes(bytes).map(|text| Content(text, None, None))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
         let (mut joined, mut thoughts) = (Cow::Borrowed(""), String::new());
+        // Of what came before the last reference: counted once.
+        let (mut references, mut counted, mut at) = (Vec::new(), 0, 0);
         while let Some(part) = parts.next_element::<&RawValue>()? {
             match read_part(part).ok_or_else(|| A::Error::custom("a content part that is none"))? {
                 Piece::Text(text) if joined.is_empty() => joined = text,
                 Piece::Text(text) => joined.to_mut().push_str(&text),
                 Piece::Thought(thought) => thoughts.push_str(&thought),
+                Piece::References(ids) => {
+                    at += characters(joined.get(counted..).unwrap_or_default());
+                    counted = joined.len();
+                    references.extend(ids.into_iter().map(|id| Reference { at, id }));
+                }
             }
         }
-        Ok(Content(joined, (!thoughts.is_empty()).then(|| thoughts.into_boxed_str())))
+        let references = (!references.is_empty()).then(|| references.into_boxed_slice());
+        Ok(Content(joined, (!thoughts.is_empty()).then(|| thoughts.into_boxed_str()), references))
     }
 }
 
@@ -116,6 +135,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
 enum Piece<'a> {
     Text(Cow<'a, str>),
     Thought(Cow<'a, str>),
+    References(Vec<Box<str>>),
 }
 
 /// One content part, an empty text for parts that are neither text nor thinking; None when it is no part at all.
@@ -131,6 +151,13 @@ fn read_part(part: &RawValue) -> Option<Piece<'_>> {
                 ("thinking", Some(thinking)) => {
                     let thought = serde_json::from_str::<Content<'_>>(thinking.get()).unwrap_or_default();
                     Piece::Thought(thought.0)
+                }
+                ("reference", _) => {
+                    let ids: Vec<&RawValue> = part
+                        .reference_ids
+                        .and_then(|ids| serde_json::from_str(ids.get()).ok())
+                        .unwrap_or_default();
+                    Piece::References(ids.into_iter().map(|id| id.get().trim_matches('"').into()).collect())
                 }
                 _ => Piece::Text(Cow::Borrowed("")),
             })
@@ -369,6 +396,7 @@ members! {
         kind: Text<'de> = "type",
         text: Text<'de> = "text",
         thinking: &'de RawValue = "thinking",
+        reference_ids: &'de RawValue = "reference_ids",
     }
 }
 

@@ -65,7 +65,7 @@ impl<'de> Quick<'de> for Text<'de> {
 
 impl<'de> Quick<'de> for Content<'de> {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
-        *place = Some(Self(reader.string()?, None));
+        *place = Some(Self(reader.string()?, None, None));
         Some(())
     }
 }

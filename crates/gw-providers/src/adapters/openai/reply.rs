@@ -7,9 +7,11 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, TextChoice, TextReply, ToolCall};
 use serde_json::Value;
 
+use super::lenient::Reference;
 use super::shape::{Call, Choice, Choices, Ended, Envelope, Function};
 use super::{quick, repair, usage};
-use crate::adapters::failure::{invalid, invalid_json, reported};
+use crate::adapters::annotations::{Annotations, Source};
+use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
 
 /// Reads a chat answer.
 pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
@@ -55,6 +57,7 @@ fn choices<'a>(envelope: &mut Envelope<'a>, text: &str) -> Result<Choices<'a>, F
 fn chat_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<ChatReply<'a>, Failure> {
     let choices = choices(&mut envelope, text)?;
     let mut used = envelope.usage_text();
+    let members = envelope.members().map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)));
     let mut indices = Indices::default();
     let mut read = Vec::new();
     for choice in choices {
@@ -67,13 +70,15 @@ fn chat_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<ChatReply<'a
         fingerprint: envelope.fingerprint.map(|text| text.0).filter(|text| !text.is_empty()),
         choices: read,
         usage: used.and_then(usage::read),
+        members: members.collect(),
     })
 }
 
 fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
     let mut message = choice.message.map(|message| *message).or(choice.delta).unwrap_or_default();
     let reasoning = message.take_reasoning();
-    ChatChoice {
+    let references = message.content.as_mut().and_then(|content| content.2.take());
+    let mut read = ChatChoice {
         index,
         content: message.content.map(|content| content.0).or_else(|| choice.text.map(|text| text.0)),
         reasoning,
@@ -83,10 +88,24 @@ fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
             .function_call
             .map(|call| name_and_arguments(*call))
             .filter(|(name, _)| !name.is_empty()),
+        // Those of this dialect are among the extras.
+        images: Vec::new(),
         extras: message.extras.into_iter().map(|(name, value)| (name, Cow::Borrowed(value))).collect(),
         logprobs: choice.logprobs.map(Cow::Borrowed),
         finish: None,
+    };
+    if let Some(references) = references {
+        let mut annotations = Annotations::default();
+        references.iter().for_each(|reference| refer(reference, 0, &mut annotations));
+        annotations.put(&mut read);
     }
+    read
+}
+
+/// Adds a reference of a piece of text that begins at this character.
+pub(super) fn refer(reference: &Reference, base: u64, annotations: &mut Annotations) {
+    let at = base + reference.at;
+    annotations.add(&Source { id: Some(Cow::Borrowed(&*reference.id)), ..Source::default() }, at, at);
 }
 
 /// A call without a function is none. A custom tool's input takes the place of arguments.
@@ -124,7 +143,7 @@ fn finish(choice: &Choice<'_>) -> Result<Option<gw_wire::reply::Finish>, Failure
         Some(Ended::Known(finish)) => Ok(Some(finish)),
         Some(Ended::Unknown) | None => Ok(None),
         Some(Ended::Failed) => {
-            Err(Failure::new(FailureKind::Server, "The upstream provider gave up its answer with an error."))
+            Err(gave_up(choice.finish_reason.as_ref().map_or("error", |reason| &reason.0)))
         }
     }
 }
@@ -168,6 +187,7 @@ fn own_chat(reply: ChatReply<'_>) -> ChatReply<'static> {
             .map(|call| ToolCall { id: own(call.id), name: own(call.name), arguments: own(call.arguments) })
             .collect(),
         function_call: choice.function_call.map(|(name, arguments)| (own(name), own(arguments))),
+        images: Vec::new(),
         extras: Vec::new(),
         logprobs: None,
         finish: choice.finish,
@@ -177,6 +197,7 @@ fn own_chat(reply: ChatReply<'_>) -> ChatReply<'static> {
         fingerprint: reply.fingerprint.map(own),
         choices: choices.collect(),
         usage: reply.usage,
+        members: Vec::new(),
     }
 }
 

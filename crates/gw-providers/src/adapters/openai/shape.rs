@@ -21,6 +21,30 @@ members! {
         usage: Raw<'de> = "usage",
         error: Raw<'de> = "error",
         groq: Raw<'de> = "x_groq",
+        service_tier: &'de RawValue = "service_tier",
+        metadata: &'de RawValue = "metadata",
+        moderation: &'de RawValue = "moderation",
+        citations: &'de RawValue = "citations",
+        search_results: &'de RawValue = "search_results",
+    }
+}
+
+/// The tiers that OpenAI's own clients know; strict ones refuse another vendor's (openai-python `ChatCompletion.service_tier`).
+const TIERS: [&str; 7] =
+    ["\"auto\"", "\"default\"", "\"flex\"", "\"scale\"", "\"priority\"", "\"fast\"", "\"ultrafast\""];
+
+impl<'de> Envelope<'de> {
+    /// Members of the answer that are passed on as they are: OpenAI's, and Perplexity's sources.
+    pub(super) fn members(&self) -> impl Iterator<Item = (&'static str, &'de RawValue)> + use<'de> {
+        let tier = self.service_tier.filter(|tier| TIERS.contains(&tier.get()));
+        let all = [
+            ("service_tier", tier),
+            ("metadata", self.metadata),
+            ("moderation", self.moderation),
+            ("citations", self.citations),
+            ("search_results", self.search_results),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 }
 
@@ -192,7 +216,10 @@ impl Choice<'_> {
             "tool_calls" | "tool_use" => Ended::Known(Finish::ToolCalls),
             "content_filter" => Ended::Known(Finish::ContentFilter),
             "function_call" => Ended::Known(Finish::FunctionCall),
-            "error" | "insufficient_system_resource" => Ended::Failed,
+            // `abort` is vLLM's and SGLang's word (vllm/v1/engine/__init__.py, `FinishReason`).
+            "error" | "abort" | "insufficient_system_resource" => Ended::Failed,
+            // Google's own OpenAI endpoint says what Gemini calls MALFORMED_FUNCTION_CALL so.
+            reason if reason.starts_with("function_call_filter") => Ended::Failed,
             _ => Ended::Unknown,
         })
     }

@@ -6,15 +6,16 @@ use std::ops::Range;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
-use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent};
+use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
 use super::calls::Calls;
+use super::located::Located;
 use super::shape::{Choice, Ended, Envelope, Message};
 use super::template::Template;
 use super::{repair, usage};
 use crate::adapter::StreamDecoder;
-use crate::adapters::failure::{broken, invalid, invalid_json, reported};
+use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
@@ -41,8 +42,10 @@ enum Body {
 struct State {
     calls: Calls,
     template: Template,
+    located: Located,
     model_known: bool,
     fingerprint_known: bool,
+    tier_known: bool,
     /// Something that means something came.
     begun: bool,
     /// The end or an error was given; what follows is not looked at.
@@ -53,6 +56,12 @@ impl Stream {
     /// Of events of at most so many bytes.
     pub(super) fn new(most_bytes: usize) -> Self {
         Self { sse: SseDecoder::new(most_bytes), ..Self::default() }
+    }
+
+    /// Of an upstream whose texts refer to sources.
+    pub(super) fn locating() -> Self {
+        let located = Located::new();
+        Self { state: State { located, ..State::default() }, ..Self::default() }
     }
 }
 
@@ -69,9 +78,9 @@ impl StreamDecoder for Stream {
             };
         }
         if let Body::Document(document) = &mut self.body {
-            document.extend_from_slice(chunk);
+            hold(document, chunk, EVENT_CAP);
             if document.len() > EVENT_CAP {
-                self.state.fail(invalid("a document instead of a stream, larger than 1 MiB"), sink);
+                self.state.fail(invalid("a document instead of a stream, larger than 16 MiB"), sink);
             }
             return;
         }
@@ -119,6 +128,7 @@ impl State {
         if event.name != b"error"
             && let Some((choice, text)) = self.template.read(data)
         {
+            self.located.text(choice, text, None);
             sink(Event::Text { choice, text: Cow::Borrowed(text), logprobs: None });
             return;
         }
@@ -197,6 +207,12 @@ impl State {
             return;
         }
         self.start(&mut envelope, sink);
+        for (name, value) in envelope.members() {
+            // Told in every chunk, and always the same.
+            if name != "service_tier" || !std::mem::replace(&mut self.tier_known, true) {
+                sink(Event::Member { name, value });
+            }
+        }
         let mut used = envelope.usage_text();
         for (position, choice) in envelope.choices.unwrap_or_default().into_iter().enumerate() {
             used = used.or(choice.usage);
@@ -238,16 +254,22 @@ impl State {
         if let Some(text) = message.take_reasoning() {
             sink(Event::Reasoning { choice: index, text });
         }
-        let content = message.content.take().map(|content| content.0).filter(|text| !text.is_empty());
+        let mut content = message.content.take().unwrap_or_default();
+        let references = content.2.take();
+        let content = Some(content.0).filter(|text| !text.is_empty());
         let text = content.or_else(|| choice.text.take().map(|text| text.0)).unwrap_or_default();
+        self.located.text(index, &text, references.as_deref());
         if !text.is_empty() || choice.logprobs.is_some() {
             sink(Event::Text { choice: index, text, logprobs: choice.logprobs });
         }
         self.message(index, message, sink);
+        if matches!(ended, Some(Ended::Known(_) | Ended::Unknown)) {
+            self.located.tell(index, sink);
+        }
         match ended {
             None => {}
             Some(Ended::Failed) => {
-                self.fail(broken("The upstream provider gave up its answer with an error."), sink)
+                self.fail(gave_up(choice.finish_reason.as_ref().map_or("error", |reason| &reason.0)), sink)
             }
             Some(Ended::Known(reason)) => sink(Event::Finish { choice: index, reason }),
             Some(Ended::Unknown) => {

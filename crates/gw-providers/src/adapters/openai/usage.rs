@@ -27,6 +27,9 @@ struct Details {
     cached: Option<u64>,
     cache_write: Option<u64>,
     reasoning: Option<u64>,
+    audio: Option<u64>,
+    accepted_prediction: Option<u64>,
+    rejected_prediction: Option<u64>,
 }
 
 /// The counts as they were found.
@@ -38,6 +41,10 @@ struct Counts {
     cached: Option<u64>,
     cache_write: Option<u64>,
     reasoning: Option<u64>,
+    audio_prompt: Option<u64>,
+    audio_completion: Option<u64>,
+    accepted_prediction: Option<u64>,
+    rejected_prediction: Option<u64>,
     odd: bool,
 }
 
@@ -63,18 +70,32 @@ fn plain(raw: Raw<'_>) -> Option<Counts> {
         plain_count(reader, place)
     })?;
     let prompt_details = found.prompt_details.unwrap_or_default();
-    let reasoning = found.completion_details.and_then(|details| details.reasoning);
+    let completion_details = found.completion_details.unwrap_or_default();
     let counts = Counts {
         prompt: found.prompt_tokens.or(found.input_tokens),
         completion: found.completion_tokens.or(found.output_tokens),
         total: found.total_tokens,
         cached: prompt_details.cached.or(found.prompt_cache_hit_tokens).or(found.cached_tokens),
         cache_write: prompt_details.cache_write.or(found.cache_creation_input_tokens),
-        reasoning: reasoning.or(found.reasoning_tokens),
+        reasoning: completion_details.reasoning.or(found.reasoning_tokens),
+        audio_prompt: prompt_details.audio,
+        audio_completion: completion_details.audio,
+        accepted_prediction: completion_details.accepted_prediction,
+        rejected_prediction: completion_details.rejected_prediction,
         odd: false,
     };
-    let all =
-        [counts.prompt, counts.completion, counts.total, counts.cached, counts.cache_write, counts.reasoning];
+    let all = [
+        counts.prompt,
+        counts.completion,
+        counts.total,
+        counts.cached,
+        counts.cache_write,
+        counts.reasoning,
+        counts.audio_prompt,
+        counts.audio_completion,
+        counts.accepted_prediction,
+        counts.rejected_prediction,
+    ];
     all.iter().flatten().all(|count| *count <= MAX_BELIEVABLE).then_some(counts)
 }
 
@@ -102,6 +123,9 @@ fn details(reader: &mut Reader<'_>, place: &mut Option<Details>) -> Option<()> {
         "cached_tokens" => plain_count(reader, &mut found.cached),
         "cache_write_tokens" => plain_count(reader, &mut found.cache_write),
         "reasoning_tokens" => plain_count(reader, &mut found.reasoning),
+        "audio_tokens" => plain_count(reader, &mut found.audio),
+        "accepted_prediction_tokens" => plain_count(reader, &mut found.accepted_prediction),
+        "rejected_prediction_tokens" => plain_count(reader, &mut found.rejected_prediction),
         _ => reader.value().map(drop),
     })
 }
@@ -125,6 +149,10 @@ fn forgiving(raw: Raw<'_>) -> Option<Counts> {
         ]),
         cache_write: first(&["/prompt_tokens_details/cache_write_tokens", "/cache_creation_input_tokens"]),
         reasoning: first(&["/completion_tokens_details/reasoning_tokens", "/reasoning_tokens"]),
+        audio_prompt: first(&["/prompt_tokens_details/audio_tokens"]),
+        audio_completion: first(&["/completion_tokens_details/audio_tokens"]),
+        accepted_prediction: first(&["/completion_tokens_details/accepted_prediction_tokens"]),
+        rejected_prediction: first(&["/completion_tokens_details/rejected_prediction_tokens"]),
         odd: false,
     };
     Some(Counts { odd, ..counts })
@@ -134,7 +162,7 @@ fn forgiving(raw: Raw<'_>) -> Option<Counts> {
 /// estimate; None when nothing in it can be used. Odd usage never makes an answer fail.
 pub(super) fn read(raw: Raw<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
-    let Counts { prompt, completion, total, cached, cache_write, reasoning, mut odd } = counts;
+    let Counts { prompt, completion, total, cached, cache_write, reasoning, mut odd, .. } = counts;
     let (prompt, mut completion) = match (prompt, completion, total) {
         (None, None, None) => return None,
         (Some(prompt), Some(completion), _) => (prompt, completion),
@@ -160,6 +188,10 @@ pub(super) fn read(raw: Raw<'_>) -> Option<Usage> {
         cached,
         cache_write: cache_write.map(|written| written.min(prompt - cached.unwrap_or(0))),
         reasoning: reasoning.map(|reasoning| reasoning.min(completion)),
+        audio_prompt: counts.audio_prompt.map(|audio| audio.min(prompt)),
+        audio_completion: counts.audio_completion.map(|audio| audio.min(completion)),
+        accepted_prediction: counts.accepted_prediction.map(|accepted| accepted.min(completion)),
+        rejected_prediction: counts.rejected_prediction.map(|rejected| rejected.min(completion)),
         estimated: odd,
     })
 }
@@ -211,13 +243,17 @@ mod tests {
     fn reads_every_known_spelling() {
         let openai = r#"{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,
             "prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":2,"audio_tokens":0},
-            "completion_tokens_details":{"reasoning_tokens":3}}"#;
+            "completion_tokens_details":{"reasoning_tokens":3,"audio_tokens":1,"accepted_prediction_tokens":2,"rejected_prediction_tokens":0}}"#;
         let full = Usage {
             prompt: 10,
             completion: 5,
             cached: Some(4),
             cache_write: Some(2),
             reasoning: Some(3),
+            audio_prompt: Some(0),
+            audio_completion: Some(1),
+            accepted_prediction: Some(2),
+            rejected_prediction: Some(0),
             estimated: false,
         };
         assert_eq!(read(openai), Some(full));

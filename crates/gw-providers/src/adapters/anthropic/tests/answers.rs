@@ -48,7 +48,7 @@ fn trap_24_every_block_of_an_answer_is_read() {
         cached: Some(1000),
         cache_write: Some(188),
         reasoning: Some(120),
-        estimated: false,
+        ..Usage::default()
     };
     assert_eq!(reply.usage, Some(usage));
 }
@@ -74,6 +74,40 @@ fn trap_27_every_stop_reason_has_a_finish_that_clients_know() {
         decode(r#"{"content":[{"type":"text","text":null}],"stop_reason":null,"model":null,"usage":null}"#)
             .unwrap();
     assert_eq!((reply.choices[0].finish, reply.choices[0].content.as_deref()), (None, None));
+}
+
+#[test]
+fn sources_and_refusals_are_told() {
+    let reply = decode(
+        r#"{"content":[{"type":"web_search_tool_result","tool_use_id":"s","content":[{"type":"web_search_result","url":"https://a.example","title":"A","encrypted_content":"x"}]},
+        {"type":"text","text":"Größe: "},{"type":"text","text":"7 m","citations":[
+            {"type":"web_search_result_location","url":"https://b.example","title":"B","cited_text":"7 metres","encrypted_index":"y"},
+            {"type":"char_location","document_index":1,"document_title":"Plan","cited_text":"7","start_char_index":0,"end_char_index":1}]}],
+        "stop_reason":"refusal","stop_details":{"type":"refusal","category":"cyber","explanation":"Not that."}}"#,
+    )
+    .unwrap();
+    let choice = &reply.choices[0];
+    assert_eq!((choice.refusal.as_deref(), choice.finish), (Some("Not that."), Some(Finish::ContentFilter)));
+    let (name, value) = &choice.extras[0];
+    let annotations: Value = serde_json::from_str(value.get()).unwrap();
+    let citation = |url: &str, title: &str, start: u64, end: u64| json!({"url": url, "title": title, "start_index": start, "end_index": end});
+    let mut cited = citation("https://b.example", "B", 7, 10);
+    cited["content"] = json!("7 metres");
+    let mut document = citation("", "Plan", 7, 10);
+    (document["content"], document["id"]) = (json!("7"), json!("1"));
+    let expected = [citation("https://a.example", "A", 0, 0), cited, document];
+    let expected = expected.map(|citation| json!({"type": "url_citation", "url_citation": citation}));
+    assert_eq!((&**name, annotations), ("annotations", json!(expected)));
+    let odd = decode(
+        r#"{"content":[{"type":"text","text":"x","citations":{"enabled":true}},{"type":"web_search_tool_result","content":{"type":"web_search_tool_result_error"}}],"stop_reason":"end_turn"}"#,
+    );
+    assert!(odd.unwrap().choices[0].extras.is_empty(), "what is no list of sources is none");
+}
+
+#[test]
+fn an_answer_that_failed_is_a_failure() {
+    let failure = decode(r#"{"content":[{"type":"text","text":"x"}],"stop_reason":"error"}"#).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::StreamBroken);
 }
 
 #[test]

@@ -74,8 +74,15 @@ const STOP: &str = r#"{"type":"message_stop"}"#;
 #[test]
 fn the_state_machine_gives_every_event() {
     let usage = |completion, reasoning, estimated| {
-        let usage =
-            Usage { prompt: 135, completion, cached: Some(100), cache_write: Some(10), reasoning, estimated };
+        let usage = Usage {
+            prompt: 135,
+            completion,
+            cached: Some(100),
+            cache_write: Some(10),
+            reasoning,
+            estimated,
+            ..Usage::default()
+        };
         format!("{:?}", Event::Usage(usage))
     };
     let line = |head: &str, text: &str| (head.to_owned(), text.to_owned());
@@ -229,6 +236,29 @@ fn an_end_without_message_stop_is_no_end_but_may_follow_the_reason() {
 }
 
 #[test]
+fn sources_and_refusals_are_told_before_the_end() {
+    let heard = whole(&stream(&[
+        START,
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Größe: "}}"#,
+        r#"{"type":"content_block_stop","index":0}"#,
+        r#"{"type":"content_block_start","index":1,"content_block":{"type":"text","text":"","citations":[]}}"#,
+        r#"{"type":"content_block_delta","index":1,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","url":"https://b.example","title":"B"}}}"#,
+        r#"{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"7 m"}}"#,
+        r#"{"type":"content_block_stop","index":1}"#,
+        r#"{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","category":null,"explanation":"Not that."}},"usage":{"output_tokens":3}}"#,
+        STOP,
+    ]));
+    let heads: Vec<&str> = heard.lines.iter().map(|(head, _)| head.as_str()).collect();
+    let at = |begin: &str| heads.iter().position(|head| head.starts_with(begin)).unwrap();
+    let annotations = r#"[{"type":"url_citation","url_citation":{"end_index":10,"start_index":7,"title":"B","url":"https://b.example"}}]"#;
+    let extra = heads[at("Extra")];
+    assert!(extra.contains("annotations") && extra.contains(annotations), "{extra}");
+    assert!(heads[at("Refusal")].contains("Not that."), "{heads:?}");
+    assert!(at("Extra") < at("Finish") && at("Refusal") < at("Finish"), "{heads:?}");
+}
+
+#[test]
 fn every_stop_reason_finishes_once() {
     for (reason, finish) in [
         ("end_turn", Finish::Stop),
@@ -283,7 +313,7 @@ fn what_is_no_event_stream_is_an_invalid_response() {
 fn what_never_ends_is_cut() {
     let mut decoder = adapter().chat_stream(&Reading::default());
     let mut heard = Heard::default();
-    for _ in 0..64 {
+    for _ in 0..300 {
         decoder.feed(&[b'x'; 1 << 16], &mut |event| heard.hear(event));
     }
     assert_eq!(heard.failures, [FailureKind::InvalidResponse]);

@@ -50,7 +50,7 @@ fn trap_05_cached_tokens_are_prompt_tokens() {
 fn signed_reasoning_makes_the_round_trip() {
     let body = bytes("full.response.json");
     let reply = decode(&body).unwrap();
-    let (name, details) = &reply.choices[0].extras[0];
+    let (name, details) = &reply.choices[0].extras[1];
     assert_eq!(name, "reasoning_details");
     let details: Value = serde_json::from_str(details.get()).unwrap();
     assert_eq!(
@@ -89,7 +89,6 @@ fn every_stop_reason_has_its_finish() {
         ("tool_use", Some(Finish::ToolCalls)),
         ("guardrail_intervened", Some(Finish::ContentFilter)),
         ("content_filtered", Some(Finish::ContentFilter)),
-        ("malformed_tool_use", None),
         ("news", None),
     ] {
         let body =
@@ -102,6 +101,53 @@ fn every_stop_reason_has_its_finish() {
     let reply = decode(body.as_bytes()).unwrap();
     assert_eq!(reply.choices[0].finish, Some(Finish::ToolCalls));
     assert_eq!(reply.choices[0].tool_calls[0].arguments, "");
+}
+
+#[test]
+fn a_model_that_gives_up_is_a_failure() {
+    for reason in ["malformed_model_output", "malformed_tool_use"] {
+        let body =
+            json!({"output": {"message": {"content": [{"text": "x"}]}}, "stopReason": reason}).to_string();
+        let failure = decode(body.as_bytes()).unwrap_err();
+        assert_eq!((failure.kind, failure.detail.as_deref()), (FailureKind::StreamBroken, Some(reason)));
+    }
+}
+
+#[test]
+fn citations_are_annotations() {
+    let content = json!([
+        {"text": "Größe: "},
+        {"citationsContent": {"content": [{"text": "7 m"}], "citations": [
+            {"title": "B", "location": {"web": {"url": "https://b.example", "domain": "b.example"}}, "sourceContent": [{"text": "7 metres"}]},
+            {"title": "Plan", "source": "plan.pdf", "location": {"documentPage": {"documentIndex": 0, "start": 1, "end": 2}}},
+        ]}},
+    ]);
+    let body = json!({"output": {"message": {"content": content}}, "stopReason": "end_turn"}).to_string();
+    let reply = decode(body.as_bytes()).unwrap();
+    let (name, value) = &reply.choices[0].extras[0];
+    assert_eq!(
+        (&**name, value.get()),
+        (
+            "annotations",
+            concat!(
+                r#"[{"type":"url_citation","url_citation":{"content":"7 metres","end_index":10,"start_index":7,"title":"B","url":"https://b.example"}},"#,
+                r#"{"type":"url_citation","url_citation":{"end_index":10,"id":"plan.pdf","start_index":7,"title":"Plan","url":""}}]"#
+            )
+        )
+    );
+}
+
+#[test]
+fn pictures_are_images() {
+    let content = json!([
+        {"text": "A cat:"},
+        {"image": {"format": "jpeg", "source": {"bytes": "Y2F0"}}},
+        {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://bucket/cat.png"}}}},
+    ]);
+    let body = json!({"output": {"message": {"content": content}}, "stopReason": "end_turn"}).to_string();
+    let reply = decode(body.as_bytes()).unwrap();
+    let [image] = reply.choices[0].images.as_slice() else { panic!("one image") };
+    assert_eq!((&*image.media_type, &*image.base64), ("image/jpeg", "Y2F0"));
 }
 
 #[test]

@@ -24,6 +24,9 @@ impl Seen {
             Event::Reasoning { text, .. } => ("reasoning".to_owned(), text.into_owned()),
             Event::ToolStart { call, id, name, .. } => (format!("tool {call}"), format!("{id} {name}")),
             Event::ToolArgs { call, fragment, .. } => (format!("args {call}"), fragment.into_owned()),
+            Event::Image { image, .. } => {
+                ("image".to_owned(), format!("{} {}", image.media_type, image.base64))
+            }
             Event::Extra { name, value, .. } => (name.to_owned(), value.get().to_owned()),
             Event::Finish { reason, .. } => ("finish".to_owned(), reason.as_str().to_owned()),
             Event::Usage(usage) => {
@@ -105,6 +108,60 @@ fn the_transcript_is_understood() {
             ("end", ""),
         ]
     );
+}
+
+#[test]
+fn pictures_are_images() {
+    let piece = |bytes: &str| {
+        format!(r#"{{"contentBlockIndex":1,"delta":{{"image":{{"source":{{"bytes":"{bytes}"}}}}}}}}"#)
+    };
+    let (first, second) = (piece("AQ=="), piece("AgM="));
+    let start = r#"{"contentBlockIndex":1,"start":{"image":{"format":"webp"}}}"#;
+    for close in [&[("contentBlockStop", r#"{"contentBlockIndex":1}"#), STOP][..], &[STOP]] {
+        let begun = [
+            ("contentBlockStart", start),
+            ("contentBlockDelta", first.as_str()),
+            ("contentBlockDelta", second.as_str()),
+        ];
+        let events = decode([&stream(&[&begun[..], close].concat())[..]]);
+        let words: Vec<_> = events.iter().map(|(kind, text)| (kind.as_str(), text.as_str())).collect();
+        assert_eq!(words, [("image", "image/webp AQID"), ("finish", "stop")]);
+    }
+}
+
+#[test]
+fn citations_are_annotations() {
+    let events = decode([&stream(&[
+        ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"text":"Größe: "}}"#),
+        ("contentBlockDelta", r#"{"contentBlockIndex":1,"delta":{"text":"7 m"}}"#),
+        (
+            "contentBlockDelta",
+            r#"{"contentBlockIndex":1,"delta":{"citation":{"title":"B","source":"https://b.example"}}}"#,
+        ),
+        STOP,
+    ])[..]]);
+    let annotations = r#"[{"type":"url_citation","url_citation":{"end_index":10,"start_index":7,"title":"B","url":"https://b.example"}}]"#;
+    let words: Vec<_> = events.iter().map(|(kind, text)| (kind.as_str(), text.as_str())).collect();
+    assert_eq!(words, [("text", "Größe: 7 m"), ("annotations", annotations), ("finish", "stop")]);
+}
+
+#[test]
+fn a_picture_that_is_coming_is_held() {
+    let piece = r#"{"contentBlockIndex":0,"delta":{"image":{"source":{"bytes":"AAAA"}}}}"#;
+    let bytes = stream(&[("contentBlockDelta", &piece.replace("AAAA", &"AAAA".repeat(50_000)))]);
+    let mut decoder = Stream::default();
+    decoder.feed(&bytes, &mut |_| {});
+    assert!(decoder.held_bytes() >= 200_000, "{}", decoder.held_bytes());
+    decoder.feed(&stream(&[STOP]), &mut |_| {});
+    assert!(decoder.held_bytes() < 200_000 + bytes.len(), "{}", decoder.held_bytes());
+}
+
+#[test]
+fn a_model_that_gives_up_is_a_failure() {
+    for reason in ["malformed_model_output", "malformed_tool_use"] {
+        let stop = format!(r#"{{"stopReason":"{reason}"}}"#);
+        assert_eq!(last(&stream(&[("messageStop", &stop)])), ("error".to_owned(), "StreamBroken".to_owned()));
+    }
 }
 
 #[test]

@@ -21,6 +21,41 @@ fn read(body: &Value) -> Result<(Option<Finish>, usize), FailureKind> {
 }
 
 #[test]
+fn citations_are_annotations_whole_and_streamed() {
+    let citation = json!({"start": 7, "end": 10, "text": "7 m", "type": "TEXT_CONTENT", "sources": [
+        {"type": "document", "id": "doc:0", "document": {"id": "doc:0", "title": "Plan", "url": "https://b.example", "snippet": "7 metres"}},
+        {"type": "tool", "id": "look:0", "tool_output": {"height": 7}},
+    ]});
+    let plan =
+        json!({"start": 0, "end": 1, "text": "x", "type": "PLAN", "sources": [{"type": "tool", "id": "y"}]});
+    let expected = json!([
+        {"type": "url_citation", "url_citation": {"url": "https://b.example", "title": "Plan", "start_index": 7, "end_index": 10, "content": "7 metres", "id": "doc:0"}},
+        {"type": "url_citation", "url_citation": {"url": "", "title": "", "start_index": 7, "end_index": 10, "id": "look:0"}},
+    ]);
+    let body = json!({"message": {"content": [{"type": "text", "text": "Größe: 7 m"}], "citations": [citation, plan]}, "finish_reason": "COMPLETE"}).to_string();
+    let adapter = adapter();
+    let reply = adapter.decode_chat(body.as_bytes(), &Reading::default()).unwrap();
+    let (name, value) = &reply.choices[0].extras[0];
+    let value: Value = serde_json::from_str(value.get()).unwrap();
+    assert_eq!((&**name, &value), ("annotations", &expected));
+    let events = [
+        json!({"type": "citation-start", "index": 0, "delta": {"message": {"citations": plan}}}),
+        json!({"type": "citation-start", "index": 1, "delta": {"message": {"citations": citation}}}),
+        json!({"type": "message-end", "delta": {"finish_reason": "COMPLETE"}}),
+    ];
+    let mut seen = Vec::new();
+    let mut decoder = adapter.chat_stream(&Reading::default());
+    for event in events {
+        decoder.feed(format!("data: {event}\n\n").as_bytes(), &mut |event| {
+            if let gw_wire::event::Event::Extra { name, value, .. } = event {
+                seen.push((name.to_owned(), serde_json::from_str::<Value>(value.get()).unwrap()));
+            }
+        });
+    }
+    assert_eq!(seen, [("annotations".to_owned(), expected)]);
+}
+
+#[test]
 fn trap_24_all_blocks_of_an_answer_are_joined() {
     let body = include_bytes!("../../../../fixtures/cohere/text.response.json");
     let adapter = adapter();
@@ -85,9 +120,9 @@ fn trap_27_every_finish_reason_is_one_of_ours_or_a_failure() {
         assert_eq!(read(&answer(reason)), Ok((Some(finish), 0)), "{reason}");
     }
     for (reason, kind) in [
-        ("ERROR", FailureKind::Server),
-        ("ERROR_UNHEARD_OF", FailureKind::Server),
-        ("USER_CANCEL", FailureKind::Server),
+        ("ERROR", FailureKind::StreamBroken),
+        ("ERROR_UNHEARD_OF", FailureKind::StreamBroken),
+        ("USER_CANCEL", FailureKind::StreamBroken),
         ("TIMEOUT", FailureKind::Timeout),
     ] {
         assert_eq!(read(&answer(reason)), Err(kind), "{reason}");

@@ -47,8 +47,80 @@ fn a_refused_prompt_is_one_filtered_choice() {
         (Some(""), Some(Finish::ContentFilter))
     );
     assert_eq!(reply.usage.map(|usage| (usage.prompt, usage.completion)), Some((7, 0)));
-    let silent = read(r#"{"usageMetadata":{"promptTokenCount":7},"modelVersion":"m"}"#);
-    assert_eq!((silent.choices.len(), silent.choices[0].content.as_deref()), (1, Some("")));
+}
+
+#[test]
+fn a_model_that_gives_up_is_a_failure() {
+    let body = |reason: &str| {
+        format!(r#"{{"candidates":[{{"content":{{"parts":[{{"text":"x"}}]}},"finishReason":"{reason}"}}]}}"#)
+    };
+    for reason in [
+        "MALFORMED_FUNCTION_CALL",
+        "MALFORMED_RESPONSE",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+        "MISSING_THOUGHT_SIGNATURE",
+    ] {
+        let body = body(reason);
+        let failure = adapter().decode_chat(body.as_bytes(), &Reading::default()).unwrap_err();
+        assert_eq!((failure.kind, failure.detail.as_deref()), (FailureKind::StreamBroken, Some(reason)));
+    }
+}
+
+/// Metadata of the text "Größe: 7 m".
+const GROUNDING: &str = r#"{"webSearchQueries":["x"],"groundingChunks":[{"web":{"uri":"https://a.example","title":"A"}},{"web":{"uri":"https://b.example","title":"B"}}],
+    "groundingSupports":[{"segment":{"startIndex":9,"endIndex":12,"text":"7 m"},"groundingChunkIndices":[1,7]}]}"#;
+
+#[test]
+fn sources_are_annotations_whole_and_streamed() {
+    let body = format!(
+        r#"{{"candidates":[{{"content":{{"parts":[{{"text":"Größe: "}},{{"text":"7 m"}}]}},"finishReason":"STOP","groundingMetadata":{GROUNDING}}}]}}"#
+    );
+    let expected = concat!(
+        r#"[{"type":"url_citation","url_citation":{"end_index":10,"start_index":7,"title":"B","url":"https://b.example"}},"#,
+        r#"{"type":"url_citation","url_citation":{"end_index":0,"start_index":0,"title":"A","url":"https://a.example"}}]"#
+    );
+    let reply = read(&body);
+    let (name, value) = &reply.choices[0].extras[0];
+    assert_eq!((&**name, value.get()), ("annotations", expected));
+    let mut extras = Vec::new();
+    let mut decoder = adapter().chat_stream(&Reading::default());
+    let mut sink = |event: gw_wire::event::Event<'_>| {
+        if let gw_wire::event::Event::Extra { name, value, .. } = event {
+            extras.push(format!("{name} {}", value.get()));
+        }
+    };
+    decoder.feed(format!("data: {}\n\n", body.replace('\n', "")).as_bytes(), &mut sink);
+    decoder.eof(&mut sink);
+    assert_eq!(extras, [format!("annotations {expected}")]);
+}
+
+#[test]
+fn a_200_without_a_candidate_or_a_reason_for_it_is_a_failure() {
+    for silent in [
+        r#"{"usageMetadata":{"promptTokenCount":7},"modelVersion":"m"}"#,
+        r#"{"candidates":[],"promptFeedback":{}}"#,
+    ] {
+        let failure = adapter().decode_chat(silent.as_bytes(), &Reading::default()).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::StreamBroken, "{silent}");
+    }
+}
+
+#[test]
+fn pictures_are_images_and_drafts_are_none() {
+    let reply = read(
+        r#"{"candidates":[{"content":{"parts":[{"thought":true,"inlineData":{"mimeType":"image/png","data":"ZHJhZnQ="}},
+        {"text":"A cat:","thoughtSignature":"dGV4dA=="},{"inlineData":{"mimeType":"image/png","data":"Y2F0"},"thoughtSignature":"cGlj"},
+        {"inlineData":{"mimeType":"audio/wav","data":"bWVvdw=="}},{"inlineData":{"mimeType":"IMAGE/JPEG","data":"ZG9n"}}]},"finishReason":"STOP"}]}"#,
+    );
+    let [choice] = reply.choices.as_slice() else { panic!("one choice") };
+    let images: Vec<_> =
+        choice.images.iter().map(|image| (&*image.media_type, &*image.base64, image.tokens)).collect();
+    assert_eq!(images, [("image/png", "Y2F0", 1290), ("IMAGE/JPEG", "ZG9n", 1290)]);
+    assert_eq!((choice.content.as_deref(), choice.finish), (Some("A cat:"), Some(Finish::Stop)));
+    let details: serde_json::Value = serde_json::from_str(choice.extras[0].1.get()).unwrap();
+    assert_eq!((&details[0]["data"], &details[0]["id"]), (&"dGV4dA==".into(), &serde_json::Value::Null));
+    assert_eq!((&details[1]["data"], &details[1]["id"]), (&"cGlj".into(), &"image_0".into()));
 }
 
 #[test]
@@ -98,8 +170,6 @@ fn every_finish_reason_has_its_meaning() {
     for (reason, plain, called) in [
         ("STOP", Stop, ToolCalls),
         ("OTHER", Stop, ToolCalls),
-        ("MALFORMED_FUNCTION_CALL", Stop, ToolCalls),
-        ("UNEXPECTED_TOOL_CALL", Stop, ToolCalls),
         ("FINISH_REASON_UNSPECIFIED", Stop, ToolCalls),
         ("SOMETHING_NEW", Stop, ToolCalls),
         ("MAX_TOKENS", Length, Length),

@@ -245,6 +245,34 @@ fn trap_15_members_that_the_provider_does_not_know_are_not_sent() {
 }
 
 #[test]
+fn pictures_of_an_answer_go_back_with_their_signatures() {
+    let json = r#"{"model":"google/gemini-3-pro-image-preview","messages":[{"role":"user","content":"A cat"},
+        {"role":"assistant","content":"Here:","images":[
+            {"type":"image_url","image_url":{"url":"https://example.com/a.png"}},
+            {"type":"image_url","image_url":{"url":"data:image/png;base64,Y2F0"},"index":1}],
+         "reasoning_details":[{"type":"reasoning.encrypted","data":"dGV4dA==","format":"google-gemini-v1","index":0},
+            {"type":"reasoning.encrypted","data":"cGlj","format":"google-gemini-v1","index":1,"id":"image_1"}]},
+        {"role":"user","content":"Now blue","images":[{"image_url":{"url":"data:image/png;base64,eA=="}}]}]}"#;
+    let encoded = encode(json).unwrap();
+    assert_eq!(
+        body_of(&encoded)["contents"],
+        json!([
+            {"role": "user", "parts": [{"text": "A cat"}]},
+            {"role": "model", "parts": [
+                {"text": "Here:"},
+                {"text": "", "thoughtSignature": "dGV4dA=="},
+                {"inlineData": {"mimeType": "image/png", "data": "Y2F0"}, "thoughtSignature": "cGlj"},
+            ]},
+            {"role": "user", "parts": [{"text": "Now blue"}]},
+        ])
+    );
+    // An address cannot be given back.
+    assert_eq!(encoded.warnings, ["parameter_dropped:images"]);
+    let without = encode(&json.replace("https://example.com/a.png", "data:image/webp;base64,eA==")).unwrap();
+    assert!(without.warnings.is_empty(), "{:?}", without.warnings);
+}
+
+#[test]
 fn jpg_is_jpeg() {
     let json = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/JPG;base64,AAAA"}}]}]}"#;
     let part = body_of(&encode(json).unwrap())["contents"][0]["parts"][0].clone();

@@ -50,7 +50,7 @@ fn without_blanks(lines: &[String]) -> Vec<String> {
 fn expected() -> Vec<String> {
     let usage = |prompt, completion, cached: &str, reasoning: &str| {
         format!(
-            "Usage(Usage {{ prompt: {prompt}, completion: {completion}, cached: {cached}, cache_write: None, reasoning: {reasoning}, estimated: false }})"
+            "Usage(Usage {{ prompt: {prompt}, completion: {completion}, cached: {cached}, cache_write: None, reasoning: {reasoning}, audio_prompt: None, audio_completion: None, accepted_prediction: None, rejected_prediction: None, estimated: false }})"
         )
     };
     let start = |call, id: &str, name: &str| {
@@ -169,6 +169,38 @@ fn a_refused_prompt_ends_the_stream_whatever_was_asked_for() {
 }
 
 #[test]
+fn a_stream_without_a_candidate_or_a_reason_for_it_is_a_failure() {
+    let lines = whole("data: {\"usageMetadata\":{\"promptTokenCount\":4,\"totalTokenCount\":4}}\n\n");
+    assert_eq!(lines[1..], ["error StreamBroken"]);
+    assert_eq!(whole("data: {\"promptFeedback\":{}}\n\n"), ["error StreamBroken"]);
+}
+
+#[test]
+fn a_model_that_gives_up_is_a_failure() {
+    let event = |reason: &str| {
+        format!(
+            "data: {{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"x\"}}]}},\"finishReason\":\"{reason}\"}}]}}\n\n"
+        )
+    };
+    for reason in ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MISSING_THOUGHT_SIGNATURE"] {
+        assert_eq!(whole(&event(reason)), ["text 0: x", "error StreamBroken"], "{reason}");
+    }
+}
+
+#[test]
+fn pictures_are_images() {
+    let stream = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"thought\":true,\"inlineData\":{\"mimeType\":\"image/png\",\"data\":\"eA==\"}},{\"inlineData\":{\"mimeType\":\"image/png\",\"data\":\"Y2F0\"},\"thoughtSignature\":\"cGlj\"}]},\"finishReason\":\"STOP\"}]}\n\n";
+    assert_eq!(
+        whole(stream),
+        [
+            "Image { choice: 0, image: Image { media_type: \"image/png\", base64: \"Y2F0\", tokens: 1290 } }",
+            "Extra { choice: 0, name: \"reasoning_details\", value: RawValue([{\"data\":\"cGlj\",\"format\":\"google-gemini-v1\",\"id\":\"image_0\",\"index\":0,\"type\":\"reasoning.encrypted\"}]) }",
+            "Finish { choice: 0, reason: Stop }",
+        ]
+    );
+}
+
+#[test]
 fn several_candidates_finish_each() {
     let lines = whole(
         "data: {\"candidates\":[{\"index\":1,\"content\":{\"parts\":[{\"text\":\"b\"}]},\"finishReason\":\"STOP\"},{\"content\":{\"parts\":[{\"text\":\"a\"}]},\"finishReason\":\"STOP\",\"index\":0}]}\n\n",
@@ -215,9 +247,9 @@ fn what_is_no_stream_is_an_invalid_response() {
     ] {
         assert_eq!(whole(body), ["error InvalidResponse"], "{body}");
     }
-    let huge = format!("[{{\"a\":\"{}", "x".repeat(2 << 20));
+    let huge = format!("[{{\"a\":\"{}", "x".repeat(16 << 20));
     assert_eq!(whole(&huge), ["error InvalidResponse"]);
-    assert_eq!(whole(&format!("data: {}", "x".repeat(2 << 20))), ["error InvalidResponse"]);
+    assert_eq!(whole(&format!("data: {}", "x".repeat(16 << 20))), ["error InvalidResponse"]);
 }
 
 #[test]

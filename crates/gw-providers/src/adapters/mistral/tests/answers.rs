@@ -44,7 +44,7 @@ fn a_stream_tells_thoughts_text_calls_and_usage() {
         r#"args 0 {"city": "東京"}"#,
         r#"ToolStart { choice: 0, call: 1, id: "a1B2c3D4e", name: "time" }"#,
         "Finish { choice: 0, reason: ToolCalls }",
-        "Usage(Usage { prompt: 94, completion: 30, cached: Some(64), cache_write: None, reasoning: None, estimated: false })",
+        "Usage(Usage { prompt: 94, completion: 30, cached: Some(64), cache_write: None, reasoning: None, audio_prompt: None, audio_completion: None, accepted_prediction: None, rejected_prediction: None, estimated: false })",
         "End",
     ];
     assert_eq!(told(&[fixture!("all.stream.txt").as_bytes()]), expected);
@@ -138,7 +138,42 @@ fn every_finish_reason_has_its_meaning() {
         assert_eq!(reply.choices[0].finish, finish, "{reason}");
     }
     let failed = r#"{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"error"}]}"#;
-    assert_eq!(mistral().decode_chat(failed.as_bytes(), &Reading::default()).unwrap_err().kind, Server);
+    assert_eq!(mistral().decode_chat(failed.as_bytes(), &Reading::default()).unwrap_err().kind, StreamBroken);
+}
+
+#[test]
+fn references_are_annotations_whole_and_streamed() {
+    let parts = r#"[{"type":"text","text":"Größe: 7 m"},{"type":"reference","reference_ids":[1,"b"]},{"type":"text","text":"."}]"#;
+    let annotations = |at: u64| {
+        let one = |id: &str| {
+            format!(
+                r#"{{"type":"url_citation","url_citation":{{"end_index":{at},"id":"{id}","start_index":{at},"title":"","url":""}}}}"#
+            )
+        };
+        format!("[{},{}]", one("1"), one("b"))
+    };
+    let body =
+        format!(r#"{{"choices":[{{"index":0,"message":{{"content":{parts}}},"finish_reason":"stop"}}]}}"#);
+    let mistral = mistral();
+    let reply = mistral.decode_chat(body.as_bytes(), &Reading::default()).unwrap();
+    let (name, value) = &reply.choices[0].extras[0];
+    assert_eq!((&**name, value.get()), ("annotations", &*annotations(10)));
+    assert_eq!(reply.choices[0].content.as_deref(), Some("Größe: 7 m."));
+    let chunk = |content: &str, finish: &str| {
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{content}}},\"finish_reason\":{finish}}}]}}\n\n"
+        )
+    };
+    let stream = [
+        chunk("\"Well. \"", "null"),
+        chunk(parts, "null"),
+        chunk("\"\"", "\"stop\""),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    let told = told(&[stream.concat().as_bytes()]);
+    assert_eq!(told[0], "text Well. Größe: 7 m.");
+    assert!(told[1].contains("annotations") && told[1].contains(&annotations(16)), "{told:?}");
+    assert!(told[2].starts_with("Finish"), "{told:?}");
 }
 
 #[test]

@@ -66,6 +66,13 @@ fn trap_27_the_reasons_of_the_end() {
 }
 
 #[test]
+fn an_answer_that_failed_is_a_failure() {
+    let body = json!({"message": {"content": "a"}, "done": true, "done_reason": "error"}).to_string();
+    let failure = adapter().decode_chat(body.as_bytes(), &Reading::default()).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::StreamBroken);
+}
+
+#[test]
 fn a_missing_count_is_estimated_later() {
     let used = |counts: Value| {
         let mut body = json!({"message": {"content": "a"}, "done": true});

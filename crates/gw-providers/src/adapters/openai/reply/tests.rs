@@ -15,6 +15,34 @@ fn a_full_reply_is_read_with_all_its_parts() {
 }
 
 #[test]
+fn members_of_the_answer_are_kept() {
+    let body = r#"{"choices":[{"message":{"content":"a"}}],"service_tier":"priority","metadata":{"a":"b"},"moderation":{"flagged":false},"provider":"x"}"#;
+    let reply = chat(body.as_bytes()).unwrap();
+    let members: Vec<_> = reply.members.iter().map(|(name, value)| (&**name, value.get())).collect();
+    assert_eq!(
+        members,
+        [
+            ("service_tier", "\"priority\""),
+            ("metadata", r#"{"a":"b"}"#),
+            ("moderation", r#"{"flagged":false}"#)
+        ]
+    );
+    let other = chat(br#"{"choices":[{"message":{"content":"a"}}],"service_tier":"on_demand"}"#).unwrap();
+    assert!(other.members.is_empty(), "strict clients refuse another vendor's tier");
+}
+
+#[test]
+fn an_answer_that_was_given_up_is_a_failure() {
+    for reason in
+        ["error", "abort", "insufficient_system_resource", "function_call_filter: MALFORMED_FUNCTION_CALL"]
+    {
+        let body = format!(r#"{{"choices":[{{"message":{{"content":"a"}},"finish_reason":"{reason}"}}]}}"#);
+        let failure = chat(body.as_bytes()).unwrap_err();
+        assert_eq!((failure.kind, failure.detail.as_deref()), (FailureKind::StreamBroken, Some(reason)));
+    }
+}
+
+#[test]
 fn u10_what_is_no_answer_is_an_invalid_response() {
     for body in [
         "",
@@ -57,7 +85,7 @@ fn errors_inside_a_200_are_failures() {
         (r#"{"error":{"message":"x","type":"server_error","code":null}}"#, FailureKind::Server),
         (r#"{"error":"x"}"#, FailureKind::Server),
         (r#"{"object":"error","message":"x","code":400}"#, FailureKind::BadRequest),
-        (r#"{"choices":[{"message":{"content":"x"},"finish_reason":"error"}]}"#, FailureKind::Server),
+        (r#"{"choices":[{"message":{"content":"x"},"finish_reason":"error"}]}"#, FailureKind::StreamBroken),
     ] {
         assert_eq!(chat(body.as_bytes()).unwrap_err().kind, kind, "{body}");
         assert_eq!(completion(body.as_bytes()).unwrap_err().kind, kind, "{body}");

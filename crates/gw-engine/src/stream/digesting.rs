@@ -1,0 +1,48 @@
+//! A live stream of which a piece takes long to read: the CPU pool reads it, and other connections go on meanwhile.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Instant;
+
+use super::{EventStream, Polled, State};
+use crate::attempts::Call;
+use crate::cpu_pool::offload;
+use crate::live::Live;
+
+/// Reads the piece; gives call and stream back.
+pub(crate) type Digesting = Pin<Box<dyn Future<Output = (Box<Call>, Box<Live>)> + Send>>;
+
+impl EventStream {
+    /// Has the piece read that takes long.
+    pub(super) fn digest(&mut self) {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Live(call, mut live) => {
+                // Should the client go away meanwhile, what has been seen by now is known.
+                live.meter(&call.job.meter);
+                let (cpu, log) = (call.job.cpu.clone(), Arc::clone(&call.job.context.log));
+                let reading = cpu.host(async move {
+                    offload(|| live.digest()).await;
+                    (call, live)
+                });
+                self.state = State::Digesting(Box::pin(reading), log);
+            }
+            other => self.state = other,
+        }
+    }
+
+    /// None = nothing is read there, or no longer.
+    pub(super) fn poll_digesting(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
+        let State::Digesting(reading, _) = &mut self.state else { return None };
+        match reading.as_mut().poll(cx) {
+            Poll::Ready((call, live)) => {
+                self.last_heard = Instant::now();
+                self.is_waiting = live.out.is_empty();
+                self.state = State::Live(call, live);
+                None
+            }
+            Poll::Pending => self.poll_clocks(cx),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Where an answer's text comes from, as OpenAI says it: `message.annotations`, entries of the type `url_citation`
+//! (openai-python `ChatCompletionMessage.annotations`, November 2026). Every dialect tells it in a way of its own.
+
+use std::borrow::Cow;
+
+use gw_wire::event::Event;
+use gw_wire::reply::ChatChoice;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+/// The member.
+const MEMBER: &str = "annotations";
+
+/// Sources of one answer that are told; and the bytes of a text of theirs.
+pub(super) const MOST: usize = 128;
+const LONGEST: usize = 1024;
+
+/// One source of a piece of the answer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Source<'a> {
+    /// Empty where the source has no address: a document of the request, a numbered reference.
+    pub(super) url: Cow<'a, str>,
+    pub(super) title: Cow<'a, str>,
+    /// What of the source was used.
+    pub(super) quoted: Option<Cow<'a, str>>,
+    /// The provider's own name of the source.
+    pub(super) id: Option<Cow<'a, str>>,
+}
+
+/// All sources of an answer.
+#[derive(Debug, Default)]
+pub(super) struct Annotations(Vec<Value>);
+
+impl Annotations {
+    /// Adds the source of these characters of the answer's text. The same one is not told twice.
+    pub(super) fn add(&mut self, source: &Source<'_>, start: u64, end: u64) {
+        let says_nothing =
+            [Some(&source.url), Some(&source.title), source.quoted.as_ref(), source.id.as_ref()]
+                .into_iter()
+                .flatten()
+                .all(|text| text.is_empty());
+        if says_nothing || self.0.len() >= MOST {
+            return;
+        }
+        let mut citation = Map::new();
+        citation.insert("url".to_owned(), json!(short(&source.url)));
+        citation.insert("title".to_owned(), json!(short(&source.title)));
+        citation.insert("start_index".to_owned(), json!(start));
+        citation.insert("end_index".to_owned(), json!(end.max(start)));
+        for (name, text) in [("content", &source.quoted), ("id", &source.id)] {
+            if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
+                citation.insert(name.to_owned(), json!(short(text)));
+            }
+        }
+        let entry = json!({ "type": "url_citation", "url_citation": citation });
+        if !self.0.contains(&entry) {
+            self.0.push(entry);
+        }
+    }
+
+    /// As a member of a whole answer.
+    pub(super) fn put(&self, choice: &mut ChatChoice<'_>) {
+        choice.extras.extend(self.value().map(|value| (Cow::Borrowed(MEMBER), Cow::Owned(value))));
+    }
+
+    /// As a delta, all at once: clients that put a stream together cannot join lists without an index.
+    pub(super) fn tell(&mut self, choice: u32, sink: &mut dyn FnMut(Event<'_>)) {
+        if let Some(value) = self.value() {
+            sink(Event::Extra { choice, name: MEMBER, value: &value });
+        }
+        self.0.clear();
+    }
+
+    fn value(&self) -> Option<Box<RawValue>> {
+        if self.0.is_empty() { None } else { serde_json::value::to_raw_value(&self.0).ok() }
+    }
+}
+
+/// The begin of a text, which is nearly always all of it.
+fn short(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default()
+}
+
+/// Characters, as clients count them.
+pub(super) fn characters(text: &str) -> u64 {
+    text.chars().count() as u64
+}
+
+/// Runs of characters of one width that are remembered; a text with more is not located any more.
+const MOST_RUNS: usize = 4096;
+
+/// Tells which character of a text stands at a byte, without keeping the text: for a dialect that counts bytes.
+#[derive(Debug, Default)]
+pub(super) struct Characters {
+    /// Where each run begins, in bytes and in characters, and how wide its characters are.
+    runs: Vec<(u64, u64, u64)>,
+    bytes: u64,
+    characters: u64,
+    is_too_long: bool,
+}
+
+impl Characters {
+    /// The text goes on with this.
+    pub(super) fn add(&mut self, text: &str) {
+        if text.is_ascii() {
+            let length = text.len() as u64;
+            if length > 0 {
+                self.run(1);
+            }
+            self.bytes += length;
+            self.characters += length;
+            return;
+        }
+        for character in text.chars() {
+            let width = character.len_utf8() as u64;
+            self.run(width);
+            self.bytes += width;
+            self.characters += 1;
+        }
+    }
+
+    fn run(&mut self, width: u64) {
+        if self.runs.last().is_none_or(|(.., last)| *last != width) {
+            self.is_too_long |= self.runs.len() >= MOST_RUNS;
+            if !self.is_too_long {
+                self.runs.push((self.bytes, self.characters, width));
+            }
+        }
+    }
+
+    /// The character at a byte; 0 where that cannot be told.
+    pub(super) fn at(&self, byte: u64) -> u64 {
+        if self.is_too_long {
+            return 0;
+        }
+        if byte >= self.bytes {
+            return self.characters;
+        }
+        let after = self.runs.partition_point(|(begin, ..)| *begin <= byte);
+        let Some((begin, characters, width)) = after.checked_sub(1).and_then(|at| self.runs.get(at)) else {
+            return 0;
+        };
+        characters + (byte - begin) / width
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Annotations, Characters, MOST, Source};
+
+    proptest! {
+        #[test]
+        fn bytes_become_characters_however_the_text_came(pieces in prop::collection::vec("[a-c é☀🦀]{0,6}", 0..12)) {
+            let mut characters = Characters::default();
+            pieces.iter().for_each(|piece| characters.add(piece));
+            let text = pieces.concat();
+            for (count, (byte, _)) in text.char_indices().enumerate() {
+                prop_assert_eq!(characters.at(byte as u64), count as u64);
+            }
+            prop_assert_eq!(characters.at(text.len() as u64), text.chars().count() as u64);
+        }
+    }
+
+    #[test]
+    fn sources_are_told_once_and_not_without_end() {
+        let mut annotations = Annotations::default();
+        let source = Source { url: "https://a.example".into(), ..Source::default() };
+        for _ in 0..3 {
+            annotations.add(&source, 0, 4);
+        }
+        assert_eq!(
+            annotations.value().unwrap().get(),
+            r#"[{"type":"url_citation","url_citation":{"end_index":4,"start_index":0,"title":"","url":"https://a.example"}}]"#
+        );
+        (0..10_000).for_each(|at| annotations.add(&source, at, at));
+        assert_eq!(annotations.0.len(), MOST);
+    }
+}

@@ -1,0 +1,58 @@
+//! Sources that a stream's text refers to, each where it stands in the whole text.
+
+use gw_wire::event::Event;
+
+use super::lenient::Reference;
+use super::reply::refer;
+use crate::adapters::annotations::{Annotations, characters};
+
+/// More choices than any request asks for.
+const MOST_CHOICES: usize = 128;
+
+/// Where the texts of a stream are.
+#[derive(Debug, Default)]
+pub(super) struct Located {
+    /// Most upstreams refer to nothing, and their characters are not counted.
+    is_on: bool,
+    choices: Vec<Choice>,
+}
+
+#[derive(Debug)]
+struct Choice {
+    index: u32,
+    characters: u64,
+    annotations: Annotations,
+}
+
+impl Located {
+    /// Of an upstream that refers to sources.
+    pub(super) fn new() -> Self {
+        Self { is_on: true, choices: Vec::new() }
+    }
+
+    /// A piece of text with the references in it.
+    pub(super) fn text(&mut self, index: u32, text: &str, references: Option<&[Reference]>) {
+        if !self.is_on {
+            return;
+        }
+        let known = self.choices.iter().position(|choice| choice.index == index);
+        let at = known.unwrap_or_else(|| {
+            if self.choices.len() < MOST_CHOICES {
+                self.choices.push(Choice { index, characters: 0, annotations: Annotations::default() });
+            }
+            self.choices.len() - 1
+        });
+        let Some(choice) = self.choices.get_mut(at).filter(|choice| choice.index == index) else { return };
+        for reference in references.unwrap_or_default() {
+            refer(reference, choice.characters, &mut choice.annotations);
+        }
+        choice.characters += characters(text);
+    }
+
+    /// The choice is over.
+    pub(super) fn tell(&mut self, index: u32, sink: &mut dyn FnMut(Event<'_>)) {
+        if let Some(choice) = self.choices.iter_mut().find(|choice| choice.index == index) {
+            choice.annotations.tell(index, sink);
+        }
+    }
+}

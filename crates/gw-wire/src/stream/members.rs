@@ -1,0 +1,45 @@
+//! What a stream carries besides words and calls: pictures, and members of the answer itself.
+
+use serde_json::value::RawValue;
+
+use super::{Normaliser, Shape};
+use crate::render::{self, image_bytes, put};
+use crate::reply::Image;
+
+/// Members of an answer that are kept for its last chunk, and the bytes of one; no vendor has as many or as large ones.
+const MOST_MEMBERS: usize = 8;
+const LARGEST_MEMBER: usize = 64 << 10;
+
+impl Normaliser {
+    pub(super) fn image(&mut self, choice: u32, image: &Image<'_>, out: &mut Vec<u8>) {
+        if self.opening.shape == Shape::Text || !self.open(choice, out) {
+            return;
+        }
+        let Some(state) = self.choices.get_mut(choice as usize) else { return };
+        let index = state.images;
+        state.images = index.saturating_add(1);
+        // Once and no more: it may be megabytes.
+        out.reserve_exact(self.head.len() + image_bytes(image) + self.tail.len());
+        self.begin(choice, out);
+        put(out, "\"images\":[");
+        render::image(out, image, index);
+        out.push(b']');
+        self.end(out);
+    }
+
+    pub(super) fn member(&mut self, name: &str, value: &RawValue) {
+        if self.opening.shape == Shape::Text || value.get().len() > LARGEST_MEMBER {
+            return;
+        }
+        let has_room = self.members.len() < MOST_MEMBERS;
+        match self.members.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = value.to_owned(),
+            None if has_room => self.members.push((name.to_owned(), value.to_owned())),
+            None => {}
+        }
+    }
+
+    pub(super) fn write_members(&self, out: &mut Vec<u8>) {
+        self.members.iter().for_each(|(name, value)| render::member(out, name, value));
+    }
+}
