@@ -58,6 +58,8 @@ pub struct Reading {
     pub function_call: bool,
     /// Text that a text completion begins with (`echo` of a provider without it).
     pub echo: Option<String>,
+    /// The catalogue id of the model: what has to come back to it is stamped with it.
+    pub origin: Option<String>,
 }
 
 /// Which part of a request one call carries. A provider that gives one choice, or takes one prompt, at a time is called

@@ -15,6 +15,7 @@ mod ndjson;
 pub(crate) mod ollama;
 pub mod openai;
 mod redact;
+mod replay;
 mod retry_after;
 mod shaping;
 mod text;

@@ -7,7 +7,7 @@ mod turns;
 
 use std::borrow::Cow;
 
-pub use ids::{THOUGHT_MARK, alphanumeric_id, split_thought, word_id};
+pub use ids::{THOUGHT_MARK, alphanumeric_id, origin_id, split_thought, word_id};
 pub use turns::{Turn, UserItem};
 
 use crate::json::{Kind, View, check, write_str};

@@ -156,7 +156,7 @@ impl Adapter for Azure {
 
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
         let path = self.path(self.deployment(target), "chat/completions");
-        Ok(self.inner.chat_to(path, request, &self.options(target, share, request.n)))
+        Ok(self.inner.chat_to(path, request, &self.options(target, share, request.n), target.id))
     }
 
     fn completion(

@@ -4,7 +4,7 @@
 //! Safety settings are left as the provider has them.
 
 pub(super) mod answer;
-mod contents;
+pub(super) mod contents;
 pub(super) mod embeddings;
 pub(super) mod errors;
 mod logprobs;
@@ -105,6 +105,10 @@ impl Dialect for Gemini {
     fn scheme(&self) -> Scheme {
         // As a query parameter the key would stand in logs.
         Scheme::Header("x-goog-api-key")
+    }
+
+    fn reasoning_format(&self) -> &'static str {
+        contents::SIGNATURE_FORMAT
     }
 
     fn usual_media_sizes(&self) -> MediaSizes {

@@ -8,6 +8,7 @@
 
 mod encode;
 mod messages;
+mod order;
 
 use std::borrow::Cow;
 
@@ -74,11 +75,14 @@ impl Dialect for Mistral {
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        self.answers.decode_chat(body, &Reading::default())
+        let mut reply = self.answers.decode_chat(body, &Reading::default())?;
+        order::tell(body, &mut reply);
+        Ok(reply)
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        self.answers.chat_stream(&Reading::default())
+        let inner = self.answers.chat_stream(&Reading::default());
+        Box::new(order::InOrder { inner, orders: order::Orders::default() })
     }
 
     fn embed(

@@ -12,7 +12,7 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, Guarded, Inputs, Rule};
 use http::HeaderMap;
 
-use super::shaping;
+use super::{replay, shaping};
 use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, StreamDecoder, Target,
 };
@@ -29,6 +29,11 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
     /// Members of OpenAI's own that change the answer and that this dialect has, too: no warning is given for them.
     fn keeps(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// The name of its signatures in entries of `reasoning_details`; "" when it has none.
+    fn reasoning_format(&self) -> &'static str {
+        ""
     }
 
     /// What a model bills for media whose name does not tell.
@@ -84,8 +89,13 @@ impl<D: Dialect> Adapter for Native<D> {
     }
 
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let conversation = Conversation::of_chat(request, share.n);
+        let mut conversation = Conversation::of_chat(request, share.n);
+        let lost = replay::keep_own(&mut conversation, target.id, self.0.reasoning_format());
         let mut encoded = self.0.encode(&conversation, target)?;
+        if lost {
+            encoded.warnings.push(Cow::Borrowed(replay::DROPPED));
+        }
+        encoded.reading.origin = Some(target.id.to_owned());
         encoded.reading.function_call = conversation.legacy_functions;
         encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
         searches(&request.guarded, &mut encoded.warnings);

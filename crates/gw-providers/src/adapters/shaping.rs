@@ -8,12 +8,16 @@ use std::collections::{HashMap, HashSet};
 use gw_wire::event::Event;
 use gw_wire::reply::{ChatChoice, ChatReply, Finish};
 
+use super::replay::{DETAILS, Stamps, stamped_id};
 use crate::adapter::{Reading, StreamDecoder};
 
 /// Shapes a complete answer.
 pub(super) fn reply(reply: &mut ChatReply<'_>, reading: &Reading) {
     if *reading == Reading::default() {
         return;
+    }
+    if let Some(origin) = &reading.origin {
+        Stamps::reply(reply, origin);
     }
     for choice in &mut reply.choices {
         if let Some(tool) = &reading.json_tool {
@@ -97,6 +101,7 @@ impl StreamDecoder for Shaped {
 #[derive(Default)]
 struct Shape {
     reading: Reading,
+    stamps: Stamps,
     /// Calls of the tool that stands for structured output.
     json_calls: HashSet<(u32, u32)>,
     /// Choices that made a call which the client is to see.
@@ -122,6 +127,8 @@ impl Shape {
                     self.json_choices.insert(choice);
                 } else {
                     self.called.insert(choice);
+                    let stamped = self.reading.origin.as_deref().and_then(|origin| stamped_id(&id, origin));
+                    let id = stamped.map_or(id, Cow::Owned);
                     self.tool_start(choice, call, id, name, sink);
                 }
             }
@@ -139,6 +146,11 @@ impl Shape {
                 self.aside(choice, &text, sink);
             }
             Event::Text { choice, text, logprobs: None } => self.text(choice, text, sink),
+            Event::Extra { choice, name: DETAILS, value } => {
+                let stamped = self.reading.origin.as_deref();
+                let stamped = stamped.and_then(|origin| self.stamps.stamp(choice, value, origin));
+                sink(Event::Extra { choice, name: DETAILS, value: stamped.as_deref().unwrap_or(value) });
+            }
             Event::Finish { choice, reason } => {
                 self.flush(choice, sink);
                 sink(Event::Finish { choice, reason: self.finish(choice, reason) });

@@ -140,6 +140,10 @@ impl Dialect for Vertex {
         Scheme::Bearer
     }
 
+    fn reasoning_format(&self) -> &'static str {
+        super::gemini::contents::SIGNATURE_FORMAT
+    }
+
     fn usual_media_sizes(&self) -> MediaSizes {
         MediaSizes::gemini()
     }

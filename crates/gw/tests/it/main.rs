@@ -68,6 +68,7 @@ mod private_files;
 mod process;
 mod provider_keys;
 mod providers;
+mod replayed;
 mod replicas;
 mod request_limits;
 mod requests_as_asked;

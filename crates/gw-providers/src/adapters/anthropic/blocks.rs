@@ -9,6 +9,7 @@ use super::details::{self, Kind, Thought};
 use super::stream::{CHOICE, Sink, text};
 use super::wire::{Block, Delta, Text};
 use crate::adapters::failure::invalid;
+use crate::adapters::replay::order::{self, Order};
 
 /// So many blocks may be open at once; the API opens one after the other.
 const MOST_OPEN: usize = 64;
@@ -24,6 +25,9 @@ pub(super) struct Blocks {
     calls: u32,
     /// Bytes of thoughts that are held.
     held: usize,
+    order: Order,
+    /// Higher than the position of every block so far.
+    next: u32,
 }
 
 #[derive(Debug)]
@@ -50,6 +54,8 @@ impl Blocks {
     /// `content_block_start`.
     pub(super) fn start(&mut self, index: u32, block: Block<'_>, sink: Sink<'_>) -> Result<(), Failure> {
         self.stop(index, sink);
+        self.order.close();
+        self.next = self.next.max(index.saturating_add(1));
         if self.open.len() >= MOST_OPEN {
             return Err(invalid("too many content blocks are open at once"));
         }
@@ -65,12 +71,13 @@ impl Blocks {
             "redacted_thinking" => {
                 let data = block.data.unwrap_or_default().0;
                 if !data.is_empty() {
+                    self.order.add(order::Block::Detail);
                     extra(&Thought { index, kind: Kind::Redacted { data } }, sink);
                 }
                 Open::Other
             }
             "text" => {
-                text(block.text.unwrap_or_default().0, sink);
+                self.say(block.text.unwrap_or_default().0, sink);
                 Open::Other
             }
             _ => Open::Other,
@@ -82,6 +89,7 @@ impl Blocks {
     fn call(&mut self, block: Block<'_>, sink: Sink<'_>) -> Open {
         let handle = self.calls;
         self.calls = self.calls.saturating_add(1);
+        self.order.add(order::Block::Call);
         let (id, name) = (block.id.unwrap_or_default().0, block.name.unwrap_or_default().0);
         sink(Event::ToolStart { choice: CHOICE, call: handle, id, name });
         // The API says `{}` here and gives the arguments in fragments. What others say counts if no fragment comes.
@@ -92,7 +100,7 @@ impl Blocks {
     /// `content_block_delta`.
     pub(super) fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) {
         match Text::of(&delta.kind) {
-            "text_delta" => text(delta.text.unwrap_or_default().0, sink),
+            "text_delta" => self.say(delta.text.unwrap_or_default().0, sink),
             "thinking_delta" => self.think(index, delta.thinking.unwrap_or_default().0, sink),
             "signature_delta" => self.sign(index, Text::of(&delta.signature)),
             "input_json_delta" => {
@@ -105,6 +113,13 @@ impl Blocks {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn say(&mut self, words: Cow<'_, str>, sink: Sink<'_>) {
+        if !words.is_empty() {
+            self.order.add(order::Block::Text(words.len()));
+            text(words, sink);
         }
     }
 
@@ -146,6 +161,7 @@ impl Blocks {
             Open::Thought { text, signature } => {
                 self.held -= text.as_ref().map_or(0, String::len);
                 if let Some(text) = text.filter(|_| !signature.is_empty()) {
+                    self.order.add(order::Block::Detail);
                     let kind = Kind::Signed { text: Cow::Owned(text), signature: Cow::Owned(signature) };
                     extra(&Thought { index, kind }, sink);
                 }
@@ -155,6 +171,13 @@ impl Blocks {
                 sink(Event::ToolArgs { choice: CHOICE, call: handle, fragment });
             }
             Open::Call { .. } | Open::Other => {}
+        }
+    }
+
+    /// The answer is complete: the order of its blocks, where it is not the usual one.
+    pub(super) fn tell_order(&self, sink: Sink<'_>) {
+        if let Some(value) = self.order.entry(&[details::USUAL], self.next as usize) {
+            sink(Event::Extra { choice: CHOICE, name: details::MEMBER, value: &value });
         }
     }
 

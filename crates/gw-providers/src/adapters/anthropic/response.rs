@@ -11,6 +11,7 @@ use super::details::{self, Kind, Thought};
 use super::usage::Counts;
 use super::wire::{Block, Message, Text, finish};
 use crate::adapters::failure::{invalid, invalid_json, reported};
+use crate::adapters::replay::order::{self, Order, joined};
 
 /// Reads an answer.
 pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
@@ -25,14 +26,14 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         counts.take(usage);
     }
     let mut choice = ChatChoice { finish: finish(Text::of(&message.stop_reason)), ..ChatChoice::default() };
-    let mut thoughts = Vec::new();
+    let (mut thoughts, mut order) = (Vec::new(), Order::default());
+    let count = content.len();
     for (index, block) in (0_u32..).zip(content) {
-        take(block, index, &mut choice, &mut thoughts);
+        take(block, index, &mut choice, &mut thoughts, &mut order);
     }
-    if !thoughts.is_empty() {
-        let member = details::member(&thoughts).map(Cow::Owned);
-        choice.extras.extend(member.map(|value| (Cow::Borrowed(details::MEMBER), value)));
-    }
+    let thoughts = if thoughts.is_empty() { None } else { details::member(&thoughts) };
+    let member = joined(thoughts, order.entry(&[details::USUAL], count)).map(Cow::Owned);
+    choice.extras.extend(member.map(|value| (Cow::Borrowed(details::MEMBER), value)));
     Ok(ChatReply {
         model: message.model.map(|model| model.0).filter(|model| !model.is_empty()),
         fingerprint: None,
@@ -41,9 +42,22 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     })
 }
 
-fn take<'a>(block: Block<'a>, index: u32, choice: &mut ChatChoice<'a>, thoughts: &mut Vec<Thought<'a>>) {
+fn take<'a>(
+    block: Block<'a>,
+    index: u32,
+    choice: &mut ChatChoice<'a>,
+    thoughts: &mut Vec<Thought<'a>>,
+    order: &mut Order,
+) {
+    let before = thoughts.len();
+    order.close();
     match Text::of(&block.kind) {
-        "text" => join(&mut choice.content, block.text),
+        "text" => {
+            if let len @ 1.. = Text::of(&block.text).len() {
+                order.add(order::Block::Text(len));
+            }
+            join(&mut choice.content, block.text);
+        }
         "thinking" => {
             let text = block.thinking.unwrap_or_default().0;
             join(&mut choice.reasoning, Some(Text(text.clone())));
@@ -55,12 +69,18 @@ fn take<'a>(block: Block<'a>, index: u32, choice: &mut ChatChoice<'a>, thoughts:
             let data = block.data.map(|data| data.0).filter(|data| !data.is_empty());
             thoughts.extend(data.map(|data| Thought { index, kind: Kind::Redacted { data } }));
         }
-        "tool_use" | "server_tool_use" => choice.tool_calls.push(ToolCall {
-            id: block.id.unwrap_or_default().0,
-            name: block.name.unwrap_or_default().0,
-            arguments: Cow::Borrowed(block.input.map_or("{}", RawValue::get)),
-        }),
+        "tool_use" | "server_tool_use" => {
+            order.add(order::Block::Call);
+            choice.tool_calls.push(ToolCall {
+                id: block.id.unwrap_or_default().0,
+                name: block.name.unwrap_or_default().0,
+                arguments: Cow::Borrowed(block.input.map_or("{}", RawValue::get)),
+            });
+        }
         _ => {}
+    }
+    if thoughts.len() > before {
+        order.add(order::Block::Detail);
     }
 }
 

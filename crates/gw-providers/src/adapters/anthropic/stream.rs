@@ -176,6 +176,7 @@ impl State {
             && !std::mem::replace(&mut self.finished, true)
         {
             self.blocks.close(sink);
+            self.blocks.tell_order(sink);
             let made = if self.blocks.has_calls() { Finish::ToolCalls } else { Finish::Stop };
             sink(Event::Finish { choice: CHOICE, reason: finish(&reason.0).unwrap_or(made) });
         }

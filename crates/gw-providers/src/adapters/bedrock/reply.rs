@@ -9,6 +9,8 @@ use serde_json::value::RawValue;
 
 use super::{reasoning, usage};
 use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::replay::DETAILS;
+use crate::adapters::replay::order::{self, Order, joined};
 use crate::adapters::text::{Text, filled};
 
 #[derive(Deserialize)]
@@ -85,12 +87,13 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let message = answer.output.and_then(|output| output.message);
     let message = message.ok_or_else(|| invalid("the body has no output"))?;
     let mut choice = ChatChoice::default();
-    let mut details = Vec::new();
+    let (mut details, mut order) = (Vec::new(), Order::default());
     for content in message.content.unwrap_or_default() {
-        block(content, &mut choice, &mut details);
+        block(content, &mut choice, &mut details, &mut order);
     }
-    if let Some(details) = reasoning::details(&details) {
-        choice.extras.push((Cow::Borrowed("reasoning_details"), Cow::Owned(details)));
+    let order = order.entry(&[reasoning::USUAL], details.len());
+    if let Some(details) = joined(reasoning::details(&details), order) {
+        choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
     }
     let has_calls = !choice.tool_calls.is_empty();
     choice.finish = answer.stop_reason.and_then(|reason| finish(&reason.0, has_calls));
@@ -102,18 +105,27 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     })
 }
 
-fn block<'a>(content: Content<'a>, choice: &mut ChatChoice<'a>, details: &mut Vec<serde_json::Value>) {
+fn block<'a>(
+    content: Content<'a>,
+    choice: &mut ChatChoice<'a>,
+    details: &mut Vec<serde_json::Value>,
+    order: &mut Order,
+) {
+    order.close();
     if let Some(text) = filled(content.text) {
+        order.add(order::Block::Text(text.len()));
         append(&mut choice.content, text);
     }
     for cited in content.citations_content.and_then(|cited| cited.content).unwrap_or_default() {
         if let Some(text) = filled(cited.text) {
+            order.add(order::Block::Text(text.len()));
             append(&mut choice.content, text);
         }
     }
     if let Some(call) = content.tool_use
         && !is_server_tool(call.kind.as_ref())
     {
+        order.add(order::Block::Call);
         let arguments = call.input.map(RawValue::get).unwrap_or_default();
         choice.tool_calls.push(ToolCall {
             id: call.tool_use_id.unwrap_or_default().0,
@@ -130,7 +142,10 @@ fn block<'a>(content: Content<'a>, choice: &mut ChatChoice<'a>, details: &mut Ve
             block.text = filled(text.text).unwrap_or_default();
             block.signature = filled(text.signature).unwrap_or_default();
         }
-        details.extend(block.detail(details.len()));
+        if let Some(detail) = block.detail(details.len()) {
+            order.add(order::Block::Detail);
+            details.push(detail);
+        }
         if !block.text.is_empty() {
             append(&mut choice.reasoning, block.text);
         }

@@ -17,6 +17,8 @@ use super::reply::{finish, is_server_tool};
 use super::{errors, reasoning, usage};
 use crate::adapter::StreamDecoder;
 use crate::adapters::failure::{broken, invalid, invalid_json};
+use crate::adapters::replay::DETAILS;
+use crate::adapters::replay::order::{self, Order};
 use crate::adapters::text::{Text, filled};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
@@ -40,6 +42,9 @@ struct State {
     opened: usize,
     calls: u32,
     details: usize,
+    order: Order,
+    /// The block that said something last.
+    last: Option<u32>,
     finished: bool,
     /// The end or an error was given; what follows is not looked at.
     over: bool,
@@ -271,6 +276,7 @@ impl State {
         }
         let handle = self.calls;
         self.calls += 1;
+        self.order.add(order::Block::Call);
         self.begin(index, Open::Call { handle, has_arguments: false });
         sink(Event::ToolStart {
             choice: 0,
@@ -282,7 +288,11 @@ impl State {
     }
 
     fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
+        if self.last.replace(index) != Some(index) {
+            self.order.close();
+        }
         if let Some(text) = filled(delta.text) {
+            self.order.add(order::Block::Text(text.len()));
             sink(Event::Text { choice: 0, text, logprobs: None });
         }
         if let Some(fragment) = delta.tool_use.and_then(|call| filled(call.input)) {
@@ -355,8 +365,9 @@ impl State {
             Open::Reasoning(block) => {
                 let Some(detail) = block.detail(self.details) else { return };
                 self.details += 1;
+                self.order.add(order::Block::Detail);
                 if let Some(value) = reasoning::details(&[detail]) {
-                    sink(Event::Extra { choice: 0, name: "reasoning_details", value: &value });
+                    sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
                 }
             }
         }
@@ -368,6 +379,9 @@ impl State {
         }
         for (_, open) in std::mem::take(&mut self.open) {
             self.closed(open, sink);
+        }
+        if let Some(value) = self.order.entry(&[reasoning::USUAL], self.details) {
+            sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
         }
         let has_calls = self.calls > 0;
         let otherwise = if has_calls { Finish::ToolCalls } else { Finish::Stop };

@@ -11,6 +11,8 @@ use super::{finish, logprobs, usage};
 use crate::adapter::ListedModel;
 use crate::adapters::failure::{invalid, invalid_json, reported};
 use crate::adapters::model_list::ModelList;
+use crate::adapters::replay::DETAILS;
+use crate::adapters::replay::order::{Block, Order};
 
 /// The body as text, without a byte order mark.
 pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
@@ -43,23 +45,43 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
 
 fn choice(message: Message<'_>) -> ChatChoice<'_> {
     let (mut content, mut reasoning) = (Cow::Borrowed(""), Cow::Borrowed(""));
-    append(&mut reasoning, message.tool_plan.map(|plan| plan.0));
+    let mut order = Order::default();
+    let plan = message.tool_plan.map(|plan| plan.0);
+    record(&mut order, plan.as_deref(), Block::Plan);
+    append(&mut reasoning, plan);
     if let Some(pieces) = message.content {
         pieces.each(|piece| {
-            append(&mut reasoning, piece.thinking.map(|thinking| thinking.0));
-            append(&mut content, piece.text.map(|text| text.0));
+            order.close();
+            let (thinking, text) = (piece.thinking.map(|text| text.0), piece.text.map(|text| text.0));
+            record(&mut order, thinking.as_deref(), Block::Thought);
+            record(&mut order, text.as_deref(), Block::Text);
+            append(&mut reasoning, thinking);
+            append(&mut content, text);
         });
     }
     let mut tool_calls = Vec::new();
     if let Some(calls) = message.tool_calls {
         calls.each(|call| tool_calls.extend(tool_call(call)));
     }
+    tool_calls.iter().for_each(|_| order.add(Block::Call));
+    let told = order.entry(USUAL, 0).map(|value| (Cow::Borrowed(DETAILS), Cow::Owned(value)));
     ChatChoice {
+        extras: told.into_iter().collect(),
         index: 0,
         content: Some(content),
         reasoning: (!reasoning.is_empty()).then_some(reasoning),
         tool_calls,
         ..ChatChoice::default()
+    }
+}
+
+/// Orders that are written again without being told: a text, or a plan and calls.
+pub(super) const USUAL: &[&[(char, usize)]] = &[&[('t', 1)], &[('p', 1), ('c', usize::MAX)]];
+
+/// Takes what is said into the order.
+pub(super) fn record(order: &mut Order, text: Option<&str>, block: fn(usize) -> Block) {
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        order.add(block(text.len()));
     }
 }
 

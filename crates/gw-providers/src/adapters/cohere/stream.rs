@@ -13,11 +13,14 @@ use gw_wire::stream::MOST_TOOL_CALLS;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::reply::{USUAL, record};
 use super::shape::{self, Call, Delta, Pieces};
 use super::{finish, logprobs, usage};
 use crate::adapter::StreamDecoder;
 use crate::adapters::failure::{broken, invalid, invalid_json, reported};
 use crate::adapters::ndjson::Lines;
+use crate::adapters::replay::DETAILS;
+use crate::adapters::replay::order::{Block, Order};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
@@ -44,6 +47,7 @@ struct State {
     calls: u32,
     /// The last call of each of Cohere's numbers.
     by_index: HashMap<u32, u32>,
+    order: Order,
     /// Something that means something came.
     begun: bool,
     /// The end or an error was given; what follows is not looked at.
@@ -149,7 +153,10 @@ impl State {
         let delta = event.delta.unwrap_or_default();
         match &*kind {
             "content-delta" | "content-start" | "tool-plan-delta" | "message-start" => {
-                say(delta, event.logprobs, sink);
+                if &*kind == "content-start" {
+                    self.order.close();
+                }
+                say(delta, event.logprobs, &mut self.order, sink);
             }
             "tool-call-delta" | "tool-call-start" => {
                 let index = event.index.and_then(|index| index.0);
@@ -171,6 +178,7 @@ impl State {
             if begins {
                 let handle = self.calls;
                 self.calls += 1;
+                self.order.add(Block::Call);
                 self.by_index.extend(index.map(|index| (index, handle)));
                 if self.calls as usize > MOST_TOOL_CALLS {
                     return self.fail(invalid("too many tool calls"), sink);
@@ -204,6 +212,9 @@ impl State {
         match finish::read(reason, has_calls, delta.error, FailureKind::StreamBroken) {
             Ok(reason) => {
                 self.over = true;
+                if let Some(value) = self.order.entry(USUAL, 0) {
+                    sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
+                }
                 sink(Event::Finish { choice: 0, reason });
                 sink(Event::End);
             }
@@ -220,14 +231,17 @@ fn is_error(event: &shape::Event<'_>) -> bool {
 }
 
 /// What is said or thought. The plan of a call is a thought.
-fn say(delta: Delta<'_>, probabilities: Option<&RawValue>, sink: Sink<'_>) {
+fn say(delta: Delta<'_>, probabilities: Option<&RawValue>, order: &mut Order, sink: Sink<'_>) {
     let Some(message) = delta.message else { return };
     if let Some(text) = message.tool_plan.map(|plan| plan.0).filter(|text| !text.is_empty()) {
+        order.add(Block::Plan(text.len()));
         sink(Event::Reasoning { choice: 0, text });
     }
     let logprobs = probabilities.and_then(logprobs::convert);
     let Some(pieces) = message.content else { return };
     pieces.each(|piece| {
+        record(order, piece.thinking.as_ref().map(|text| &*text.0), Block::Thought);
+        record(order, piece.text.as_ref().map(|text| &*text.0), Block::Text);
         if let Some(text) = piece.thinking.map(|thinking| thinking.0).filter(|text| !text.is_empty()) {
             sink(Event::Reasoning { choice: 0, text });
         }

@@ -16,13 +16,17 @@ use super::Flavour;
 use super::media;
 use super::model::Model;
 use super::shape::{Content, FunctionCall, FunctionResponse, Part, Response};
+use crate::adapters::replay::order::{self, arrange};
 
 /// Stands for a signature that the client could not give back (calls of another provider, or made by hand). Both of
 /// Google's services document it.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Our name for the signatures of text in `reasoning_details`.
-pub(super) const SIGNATURE_FORMAT: &str = "google-gemini-v1";
+pub(in crate::adapters) const SIGNATURE_FORMAT: &str = "google-gemini-v1";
+
+/// The order that needs no telling. Thoughts and signed texts do: nothing else says where they stood.
+pub(super) const USUAL: &[(char, usize)] = &[('t', 1), ('c', usize::MAX)];
 
 /// Google refuses an entry without a part and a part without text.
 const NOTHING_SAID: &str = " ";
@@ -112,6 +116,10 @@ impl Writer {
     }
 
     fn assistant<'a>(&self, message: &'a Message<'a>, parts: &mut Vec<Part<'a>>) -> Result<(), Failure> {
+        if let Some(pieces) = arrange(message) {
+            self.arranged(pieces, parts);
+            return Ok(());
+        }
         for piece in &message.parts {
             parts.extend(self.piece(Cow::Borrowed(piece))?);
         }
@@ -121,6 +129,25 @@ impl Writer {
             parts.push(self.call(call, position == 0));
         }
         Ok(())
+    }
+
+    /// A message as it came: Google wants all parts of a response back as they were (thought signatures).
+    fn arranged<'a>(&self, pieces: Vec<order::Piece<'a, 'a>>, parts: &mut Vec<Part<'a>>) {
+        for piece in pieces {
+            match piece {
+                order::Piece::Text(text) => parts.push(Part::text(text)),
+                order::Piece::Thought(text) => parts.push(Part { thought: Some(true), ..Part::text(text) }),
+                order::Piece::Signature(entry) => {
+                    if let (Some(signed), Some(part)) = (text_signature(entry), parts.last_mut()) {
+                        part.thought_signature = signed.thought_signature;
+                    }
+                }
+                // It has the signature that it came with, or none.
+                order::Piece::Call(call) => parts.push(self.call(call, false)),
+                order::Piece::Detail(_) | order::Piece::Plan(_) => {}
+            }
+        }
+        parts.retain(|part| !part.is_nothing());
     }
 
     fn call<'a>(&self, call: &'a Called<'_>, is_first: bool) -> Part<'a> {

@@ -7,13 +7,13 @@ use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use serde_json::value::RawValue;
 
 use super::answer::{Answer, Candidate, Part, call_id, finish, made_id};
-use super::contents::SIGNATURE_FORMAT;
+use super::contents::{SIGNATURE_FORMAT, USUAL};
 use super::errors;
 use super::logprobs;
 use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::replay::order::{Block, Order, joined};
 
-/// The member that carries signatures of text.
-pub(super) const DETAILS: &str = "reasoning_details";
+pub(super) use crate::adapters::replay::DETAILS;
 
 /// Reads a whole answer.
 pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
@@ -58,11 +58,13 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
 
 fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> ChatChoice<'a> {
     let mut choice = ChatChoice { index, content: Some(Cow::Borrowed("")), ..ChatChoice::default() };
-    let mut signatures = Vec::new();
+    let (mut signatures, mut order) = (Vec::new(), Order::default());
     for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
-        add(&mut choice, part, &mut signatures, response);
+        order.close();
+        add(&mut choice, part, &mut signatures, &mut order, response);
     }
-    if let Some(details) = details(&signatures, 0) {
+    let order = order.entry(&[USUAL], signatures.len());
+    if let Some(details) = joined(details(&signatures, 0), order) {
         choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
     }
     choice.logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai).map(Cow::Owned);
@@ -75,25 +77,46 @@ fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> ChatChoic
     choice
 }
 
-fn add<'a>(choice: &mut ChatChoice<'a>, part: Part<'a>, signatures: &mut Vec<Cow<'a, str>>, response: &str) {
+/// Takes a text, a thought or a signature into the order.
+pub(super) fn record(order: &mut Order, is_thought: bool, len: usize, is_signed: bool) {
+    if len > 0 || is_signed {
+        order.add(if is_thought { Block::Thought(len) } else { Block::Text(len) });
+    }
+    if is_signed {
+        order.add(Block::Signature);
+    }
+}
+
+fn add<'a>(
+    choice: &mut ChatChoice<'a>,
+    part: Part<'a>,
+    signatures: &mut Vec<Cow<'a, str>>,
+    order: &mut Order,
+    response: &str,
+) {
     if let Some(mut call) = part.function_call {
         let count = u32::try_from(choice.tool_calls.len()).unwrap_or(u32::MAX);
         let id = call_id(&mut call, part.thought_signature, || made_id(response, choice.index, count));
         let arguments = call.arguments();
         // A call of nothing is none.
         if let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) {
+            order.add(Block::Call);
             choice.tool_calls.push(ToolCall { id, name, arguments });
         }
         return;
     }
-    let into = if part.thought == Some(true) { &mut choice.reasoning } else { &mut choice.content };
-    if let Some(text) = part.text.map(|text| text.0).filter(|text| !text.is_empty()) {
+    let is_thought = part.thought == Some(true);
+    let into = if is_thought { &mut choice.reasoning } else { &mut choice.content };
+    let text = part.text.map(|text| text.0).filter(|text| !text.is_empty());
+    let signature = part.thought_signature.map(|text| text.0).filter(|text| !text.is_empty());
+    record(order, is_thought, text.as_deref().map_or(0, str::len), signature.is_some());
+    if let Some(text) = text {
         match into {
             Some(before) if !before.is_empty() => before.to_mut().push_str(&text),
             _ => *into = Some(text),
         }
     }
-    signatures.extend(part.thought_signature.map(|text| text.0).filter(|text| !text.is_empty()));
+    signatures.extend(signature);
 }
 
 /// Signatures of text as OpenRouter writes them, so that clients which send `reasoning_details` back bring them home.

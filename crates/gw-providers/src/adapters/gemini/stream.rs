@@ -12,10 +12,12 @@ use gw_wire::sse::SseDecoder;
 use serde_json::Value;
 
 use super::answer::{Answer, Candidate, Part, call_id, finish, made_id};
+use super::contents::USUAL;
 use super::split::Splitter;
 use super::{errors, logprobs, reply};
 use crate::adapter::StreamDecoder;
 use crate::adapters::failure::{broken, invalid, invalid_json};
+use crate::adapters::replay::order::{Block, Order};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
@@ -59,6 +61,7 @@ struct Choice {
     index: u32,
     calls: u32,
     signatures: u32,
+    order: Order,
     /// The last reason that came.
     reason: Option<String>,
 }
@@ -198,6 +201,9 @@ impl State {
         }
         self.choices.sort_by_key(|choice| choice.index);
         for choice in &self.choices {
+            if let Some(value) = choice.order.entry(&[USUAL], choice.signatures as usize) {
+                sink(Event::Extra { choice: choice.index, name: reply::DETAILS, value: &value });
+            }
             if let Some(reason) = &choice.reason {
                 sink(Event::Finish { choice: choice.index, reason: finish(reason, choice.calls > 0) });
             } else if self.is_blocked {
@@ -242,6 +248,7 @@ impl Choice {
             // A call of nothing is none.
             let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) else { return };
             self.calls = self.calls.saturating_add(1);
+            self.order.add(Block::Call);
             sink(Event::ToolStart { choice, call: handle, id, name });
             if !arguments.is_empty() {
                 sink(Event::ToolArgs { choice, call: handle, fragment: arguments });
@@ -249,14 +256,21 @@ impl Choice {
             return;
         }
         let text = part.text.map(|text| text.0).unwrap_or_default();
-        if part.thought == Some(true) {
+        let is_thought = part.thought == Some(true);
+        let signature = part.thought_signature.filter(|signature| !signature.0.is_empty());
+        if signature.is_some() {
+            // What is signed is a part of its own.
+            self.order.close();
+        }
+        reply::record(&mut self.order, is_thought, text.len(), signature.is_some());
+        if is_thought {
             if !text.is_empty() {
                 sink(Event::Reasoning { choice, text });
             }
         } else if !text.is_empty() || logprobs.is_some() {
             sink(Event::Text { choice, text, logprobs });
         }
-        if let Some(signature) = part.thought_signature.filter(|signature| !signature.0.is_empty())
+        if let Some(signature) = signature
             && let Some(details) = reply::details(&[signature.0], self.signatures)
         {
             self.signatures = self.signatures.saturating_add(1);
