@@ -7,8 +7,10 @@
 mod joined;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use gw_wire::event::Event;
+use gw_wire::json::{Kind, View};
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, TextChoice, TextReply, ToolCall};
 use gw_wire::stream::MOST_TOOL_CALLS;
 use gw_wire::usage::Usage;
@@ -51,6 +53,7 @@ struct Tool {
     id: String,
     name: String,
     arguments: String,
+    custom: bool,
 }
 
 impl Gather {
@@ -96,6 +99,7 @@ impl Gather {
             | Event::Reasoning { choice, .. }
             | Event::Refusal { choice, .. }
             | Event::ToolStart { choice, .. }
+            | Event::CustomStart { choice, .. }
             | Event::ToolArgs { choice, .. }
             | Event::FunctionCall { choice, .. }
             | Event::Extra { choice, .. }
@@ -174,7 +178,7 @@ impl Choice {
             }
             Event::Reasoning { text, .. } => self.reasoning.push_str(text),
             Event::Refusal { text, .. } => self.refusal.get_or_insert_default().push_str(text),
-            Event::ToolStart { call, id, name, .. } => {
+            Event::ToolStart { call, id, name, .. } | Event::CustomStart { call, id, name, .. } => {
                 if self.tools.iter().any(|tool| tool.handle == *call) {
                     return Some(());
                 }
@@ -182,7 +186,8 @@ impl Choice {
                     return None;
                 }
                 let (id, name) = (id.to_string(), name.to_string());
-                self.tools.push(Tool { handle: *call, id, name, arguments: String::new() });
+                let custom = matches!(event, Event::CustomStart { .. });
+                self.tools.push(Tool { handle: *call, id, name, arguments: String::new(), custom });
             }
             Event::ToolArgs { call, fragment, .. } => {
                 if let Some(tool) = self.tools.iter_mut().find(|tool| tool.handle == *call) {
@@ -195,7 +200,8 @@ impl Choice {
                 all.push_str(arguments.as_deref().unwrap_or_default());
             }
             Event::Extra { name, value, .. } => {
-                if self.extras.iter().any(|(known, _)| known == name) {
+                let known = self.extras.iter().filter(|(known, _)| known == name).count();
+                if known >= if *name == DETAILS { MOST_DETAILS } else { 1 } {
                     return None;
                 }
                 self.extras.push(((*name).to_owned(), (*value).to_owned()));
@@ -212,8 +218,14 @@ impl Choice {
             id: Cow::Owned(tool.id),
             name: Cow::Owned(tool.name),
             arguments: Cow::Owned(tool.arguments),
+            custom: tool.custom,
         };
         let extra = |(name, value)| (Cow::Owned(name), Cow::Owned(value));
+        let (details, mut extras): (Vec<_>, Vec<_>) =
+            self.extras.into_iter().partition(|(name, _)| name == DETAILS);
+        if !details.is_empty() {
+            extras.push((DETAILS.to_owned(), one_list(&details)?));
+        }
         Some(ChatChoice {
             index,
             content: owned(self.content),
@@ -221,7 +233,7 @@ impl Choice {
             refusal: self.refusal.map(Cow::Owned),
             tool_calls: self.tools.into_iter().map(tool).collect(),
             function_call: self.function.map(|(name, all)| (Cow::Owned(name), Cow::Owned(all))),
-            extras: self.extras.into_iter().map(extra).collect(),
+            extras: extras.into_iter().map(extra).collect(),
             logprobs: match self.logprobs {
                 Some(joined) => Some(Cow::Owned(joined.into_raw()?)),
                 None => None,
@@ -231,11 +243,42 @@ impl Choice {
     }
 }
 
+/// A member that a stream tells entry by entry.
+const DETAILS: &str = "reasoning_details";
+
+/// So many times.
+const MOST_DETAILS: usize = 256;
+
+/// The lists as one; None when an entry came in pieces, or something is no list.
+fn one_list(lists: &[(String, Box<RawValue>)]) -> Option<Box<RawValue>> {
+    if let [(_, only)] = lists {
+        return Some(only.clone());
+    }
+    let mut indices = HashSet::new();
+    let mut entries = Vec::new();
+    for (_, list) in lists {
+        let list = View::new(list.get());
+        if list.kind() != Kind::Array {
+            return None;
+        }
+        for entry in list.elements() {
+            let [index] = entry.pick(["index"]);
+            if index.is_some_and(|index| !indices.insert(index.text())) {
+                return None;
+            }
+            entries.push(entry.text());
+        }
+    }
+    RawValue::from_string(format!("[{}]", entries.join(","))).ok()
+}
+
 fn size_of_event(event: &Event<'_>) -> usize {
     match event {
         Event::Text { text, logprobs, .. } => text.len() + logprobs.map_or(0, |raw| raw.get().len()),
         Event::Reasoning { text, .. } | Event::Refusal { text, .. } => text.len(),
-        Event::ToolStart { id, name, .. } => id.len() + name.len() + size_of::<Tool>(),
+        Event::ToolStart { id, name, .. } | Event::CustomStart { id, name, .. } => {
+            id.len() + name.len() + size_of::<Tool>()
+        }
         Event::ToolArgs { fragment, .. } => fragment.len(),
         Event::FunctionCall { name, arguments, .. } => {
             name.as_deref().map_or(0, str::len) + arguments.as_deref().map_or(0, str::len)

@@ -19,6 +19,7 @@ mod replay;
 mod retry_after;
 mod shaping;
 mod text;
+mod tool_names;
 #[cfg(test)]
 mod trial;
 mod unique_names;

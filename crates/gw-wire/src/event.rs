@@ -52,7 +52,18 @@ pub enum Event<'a> {
         /// The function's name.
         name: Cow<'a, str>,
     },
-    /// A fragment of a tool call's arguments.
+    /// A call of a custom tool begins. The fragments of its input come as `ToolArgs`.
+    CustomStart {
+        /// Choice index.
+        choice: u32,
+        /// As that of `ToolStart`.
+        call: u32,
+        /// The call's id, empty when the upstream gave none.
+        id: Cow<'a, str>,
+        /// The tool's name.
+        name: Cow<'a, str>,
+    },
+    /// A fragment of a tool call's arguments, or of a custom tool's input.
     ToolArgs {
         /// Choice index.
         choice: u32,
@@ -104,7 +115,7 @@ impl Event<'_> {
     pub fn answer_bytes(&self) -> u64 {
         let length = match self {
             Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::Refusal { text, .. } => text.len(),
-            Self::ToolStart { name, .. } => name.len(),
+            Self::ToolStart { name, .. } | Self::CustomStart { name, .. } => name.len(),
             Self::ToolArgs { fragment, .. } => fragment.len(),
             Self::FunctionCall { name, arguments, .. } => {
                 name.as_deref().map_or(0, str::len) + arguments.as_deref().map_or(0, str::len)
@@ -126,6 +137,7 @@ impl Event<'_> {
             | Self::Reasoning { choice, .. }
             | Self::Refusal { choice, .. }
             | Self::ToolStart { choice, .. }
+            | Self::CustomStart { choice, .. }
             | Self::ToolArgs { choice, .. }
             | Self::FunctionCall { choice, .. }
             | Self::Extra { choice, .. }

@@ -107,6 +107,14 @@ impl Dialect for Gemini {
         Scheme::Header("x-goog-api-key")
     }
 
+    fn takes_tool_name(&self, name: &str) -> bool {
+        request::is_tool_name(name)
+    }
+
+    fn names_allowed_tools(&self) -> bool {
+        true
+    }
+
     fn reasoning_format(&self) -> &'static str {
         contents::SIGNATURE_FORMAT
     }

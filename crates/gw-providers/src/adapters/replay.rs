@@ -10,7 +10,7 @@ pub(super) mod order;
 
 use std::collections::{HashMap, HashSet};
 
-use gw_wire::conversation::{Conversation, Message, THOUGHT_MARK, origin_id, split_thought};
+use gw_wire::conversation::{Conversation, Message, THOUGHT_MARK, short_id, split_thought};
 use gw_wire::json::{Kind, View, write_str};
 use gw_wire::reply::ChatReply;
 use serde_json::value::RawValue;
@@ -104,14 +104,14 @@ fn stamp_one(entry: View<'_>, origin: &str, out: &mut Vec<u8>) {
 /// The id of a call whose signature says whose it is; None when there is no signature.
 pub(super) fn stamped_id(id: &str, origin: &str) -> Option<String> {
     let (id, signature) = split_thought(id);
-    Some(format!("{id}{THOUGHT_MARK}{}.{}", origin_id(origin), signature?))
+    Some(format!("{id}{THOUGHT_MARK}{}.{}", short_id(origin), signature?))
 }
 
 /// The id of a call whose signature this model gave, as it gave it; None for every other id.
 pub(super) fn own_id(id: &str, origin: &str) -> Option<String> {
     let (proper, signature) = split_thought(id);
     let (digest, signature) = signature?.split_once('.')?;
-    (digest == origin_id(origin)).then(|| format!("{proper}{THOUGHT_MARK}{signature}"))
+    (digest == short_id(origin)).then(|| format!("{proper}{THOUGHT_MARK}{signature}"))
 }
 
 /// Who gave an entry, to somebody who asks for what is its own.

@@ -140,6 +140,14 @@ impl Dialect for Vertex {
         Scheme::Bearer
     }
 
+    fn takes_tool_name(&self, name: &str) -> bool {
+        request::is_tool_name(name)
+    }
+
+    fn names_allowed_tools(&self) -> bool {
+        true
+    }
+
     fn reasoning_format(&self) -> &'static str {
         super::gemini::contents::SIGNATURE_FORMAT
     }

@@ -39,10 +39,10 @@ pub fn alphanumeric_id(id: &str) -> Cow<'_, str> {
     Cow::Owned(digest(id, 9))
 }
 
-/// Eight letters and digits that stand for a catalogue id where there is no room for it.
+/// Eight letters and digits that stand for a text where there is no room for it.
 #[must_use]
-pub fn origin_id(origin: &str) -> String {
-    digest(origin, 8)
+pub fn short_id(text: &str) -> String {
+    digest(text, 8)
 }
 
 /// So many letters and digits that depend on the text alone.

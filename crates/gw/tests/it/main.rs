@@ -31,6 +31,7 @@ mod config_cli;
 mod continued;
 mod cost;
 mod crash;
+mod custom_tools;
 mod docs_examples;
 mod drill;
 mod edges;

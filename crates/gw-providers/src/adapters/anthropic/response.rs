@@ -75,6 +75,7 @@ fn take<'a>(
                 id: block.id.unwrap_or_default().0,
                 name: block.name.unwrap_or_default().0,
                 arguments: Cow::Borrowed(block.input.map_or("{}", RawValue::get)),
+                custom: false,
             });
         }
         _ => {}

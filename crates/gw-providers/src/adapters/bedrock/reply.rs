@@ -131,6 +131,7 @@ fn block<'a>(
             id: call.tool_use_id.unwrap_or_default().0,
             name: call.name.unwrap_or_default().0,
             arguments: Cow::Borrowed(arguments),
+            custom: false,
         });
     }
     if let Some(thought) = content.reasoning_content {

@@ -100,6 +100,7 @@ fn tool_call(call: Call<'_>) -> Option<ToolCall<'_>> {
         id: call.id.unwrap_or_default().0,
         name: function.name?.0,
         arguments: function.arguments.unwrap_or_default().0,
+        custom: false,
     })
 }
 

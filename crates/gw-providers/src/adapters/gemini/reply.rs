@@ -101,7 +101,7 @@ fn add<'a>(
         // A call of nothing is none.
         if let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) {
             order.add(Block::Call);
-            choice.tool_calls.push(ToolCall { id, name, arguments });
+            choice.tool_calls.push(ToolCall { id, name, arguments, custom: false });
         }
         return;
     }

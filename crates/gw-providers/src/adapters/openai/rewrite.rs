@@ -175,7 +175,7 @@ mod tests {
                 r#"[{{"role":"assistant","content":"a","reasoning_content":"hm"{details},"tool_calls":[{{"id":"{id}","type":"function"}}]}},{{"role":"tool","tool_call_id":"{id}","content":"1"}}]"#
             )
         };
-        let digest = gw_wire::conversation::origin_id("p/m");
+        let digest = gw_wire::conversation::short_id("p/m");
         let stamped = message(
             r#","reasoning_details":[{"type":"reasoning.text","text":"hm","index":0,"origin":"p/m"},{"type":"reasoning.encrypted","data":"x","index":1,"origin":"anthropic/c"}]"#,
             &format!("c1__thought__{digest}.QUJD"),
