@@ -216,7 +216,10 @@ async fn allowed_tools_are_said_as_each_provider_can() {
         let names: Vec<&Value> = sent["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
         assert_eq!(names, ["f", "h"]);
         assert_eq!(sent["tool_choice"]["type"], if mode == "auto" { "auto" } else { "any" });
-        assert_eq!(answer["gateway"]["warnings"], json!(["parameter_simplified:tool_choice", "price_unknown"]));
+        assert_eq!(
+            answer["gateway"]["warnings"],
+            json!(["parameter_simplified:tool_choice", "price_unknown"])
+        );
         for api in ["bedrock", "mistral", "cohere", "ollama"] {
             upstream.always(Answer::json(500, &json!({})));
             client.post_json("/v1/chat/completions", &body(api, mode)).await;

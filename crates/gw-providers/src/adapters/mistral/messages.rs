@@ -178,6 +178,7 @@ fn content(message: &mut Object, parts: &[Part<'_>], thought: Option<&str>) -> R
     fault.map_or(Ok(()), Err)
 }
 
+#[derive(Clone, Copy)]
 enum Chunk<'p, 'a> {
     Thought(&'p str),
     Text(&'p str),

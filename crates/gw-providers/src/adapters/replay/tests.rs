@@ -142,7 +142,7 @@ fn a_message_that_was_not_changed_is_arranged_as_it_came() {
     let parts = json!([{"type": "text", "text": "abcdäx!"}]);
     assert_eq!(shown(&with("content", parts)), shown(&same), "text as a part");
     assert_eq!(shown(&with("content", json!([{"type": "refusal", "refusal": "abcdäx!"}]))), None);
-    let mut fewer = same.clone();
+    let mut fewer = same;
     fewer["reasoning_details"] = json!([value(&details)[0], value(&details)[2]]);
     assert_eq!(shown(&fewer), None, "an entry is gone");
 }
