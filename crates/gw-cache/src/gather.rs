@@ -7,8 +7,10 @@
 mod joined;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use gw_wire::event::Event;
+use gw_wire::json::{Kind, View};
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, Image, TextChoice, TextReply, ToolCall};
 use gw_wire::stream::MOST_TOOL_CALLS;
 use gw_wire::usage::Usage;
@@ -53,6 +55,7 @@ struct Tool {
     id: String,
     name: String,
     arguments: String,
+    custom: bool,
 }
 
 impl Gather {
@@ -104,6 +107,7 @@ impl Gather {
             | Event::Reasoning { choice, .. }
             | Event::Refusal { choice, .. }
             | Event::ToolStart { choice, .. }
+            | Event::CustomStart { choice, .. }
             | Event::ToolArgs { choice, .. }
             | Event::FunctionCall { choice, .. }
             | Event::Image { choice, .. }
@@ -185,7 +189,7 @@ impl Choice {
             }
             Event::Reasoning { text, .. } => self.reasoning.push_str(text),
             Event::Refusal { text, .. } => self.refusal.get_or_insert_default().push_str(text),
-            Event::ToolStart { call, id, name, .. } => {
+            Event::ToolStart { call, id, name, .. } | Event::CustomStart { call, id, name, .. } => {
                 if self.tools.iter().any(|tool| tool.handle == *call) {
                     return Some(());
                 }
@@ -193,7 +197,8 @@ impl Choice {
                     return None;
                 }
                 let (id, name) = (id.to_string(), name.to_string());
-                self.tools.push(Tool { handle: *call, id, name, arguments: String::new() });
+                let custom = matches!(event, Event::CustomStart { .. });
+                self.tools.push(Tool { handle: *call, id, name, arguments: String::new(), custom });
             }
             Event::ToolArgs { call, fragment, .. } => {
                 if let Some(tool) = self.tools.iter_mut().find(|tool| tool.handle == *call) {
@@ -212,7 +217,9 @@ impl Choice {
             }
             Event::Extra { name, value, .. } => {
                 match self.extras.iter_mut().find(|(known, _)| known == name) {
-                    Some((_, pieces)) if LISTS.contains(name) => pieces.push((*value).to_owned()),
+                    Some((_, pieces)) if LISTS.contains(name) && pieces.len() < MOST_PIECES => {
+                        pieces.push((*value).to_owned());
+                    }
                     Some(_) => return None,
                     None => self.extras.push(((*name).to_owned(), vec![(*value).to_owned()])),
                 }
@@ -229,8 +236,12 @@ impl Choice {
             id: Cow::Owned(tool.id),
             name: Cow::Owned(tool.name),
             arguments: Cow::Owned(tool.arguments),
+            custom: tool.custom,
         };
-        let extra = |(name, pieces)| Some((Cow::Owned(name), Cow::Owned(joined(pieces)?)));
+        let extra = |(name, pieces): (String, Vec<_>)| {
+            let all = if name == DETAILS { one_list(&pieces)? } else { joined(pieces)? };
+            Some((Cow::Owned(name), Cow::Owned(all)))
+        };
         Some(ChatChoice {
             index,
             content: owned(self.content),
@@ -249,8 +260,14 @@ impl Choice {
     }
 }
 
+/// A member whose entries have numbers.
+const DETAILS: &str = "reasoning_details";
+
 /// Lists that come in pieces, each of whole elements. Whatever else comes twice cannot be joined.
-const LISTS: [&str; 2] = ["images", "annotations"];
+const LISTS: [&str; 3] = ["images", "annotations", DETAILS];
+
+/// So many pieces.
+const MOST_PIECES: usize = 256;
 
 /// The pieces of a member as one value.
 fn joined(mut pieces: Vec<Box<RawValue>>) -> Option<Box<RawValue>> {
@@ -269,11 +286,36 @@ fn joined(mut pieces: Vec<Box<RawValue>>) -> Option<Box<RawValue>> {
     RawValue::from_string(all).ok()
 }
 
+/// The lists as one; None when an entry came in pieces, or something is no list.
+fn one_list(lists: &[Box<RawValue>]) -> Option<Box<RawValue>> {
+    if let [only] = lists {
+        return Some(only.clone());
+    }
+    let mut indices = HashSet::new();
+    let mut entries = Vec::new();
+    for list in lists {
+        let list = View::new(list.get());
+        if list.kind() != Kind::Array {
+            return None;
+        }
+        for entry in list.elements() {
+            let [index] = entry.pick(["index"]);
+            if index.is_some_and(|index| !indices.insert(index.text())) {
+                return None;
+            }
+            entries.push(entry.text());
+        }
+    }
+    RawValue::from_string(format!("[{}]", entries.join(","))).ok()
+}
+
 fn size_of_event(event: &Event<'_>) -> usize {
     match event {
         Event::Text { text, logprobs, .. } => text.len() + logprobs.map_or(0, |raw| raw.get().len()),
         Event::Reasoning { text, .. } | Event::Refusal { text, .. } => text.len(),
-        Event::ToolStart { id, name, .. } => id.len() + name.len() + size_of::<Tool>(),
+        Event::ToolStart { id, name, .. } | Event::CustomStart { id, name, .. } => {
+            id.len() + name.len() + size_of::<Tool>()
+        }
         Event::ToolArgs { fragment, .. } => fragment.len(),
         Event::FunctionCall { name, arguments, .. } => {
             name.as_deref().map_or(0, str::len) + arguments.as_deref().map_or(0, str::len)

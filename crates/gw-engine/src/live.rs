@@ -357,7 +357,10 @@ pub(crate) fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>))
         }
         let made = if choice.tool_calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
         for (position, call) in (0u32..).zip(choice.tool_calls) {
-            play(Event::ToolStart { choice: index, call: position, id: call.id, name: call.name });
+            play(match call.custom {
+                false => Event::ToolStart { choice: index, call: position, id: call.id, name: call.name },
+                true => Event::CustomStart { choice: index, call: position, id: call.id, name: call.name },
+            });
             play(Event::ToolArgs { choice: index, call: position, fragment: call.arguments });
         }
         if let Some((name, arguments)) = choice.function_call {

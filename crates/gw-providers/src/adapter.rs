@@ -61,6 +61,12 @@ pub struct Reading {
     pub function_call: bool,
     /// Text that a text completion begins with (`echo` of a provider without it).
     pub echo: Option<String>,
+    /// The catalogue id of the model: what has to come back to it is stamped with it.
+    pub origin: Option<String>,
+    /// Custom tools that were offered as functions: their calls are answered as calls of custom tools.
+    pub custom_tools: Vec<String>,
+    /// Tools that the provider knows by another name: that one, and the client's.
+    pub tool_names: Vec<(String, String)>,
 }
 
 /// Which part of a request one call carries. A provider that gives one choice, or takes one prompt, at a time is called

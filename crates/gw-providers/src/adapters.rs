@@ -16,9 +16,11 @@ mod ndjson;
 pub(crate) mod ollama;
 pub mod openai;
 mod redact;
+mod replay;
 mod retry_after;
 mod shaping;
 mod text;
+mod tool_names;
 #[cfg(test)]
 mod trial;
 mod unique_names;

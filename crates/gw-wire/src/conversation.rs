@@ -1,13 +1,15 @@
 //! A request in one typed shape, for the dialects that are not OpenAI's: read from the client's validated body, borrowed
 //! from it wherever the text allows. OpenAI-type providers never need it: they get the body itself, spliced.
 
+mod custom;
 mod ids;
 mod read;
 mod turns;
 
 use std::borrow::Cow;
 
-pub use ids::{THOUGHT_MARK, alphanumeric_id, split_thought, word_id};
+pub use custom::CUSTOM_INPUT;
+pub use ids::{THOUGHT_MARK, alphanumeric_id, short_id, split_thought, word_id};
 pub use turns::{Turn, UserItem};
 
 use crate::json::{Kind, View, check, write_str};
@@ -142,6 +144,8 @@ pub struct Tool<'a> {
     pub parameters: Option<View<'a>>,
     /// Strict adherence asked for.
     pub strict: Option<bool>,
+    /// It is a custom tool, said as a function whose one parameter is the input.
+    pub custom: bool,
     /// `cache_control`, on the tool or on its function.
     pub cache_control: Option<View<'a>>,
 }
@@ -192,6 +196,8 @@ pub struct Conversation<'a> {
     pub tools: Vec<Tool<'a>>,
     /// Which may or must be called. `Unset` without tools.
     pub tool_choice: ToolChoice<'a>,
+    /// The only tools that may be called now (`tool_choice` of type `allowed_tools`); the choice is then `Auto` or `Required`.
+    pub allowed_tools: Option<Vec<Cow<'a, str>>>,
     /// `parallel_tool_calls`.
     pub parallel_tool_calls: Option<bool>,
     /// The tools came as `functions`: the answer is a `function_call`.
@@ -267,6 +273,7 @@ impl<'a> Conversation<'a> {
             messages: Vec::new(),
             tools: Vec::new(),
             tool_choice: ToolChoice::Unset,
+            allowed_tools: None,
             parallel_tool_calls: None,
             legacy_functions: false,
             format: read::format(body),

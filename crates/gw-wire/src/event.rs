@@ -53,7 +53,18 @@ pub enum Event<'a> {
         /// The function's name.
         name: Cow<'a, str>,
     },
-    /// A fragment of a tool call's arguments.
+    /// A call of a custom tool begins. The fragments of its input come as `ToolArgs`.
+    CustomStart {
+        /// Choice index.
+        choice: u32,
+        /// As that of `ToolStart`.
+        call: u32,
+        /// The call's id, empty when the upstream gave none.
+        id: Cow<'a, str>,
+        /// The tool's name.
+        name: Cow<'a, str>,
+    },
+    /// A fragment of a tool call's arguments, or of a custom tool's input.
     ToolArgs {
         /// Choice index.
         choice: u32,
@@ -121,7 +132,7 @@ impl Event<'_> {
             Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::Refusal { text, .. } => {
                 text_bytes(text)
             }
-            Self::ToolStart { name, .. } => text_bytes(name),
+            Self::ToolStart { name, .. } | Self::CustomStart { name, .. } => text_bytes(name),
             Self::ToolArgs { fragment, .. } => text_bytes(fragment),
             Self::FunctionCall { name, arguments, .. } => {
                 name.as_deref().map_or(0, text_bytes) + arguments.as_deref().map_or(0, text_bytes)
@@ -153,6 +164,7 @@ impl Event<'_> {
             | Self::Reasoning { choice, .. }
             | Self::Refusal { choice, .. }
             | Self::ToolStart { choice, .. }
+            | Self::CustomStart { choice, .. }
             | Self::ToolArgs { choice, .. }
             | Self::FunctionCall { choice, .. }
             | Self::Image { choice, .. }

@@ -6,6 +6,7 @@ use crate::gateway::GatewayMeta;
 use crate::json::{write_escaped, write_str};
 use crate::money::Money;
 use crate::reply::{ChatChoice, ChatReply, Finish, Image, TextReply, ToolCall};
+use crate::stream::tools;
 use crate::usage::Usage;
 
 /// What the gateway itself says about an answer.
@@ -239,10 +240,15 @@ fn tool_call(out: &mut Vec<u8>, call: &ToolCall<'_>, id: &str, choice: u32, posi
     } else {
         write_str(out, &call.id);
     }
-    put(out, ",\"type\":\"function\",\"function\":{\"name\":");
+    put(out, tools::kind(call.custom));
     write_str(out, &call.name);
-    put(out, ",\"arguments\":");
-    write_str(out, if call.arguments.is_empty() { "{}" } else { &call.arguments });
+    if call.custom {
+        put(out, ",\"input\":");
+        write_str(out, &call.arguments);
+    } else {
+        put(out, ",\"arguments\":");
+        write_str(out, if call.arguments.is_empty() { "{}" } else { &call.arguments });
+    }
     put(out, "}}");
 }
 

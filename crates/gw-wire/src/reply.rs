@@ -41,10 +41,12 @@ impl Finish {
 pub struct ToolCall<'a> {
     /// The id, empty when the upstream gave none (the writer makes one).
     pub id: Cow<'a, str>,
-    /// The function's name.
+    /// The function's or the custom tool's name.
     pub name: Cow<'a, str>,
-    /// JSON text of the arguments; "" is written as "{}".
+    /// JSON text of the arguments, "" is written as "{}"; of a custom tool its input, which is any text.
     pub arguments: Cow<'a, str>,
+    /// It is a call of a custom tool.
+    pub custom: bool,
 }
 
 /// A picture that the model made. Clients get it as a data URL in `images`, as OpenRouter's do

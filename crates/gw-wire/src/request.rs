@@ -96,6 +96,8 @@ pub struct CacheAsk {
 pub struct Needs {
     /// Tools or functions are offered.
     pub tools: bool,
+    /// Custom tools are offered, or were called.
+    pub custom_tools: bool,
     /// An image is in the messages.
     pub image: bool,
     /// Audio is in the messages.
@@ -111,7 +113,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Tools, tool calls or a tool choice of another type than `function`: elsewhere `unsupported_value`.
+    /// Tools or a tool choice of a type that only OpenAI-type providers know: elsewhere `unsupported_value`.
     pub const OTHER_TOOLS: &'static str = "tools";
     /// Content parts of a type that we do not know: elsewhere `invalid_value`.
     pub const OTHER_PARTS: &'static str = "messages";

@@ -5,7 +5,7 @@
 
 mod members;
 mod resume;
-mod tools;
+pub(crate) mod tools;
 
 use std::collections::HashMap;
 
@@ -76,6 +76,7 @@ impl Choice {
 #[derive(Debug)]
 struct Tool {
     has_arguments: bool,
+    is_custom: bool,
 }
 
 /// Turns events into the client's chunks. One per stream.
@@ -163,7 +164,12 @@ impl Normaliser {
             }
             Event::Reasoning { choice, text } => self.delta(choice, "reasoning_content", &text, out),
             Event::Refusal { choice, text } => self.delta(choice, "refusal", &text, out),
-            Event::ToolStart { choice, call, id, name } => self.tool_start(choice, call, &id, &name, out),
+            Event::ToolStart { choice, call, id, name } => {
+                self.tool_start(choice, call, &id, &name, false, out);
+            }
+            Event::CustomStart { choice, call, id, name } => {
+                self.tool_start(choice, call, &id, &name, true, out);
+            }
             Event::ToolArgs { choice, call, fragment } => self.tool_arguments(choice, call, &fragment, out),
             Event::FunctionCall { choice, name, arguments } => {
                 self.function_call(choice, name.as_deref(), arguments.as_deref(), out);

@@ -128,6 +128,22 @@ fn logprobs_of_all_chunks_are_one() {
 }
 
 #[test]
+fn entries_of_reasoning_details_and_custom_calls_are_put_together() {
+    let entries = [raw(r#"[{"index":0}]"#), raw(r#"[{"index":1},{"index":2}]"#)];
+    let extra = |at: usize| Event::Extra { choice: 0, name: "reasoning_details", value: &entries[at] };
+    let start = Event::CustomStart { choice: 0, call: 0, id: "c".into(), name: "f".into() };
+    let input = |fragment: &'static str| Event::ToolArgs { choice: 0, call: 0, fragment: fragment.into() };
+    let events = [extra(0), extra(1), start, input("a "), input("b"), finish(0), Event::End];
+    let reply = gathered(&events).into_chat().unwrap();
+    let choice = &reply.choices[0];
+    assert_eq!(choice.extras[0].1.get(), r#"[{"index":0},{"index":1},{"index":2}]"#);
+    let call = &choice.tool_calls[0];
+    assert_eq!((&*call.name, &*call.arguments, call.custom), ("f", "a b", true));
+    // An entry in pieces is not put together.
+    assert!(gathered(&[extra(0), extra(0), finish(0), Event::End]).into_chat().is_none());
+}
+
+#[test]
 fn t02_nothing_comes_of_a_stream_that_is_not_whole() {
     let extra = raw("{\"data\":\"x\"}");
     let extra = || Event::Extra { choice: 0, name: "audio", value: &extra };

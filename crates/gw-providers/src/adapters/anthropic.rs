@@ -77,6 +77,10 @@ impl Dialect for Anthropic {
         Scheme::Header("x-api-key")
     }
 
+    fn reasoning_format(&self) -> &'static str {
+        details::FORMAT
+    }
+
     fn usual_media_sizes(&self) -> MediaSizes {
         MediaSizes::claude()
     }

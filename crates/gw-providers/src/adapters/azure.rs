@@ -153,12 +153,8 @@ impl Adapter for Azure {
 
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
         let path = self.path(self.deployment(target), "chat/completions");
-        Ok(self.inner.chat_to(
-            path,
-            request,
-            &self.options(target, share, request.n),
-            target.rules(Api::Azure),
-        ))
+        let options = self.options(target, share, request.n);
+        Ok(self.inner.chat_to(path, request, &options, target.rules(Api::Azure), target.id))
     }
 
     fn completion(

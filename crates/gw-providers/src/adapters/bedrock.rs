@@ -153,6 +153,10 @@ impl Dialect for Bedrock {
         Scheme::Bearer
     }
 
+    fn reasoning_format(&self) -> &'static str {
+        reasoning::FORMAT
+    }
+
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
         request::encode(conversation, target)
     }

@@ -26,6 +26,7 @@ use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Method};
 
 use super::native::{Dialect, Native};
+use super::tool_names;
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::settings::Api;
 
@@ -54,6 +55,14 @@ impl Dialect for Cohere {
             choices: 1,
             prompts: 1,
         }
+    }
+
+    /// "Valid names contain only the characters a-z, A-Z, 0-9, _ and must not begin with a digit" (`Tool` of its SDK, read
+    /// 2026-11-22).
+    fn takes_tool_name(&self, name: &str) -> bool {
+        tool_names::is_word(name)
+            && !name.contains('-')
+            && !name.starts_with(|first: char| first.is_ascii_digit())
     }
 
     fn scheme(&self) -> Scheme {

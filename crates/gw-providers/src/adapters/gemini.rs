@@ -4,7 +4,7 @@
 //! Safety settings are left as the provider has them.
 
 pub(super) mod answer;
-mod contents;
+pub(super) mod contents;
 pub(super) mod embeddings;
 pub(super) mod errors;
 mod grounding;
@@ -116,6 +116,18 @@ impl Dialect for Gemini {
 
     fn takes_back(&self, image: &Source<'_>) -> bool {
         media::is_given_back(image)
+    }
+
+    fn takes_tool_name(&self, name: &str) -> bool {
+        request::is_tool_name(name)
+    }
+
+    fn names_allowed_tools(&self) -> bool {
+        true
+    }
+
+    fn reasoning_format(&self) -> &'static str {
+        contents::SIGNATURE_FORMAT
     }
 
     fn usual_media_sizes(&self) -> MediaSizes {

@@ -8,6 +8,7 @@
 
 mod encode;
 mod messages;
+mod order;
 
 use std::borrow::Cow;
 
@@ -78,11 +79,14 @@ impl Dialect for Mistral {
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        self.answers.decode_chat(body, &Reading::default())
+        let mut reply = self.answers.decode_chat(body, &Reading::default())?;
+        order::tell(body, &mut reply);
+        Ok(reply)
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        self.answers.locating_stream()
+        let inner = self.answers.locating_stream();
+        Box::new(order::InOrder { inner, orders: order::Orders::default() })
     }
 
     fn embed(

@@ -12,7 +12,7 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, Guarded, Inputs, Rule};
 use http::HeaderMap;
 
-use super::shaping;
+use super::{replay, shaping, tool_names};
 use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, StreamDecoder, Target,
 };
@@ -37,6 +37,21 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
 
     /// Whether a picture of an earlier answer, which the client sends back, can be said.
     fn takes_back(&self, _: &Source<'_>) -> bool {
+        false
+    }
+
+    /// The name of its signatures in entries of `reasoning_details`; "" when it has none.
+    fn reasoning_format(&self) -> &'static str {
+        ""
+    }
+
+    /// Whether a tool may have this name. The reference of the provider says so; a name that it refuses is changed there and back.
+    fn takes_tool_name(&self, name: &str) -> bool {
+        tool_names::is_word(name)
+    }
+
+    /// Whether the tools that may be called now can be named beside those that are offered.
+    fn names_allowed_tools(&self) -> bool {
         false
     }
 
@@ -93,8 +108,25 @@ impl<D: Dialect> Adapter for Native<D> {
     }
 
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let conversation = Conversation::of_chat(request, share.n);
+        let mut conversation = Conversation::of_chat(request, share.n);
+        let lost = replay::keep_own(&mut conversation, target.id, self.0.reasoning_format());
+        let names = tool_names::fit(&mut conversation, |name| self.0.takes_tool_name(name));
+        let only_allowed = !self.0.names_allowed_tools() && keep_allowed(&mut conversation);
         let mut encoded = self.0.encode(&conversation, target)?;
+        let own_name = |name: &str| {
+            let known = names.iter().find(|(sent, _)| sent == name);
+            known.map_or(name, |(_, own)| own).to_owned()
+        };
+        let custom = conversation.tools.iter().filter(|tool| tool.custom);
+        encoded.reading.custom_tools = custom.map(|tool| own_name(&tool.name)).collect();
+        encoded.reading.tool_names = names;
+        if only_allowed {
+            encoded.warnings.push(Cow::Borrowed("parameter_simplified:tool_choice"));
+        }
+        if lost {
+            encoded.warnings.push(Cow::Borrowed(replay::DROPPED));
+        }
+        encoded.reading.origin = Some(target.id.to_owned());
         encoded.reading.function_call = conversation.legacy_functions;
         encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
         let mut images = conversation.messages.iter().flat_map(|message| &message.images);
@@ -191,6 +223,14 @@ impl<D: Dialect> Adapter for Native<D> {
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         self.0.decode_models(body)
     }
+}
+
+/// Leaves only the tools that may be called now. True: others were left out, so that the model does not know them.
+fn keep_allowed(conversation: &mut Conversation<'_>) -> bool {
+    let Some(allowed) = conversation.allowed_tools.take() else { return false };
+    let offered = conversation.tools.len();
+    conversation.tools.retain(|tool| allowed.contains(&tool.name));
+    conversation.tools.len() < offered
 }
 
 /// A 400 `unsupported_value` for what a provider cannot do. The message begins with the field.

@@ -33,6 +33,7 @@ use serde_json::Value;
 
 use super::failure;
 use super::model_list::ModelList;
+use super::replay::{self, Stamps};
 use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Share, StreamDecoder, Target,
 };
@@ -116,13 +117,14 @@ impl OpenAi {
         }
     }
 
-    /// A chat request to this path.
+    /// A chat request to this path. `origin` is the catalogue id of its model.
     pub(super) fn chat_to(
         &self,
         path: String,
         request: &ChatRequest,
         options: &EncodeOptions<'_>,
         rules: ModelRules,
+        origin: &str,
     ) -> Encoded {
         let mut unsupported = refused_sampling(rules, &request.body);
         unsupported.extend(options.unsupported);
@@ -134,7 +136,8 @@ impl OpenAi {
             let asked = Effort::read(asked)?;
             rules.effort(asked).filter(|sent| *sent != asked).map(Effort::as_str)
         });
-        let messages = request.body.get("messages").and_then(|text| rewrite::messages(text, &self.quirks));
+        let text = request.body.get("messages").unwrap_or_default();
+        let (messages, lost) = rewrite::messages(text, &self.quirks, origin);
         let withheld = self.allowed.withheld(&request.guarded);
         let options = EncodeOptions {
             messages: messages.as_deref(),
@@ -153,6 +156,8 @@ impl OpenAi {
             encoded.warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
         }
         encoded.warnings.extend(rules.warning());
+        encoded.warnings.extend(lost.then_some(Cow::Borrowed(replay::DROPPED)));
+        encoded.reading.origin = Some(origin.to_owned());
         encoded
     }
 
@@ -252,7 +257,8 @@ impl Adapter for OpenAi {
 
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
         let options = self.options(target, share, request.n);
-        Ok(self.chat_to("/chat/completions".to_owned(), request, &options, target.rules(Api::OpenAi)))
+        let rules = target.rules(Api::OpenAi);
+        Ok(self.chat_to("/chat/completions".to_owned(), request, &options, rules, target.id))
     }
 
     fn completion(
@@ -274,8 +280,12 @@ impl Adapter for OpenAi {
         Ok(self.embeddings_to("/embeddings".to_owned(), request, inputs, Some(target.upstream_model)))
     }
 
-    fn decode_chat<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
-        reply::chat(body)
+    fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
+        let mut reply = reply::chat(body)?;
+        if let Some(origin) = &reading.origin {
+            Stamps::reply(&mut reply, origin);
+        }
+        Ok(reply)
     }
 
     fn decode_completion<'a>(&self, body: &'a [u8], _: &Reading) -> Result<TextReply<'a>, Failure> {
@@ -286,8 +296,8 @@ impl Adapter for OpenAi {
         embeddings::decode(body, expected)
     }
 
-    fn chat_stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+    fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        Box::new(stream::Stream::of(reading.origin.clone()))
     }
 
     fn completion_stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {

@@ -1,6 +1,8 @@
 //! Turning answers back into what the client asked for, after a request had to be said in other words: structured output
 //! by way of a tool, JSON asked for in a sentence, legacy functions, `echo`.
 
+mod custom;
+
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -8,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use gw_wire::event::Event;
 use gw_wire::reply::{ChatChoice, ChatReply, Finish};
 
+use super::replay::{DETAILS, Stamps, stamped_id};
 use crate::adapter::{Reading, StreamDecoder};
 
 /// Shapes a complete answer.
@@ -15,9 +18,21 @@ pub(super) fn reply(reply: &mut ChatReply<'_>, reading: &Reading) {
     if *reading == Reading::default() {
         return;
     }
+    if let Some(origin) = &reading.origin {
+        Stamps::reply(reply, origin);
+    }
     for choice in &mut reply.choices {
         if let Some(tool) = &reading.json_tool {
             json_tool(choice, tool);
+        }
+        for call in &mut choice.tool_calls {
+            if let Some(own) = own_name(reading, &call.name) {
+                call.name = Cow::Owned(own.to_owned());
+            }
+            if reading.custom_tools.iter().any(|name| *name == *call.name) {
+                call.custom = true;
+                call.arguments = Cow::Owned(custom::input(&call.arguments));
+            }
         }
         if reading.fenced
             && let Some(content) = &mut choice.content
@@ -35,6 +50,11 @@ pub(super) fn reply(reply: &mut ChatReply<'_>, reading: &Reading) {
             choice.content = Some(Cow::Owned(format!("{echo}{content}")));
         }
     }
+}
+
+/// The client's name of a tool that the provider knows by this one, where the two differ.
+fn own_name<'r>(reading: &'r Reading, sent: &str) -> Option<&'r str> {
+    reading.tool_names.iter().find(|(name, _)| name == sent).map(|(_, own)| own.as_str())
 }
 
 fn json_tool(choice: &mut ChatChoice<'_>, tool: &str) {
@@ -101,6 +121,7 @@ impl StreamDecoder for Shaped {
 #[derive(Default)]
 struct Shape {
     reading: Reading,
+    stamps: Stamps,
     /// Calls of the tool that stands for structured output.
     json_calls: HashSet<(u32, u32)>,
     /// Choices that made a call which the client is to see.
@@ -114,6 +135,8 @@ struct Shape {
     echoed: Vec<u32>,
     /// The call that a choice's function call is made of; others are left out.
     functions: HashMap<u32, u32>,
+    /// Calls of custom tools.
+    inputs: HashMap<(u32, u32), custom::Input>,
 }
 
 impl Shape {
@@ -126,12 +149,19 @@ impl Shape {
                     self.json_choices.insert(choice);
                 } else {
                     self.called.insert(choice);
+                    let stamped = self.reading.origin.as_deref().and_then(|origin| stamped_id(&id, origin));
+                    let id = stamped.map_or(id, Cow::Owned);
                     self.tool_start(choice, call, id, name, sink);
                 }
             }
             Event::ToolArgs { choice, call, fragment } => {
                 if self.json_calls.contains(&(choice, call)) {
                     self.text(choice, fragment, sink);
+                } else if let Some(input) = self.inputs.get_mut(&(choice, call)) {
+                    let fragment: Cow<'_, str> = Cow::Owned(input.push(&fragment));
+                    if !fragment.is_empty() {
+                        sink(Event::ToolArgs { choice, call, fragment });
+                    }
                 } else if !self.reading.function_call {
                     sink(Event::ToolArgs { choice, call, fragment });
                 } else if self.functions.get(&choice) == Some(&call) {
@@ -143,6 +173,11 @@ impl Shape {
                 self.aside(choice, &text, sink);
             }
             Event::Text { choice, text, logprobs: None } => self.text(choice, text, sink),
+            Event::Extra { choice, name: DETAILS, value } => {
+                let stamped = self.reading.origin.as_deref();
+                let stamped = stamped.and_then(|origin| self.stamps.stamp(choice, value, origin));
+                sink(Event::Extra { choice, name: DETAILS, value: stamped.as_deref().unwrap_or(value) });
+            }
             Event::Finish { choice, reason } => {
                 self.flush(choice, sink);
                 sink(Event::Finish { choice, reason: self.finish(choice, reason) });
@@ -152,7 +187,11 @@ impl Shape {
     }
 
     fn tool_start(&mut self, choice: u32, call: u32, id: Cow<'_, str>, name: Cow<'_, str>, sink: Sink<'_>) {
-        if !self.reading.function_call {
+        let name = own_name(&self.reading, &name).map_or(name, |own| Cow::Owned(own.to_owned()));
+        if self.reading.custom_tools.iter().any(|custom| *custom == *name) {
+            self.inputs.insert((choice, call), custom::Input::default());
+            sink(Event::CustomStart { choice, call, id, name });
+        } else if !self.reading.function_call {
             sink(Event::ToolStart { choice, call, id, name });
         } else if let Entry::Vacant(first) = self.functions.entry(choice) {
             first.insert(call);
@@ -218,6 +257,12 @@ impl Shape {
 
     /// The choice is over: what was held back is said, without the fence. An answer without a word is an echo, too.
     fn flush(&mut self, choice: u32, sink: Sink<'_>) {
+        for ((_, call), input) in self.inputs.iter_mut().filter(|((of, _), _)| *of == choice) {
+            let rest = std::mem::take(input).end();
+            if !rest.is_empty() {
+                sink(Event::ToolArgs { choice, call: *call, fragment: Cow::Owned(rest) });
+            }
+        }
         if let Some(at) = self.asides.iter().position(|(known, _)| *known == choice) {
             let (_, words) = self.asides.swap_remove(at);
             self.text(choice, Cow::Owned(words.unwrap_or_default()), sink);

@@ -148,6 +148,18 @@ impl Dialect for Vertex {
         media::is_given_back(image)
     }
 
+    fn takes_tool_name(&self, name: &str) -> bool {
+        request::is_tool_name(name)
+    }
+
+    fn names_allowed_tools(&self) -> bool {
+        true
+    }
+
+    fn reasoning_format(&self) -> &'static str {
+        super::gemini::contents::SIGNATURE_FORMAT
+    }
+
     fn usual_media_sizes(&self) -> MediaSizes {
         MediaSizes::gemini()
     }

@@ -147,6 +147,22 @@ impl Asked {
     }
 }
 
+/// What no encoded request shows by itself; the tests `replayed` and `custom_tools` of the gateway do.
+const SENT_BACK: &str = "
+## What is sent back
+
+A client sends an answer back with its `reasoning_details`, unchanged: clients of OpenAI's dialect do so by themselves where they keep
+the message as it came. Each entry has an `origin`, the id of the model that gave it, and goes back to no other model. The last entry
+may be of type `gateway.order`: it says in lengths how the text and the reasoning were divided and where the calls stood, so that the
+turn reaches its provider in the order in which it came. A message without these entries, or one that was edited, is a valid turn in the
+usual order: reasoning, text, calls. Whatever is left out is told by `reasoning_dropped` in `gateway.warnings`. Claude gets its thoughts
+back while it thinks; it refuses them at the end of a turn and refuses blank text, which are left out.
+
+A custom tool is a function with one parameter, `input`, in the dialects that have none; a grammar becomes a part of its description.
+Tool names that a provider refuses are changed there and back. Of `tool_choice` `allowed_tools`, Gemini and Vertex are told the names
+(`ANY`, or `VALIDATED` for `auto`); the others are offered only these tools, which is told by `parameter_simplified:tool_choice`.
+";
+
 const COLUMNS: [&str; 18] = [
     "images",
     "image URLs",
@@ -248,6 +264,7 @@ fn page() -> String {
         );
     }
     page.push_str(&crate::model_tables::translations());
+    page.push_str(SENT_BACK);
     page.push_str(&closed());
     page.push_str(&crate::model_tables::rules());
     page

@@ -39,6 +39,12 @@ pub fn alphanumeric_id(id: &str) -> Cow<'_, str> {
     Cow::Owned(digest(id, 9))
 }
 
+/// Eight letters and digits that stand for a text where there is no room for it.
+#[must_use]
+pub fn short_id(text: &str) -> String {
+    digest(text, 8)
+}
+
 /// So many letters and digits that depend on the text alone.
 fn digest(text: &str, len: usize) -> String {
     const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::{Called, Content, Conversation, Format, Message, Part, Role, Source, Tool, ToolChoice};
+use super::{Called, Content, Conversation, Format, Message, Part, Role, Source, Tool, ToolChoice, custom};
 use crate::json::View;
 use crate::request::Body;
 use crate::request::references::is_stored;
@@ -15,7 +15,7 @@ fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
 }
 
 /// The text of a member that was found.
-fn text(value: Option<View<'_>>) -> Option<Cow<'_, str>> {
+pub(super) fn text(value: Option<View<'_>>) -> Option<Cow<'_, str>> {
     value?.string()
 }
 
@@ -71,9 +71,13 @@ pub(super) fn tools(conversation: &mut Conversation<'_>) {
     conversation.tools = list(body, "tools").filter_map(offered).collect();
     if !conversation.tools.is_empty() {
         conversation.parallel_tool_calls = body.get("parallel_tool_calls").map(|wanted| wanted == "true");
-        conversation.tool_choice = body
-            .view("tool_choice")
-            .map_or(ToolChoice::Unset, |choice| tool_choice(choice, member(choice, "function")));
+        conversation.tool_choice = body.view("tool_choice").map_or(ToolChoice::Unset, |choice| {
+            let [function, custom] = choice.pick(["function", "custom"]);
+            tool_choice(choice, function.or(custom))
+        });
+        if let Some(choice) = body.view("tool_choice") {
+            allowed(choice, conversation);
+        }
         return;
     }
     conversation.tools = list(body, "functions").filter_map(tool).collect();
@@ -92,8 +96,11 @@ fn list<'a>(body: &'a Body, name: &str) -> impl Iterator<Item = View<'a>> {
 
 /// An entry of `tools`. The marker may stand on it or on its function.
 fn offered(entry: View<'_>) -> Option<Tool<'_>> {
-    let [function, cache_control] = entry.pick(["function", "cache_control"]);
-    let tool = tool(function?)?;
+    let [function, custom, cache_control] = entry.pick(["function", "custom", "cache_control"]);
+    let tool = match function {
+        Some(function) => tool(function)?,
+        None => custom::tool(custom?)?,
+    };
     Some(Tool { cache_control: cache_control.or(tool.cache_control), ..tool })
 }
 
@@ -105,6 +112,7 @@ fn tool(function: View<'_>) -> Option<Tool<'_>> {
         description: text(description),
         parameters,
         strict: flag(strict),
+        custom: false,
         cache_control,
     })
 }
@@ -119,6 +127,21 @@ fn tool_choice<'a>(choice: View<'a>, function: Option<View<'a>>) -> ToolChoice<'
             name.map_or(ToolChoice::Auto, ToolChoice::Named)
         }
     }
+}
+
+/// `{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}}`.
+fn allowed<'a>(choice: View<'a>, conversation: &mut Conversation<'a>) {
+    let [kind, allowed] = choice.pick(["type", "allowed_tools"]);
+    let Some(allowed) = allowed.filter(|_| text(kind).as_deref() == Some("allowed_tools")) else { return };
+    let [mode, tools] = allowed.pick(["mode", "tools"]);
+    if text(mode).as_deref() == Some("required") {
+        conversation.tool_choice = ToolChoice::Required;
+    }
+    let names = tools.into_iter().flat_map(View::elements).filter_map(|entry| {
+        let [function, custom] = entry.pick(["function", "custom"]);
+        text(member(function.or(custom)?, "name"))
+    });
+    conversation.allowed_tools = Some(names.collect());
 }
 
 pub(super) fn messages(body: &Body) -> Vec<Message<'_>> {
@@ -212,8 +235,11 @@ fn image(value: View<'_>) -> Option<Source<'_>> {
 }
 
 fn tool_call(value: View<'_>) -> Option<Called<'_>> {
-    let [id, function] = value.pick(["id", "function"]);
-    called(text(id)?, function?)
+    let [id, function, custom] = value.pick(["id", "function", "custom"]);
+    match function {
+        Some(function) => called(text(id)?, function),
+        None => custom::called(text(id)?, custom?),
+    }
 }
 
 fn called<'a>(id: Cow<'a, str>, function: View<'a>) -> Option<Called<'a>> {

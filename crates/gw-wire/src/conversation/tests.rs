@@ -111,6 +111,30 @@ fn legacy_functions_become_tools_and_their_answers_find_their_call() {
 }
 
 #[test]
+fn custom_tools_become_functions_of_one_text() {
+    let request = request(json!({
+        "messages": [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "tool_calls": [{"id": "a", "type": "custom", "custom": {"name": "run", "input": "\"1\"\n"}}]},
+        ],
+        "tools": [
+            {"type": "custom", "custom": {"name": "run", "description": "Runs.", "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}}}},
+            {"type": "custom", "custom": {"name": "plain", "format": {"type": "text"}}},
+        ],
+        "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "custom", "custom": {"name": "run"}}]}},
+    }));
+    assert_eq!(request.needs.openai_only, None);
+    let conversation = Conversation::of_chat(&request, 1);
+    let [run, plain] = &conversation.tools[..] else { panic!() };
+    assert!(run.custom && plain.custom && plain.description.is_none());
+    assert_eq!(run.description.as_deref(), Some("Runs.\n\nThe input must match this regex grammar:\na+"));
+    assert!(run.parameters.unwrap().text().contains(r#""required":["input"]"#));
+    assert_eq!(conversation.messages[1].tool_calls[0].arguments, r#"{"input":"\"1\"\n"}"#);
+    assert_eq!(conversation.tool_choice, ToolChoice::Required);
+    assert_eq!(conversation.allowed_tools, Some(vec!["run".into()]));
+}
+
+#[test]
 fn ids_that_fit_stay_and_lose_only_their_signature() {
     assert_eq!(word_id("call_abc-1"), "call_abc-1");
     assert_eq!(word_id("call_1__thought__c2ln"), "call_1");

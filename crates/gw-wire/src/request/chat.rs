@@ -60,7 +60,7 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
     fields.modalities(&mut survey.needs)?;
     let routing = fields.routing(&model)?;
     let cache = fields.cache()?;
-    let other_tools = survey.needs.openai_only.is_some();
+    let other_tools = survey.needs.openai_only.is_some() || survey.needs.custom_tools;
     let references = &mut survey.references;
     let guarded =
         member_policy::survey(members.text, &members.members, Endpoint::Chat, other_tools, references);

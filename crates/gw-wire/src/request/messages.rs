@@ -311,7 +311,7 @@ fn tool_call(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Resul
             called(&path, function.ok_or_else(|| missing(&path))?, survey)
         }
         "custom" => {
-            survey.needs.openai_only.get_or_insert(Needs::OTHER_TOOLS);
+            survey.needs.custom_tools = true;
             let path = path.member("custom");
             let [name, input] = object(&path, custom.ok_or_else(|| missing(&path))?, ["name", "input"])?;
             survey.text(&path.member("name"), name)?;

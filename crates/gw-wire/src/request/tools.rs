@@ -68,14 +68,19 @@ fn tool(
     schemas: &mut Schemas<'_>,
 ) -> Result<(), Invalid> {
     let mut other_type = false;
-    let [kind, definition] = object_and(path, value, ["type", "function"], |name, value| {
-        other_type |= is_type(name) && value.string().is_none_or(|kind| kind != "function");
-    })?;
-    if other_type {
+    let [kind, definition, custom] =
+        object_and(path, value, ["type", "function", "custom"], |name, value| {
+            other_type |=
+                is_type(name) && value.string().is_none_or(|kind| kind != "function" && kind != "custom");
+        })?;
+    let kind = required_name(&path.member("type"), kind)?;
+    // A custom tool that is not as OpenAI describes it is OpenAI's to judge.
+    let is_custom = kind == "custom" && definition.is_none() && custom.is_some_and(has_name);
+    needs.custom_tools |= is_custom;
+    if other_type || kind != "function" && !is_custom {
         needs.openai_only.get_or_insert(Needs::OTHER_TOOLS);
     }
-    if required_name(&path.member("type"), kind)? != "function" {
-        needs.openai_only.get_or_insert(Needs::OTHER_TOOLS);
+    if kind != "function" {
         return Ok(());
     }
     let path = path.member("function");
@@ -115,11 +120,13 @@ fn tool_choice(value: View<'_>, tools: Option<View<'_>>, needs: &mut Needs) -> R
             let [name] = object(&function_path, function.ok_or_else(|| missing(&function_path))?, ["name"])?;
             let name = required_name(&function_path.member("name"), name)?;
             let tools = tools.ok_or_else(|| without_tools(&path))?;
-            if !tools.elements().any(|tool| named(tool).is_some_and(|known| known == name)) {
+            if !is_offered(&name, Some(tools)) {
                 return Err(invalid_value(&path, "the named function is not among the 'tools'."));
             }
         }
         "custom" | "allowed_tools" if tools.is_none() => return Err(without_tools(&path)),
+        "allowed_tools" if may_choose(object_choice, tools) => {}
+        "custom" if named(object_choice).is_some_and(|name| is_offered(&name, tools)) => {}
         "custom" | "allowed_tools" => {
             needs.openai_only.get_or_insert(Needs::OTHER_TOOLS);
         }
@@ -128,9 +135,32 @@ fn tool_choice(value: View<'_>, tools: Option<View<'_>>, needs: &mut Needs) -> R
     Ok(())
 }
 
-/// The function's name of a tool that was checked.
+/// Whether `allowed_tools` is as OpenAI describes it, and names tools that are offered: then every provider can be told.
+fn may_choose(choice: View<'_>, tools: Option<View<'_>>) -> bool {
+    let [allowed] = choice.pick(["allowed_tools"]);
+    let [mode, names] = allowed.map_or([None, None], |allowed| allowed.pick(["mode", "tools"]));
+    let mode = mode.and_then(View::string);
+    let is_mode = mode.is_some_and(|mode| mode == "auto" || mode == "required");
+    let mut names = names.into_iter().flat_map(View::elements).peekable();
+    is_mode
+        && names.peek().is_some()
+        && names.all(|entry| named(entry).is_some_and(|name| is_offered(&name, tools)))
+}
+
+fn is_offered(name: &str, tools: Option<View<'_>>) -> bool {
+    let mut tools = tools.into_iter().flat_map(View::elements);
+    tools.any(|tool| named(tool).is_some_and(|known| known == name))
+}
+
+/// Whether a custom tool has a name that is one.
+fn has_name(custom: View<'_>) -> bool {
+    let [name] = custom.pick(["name"]);
+    name.and_then(View::string).is_some_and(|name| !name.is_empty())
+}
+
+/// The name of a function or of a custom tool.
 fn named(tool: View<'_>) -> Option<std::borrow::Cow<'_, str>> {
-    let [function] = object(&Path::Top("tools"), tool, ["function"]).ok()?;
-    let [name] = object(&Path::Top("tools"), function?, ["name"]).ok()?;
+    let [function, custom] = tool.pick(["function", "custom"]);
+    let [name] = function.or(custom)?.pick(["name"]);
     name?.string()
 }

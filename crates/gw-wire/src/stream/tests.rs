@@ -130,6 +130,25 @@ fn tool_calls_are_counted_from_zero_and_named_once() {
 }
 
 #[test]
+fn a_custom_call_has_an_input_and_may_have_none() {
+    let start =
+        |call, name: &'static str| Event::CustomStart { choice: 0, call, id: "a".into(), name: name.into() };
+    let got = run(
+        opening(Shape::Chat, 1, false),
+        vec![
+            start(0, "f"),
+            Event::ToolArgs { choice: 0, call: 0, fragment: "any \"text".into() },
+            start(1, "g"),
+            finish(0, Finish::ToolCalls),
+        ],
+    );
+    let deltas: Vec<&Value> = got.iter().filter_map(|f| f.pointer("/choices/0/delta/tool_calls/0")).collect();
+    let begun = |index: u32, name: &str| serde_json::json!({"index": index, "id": "a", "type": "custom", "custom": {"name": name, "input": ""}});
+    let piece = serde_json::json!({"index": 0, "custom": {"input": "any \"text"}});
+    assert_eq!(deltas, [&begun(0, "f"), &piece, &begun(1, "g")]);
+}
+
+#[test]
 fn tool_calls_without_end_are_a_failure() {
     let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false));
     let mut out = Vec::new();

@@ -5,8 +5,24 @@ use crate::failure::{Failure, FailureKind};
 use crate::json::write_str;
 use crate::render::{made_tool_id, put, put_int};
 
+/// What stands between a call's id and its name.
+pub(crate) fn kind(custom: bool) -> &'static str {
+    match custom {
+        true => ",\"type\":\"custom\",\"custom\":{\"name\":",
+        false => ",\"type\":\"function\",\"function\":{\"name\":",
+    }
+}
+
 impl Normaliser {
-    pub(super) fn tool_start(&mut self, choice: u32, call: u32, id: &str, name: &str, out: &mut Vec<u8>) {
+    pub(super) fn tool_start(
+        &mut self,
+        choice: u32,
+        call: u32,
+        id: &str,
+        name: &str,
+        is_custom: bool,
+        out: &mut Vec<u8>,
+    ) {
         if self.opening.shape == Shape::Text || !self.open(choice, out) {
             return;
         }
@@ -20,7 +36,7 @@ impl Normaliser {
             self.failure = Some(Failure::new(FailureKind::InvalidResponse, message));
             return;
         }
-        state.tools.push(Tool { has_arguments: false });
+        state.tools.push(Tool { has_arguments: false, is_custom });
         state.positions.insert(call, position);
         self.begin(choice, out);
         put(out, "\"tool_calls\":[{\"index\":");
@@ -31,9 +47,9 @@ impl Normaliser {
         } else {
             write_str(out, id);
         }
-        put(out, ",\"type\":\"function\",\"function\":{\"name\":");
+        put(out, kind(is_custom));
         write_str(out, name);
-        put(out, ",\"arguments\":\"\"}}]");
+        put(out, if is_custom { ",\"input\":\"\"}}]" } else { ",\"arguments\":\"\"}}]" });
         self.end(out);
     }
 
@@ -43,28 +59,30 @@ impl Normaliser {
         if fragment.is_empty() {
             return;
         }
+        let mut is_custom = false;
         if let Some(tool) = state.tools.get_mut(position) {
             tool.has_arguments = true;
+            is_custom = tool.is_custom;
         }
-        self.arguments(choice, position, fragment, out);
+        self.arguments(choice, position, fragment, is_custom, out);
     }
 
-    fn arguments(&self, choice: u32, position: usize, fragment: &str, out: &mut Vec<u8>) {
+    fn arguments(&self, choice: u32, position: usize, fragment: &str, is_custom: bool, out: &mut Vec<u8>) {
         self.begin(choice, out);
         put(out, "\"tool_calls\":[{\"index\":");
         put_int(out, position as u64);
-        put(out, ",\"function\":{\"arguments\":");
+        put(out, if is_custom { ",\"custom\":{\"input\":" } else { ",\"function\":{\"arguments\":" });
         write_str(out, fragment);
         put(out, "}}]");
         self.end(out);
     }
 
-    /// A call without any argument fragment gets `{}`: an empty string is not JSON.
+    /// A function call without any argument fragment gets `{}`: an empty string is not JSON.
     pub(super) fn complete_tools(&self, out: &mut Vec<u8>) {
         for (index, choice) in self.choices.iter().enumerate() {
             for (position, tool) in choice.tools.iter().enumerate() {
-                if !tool.has_arguments {
-                    self.arguments(u32::try_from(index).unwrap_or(0), position, "{}", out);
+                if !tool.has_arguments && !tool.is_custom {
+                    self.arguments(u32::try_from(index).unwrap_or(0), position, "{}", false, out);
                 }
             }
         }

@@ -10,6 +10,7 @@ use super::stream::{CHOICE, Sink, text};
 use super::wire::{Block, Delta, Text, source, sources};
 use crate::adapters::annotations::{Annotations, MOST, Source, characters};
 use crate::adapters::failure::invalid;
+use crate::adapters::replay::order::{self, Order};
 
 /// So many blocks may be open at once; the API opens one after the other.
 const MOST_OPEN: usize = 64;
@@ -28,6 +29,9 @@ pub(super) struct Blocks {
     /// Characters of the text so far.
     characters: u64,
     annotations: Annotations,
+    order: Order,
+    /// Higher than the position of every block so far.
+    next: u32,
 }
 
 #[derive(Debug)]
@@ -56,6 +60,8 @@ impl Blocks {
     /// `content_block_start`.
     pub(super) fn start(&mut self, index: u32, block: Block<'_>, sink: Sink<'_>) -> Result<(), Failure> {
         self.stop(index, sink);
+        self.order.close();
+        self.next = self.next.max(index.saturating_add(1));
         if self.open.len() >= MOST_OPEN {
             return Err(invalid("too many content blocks are open at once"));
         }
@@ -71,13 +77,14 @@ impl Blocks {
             "redacted_thinking" => {
                 let data = block.data.unwrap_or_default().0;
                 if !data.is_empty() {
+                    self.order.add(order::Block::Detail);
                     extra(&Thought { index, kind: Kind::Redacted { data } }, sink);
                 }
                 Open::Other
             }
             "text" => {
                 let start = self.characters;
-                self.text(block.text.unwrap_or_default().0, sink);
+                self.say(block.text.unwrap_or_default().0, sink);
                 let cited = sources(block.citations).into_iter();
                 Open::Text { start, cited: cited.take(MOST).map(own).collect() }
             }
@@ -96,6 +103,7 @@ impl Blocks {
     fn call(&mut self, block: Block<'_>, sink: Sink<'_>) -> Open {
         let handle = self.calls;
         self.calls = self.calls.saturating_add(1);
+        self.order.add(order::Block::Call);
         let (id, name) = (block.id.unwrap_or_default().0, block.name.unwrap_or_default().0);
         sink(Event::ToolStart { choice: CHOICE, call: handle, id, name });
         // The API says `{}` here and gives the arguments in fragments. What others say counts if no fragment comes.
@@ -106,7 +114,7 @@ impl Blocks {
     /// `content_block_delta`.
     pub(super) fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) {
         match Text::of(&delta.kind) {
-            "text_delta" => self.text(delta.text.unwrap_or_default().0, sink),
+            "text_delta" => self.say(delta.text.unwrap_or_default().0, sink),
             "citations_delta" => {
                 if let (Some(source), Some(Open::Text { cited, .. })) =
                     (source(delta.citation), self.find(index))
@@ -130,9 +138,12 @@ impl Blocks {
         }
     }
 
-    fn text(&mut self, piece: Cow<'_, str>, sink: Sink<'_>) {
-        self.characters += characters(&piece);
-        text(piece, sink);
+    fn say(&mut self, words: Cow<'_, str>, sink: Sink<'_>) {
+        if !words.is_empty() {
+            self.characters += characters(&words);
+            self.order.add(order::Block::Text(words.len()));
+            text(words, sink);
+        }
     }
 
     /// Tells the sources of the text: all of them, before the answer ends.
@@ -178,6 +189,7 @@ impl Blocks {
             Open::Thought { text, signature } => {
                 self.held -= text.as_ref().map_or(0, String::len);
                 if let Some(text) = text.filter(|_| !signature.is_empty()) {
+                    self.order.add(order::Block::Detail);
                     let kind = Kind::Signed { text: Cow::Owned(text), signature: Cow::Owned(signature) };
                     extra(&Thought { index, kind }, sink);
                 }
@@ -190,6 +202,13 @@ impl Blocks {
                 cited.iter().for_each(|source| self.annotations.add(source, start, self.characters));
             }
             Open::Call { .. } | Open::Other => {}
+        }
+    }
+
+    /// The answer is complete: the order of its blocks, where it is not the usual one.
+    pub(super) fn tell_order(&self, sink: Sink<'_>) {
+        if let Some(value) = self.order.entry(&[details::USUAL], self.next as usize) {
+            sink(Event::Extra { choice: CHOICE, name: details::MEMBER, value: &value });
         }
     }
 

@@ -11,10 +11,13 @@ use serde_json::value::RawValue;
 use super::object::Object;
 
 /// The member's name.
-pub(super) const MEMBER: &str = "reasoning_details";
+pub(super) use crate::adapters::replay::DETAILS as MEMBER;
 
 /// Whose signatures they are. Those of others would be refused.
-const FORMAT: &str = "anthropic-claude-v1";
+pub(in crate::adapters) const FORMAT: &str = "anthropic-claude-v1";
+
+/// The order that an answer usually has: weaving its parts gives it again.
+pub(super) const USUAL: &[(char, usize)] = &[('d', usize::MAX), ('t', 1), ('c', usize::MAX)];
 
 /// One thought.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +80,8 @@ pub(super) fn read<'a>(details: &[View<'a>]) -> Vec<Thought<'a>> {
     details.iter().filter_map(|detail| thought(*detail)).collect()
 }
 
-fn thought(detail: View<'_>) -> Option<Thought<'_>> {
+/// One of them.
+pub(super) fn thought(detail: View<'_>) -> Option<Thought<'_>> {
     let [format, kind, words, signature, data, index] =
         detail.pick(["format", "type", "text", "signature", "data", "index"]);
     if text(format).is_some_and(|format| format != FORMAT) {

@@ -7,6 +7,7 @@ use gw_wire::failure::Failure;
 
 use super::content::Block;
 use super::details;
+use crate::adapters::replay::order::{Piece, arrange};
 use crate::adapters::unique_names::UniqueNames;
 
 /// What is said for the user where a conversation begins with the assistant: the API wants the user first.
@@ -92,6 +93,12 @@ impl<'c> Builder<'c> {
     }
 
     fn assistant(&mut self, messages: &'c [&'c Message<'c>], replay: bool) -> Result<(), Failure> {
+        if let [message] = messages
+            && let Some(pieces) = arrange(message)
+        {
+            self.arranged(message, pieces, replay);
+            return Ok(());
+        }
         let mut blocks = Vec::new();
         let (mut ids, mut calls) = (Vec::new(), Vec::new());
         for message in messages {
@@ -113,6 +120,40 @@ impl<'c> Builder<'c> {
         self.open = ids.into_iter();
         self.push(true, blocks);
         Ok(())
+    }
+
+    /// A message as it came. Blank text and a thought at the end are not taken.
+    fn arranged(&mut self, message: &'c Message<'c>, pieces: Vec<Piece<'c, 'c>>, replay: bool) {
+        let (mut blocks, mut ids) = (Vec::with_capacity(pieces.len()), Vec::new());
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) if !text.trim().is_empty() => {
+                    blocks.push(Block::Text { text, marker: None });
+                }
+                Piece::Detail(entry) if replay => {
+                    blocks.extend(details::thought(entry).map(Block::Thought));
+                }
+                Piece::Call(call) => {
+                    let id = self.unique(&call.id);
+                    ids.push(id.clone());
+                    blocks.push(Block::Call { id, name: &call.name, input: call.arguments_object() });
+                }
+                _ => {}
+            }
+        }
+        while matches!(blocks.last(), Some(Block::Thought(_))) {
+            blocks.pop();
+        }
+        let marked = message.parts.iter().find_map(|part| part.cache_control);
+        let last = blocks.iter_mut().rev().find_map(|block| match block {
+            Block::Text { marker, .. } => Some(marker),
+            _ => None,
+        });
+        if let Some(marker) = last {
+            *marker = marked;
+        }
+        self.open = ids.into_iter();
+        self.push(true, blocks);
     }
 
     /// The call's id as the API takes it. Some models number their calls anew in each answer.

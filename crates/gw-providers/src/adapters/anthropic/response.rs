@@ -12,6 +12,7 @@ use super::usage::Counts;
 use super::wire::{Block, Details, FAILED, Message, Text, finish, sources};
 use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
+use crate::adapters::replay::order::{self, Order, joined};
 
 /// Reads an answer.
 pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
@@ -30,17 +31,16 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     }
     let mut choice = ChatChoice { finish: finish(Text::of(&message.stop_reason)), ..ChatChoice::default() };
     choice.refusal = Details::explanation(message.stop_details);
-    let mut thoughts = Vec::new();
-    let mut cited = Cited::default();
+    let (mut thoughts, mut order) = (Vec::new(), Order::default());
+    let (mut cited, count) = (Cited::default(), content.len());
     for (index, block) in (0_u32..).zip(content) {
         cited.block(&block);
-        take(block, index, &mut choice, &mut thoughts);
+        take(block, index, &mut choice, &mut thoughts, &mut order);
     }
+    let thoughts = if thoughts.is_empty() { None } else { details::member(&thoughts) };
+    let member = joined(thoughts, order.entry(&[details::USUAL], count)).map(Cow::Owned);
+    choice.extras.extend(member.map(|value| (Cow::Borrowed(details::MEMBER), value)));
     cited.annotations.put(&mut choice);
-    if !thoughts.is_empty() {
-        let member = details::member(&thoughts).map(Cow::Owned);
-        choice.extras.extend(member.map(|value| (Cow::Borrowed(details::MEMBER), value)));
-    }
     Ok(ChatReply {
         model: message.model.map(|model| model.0).filter(|model| !model.is_empty()),
         fingerprint: None,
@@ -77,9 +77,22 @@ impl Cited {
     }
 }
 
-fn take<'a>(block: Block<'a>, index: u32, choice: &mut ChatChoice<'a>, thoughts: &mut Vec<Thought<'a>>) {
+fn take<'a>(
+    block: Block<'a>,
+    index: u32,
+    choice: &mut ChatChoice<'a>,
+    thoughts: &mut Vec<Thought<'a>>,
+    order: &mut Order,
+) {
+    let before = thoughts.len();
+    order.close();
     match Text::of(&block.kind) {
-        "text" => join(&mut choice.content, block.text),
+        "text" => {
+            if let len @ 1.. = Text::of(&block.text).len() {
+                order.add(order::Block::Text(len));
+            }
+            join(&mut choice.content, block.text);
+        }
         "thinking" => {
             let text = block.thinking.unwrap_or_default().0;
             join(&mut choice.reasoning, Some(Text(text.clone())));
@@ -91,12 +104,19 @@ fn take<'a>(block: Block<'a>, index: u32, choice: &mut ChatChoice<'a>, thoughts:
             let data = block.data.map(|data| data.0).filter(|data| !data.is_empty());
             thoughts.extend(data.map(|data| Thought { index, kind: Kind::Redacted { data } }));
         }
-        "tool_use" | "server_tool_use" => choice.tool_calls.push(ToolCall {
-            id: block.id.unwrap_or_default().0,
-            name: block.name.unwrap_or_default().0,
-            arguments: Cow::Borrowed(block.input.map_or("{}", RawValue::get)),
-        }),
+        "tool_use" | "server_tool_use" => {
+            order.add(order::Block::Call);
+            choice.tool_calls.push(ToolCall {
+                id: block.id.unwrap_or_default().0,
+                name: block.name.unwrap_or_default().0,
+                arguments: Cow::Borrowed(block.input.map_or("{}", RawValue::get)),
+                custom: false,
+            });
+        }
         _ => {}
+    }
+    if thoughts.len() > before {
+        order.add(order::Block::Detail);
     }
 }
 

@@ -180,6 +180,7 @@ impl State {
                 return self.fail(gave_up(FAILED), sink);
             }
             self.blocks.close(sink);
+            self.blocks.tell_order(sink);
             self.blocks.tell_sources(sink);
             if let Some(text) = refusal {
                 sink(Event::Refusal { choice: CHOICE, text });

@@ -89,7 +89,7 @@ fn a_dated_version_calls_the_deployment_and_names_no_model() {
     let path = "/openai/deployments/prod%20gpt%2F5/chat/completions?api-version=2024-10-21";
     assert_eq!(sent.call.path, path);
     assert_eq!(json(&sent.call.body), json(fixture!("chat.deployment.upstream.json")));
-    assert_eq!(sent.warnings, ["parameter_dropped:temperature"]);
+    assert_eq!(sent.warnings, ["parameter_dropped:temperature", "reasoning_dropped"]);
 }
 
 #[test]

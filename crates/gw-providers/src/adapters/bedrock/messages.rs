@@ -15,6 +15,7 @@ use super::reasoning;
 use super::tools::written;
 use crate::adapters::anthropic::messages::GO_ON;
 use crate::adapters::native::unsupported;
+use crate::adapters::replay::order::{Piece, arrange};
 use crate::adapters::unique_names::UniqueNames;
 use crate::model_rules::ModelRules;
 
@@ -140,6 +141,12 @@ impl Writer {
 
     fn assistant<'t>(&mut self, said: &'t [&Said<'_>]) -> Result<Vec<Block<'t>>, Failure> {
         let mut content = Vec::new();
+        if let [message] = said
+            && let Some(pieces) = arrange(message)
+        {
+            self.arranged(message, pieces, &mut content);
+            return Ok(content);
+        }
         for message in said {
             if self.rules.signs {
                 content.extend(reasoning::history(&message.reasoning_details).map(Block::ReasoningContent));
@@ -152,6 +159,28 @@ impl Writer {
         // Reasoning alone is no turn.
         let only_reasoning = content.iter().all(|block| matches!(block, Block::ReasoningContent(_)));
         Ok(if only_reasoning { Vec::new() } else { content })
+    }
+
+    /// A message as it came. Blank text is refused, and reasoning that nothing follows is no turn.
+    fn arranged<'t>(&self, message: &Said<'_>, pieces: Vec<Piece<'t, 't>>, content: &mut Vec<Block<'t>>) {
+        let marker = message.parts.iter().find_map(|part| part.cache_control);
+        let last = pieces.iter().rposition(|piece| matches!(piece, Piece::Text(_)));
+        for (at, piece) in pieces.into_iter().enumerate() {
+            match piece {
+                Piece::Text(text) if !text.trim().is_empty() => {
+                    content.push(Block::Text(Cow::Borrowed(text)));
+                    self.mark(marker.filter(|_| last == Some(at)), content);
+                }
+                Piece::Detail(entry) if self.rules.signs => {
+                    content.extend(reasoning::signed(entry).map(Block::ReasoningContent));
+                }
+                Piece::Call(call) => content.push(Block::ToolUse(tool_use(call))),
+                _ => {}
+            }
+        }
+        while matches!(content.last(), Some(Block::ReasoningContent(_))) {
+            content.pop();
+        }
     }
 
     fn result<'t>(&self, id: &'t str, message: Option<&'t Said<'_>>, content: &mut Vec<Block<'t>>) {

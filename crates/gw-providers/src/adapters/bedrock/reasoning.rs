@@ -17,7 +17,10 @@ use crate::adapters::anthropic::thinking::{Circumstances, Plan};
 use crate::model_rules::{Effort, EffortField, ModelRules, Thinks};
 
 /// Whose signatures these are.
-const FORMAT: &str = "anthropic-claude-v1";
+pub(super) const FORMAT: &str = "anthropic-claude-v1";
+
+/// The order that an answer usually has: its parts, one kind after the other, are in it again.
+pub(super) const USUAL: &[(char, usize)] = &[('d', usize::MAX), ('t', 1), ('c', usize::MAX)];
 
 /// The tokens of which Claude's thinking gets a share, where neither the client nor the catalogue sets a limit. Converse
 /// then lets a model generate as much as it can.
@@ -116,22 +119,25 @@ fn is_result(item: &gw_wire::conversation::UserItem<'_, '_>) -> bool {
 
 /// The signed reasoning that a client sent back, in the order it came.
 pub(super) fn history<'a>(details: &[View<'a>]) -> impl Iterator<Item = Reasoning<'a>> {
-    details.iter().filter_map(|detail| {
-        let [format, kind, words, signature, data] =
-            detail.pick(["format", "type", "text", "signature", "data"]).map(|value| value?.string());
-        if format.is_some_and(|format| format != FORMAT) {
-            return None;
+    details.iter().filter_map(|detail| signed(*detail))
+}
+
+/// An entry that holds signed reasoning.
+pub(super) fn signed(detail: View<'_>) -> Option<Reasoning<'_>> {
+    let [format, kind, words, signature, data] =
+        detail.pick(["format", "type", "text", "signature", "data"]).map(|value| value?.string());
+    if format.is_some_and(|format| format != FORMAT) {
+        return None;
+    }
+    match &*kind? {
+        "reasoning.text" => {
+            let signature = signature.filter(|signature| !signature.is_empty())?;
+            let text = words.unwrap_or_default();
+            Some(Reasoning::ReasoningText { text, signature: Some(signature) })
         }
-        match &*kind? {
-            "reasoning.text" => {
-                let signature = signature.filter(|signature| !signature.is_empty())?;
-                let text = words.unwrap_or_default();
-                Some(Reasoning::ReasoningText { text, signature: Some(signature) })
-            }
-            "reasoning.encrypted" => data.map(Reasoning::RedactedContent),
-            _ => None,
-        }
-    })
+        "reasoning.encrypted" => data.map(Reasoning::RedactedContent),
+        _ => None,
+    }
 }
 
 /// One block of reasoning that came.

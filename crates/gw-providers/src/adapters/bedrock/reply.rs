@@ -10,6 +10,8 @@ use serde_json::value::RawValue;
 use super::{citations, images, reasoning, usage};
 use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{gave_up, invalid, invalid_json};
+use crate::adapters::replay::DETAILS;
+use crate::adapters::replay::order::{self, Order, joined};
 use crate::adapters::text::{Text, filled};
 
 #[derive(Deserialize)]
@@ -96,14 +98,14 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let message = answer.output.and_then(|output| output.message);
     let message = message.ok_or_else(|| invalid("the body has no output"))?;
     let mut choice = ChatChoice::default();
-    let mut details = Vec::new();
-    let mut sources = Sources::default();
+    let (mut details, mut order, mut sources) = (Vec::new(), Order::default(), Sources::default());
     for content in message.content.unwrap_or_default() {
-        block(content, &mut choice, &mut details, &mut sources);
+        block(content, &mut choice, &mut details, &mut order, &mut sources);
     }
     sources.annotations.put(&mut choice);
-    if let Some(details) = reasoning::details(&details) {
-        choice.extras.push((Cow::Borrowed("reasoning_details"), Cow::Owned(details)));
+    let order = order.entry(&[reasoning::USUAL], details.len());
+    if let Some(details) = joined(reasoning::details(&details), order) {
+        choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
     }
     let has_calls = !choice.tool_calls.is_empty();
     choice.finish = match answer.stop_reason {
@@ -128,8 +130,9 @@ struct Sources {
 
 impl Sources {
     /// Text is added to the answer.
-    fn say<'a>(&mut self, choice: &mut ChatChoice<'a>, text: Cow<'a, str>) {
+    fn say<'a>(&mut self, choice: &mut ChatChoice<'a>, order: &mut Order, text: Cow<'a, str>) {
         self.characters += characters(&text);
+        order.add(order::Block::Text(text.len()));
         append(&mut choice.content, text);
     }
 }
@@ -138,29 +141,36 @@ fn block<'a>(
     content: Content<'a>,
     choice: &mut ChatChoice<'a>,
     details: &mut Vec<serde_json::Value>,
+    order: &mut Order,
     sources: &mut Sources,
 ) {
+    order.close();
     if let Some(text) = filled(content.text) {
-        sources.say(choice, text);
+        sources.say(choice, order, text);
     }
     if let Some(cited) = content.citations_content {
         let start = sources.characters;
         for text in cited.content.unwrap_or_default().into_iter().filter_map(|said| filled(said.text)) {
-            sources.say(choice, text);
+            sources.say(choice, order, text);
         }
         if let Some(citations) = cited.citations {
             citations::cite(citations, start, sources.characters, &mut sources.annotations);
         }
     }
-    choice.images.extend(content.image.and_then(images::Block::image));
+    if let Some(image) = content.image.and_then(images::Block::image) {
+        order.add(order::Block::Image);
+        choice.images.push(image);
+    }
     if let Some(call) = content.tool_use
         && !is_server_tool(call.kind.as_ref())
     {
+        order.add(order::Block::Call);
         let arguments = call.input.map(RawValue::get).unwrap_or_default();
         choice.tool_calls.push(ToolCall {
             id: call.tool_use_id.unwrap_or_default().0,
             name: call.name.unwrap_or_default().0,
             arguments: Cow::Borrowed(arguments),
+            custom: false,
         });
     }
     if let Some(thought) = content.reasoning_content {
@@ -172,7 +182,10 @@ fn block<'a>(
             block.text = filled(text.text).unwrap_or_default();
             block.signature = filled(text.signature).unwrap_or_default();
         }
-        details.extend(block.detail(details.len()));
+        if let Some(detail) = block.detail(details.len()) {
+            order.add(order::Block::Detail);
+            details.push(detail);
+        }
         if !block.text.is_empty() {
             append(&mut choice.reasoning, block.text);
         }

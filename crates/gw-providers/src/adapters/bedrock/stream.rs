@@ -18,6 +18,8 @@ use super::{citations, errors, images, reasoning, usage};
 use crate::adapter::StreamDecoder;
 use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{broken, invalid, invalid_json};
+use crate::adapters::replay::DETAILS;
+use crate::adapters::replay::order::{self, Order};
 use crate::adapters::text::{Text, filled};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
@@ -48,6 +50,9 @@ struct State {
     annotations: Annotations,
     /// Bytes of pictures that are not complete.
     image_bytes: usize,
+    order: Order,
+    /// The block that said something last.
+    last: Option<u32>,
     finished: bool,
     /// The end or an error was given; what follows is not looked at.
     over: bool,
@@ -291,6 +296,7 @@ impl State {
         }
         let handle = self.calls;
         self.calls += 1;
+        self.order.add(order::Block::Call);
         self.begin(index, Open::Call { handle, has_arguments: false });
         sink(Event::ToolStart {
             choice: 0,
@@ -302,11 +308,15 @@ impl State {
     }
 
     fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
+        if self.last.replace(index) != Some(index) {
+            self.order.close();
+        }
         if let Some(text) = filled(delta.text) {
             if self.text_block != Some(index) {
                 (self.text_block, self.text_from) = (Some(index), self.characters);
             }
             self.characters += characters(&text);
+            self.order.add(order::Block::Text(text.len()));
             sink(Event::Text { choice: 0, text, logprobs: None });
         }
         if let Some(citation) = delta.citation {
@@ -405,14 +415,16 @@ impl State {
             Open::Image(image) => {
                 self.image_bytes = self.image_bytes.saturating_sub(image.held());
                 if let Some(image) = image.whole() {
+                    self.order.add(order::Block::Image);
                     sink(Event::Image { choice: 0, image });
                 }
             }
             Open::Reasoning(block) => {
                 let Some(detail) = block.detail(self.details) else { return };
                 self.details += 1;
+                self.order.add(order::Block::Detail);
                 if let Some(value) = reasoning::details(&[detail]) {
-                    sink(Event::Extra { choice: 0, name: "reasoning_details", value: &value });
+                    sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
                 }
             }
         }
@@ -424,6 +436,9 @@ impl State {
         }
         for (_, open) in std::mem::take(&mut self.open) {
             self.closed(open, sink);
+        }
+        if let Some(value) = self.order.entry(&[reasoning::USUAL], self.details) {
+            sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
         }
         self.annotations.tell(0, sink);
         let has_calls = self.calls > 0;

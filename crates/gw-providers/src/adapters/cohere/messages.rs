@@ -8,6 +8,7 @@ use gw_wire::conversation::{Content, Conversation, Message, Part, Role, Source, 
 use gw_wire::failure::Failure;
 
 use crate::adapters::native::unsupported;
+use crate::adapters::replay::order::{self, arrange};
 use crate::adapters::write::{Object, object};
 use crate::model_rules::{ModelRules, Thinks};
 
@@ -22,6 +23,7 @@ pub(super) struct Written {
 /// A piece of content as it is sent.
 enum Piece<'m> {
     Text(&'m str),
+    Thought(&'m str),
     Image(Cow<'m, str>),
 }
 
@@ -36,6 +38,11 @@ pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Resul
         }
         if written.json.len() > 1 {
             written.json.push(b',');
+        }
+        let arranged = if message.role == Role::Assistant { arrange(message) } else { None };
+        if let Some(arranged) = arranged {
+            object(&mut written.json, |out| as_it_came(out, message, &arranged));
+            continue;
         }
         object(&mut written.json, |out| match message.role {
             Role::System => spoken(out, "system", &pieces),
@@ -73,6 +80,10 @@ fn write_piece(part: &mut Object, piece: &Piece<'_>) {
             part.text("type", "text");
             part.text("text", text);
         }
+        Piece::Thought(text) => {
+            part.text("type", "thinking");
+            part.text("thinking", text);
+        }
         Piece::Image(url) => {
             part.text("type", "image_url");
             part.object("image_url", |image| image.text("url", url));
@@ -94,12 +105,42 @@ fn calling(out: &mut Object, message: &Message<'_>, pieces: &[Piece<'_>], thinks
     }
     let said = pieces.iter().filter_map(|piece| match piece {
         Piece::Text(text) => Some(*text),
-        Piece::Image(_) => None,
+        Piece::Thought(_) | Piece::Image(_) => None,
     });
     let plan: Vec<&str> = said.collect();
     if !plan.is_empty() {
         out.text("tool_plan", &plan.join("\n"));
     }
+    calls(out, message);
+}
+
+/// An answer of Cohere's own, which it takes back as it gave it (`content` may hold thoughts:
+/// `ThinkingAssistantMessageV2ContentOneItem` of its SDK, read 2026-11-22).
+fn as_it_came(out: &mut Object, message: &Message<'_>, arranged: &[order::Piece<'_, '_>]) {
+    out.text("role", "assistant");
+    if let Some(plan) = arranged.iter().find_map(|piece| match piece {
+        order::Piece::Plan(plan) => Some(*plan),
+        _ => None,
+    }) {
+        // The gateway has put it on a line of its own behind a text.
+        let is_behind = arranged.iter().any(|piece| matches!(piece, order::Piece::Text(_)));
+        out.text("tool_plan", plan.strip_prefix('\n').filter(|_| is_behind).unwrap_or(plan));
+    }
+    let said = arranged.iter().filter_map(|piece| match piece {
+        order::Piece::Text(text) => Some(Piece::Text(text)),
+        order::Piece::Thought(text) => Some(Piece::Thought(text)),
+        _ => None,
+    });
+    let mut said = said.peekable();
+    if said.peek().is_some() {
+        out.list("content", said, |out, piece| object(out, |part| write_piece(part, &piece)));
+    }
+    if !message.tool_calls.is_empty() {
+        calls(out, message);
+    }
+}
+
+fn calls(out: &mut Object, message: &Message<'_>) {
     out.list("tool_calls", &message.tool_calls, |out, call| {
         object(out, |entry| {
             entry.text("id", split_thought(&call.id).0);

@@ -12,6 +12,8 @@ use crate::adapter::ListedModel;
 use crate::adapters::annotations::Annotations;
 use crate::adapters::failure::{invalid, invalid_json, reported};
 use crate::adapters::model_list::ModelList;
+use crate::adapters::replay::DETAILS;
+use crate::adapters::replay::order::{Block, Order};
 
 /// The body as text, without a byte order mark.
 pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
@@ -45,15 +47,21 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
 
 fn choice(message: Message<'_>) -> ChatChoice<'_> {
     let (mut content, mut reasoning) = (Cow::Borrowed(""), Cow::Borrowed(""));
+    let mut order = Order::default();
     if let Some(pieces) = message.content {
         pieces.each(|piece| {
-            append(&mut reasoning, piece.thinking.map(|thinking| thinking.0));
-            append(&mut content, piece.text.map(|text| text.0));
+            order.close();
+            let (thinking, text) = (piece.thinking.map(|text| text.0), piece.text.map(|text| text.0));
+            record(&mut order, thinking.as_deref(), Block::Thought);
+            record(&mut order, text.as_deref(), Block::Text);
+            append(&mut reasoning, thinking);
+            append(&mut content, text);
         });
     }
     // The plan is what the assistant says beside its calls. What it thinks stands in `content`.
     if let Some(plan) = message.tool_plan.map(|plan| plan.0).filter(|plan| !plan.is_empty()) {
         let line = if content.is_empty() { "" } else { "\n" };
+        order.add(Block::Plan(line.len() + plan.len()));
         append(&mut content, Some(Cow::Borrowed(line)));
         append(&mut content, Some(plan));
     }
@@ -65,7 +73,10 @@ fn choice(message: Message<'_>) -> ChatChoice<'_> {
     if let Some(calls) = message.tool_calls {
         calls.each(|call| tool_calls.extend(tool_call(call)));
     }
+    tool_calls.iter().for_each(|_| order.add(Block::Call));
+    let told = order.entry(USUAL, 0).map(|value| (Cow::Borrowed(DETAILS), Cow::Owned(value)));
     let mut choice = ChatChoice {
+        extras: told.into_iter().collect(),
         index: 0,
         content: Some(content),
         reasoning: (!reasoning.is_empty()).then_some(reasoning),
@@ -74,6 +85,16 @@ fn choice(message: Message<'_>) -> ChatChoice<'_> {
     };
     annotations.put(&mut choice);
     choice
+}
+
+/// Orders that are written again without being told: a text, or a plan and calls.
+pub(super) const USUAL: &[&[(char, usize)]] = &[&[('t', 1)], &[('p', 1), ('c', usize::MAX)]];
+
+/// Takes what is said into the order.
+pub(super) fn record(order: &mut Order, text: Option<&str>, block: fn(usize) -> Block) {
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        order.add(block(text.len()));
+    }
 }
 
 fn append<'a>(whole: &mut Cow<'a, str>, piece: Option<Cow<'a, str>>) {
@@ -91,6 +112,7 @@ fn tool_call(call: Call<'_>) -> Option<ToolCall<'_>> {
         id: call.id.unwrap_or_default().0,
         name: function.name?.0,
         arguments: function.arguments.unwrap_or_default().0,
+        custom: false,
     })
 }
 

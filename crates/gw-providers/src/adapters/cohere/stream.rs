@@ -14,12 +14,15 @@ use gw_wire::stream::MOST_TOOL_CALLS;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::reply::{USUAL, record};
 use super::shape::{self, Call, Delta, Pieces};
 use super::{finish, logprobs, usage};
 use crate::adapter::StreamDecoder;
 use crate::adapters::annotations::Annotations;
 use crate::adapters::failure::{broken, invalid, invalid_json, reported};
 use crate::adapters::ndjson::Lines;
+use crate::adapters::replay::DETAILS;
+use crate::adapters::replay::order::{Block, Order};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
@@ -49,6 +52,7 @@ struct State {
     /// The text came last: a plan begins a new line.
     said: bool,
     annotations: Annotations,
+    order: Order,
     /// Something that means something came.
     begun: bool,
     /// The end or an error was given; what follows is not looked at.
@@ -154,6 +158,9 @@ impl State {
         let delta = event.delta.unwrap_or_default();
         match &*kind {
             "content-delta" | "content-start" | "tool-plan-delta" | "message-start" => {
+                if &*kind == "content-start" {
+                    self.order.close();
+                }
                 self.say(delta, event.logprobs, sink);
             }
             "tool-call-delta" | "tool-call-start" => {
@@ -180,13 +187,17 @@ impl State {
         let Some(message) = delta.message else { return };
         if let Some(text) = message.tool_plan.map(|plan| plan.0).filter(|text| !text.is_empty()) {
             if std::mem::replace(&mut self.said, false) {
+                self.order.add(Block::Plan("\n".len()));
                 sink(Event::Text { choice: 0, text: Cow::Borrowed("\n"), logprobs: None });
             }
+            self.order.add(Block::Plan(text.len()));
             sink(Event::Text { choice: 0, text, logprobs: None });
         }
         let logprobs = probabilities.and_then(logprobs::convert);
         let Some(pieces) = message.content else { return };
         pieces.each(|piece| {
+            record(&mut self.order, piece.thinking.as_ref().map(|text| &*text.0), Block::Thought);
+            record(&mut self.order, piece.text.as_ref().map(|text| &*text.0), Block::Text);
             if let Some(text) = piece.thinking.map(|thinking| thinking.0).filter(|text| !text.is_empty()) {
                 sink(Event::Reasoning { choice: 0, text });
             }
@@ -204,6 +215,7 @@ impl State {
             if begins {
                 let handle = self.calls;
                 self.calls += 1;
+                self.order.add(Block::Call);
                 self.by_index.extend(index.map(|index| (index, handle)));
                 if self.calls as usize > MOST_TOOL_CALLS {
                     return self.fail(invalid("too many tool calls"), sink);
@@ -237,6 +249,9 @@ impl State {
         match finish::read(reason, has_calls, delta.error, FailureKind::StreamBroken) {
             Ok(reason) => {
                 self.over = true;
+                if let Some(value) = self.order.entry(USUAL, 0) {
+                    sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
+                }
                 self.annotations.tell(0, sink);
                 sink(Event::Finish { choice: 0, reason });
                 sink(Event::End);

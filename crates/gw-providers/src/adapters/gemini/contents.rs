@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use super::Flavour;
 use super::media::{self, is_given_back};
 use super::shape::{Content, FunctionCall, FunctionResponse, Part, Response};
+use crate::adapters::replay::order::{self, arrange};
 use crate::model_rules::{ModelRules, System};
 
 /// Stands for a signature that the client could not give back (calls of another provider, or made by hand). Both of
@@ -23,7 +24,10 @@ use crate::model_rules::{ModelRules, System};
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Our name for the signatures of text in `reasoning_details`.
-pub(super) const SIGNATURE_FORMAT: &str = "google-gemini-v1";
+pub(in crate::adapters) const SIGNATURE_FORMAT: &str = "google-gemini-v1";
+
+/// The order that needs no telling. Thoughts and signed texts do: nothing else says where they stood.
+pub(super) const USUAL: &[(char, usize)] = &[('t', 1), ('i', usize::MAX), ('c', usize::MAX)];
 
 /// How the `id` of an entry of `reasoning_details` begins that signs a picture of the answer; the picture's place follows.
 pub(super) const IMAGE_ID: &str = "image_";
@@ -116,6 +120,9 @@ impl Writer {
     }
 
     fn assistant<'a>(&self, message: &'a Message<'a>, parts: &mut Vec<Part<'a>>) -> Result<(), Failure> {
+        if let Some(pieces) = arrange(message) {
+            return self.arranged(pieces, parts);
+        }
         for piece in &message.parts {
             parts.extend(self.piece(Cow::Borrowed(piece))?);
         }
@@ -134,6 +141,35 @@ impl Writer {
         for (position, call) in message.tool_calls.iter().enumerate() {
             parts.push(self.call(call, position == 0));
         }
+        Ok(())
+    }
+
+    /// A message as it came: Google wants all parts of a response back as they were (thought signatures).
+    fn arranged<'a>(
+        &self,
+        pieces: Vec<order::Piece<'a, 'a>>,
+        parts: &mut Vec<Part<'a>>,
+    ) -> Result<(), Failure> {
+        for piece in pieces {
+            match piece {
+                order::Piece::Text(text) => parts.push(Part::text(text)),
+                order::Piece::Thought(text) => parts.push(Part { thought: Some(true), ..Part::text(text) }),
+                order::Piece::Signature(entry) => {
+                    if let (Some((_, signed)), Some(part)) = (signature(entry), parts.last_mut()) {
+                        part.thought_signature = Some(signed);
+                    }
+                }
+                order::Piece::Image(image) if is_given_back(image) => {
+                    parts.push(media::image(image, self.flavour)?);
+                }
+                // It has the signature that it came with, or none.
+                order::Piece::Call(call) => parts.push(self.call(call, false)),
+                // A picture that does not go back leaves its place to no signature.
+                order::Piece::Image(_) => parts.push(Part::text("")),
+                order::Piece::Detail(_) | order::Piece::Plan(_) => {}
+            }
+        }
+        parts.retain(|part| !part.is_nothing());
         Ok(())
     }
 

@@ -7,14 +7,14 @@ use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use serde_json::value::RawValue;
 
 use super::answer::{Answer, Candidate, Part, Text, call_id, finish, made_id, no_candidate};
-use super::contents::{IMAGE_ID, SIGNATURE_FORMAT};
+use super::contents::{IMAGE_ID, SIGNATURE_FORMAT, USUAL};
 use super::errors;
 use super::grounding::Sources;
 use super::logprobs;
 use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::replay::order::{Block, Order, joined};
 
-/// The member that carries signatures of text.
-pub(super) const DETAILS: &str = "reasoning_details";
+pub(super) use crate::adapters::replay::DETAILS;
 
 /// Reads a whole answer.
 pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
@@ -62,11 +62,13 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
 
 fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<ChatChoice<'a>, Failure> {
     let mut choice = ChatChoice { index, content: Some(Cow::Borrowed("")), ..ChatChoice::default() };
-    let mut signatures = Vec::new();
+    let (mut signatures, mut order) = (Vec::new(), Order::default());
     for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
-        add(&mut choice, part, &mut signatures, response);
+        order.close();
+        add(&mut choice, part, &mut signatures, &mut order, response);
     }
-    if let Some(details) = details(&signatures, 0) {
+    let order = order.entry(&[USUAL], signatures.len());
+    if let Some(details) = joined(details(&signatures, 0), order) {
         choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
     }
     if let Some(grounding) = candidate.grounding_metadata {
@@ -85,10 +87,24 @@ fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<Ch
     Ok(choice)
 }
 
+/// Takes a text or a thought, a picture and a signature into the order.
+pub(super) fn record(order: &mut Order, is_thought: bool, len: usize, is_image: bool, is_signed: bool) {
+    if len > 0 || is_signed && !is_image {
+        order.add(if is_thought { Block::Thought(len) } else { Block::Text(len) });
+    }
+    if is_image {
+        order.add(Block::Image);
+    }
+    if is_signed {
+        order.add(Block::Signature);
+    }
+}
+
 fn add<'a>(
     choice: &mut ChatChoice<'a>,
     mut part: Part<'a>,
     signatures: &mut Vec<Signature<'a>>,
+    order: &mut Order,
     response: &str,
 ) {
     if let Some(mut call) = part.function_call {
@@ -97,21 +113,27 @@ fn add<'a>(
         let arguments = call.arguments();
         // A call of nothing is none.
         if let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) {
-            choice.tool_calls.push(ToolCall { id, name, arguments });
+            order.add(Block::Call);
+            choice.tool_calls.push(ToolCall { id, name, arguments, custom: false });
         }
         return;
     }
     let image = part.take_image();
-    let into = if part.thought == Some(true) { &mut choice.reasoning } else { &mut choice.content };
-    if let Some(text) = part.text.map(|text| text.0).filter(|text| !text.is_empty()) {
+    let is_thought = part.thought == Some(true);
+    let into = if is_thought { &mut choice.reasoning } else { &mut choice.content };
+    let text = part.text.map(|text| text.0).filter(|text| !text.is_empty());
+    let place = image.is_some().then_some(choice.images.len());
+    let signature = Signature::of(part.thought_signature, place);
+    let len = text.as_deref().map_or(0, str::len);
+    record(order, is_thought, len, image.is_some(), signature.is_some());
+    if let Some(text) = text {
         match into {
             Some(before) if !before.is_empty() => before.to_mut().push_str(&text),
             _ => *into = Some(text),
         }
     }
-    let place = image.is_some().then_some(choice.images.len());
     choice.images.extend(image);
-    signatures.extend(Signature::of(part.thought_signature, place));
+    signatures.extend(signature);
 }
 
 /// A signature of text or of a picture.

@@ -84,7 +84,12 @@ fn tools<'a>(
         warnings.push(Cow::Borrowed("parameter_simplified:tools"));
     }
     request.tools.push(Tools { function_declarations });
+    let allowed = || conversation.allowed_tools.iter().flatten().map(|name| Cow::Borrowed(&**name)).collect();
     let (mode, allowed_function_names) = match &conversation.tool_choice {
+        // "This should only be set when the Mode is ANY or VALIDATED" (`FunctionCallingConfig` of v1beta, read 2026-11-22).
+        // VALIDATED leaves the choice between words and a call to the model.
+        ToolChoice::Auto if conversation.allowed_tools.is_some() => ("VALIDATED", allowed()),
+        ToolChoice::Required if conversation.allowed_tools.is_some() => ("ANY", allowed()),
         ToolChoice::Unset => return Ok(()),
         ToolChoice::Auto => ("AUTO", Vec::new()),
         ToolChoice::Never => ("NONE", Vec::new()),
@@ -94,6 +99,14 @@ fn tools<'a>(
     let function_calling_config = FunctionCallingConfig { mode, allowed_function_names };
     request.tool_config = Some(ToolConfig { function_calling_config });
     Ok(())
+}
+
+/// "Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain underscores, dots, colons and dashes, with a
+/// maximum length of 64" (`FunctionDeclaration`, read 2026-11-22; newer servers take 128).
+pub(in crate::adapters) fn is_tool_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
+    let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    begins && name.len() <= 64 && name.bytes().all(fits)
 }
 
 /// A schema without properties is left out: it says nothing, and older models refuse it.

@@ -35,6 +35,8 @@ pub(super) struct Part<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) thought: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) inline_data: Option<Blob<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) file_data: Option<FileData<'a>>,
@@ -49,6 +51,11 @@ pub(super) struct Part<'a> {
 impl<'a> Part<'a> {
     pub(super) fn text(text: impl Into<Cow<'a, str>>) -> Self {
         Self { text: Some(text.into()), ..Self::default() }
+    }
+
+    /// Whether it is a text without a letter and without a signature.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.text.as_deref() == Some("") && self.thought_signature.is_none()
     }
 }
 

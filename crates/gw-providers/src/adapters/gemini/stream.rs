@@ -13,12 +13,14 @@ use memchr::memchr3;
 use serde_json::Value;
 
 use super::answer::{Answer, Candidate, Part, call_id, finish, made_id, no_candidate};
+use super::contents::USUAL;
 use super::grounding::Sources;
 use super::reply::Signature;
 use super::split::Splitter;
 use super::{errors, logprobs, reply};
 use crate::adapter::StreamDecoder;
 use crate::adapters::failure::{broken, invalid, invalid_json};
+use crate::adapters::replay::order::{Block, Order};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
@@ -64,6 +66,7 @@ struct Choice {
     signatures: u32,
     images: usize,
     sources: Sources,
+    order: Order,
     /// The last reason that came.
     reason: Option<String>,
 }
@@ -211,6 +214,9 @@ impl State {
         }
         self.choices.sort_by_key(|choice| choice.index);
         for choice in &self.choices {
+            if let Some(value) = choice.order.entry(&[USUAL], choice.signatures as usize) {
+                sink(Event::Extra { choice: choice.index, name: reply::DETAILS, value: &value });
+            }
             choice.sources.tell(choice.index, sink);
             if let Some(reason) = &choice.reason {
                 match finish(reason, choice.calls > 0) {
@@ -262,6 +268,7 @@ impl Choice {
             // A call of nothing is none.
             let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) else { return };
             self.calls = self.calls.saturating_add(1);
+            self.order.add(Block::Call);
             sink(Event::ToolStart { choice, call: handle, id, name });
             if !arguments.is_empty() {
                 sink(Event::ToolArgs { choice, call: handle, fragment: arguments });
@@ -270,7 +277,14 @@ impl Choice {
         }
         let image = part.take_image();
         let text = part.text.map(|text| text.0).unwrap_or_default();
-        if part.thought == Some(true) {
+        let is_thought = part.thought == Some(true);
+        let signature = part.thought_signature.filter(|signature| !signature.0.is_empty());
+        if signature.is_some() {
+            // What is signed is a part of its own.
+            self.order.close();
+        }
+        reply::record(&mut self.order, is_thought, text.len(), image.is_some(), signature.is_some());
+        if is_thought {
             if !text.is_empty() {
                 sink(Event::Reasoning { choice, text });
             }
@@ -283,7 +297,7 @@ impl Choice {
             self.images = self.images.saturating_add(1);
             sink(Event::Image { choice, image });
         }
-        if let Some(signature) = Signature::of(part.thought_signature, place)
+        if let Some(signature) = Signature::of(signature, place)
             && let Some(details) = reply::details(&[signature], self.signatures)
         {
             self.signatures = self.signatures.saturating_add(1);

@@ -13,6 +13,7 @@ use gw_wire::failure::Failure;
 use gw_wire::json::View;
 
 use crate::adapters::native::unsupported;
+use crate::adapters::replay::order::{Piece, arrange};
 use crate::adapters::write::{Object, object};
 
 /// What the assistant is made to say between a tool's result and the user, where it said nothing.
@@ -91,7 +92,9 @@ impl Writer {
                     content(written, &message.parts, None)?;
                 }
                 Role::Assistant => {
-                    if says || thought.is_some() {
+                    if let Some(pieces) = arrange(message).filter(|_| reasons) {
+                        written.list("content", pieces.iter().filter_map(chunk_of_piece), write_chunk);
+                    } else if says || thought.is_some() {
                         content(written, &message.parts, thought)?;
                     }
                     calls(written, message);
@@ -166,30 +169,50 @@ fn content(message: &mut Object, parts: &[Part<'_>], thought: Option<&str>) -> R
     }
     let mut fault = None;
     let chunks = thought.map(Chunk::Thought).into_iter().chain(parts.iter().map(Chunk::Part));
-    message.list("content", chunks, |out, chunk| {
-        object(out, |entry| match chunk {
-            Chunk::Thought(text) => {
-                entry.text("type", "thinking");
-                entry.list("thinking", [text], |out, text| {
-                    object(out, |piece| {
-                        piece.text("type", "text");
-                        piece.text("text", text);
-                    });
-                });
+    message.list("content", chunks, |out, chunk| match chunk {
+        Chunk::Thought(_) | Chunk::Text(_) => write_chunk(out, chunk),
+        Chunk::Part(part) => object(out, |entry| {
+            if let Err(failure) = chunk_of(entry, &part.content) {
+                fault.get_or_insert(failure);
             }
-            Chunk::Part(part) => {
-                if let Err(failure) = chunk_of(entry, &part.content) {
-                    fault.get_or_insert(failure);
-                }
-            }
-        });
+        }),
     });
     fault.map_or(Ok(()), Err)
 }
 
+#[derive(Clone, Copy)]
 enum Chunk<'p, 'a> {
     Thought(&'p str),
+    Text(&'p str),
     Part(&'p Part<'a>),
+}
+
+/// A piece of an answer as it came; calls stand elsewhere.
+fn chunk_of_piece<'p>(piece: &Piece<'p, '_>) -> Option<Chunk<'p, 'p>> {
+    match piece {
+        Piece::Text(text) => Some(Chunk::Text(text)),
+        Piece::Thought(text) => Some(Chunk::Thought(text)),
+        Piece::Plan(_) | Piece::Detail(_) | Piece::Signature(_) | Piece::Image(_) | Piece::Call(_) => None,
+    }
+}
+
+fn write_chunk(out: &mut Vec<u8>, chunk: Chunk<'_, '_>) {
+    object(out, |entry| match chunk {
+        Chunk::Thought(text) => {
+            entry.text("type", "thinking");
+            entry.list("thinking", [text], |out, text| {
+                object(out, |piece| {
+                    piece.text("type", "text");
+                    piece.text("text", text);
+                });
+            });
+        }
+        Chunk::Text(text) => {
+            entry.text("type", "text");
+            entry.text("text", text);
+        }
+        Chunk::Part(_) => {}
+    });
 }
 
 fn chunk_of(entry: &mut Object, content: &Content<'_>) -> Result<(), Failure> {

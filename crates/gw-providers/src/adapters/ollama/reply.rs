@@ -60,7 +60,7 @@ pub(super) fn tool_call<'a>(call: Call<'a>, ids: &mut Ids) -> Option<ToolCall<'a
     let name = function.name?.0;
     let id = ids.unique(call.id.unwrap_or_default().0);
     let arguments = function.arguments.map(|arguments| arguments.0).filter(|arguments| !arguments.is_empty());
-    Some(ToolCall { id, name, arguments: arguments.unwrap_or(Cow::Borrowed("{}")) })
+    Some(ToolCall { id, name, arguments: arguments.unwrap_or(Cow::Borrowed("{}")), custom: false })
 }
 
 /// The ids that an answer has used. Most servers give none, and two calls must not share one.

@@ -74,6 +74,7 @@ impl Calls {
     ) {
         let index = piece.index.and_then(|index| index.0);
         let id = piece.take_id();
+        let custom = piece.function.is_none() && piece.custom.is_some();
         let called = piece.function.or(piece.custom).unwrap_or_default();
         let name = called.name.unwrap_or_default().0;
         let fragment = called.arguments.or(called.input).unwrap_or_default().0;
@@ -98,7 +99,11 @@ impl Calls {
         if !known.started && (!name.is_empty() || !fragment.is_empty()) {
             known.started = true;
             handles.has_started = true;
-            sink(Event::ToolStart { choice, call, id: Cow::Borrowed(&known.id), name });
+            let id = Cow::Borrowed(&*known.id);
+            sink(match custom {
+                false => Event::ToolStart { choice, call, id, name },
+                true => Event::CustomStart { choice, call, id, name },
+            });
         }
         if !fragment.is_empty() {
             sink(Event::ToolArgs { choice, call, fragment });

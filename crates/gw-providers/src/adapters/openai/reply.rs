@@ -111,8 +111,9 @@ pub(super) fn refer(reference: &Reference, base: u64, annotations: &mut Annotati
 /// A call without a function is none. A custom tool's input takes the place of arguments.
 fn tool_call(mut call: Call<'_>) -> Option<ToolCall<'_>> {
     let id = call.take_id();
+    let custom = call.function.is_none();
     let (name, arguments) = name_and_arguments(call.function.or(call.custom)?);
-    Some(ToolCall { id, name, arguments })
+    Some(ToolCall { id, name, arguments, custom })
 }
 
 fn name_and_arguments(called: Function<'_>) -> (Cow<'_, str>, Cow<'_, str>) {
@@ -184,7 +185,12 @@ fn own_chat(reply: ChatReply<'_>) -> ChatReply<'static> {
         tool_calls: choice
             .tool_calls
             .into_iter()
-            .map(|call| ToolCall { id: own(call.id), name: own(call.name), arguments: own(call.arguments) })
+            .map(|call| ToolCall {
+                id: own(call.id),
+                name: own(call.name),
+                arguments: own(call.arguments),
+                custom: call.custom,
+            })
             .collect(),
         function_call: choice.function_call.map(|(name, arguments)| (own(name), own(arguments))),
         images: Vec::new(),

@@ -1,59 +1,76 @@
 //! The few places of a client's messages that not every OpenAI-type upstream takes as they are. The rest stays byte for
 //! byte, and messages without such a place are not touched at all: two vector searches tell.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use gw_wire::conversation::{THOUGHT_MARK, split_thought};
-use gw_wire::json::{View, write_str};
+use gw_wire::json::{Kind, View, write_str};
 use memchr::memmem;
 
+use crate::adapters::replay::{DETAILS, own_entries, own_id};
 use crate::presets::Quirks;
 
-/// The messages (JSON text of the array) as this upstream takes them; None when it takes them as they are.
+/// The messages (JSON text of the array) as this upstream takes them; None when it takes them as they are. The second value:
+/// something that a model thought or signed was left out. `origin` is the catalogue id of the model that is asked.
 ///
 /// - `developer` is an invention of OpenAI; elsewhere it is called `system`.
-/// - A tool call id that carries a signature of Gemini's is longer than OpenAI allows: the signature is cut off.
-/// - Another provider's reasoning, which OpenAI refuses, is left out.
-pub(super) fn messages(text: &str, quirks: &Quirks) -> Option<String> {
-    let thoughtless = if quirks.replayed_thoughts { None } else { without_thoughts(text) };
-    let text = thoughtless.as_deref().unwrap_or(text);
-    edited(text, quirks).or(thoughtless)
+/// - A tool call id that carries a signature of another model's is longer than OpenAI allows: the signature is cut off.
+/// - What another model has signed is left out, and so is all reasoning where it is refused.
+pub(super) fn messages(text: &str, quirks: &Quirks, origin: &str) -> (Option<String>, bool) {
+    let (thoughts, lost) = thoughts(text, quirks.replayed_thoughts, origin);
+    let (edited, cut) = edited(thoughts.as_deref().unwrap_or(text), quirks, origin);
+    (edited.or(thoughts), lost || cut)
 }
 
 /// Members of an assistant's message that carry what it thought.
 const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning_details"];
 
-/// The messages without what the assistant thought; None when there is nothing of the kind.
-fn without_thoughts(text: &str) -> Option<String> {
-    THOUGHTS.iter().find(|name| memmem::find(text.as_bytes(), name.as_bytes()).is_some())?;
+/// The messages with those thoughts that this model gave, or with none; None when there are no thoughts.
+fn thoughts(text: &str, are_taken: bool, origin: &str) -> (Option<String>, bool) {
+    let names: &[&str] = if are_taken { &[DETAILS] } else { &THOUGHTS };
+    if !names.iter().any(|name| memmem::find(text.as_bytes(), name.as_bytes()).is_some()) {
+        return (None, false);
+    }
+    let mut lost = false;
     let mut out = String::with_capacity(text.len());
     for message in View::new(text).elements() {
         out.push(if out.is_empty() { '[' } else { ',' });
         let mut mark = '{';
         for (name, value) in message.members() {
-            if name.string().is_some_and(|name| THOUGHTS.contains(&&*name)) {
-                continue;
+            let is_thought = name.string().is_some_and(|name| names.contains(&&*name));
+            let (kept, dropped) = match (is_thought, are_taken) {
+                (false, _) => (Cow::Borrowed(value.text()), false),
+                (true, true) if value.kind() == Kind::Array => {
+                    let (entries, dropped) = own_entries(value, origin);
+                    (Cow::Owned(entries), dropped)
+                }
+                (true, true) => (Cow::Borrowed(value.text()), false),
+                (true, false) => (Cow::Borrowed(""), !matches!(value.text(), "null" | "\"\"" | "[]")),
+            };
+            lost |= dropped;
+            if !kept.is_empty() {
+                out.push(mark);
+                mark = ',';
+                out.push_str(name.text());
+                out.push(':');
+                out.push_str(&kept);
             }
-            out.push(mark);
-            mark = ',';
-            out.push_str(name.text());
-            out.push(':');
-            out.push_str(value.text());
         }
         out.push_str(if mark == '{' { "{}" } else { "}" });
     }
     out.push(']');
-    (out.len() > 1).then_some(out)
+    ((out.len() > 1).then_some(out), lost)
 }
 
-fn edited(text: &str, quirks: &Quirks) -> Option<String> {
+fn edited(text: &str, quirks: &Quirks, origin: &str) -> (Option<String>, bool) {
     let has = |word: &str| memmem::find(text.as_bytes(), word.as_bytes()).is_some();
     let roles = !quirks.developer && has("developer");
     let ids = has(THOUGHT_MARK);
     if !roles && !ids {
-        return None;
+        return (None, false);
     }
-    let mut edits = Edits { text, made: Vec::new() };
+    let mut edits = Edits { text, made: Vec::new(), origin, lost: false };
     for message in View::new(text).elements() {
         for (name, value) in message.members() {
             match name.string().as_deref() {
@@ -71,13 +88,17 @@ fn edited(text: &str, quirks: &Quirks) -> Option<String> {
             }
         }
     }
-    edits.apply()
+    let lost = edits.lost;
+    (edits.apply(), lost)
 }
 
 /// Replacements in a text, in the order of their places.
 struct Edits<'a> {
     text: &'a str,
     made: Vec<(Range<usize>, Vec<u8>)>,
+    origin: &'a str,
+    /// A signature was cut off.
+    lost: bool,
 }
 
 impl Edits<'_> {
@@ -91,8 +112,12 @@ impl Edits<'_> {
 
     fn cut(&mut self, id: View<'_>) {
         let Some(id_text) = id.string() else { return };
+        if let Some(own) = own_id(&id_text, self.origin) {
+            return self.replace(id, &own);
+        }
         let (proper, _) = split_thought(&id_text);
         if proper.len() < id_text.len() {
+            self.lost = true;
             self.replace(id, proper);
         }
     }
@@ -119,7 +144,7 @@ mod tests {
     use crate::presets;
 
     fn rewritten(provider: &str, text: &str) -> Option<String> {
-        messages(text, &presets::find(provider).unwrap().quirks)
+        messages(text, &presets::find(provider).unwrap().quirks, "p/m").0
     }
 
     #[test]
@@ -140,6 +165,29 @@ mod tests {
         assert_eq!(rewritten("openai", text).as_deref(), Some(sent));
         let kept = rewritten("openrouter", text).unwrap();
         assert!(kept.contains("reasoning_details\":[") && !kept.contains("__thought__"));
+    }
+
+    #[test]
+    fn each_model_gets_back_what_it_gave_and_nothing_of_others() {
+        let quirks = &presets::find("openrouter").unwrap().quirks;
+        let message = |details: &str, id: &str| {
+            format!(
+                r#"[{{"role":"assistant","content":"a","reasoning_content":"hm"{details},"tool_calls":[{{"id":"{id}","type":"function"}}]}},{{"role":"tool","tool_call_id":"{id}","content":"1"}}]"#
+            )
+        };
+        let digest = gw_wire::conversation::short_id("p/m");
+        let stamped = message(
+            r#","reasoning_details":[{"type":"reasoning.text","text":"hm","index":0,"origin":"p/m"},{"type":"reasoning.encrypted","data":"x","index":1,"origin":"anthropic/c"}]"#,
+            &format!("c1__thought__{digest}.QUJD"),
+        );
+        let sent = message(
+            r#","reasoning_details":[{"type":"reasoning.text","text":"hm","index":0}]"#,
+            "c1__thought__QUJD",
+        );
+        assert_eq!(messages(&stamped, quirks, "p/m"), (Some(sent), true));
+        assert_eq!(messages(&stamped, quirks, "p/other"), (Some(message("", "c1")), true));
+        let none = message("", "c1");
+        assert_eq!(messages(&none, quirks, "p/m"), (None, false));
     }
 
     #[test]

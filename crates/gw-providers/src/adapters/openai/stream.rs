@@ -11,11 +11,12 @@ use serde_json::Value;
 
 use super::calls::Calls;
 use super::located::Located;
-use super::shape::{Choice, Ended, Envelope, Message};
+use super::shape::{Call, Choice, Ended, Envelope, Message};
 use super::template::Template;
 use super::{repair, usage};
 use crate::adapter::StreamDecoder;
 use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
+use crate::adapters::replay::{DETAILS, Stamps, stamped_id};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
@@ -41,6 +42,9 @@ enum Body {
 #[derive(Debug, Default)]
 struct State {
     calls: Calls,
+    /// The catalogue id that what has to come back is stamped with.
+    origin: Option<String>,
+    stamps: Stamps,
     template: Template,
     located: Located,
     model_known: bool,
@@ -62,6 +66,11 @@ impl Stream {
     pub(super) fn locating() -> Self {
         let located = Located::new();
         Self { state: State { located, ..State::default() }, ..Self::default() }
+    }
+
+    /// Of the model with this catalogue id.
+    pub(super) fn of(origin: Option<String>) -> Self {
+        Self { state: State { origin, ..State::default() }, ..Self::default() }
     }
 }
 
@@ -292,13 +301,27 @@ impl State {
             }
         }
         if let Some(pieces) = message.tool_calls
-            && !self.calls.take(choice, pieces, sink)
+            && !self.take_calls(choice, pieces, sink)
         {
             self.fail(invalid("too many tool calls"), sink);
         }
         for (name, value) in &message.extras {
-            sink(Event::Extra { choice, name, value });
+            let origin = self.origin.as_deref().filter(|_| *name == DETAILS);
+            let stamped = origin.and_then(|origin| self.stamps.stamp(choice, value, origin));
+            sink(Event::Extra { choice, name, value: stamped.as_deref().unwrap_or(value) });
         }
+    }
+
+    /// Events of the pieces of calls. False: there are too many calls.
+    fn take_calls(&mut self, choice: u32, pieces: Vec<Call<'_>>, sink: Sink<'_>) -> bool {
+        let Some(origin) = &self.origin else { return self.calls.take(choice, pieces, sink) };
+        self.calls.take(choice, pieces, &mut |event| match event {
+            Event::ToolStart { choice, call, id, name } => {
+                let id = stamped_id(&id, origin).map_or(id, Cow::Owned);
+                sink(Event::ToolStart { choice, call, id, name });
+            }
+            other => sink(other),
+        })
     }
 }
 

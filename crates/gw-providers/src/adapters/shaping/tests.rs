@@ -81,7 +81,12 @@ fn the_input_of_a_json_tool_is_the_answer() {
     let mut reply = ChatReply {
         choices: vec![ChatChoice {
             content: Some("aside".into()),
-            tool_calls: vec![ToolCall { id: "".into(), name: "out".into(), arguments: "{\"a\":1}".into() }],
+            tool_calls: vec![ToolCall {
+                id: "".into(),
+                name: "out".into(),
+                arguments: "{\"a\":1}".into(),
+                custom: false,
+            }],
             finish: Some(Finish::ToolCalls),
             ..ChatChoice::default()
         }],

@@ -635,6 +635,21 @@ fn needs_are_noted() {
     assert!(needs(r#""response_format":{"type":"json_schema","json_schema":{"name":"s"}}"#).json_schema);
     assert!(needs(r#""modalities":["text","audio"]"#).audio_output);
     assert_eq!(needs(r#""tools":[{"type":"web_search"}]"#).openai_only, Some(Needs::OTHER_TOOLS));
+    let custom = r#""tools":[{"type":"custom","custom":{"name":"c"}}]"#;
+    assert_eq!(needs(custom), Needs { tools: true, custom_tools: true, ..Needs::default() });
+    // What is not as OpenAI describes it is OpenAI's to judge.
+    for odd in [
+        r#""tools":[{"type":"custom","custom":{}}]"#.to_owned(),
+        format!(r#"{custom},"tool_choice":{{"type":"custom","custom":{{"name":"d"}}}}"#),
+        format!(
+            r#"{custom},"tool_choice":{{"type":"allowed_tools","allowed_tools":{{"mode":"auto","tools":[]}}}}"#
+        ),
+        format!(
+            r#"{custom},"tool_choice":{{"type":"allowed_tools","allowed_tools":{{"mode":"x","tools":[{{"type":"custom","custom":{{"name":"c"}}}}]}}}}"#
+        ),
+    ] {
+        assert_eq!(needs(&odd).openai_only, Some(Needs::OTHER_TOOLS), "{odd}");
+    }
     let of = |part: &str| {
         let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":[{part}]}}]}}"#);
         parse_chat(Bytes::from(body), &RequestLimits::default()).unwrap().needs

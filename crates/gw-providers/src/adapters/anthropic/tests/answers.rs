@@ -39,6 +39,7 @@ fn trap_24_every_block_of_an_answer_is_read() {
             json!([
                 {"type": "reasoning.text", "text": "Two towns.\n", "signature": "EqQBCkYIARgC", "format": "anthropic-claude-v1", "index": 0},
                 {"type": "reasoning.encrypted", "data": "EmwKAhgBEgy3va3", "format": "anthropic-claude-v1", "index": 1},
+                {"type": "gateway.order", "order": "d d t7 t18 c c", "index": 7},
             ])
         )
     );

@@ -58,6 +58,7 @@ fn signed_reasoning_makes_the_round_trip() {
         json!([
             {"type": "reasoning.text", "text": "Think 🤔.", "signature": "RXVlQ3NJ", "format": "anthropic-claude-v1", "index": 0},
             {"type": "reasoning.encrypted", "data": "cmVkYWN0ZWQ=", "format": "anthropic-claude-v1", "index": 1},
+            {"type": "gateway.order", "order": "d d t9 t6 t8 c c", "index": 2},
         ])
     );
     let history = json!([

@@ -133,7 +133,10 @@ fn structured_output_is_a_forced_tool_where_tools_can_be_forced() {
         |schema: Value| json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema}});
     let object = schema(json!({"properties": {"a": {}}}));
     let claude = encode(json!({"response_format": object})).unwrap();
-    assert_eq!(claude.reading, Reading { json_tool: Some("json_response".to_owned()), ..Reading::default() });
+    assert_eq!(
+        Reading { origin: None, ..claude.reading.clone() },
+        Reading { json_tool: Some("json_response".to_owned()), ..Reading::default() }
+    );
     let config = &body(&claude)["toolConfig"];
     assert_eq!(config["toolChoice"], json!({"tool": {"name": "json_response"}}));
     assert_eq!(
@@ -145,14 +148,17 @@ fn structured_output_is_a_forced_tool_where_tools_can_be_forced() {
     assert_eq!(never["toolConfig"]["tools"].as_array().unwrap().len(), 1);
     let must =
         encode(json!({"response_format": object, "tools": [tool("f")], "tool_choice": "required"})).unwrap();
-    assert_eq!(must.reading, Reading::default());
+    assert_eq!(Reading { origin: None, ..must.reading }, Reading::default());
     // Llama cannot be forced, and a list cannot be a tool's input: words, and a warning.
     for (model, format) in [
         ("us.meta.llama3-3-70b-instruct-v1:0", object),
         ("anthropic.claude-3-haiku-20240307-v1:0", schema(json!({"type": "array"}))),
     ] {
         let words = encode(json!({"model": model, "response_format": format})).unwrap();
-        assert_eq!(words.reading, Reading { fenced: true, ..Reading::default() });
+        assert_eq!(
+            Reading { origin: None, ..words.reading.clone() },
+            Reading { fenced: true, ..Reading::default() }
+        );
         assert_eq!(words.warnings, ["parameter_weakened:response_format"]);
         assert!(body(&words)["system"][0]["text"].as_str().unwrap().contains("JSON Schema"));
     }

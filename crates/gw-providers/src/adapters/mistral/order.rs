@@ -1,0 +1,139 @@
+//! The order of an answer's thoughts and texts: `content` is then a list of chunks (`ThinkChunk`, `TextChunk` in the reference),
+//! which OpenAI's reader joins. Told in `reasoning_details`, so that the list comes back as it was.
+
+use std::borrow::Cow;
+
+use gw_wire::event::Event;
+use gw_wire::json::View;
+use gw_wire::reply::ChatReply;
+use memchr::memmem;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::adapter::StreamDecoder;
+use crate::adapters::replay::DETAILS;
+use crate::adapters::replay::order::{Block, Order};
+
+/// What is written again without being told.
+const USUAL: &[(char, usize)] = &[('r', 1), ('t', 1), ('c', usize::MAX)];
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    choices: Vec<Choice<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+/// Adds the order to each choice of an answer that was read from this body.
+pub(super) fn tell(body: &[u8], reply: &mut ChatReply<'_>) {
+    if memmem::find(body, b"\"thinking\"").is_none() {
+        return;
+    }
+    let Ok(answer) = serde_json::from_slice::<Answer<'_>>(body) else { return };
+    for (choice, read) in answer.choices.iter().zip(&mut reply.choices) {
+        let content = choice.message.as_ref().and_then(|message| message.content);
+        let mut order = Order::default();
+        for chunk in content.into_iter().flat_map(|content| View::new(content.get()).elements()) {
+            order.close();
+            if let Some(block) = block(chunk) {
+                order.add(block);
+            }
+        }
+        order.close();
+        read.tool_calls.iter().for_each(|_| order.add(Block::Call));
+        if let Some(value) = order.entry(&[USUAL], 0) {
+            read.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(value)));
+        }
+    }
+}
+
+/// A chunk that says something.
+fn block(chunk: View<'_>) -> Option<Block> {
+    let [kind, text, thinking] = chunk.pick(["type", "text", "thinking"]);
+    let block = match &*kind?.string()? {
+        "text" => Block::Text(text.map_or(0, View::string_len)),
+        "thinking" => {
+            let thinking = thinking?;
+            let texts = thinking.elements().filter_map(|piece| {
+                let [text] = piece.pick(["text"]);
+                text
+            });
+            Block::Thought(thinking.string_len() + texts.map(View::string_len).sum::<usize>())
+        }
+        _ => return None,
+    };
+    (!matches!(block, Block::Text(0) | Block::Thought(0))).then_some(block)
+}
+
+/// A stream that tells the order of each choice before its end.
+pub(super) struct InOrder {
+    pub(super) inner: Box<dyn StreamDecoder>,
+    pub(super) orders: Orders,
+}
+
+/// By choice.
+#[derive(Default)]
+pub(super) struct Orders(Vec<(u32, Order)>);
+
+impl StreamDecoder for InOrder {
+    fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(Event<'_>)) {
+        let Self { inner, orders } = self;
+        inner.feed(chunk, &mut |event| orders.event(event, sink));
+    }
+
+    fn eof(&mut self, sink: &mut dyn FnMut(Event<'_>)) {
+        let Self { inner, orders } = self;
+        inner.eof(&mut |event| orders.event(event, sink));
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.inner.held_bytes()
+    }
+
+    fn may_complete(&self, chunk: &[u8]) -> bool {
+        self.inner.may_complete(chunk)
+    }
+}
+
+impl Orders {
+    fn event(&mut self, event: Event<'_>, sink: &mut dyn FnMut(Event<'_>)) {
+        match &event {
+            Event::Text { choice, text, .. } => self.add(*choice, Block::Text(text.len())),
+            Event::Reasoning { choice, text } => self.add(*choice, Block::Thought(text.len())),
+            Event::ToolStart { choice, .. } => self.add(*choice, Block::Call),
+            Event::Finish { choice, .. } => {
+                let order = self.0.iter().find(|(known, _)| known == choice);
+                if let Some(value) = order.and_then(|(_, order)| order.entry(&[USUAL], 0)) {
+                    sink(Event::Extra { choice: *choice, name: DETAILS, value: &value });
+                }
+            }
+            _ => {}
+        }
+        sink(event);
+    }
+
+    fn add(&mut self, choice: u32, block: Block) {
+        if matches!(block, Block::Text(0) | Block::Thought(0)) {
+            return;
+        }
+        match self.0.iter_mut().find(|(known, _)| *known == choice) {
+            Some((_, order)) => order.add(block),
+            None => {
+                let mut order = Order::default();
+                order.add(block);
+                self.0.push((choice, order));
+            }
+        }
+    }
+}

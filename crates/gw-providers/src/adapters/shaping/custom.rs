@@ -1,0 +1,228 @@
+//! Calls of custom tools, which other dialects make as calls of a function with one parameter: its text is the input.
+
+use gw_wire::conversation::CUSTOM_INPUT;
+use gw_wire::json::{View, check};
+
+/// A call whose arguments do not begin as they should is held so far, until its input is known.
+const MOST_HELD: usize = 1 << 20;
+
+/// The input of a call with these arguments.
+pub(super) fn input(arguments: &str) -> String {
+    let mut input = Input::default();
+    let told = input.push(arguments);
+    told + &input.end()
+}
+
+/// The input of arguments that do not begin with it. What is no object with an input is the input itself.
+fn odd(arguments: &str) -> String {
+    if !check(arguments).is_ok_and(|checked| checked.lone_surrogate.is_none()) {
+        return arguments.to_owned();
+    }
+    let arguments = View::new(arguments);
+    let [input] = arguments.pick([CUSTOM_INPUT]);
+    match input {
+        Some(input) => input.string().map_or_else(|| input.text().to_owned(), |text| text.into_owned()),
+        None if matches!(arguments.text(), "{}" | "null") => String::new(),
+        None => arguments.text().to_owned(),
+    }
+}
+
+/// The same of arguments that come in pieces: the input is told as it comes.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    state: State,
+    /// What came and was not told.
+    held: String,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Before the text of the input.
+    #[default]
+    Begin,
+    /// In it.
+    Inside,
+    /// It is over.
+    Over,
+    /// The arguments are others: they are read when they are whole.
+    Odd,
+    /// Too large to be held.
+    Passed,
+}
+
+impl Input {
+    /// Takes a piece and gives what it adds to the input.
+    pub(super) fn push(&mut self, piece: &str) -> String {
+        match self.state {
+            State::Over => return String::new(),
+            State::Passed => return piece.to_owned(),
+            State::Begin | State::Inside | State::Odd => self.held.push_str(piece),
+        }
+        if self.state == State::Begin {
+            match begin(&self.held) {
+                Begin::At(at) => {
+                    self.state = State::Inside;
+                    self.held.drain(..at);
+                }
+                Begin::Incomplete => {}
+                Begin::Never => self.state = State::Odd,
+            }
+        }
+        if self.state == State::Inside {
+            return self.decode();
+        }
+        if self.held.len() > MOST_HELD {
+            self.state = State::Passed;
+            return std::mem::take(&mut self.held);
+        }
+        String::new()
+    }
+
+    /// What is left when the call is over.
+    pub(super) fn end(self) -> String {
+        match self.state {
+            State::Begin | State::Odd if self.held.trim().is_empty() => String::new(),
+            State::Begin | State::Odd => odd(&self.held),
+            State::Inside | State::Over | State::Passed => String::new(),
+        }
+    }
+
+    /// Decodes what is held, up to the closing quote or to an escape that is not complete.
+    fn decode(&mut self) -> String {
+        let mut out = String::with_capacity(self.held.len());
+        let mut rest = self.held.as_str();
+        while let Some(at) = rest.find(['"', '\\']) {
+            let (plain, from) = rest.split_at(at);
+            out.push_str(plain);
+            if from.starts_with('"') {
+                self.state = State::Over;
+                rest = "";
+                break;
+            }
+            let Some((letter, len)) = escape(from) else {
+                self.held = from.to_owned();
+                return out;
+            };
+            out.push(letter);
+            rest = from.get(len..).unwrap_or_default();
+        }
+        out.push_str(rest);
+        self.held.clear();
+        out
+    }
+}
+
+enum Begin {
+    /// The text of the input begins here.
+    At(usize),
+    Incomplete,
+    Never,
+}
+
+/// Where the input begins: behind `{"input":"`, with any blanks between.
+fn begin(text: &str) -> Begin {
+    let mut rest = text;
+    for token in ["{", "\"input\"", ":", "\""] {
+        rest = rest.trim_start();
+        match rest.strip_prefix(token) {
+            Some(after) => rest = after,
+            None if token.starts_with(rest) => return Begin::Incomplete,
+            None => return Begin::Never,
+        }
+    }
+    Begin::At(text.len() - rest.len())
+}
+
+/// The letter of an escape and the escape's length; None when it is not complete.
+fn escape(text: &str) -> Option<(char, usize)> {
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 4)?;
+        Some(u32::from_str_radix(digits, 16).unwrap_or(0xfffd))
+    };
+    let letter = match text.chars().nth(1)? {
+        'n' => '\n',
+        't' => '\t',
+        'r' => '\r',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'u' => {
+            let first = unit(2)?;
+            if !(0xd800..0xdc00).contains(&first) {
+                return Some((char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 6));
+            }
+            // A pair, or one without the other.
+            let mark = text.get(6..).unwrap_or_default();
+            if !mark.starts_with("\\u") {
+                let is_cut = "\\u".starts_with(mark);
+                return (!is_cut).then_some((char::REPLACEMENT_CHARACTER, 6));
+            }
+            let second = unit(8)?;
+            let pair = 0x1_0000 + ((first - 0xd800) << 10) + second.wrapping_sub(0xdc00);
+            return match char::from_u32(pair).filter(|_| (0xdc00..0xe000).contains(&second)) {
+                Some(letter) => Some((letter, 12)),
+                None => Some((char::REPLACEMENT_CHARACTER, 6)),
+            };
+        }
+        other => other,
+    };
+    Some((letter, 1 + letter_len(text)))
+}
+
+/// Bytes of the letter behind the backslash.
+fn letter_len(text: &str) -> usize {
+    text.chars().nth(1).map_or(1, char::len_utf8)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Input, input};
+
+    /// The input of arguments that come in pieces of so many bytes or one letter more.
+    fn streamed(arguments: &str, size: usize) -> String {
+        let (mut told, mut read) = (String::new(), Input::default());
+        let mut rest = arguments;
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.ceil_char_boundary(size.min(rest.len())));
+            told.push_str(&read.push(piece));
+            rest = after;
+        }
+        told + &read.end()
+    }
+
+    #[test]
+    fn the_input_is_read_whole_and_in_pieces() {
+        for (arguments, expected) in [
+            (r#"{"input":"a \"b\" \n\u6771\ud83d\ude00/\/"}"#, "a \"b\" \n\u{6771}\u{1f600}//"),
+            (r#" { "input" : "x" , "more": 1 } "#, "x"),
+            (r#"{"input":""}"#, ""),
+            ("{}", ""),
+            ("", ""),
+            (r#"{"other":"x","input":"y"}"#, "y"),
+            (r#"{"other":"x"}"#, r#"{"other":"x"}"#),
+            (r#"{"input":{"a":1}}"#, r#"{"a":1}"#),
+            ("print(1)", "print(1)"),
+            (r#""text""#, r#""text""#),
+        ] {
+            assert_eq!(input(arguments), expected, "{arguments}");
+            for size in 1..=arguments.len().max(1) {
+                assert_eq!(streamed(arguments, size), expected, "{arguments} by {size}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_its_own_input(text in any::<String>(), size in 1..9usize) {
+            let arguments = serde_json::json!({"input": text}).to_string();
+            prop_assert_eq!(&input(&arguments), &text);
+            prop_assert_eq!(&streamed(&arguments, size), &text);
+        }
+
+        #[test]
+        fn no_arguments_make_it_panic(arguments in r#"[{}":\\ud83a input]{0,24}"#, size in 1..5usize) {
+            let _any = streamed(&arguments, size);
+        }
+    }
+}
