@@ -64,6 +64,7 @@ mod leavers;
 mod ledger;
 mod load;
 mod member_policy;
+mod model_rules;
 mod models;
 mod overload;
 mod payloads;
