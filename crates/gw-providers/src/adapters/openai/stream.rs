@@ -244,6 +244,13 @@ impl State {
         // A `message` beside deltas repeats them (MiniMax); without any delta it is the answer.
         let mut message =
             choice.delta.take().or_else(|| choice.message.take().map(|message| *message)).unwrap_or_default();
+        for (is_thought, text) in message.take_parts().unwrap_or_default() {
+            let text = Cow::Owned(text);
+            sink(match is_thought {
+                true => Event::Reasoning { choice: index, text },
+                false => Event::Text { choice: index, text, logprobs: None },
+            });
+        }
         if let Some(text) = message.take_reasoning() {
             sink(Event::Reasoning { choice: index, text });
         }
