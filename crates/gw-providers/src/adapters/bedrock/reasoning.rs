@@ -20,7 +20,8 @@ use crate::model_rules::{Effort, EffortField, ModelRules, Thinks};
 pub(super) const FORMAT: &str = "anthropic-claude-v1";
 
 /// The order that an answer usually has: its parts, one kind after the other, are in it again.
-pub(super) const USUAL: &[(char, usize)] = &[('d', usize::MAX), ('t', 1), ('c', usize::MAX)];
+pub(super) const USUAL: &[(char, usize)] =
+    &[('d', usize::MAX), ('t', 1), ('i', usize::MAX), ('c', usize::MAX)];
 
 /// The tokens of which Claude's thinking gets a share, where neither the client nor the catalogue sets a limit. Converse
 /// then lets a model generate as much as it can.

@@ -18,9 +18,16 @@ pub(in crate::adapters) struct Text<'a>(pub(in crate::adapters) Cow<'a, str>);
 #[derive(Debug, Default)]
 pub(in crate::adapters) struct Content<'a>(
     pub(in crate::adapters) Cow<'a, str>,
-    pub(in crate::adapters) Option<Box<str>>,
+    pub(in crate::adapters) Option<Box<Thoughts>>,
     pub(in crate::adapters) Option<Box<[Reference]>>,
 );
+
+/// What the `thinking` parts of a text say, and how long each part is, in order: true for a thought.
+#[derive(Debug, Default)]
+pub(in crate::adapters) struct Thoughts {
+    pub(in crate::adapters) text: String,
+    pub(in crate::adapters) parts: Vec<(bool, usize)>,
+}
 
 /// A place in a text that sources stand behind: the character, and the sources' ids (docs.mistral.ai, "Citations and
 /// References": `{"type": "reference", "reference_ids": [0, 1]}`, November 2026).
@@ -111,14 +118,20 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
-        let (mut joined, mut thoughts) = (Cow::Borrowed(""), String::new());
+        let (mut joined, mut thoughts) = (Cow::Borrowed(""), Thoughts::default());
         // Of what came before the last reference: counted once.
         let (mut references, mut counted, mut at) = (Vec::new(), 0, 0);
         while let Some(part) = parts.next_element::<&RawValue>()? {
-            match read_part(part).ok_or_else(|| A::Error::custom("a content part that is none"))? {
+            let piece = read_part(part).ok_or_else(|| A::Error::custom("a content part that is none"))?;
+            match &piece {
+                Piece::Text(text) => thoughts.parts.push((false, text.len())),
+                Piece::Thought(thought) => thoughts.parts.push((true, thought.len())),
+                Piece::References(_) => {}
+            }
+            match piece {
                 Piece::Text(text) if joined.is_empty() => joined = text,
                 Piece::Text(text) => joined.to_mut().push_str(&text),
-                Piece::Thought(thought) => thoughts.push_str(&thought),
+                Piece::Thought(thought) => thoughts.text.push_str(&thought),
                 Piece::References(ids) => {
                     at += characters(joined.get(counted..).unwrap_or_default());
                     counted = joined.len();
@@ -127,7 +140,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
             }
         }
         let references = (!references.is_empty()).then(|| references.into_boxed_slice());
-        Ok(Content(joined, (!thoughts.is_empty()).then(|| thoughts.into_boxed_str()), references))
+        Ok(Content(joined, (!thoughts.text.is_empty()).then(|| Box::new(thoughts)), references))
     }
 }
 
@@ -429,7 +442,7 @@ mod tests {
         assert_eq!(content(parts).unwrap(), "abc");
         let thinking = r#"[{"type":"thinking","thinking":[{"type":"text","text":"h"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"m"}],"closed":true},{"type":"text","text":"a"},{"type":"thinking","thinking":"!"}]"#;
         let read: Content<'_> = serde_json::from_str(thinking).unwrap();
-        assert_eq!((&*read.0, read.1.as_deref()), ("a", Some("hm!")));
+        assert_eq!((&*read.0, read.1.as_ref().map(|thoughts| &*thoughts.text)), ("a", Some("hm!")));
         assert!(content("5").is_err() && content("{}").is_err() && content("[5]").is_err());
     }
 

@@ -189,8 +189,28 @@ impl<'de> Message<'de> {
         let named = first.filter(|text| !text.0.is_empty()).or(second).map(|text| text.0);
         named.filter(|text| !text.is_empty()).or_else(|| {
             let thoughts = self.content.as_mut()?.1.take()?;
-            Some(Cow::Owned(thoughts.into_string()))
+            Some(Cow::Owned(thoughts.text))
         })
+    }
+
+    /// Texts and thoughts in the order of the content's parts, true for a thought; None when there is one of each at the most.
+    pub(super) fn take_parts(&mut self) -> Option<Vec<(bool, String)>> {
+        if self.content.as_ref()?.1.as_ref()?.parts.len() < 2 || self.reasoning_content.is_some() {
+            return None;
+        }
+        let Content(text, thoughts, _) = self.content.take()?;
+        let thoughts = thoughts?;
+        let (mut text, mut thought) = (&*text, &*thoughts.text);
+        let mut parts = Vec::with_capacity(thoughts.parts.len());
+        for (is_thought, len) in &thoughts.parts {
+            let from = if *is_thought { &mut thought } else { &mut text };
+            let (part, rest) = from.split_at_checked(*len)?;
+            *from = rest;
+            if !part.is_empty() {
+                parts.push((*is_thought, part.to_owned()));
+            }
+        }
+        Some(parts)
     }
 }
 

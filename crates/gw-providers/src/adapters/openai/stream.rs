@@ -260,14 +260,21 @@ impl State {
         // A `message` beside deltas repeats them (MiniMax); without any delta it is the answer.
         let mut message =
             choice.delta.take().or_else(|| choice.message.take().map(|message| *message)).unwrap_or_default();
+        if let Some(content) = &message.content {
+            self.located.text(index, &content.0, content.2.as_deref());
+        }
+        for (is_thought, text) in message.take_parts().unwrap_or_default() {
+            let text = Cow::Owned(text);
+            sink(match is_thought {
+                true => Event::Reasoning { choice: index, text },
+                false => Event::Text { choice: index, text, logprobs: None },
+            });
+        }
         if let Some(text) = message.take_reasoning() {
             sink(Event::Reasoning { choice: index, text });
         }
-        let mut content = message.content.take().unwrap_or_default();
-        let references = content.2.take();
-        let content = Some(content.0).filter(|text| !text.is_empty());
+        let content = message.content.take().map(|content| content.0).filter(|text| !text.is_empty());
         let text = content.or_else(|| choice.text.take().map(|text| text.0)).unwrap_or_default();
-        self.located.text(index, &text, references.as_deref());
         if !text.is_empty() || choice.logprobs.is_some() {
             sink(Event::Text { choice: index, text, logprobs: choice.logprobs });
         }

@@ -89,7 +89,7 @@ fn sources_and_refusals_are_told() {
     .unwrap();
     let choice = &reply.choices[0];
     assert_eq!((choice.refusal.as_deref(), choice.finish), (Some("Not that."), Some(Finish::ContentFilter)));
-    let (name, value) = &choice.extras[0];
+    let (name, value) = choice.extras.iter().find(|(name, _)| name == "annotations").unwrap();
     let annotations: Value = serde_json::from_str(value.get()).unwrap();
     let citation = |url: &str, title: &str, start: u64, end: u64| json!({"url": url, "title": title, "start_index": start, "end_index": end});
     let mut cited = citation("https://b.example", "B", 7, 10);

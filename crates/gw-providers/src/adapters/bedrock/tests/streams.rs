@@ -141,8 +141,17 @@ fn citations_are_annotations() {
         STOP,
     ])[..]]);
     let annotations = r#"[{"type":"url_citation","url_citation":{"end_index":10,"start_index":7,"title":"B","url":"https://b.example"}}]"#;
+    let order = r#"[{"index":0,"order":"t9 t3","type":"gateway.order"}]"#;
     let words: Vec<_> = events.iter().map(|(kind, text)| (kind.as_str(), text.as_str())).collect();
-    assert_eq!(words, [("text", "Größe: 7 m"), ("annotations", annotations), ("finish", "stop")]);
+    assert_eq!(
+        words,
+        [
+            ("text", "Größe: 7 m"),
+            ("reasoning_details", order),
+            ("annotations", annotations),
+            ("finish", "stop")
+        ]
+    );
 }
 
 #[test]

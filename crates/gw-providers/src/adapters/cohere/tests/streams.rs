@@ -43,7 +43,7 @@ fn trap_03_indexes_are_of_content_and_calls_not_of_choices() {
         "call 1 get_weather_zs5m3w56q3 get_weather",
         "args 1: {\n    \"location\": \"Brasília\"\n}",
         "usage 905 (832 cached) + 83",
-        "Extra { choice: 0, name: \"reasoning_details\", value: RawValue([{\"index\":0,\"order\":\"r25 t37 p11 c c\",\"type\":\"gateway.order\"}]) }",
+        "Extra { choice: 0, name: \"reasoning_details\", value: RawValue([{\"index\":0,\"order\":\"r25 t37 p12 c c\",\"type\":\"gateway.order\"}]) }",
         "Extra { choice: 0, name: \"annotations\", value: RawValue([{\"type\":\"url_citation\",\"url_citation\":{\"content\":\"t\",\"end_index\":29,\"id\":\"doc:1\",\"start_index\":14,\"title\":\"\",\"url\":\"\"}}]) }",
         "finish tool_calls",
         "end",

@@ -81,7 +81,7 @@ fn sources_are_annotations_whole_and_streamed() {
         r#"{"type":"url_citation","url_citation":{"end_index":0,"start_index":0,"title":"A","url":"https://a.example"}}]"#
     );
     let reply = read(&body);
-    let (name, value) = &reply.choices[0].extras[0];
+    let (name, value) = reply.choices[0].extras.last().unwrap();
     assert_eq!((&**name, value.get()), ("annotations", expected));
     let mut extras = Vec::new();
     let mut decoder = adapter().chat_stream(&Reading::default());

@@ -196,6 +196,7 @@ fn pictures_are_images() {
         [
             "Image { choice: 0, image: Image { media_type: \"image/png\", base64: \"Y2F0\", tokens: 1290 } }",
             "Extra { choice: 0, name: \"reasoning_details\", value: RawValue([{\"data\":\"cGlj\",\"format\":\"google-gemini-v1\",\"id\":\"image_0\",\"index\":0,\"type\":\"reasoning.encrypted\"}]) }",
+            "Extra { choice: 0, name: \"reasoning_details\", value: RawValue([{\"index\":1,\"order\":\"i s\",\"type\":\"gateway.order\"}]) }",
             "Finish { choice: 0, reason: Stop }",
         ]
     );

@@ -100,6 +100,25 @@ fn thoughts_of_a_reply_are_its_reasoning() {
 }
 
 #[test]
+fn the_order_of_thoughts_and_texts_is_told_whole_and_streamed() {
+    let content = r#"[{"type":"thinking","thinking":[{"type":"text","text":"ä"}]},{"type":"text","text":"b"},{"type":"thinking","thinking":"cc"},{"type":"text","text":"d"}]"#;
+    let order = r#"[{"index":0,"order":"r2 t1 r2 t1","type":"gateway.order"}]"#;
+    let body = format!(
+        r#"{{"choices":[{{"index":0,"message":{{"role":"assistant","content":{content}}},"finish_reason":"stop"}}]}}"#
+    );
+    let mistral = mistral();
+    let reply = mistral.decode_chat(body.as_bytes(), &Reading::default()).unwrap();
+    assert_eq!(reply.choices[0].extras[0].1.get(), order);
+    // All in one chunk.
+    let stream = format!(
+        "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{content}}},\"finish_reason\":\"stop\"}}]}}\n\n"
+    );
+    let told = told(&[stream.as_bytes()]);
+    assert_eq!(told[..4], ["reasoning ä", "text b", "reasoning cc", "text d"]);
+    assert!(told[4].contains("r2 t1 r2 t1"), "{told:?}");
+}
+
+#[test]
 fn trap_23_calls_of_a_reply_may_lack_an_id_and_have_objects_as_arguments() {
     let mistral = mistral();
     let reply = mistral.decode_chat(fixture!("tools.response.json").as_bytes(), &Reading::default()).unwrap();
