@@ -301,7 +301,7 @@ fn relay(stream: &[u8]) {
     let (mut bytes, mut images) = (0, 0);
     let mut sink = |event: Event<'_>| match event {
         Event::Image { image, .. } => (bytes, images) = (bytes + image.base64.len(), images + 1),
-        Event::Error(failure) => panic!("{failure:?}"),
+        // An error leaves the picture out.
         _ => {}
     };
     stream.chunks(16 << 10).for_each(|chunk| decoder.feed(chunk, &mut sink));
