@@ -25,14 +25,15 @@ proptest! {
         is_team in any::<bool>(),
         finishes in prop::collection::vec(finish(), 0..4),
         counts in prop::array::uniform5(any::<u64>()),
-        optional in prop::array::uniform3(prop::option::of(any::<u64>())),
+        optional in prop::array::uniform7(prop::option::of(any::<u64>())),
         estimated in any::<bool>(),
         femtos in any::<i128>(),
         stamp in any::<u64>(),
     ) {
         let [id, source, model, model_used, provider] = names.map(Arc::<str>::from);
         let [prompt, completion, took_ms, fresh_ms, stale_ms] = counts;
-        let [cached, cache_write, reasoning] = optional;
+        let [cached, cache_write, reasoning, audio_prompt, audio_completion, accepted_prediction, rejected_prediction] =
+            optional;
         let stored = Stored {
             source,
             scope: if is_team { Scope::Team(id) } else { Scope::Key(id) },
@@ -41,7 +42,18 @@ proptest! {
             provider,
             body: Bytes::from(body),
             finishes,
-            usage: Usage { prompt, completion, cached, cache_write, reasoning, estimated, ..Usage::default() },
+            usage: Usage {
+                prompt,
+                completion,
+                cached,
+                cache_write,
+                reasoning,
+                audio_prompt,
+                audio_completion,
+                accepted_prediction,
+                rejected_prediction,
+                estimated,
+            },
             cost: Money::from_femtos(femtos),
             took_ms,
             life: Life { stored_at_ms: NOW, fresh_ms, stale_ms },
