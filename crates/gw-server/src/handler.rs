@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -96,8 +97,11 @@ where
         busy,
     };
     let mut extra = Extra::new();
-    let answering = answer(&parts, &target, &mut body, &mut ticket, &origin.gate, &mut extra);
-    let mut reply = match AssertUnwindSafe(until_cut(&origin.edge, None, answering)).catch_unwind().await {
+    let answered = {
+        let answering = pin!(answer(&parts, &target, &mut body, &mut ticket, &origin.gate, &mut extra));
+        AssertUnwindSafe(until_cut(&origin.edge, None, answering)).catch_unwind().await
+    };
+    let mut reply = match answered {
         Ok(Ok(reply)) => reply,
         Ok(Err(error)) => Answer::error(&error),
         Err(_) => {
@@ -128,12 +132,12 @@ where
 
 /// At the end of a shutdown's grace the connection polls its request once more, and gets an answer instead of silence. The log of a
 /// call that ends so names the shutdown.
+/// `answering` is pinned by its caller: to move these futures would be to copy them.
 async fn until_cut<T>(
     edge: &Edge,
     log: Option<&CallLog>,
-    answering: impl Future<Output = Result<T>>,
+    mut answering: Pin<&mut impl Future<Output = Result<T>>>,
 ) -> Result<T> {
-    let mut answering = std::pin::pin!(answering);
     std::future::poll_fn(|cx| match answering.as_mut().poll(cx) {
         Poll::Pending if edge.is_cut() => {
             log.inspect(|log| log.ended(GATEWAY_SHUTDOWN));
@@ -332,13 +336,13 @@ where
     };
     let engine = Arc::clone(&edge.engine);
     // The host boxes the call's future: it is large, and every layer of this one would move it.
-    let calling = async {
+    let calling = pin!(async {
         match target {
             Target::ChatCompletions => cpu.host(async move { engine.chat(context, bytes).await }).await,
             Target::Completions => cpu.host(async move { engine.completion(context, bytes).await }).await,
             _ => cpu.host(async move { engine.embeddings(context, bytes).await }).await,
         }
-    };
+    });
     let reply = until_cut(&edge, Some(&log), calling).await?;
     extra.extend(reply.headers);
     Ok(match reply.body {
