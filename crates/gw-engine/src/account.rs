@@ -12,7 +12,7 @@ use gw_wire::usage::Usage;
 
 use crate::ask::Ask;
 use crate::call::{CallLog, Context};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
 use crate::job::millis;
 use crate::ledger::Line;
 use crate::meter::{Meter, Started};
@@ -263,7 +263,8 @@ impl Account {
 
     /// The call failed. What its upstreams have served of it is paid.
     pub(crate) fn failed(&mut self, error: &Error) {
-        if self.close(error.kind.code()) {
+        let is_shutdown = error.code() == GATEWAY_SHUTDOWN;
+        if self.close(if is_shutdown { GATEWAY_SHUTDOWN } else { error.kind.code() }) {
             self.unanswered();
             if let Some(line) = &mut self.line {
                 line.failed(error.code());

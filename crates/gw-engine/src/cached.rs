@@ -35,7 +35,7 @@ use crate::auth::Caller;
 use crate::call::{CallLog, Reply, ReplyBody};
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::engine::Engine;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
 use crate::leavers::patience;
 use crate::ledger::unix_millis;
 use crate::pipeline::{self, COMMIT_AFTER};
@@ -375,7 +375,7 @@ async fn reply(
 
 /// What a flight's bad end is for one who has sent nothing yet.
 fn failed(call: Option<Box<Call>>, end: End<Finished, Failed>) -> Error {
-    let error = match end {
+    let mut error = match end {
         End::Failed(fault) => fault.error.clone(),
         End::Gone => Error::new(Kind::InternalError, "The gateway failed while answering this request."),
         _ => gone(),
@@ -383,6 +383,8 @@ fn failed(call: Option<Box<Call>>, end: End<Finished, Failed>) -> Error {
     if let Some(mut call) = call {
         call.tally.account.failed(&error);
     }
+    // A word of the log, not of the client's.
+    error.code = error.code.filter(|code| code != GATEWAY_SHUTDOWN);
     error
 }
 

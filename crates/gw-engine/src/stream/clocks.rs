@@ -70,7 +70,11 @@ impl EventStream {
     pub(super) fn overdue(&mut self, now: Instant) -> Option<Polled> {
         if self.cut.is_cut() {
             let kind = Kind::UpstreamStreamError;
-            let error = Error::new(kind, "The gateway is shutting down; the stream was cut.");
+            let error = Error {
+                // For those who share the stream.
+                code: Some(GATEWAY_SHUTDOWN.into()),
+                ..Error::new(kind, "The gateway is shutting down; the stream was cut.")
+            };
             self.settle_cut(kind, GATEWAY_SHUTDOWN);
             return Some(self.fail(Vec::new(), &error, kind));
         }

@@ -251,8 +251,12 @@ impl Core {
         let now = Instant::now();
         let mut peers = self.peers.lock();
         let known = peers.get_or_insert_default();
+        if answer.detail().is_some() {
+            // Redis has lost its memory: that it names somebody no more does not say that they are gone.
+            known.values_mut().for_each(|heard| *heard = now);
+        }
         known.extend(answer.fields_from(1).iter().map(|name| (name.clone(), now)));
-        // Redis forgets them with everything else, and may do so twice in a row.
+        // Redis forgets them with everything else, and may do so again and again.
         known.retain(|_, heard| now.duration_since(*heard) < ALIVE);
         drop(peers);
         if answer.detail().is_none() && self.has_warned.swap(false, Ordering::AcqRel) {

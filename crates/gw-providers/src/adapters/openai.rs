@@ -38,7 +38,7 @@ use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Share, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
-use crate::model_rules::{Effort, LimitName, ModelRules, Sampling, Thinks};
+use crate::model_rules::{Effort, EffortBesideTools, LimitName, ModelRules, Sampling, Thinks};
 use crate::presets::Quirks;
 use crate::settings::Api;
 
@@ -52,7 +52,7 @@ pub(super) fn limit_name(rules: ModelRules) -> MaxTokensName {
 
 /// The sampling parameters that a reasoning model refuses, as far as the request has them and they are not the defaults,
 /// which it takes.
-fn refused_sampling(rules: ModelRules, body: &Body) -> Vec<&'static str> {
+fn refused_sampling(rules: ModelRules, body: &Body, effort: Option<&str>) -> Vec<&'static str> {
     const DEFAULTS: [(&str, Option<f64>); 7] = [
         ("temperature", Some(1.0)),
         ("top_p", Some(1.0)),
@@ -65,7 +65,7 @@ fn refused_sampling(rules: ModelRules, body: &Body) -> Vec<&'static str> {
     let is_fixed = match rules.sampling {
         Sampling::Both | Sampling::One => false,
         Sampling::Fixed => true,
-        Sampling::FixedWhileThinking => match body.view("reasoning_effort").and_then(View::string) {
+        Sampling::FixedWhileThinking => match effort {
             Some(effort) => effort != "none",
             None => rules.thinks == Thinks::Usually,
         },
@@ -83,6 +83,15 @@ fn refused_sampling(rules: ModelRules, body: &Body) -> Vec<&'static str> {
 
 /// Prompts of one call: all that a client may ask for.
 const MOST_PROMPTS: usize = 2048;
+
+/// The effort that a model is sent.
+#[derive(Clone, Copy)]
+struct SentEffort<'a> {
+    /// None = the member is left out.
+    sent: Option<&'a str>,
+    /// It is not what the client asked.
+    is_changed: bool,
+}
 
 /// Any provider that speaks OpenAI's dialect.
 #[derive(Debug)]
@@ -126,16 +135,17 @@ impl OpenAi {
         rules: ModelRules,
         origin: &str,
     ) -> Encoded {
-        let mut unsupported = refused_sampling(rules, &request.body);
-        unsupported.extend(options.unsupported);
         let asked = request.body.view("reasoning_effort").and_then(View::string);
-        if asked.is_some() && rules.thinks == Thinks::Never {
+        let wanted = self.effort(rules, &request.body, asked.as_deref());
+        let mut unsupported = refused_sampling(rules, &request.body, wanted.sent);
+        unsupported.extend(options.unsupported);
+        if asked.is_some() && wanted.sent.is_none() {
             unsupported.push("reasoning_effort");
         }
-        let effort = asked.as_deref().and_then(|asked| {
-            let asked = Effort::read(asked)?;
-            rules.effort(asked).filter(|sent| *sent != asked).map(Effort::as_str)
-        });
+        if !rules.stop {
+            unsupported.push("stop");
+        }
+        let effort = wanted.sent.filter(|_| wanted.is_changed);
         let text = request.body.get("messages").unwrap_or_default();
         let (messages, lost) = rewrite::messages(text, &self.quirks, origin);
         let withheld = self.allowed.withheld(&request.guarded);
@@ -159,6 +169,28 @@ impl OpenAi {
         encoded.warnings.extend(lost.then_some(Cow::Borrowed(replay::DROPPED)));
         encoded.reading.origin = Some(origin.to_owned());
         encoded
+    }
+
+    /// The effort for what the client asked.
+    fn effort<'a>(&self, rules: ModelRules, body: &Body, asked: Option<&'a str>) -> SentEffort<'a> {
+        let has_tools = body.view("tools").is_some_and(|tools| tools.elements().next().is_some());
+        // A rule of OpenAI's own endpoint: others that serve its models may ask another one.
+        let beside_tools = match has_tools && self.quirks.developer {
+            true => rules.effort_beside_tools,
+            false => EffortBesideTools::Any,
+        };
+        let is_off = asked == Some("none");
+        if rules.thinks == Thinks::Never || beside_tools == EffortBesideTools::Absent && !is_off {
+            return SentEffort { sent: None, is_changed: false };
+        }
+        if beside_tools == EffortBesideTools::None {
+            return SentEffort { sent: Some("none"), is_changed: !is_off };
+        }
+        let fitting = asked.and_then(|asked| {
+            let asked = Effort::read(asked)?;
+            rules.effort(asked).filter(|sent| *sent != asked).map(Effort::as_str)
+        });
+        SentEffort { sent: fitting.or(asked), is_changed: fitting.is_some() }
     }
 
     /// A text completion request to this path.

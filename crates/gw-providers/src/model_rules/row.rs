@@ -168,6 +168,19 @@ pub enum EffortField {
     ReasoningConfig,
 }
 
+/// Which effort may stand beside function tools at `/chat/completions`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffortBesideTools {
+    /// Each that the model takes.
+    #[default]
+    Any,
+    /// None but `none`, which is the default.
+    Absent,
+    /// `none`, and it must stand there.
+    None,
+}
+
 /// What one model, or several of the same kind, demand of a request.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -201,6 +214,8 @@ pub struct Row {
     pub instead: BTreeMap<Effort, Effort>,
     /// Where Bedrock hands an effort on.
     pub effort_field: EffortField,
+    /// Which effort may stand beside function tools at OpenAI's own API.
+    pub effort_beside_tools: EffortBesideTools,
     /// The greatest effort that is taken while thinking is off.
     pub effort_most_when_off: Option<Effort>,
     /// The tokens that each effort stands for, where thinking is bounded by tokens.
@@ -211,6 +226,8 @@ pub struct Row {
     pub hides_thoughts: bool,
     /// Which sampling parameters are taken.
     pub sampling: Sampling,
+    /// Whether stop sequences are taken.
+    pub stop: bool,
     /// The highest temperature.
     pub temperature_most: f64,
     /// The bounds of `top_p`.
@@ -257,11 +274,13 @@ impl Default for Row {
             efforts: Efforts::default(),
             instead: BTreeMap::new(),
             effort_field: EffortField::default(),
+            effort_beside_tools: EffortBesideTools::default(),
             effort_most_when_off: None,
             budgets: BTreeMap::new(),
             unbound_at: None,
             hides_thoughts: false,
             sampling: Sampling::default(),
+            stop: true,
             temperature_most: 2.0,
             top_p: [0.0, 1.0],
             greedy_top_p: false,

@@ -315,6 +315,9 @@ impl<'a> Splice<'a> {
     fn finish(mut self, stream: bool) -> Vec<u8> {
         // The client has set none.
         self.max_tokens();
+        if let Some(effort) = self.options.effort.filter(|_| self.body.get("reasoning_effort").is_none()) {
+            write_str(self.out.member("reasoning_effort"), effort);
+        }
         if stream {
             self.out.raw("stream", b"true");
             if self.options.ask_stream_usage {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Refusal;
+use crate::shared::core::ALIVE;
 
 /// Until this replica has heard of all the others.
 async fn met(core: &Core, count: u32) {
@@ -43,6 +44,26 @@ async fn s16_what_every_replica_holds_is_known_again_before_anything_is_granted(
     drained(&two).await;
     assert_eq!(figures(&redis, &subjects[0][0]).await, (130, 0));
     assert_eq!(leases(&redis, &subjects[0][0]).await, 0);
+}
+
+#[tokio::test]
+async fn s16_a_replica_is_waited_for_however_often_redis_forgets_it() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (one, first) = replica_at(settings(&redis), &clock, &ledger).await;
+    let (two, second) = replica_at(settings(&redis), &clock, &ledger).await;
+    met(&first, 2).await;
+    met(&second, 2).await;
+    let subjects = [key(&one, budget(1_000, Period::Month)), key(&two, budget(1_000, Period::Month))];
+    let _theirs = two.reserve("b", &subjects[1], 1, nano(900)).await.unwrap();
+    for round in 0..5 {
+        // Redis named the other one last so long ago.
+        let ago = std::time::Instant::now().checked_sub(ALIVE * 2).unwrap();
+        first.peers.lock().as_mut().unwrap().values_mut().for_each(|heard| *heard = ago);
+        redis.flush().await;
+        let why = one.reserve(&format!("r{round}"), &subjects[0], 1, nano(200)).await.unwrap_err();
+        assert!(matches!(why, Refusal::Budget { .. }), "{round}: {why:?}");
+    }
 }
 
 #[tokio::test]

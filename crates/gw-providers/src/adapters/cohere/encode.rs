@@ -11,7 +11,7 @@ use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
 use crate::adapters::write::{Object, object};
-use crate::model_rules::{Effort, ModelRules, Thinks};
+use crate::model_rules::{Effort, ForcedTools, ModelRules, Thinks};
 use crate::settings::Api;
 
 /// What a function without parameters takes: the member is required.
@@ -35,6 +35,11 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     let mut written = messages::write(conversation, rules)?;
     // Refused beside tools; where none may be called, the tools stay at home.
     let never = conversation.tool_choice == ToolChoice::Never;
+    let has_choice = rules.forced_tools != ForcedTools::Refused;
+    let is_forced = matches!(conversation.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
+    if !has_choice && is_forced && !conversation.tools.is_empty() {
+        warnings.push(Cow::Borrowed("parameter_dropped:tool_choice"));
+    }
     let wants_json = !matches!(conversation.format, Format::Text);
     let in_words = wants_json && rules.schema_without_tools && !never && !conversation.tools.is_empty();
     if in_words {
@@ -45,8 +50,8 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     body.raw("messages", &written.json);
     body.raw("stream", if conversation.stream { "true" } else { "false" });
     documents(&mut body, conversation, &written.documents);
-    if !(wants_json && never) {
-        tools(&mut body, conversation);
+    if !(never && (wants_json || !has_choice)) {
+        tools(&mut body, conversation, has_choice);
     }
     if !in_words {
         response_format(&mut body, &conversation.format);
@@ -89,7 +94,8 @@ fn documents(body: &mut Object, conversation: &Conversation<'_>, files: &[Vec<u8
     }
 }
 
-fn tools(body: &mut Object, conversation: &Conversation<'_>) {
+/// `has_choice`: the model takes `tool_choice`.
+fn tools(body: &mut Object, conversation: &Conversation<'_>, has_choice: bool) {
     let named = match &conversation.tool_choice {
         ToolChoice::Named(name) => Some(name),
         _ => None,
@@ -106,6 +112,7 @@ fn tools(body: &mut Object, conversation: &Conversation<'_>) {
     }
     body.list("tools", offered, |out, tool| object(out, |entry| function(entry, tool)));
     match &conversation.tool_choice {
+        _ if !has_choice => {}
         ToolChoice::Unset | ToolChoice::Auto => {}
         ToolChoice::Never => body.text("tool_choice", "NONE"),
         ToolChoice::Required | ToolChoice::Named(_) => body.text("tool_choice", "REQUIRED"),

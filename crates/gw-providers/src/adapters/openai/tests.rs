@@ -93,6 +93,50 @@ fn a_reasoning_model_gets_no_sampling_parameters() {
 }
 
 #[test]
+fn tools_stand_beside_the_effort_that_the_model_allows() {
+    let sent = |provider_name: &str, model: &str, effort: Option<&str>, has_tools: bool| {
+        let mut request =
+            json!({"model": "a/b", "messages": [{"role": "user", "content": "hi"}], "temperature": 0.5});
+        if let Some(effort) = effort {
+            request["reasoning_effort"] = json!(effort);
+        }
+        if has_tools {
+            request["tools"] = json!([{"type": "function", "function": {"name": "f"}}]);
+        }
+        let request = parse_chat(bytes(&request), &RequestLimits::default()).unwrap();
+        let encoded = provider(provider_name).chat(&request, &whole(), &target(model)).unwrap();
+        let sent = body(&encoded.call);
+        let effort = sent.get("reasoning_effort").and_then(Value::as_str).map(str::to_owned);
+        (effort, sent.get("temperature").is_some(), encoded.warnings.join(" "))
+    };
+    let none = |warnings: &str| (Some("none".to_owned()), true, warnings.to_owned());
+    // GPT-5.6 refuses tools without `none`; with it a temperature is taken.
+    for effort in [None, Some("low"), Some("max")] {
+        assert_eq!(sent("openai", "gpt-5.6-sol", effort, true), none("parameter_clamped:reasoning_effort"));
+    }
+    assert_eq!(sent("openai", "gpt-5.6-sol", Some("none"), true), none(""));
+    assert_eq!(sent("openai", "gpt-5.6-sol", Some("low"), false).0.as_deref(), Some("low"));
+    // GPT-5.4 takes tools without an effort: its usual one is `none`.
+    let absent = (None, true, "parameter_dropped:reasoning_effort".to_owned());
+    assert_eq!(sent("openai", "gpt-5.4", Some("high"), true), absent);
+    assert_eq!(sent("openai", "gpt-5.4", None, true), (None, true, String::new()));
+    assert_eq!(sent("openai", "gpt-5.4", Some("none"), true), none(""));
+    // The rule is that of OpenAI's endpoint.
+    assert_eq!(sent("openrouter", "openai/gpt-5.6-sol", Some("low"), true).0.as_deref(), Some("low"));
+}
+
+#[test]
+fn models_that_take_no_stop_get_none() {
+    for (model, is_sent) in [("o3", false), ("o4-mini", false), ("o1", true), ("gpt-5", true)] {
+        let request = json!({"model": "a/b", "messages": [{"role": "user", "content": "hi"}], "stop": ["x"]});
+        let request = parse_chat(bytes(&request), &RequestLimits::default()).unwrap();
+        let encoded = provider("openai").chat(&request, &whole(), &target(model)).unwrap();
+        assert_eq!(body(&encoded.call).get("stop").is_some(), is_sent, "{model}");
+        assert_eq!(encoded.warnings.contains(&"parameter_dropped:stop".into()), !is_sent, "{model}");
+    }
+}
+
+#[test]
 fn completions_and_embeddings_have_their_own_paths() {
     let request =
         parse_completion(bytes(&json!({"model": "a/b", "prompt": "hi"})), &RequestLimits::default()).unwrap();

@@ -265,7 +265,6 @@ fn cohere(stream: bool) -> Answer {
     }
     let mut events =
         vec![json!({"type": "message-start", "id": "x", "delta": {"message": {"role": "assistant"}}})];
-    events.push(json!({"type": "tool-plan-delta", "delta": {"message": {"tool_plan": "The plan."}}}));
     for (index, piece) in message["content"].as_array().into_iter().flatten().enumerate() {
         let of = piece["type"].as_str().expect("a type");
         let text = piece[of].as_str().expect("text");
@@ -276,6 +275,7 @@ fn cohere(stream: bool) -> Answer {
         }
         events.push(json!({"type": "content-end", "index": index}));
     }
+    events.push(json!({"type": "tool-plan-delta", "delta": {"message": {"tool_plan": "The plan."}}}));
     events.push(json!({"type": "tool-call-start", "index": 0, "delta": {"message": {"tool_calls": message["tool_calls"][0]}}}));
     events.push(json!({"type": "message-end", "delta": {"finish_reason": "TOOL_CALL", "usage": usage}}));
     sse(&events)

@@ -80,6 +80,20 @@ fn strictness_holds_for_all_tools_or_none() {
 }
 
 #[test]
+fn older_models_get_no_tool_choice() {
+    let of = |model: &str, choice: &str| {
+        let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+        let encoded = ask(json!({"model": format!("cohere/{model}"), "tools": tools, "tool_choice": choice}));
+        let sent = body(&encoded.call);
+        (sent.get("tools").is_some(), sent.get("tool_choice").is_some(), encoded.warnings.join(" "))
+    };
+    let dropped = (true, false, "parameter_dropped:tool_choice".to_owned());
+    assert_eq!(of("command-r-08-2024", "required"), dropped);
+    assert_eq!(of("command-r-plus-08-2024", "none"), (false, false, String::new()), "no tool may be called");
+    assert_eq!(of("command-r7b-12-2024", "required"), (true, true, String::new()));
+}
+
+#[test]
 fn efforts_are_bounds_of_thinking() {
     let of = |model: &str, effort: &str| {
         let encoded = ask(json!({"model": format!("cohere/{model}"), "reasoning_effort": effort}));
