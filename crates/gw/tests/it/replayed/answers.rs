@@ -282,7 +282,7 @@ fn cohere(stream: bool) -> Answer {
 }
 
 fn ollama_message() -> Value {
-    json!({"role": "assistant", "content": SAID.concat(), "thinking": THOUGHTS.concat(), "tool_calls": [{"function": {"name": "look", "arguments": input()}}]})
+    json!({"role": "assistant", "content": SAID.concat(), "thinking": THOUGHTS.concat(), "tool_calls": [{"id": "call_1x2y", "function": {"name": "look", "arguments": input()}}]})
 }
 
 fn ollama(stream: bool) -> Answer {
