@@ -92,10 +92,18 @@ impl ModelRules {
         let tables = || vendors(api).iter().filter_map(|vendor| SHIPPED.of_vendor(vendor));
         // The first part of an id is the provider's name, which says nothing of the model.
         let listed = id.split_once('/').map_or(id, |(_, model)| model);
-        let names = [upstream_model, listed].map(name::words);
-        let find = |look: fn(&'static Table, &[String]) -> Option<&'static Row>| {
-            let of_name =
-                |name: &Vec<String>| tables().find_map(|table| Some((look(table, name)?, &*table.vendor)));
+        // OpenAI's API has models of all vendors: only the begin of the model's own name says that it is one of OpenAI's.
+        let at_start = api == Api::OpenAi;
+        let names = if at_start {
+            let proper = upstream_model.rsplit('/').next().unwrap_or(upstream_model);
+            vec![name::words(proper.strip_prefix("ft:").unwrap_or(proper))]
+        } else {
+            vec![name::words(upstream_model), name::words(listed)]
+        };
+        let find = |look: fn(&'static Table, &[String], bool) -> Option<&'static Row>| {
+            let of_name = |name: &Vec<String>| {
+                tables().find_map(|table| Some((look(table, name, at_start)?, &*table.vendor)))
+            };
             names.iter().find_map(of_name)
         };
         if let Some((row, vendor)) = find(Table::row) {

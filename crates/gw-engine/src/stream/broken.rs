@@ -9,6 +9,7 @@ use gw_wire::stream::KEEPALIVE;
 use super::{EventStream, Polled, State};
 use crate::attempts::Call;
 use crate::error::{Error, Kind};
+use crate::event_memory::SMALL_EVENT;
 use crate::live::Live;
 use crate::resume;
 
@@ -65,7 +66,8 @@ impl EventStream {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Live(call, mut live) => {
                 live.abandon();
-                let out = std::mem::take(&mut live.out);
+                // A large event that came too late is dropped: it would have to be copied and counted.
+                let out = Some(live.take_out()).filter(|out| out.len() <= SMALL_EVENT).unwrap_or_default();
                 if !is_late {
                     live.candidate.broke(&call.job.snapshot.routing.breaker, Instant::now());
                 }

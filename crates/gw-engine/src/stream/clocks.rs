@@ -101,7 +101,7 @@ impl EventStream {
             }
             State::Shared(shared) if !shared.is_leader() => (None, shared.deadline()),
             // The attempt ends itself, and says more; not while its steps wait for the CPU pool.
-            State::Waiting(..) | State::Resuming(..) => (None, self.due? + GRACE),
+            State::Waiting(..) | State::Resuming(..) | State::Digesting(..) => (None, self.due? + GRACE),
             _ => return None,
         };
         let is_late = silent.is_none_or(|silent| late < silent);

@@ -19,11 +19,15 @@ impl EventStream {
     pub(super) fn digest(&mut self) {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Live(call, mut live) => {
-                // Should the client go away meanwhile, what has been seen by now is known.
+                // Should the client go away meanwhile, the meter knows what has been seen: before the step, and at its end.
                 live.meter(&call.job.meter);
                 let (cpu, log) = (call.job.cpu.clone(), Arc::clone(&call.job.context.log));
                 let reading = cpu.host(async move {
-                    offload(|| live.digest()).await;
+                    offload(|| {
+                        live.digest();
+                        live.meter(&call.job.meter);
+                    })
+                    .await;
                     (call, live)
                 });
                 self.state = State::Digesting(Box::pin(reading), log);
@@ -37,10 +41,14 @@ impl EventStream {
         let State::Digesting(reading, _) = &mut self.state else { return None };
         match reading.as_mut().poll(cx) {
             Poll::Ready((call, live)) => {
-                self.last_heard = Instant::now();
-                self.is_waiting = live.out.is_empty();
+                let (now, is_content) = (Instant::now(), !live.out.is_empty());
+                if is_content || !self.is_waiting {
+                    self.last_heard = now;
+                }
+                self.is_waiting = !is_content;
                 self.state = State::Live(call, live);
-                None
+                // As of every piece, only content is a sign of life.
+                if is_content { None } else { self.overdue(now) }
             }
             Poll::Pending => self.poll_clocks(cx),
         }

@@ -77,7 +77,7 @@ impl Annotations {
 }
 
 /// The begin of a text, which is nearly always all of it.
-fn short(text: &str) -> &str {
+pub(super) fn short(text: &str) -> &str {
     text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default()
 }
 

@@ -173,7 +173,12 @@ impl OpenAi {
 
     /// The effort for what the client asked.
     fn effort<'a>(&self, rules: ModelRules, body: &Body, asked: Option<&'a str>) -> SentEffort<'a> {
-        let has_tools = body.view("tools").is_some_and(|tools| tools.elements().next().is_some());
+        let is_function = |tool: View<'_>| {
+            let [kind] = tool.pick(["type"]);
+            kind.and_then(View::string).is_none_or(|kind| kind == "function")
+        };
+        let tools = ["tools", "functions"].into_iter().filter_map(|name| body.view(name));
+        let has_tools = tools.flat_map(View::elements).any(is_function);
         // A rule of OpenAI's own endpoint: others that serve its models may ask another one.
         let beside_tools = match has_tools && self.quirks.developer {
             true => rules.effort_beside_tools,

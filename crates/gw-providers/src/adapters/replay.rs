@@ -136,12 +136,19 @@ fn giver(entry: View<'_>, origin: &str) -> (Giver, Option<String>) {
     }
 }
 
+/// Blocks of all orders of one request. Messages beyond are said in the usual order: each block is a part of what is sent.
+const MOST_ORDERED: usize = 20_000;
+
 /// Leaves in a conversation only what this model gave. `format`: the dialect's own name in `format` of entries that do not say
 /// whose they are; "" when it has none. True: something was left out.
 pub(super) fn keep_own(conversation: &mut Conversation<'_>, origin: &str, format: &str) -> bool {
     let mut lost = false;
+    let mut room = MOST_ORDERED;
     for message in &mut conversation.messages {
         message.reasoning_details.retain(|entry| {
+            if order::is_order(*entry) && !order::takes(*entry, &mut room) {
+                return false;
+            }
             let is_own = match giver(*entry, origin).0 {
                 Giver::Own => true,
                 Giver::Unknown => has_format(*entry, format),

@@ -8,12 +8,13 @@ pub(super) fn words(name: &str) -> Vec<String> {
 
 /// Whether the words of a row's name stand side by side in a model's name. Behind a version no further number of it may
 /// follow; a date or a revision (`20250929`, `2025`, `v1`, `001`) is none.
-pub(super) fn fits(pattern: &[String], name: &[String]) -> bool {
+/// `at_start`: the model's name must begin with them.
+pub(super) fn fits(pattern: &[String], name: &[String], at_start: bool) -> bool {
     let is_number = |word: &String| word.len() <= 2 && word.bytes().all(|byte| byte.is_ascii_digit());
     let ends_in_number = pattern.last().is_some_and(is_number);
     name.windows(pattern.len().max(1)).enumerate().any(|(at, window)| {
         let next = name.get(at + pattern.len());
-        window == pattern && !(ends_in_number && next.is_some_and(is_number))
+        (at == 0 || !at_start) && window == pattern && !(ends_in_number && next.is_some_and(is_number))
     })
 }
 
@@ -23,7 +24,7 @@ mod tests {
 
     #[test]
     fn a_version_is_whole_and_a_date_is_none() {
-        let fits = |pattern: &str, name: &str| fits(&words(pattern), &words(name));
+        let fits = |pattern: &str, name: &str| fits(&words(pattern), &words(name), false);
         for name in [
             "claude-opus-4-5@20251101",
             "anthropic/claude-opus-4.5",
@@ -37,5 +38,7 @@ mod tests {
         assert!(fits("claude-opus-4", "claude-opus-4-20250514"));
         assert!(fits("gpt-5", "gpt-5-2025-08-07") && !fits("gpt-5", "gpt-5.1"));
         assert!(!fits("claude-opus-4", "claude-sonnet-4") && !fits("o3", "") && fits("o3", "openai/o3-mini"));
+        assert!(!super::fits(&words("o1"), &words("marco-o1"), true));
+        assert!(super::fits(&words("o1"), &words("o1-mini"), true));
     }
 }

@@ -74,16 +74,21 @@ impl Table {
     }
 
     /// The row that names these words; of several the one with the longest name.
-    pub(super) fn row(&self, name: &[String]) -> Option<&Row> {
-        let fitting = self.patterns.iter().filter(|(pattern, _)| fits(pattern, name));
+    pub(super) fn row(&self, name: &[String], at_start: bool) -> Option<&Row> {
+        let fitting = self.patterns.iter().filter(|(pattern, _)| fits(pattern, name, at_start));
         let (_, at) = fitting.max_by_key(|(pattern, _)| pattern.len())?;
         self.rows.get(*at)
     }
 
     /// The row of the newest model of the family that a name belongs to, or of the vendor.
-    pub(super) fn newest(&self, name: &[String]) -> Option<&Row> {
-        let has = |word: &String| name.contains(word);
-        let has_number = || name.iter().any(|word| word.bytes().any(|byte| byte.is_ascii_digit()));
+    pub(super) fn newest(&self, name: &[String], at_start: bool) -> Option<&Row> {
+        // Where the name must begin with the family, a number must follow it at once: `gpt-7`, and not `gpt-jt-6b`.
+        let (family, numbers) = match at_start {
+            true => (name.get(..1).unwrap_or_default(), name.get(1..2).unwrap_or_default()),
+            false => (name, name),
+        };
+        let has = |word: &String| family.contains(word);
+        let has_number = || numbers.iter().any(|word| word.bytes().any(|byte| byte.is_ascii_digit()));
         let of_family = self.rows.iter().find(|row| row.newest_of.iter().any(has));
         let claimed = self.words.iter().any(has) || self.words_with_number.iter().any(has) && has_number();
         if !claimed {

@@ -28,7 +28,12 @@ impl Normaliser {
     }
 
     pub(super) fn member(&mut self, name: &str, value: &RawValue) {
-        if self.opening.shape == Shape::Text || value.get().len() > LARGEST_MEMBER {
+        if self.opening.shape == Shape::Text {
+            return;
+        }
+        if value.get().len() > LARGEST_MEMBER {
+            // An earlier value is not the last one.
+            self.members.retain(|(known, _)| known != name);
             return;
         }
         let has_room = self.members.len() < MOST_MEMBERS;

@@ -8,9 +8,12 @@ use gw_wire::failure::Failure;
 use super::details::{self, Kind, Thought};
 use super::stream::{CHOICE, Sink, text};
 use super::wire::{Block, Delta, Text, source, sources};
-use crate::adapters::annotations::{Annotations, MOST, Source, characters};
+use crate::adapters::annotations::{Annotations, MOST, Source, characters, short};
 use crate::adapters::failure::invalid;
 use crate::adapters::replay::order::{self, Order};
+
+/// Bytes of arguments that came with a call's begin and wait for its end.
+const MOST_INPUT: usize = 64 << 10;
 
 /// So many blocks may be open at once; the API opens one after the other.
 const MOST_OPEN: usize = 64;
@@ -108,6 +111,11 @@ impl Blocks {
         sink(Event::ToolStart { choice: CHOICE, call: handle, id, name });
         // The API says `{}` here and gives the arguments in fragments. What others say counts if no fragment comes.
         let input = block.input.map(|input| input.get()).filter(|input| !matches!(*input, "{}" | "\"\""));
+        if let Some(input) = input.filter(|input| input.len() > MOST_INPUT) {
+            // Not held until the block ends.
+            sink(Event::ToolArgs { choice: CHOICE, call: handle, fragment: Cow::Borrowed(input) });
+            return Open::Call { handle, fragments: true, input: None };
+        }
         Open::Call { handle, fragments: false, input: input.map(str::to_owned) }
     }
 
@@ -219,7 +227,7 @@ impl Blocks {
 
 /// To be kept until the text that it belongs to is complete.
 fn own(source: Source<'_>) -> Source<'static> {
-    let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+    let own = |text: Cow<'_, str>| Cow::Owned(short(&text).to_owned());
     Source {
         url: own(source.url),
         title: own(source.title),

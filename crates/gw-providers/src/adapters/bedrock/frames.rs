@@ -16,6 +16,9 @@ const SMALLEST: usize = 16;
 /// Kept at once at the begin; a frame of a few words of text fits.
 const BEGIN: usize = 4 << 10;
 
+/// Room that is kept between two frames.
+const KEPT: usize = 64 << 10;
+
 /// The bytes of a frame that is not complete.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
@@ -50,6 +53,10 @@ impl Frames {
             return Ok(None);
         }
         let frame = self.buffer.split_to(length).freeze();
+        if self.buffer.len() <= KEPT && self.buffer.capacity() > KEPT {
+            // The room of a large frame is not kept for the small ones behind it.
+            self.buffer = BytesMut::from(self.buffer.as_ref());
+        }
         read_message_from(frame).map(Some).map_err(|_| "a frame of the stream is damaged")
     }
 

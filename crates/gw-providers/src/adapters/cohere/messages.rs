@@ -40,7 +40,11 @@ pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Resul
             written.json.push(b',');
         }
         let arranged = if message.role == Role::Assistant { arrange(message) } else { None };
-        if let Some(arranged) = arranged {
+        // There is one place for a plan.
+        let plans = |pieces: &Vec<order::Piece<'_, '_>>| {
+            pieces.iter().filter(|piece| matches!(piece, order::Piece::Plan(_))).count()
+        };
+        if let Some(arranged) = arranged.filter(|pieces| plans(pieces) <= 1) {
             object(&mut written.json, |out| as_it_came(out, message, &arranged));
             continue;
         }

@@ -150,6 +150,7 @@ impl Writer {
         pieces: Vec<order::Piece<'a, 'a>>,
         parts: &mut Vec<Part<'a>>,
     ) -> Result<(), Failure> {
+        let begin = parts.len();
         for piece in pieces {
             match piece {
                 order::Piece::Text(text) => parts.push(Part::text(text)),
@@ -169,7 +170,8 @@ impl Writer {
                 order::Piece::Detail(_) | order::Piece::Plan(_) => {}
             }
         }
-        parts.retain(|part| !part.is_nothing());
+        let added = parts.split_off(begin.min(parts.len()));
+        parts.extend(added.into_iter().filter(|part| !part.is_nothing()));
         Ok(())
     }
 

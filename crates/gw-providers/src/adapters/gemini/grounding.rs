@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::answer::Text;
-use crate::adapters::annotations::{Annotations, Characters, MOST, Source};
+use crate::adapters::annotations::{Annotations, Characters, MOST, Source, short};
 
 /// `GroundingMetadata`.
 #[derive(Debug, Default, Deserialize)]
@@ -84,13 +84,14 @@ impl Sources {
                 break;
             }
             let place = chunk.web.or(chunk.retrieved_context).or(chunk.maps).unwrap_or_default();
-            let own = |text: Option<Text<'_>>| text.map(|text| text.0.into_owned()).unwrap_or_default();
+            let own = |text: Option<Text<'_>>| text.map(|text| short(&text.0).to_owned()).unwrap_or_default();
             self.chunks.push((own(place.uri), own(place.title)));
         }
         for support in grounding.grounding_supports.unwrap_or_default() {
             let Segment { start_index, end_index, text } = support.segment.unwrap_or_default();
             let start = start_index.unwrap_or(0);
-            let end = end_index.unwrap_or_else(|| start + text.map_or(0, |text| text.0.len() as u64));
+            let end =
+                end_index.unwrap_or_else(|| start.saturating_add(text.map_or(0, |text| text.0.len() as u64)));
             let indices = support.grounding_chunk_indices.unwrap_or_default();
             let room = MOST.saturating_sub(self.supports.len());
             self.supports.extend(indices.into_iter().take(room).map(|chunk| (start, end, chunk)));

@@ -153,6 +153,15 @@ pub(super) fn is_order(entry: View<'_>) -> bool {
     kind.and_then(View::string).is_some_and(|kind| kind == TYPE)
 }
 
+/// Takes the blocks of an order out of the room for all orders; false when there is not enough.
+pub(super) fn takes(entry: View<'_>, room: &mut usize) -> bool {
+    let [words] = entry.pick(["order"]);
+    let blocks = words.and_then(View::string).map_or(0, |words| words.split(' ').count());
+    let left = room.checked_sub(blocks);
+    *room = left.unwrap_or(*room);
+    left.is_some()
+}
+
 /// A block of a message that a client sent back, at its place.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::adapters) enum Piece<'m, 'a> {

@@ -6,6 +6,9 @@ use gw_wire::json::{View, check};
 /// A call whose arguments do not begin as they should is held so far, until its input is known.
 const MOST_HELD: usize = 1 << 20;
 
+/// The longest begin of arguments, before the text of the input.
+const LONGEST_BEGIN: usize = 256;
+
 /// The input of a call with these arguments.
 pub(super) fn input(arguments: &str) -> String {
     let mut input = Input::default();
@@ -64,6 +67,8 @@ impl Input {
                     self.state = State::Inside;
                     self.held.drain(..at);
                 }
+                // Blanks without an end are read once more with each piece.
+                Begin::Incomplete if self.held.len() > LONGEST_BEGIN => self.state = State::Odd,
                 Begin::Incomplete => {}
                 Begin::Never => self.state = State::Odd,
             }
@@ -135,9 +140,14 @@ fn begin(text: &str) -> Begin {
 
 /// The letter of an escape and the escape's length; None when it is not complete.
 fn escape(text: &str) -> Option<(char, usize)> {
+    // None: more digits may come. Some(None): these are no digits.
     let unit = |at: usize| {
-        let digits = text.get(at..at + 4)?;
-        Some(u32::from_str_radix(digits, 16).unwrap_or(0xfffd))
+        let digits: Vec<u8> = text.bytes().skip(at).take(4).collect();
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return Some(None);
+        }
+        let number = || u32::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok();
+        (digits.len() == 4).then(number)
     };
     let letter = match text.chars().nth(1)? {
         'n' => '\n',
@@ -146,7 +156,8 @@ fn escape(text: &str) -> Option<(char, usize)> {
         'b' => '\u{8}',
         'f' => '\u{c}',
         'u' => {
-            let first = unit(2)?;
+            // What is no escape goes on as text.
+            let Some(first) = unit(2)? else { return Some((char::REPLACEMENT_CHARACTER, 2)) };
             if !(0xd800..0xdc00).contains(&first) {
                 return Some((char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 6));
             }
@@ -156,12 +167,11 @@ fn escape(text: &str) -> Option<(char, usize)> {
                 let is_cut = "\\u".starts_with(mark);
                 return (!is_cut).then_some((char::REPLACEMENT_CHARACTER, 6));
             }
-            let second = unit(8)?;
-            let pair = 0x1_0000 + ((first - 0xd800) << 10) + second.wrapping_sub(0xdc00);
-            return match char::from_u32(pair).filter(|_| (0xdc00..0xe000).contains(&second)) {
-                Some(letter) => Some((letter, 12)),
-                None => Some((char::REPLACEMENT_CHARACTER, 6)),
+            let Some(second) = unit(8)?.filter(|second| (0xdc00..0xe000).contains(second)) else {
+                return Some((char::REPLACEMENT_CHARACTER, 6));
             };
+            let pair = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+            return Some((char::from_u32(pair).unwrap_or(char::REPLACEMENT_CHARACTER), 12));
         }
         other => other,
     };
@@ -204,6 +214,12 @@ mod tests {
             (r#"{"input":{"a":1}}"#, r#"{"a":1}"#),
             ("print(1)", "print(1)"),
             (r#""text""#, r#""text""#),
+            // Half a pair, before a letter, before another half, and a half that is the second.
+            (r#"{"input":"\ud83d\u0041"}"#, "\u{fffd}A"),
+            (r#"{"input":"\ud83d\ud83d\ude00"}"#, "\u{fffd}\u{1f600}"),
+            (r#"{"input":"\ude00x"}"#, "\u{fffd}x"),
+            // No digits.
+            (r#"{"input":"x\u12東 rest"}"#, "x\u{fffd}12東 rest"),
         ] {
             assert_eq!(input(arguments), expected, "{arguments}");
             for size in 1..=arguments.len().max(1) {
