@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gw_wire::money::Money;
 use gw_wire::reply::Finish;
-use gw_wire::usage::Usage;
+use gw_wire::usage::{Usage, small};
 use sha2::{Digest, Sha256};
 
 use crate::fields::{Fields, put_bytes, put_count, put_optional};
@@ -129,10 +129,10 @@ impl Stored {
             cached: fields.optional()?,
             cache_write: fields.optional()?,
             reasoning: fields.optional()?,
-            audio_prompt: fields.optional()?,
-            audio_completion: fields.optional()?,
-            accepted_prediction: fields.optional()?,
-            rejected_prediction: fields.optional()?,
+            audio_prompt: fields.optional()?.map(small),
+            audio_completion: fields.optional()?.map(small),
+            accepted_prediction: fields.optional()?.map(small),
+            rejected_prediction: fields.optional()?.map(small),
             estimated: fields.byte()? == 1,
         };
         let cost = Money::from_femtos(i128::from_le_bytes(fields.array()?));
@@ -148,10 +148,10 @@ fn details(usage: &Usage) -> [Option<u64>; 7] {
         usage.cached,
         usage.cache_write,
         usage.reasoning,
-        usage.audio_prompt,
-        usage.audio_completion,
-        usage.accepted_prediction,
-        usage.rejected_prediction,
+        usage.audio_prompt.map(u64::from),
+        usage.audio_completion.map(u64::from),
+        usage.accepted_prediction.map(u64::from),
+        usage.rejected_prediction.map(u64::from),
     ]
 }
 

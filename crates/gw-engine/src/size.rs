@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use gw_wire::money::Money;
 use gw_wire::request::{CompletionRequest, EmbeddingsRequest, Prompt};
-use gw_wire::usage::{BYTES_PER_TOKEN, Usage};
+use gw_wire::usage::{BYTES_PER_TOKEN, Usage, small};
 
 use crate::ask::Ask;
 use crate::catalog::Model;
@@ -59,11 +59,12 @@ impl CallSize {
         usage.cached = within(usage.cached, usage.prompt);
         usage.cache_write = within(usage.cache_write, usage.prompt);
         usage.reasoning = within(usage.reasoning, usage.completion);
-        usage.audio_prompt = within(usage.audio_prompt, usage.prompt);
+        let small_within = |part: Option<u32>, whole: u64| part.map(|part| part.min(small(whole)));
+        usage.audio_prompt = small_within(usage.audio_prompt, usage.prompt);
         for part in
             [&mut usage.audio_completion, &mut usage.accepted_prediction, &mut usage.rejected_prediction]
         {
-            *part = within(*part, usage.completion);
+            *part = small_within(*part, usage.completion);
         }
         usage
     }

@@ -297,7 +297,7 @@ pub(crate) fn usage(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {
         [
             ("cached_tokens", usage.cached),
             ("cache_write_tokens", usage.cache_write),
-            ("audio_tokens", usage.audio_prompt),
+            ("audio_tokens", usage.audio_prompt.map(u64::from)),
         ],
     );
     details(
@@ -305,9 +305,9 @@ pub(crate) fn usage(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {
         ",\"completion_tokens_details\":{",
         [
             ("reasoning_tokens", usage.reasoning),
-            ("audio_tokens", usage.audio_completion),
-            ("accepted_prediction_tokens", usage.accepted_prediction),
-            ("rejected_prediction_tokens", usage.rejected_prediction),
+            ("audio_tokens", usage.audio_completion.map(u64::from)),
+            ("accepted_prediction_tokens", usage.accepted_prediction.map(u64::from)),
+            ("rejected_prediction_tokens", usage.rejected_prediction.map(u64::from)),
         ],
     );
     if let Some(cost) = cost {

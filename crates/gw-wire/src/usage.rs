@@ -14,15 +14,21 @@ pub struct Usage {
     /// Reasoning tokens, when known.
     pub reasoning: Option<u64>,
     /// Tokens of sound in the prompt, when known.
-    pub audio_prompt: Option<u64>,
+    pub audio_prompt: Option<u32>,
     /// Tokens of sound in the answer, when known.
-    pub audio_completion: Option<u64>,
+    pub audio_completion: Option<u32>,
     /// Tokens of a `prediction` that stand in the answer, when known.
-    pub accepted_prediction: Option<u64>,
+    pub accepted_prediction: Option<u32>,
     /// Tokens of a `prediction` that do not, but are billed, when known.
-    pub rejected_prediction: Option<u64>,
+    pub rejected_prediction: Option<u32>,
     /// True when we counted, because the upstream did not say or what it said was impossible.
     pub estimated: bool,
+}
+
+/// A count for one of the smaller members of [`Usage`]; there are as many of these as kept answers.
+#[must_use]
+pub fn small(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// Bytes of text that are taken for one token: English has about four to a token, code and most other scripts about three.
@@ -56,16 +62,20 @@ impl Usage {
             (None, None) => None,
             (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
         };
+        let add_small = |one: Option<u32>, other: Option<u32>| match (one, other) {
+            (None, None) => None,
+            (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
+        };
         Self {
             prompt: self.prompt.saturating_add(other.prompt),
             completion: self.completion.saturating_add(other.completion),
             cached: add(self.cached, other.cached),
             cache_write: add(self.cache_write, other.cache_write),
             reasoning: add(self.reasoning, other.reasoning),
-            audio_prompt: add(self.audio_prompt, other.audio_prompt),
-            audio_completion: add(self.audio_completion, other.audio_completion),
-            accepted_prediction: add(self.accepted_prediction, other.accepted_prediction),
-            rejected_prediction: add(self.rejected_prediction, other.rejected_prediction),
+            audio_prompt: add_small(self.audio_prompt, other.audio_prompt),
+            audio_completion: add_small(self.audio_completion, other.audio_completion),
+            accepted_prediction: add_small(self.accepted_prediction, other.accepted_prediction),
+            rejected_prediction: add_small(self.rejected_prediction, other.rejected_prediction),
             estimated: self.estimated || other.estimated,
         }
     }

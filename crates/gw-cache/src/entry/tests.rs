@@ -25,15 +25,16 @@ proptest! {
         is_team in any::<bool>(),
         finishes in prop::collection::vec(finish(), 0..4),
         counts in prop::array::uniform5(any::<u64>()),
-        optional in prop::array::uniform7(prop::option::of(any::<u64>())),
+        optional in prop::array::uniform3(prop::option::of(any::<u64>())),
+        small in prop::array::uniform4(prop::option::of(any::<u32>())),
         estimated in any::<bool>(),
         femtos in any::<i128>(),
         stamp in any::<u64>(),
     ) {
         let [id, source, model, model_used, provider] = names.map(Arc::<str>::from);
         let [prompt, completion, took_ms, fresh_ms, stale_ms] = counts;
-        let [cached, cache_write, reasoning, audio_prompt, audio_completion, accepted_prediction, rejected_prediction] =
-            optional;
+        let [cached, cache_write, reasoning] = optional;
+        let [audio_prompt, audio_completion, accepted_prediction, rejected_prediction] = small;
         let stored = Stored {
             source,
             scope: if is_team { Scope::Team(id) } else { Scope::Key(id) },

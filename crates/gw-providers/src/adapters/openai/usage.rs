@@ -1,7 +1,7 @@
 //! Token usage as OpenAI-type upstreams report it, under all the names they use, and never believed blindly.
 
 use gw_wire::json::Reader;
-use gw_wire::usage::{MAX_BELIEVABLE, Usage};
+use gw_wire::usage::{MAX_BELIEVABLE, Usage, small};
 use serde_json::Value;
 
 use super::lenient::Raw;
@@ -188,10 +188,10 @@ pub(super) fn read(raw: Raw<'_>) -> Option<Usage> {
         cached,
         cache_write: cache_write.map(|written| written.min(prompt - cached.unwrap_or(0))),
         reasoning: reasoning.map(|reasoning| reasoning.min(completion)),
-        audio_prompt: counts.audio_prompt.map(|audio| audio.min(prompt)),
-        audio_completion: counts.audio_completion.map(|audio| audio.min(completion)),
-        accepted_prediction: counts.accepted_prediction.map(|accepted| accepted.min(completion)),
-        rejected_prediction: counts.rejected_prediction.map(|rejected| rejected.min(completion)),
+        audio_prompt: counts.audio_prompt.map(|audio| small(audio.min(prompt))),
+        audio_completion: counts.audio_completion.map(|audio| small(audio.min(completion))),
+        accepted_prediction: counts.accepted_prediction.map(|accepted| small(accepted.min(completion))),
+        rejected_prediction: counts.rejected_prediction.map(|rejected| small(rejected.min(completion))),
         estimated: odd,
     })
 }
