@@ -42,7 +42,7 @@ pub(crate) struct Call {
     pub(crate) told: Option<Told>,
     /// What the client is told that it cost: the answer, and what others charged that began it.
     pub(crate) cost: Money,
-    /// What is set aside for a stream that broke off, until another goes on with it.
+    /// The money set aside for a stream that broke off, until another upstream continues it.
     pub(crate) funds: Option<Funds>,
     /// Others may get its answer, too.
     pub(crate) is_shared: bool,

@@ -83,7 +83,7 @@ impl Live {
         out
     }
 
-    /// Nobody is there any more to be given anything.
+    /// The client is gone: drops the output that waits for it.
     pub(crate) fn forget_out(&mut self) {
         if self.out.capacity() > SMALL_EVENT {
             drop(self.take_out());

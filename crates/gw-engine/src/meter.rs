@@ -127,7 +127,7 @@ impl Meter {
         self.sum(|call| call.attempt == attempt.attempt)
     }
 
-    /// What the calls of an attempt cost when each of their answers has so many tokens more.
+    /// The cost of an attempt's calls if each answer had `more` tokens more.
     pub(crate) fn grown(&self, attempt: Started, more: u64) -> Money {
         let calls = self.0.lock();
         let grown = |call: &Metered| {

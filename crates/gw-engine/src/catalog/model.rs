@@ -67,7 +67,7 @@ pub struct Model {
     pub provider: Arc<str>,
     /// What the provider calls it.
     pub upstream_model: Arc<str>,
-    /// What it demands of a request: looked up once, when the catalogue is built.
+    /// The model's demands on a request, looked up once when the catalogue is built.
     pub rules: Option<ModelRules>,
     /// Display name.
     pub name: Box<str>,
