@@ -11,12 +11,13 @@ use gw_limits::{Limiter, Subject};
 use gw_store::Team;
 use gw_store::keys::{Role, StoredKey};
 use parking_lot::Mutex;
+use ring::{Key, Ring, Verdict};
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
 use crate::settings::KeySettings;
+
 pub use ring::configured_id;
-use ring::{Key, Ring, Verdict};
 
 /// The longest key that is looked at.
 const MAX_KEY_BYTES: usize = 1024;

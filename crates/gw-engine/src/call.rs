@@ -1,103 +1,128 @@
-//! What the edge hands to the engine with a request, and what it gets back.
+//! One generation request on its way through the upstreams.
 
-use std::net::IpAddr;
+pub(crate) mod attempt_context;
+pub(crate) mod continuation;
+pub(crate) mod encode;
+pub(crate) mod ledger_line;
+pub(crate) mod progress;
+mod quoted_prompt;
+pub(crate) mod reserve;
+pub(crate) mod settlement;
+pub(crate) mod stream_reservation;
+pub(crate) mod upstream_call;
+
+use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use bytes::Bytes;
+use gw_wire::gateway::GatewayMeta;
 use gw_wire::money::Money;
-use http::{HeaderName, HeaderValue};
-use parking_lot::Mutex;
+use gw_wire::usage::Usage;
 
-use crate::auth::Caller;
-use crate::stream::EventStream;
+use self::attempt_context::AttemptContext;
+use self::progress::CallProgress;
+use self::settlement::Settlement;
+use self::stream_reservation::StreamReservation;
+use self::upstream_call::Attempt;
+use crate::plan::candidate::{Candidate, Plan};
 
-/// What is known of a request besides its body.
+/// One call on its way.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) context: AttemptContext,
+    pub(crate) plan: Plan,
+    pub(crate) progress: CallProgress,
+    /// What the client was told of a complete answer.
+    pub(crate) told: Option<CallSummary>,
+    /// What the client is told that it cost: the answer, and what others charged that began it.
+    pub(crate) cost: Money,
+    /// The money set aside for a stream that broke off, until another upstream continues it.
+    pub(crate) funds: Option<StreamReservation>,
+    /// Others may get its answer, too.
+    pub(crate) is_shared: bool,
+}
+
+/// Who answered, what was used and what it cost.
 #[derive(Clone, Debug)]
-pub struct Context {
-    /// `req_…`.
-    pub request_id: Arc<str>,
-    /// Who asks.
-    pub caller: Caller,
-    /// When the request was accepted: the zero of every latency.
-    pub accepted: Instant,
-    /// Where the outcome is noted for the log line.
-    pub log: Arc<CallLog>,
-    /// The client's address, for the ledger.
-    pub client: Option<IpAddr>,
-    /// The lines of its `Cache-Control` header, joined; None = there is none.
-    pub cache_control: Option<Box<[u8]>>,
-    /// Silence before a keep-alive comment; None = never.
-    pub keepalive: Option<Duration>,
+pub(crate) struct CallSummary {
+    pub(crate) candidate: Candidate,
+    pub(crate) usage: Usage,
+    pub(crate) cost: Option<Money>,
+    /// Its length was limited by what its budget could pay.
+    pub(crate) is_shortened: bool,
+    /// Another one had begun it.
+    pub(crate) is_continued: bool,
 }
 
-/// The outcome of a call, filled exactly once when the call is over, however it ended.
-#[derive(Debug, Default)]
-pub struct CallLog(Mutex<CallRecord>);
-
-/// What the log line says of a generation request.
-#[derive(Clone, Debug, Default)]
-pub struct CallRecord {
-    /// Catalogue id that served, else the requested one.
-    pub model: Option<Arc<str>>,
-    /// Its provider.
-    pub provider: Option<Arc<str>>,
-    /// `"ok"` or a code of CONTRACT 1.3.
-    pub status: Option<&'static str>,
-    /// Prompt tokens.
-    pub prompt_tokens: u64,
-    /// Generated tokens.
-    pub completion_tokens: u64,
-    /// True when the tokens are our own estimate.
-    pub estimated: bool,
-    /// Cost of the successful attempt.
-    pub cost: Money,
-    /// Upstream calls.
-    pub attempts: u32,
-    /// Milliseconds from acceptance to the first content (streams).
-    pub ttft_ms: Option<u64>,
-    /// A stream was asked for.
-    pub stream: bool,
-    /// A fallback model served.
-    pub fallback: bool,
-    /// The answer came from the response cache, or from another request's call.
-    pub cache_hit: bool,
-    /// The reason that the last failed upstream gave: one line of at most 2 KiB, without secrets and quotations of the prompt.
-    pub upstream_error: Option<Arc<str>>,
-}
-
-impl CallLog {
-    /// A copy of the record as it stands.
-    #[must_use]
-    pub fn record(&self) -> CallRecord {
-        self.0.lock().clone()
+impl Call {
+    /// That nobody has been asked for yet.
+    pub(crate) fn new(context: AttemptContext, plan: Plan, settlement: Settlement) -> Self {
+        Self {
+            context,
+            plan,
+            progress: CallProgress::new(settlement),
+            told: None,
+            cost: Money::ZERO,
+            funds: None,
+            is_shared: false,
+        }
     }
 
-    /// Notes something.
-    /// Notes this status, unless the call has one.
-    pub fn ended(&self, status: &'static str) {
-        self.note(|record| record.status = record.status.or(Some(status)));
+    /// Notes a successful attempt.
+    pub(crate) fn record_ok(&mut self, candidate: &Candidate, started: Attempt) {
+        self.progress.record(candidate, "ok", started);
     }
 
-    pub(crate) fn note(&self, change: impl FnOnce(&mut CallRecord)) {
-        change(&mut self.0.lock());
+    /// Notes an attempt that is over.
+    pub(crate) fn record(&mut self, candidate: &Candidate, status: &'static str, started: Attempt) {
+        self.progress.record(candidate, status, started);
     }
-}
 
-/// A successful answer.
-#[derive(Debug)]
-pub struct Reply {
-    /// Extra response headers (`x-gateway-model`, …).
-    pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The body.
-    pub body: ReplyBody,
-}
+    /// The call was answered in full.
+    pub(crate) fn served(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
+        let state = &self.context.snapshot.state;
+        if let Some(conversation) = self.plan.conversation {
+            state.affinity.note(conversation.id, &candidate.model.id, usage.prompt, Instant::now());
+        }
+        if let Some(purse) = &state.hedges {
+            purse.served(cost.unwrap_or_default());
+        }
+        self.progress.hedge_is_over();
+        let (begun, charged) = self.progress.settlement.begun();
+        let cost_of_all = cost.map(|cost| cost + charged);
+        self.cost = cost.unwrap_or_default() + charged;
+        self.told = self.is_shared.then(|| CallSummary {
+            candidate: candidate.clone(),
+            usage: begun.plus(usage),
+            cost: cost_of_all,
+            is_shortened: self.context.is_shortened.load(Ordering::Relaxed),
+            is_continued: begun != Usage::default(),
+        });
+        self.progress.settlement.served(candidate, usage, cost);
+    }
 
-/// The body of a successful answer.
-#[derive(Debug)]
-pub enum ReplyBody {
-    /// A JSON document.
-    Full(Bytes),
-    /// A stream of server-sent events.
-    Stream(Box<EventStream>),
+    /// The `gateway` object of an answer that this candidate gave. Takes the records: it is written once.
+    pub(crate) fn meta(&mut self, candidate: &Candidate, priced: bool) -> GatewayMeta {
+        let mut warnings = std::mem::take(&mut self.progress.warnings);
+        if !priced {
+            warnings.push(Cow::Borrowed("price_unknown"));
+        }
+        if let Some(reason) = self.plan.upgraded(candidate, &self.progress.failures) {
+            warnings.push(Cow::Borrowed(reason));
+        }
+        GatewayMeta {
+            request_id: Arc::clone(&self.context.client.request_id),
+            model_used: Arc::clone(&candidate.model.id),
+            provider: Arc::clone(&candidate.model.provider),
+            cache_hit: false,
+            routing_strategy: self.plan.strategy.as_str(),
+            fallback_used: candidate.is_fallback,
+            latency_ms: self.context.latency_ms(),
+            attempts: std::mem::take(&mut self.progress.records),
+            warnings,
+            saved: None,
+            similar: None,
+        }
+    }
 }

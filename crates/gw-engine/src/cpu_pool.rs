@@ -22,9 +22,8 @@ use std::time::Duration;
 
 use memchr::{memchr2, memmem};
 use prometheus_client::registry::Registry;
-use rand::Rng;
-
 use queue::Queue;
+use rand::Rng;
 use slot::{Slot, Taken};
 
 mod queue;

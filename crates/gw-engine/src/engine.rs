@@ -18,21 +18,22 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
 use crate::auth::{Caller, KeyRing, configured_id};
-use crate::cached::Caching;
-use crate::call::{Context, Reply};
 use crate::catalog::{Catalog, Discovered, Model, ProviderFacts, Visible};
 use crate::cpu_pool::CpuPool;
-use crate::cut::{Cut, CutSwitch};
 use crate::error::{Error, Result};
-use crate::leavers::Leavers;
+use crate::ledger_spending::NothingSpent;
 use crate::metrics::Metrics;
 use crate::payloads::{Capture, Payloads};
-use crate::pipeline::{self, Operation};
-use crate::plan::Snapshot;
-use crate::refusal;
+use crate::plan::routing_state::RoutingState;
+use crate::plan::snapshot::Snapshot;
+use crate::request::context::RequestContext;
+use crate::request::operation::Operation;
+use crate::response::disconnect::DisconnectDrain;
+use crate::response::reply::Reply;
+use crate::response_cache::caching::ResponseCache;
+use crate::services::Services;
 use crate::settings::{EngineSettings, KeySettings};
-use crate::spent::NothingSpent;
-use crate::steering::Steering;
+use crate::{limit_error, pipeline};
 
 mod operate;
 
@@ -61,7 +62,7 @@ pub struct Stored {
     /// Limits and budgets.
     pub limiter: Limiter,
     /// The response cache; None = requests may not ask for it.
-    pub caching: Option<Arc<Caching>>,
+    pub caching: Option<Arc<ResponseCache>>,
     /// Threads for the steps of requests that compute for long.
     pub cpu: CpuPool,
 }
@@ -85,17 +86,9 @@ impl Default for Stored {
 /// Everything that calls share.
 #[derive(Debug)]
 pub struct Engine {
-    snapshot: ArcSwap<Snapshot>,
+    services: Services,
     keys: KeyRing,
-    metrics: Arc<Metrics>,
-    draining: AtomicBool,
-    cut: Arc<CutSwitch>,
-    journal: Option<Arc<Journal>>,
     payloads: Option<Arc<Payloads>>,
-    limiter: Limiter,
-    leavers: Leavers,
-    caching: Option<Arc<Caching>>,
-    cpu: CpuPool,
     settings: EngineSettings,
     deployed: Vec<Deployed>,
     shipped: Vec<&'static str>,
@@ -118,7 +111,7 @@ impl Engine {
         let named =
             |deployed: &Deployed| (Arc::clone(deployed.provider.name()), Arc::clone(&deployed.provider));
         let providers: HashMap<_, _> = deployed.iter().map(named).collect();
-        let state = Arc::new(Steering::new(settings.routing.hedge.as_ref()));
+        let state = Arc::new(RoutingState::new(settings.routing.hedge.as_ref()));
         registry.register(
             "gateway_stream_event_bytes",
             "Bytes of stream events over 64 KiB that wait for their clients",
@@ -133,16 +126,18 @@ impl Engine {
             state,
         };
         Ok(Arc::new(Self {
-            snapshot: ArcSwap::from_pointee(snapshot),
             keys: KeyRing::new(&settings.keys, &stored.keys, &stored.teams, stored.limiter.clone()),
-            limiter: stored.limiter,
-            leavers: Leavers::default(),
-            metrics: Arc::new(Metrics::new(registry)),
-            draining: AtomicBool::new(false),
-            cut: Arc::default(),
-            journal: stored.journal,
-            caching: stored.caching,
-            cpu: stored.cpu,
+            services: Services {
+                snapshot: ArcSwap::from_pointee(snapshot),
+                metrics: Arc::new(Metrics::new(registry)),
+                journal: stored.journal,
+                limiter: stored.limiter,
+                response_cache: stored.caching,
+                cpu_pool: stored.cpu,
+                disconnect_drain: settings.routing.drain_on_disconnect.then(DisconnectDrain::default),
+                stream_cutoff: Arc::default(),
+                draining: AtomicBool::new(false),
+            },
             payloads: stored.payloads,
             settings,
             deployed,
@@ -165,7 +160,7 @@ impl Engine {
         discovered.retain(|(known, _)| known != provider);
         discovered.push((provider.to_owned(), models));
         let facts = facts(&self.deployed);
-        let now = self.snapshot.load();
+        let now = self.services.snapshot.load();
         let catalog = Catalog::build_after(
             &now.catalog,
             &self.shipped,
@@ -177,7 +172,7 @@ impl Engine {
         let Snapshot { providers, routing, request_limits, state, .. } = &**now;
         let (providers, state) = (providers.clone(), Arc::clone(state));
         let next = Snapshot { catalog, providers, routing: *routing, request_limits: *request_limits, state };
-        self.snapshot.store(Arc::new(next));
+        self.services.snapshot.store(Arc::new(next));
         *kept = discovered;
         Ok(())
     }
@@ -185,7 +180,7 @@ impl Engine {
     /// Whether the catalogue has a model of exactly this id at the moment.
     #[must_use]
     pub fn has_model(&self, id: &str) -> bool {
-        self.snapshot.load().catalog.get(id).is_some()
+        self.services.snapshot.load().catalog.get(id).is_some()
     }
 
     /// Finds the caller by the values of the headers `Authorization` and `x-api-key`.
@@ -229,14 +224,14 @@ impl Engine {
         if caller.subjects().is_empty() {
             return Ok(Entered::default());
         }
-        let entering = self.limiter.enter(request_id, caller.subjects()).await;
+        let entering = self.services.limiter.enter(request_id, caller.subjects()).await;
         entering.map_err(|refused| {
             let Refused { entered, refusal } = *refused;
-            Box::new((entered, refusal::error(&refusal)))
+            Box::new((entered, limit_error::error(&refusal)))
         })
     }
 
-    /// Whoever hears what this request and its answer say; None unless its key has it switched on. Told of every piece of the
+    /// Whoever hears what this request and its answer say; None unless its key has it switched on. CallSummary of every piece of the
     /// answer, and dropped when it has ended.
     #[must_use]
     pub fn capture(&self, caller: &Caller, request_id: &Arc<str>, body: &Bytes) -> Option<Box<Capture>> {
@@ -250,7 +245,7 @@ impl Engine {
     /// which died had under way.
     pub async fn charge(&self, key_id: &str, request_id: &str, cost: i128, at: i64) {
         if let Some(caller) = self.keys.find(key_id) {
-            self.limiter.charge(request_id, caller.subjects(), cost, at.div_euclid(1000)).await;
+            self.services.limiter.charge(request_id, caller.subjects(), cost, at.div_euclid(1000)).await;
         }
     }
 
@@ -264,24 +259,24 @@ impl Engine {
     ///
     /// # Errors
     /// Any row of CONTRACT 1.3 from step 6 on.
-    pub async fn chat(&self, context: Context, body: Bytes) -> Result<Reply> {
-        pipeline::run(self, Operation::Chat, context, body).await
+    pub async fn chat(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
+        pipeline::run(&self.services, Operation::Chat, context, body).await
     }
 
     /// `POST /v1/completions`.
     ///
     /// # Errors
     /// As [`Engine::chat`].
-    pub async fn completion(&self, context: Context, body: Bytes) -> Result<Reply> {
-        pipeline::run(self, Operation::Completion, context, body).await
+    pub async fn completion(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
+        pipeline::run(&self.services, Operation::Completion, context, body).await
     }
 
     /// `POST /v1/embeddings`.
     ///
     /// # Errors
     /// As [`Engine::chat`].
-    pub async fn embeddings(&self, context: Context, body: Bytes) -> Result<Reply> {
-        pipeline::run(self, Operation::Embeddings, context, body).await
+    pub async fn embeddings(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
+        pipeline::run(&self.services, Operation::Embeddings, context, body).await
     }
 
     /// `GET /v1/models` with its raw query string.
@@ -315,7 +310,7 @@ impl Engine {
         let now = Instant::now();
         let open = |model: &Arc<Model>| Some((model.id.to_string(), model.health.open_for(now)?));
         let open: Vec<_> = snapshot.catalog.models().iter().filter_map(open).collect();
-        let Some(heard) = self.limiter.circuits(&open).await else { return false };
+        let Some(heard) = self.services.limiter.circuits(&open).await else { return false };
         let now = Instant::now();
         for (id, left) in heard {
             if let Some(model) = snapshot.catalog.get(&id) {
@@ -332,53 +327,36 @@ impl Engine {
 
     /// New generation requests are refused from now on.
     pub fn start_draining(&self) {
-        self.draining.store(true, Ordering::Release);
+        self.services.draining.store(true, Ordering::Release);
     }
 
     /// Whether the gateway is shutting down.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.services.is_draining()
     }
 
     /// Ends every live stream with the error event: the grace of a drain is over.
     pub fn cut_streams(&self) {
-        self.cut.throw();
-    }
-
-    pub(crate) fn cut(&self) -> Cut {
-        Cut::new(Arc::clone(&self.cut))
+        self.services.stream_cutoff.trigger();
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        self.snapshot.load_full()
+        self.services.snapshot()
     }
 
-    /// Who takes over a call whose client went away; None = it is dropped.
-    pub(crate) fn leavers(&self) -> Option<Leavers> {
-        self.settings.routing.drain_on_disconnect.then(|| self.leavers.clone())
-    }
-
-    /// Threads for the steps of requests that compute for long. The requests of a key share one turn.
+    /// The CPU pool as this caller uses it. The requests of a key share one turn.
     #[must_use]
     pub fn cpu_of(&self, caller: &Caller) -> CpuPool {
-        self.cpu.of(caller.key_id())
+        self.services.cpu_of(caller)
     }
 
-    pub(crate) fn caching(&self) -> Option<&Arc<Caching>> {
-        self.caching.as_ref()
+    pub(crate) fn response_cache(&self) -> Option<&ResponseCache> {
+        self.services.response_cache.as_deref()
     }
 
-    pub(crate) fn limiter(&self) -> &Limiter {
-        &self.limiter
-    }
-
-    pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
-        self.journal.as_ref()
-    }
-
-    pub(crate) fn metrics(&self) -> Arc<Metrics> {
-        Arc::clone(&self.metrics)
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.services.metrics
     }
 }
 

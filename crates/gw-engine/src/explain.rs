@@ -9,15 +9,17 @@ use gw_wire::money::Money;
 use gw_wire::request::RequestLimits;
 use serde_json::{Value, json};
 
-use crate::ask::Ask;
 use crate::auth::Caller;
 use crate::catalog::Model;
 use crate::catalog::query::shown;
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
-use crate::pipeline::{Operation, parse};
-use crate::plan::{Candidate, Plan, Planner, Snapshot, Trace, plan};
-use crate::worst::{likely_cost, worst_case};
+use crate::plan::candidate::{Candidate, Plan};
+use crate::plan::cost_estimate::{likely_cost, worst_case};
+use crate::plan::snapshot::Snapshot;
+use crate::plan::{PlanRequest, PlanTrace, plan};
+use crate::request::ValidatedRequest;
+use crate::request::operation::{Operation, parse};
 
 /// The answer of `POST /admin/v1/routing/explain`: candidates in order with the parts of their scores, who was left out
 /// and why, and what the request can cost at the worst. Which kind of request it is, its members tell.
@@ -29,8 +31,8 @@ pub(crate) fn explain(engine: &Engine, caller: &Caller, body: Bytes) -> Result<B
     let limits = &snapshot.request_limits;
     let ask = parse(operation(&body, limits), body, limits)?;
     let metrics = engine.metrics();
-    let mut trace = Trace::default();
-    let planner = Planner { snapshot: &snapshot, metrics: &metrics, caller, ask: &ask };
+    let mut trace = PlanTrace::default();
+    let planner = PlanRequest { snapshot: &snapshot, metrics: &metrics, caller, request: &ask };
     let plan = plan(planner, Some(&mut trace))?;
     let (tokens, cost) = worst_case(&ask, &plan, &snapshot.routing);
     let candidates: Vec<Value> =
@@ -50,11 +52,11 @@ pub(crate) fn explain(engine: &Engine, caller: &Caller, body: Bytes) -> Result<B
     Ok(Bytes::from(document.to_string()))
 }
 
-fn is_warm(plan: &Plan, trace: &Trace) -> bool {
+fn is_warm(plan: &Plan, trace: &PlanTrace) -> bool {
     plan.conversation.is_some() && trace.facts.iter().any(|facts| facts.warm.is_some())
 }
 
-fn row(at: usize, candidate: &Candidate, ask: &Ask, trace: &Trace) -> Value {
+fn row(at: usize, candidate: &Candidate, ask: &ValidatedRequest, trace: &PlanTrace) -> Value {
     let model = &candidate.model;
     let scored = trace.scored.get(at);
     let facts = scored.and_then(|scored| trace.facts.get(scored.index));

@@ -21,11 +21,12 @@ use gw_wire::request::Invalid;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-pub use self::query::moment;
-pub use self::write::time_of_millis;
 use crate::Engine;
 use crate::error::{Error, Kind};
 use crate::settings::KeySettings;
+
+pub use self::query::moment;
+pub use self::write::time_of_millis;
 
 /// A store that takes longer than this for an answer is away. Longer than SQLite waits for another program's lock.
 const PATIENCE: Duration = Duration::from_secs(8);

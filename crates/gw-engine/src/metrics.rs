@@ -104,7 +104,7 @@ impl Metrics {
         );
         registry.register(
             "gateway_price_unknown",
-            "Served calls of models without a price",
+            "ServedAttempt calls of models without a price",
             metrics.price_unknown.clone(),
         );
         registry.register_with_unit(

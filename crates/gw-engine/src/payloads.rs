@@ -13,17 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use assemble::Assembly;
 use bytes::Bytes;
 use gw_store::Store;
 use gw_store::payloads::Payload;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use assemble::Assembly;
+use crate::clock::unix_millis;
+
 pub use patterns::Masks;
 pub use redact::Redactor;
-
-use crate::ledger::unix_millis;
 
 /// Payloads that wait for the store in memory.
 const MOST_WAITING: usize = 10_000;

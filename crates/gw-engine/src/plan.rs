@@ -1,128 +1,40 @@
 //! Which upstreams may serve a request, in which order: resolution, permission, capability (steps 8 to 10), strategy.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+pub(crate) mod affinity;
+pub(crate) mod call_size;
+pub(crate) mod candidate;
+pub(crate) mod capability;
+pub(crate) mod cost_estimate;
+pub(crate) mod routing_state;
+pub(crate) mod snapshot;
+mod tenant_policy;
+mod upgrade;
 
-use gw_providers::provider::Provider;
-use gw_providers::settings::Timeouts;
+use std::sync::Arc;
+use std::time::Instant;
+
 use gw_routing::facts::{Facts, Prior, Warm};
-use gw_routing::health::BreakerSettings;
 use gw_routing::score::{Scored, order};
 use gw_routing::strategy::Strategy;
-use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::money::Money;
-use gw_wire::request::{Fallback, RequestLimits, Routing};
+use gw_wire::request::{Fallback, Routing};
 use gw_wire::usage::Usage;
 
-use crate::affinity::{self, Conversation};
-use crate::ask::Ask;
 use crate::auth::Caller;
-use crate::capability::capable;
 use crate::catalog::query::shown;
-use crate::catalog::{Catalog, Model, not_found};
+use crate::catalog::{Model, not_found};
 use crate::error::{Error, Kind, Result};
-use crate::metrics::{Metrics, ModelMetrics};
-use crate::settings::RoutingSettings;
-use crate::steering::Steering;
-use crate::tenant_policy::permitted;
-use crate::upgrade;
-use crate::worst::likely_cost;
+use crate::metrics::Metrics;
+use crate::plan::candidate::{Candidate, Plan};
+use crate::plan::capability::capable;
+use crate::plan::cost_estimate::likely_cost;
+use crate::plan::snapshot::Snapshot;
+use crate::plan::tenant_policy::permitted;
+use crate::request::ValidatedRequest;
 
-/// Everything a call needs to know of the configuration: taken once at its start, held to its end.
-#[derive(Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) catalog: Catalog,
-    pub(crate) providers: HashMap<Arc<str>, Arc<Provider>>,
-    pub(crate) routing: RoutingSettings,
-    pub(crate) request_limits: RequestLimits,
-    /// What calls tell each other about routes; outlives the configuration.
-    pub(crate) state: Arc<Steering>,
-}
-
-/// One upstream that may serve the call.
-#[derive(Clone, Debug)]
-pub(crate) struct Candidate {
-    pub(crate) model: Arc<Model>,
-    pub(crate) provider: Arc<Provider>,
-    pub(crate) metrics: Arc<ModelMetrics>,
-    /// 0 = named by the requested name, k = by the k-th fallback.
-    pub(crate) group: u32,
-    /// Not the model that the client asked for first.
-    pub(crate) is_fallback: bool,
-    /// Not named by the client at all.
-    pub(crate) is_upgrade: bool,
-}
-
-impl Candidate {
-    /// Its clocks: the model's over the provider's.
-    pub(crate) fn clocks(&self) -> Timeouts {
-        self.model.timeouts.over(self.provider.timeouts())
-    }
-
-    /// It answered well, after this long.
-    pub(crate) fn served(&self, breaker: &BreakerSettings, after: Duration, now: Instant) {
-        self.model.measured.served(after, now);
-        self.model.health.succeeded(breaker, now);
-    }
-
-    /// It failed by its own fault.
-    pub(crate) fn broke(&self, breaker: &BreakerSettings, now: Instant) {
-        self.model.measured.failed(now);
-        if self.model.health.failed(breaker, now) {
-            let id = &self.model.id;
-            tracing::warn!(model = %id, "a model fails again and again: its circuit is open, others are asked first");
-            self.metrics.opened();
-        }
-    }
-}
-
-/// The candidates in order; never empty.
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) candidates: Vec<Candidate>,
-    pub(crate) strategy: Strategy,
-    /// The conversation that the request goes on with, where several candidates could.
-    pub(crate) conversation: Option<Conversation>,
-    /// The requested models lack a feature that the request needs.
-    lacking: bool,
-}
-
-impl Plan {
-    /// The whole time of the candidate that may take longest.
-    pub(crate) fn longest_total(&self) -> Duration {
-        self.candidates.iter().map(|candidate| candidate.clocks().total).max().unwrap_or_default()
-    }
-
-    /// Whether no candidate that the client has named stands behind this place.
-    pub(crate) fn is_last_named(&self, index: usize) -> bool {
-        !self.candidates.iter().skip(index + 1).any(|candidate| !candidate.is_upgrade)
-    }
-
-    /// Leaves out what the client has not named; false when there is nothing of it, or nothing else.
-    pub(crate) fn without_upgrades(&mut self) -> bool {
-        let named = self.candidates.iter().filter(|candidate| !candidate.is_upgrade).count();
-        let changes = named > 0 && named < self.candidates.len();
-        if changes {
-            self.candidates.retain(|candidate| !candidate.is_upgrade);
-        }
-        changes
-    }
-
-    /// Why a model served that the client had not named.
-    pub(crate) fn upgraded(&self, candidate: &Candidate, failures: &[Failure]) -> Option<&'static str> {
-        let too_long = || failures.iter().any(|failure| failure.kind == FailureKind::ContextLength);
-        candidate.is_upgrade.then(|| match () {
-            () if self.lacking => "upgraded_for_feature",
-            () if too_long() => "upgraded_for_context_length",
-            () => "upgraded_for_availability",
-        })
-    }
-}
-
-/// Who was left out, and how those that are left were ordered: for those who ask why.
+/// Who was left out, and how those that are left were ordered: for those who request why.
 #[derive(Debug, Default)]
-pub(crate) struct Trace {
+pub(crate) struct PlanTrace {
     /// Catalogue ids with the reason.
     pub(crate) excluded: Vec<(Arc<str>, String)>,
     /// In the order of the plan.
@@ -133,26 +45,26 @@ pub(crate) struct Trace {
 
 /// Who asks for a plan, and of what.
 #[derive(Clone, Copy)]
-pub(crate) struct Planner<'a> {
+pub(crate) struct PlanRequest<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) metrics: &'a Metrics,
     pub(crate) caller: &'a Caller,
-    pub(crate) ask: &'a Ask,
+    pub(crate) request: &'a ValidatedRequest,
 }
 
 /// Resolves the requested model and its fallbacks into a plan.
 ///
 /// # Errors
 /// `model_not_found`, `model_not_allowed`, and what no model could do.
-pub(crate) fn plan(planner: Planner<'_>, mut trace: Option<&mut Trace>) -> Result<Plan> {
-    let Planner { snapshot, caller, ask, .. } = planner;
+pub(crate) fn plan(planner: PlanRequest<'_>, mut trace: Option<&mut PlanTrace>) -> Result<Plan> {
+    let PlanRequest { snapshot, caller, request, .. } = planner;
     let none = Routing::default();
-    let routing = ask.routing().unwrap_or(&none);
+    let routing = request.routing().unwrap_or(&none);
     let mut strategy = routing.strategy;
     let mut named = Vec::with_capacity(1 + routing.fallback.len());
-    let requested = snapshot.catalog.resolve(ask.model()).ok_or_else(|| not_found(ask.model()))?;
+    let requested = snapshot.catalog.resolve(request.model()).ok_or_else(|| not_found(request.model()))?;
     strategy = strategy.or(requested.strategy);
-    named.push((ask.model(), requested.models));
+    named.push((request.model(), requested.models));
     for fallback in &routing.fallback {
         let resolved = snapshot.catalog.resolve(&fallback.model);
         named.push((&*fallback.model, resolved.ok_or_else(|| no_such_fallback(fallback))?.models));
@@ -179,23 +91,23 @@ pub(crate) fn plan(planner: Planner<'_>, mut trace: Option<&mut Trace>) -> Resul
             }
         }
     }
-    let lacking = candidates.is_empty();
+    let is_feature_missing = candidates.is_empty();
     if routing.allow_upgrade
         && let Some((_, requested)) = named.first()
     {
         candidates.extend(upgrade::candidates(planner, requested, &candidates));
     }
     if candidates.is_empty() {
-        return Err(refused.unwrap_or_else(|| not_found(ask.model())));
+        return Err(refused.unwrap_or_else(|| not_found(request.model())));
     }
-    let mut plan = Plan { candidates, strategy, conversation: None, lacking };
+    let mut plan = Plan { candidates, strategy, conversation: None, is_feature_missing };
     if plan.candidates.len() > 1 || trace.is_some() {
         planner.sort(&mut plan, trace);
     }
     Ok(plan)
 }
 
-impl Planner<'_> {
+impl PlanRequest<'_> {
     /// The model as a candidate; None when it is one already.
     fn consider(&self, model: &Arc<Model>, group: u32, known: &[Candidate]) -> Result<Option<Candidate>> {
         if known.iter().any(|known| known.model.id == model.id) {
@@ -212,8 +124,8 @@ impl Planner<'_> {
     pub(crate) fn candidate(&self, model: &Arc<Model>, group: u32) -> Result<Candidate> {
         let provider = self.snapshot.providers.get(&model.provider);
         let provider = provider.ok_or_else(|| not_found(&model.id))?;
-        capable(model, provider, self.ask.wanted())?;
-        permitted(provider, self.ask)?;
+        capable(model, provider, self.request.wanted())?;
+        permitted(provider, self.request)?;
         Ok(Candidate {
             model: Arc::clone(model),
             provider: Arc::clone(provider),
@@ -225,10 +137,10 @@ impl Planner<'_> {
     }
 
     /// Puts the candidates in the strategy's order.
-    fn sort(&self, plan: &mut Plan, trace: Option<&mut Trace>) {
+    fn sort(&self, plan: &mut Plan, trace: Option<&mut PlanTrace>) {
         let now = Instant::now();
         let state = &self.snapshot.state;
-        plan.conversation = affinity::conversation(self.caller, self.ask);
+        plan.conversation = affinity::conversation(self.caller, self.request);
         let goes_on = plan.conversation.filter(|conversation| conversation.goes_on);
         let holder = goes_on.and_then(|conversation| state.affinity.holder(conversation.id, now));
         let facts: Vec<Facts> = plan
@@ -262,7 +174,7 @@ impl Planner<'_> {
         Facts {
             group: candidate.group,
             upgrade: candidate.is_upgrade,
-            cost: likely_cost(self.ask, candidate).map(dollars),
+            cost: likely_cost(self.request, candidate).map(dollars),
             per_million: model.price_per_million(),
             quality: model.scores.overall,
             weight: model.weight,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gw_wire::request_id::spell;
 
-use crate::ledger::unix_millis;
+use crate::clock::unix_millis;
 
 /// A new id.
 #[must_use]

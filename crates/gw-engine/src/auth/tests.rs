@@ -100,7 +100,7 @@ fn a_model_list_takes_wildcards() {
 }
 
 fn limiter() -> Limiter {
-    Limiter::local(Arc::new(crate::spent::NothingSpent))
+    Limiter::local(Arc::new(crate::ledger_spending::NothingSpent))
 }
 
 fn stored(name: &str) -> (String, StoredKey) {

@@ -12,9 +12,8 @@ use gw_wire::money::Price;
 use super::entry::{Provenance, render};
 use super::model::{Dimensions, Modalities, Model, Performance, Scores};
 use super::names::split_id;
-use super::pricing;
 use super::providers::{Discovered, ProviderFacts};
-use super::shipped;
+use super::{pricing, shipped};
 use crate::settings::{Aliases, ModelSettings, PricingSettings};
 
 /// An entry before its prices are final.

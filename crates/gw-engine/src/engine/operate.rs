@@ -5,11 +5,11 @@ use gw_providers::provider::KeyState;
 use serde_json::json;
 
 use crate::auth::Caller;
-use crate::cached::operate;
 use crate::catalog::query::Query;
 use crate::engine::{Deployed, Engine};
 use crate::error::Result;
 use crate::explain;
+use crate::response_cache::operate;
 
 impl Engine {
     /// `GET /admin/v1/providers`: the providers in the order of the configuration and how their keys stand. Keys are
@@ -56,7 +56,7 @@ impl Engine {
     /// `GET /admin/v1/cache`.
     #[must_use]
     pub fn cache_figures(&self) -> Bytes {
-        operate::figures(self.caching.as_deref())
+        operate::figures(self.response_cache())
     }
 
     /// `DELETE /admin/v1/cache` with its query.
@@ -64,6 +64,6 @@ impl Engine {
     /// # Errors
     /// An unknown parameter or key; a shared store that did not hear of it.
     pub async fn purge_cache(&self, query: &str) -> Result<Bytes> {
-        operate::purge(self, self.caching.as_deref(), query).await
+        operate::purge(self, self.response_cache(), query).await
     }
 }

@@ -5,9 +5,8 @@ use gw_store::{StoredKey, Team};
 use gw_wire::request::fields::{Path, invalid_value};
 use serde::Serialize;
 
-use super::body;
 use super::write::{self, Deleted, LimitsObject, List, time};
-use super::{Answer, Books, Document, Fault};
+use super::{Answer, Books, Document, Fault, body};
 use crate::catalog::query::shown;
 use crate::error::{Error, Kind};
 

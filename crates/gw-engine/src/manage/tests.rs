@@ -7,7 +7,6 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::Stored;
 use crate::settings::EngineSettings;
 
 async fn running(configured: Vec<KeySettings>) -> (Arc<Management>, Arc<Engine>, Store) {

@@ -1,0 +1,182 @@
+//! What stays as it is while a call's upstreams are asked: shared by attempts that run at the same time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use gw_limits::Limiter;
+use gw_providers::adapter::{Encoded, HttpCall};
+use gw_providers::client::UpstreamResponse;
+use gw_providers::settings::Timeouts;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::money::Money;
+use gw_wire::stream::{Opening, Shape};
+
+use crate::call::continuation::Continuation;
+use crate::call::upstream_call::{UpstreamCallId, UpstreamCalls};
+use crate::clock::millis;
+use crate::cpu_pool::{CpuPool, offload};
+use crate::plan::candidate::Candidate;
+use crate::plan::cost_estimate::{affordable, costs, longest_answer};
+use crate::plan::snapshot::Snapshot;
+use crate::request::ValidatedRequest;
+use crate::request::context::RequestContext;
+use crate::request::fan_out::SubRequest;
+
+/// The largest body of a complete upstream answer, decoded.
+pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
+/// The largest error body that is read.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+/// How long an error's body is waited for. Its status says enough to go on with: the body only says it better.
+const ERROR_BODY_TIME: Duration = Duration::from_secs(2);
+
+/// What is asked, by whom, and under which configuration.
+#[derive(Debug)]
+pub(crate) struct AttemptContext {
+    pub(crate) request: ValidatedRequest,
+    pub(crate) client: RequestContext,
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// `chatcmpl-…` or `cmpl-…`.
+    pub(crate) id: String,
+    /// Unix seconds.
+    pub(crate) created: u64,
+    /// Reading or writing the request takes long enough to make other connections wait.
+    pub(crate) is_heavy: bool,
+    /// Hosts the parts of the call that outlive the request's own future.
+    pub(crate) cpu: CpuPool,
+    /// Sets more aside while a stream grows.
+    pub(crate) limiter: Limiter,
+    /// What was set aside for it, where its budget must not be crossed.
+    pub(crate) granted: Option<Money>,
+    /// Its answer may be shorter than what was asked for, because its budget could not pay more.
+    pub(crate) is_shortened: AtomicBool,
+    /// What its upstream calls have used.
+    pub(crate) upstream_calls: Arc<UpstreamCalls>,
+    /// Set while a stream that broke off is continued.
+    pub(crate) continuation: Option<Continuation>,
+}
+
+impl AttemptContext {
+    /// The clocks of a candidate, the connect and first-token clocks cut to what is left of the whole.
+    pub(crate) fn clocks(&self, candidate: &Candidate) -> Timeouts {
+        let mut clocks = candidate.clocks();
+        let left = clocks.total.saturating_sub(self.client.accepted.elapsed());
+        clocks.first_token = clocks.first_token.min(left);
+        clocks.connect = clocks.connect.min(left);
+        clocks
+    }
+
+    /// How a stream begins that answers it, when its upstream reports no other name of the model.
+    pub(crate) fn opening(&self, model: String) -> Opening {
+        let (shape, choices, include_usage) = match &self.request {
+            ValidatedRequest::Chat(request) => (Shape::Chat, request.n, request.include_usage),
+            ValidatedRequest::Completion(request) => {
+                let prompts = u32::try_from(request.prompts.len()).unwrap_or(1);
+                (Shape::Text, request.n.saturating_mul(prompts), request.include_usage)
+            }
+            ValidatedRequest::Embeddings(_) => (Shape::Text, 0, false),
+        };
+        Opening { shape, id: self.id.clone(), created: self.created, model, choices, include_usage }
+    }
+
+    /// Runs a step over the request: on the CPU pool if it is heavy, and not after the call's time is up.
+    pub(crate) async fn step<T>(
+        &self,
+        clocks: &Timeouts,
+        step: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if !self.is_heavy {
+            return step();
+        }
+        let late = |_| Err(Failure::new(FailureKind::Timeout, "The request's time was used up."));
+        tokio::time::timeout_at(self.deadline(clocks), offload(step)).await.unwrap_or_else(late)
+    }
+
+    /// The parts of a request in the candidate's dialect. Parts that differ only in their place are encoded once.
+    pub(crate) async fn encode(
+        &self,
+        candidate: &Candidate,
+        parts: Vec<SubRequest>,
+        clocks: &Timeouts,
+    ) -> Result<Vec<(SubRequest, Encoded)>, Failure> {
+        let most_tokens = self.most_tokens(candidate);
+        let mut done: Vec<(SubRequest, Encoded)> = Vec::with_capacity(parts.len());
+        for part in parts {
+            let same = done.last().filter(|(last, _)| last.share == part.share);
+            let encoded = match same {
+                Some((_, encoded)) => encoded.clone(),
+                None => self.step(clocks, || self.request.encode(candidate, &part, most_tokens)).await?,
+            };
+            done.push((part, encoded));
+        }
+        Ok(done)
+    }
+
+    /// The longest answer of a plain request that what was set aside can pay, where a budget must not be crossed. A stream is watched
+    /// while it grows instead.
+    fn most_tokens(&self, candidate: &Candidate) -> Option<u64> {
+        let granted = self.granted.filter(|_| !self.request.wants_stream())?;
+        // Attempts that failed may be billed, too.
+        let left = granted - self.upstream_calls.all().cost;
+        let (request, model) = (&self.request, &candidate.model);
+        let is_bounded = request.max_tokens().or(model.max_output_tokens).is_some();
+        if is_bounded && costs(request, candidate, longest_answer(request, candidate)) <= left {
+            return None;
+        }
+        let seen =
+            model.context_length.map(|context| context.saturating_sub(request.prompt_tokens(candidate)));
+        let most = affordable(request, candidate, left)?;
+        let most = [Some(most), model.max_output_tokens, seen].into_iter().flatten().min()?.max(1);
+        if request.max_tokens().is_none_or(|asked| most < asked) {
+            self.is_shortened.store(true, Ordering::Relaxed);
+        }
+        Some(most)
+    }
+
+    /// Since the request was accepted.
+    pub(crate) fn latency_ms(&self) -> u64 {
+        millis(self.client.accepted.elapsed())
+    }
+
+    /// When the call's time is up.
+    pub(crate) fn deadline(&self, clocks: &Timeouts) -> tokio::time::Instant {
+        (self.client.accepted + clocks.total).into()
+    }
+
+    /// Sends an upstream call; gives its response if the head says success, else the failure that its body tells.
+    pub(crate) async fn send(
+        &self,
+        candidate: &Candidate,
+        call: UpstreamCallId,
+        http: HttpCall,
+        clocks: &Timeouts,
+    ) -> Result<UpstreamResponse, Failure> {
+        let sent = candidate.provider.send(http, clocks).await;
+        let response = sent.inspect_err(|failure| {
+            if !failure.sent {
+                self.upstream_calls.free(call);
+            }
+        })?;
+        self.successful(candidate, response, clocks).await.inspect_err(|_| self.upstream_calls.free(call))
+    }
+
+    async fn successful(
+        &self,
+        candidate: &Candidate,
+        response: UpstreamResponse,
+        clocks: &Timeouts,
+    ) -> Result<UpstreamResponse, Failure> {
+        let key = response.key;
+        if response.status == 200 {
+            candidate.provider.judge(key, Ok(()));
+            return Ok(response);
+        }
+        let (status, headers) = (response.status, response.headers);
+        let by = self.deadline(clocks).min(tokio::time::Instant::now() + ERROR_BODY_TIME);
+        let reading = response.body.collect(MAX_ERROR_BYTES, clocks.idle, by);
+        let body = reading.await.unwrap_or_default();
+        let failure = candidate.provider.adapter().classify(status, &headers, &body);
+        candidate.provider.judge(key, Err(&failure));
+        Err(failure)
+    }
+}

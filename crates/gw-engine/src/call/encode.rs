@@ -1,0 +1,42 @@
+//! A request in the dialect of a candidate's provider.
+
+use gw_providers::adapter::{Encoded, Target};
+use gw_wire::failure::Failure;
+
+use crate::plan::candidate::Candidate;
+use crate::request::ValidatedRequest;
+use crate::request::fan_out::SubRequest;
+
+impl ValidatedRequest {
+    /// A part of the request in the provider's dialect.
+    pub(crate) fn encode(
+        &self,
+        candidate: &Candidate,
+        part: &SubRequest,
+        most_tokens: Option<u64>,
+    ) -> Result<Encoded, Failure> {
+        let target = Target { most_tokens, ..target(candidate) };
+        let adapter = candidate.provider.adapter();
+        match self {
+            Self::Chat(request) => adapter.chat(request, &part.share, &target),
+            Self::Completion(request) => adapter.completion(request, &part.share, &target),
+            Self::Embeddings(request) => {
+                adapter.embeddings(request, 0..request.inputs.len(), &target).map(Encoded::plain)
+            }
+        }
+    }
+}
+
+/// How a candidate is named to its adapter. A fallback must not fail on a limit that the client could not know.
+pub(crate) fn target(candidate: &Candidate) -> Target<'_> {
+    let model = &candidate.model;
+    Target {
+        upstream_model: &model.upstream_model,
+        id: &model.id,
+        most_tokens: None,
+        clamp_max_tokens: candidate.is_fallback.then_some(model.max_output_tokens).flatten(),
+        max_output_tokens: model.max_output_tokens,
+        context_length: model.context_length,
+        rules: model.rules,
+    }
+}

@@ -1,0 +1,89 @@
+//! One uncached call: reserves its worst case, calls upstreams, and answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::call::Call;
+use crate::call::reserve::reserve;
+use crate::error::{Error, Kind, Result};
+use crate::request::ValidatedRequest;
+use crate::response::disconnect::DetachOnDrop;
+use crate::response::event_stream::EventStream;
+use crate::response::event_stream::state::PendingFirstToken;
+use crate::response::headers::{cache_status, cost_header, reply_headers};
+use crate::response::reply::{Reply, ReplyBody};
+use crate::services::Services;
+use crate::upstream::attempts;
+use crate::upstream::outcome::Answer;
+
+/// How long the head of a streamed answer waits for a first token. Until then a failure is a plain HTTP error.
+pub(crate) const COMMIT_AFTER: Duration = Duration::from_secs(10);
+
+/// Calls upstreams for this request alone.
+///
+/// # Errors
+/// The reservation is refused, or no candidate answers.
+pub(crate) async fn execute(services: &Services, mut call: Box<Call>) -> Result<Reply> {
+    if let Err(error) = reserve(&services.limiter, &mut call).await {
+        call.progress.settlement.failed(&error);
+        return Err(error);
+    }
+    if call.context.request.wants_stream() {
+        return Box::pin(stream(services, call)).await;
+    }
+    match services.disconnect_drain.clone() {
+        Some(drain) => {
+            let log = Arc::clone(&call.context.client.log);
+            let hosted = call.context.cpu.clone().host(unary(call));
+            DetachOnDrop::new(Box::pin(hosted), drain, log).await
+        }
+        None => unary(call).await,
+    }
+}
+
+/// Executes a request that could have shared another request's call, and cannot.
+///
+/// # Errors
+/// As [`execute`].
+pub(crate) async fn execute_after_miss(services: &Services, call: Box<Call>) -> Result<Reply> {
+    let mut reply = execute(services, call).await?;
+    reply.headers.push(cache_status("MISS"));
+    Ok(reply)
+}
+
+async fn unary(mut call: Box<Call>) -> Result<Reply> {
+    let (index, answer) = attempts::run(&mut call).await?;
+    let mut headers = reply_headers(call.plan.candidates.get(index));
+    if matches!(call.context.request, ValidatedRequest::Embeddings(_)) {
+        headers.extend(cost_header(&call));
+    }
+    match answer {
+        Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body.into()) }),
+        Answer::Stream(_) | Answer::Embeddings(_) => {
+            Err(Error::new(Kind::InternalError, "The answer is not a document."))
+        }
+    }
+}
+
+async fn stream(services: &Services, mut call: Box<Call>) -> Result<Reply> {
+    let (keepalive, log) = (call.context.client.keepalive, Arc::clone(&call.context.client.log));
+    let due = call.context.client.accepted + call.plan.longest_total();
+    let opening: PendingFirstToken = Box::pin(call.context.cpu.clone().host(async move {
+        let found = attempts::run(&mut call).await;
+        (call, found)
+    }));
+    // From here on the stream decides whether a disconnect drains or cancels the call.
+    let waiting = EventStream::waiting(
+        opening,
+        log,
+        keepalive,
+        services.cutoff_watch(),
+        services.disconnect_drain.clone(),
+    );
+    let mut stream = Box::new(waiting.due_by(due));
+    let headers = match tokio::time::timeout(COMMIT_AFTER, stream.opened()).await {
+        Ok(served) => reply_headers(served?.as_ref()),
+        Err(_) => Vec::new(),
+    };
+    Ok(Reply { headers, body: ReplyBody::Stream(stream) })
+}

@@ -1,0 +1,85 @@
+//! What a client hears when a limit or a budget says no.
+
+use std::time::Duration;
+
+use gw_limits::Refusal;
+
+use crate::error::{Error, Kind};
+
+/// The retry hint of a place that may be free at any moment.
+const SOON: Duration = Duration::from_secs(1);
+/// The retry hint while the store of budgets is away.
+const AWAY: Duration = Duration::from_secs(5);
+
+/// The error of a refusal. Limits say when to come back; a budget does not, because coming back does not help.
+pub(crate) fn error(refusal: &Refusal) -> Error {
+    match *refusal {
+        Refusal::Requests { whose, limit, retry_after } => {
+            too_fast(&format!("Rate limit reached for this {whose}: {limit} requests per minute."), retry_after)
+        }
+        Refusal::Tokens { whose, limit, wanted, retry_after: Some(wait) } => too_fast(
+            &format!("Rate limit reached for this {whose}: {limit} tokens per minute; this request may need {wanted}."),
+            wait,
+        ),
+        Refusal::Tokens { whose, limit, wanted, retry_after: None } => Error::new(
+            Kind::RateLimitExceeded,
+            format!(
+                "This request may need {wanted} tokens, and this {whose} has {limit} per minute. ValidatedRequest for fewer with 'max_tokens'."
+            ),
+        )
+        .retry_after(Duration::from_secs(60)),
+        Refusal::InFlight { whose, limit } => {
+            too_fast(&format!("This {whose} has {limit} requests under way, which is its limit."), SOON)
+        }
+        Refusal::Budget { whose, resets_in } => {
+            let message = format!(
+                "The budget of this {whose} does not hold what this request may cost, beside what was spent and what is set aside for requests under way."
+            );
+            let message = match resets_in {
+                Some(wait) => format!("{message} It begins anew in {}.", in_words(wait)),
+                None => message,
+            };
+            Error::new(Kind::InsufficientQuota, message)
+        }
+        Refusal::StoreAway => Error::new(
+            Kind::BudgetStoreUnavailable,
+            "The budget of this key cannot be looked up at the moment, so nothing may be spent of it.",
+        )
+        .retry_after(AWAY),
+    }
+}
+
+fn too_fast(message: &str, wait: Duration) -> Error {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let wait = Duration::from_secs(seconds.max(1));
+    Error::new(Kind::RateLimitExceeded, format!("{message} Please try again in {}s.", wait.as_secs()))
+        .retry_after(wait)
+}
+
+/// Hours or days, rounded up: nobody waits for seconds.
+fn in_words(wait: Duration) -> String {
+    let hours = wait.as_secs().div_ceil(3600);
+    if hours <= 48 { format!("{hours} hours") } else { format!("{} days", hours.div_ceil(24)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gw_limits::Whose;
+
+    #[test]
+    fn a_limit_says_when_to_come_back_and_a_budget_does_not() {
+        let wait = Duration::from_millis(1_200);
+        let slow = error(&Refusal::Requests { whose: Whose::Key, limit: 3, retry_after: wait });
+        assert_eq!((slow.code(), slow.retry_after), ("rate_limit_exceeded", Some(Duration::from_secs(2))));
+        assert!(slow.message.contains("this key: 3 requests") && slow.message.ends_with("in 2s."));
+        let never = Refusal::Tokens { whose: Whose::Team, limit: 5, wanted: 6, retry_after: None };
+        assert!(error(&never).message.contains("max_tokens"));
+        let poor =
+            error(&Refusal::Budget { whose: Whose::Team, resets_in: Some(Duration::from_secs(7_000)) });
+        assert_eq!((poor.status(), poor.code(), poor.retry_after), (429, "insufficient_quota", None));
+        assert!(poor.message.contains("this team") && poor.message.ends_with("in 2 hours."));
+        let away = error(&Refusal::StoreAway);
+        assert_eq!((away.status(), away.code()), (503, "budget_store_unavailable"));
+    }
+}

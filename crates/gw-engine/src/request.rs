@@ -1,0 +1,145 @@
+//! A validated request of any operation, and how it is said to a candidate.
+
+pub mod context;
+pub(crate) mod fan_out;
+pub(crate) mod operation;
+
+use std::borrow::Cow;
+
+use gw_wire::request::{
+    Beside, Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Guarded, Inputs, Prompt, References,
+    Routing,
+};
+
+use crate::plan::capability::RequiredCapabilities;
+
+/// A validated request of any operation.
+#[derive(Clone, Debug)]
+pub(crate) enum ValidatedRequest {
+    Chat(Box<ChatRequest>),
+    Completion(Box<CompletionRequest>),
+    Embeddings(Box<EmbeddingsRequest>),
+}
+
+impl ValidatedRequest {
+    pub(crate) fn wants_stream(&self) -> bool {
+        match self {
+            Self::Chat(request) => request.stream,
+            Self::Completion(request) => request.stream,
+            Self::Embeddings(_) => false,
+        }
+    }
+
+    pub(crate) fn prompt_bytes(&self) -> u64 {
+        match self {
+            Self::Chat(request) => request.prompt_bytes,
+            Self::Completion(request) => request.prompt_bytes,
+            Self::Embeddings(request) => request.prompt_bytes,
+        }
+    }
+
+    /// How the client wants it routed. Embeddings have no such wish.
+    pub(crate) fn routing(&self) -> Option<&Routing> {
+        match self {
+            Self::Chat(request) => Some(&request.routing),
+            Self::Completion(request) => Some(&request.routing),
+            Self::Embeddings(_) => None,
+        }
+    }
+
+    /// What a model must be able to do for it.
+    pub(crate) fn wanted(&self) -> RequiredCapabilities<'_> {
+        match self {
+            Self::Chat(request) => RequiredCapabilities::Chat { needs: &request.needs, n: request.n },
+            Self::Completion(request) => RequiredCapabilities::Completion {
+                suffix: request.suffix,
+                tokens: request.prompts.iter().any(|prompt| matches!(prompt, Prompt::Tokens(_))),
+                n: request.n,
+                prompts: request.prompts.len(),
+            },
+            Self::Embeddings(request) => RequiredCapabilities::Embeddings {
+                dimensions: request.dimensions,
+                tokens: matches!(request.inputs, Inputs::Tokens(_)),
+                inputs: request.inputs.len(),
+                repeated: request.repeated(),
+            },
+        }
+    }
+
+    /// The request's references to what lies at a provider.
+    pub(crate) fn references(&self) -> &References {
+        match self {
+            Self::Chat(request) => &request.references,
+            Self::Completion(request) => &request.references,
+            Self::Embeddings(request) => &request.references,
+        }
+    }
+
+    /// Its members that choose a model, an upstream or a price.
+    pub(crate) fn guarded(&self) -> &[Guarded] {
+        match self {
+            Self::Chat(request) => &request.guarded,
+            Self::Completion(request) => &request.guarded,
+            Self::Embeddings(request) => &request.guarded,
+        }
+    }
+
+    /// The model as the client wrote it.
+    pub(crate) fn model(&self) -> &str {
+        match self {
+            Self::Chat(request) => &request.model,
+            Self::Completion(request) => &request.model,
+            Self::Embeddings(request) => &request.model,
+        }
+    }
+
+    /// The request's `user`.
+    pub(crate) fn user(&self) -> Option<Cow<'_, str>> {
+        self.body().view("user")?.string()
+    }
+
+    /// The members that hold the client's words, as JSON.
+    pub(crate) fn prompts(&self) -> impl Iterator<Item = &[u8]> {
+        let members = ["messages", "prompt", "input", "suffix"];
+        members.into_iter().filter_map(|name| Some(self.body().view(name)?.text().as_bytes()))
+    }
+
+    fn body(&self) -> &Body {
+        match self {
+            Self::Chat(request) => &request.body,
+            Self::Completion(request) => &request.body,
+            Self::Embeddings(request) => &request.body,
+        }
+    }
+
+    /// What is in the prompt beside its text.
+    pub(crate) fn beside(&self) -> Cow<'_, Beside> {
+        match self {
+            Self::Chat(request) => Cow::Borrowed(&request.beside),
+            Self::Completion(request) => Cow::Borrowed(&request.beside),
+            Self::Embeddings(request) => {
+                Cow::Owned(Beside { frames: request.inputs.len() as u64, ..Beside::default() })
+            }
+        }
+    }
+
+    /// How many answers it may get, those included that are made only to choose from.
+    pub(crate) fn answers(&self) -> u64 {
+        match self {
+            Self::Chat(request) => u64::from(request.n),
+            Self::Completion(request) => {
+                u64::from(request.n.max(request.best_of)).saturating_mul(request.prompts.len() as u64)
+            }
+            Self::Embeddings(_) => 0,
+        }
+    }
+
+    /// The client's bound on the tokens of an answer.
+    pub(crate) fn max_tokens(&self) -> Option<u64> {
+        match self {
+            Self::Chat(request) => request.max_tokens,
+            Self::Completion(request) => request.max_tokens,
+            Self::Embeddings(_) => Some(0),
+        }
+    }
+}

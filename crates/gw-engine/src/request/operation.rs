@@ -1,0 +1,37 @@
+//! The generation endpoints, and how their bodies are read.
+
+use bytes::Bytes;
+use gw_wire::request::{RequestLimits, chat, completion, embeddings};
+
+use crate::error::Result;
+use crate::request::ValidatedRequest;
+
+/// Which endpoint a request came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Chat,
+    Completion,
+    Embeddings,
+}
+
+impl Operation {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Completion => "completion",
+            Self::Embeddings => "embeddings",
+        }
+    }
+}
+
+pub(crate) fn parse(operation: Operation, body: Bytes, limits: &RequestLimits) -> Result<ValidatedRequest> {
+    Ok(match operation {
+        Operation::Chat => ValidatedRequest::Chat(Box::new(chat::parse_chat(body, limits)?)),
+        Operation::Completion => {
+            ValidatedRequest::Completion(Box::new(completion::parse_completion(body, limits)?))
+        }
+        Operation::Embeddings => {
+            ValidatedRequest::Embeddings(Box::new(embeddings::parse_embeddings(body, limits)?))
+        }
+    })
+}

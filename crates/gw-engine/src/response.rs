@@ -1,0 +1,6 @@
+//! The answer on its way to the client.
+
+pub(crate) mod disconnect;
+pub mod event_stream;
+pub(crate) mod headers;
+pub mod reply;

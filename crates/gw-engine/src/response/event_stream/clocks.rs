@@ -1,0 +1,110 @@
+//! The clocks of a stream: keep-alive, silence of the upstream, the whole time, the end of a drain.
+//!
+//! They are read when nothing came, and after every piece that brought no content: an upstream that sends comments without
+//! a pause must not hold them up. A stream whose client does not read is not polled; see [`EventStream::due`].
+
+use std::task::{Context as TaskContext, Poll};
+use std::time::{Duration, Instant};
+
+use gw_wire::stream::KEEPALIVE;
+
+use crate::call::Call;
+use crate::error::{Error, GATEWAY_SHUTDOWN, Kind};
+use crate::response::event_stream::EventStream;
+use crate::response::event_stream::state::{Polled, State, deadline_of};
+use crate::upstream::stream::UpstreamStream;
+
+/// When a stream is cut, and whether that is because its whole time is used up; else its upstream is silent.
+#[derive(Clone, Copy)]
+struct StreamLimit {
+    at: Instant,
+    is_late: bool,
+}
+
+/// An attempt whose time is up has so long to say so itself.
+const GRACE: Duration = Duration::from_millis(100);
+
+impl EventStream {
+    /// Content has come: its clocks run from now.
+    pub(super) fn go_live(&mut self, call: Box<Call>, live: Box<UpstreamStream>) {
+        self.due = Some(deadline_of(&call, &live));
+        self.state = State::Streaming(call, live);
+        self.last_heard = Instant::now();
+        self.is_waiting = true;
+    }
+
+    /// Nothing came: looks at the clocks, and has the task woken when the next one is due. None = go on polling.
+    pub(super) fn poll_clocks(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
+        loop {
+            let now = Instant::now();
+            if let Some(polled) = self.overdue(now) {
+                return Some(polled);
+            }
+            let keepalive = self.keepalive.map(|after| self.last_sent + after);
+            let due = [self.limit().map(|limit| limit.at), keepalive].into_iter().flatten().min();
+            let due = due.unwrap_or(now + Duration::from_secs(60));
+            let first = self.timer.is_none();
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due.into())));
+            // The timer is left alone while it fires no later than needed: no re-arming per chunk.
+            if timer.deadline().into_std() > due {
+                timer.as_mut().reset(due.into());
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                if first {
+                    self.cut.watch(cx);
+                    // Thrown between the look above and the watch: nobody would wake us.
+                    if self.cut.is_cut() {
+                        continue;
+                    }
+                }
+                return Some(Poll::Pending);
+            }
+            timer.as_mut().reset(due.into());
+            if timer.as_mut().poll(cx).is_pending() && !self.cut.is_cut() && Instant::now() < due {
+                return Some(Poll::Pending);
+            }
+        }
+    }
+
+    /// The frame to send if a clock has expired.
+    pub(super) fn overdue(&mut self, now: Instant) -> Option<Polled> {
+        if self.cut.is_cut() {
+            let kind = Kind::UpstreamStreamError;
+            let error = Error {
+                // For those who share the stream.
+                code: Some(GATEWAY_SHUTDOWN.into()),
+                ..Error::new(kind, "The gateway is shutting down; the stream was cut.")
+            };
+            self.settle_cut(kind, GATEWAY_SHUTDOWN);
+            return Some(self.fail(Vec::new(), &error, kind));
+        }
+        if let Some(limit) = self.limit()
+            && now >= limit.at
+        {
+            let is_late = limit.is_late;
+            let message = if is_late {
+                "The request's time was used up; the stream was cut."
+            } else {
+                "The upstream sent nothing for too long; the stream was cut."
+            };
+            return Some(self.time_out(Error::new(Kind::UpstreamTimeout, message), is_late));
+        }
+        let keepalive = self.keepalive.is_some_and(|after| now >= self.last_sent + after);
+        keepalive.then(|| self.send(KEEPALIVE))
+    }
+
+    /// When the silence or the whole request has lasted too long.
+    fn limit(&self) -> Option<StreamLimit> {
+        let (silent, late) = match &self.state {
+            State::Streaming(call, live) => {
+                (Some(self.last_heard + live.candidate.clocks().idle), deadline_of(call, live))
+            }
+            State::Follower(shared) if !shared.is_leader() => (None, shared.deadline()),
+            // The attempt ends itself, and says more; not while its steps wait for the CPU pool.
+            State::Waiting(..) | State::Continuing(..) | State::Digesting(..) => (None, self.due? + GRACE),
+            _ => return None,
+        };
+        let is_late = silent.is_none_or(|silent| late < silent);
+        Some(StreamLimit { at: silent.filter(|_| !is_late).unwrap_or(late), is_late })
+    }
+}

@@ -1,0 +1,55 @@
+//! A stream that has no first token yet: before its head is out, and behind it.
+
+use std::future::poll_fn;
+use std::task::{Context as TaskContext, Poll};
+
+use crate::error::{Error, Kind};
+use crate::plan::candidate::Candidate;
+use crate::response::event_stream::EventStream;
+use crate::response::event_stream::state::{Polled, State};
+use crate::upstream::outcome::Answer;
+
+impl EventStream {
+    /// Waits for the first token before the head is out; gives who sends it.
+    ///
+    /// # Errors
+    /// Nobody does.
+    pub(crate) async fn opened(&mut self) -> Result<Option<Candidate>, Error> {
+        let State::Waiting(opening, _) = &mut self.state else { return Ok(None) };
+        let (call, found) = poll_fn(|cx| opening.as_mut().poll(cx)).await;
+        self.state = State::Over;
+        let (index, Answer::Stream(live)) = found? else { return Err(no_stream()) };
+        let served = call.plan.candidates.get(index).cloned();
+        self.go_live(call, live);
+        self.last_sent = self.last_heard;
+        Ok(served)
+    }
+
+    pub(super) fn poll_waiting(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
+        let State::Waiting(opening, _) = &mut self.state else { return None };
+        let (call, found) = match opening.as_mut().poll(cx) {
+            Poll::Ready(found) => found,
+            Poll::Pending => return self.poll_clocks(cx),
+        };
+        match found {
+            Ok((_, Answer::Stream(live))) => {
+                self.go_live(call, live);
+                None
+            }
+            Ok((_, Answer::Full(_) | Answer::Embeddings(_))) => {
+                Some(self.fail(Vec::new(), &no_stream(), Kind::UpstreamStreamError))
+            }
+            Err(error) => {
+                let kind = match error.kind {
+                    Kind::UpstreamTimeout => Kind::UpstreamTimeout,
+                    _ => Kind::UpstreamStreamError,
+                };
+                Some(self.fail(Vec::new(), &error, kind))
+            }
+        }
+    }
+}
+
+fn no_stream() -> Error {
+    Error::new(Kind::InternalError, "The answer was not a stream.")
+}

@@ -1,0 +1,39 @@
+//! The gateway's own response headers.
+
+use http::{HeaderName, HeaderValue};
+
+use crate::call::Call;
+use crate::plan::candidate::Candidate;
+
+const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
+const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
+
+/// What embeddings cost: their body has no place for it.
+pub(crate) fn cost_header(call: &Call) -> Option<(HeaderName, HeaderValue)> {
+    let cost = call.cost.to_string();
+    Some((HeaderName::from_static("x-gateway-cost-usd"), HeaderValue::from_str(&cost).ok()?))
+}
+
+/// Who served, for those who read headers only.
+pub(crate) fn reply_headers(candidate: Option<&Candidate>) -> Vec<(HeaderName, HeaderValue)> {
+    let Some(candidate) = candidate else { return Vec::new() };
+    named(&candidate.model.id, &candidate.model.provider)
+}
+
+/// The headers that name a model and its provider.
+pub(crate) fn named(model: &str, provider: &str) -> Vec<(HeaderName, HeaderValue)> {
+    let named = [(MODEL, model), (PROVIDER, provider)];
+    let mut headers = Vec::with_capacity(named.len() + 2);
+    headers.extend(
+        named.into_iter().filter_map(|(name, value)| Some((name, HeaderValue::from_str(value).ok()?))),
+    );
+    headers
+}
+
+const CACHE: HeaderName = HeaderName::from_static("x-gateway-cache");
+pub(crate) const AGE: HeaderName = HeaderName::from_static("age");
+
+/// The header that says what the cache did.
+pub(crate) fn cache_status(what: &'static str) -> (HeaderName, HeaderValue) {
+    (CACHE, HeaderValue::from_static(what))
+}

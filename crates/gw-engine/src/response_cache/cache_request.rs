@@ -1,0 +1,94 @@
+//! How a request uses the response cache, and under which key.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use gw_cache::{Key, Mode, Outcome, Wish};
+
+use crate::call::Call;
+use crate::request::ValidatedRequest;
+use crate::response_cache::caching::ResponseCache;
+use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
+use crate::response_cache::question::{CandidateIdentities, question};
+use crate::response_cache::settings::CachingSettings;
+
+/// What a request wants, and under which key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CacheRequest {
+    pub(crate) key: Key,
+    /// Under which it shares a call: with those alone who want the very same of routing and cache.
+    pub(crate) flight: Key,
+    pub(crate) wish: Wish,
+    /// How long its answer stays.
+    pub(crate) ttl: Duration,
+}
+
+/// How a request uses the response cache.
+pub(crate) enum CacheUse {
+    /// The request does not ask for the cache.
+    None,
+    /// The request asks for the cache, and cannot have it or says itself that it need not.
+    Bypass,
+    /// A chat or a text completion.
+    Answer(CacheRequest),
+    /// Embeddings, each input by itself.
+    Vectors(Box<EmbeddingsCacheRequest>),
+}
+
+impl CacheUse {
+    /// Decides how a call uses the cache.
+    pub(crate) fn of(cache: &ResponseCache, call: &Call) -> Self {
+        let Some((wish, ttl)) = cache.wish(call) else { return Self::None };
+        let planned = match &call.context.request {
+            _ if wish.is_nothing() => None,
+            ValidatedRequest::Embeddings(request) => {
+                EmbeddingsCacheRequest::of(cache, call, request, wish, ttl)
+                    .map(|wanted| Self::Vectors(Box::new(wanted)))
+            }
+            ValidatedRequest::Chat(_) | ValidatedRequest::Completion(_) => cache
+                .keys(call, &wish, ttl)
+                .map(|(key, flight)| Self::Answer(CacheRequest { key, flight, wish, ttl })),
+        };
+        planned.unwrap_or_else(|| {
+            cache.cache.count(Outcome::Bypass);
+            Self::Bypass
+        })
+    }
+}
+
+impl ResponseCache {
+    /// What a call wants of the cache, and how long its answer stays: a chat as it says itself, all others as the operator
+    /// does. None = nothing.
+    pub(crate) fn wish(&self, call: &Call) -> Option<(Wish, Duration)> {
+        let CachingSettings { default_ttl, completions, embeddings, .. } = self.settings;
+        let (mode, ttl) = match &call.context.request {
+            ValidatedRequest::Chat(request) => {
+                let asked = request.cache.filter(|asked| asked.enabled)?;
+                let ttl = asked.ttl.map_or(default_ttl, |seconds| Duration::from_secs(seconds.into()));
+                (Mode::read(asked.mode).unwrap_or_default(), ttl)
+            }
+            ValidatedRequest::Completion(_) if completions => (Mode::ReadWrite, default_ttl),
+            ValidatedRequest::Embeddings(_) if embeddings => (Mode::ReadWrite, default_ttl),
+            ValidatedRequest::Completion(_) | ValidatedRequest::Embeddings(_) => return None,
+        };
+        let wish = Wish::new(mode, ttl);
+        let lines = call.context.client.cache_control.as_deref();
+        Some((lines.map_or(wish, |lines| wish.with_cache_control(lines)), ttl))
+    }
+
+    /// The key of the answer, and that of a call which is shared. An answer is only kept when it is of a model that was asked for, so
+    /// its key knows nothing of fallbacks; a call that is shared is answered by whoever its plan leads to, and fails when its
+    /// plan fails.
+    pub(crate) fn keys(&self, call: &Call, wish: &Wish, ttl: Duration) -> Option<(Key, Key)> {
+        let named = CandidateIdentities::of(call);
+        let asked = named.asked();
+        let key = Key::of(&self.scope(&call.context.client.caller), &question(call, &asked))?;
+        let mut hasher = DefaultHasher::new();
+        (wish.reads, wish.writes, wish.max_age, wish.stale_if_error, ttl).hash(&mut hasher);
+        named.0.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
+        // What was purged meanwhile is not waited for.
+        self.cache.stamp().hash(&mut hasher);
+        let everybody: Vec<&str> = named.0.iter().map(|(_, _, who)| who.as_str()).collect();
+        Some((key, key.of_call(&everybody, hasher.finish())))
+    }
+}

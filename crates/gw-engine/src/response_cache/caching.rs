@@ -1,0 +1,51 @@
+//! The response cache, and the calls under way that requests share.
+
+use std::sync::Arc;
+
+use gw_cache::{Cache, Flights, Scope, SimilarFigures};
+
+use crate::auth::Caller;
+use crate::response_cache::embeddings::memory::AnswerMemory;
+use crate::response_cache::flight::{FlightError, FlightResult};
+use crate::response_cache::semantic::Semantic;
+use crate::response_cache::settings::{CachingSettings, SemanticSettings};
+
+/// The response cache and the calls under way.
+#[derive(Debug)]
+pub struct ResponseCache {
+    pub(crate) cache: Cache,
+    pub(crate) flights: Flights<FlightResult, FlightError>,
+    pub(crate) settings: CachingSettings,
+    pub(crate) semantic: Semantic,
+    /// For answers made of kept vectors.
+    pub(crate) vectors: AnswerMemory,
+}
+
+impl ResponseCache {
+    /// Over this cache; with these aliases, similar questions are answered, too.
+    #[must_use]
+    pub fn new(cache: Cache, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
+        let (flights, vectors) = (Flights::default(), AnswerMemory::default());
+        Self { cache, flights, settings, semantic: Semantic::new(semantic), vectors }
+    }
+
+    /// What came of the similar questions of each alias.
+    pub fn similar(&self) -> impl Iterator<Item = (&str, SimilarFigures)> {
+        self.semantic.figures().into_iter().map(|(settings, figures)| (settings.alias.as_str(), figures))
+    }
+
+    /// The cache itself, to purge it and for its figures.
+    #[must_use]
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// Whose answers a caller gets, and whose its own become.
+    pub(crate) fn scope(&self, caller: &Caller) -> Scope {
+        let shares = |team: &str| self.settings.shared_by_teams.iter().any(|shared| shared == team);
+        match caller.team_scope().filter(|_| caller.team().is_some_and(|team| shares(team))) {
+            Some(team) => Scope::Team(Arc::clone(team)),
+            None => Scope::Key(Arc::clone(caller.key_id())),
+        }
+    }
+}

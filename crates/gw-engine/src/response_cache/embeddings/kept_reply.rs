@@ -1,0 +1,44 @@
+//! An answer that consists of kept vectors alone.
+
+use gw_cache::Stored;
+
+use crate::call::Call;
+use crate::error::{Error, Kind, Result};
+use crate::request::ValidatedRequest;
+use crate::response::headers::{AGE, cache_status, cost_header, named};
+use crate::response::reply::{Reply, ReplyBody};
+use crate::response_cache::embeddings::answer::EmbeddingsAnswer;
+use crate::response_cache::embeddings::memory::MemoryPermit;
+use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
+use crate::response_cache::embeddings::vectors::CachedVectors;
+use crate::response_cache::flight::now_ms;
+
+/// An answer of nothing but what was kept.
+pub(crate) async fn kept_reply(
+    call: &Call,
+    wanted: &EmbeddingsCacheRequest,
+    (found, place): (CachedVectors, MemoryPermit),
+    sum: &Stored,
+    what: &'static str,
+) -> Result<Reply> {
+    let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(odd()) };
+    let mut headers = named(&sum.model_used, &sum.provider);
+    headers.extend(cost_header(call));
+    headers.push(cache_status(what));
+    headers.push((AGE, (sum.life.age_ms(now_ms()) / 1000).into()));
+    let page = EmbeddingsAnswer {
+        at: wanted.at.clone(),
+        encoding: request.encoding,
+        usage: sum.usage,
+        found,
+        fresh: None,
+        place,
+    };
+    let (body, _) = page.make().await?;
+    Ok(Reply { headers, body: ReplyBody::Full(body) })
+}
+
+/// What cannot be.
+pub(crate) fn odd() -> Error {
+    Error::new(Kind::InternalError, "The vectors do not go together.")
+}

@@ -1,0 +1,54 @@
+//! How a request for embeddings uses the response cache: a key for each input.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use gw_cache::{Key, Wish};
+use gw_wire::request::EmbeddingsRequest;
+
+use crate::call::Call;
+use crate::response_cache::caching::ResponseCache;
+use crate::response_cache::question::{CandidateIdentities, question};
+
+/// What a request for embeddings wants of the cache, and under which keys.
+#[derive(Debug)]
+pub(crate) struct EmbeddingsCacheRequest {
+    /// Of the inputs, each once.
+    pub(crate) keys: Vec<Key>,
+    /// The first input with each of them.
+    pub(crate) firsts: Vec<usize>,
+    /// Which of them each input has.
+    pub(crate) at: Vec<usize>,
+    pub(crate) wish: Wish,
+    /// How long its vectors stay.
+    pub(crate) ttl: Duration,
+}
+
+impl EmbeddingsCacheRequest {
+    /// None when there is no key to be had.
+    pub(crate) fn of(
+        caching: &ResponseCache,
+        call: &Call,
+        request: &EmbeddingsRequest,
+        wish: Wish,
+        ttl: Duration,
+    ) -> Option<Self> {
+        let named = CandidateIdentities::of(call);
+        let asked = named.asked();
+        let count = request.inputs.len();
+        let inputs = (0..count).map(|place| request.input(place));
+        let all =
+            Key::of_inputs(&caching.scope(&call.context.client.caller), &question(call, &asked), inputs)?;
+        let mut known = HashMap::with_capacity(count);
+        let (mut keys, mut firsts, mut at) = (Vec::new(), Vec::new(), Vec::with_capacity(count));
+        for (place, key) in all.into_iter().enumerate() {
+            let number = *known.entry(key).or_insert(keys.len());
+            if number == keys.len() {
+                keys.push(key);
+                firsts.push(place);
+            }
+            at.push(number);
+        }
+        Some(Self { keys, firsts, at, wish, ttl })
+    }
+}

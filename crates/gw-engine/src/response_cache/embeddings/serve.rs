@@ -1,0 +1,70 @@
+//! Serves embeddings with the response cache.
+
+use std::sync::Arc;
+
+use gw_cache::{Found, Outcome};
+
+use crate::call::Call;
+use crate::error::Result;
+use crate::execute::execute_after_miss;
+use crate::request::ValidatedRequest;
+use crate::response::disconnect::DetachOnDrop;
+use crate::response::reply::Reply;
+use crate::response_cache::caching::ResponseCache;
+use crate::response_cache::embeddings::kept_reply::{kept_reply, odd};
+use crate::response_cache::embeddings::partial_fetch::PartialFetch;
+use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
+use crate::response_cache::embeddings::vectors::CachedVectors;
+use crate::response_cache::flight::now_ms;
+use crate::services::Services;
+
+/// Serves embeddings that want the cache.
+pub(crate) async fn run(
+    services: &Services,
+    caching: &Arc<ResponseCache>,
+    mut call: Box<Call>,
+    wanted: EmbeddingsCacheRequest,
+) -> Result<Reply> {
+    let stamp = caching.cache.stamp();
+    let looked = if wanted.wish.reads {
+        caching.cache.look_all(&wanted.keys, wanted.wish.max_age, now_ms()).await
+    } else {
+        wanted.keys.iter().map(|_| Found::Nothing).collect()
+    };
+    let (mut fresh, mut kept) = (Vec::with_capacity(looked.len()), Vec::with_capacity(looked.len()));
+    for found in looked {
+        let (one, other) = match found {
+            Found::Fresh(stored) => (Some(Arc::clone(&stored)), Some(stored)),
+            Found::Stale(stored) => (None, Some(stored)),
+            Found::Nothing => (None, None),
+        };
+        fresh.push(one);
+        kept.push(other);
+    }
+    let mut found = CachedVectors::of(fresh);
+    let are_all_there = found.are_all_there();
+    // Whom the vectors are of that are there, he must be there for the others, too.
+    let is_there = |id: &str| call.plan.candidates.iter().any(|candidate| *candidate.model.id == *id);
+    if !are_all_there && !found.model_used().is_some_and(is_there) {
+        found = CachedVectors::none(wanted.keys.len());
+    }
+    let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(odd()) };
+    let Some(place) = caching.vectors.take(found.unsent(&wanted.at, request)) else {
+        // An upstream that sends all of it is bound like any, and asking it costs something.
+        caching.cache.count(Outcome::Miss);
+        return execute_after_miss(services, call).await;
+    };
+    if are_all_there {
+        let sum = found.sum(&wanted.at).ok_or_else(odd)?;
+        caching.cache.count(Outcome::Hit(&sum));
+        call.progress.settlement.cached(&sum, false);
+        return kept_reply(&call, &wanted, (found, place), &sum, "HIT").await;
+    }
+    let (log, cpu) = (Arc::clone(&call.context.client.log), call.context.cpu.clone());
+    let asking = PartialFetch::new(Arc::clone(caching), call, wanted, (found, place), kept, stamp)?;
+    let asking = Box::pin(cpu.host(asking.run(services.limiter.clone())));
+    match services.disconnect_drain.clone() {
+        Some(leavers) => DetachOnDrop::new(asking, leavers, log).await,
+        None => asking.await,
+    }
+}

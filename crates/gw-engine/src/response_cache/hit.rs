@@ -1,0 +1,44 @@
+//! A kept answer in the shape that this request wants: whole, or as a stream.
+
+use bytes::Bytes;
+use gw_cache::Stored;
+use http::{HeaderName, HeaderValue};
+
+use crate::error::Result;
+use crate::response::event_stream::EventStream;
+use crate::response::headers::{AGE, cache_status, named};
+use crate::response::reply::{Reply, ReplyBody};
+use crate::response_cache::flight::now_ms;
+use crate::response_cache::rendered::{kept, replayed, written};
+use crate::response_cache::reply_context::ReplyContext;
+
+const SIMILARITY: HeaderName = HeaderName::from_static("x-gateway-cache-similarity");
+const SOURCE: HeaderName = HeaderName::from_static("x-gateway-cache-source");
+
+fn header(name: HeaderName, value: &str) -> Option<(HeaderName, HeaderValue)> {
+    Some((name, HeaderValue::from_str(value).ok()?))
+}
+
+/// Answers with what was kept.
+pub(crate) fn reply(
+    asker: &ReplyContext,
+    stored: &Stored,
+    what: &'static str,
+    warnings: &[&'static str],
+) -> Result<Reply> {
+    let mut headers = named(&stored.model_used, &stored.provider);
+    headers.push(cache_status(what));
+    if let Some(similar) = asker.similar(stored) {
+        headers.extend(header(SIMILARITY, &similar.shown()));
+        headers.extend(header(SOURCE, &similar.source));
+    }
+    headers.push((AGE, HeaderValue::from(stored.life.age_ms(now_ms()) / 1000)));
+    let kept = kept(asker, stored)?;
+    let body = if asker.streams {
+        let events = replayed(asker, stored, kept, warnings);
+        ReplyBody::Stream(Box::new(EventStream::ready(events, asker.deadline)))
+    } else {
+        ReplyBody::Full(Bytes::from(written(asker, stored, &kept, warnings)))
+    };
+    Ok(Reply { headers, body })
+}

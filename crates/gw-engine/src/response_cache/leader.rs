@@ -1,0 +1,254 @@
+//! The leader's call: looks once more, sets aside what it may cost, asks the upstream, keeps the answer, and gives it to all
+//! who wait.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use gw_cache::{Found, Gather, Life, Outcome, Pieces, Stamp, Stored};
+use gw_providers::own;
+use gw_wire::reply::Finish;
+use gw_wire::stream::Shape;
+use http_body::Body;
+
+use crate::call::attempt_context::MAX_ANSWER_BYTES;
+use crate::call::reserve::reserve;
+use crate::call::{Call, CallSummary};
+use crate::cpu_pool::{HEAVY_BYTES, is_heavy, offload_if};
+use crate::error::{Error, Kind};
+use crate::response::event_stream::EventStream;
+use crate::response_cache::answer_content::AnswerContent;
+use crate::response_cache::cache_request::CacheRequest;
+use crate::response_cache::caching::ResponseCache;
+use crate::response_cache::flight::{FlightError, FlightResult, SharedAnswer, SharedFailure, gone, now_ms};
+use crate::response_cache::semantic_lookup::{LookupServices, RememberQuestion, SimilarAnswer};
+use crate::services::Services;
+use crate::shutdown::CutoffWatch;
+use crate::upstream::attempts::search;
+use crate::upstream::outcome::Answer;
+use crate::upstream::stream::UpstreamStream;
+
+/// A call to be made for all who wait for its answer.
+pub(crate) struct LeaderCall {
+    pub(crate) call: Box<Call>,
+    pub(crate) wanted: CacheRequest,
+    pub(crate) stamp: Stamp,
+    /// An answer that is too old, for when no upstream answers.
+    pub(crate) stale: Option<Arc<Stored>>,
+    /// Another flight may have ended since the first look.
+    pub(crate) looks_again: bool,
+    pub(crate) means: LookupServices,
+}
+
+/// The same, with what it needs of the services.
+pub(crate) struct ReadyLeader {
+    work: LeaderCall,
+    caching: Arc<ResponseCache>,
+    cut: CutoffWatch,
+}
+
+type Pushed = Pieces<FlightResult, FlightError>;
+
+impl LeaderCall {
+    pub(crate) fn of(mut self, services: &Services, caching: Arc<ResponseCache>) -> ReadyLeader {
+        self.call.is_shared = true;
+        ReadyLeader { work: self, caching, cut: services.cutoff_watch() }
+    }
+}
+
+impl ReadyLeader {
+    pub(crate) async fn run(self, pieces: Pushed) -> Result<FlightResult, FlightError> {
+        let Self { work, caching, cut } = self;
+        let LeaderCall { mut call, wanted, stamp, stale, looks_again, means } = work;
+        if looks_again
+            && let Found::Fresh(stored) = caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await
+        {
+            caching.cache.count(Outcome::Hit(&stored));
+            call.progress.settlement.cached(&stored, false);
+            return Ok(Arc::new(SharedAnswer::kept(stored, false)));
+        }
+        // Before anything is paid for.
+        if let Err(error) = reserve(&means.limiter, &mut call).await {
+            caching.cache.count(Outcome::Miss);
+            call.progress.settlement.failed(&error);
+            return Err(Arc::new(SharedFailure { error, is_the_leaders: true }));
+        }
+        let begin = || caching.semantic.begin(&caching, &call, &wanted, means);
+        let looking = if wanted.wish.reads { offload_if(call.context.is_heavy, begin).await } else { None };
+        let (nearest, remember) = match looking {
+            Some(looking) => looking.answer().await,
+            None => (None, None),
+        };
+        if let Some(SimilarAnswer { stored, similarity }) = nearest {
+            caching.cache.count(Outcome::Similar(&stored));
+            call.progress.settlement.cached(&stored, false);
+            return Ok(Arc::new(SharedAnswer {
+                similarity: Some(similarity),
+                ..SharedAnswer::kept(stored, false)
+            }));
+        }
+        let store =
+            AnswerWriter { caching: Arc::clone(&caching), wanted, stamp, remember, begun: Instant::now() };
+        let answered = match search(&mut call, 0).await {
+            Ok(Some((_, answer))) => Ok(answer),
+            Ok(None) => Err(call.progress.error()),
+            Err(error) => Err(error),
+        };
+        if answered.is_ok() || stale.is_none() {
+            caching.cache.count(Outcome::Miss);
+        }
+        match answered {
+            Ok(Answer::Full(body)) => offload_if(is_heavy(&body), || store.whole(&mut call, body)).await,
+            Ok(Answer::Embeddings(_)) => {
+                let error = Error::new(Kind::InternalError, "Embeddings have a cache of their own.");
+                store.failed(&mut call, error, None)
+            }
+            Ok(Answer::Stream(live)) => store.stream(call, live, cut, &pieces).await,
+            Err(error) => store.failed(&mut call, error, stale),
+        }
+    }
+}
+
+/// Keeps what may be kept.
+struct AnswerWriter {
+    caching: Arc<ResponseCache>,
+    wanted: CacheRequest,
+    stamp: Stamp,
+    /// Who is to know that it is kept.
+    remember: Option<RememberQuestion>,
+    begun: Instant,
+}
+
+impl AnswerWriter {
+    fn whole(self, call: &mut Call, body: Vec<u8>) -> Result<FlightResult, FlightError> {
+        let body = Bytes::from(body);
+        let asked = AnswerOrigin::of(&self.caching, call);
+        let told = call.told.take().ok_or_else(|| SharedFailure::of(gone()))?;
+        let content = AnswerContent::read(asked.shape, &body);
+        let done = self.done(&asked, &told, content.as_ref());
+        Ok(Arc::new(SharedAnswer { own: Some(body), ..done }))
+    }
+
+    async fn stream(
+        self,
+        call: Box<Call>,
+        live: Box<UpstreamStream>,
+        cut: CutoffWatch,
+        pieces: &Pushed,
+    ) -> Result<FlightResult, FlightError> {
+        let asked = AnswerOrigin::of(&self.caching, &call);
+        let mut stream = EventStream::unheard(call, live, cut);
+        let mut decoder = own::stream(MAX_ANSWER_BYTES);
+        let mut gather = Gather::new(MAX_ANSWER_BYTES);
+        while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
+            let Ok(piece) = frame.into_data() else { continue };
+            let is_heavy = piece.len() >= HEAVY_BYTES;
+            offload_if(is_heavy, || decoder.feed(&piece, &mut |event| gather.note(&event))).await;
+            pieces.push(piece);
+            if pieces.room().now_or_never().is_none() {
+                // All readers are slow. The total clock keeps running, and the next poll ends the stream.
+                let due = stream.due().unwrap_or_else(Instant::now);
+                let _late = tokio::time::timeout_at(due.into(), pieces.room()).await;
+            }
+        }
+        let Some(told) = stream.told() else {
+            let error = stream.failure().unwrap_or_else(gone);
+            // A limit of the leader ends its stream: those who wait have limits of their own.
+            let is_the_leaders = matches!(error.kind, Kind::InsufficientQuota | Kind::BudgetStoreUnavailable);
+            return Err(Arc::new(SharedFailure { error, is_the_leaders }));
+        };
+        Ok(Arc::new(self.done(&asked, &told, AnswerContent::gathered(asked.shape, gather).as_ref())))
+    }
+
+    fn failed(
+        &self,
+        call: &mut Call,
+        error: Error,
+        stale: Option<Arc<Stored>>,
+    ) -> Result<FlightResult, FlightError> {
+        let had_stale = stale.is_some();
+        let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
+        let usable = stale.filter(|stored| is_theirs && self.wanted.wish.takes_stale(&stored.life, now_ms()));
+        let Some(stored) = usable else {
+            if had_stale {
+                self.caching.cache.count(Outcome::Miss);
+            }
+            call.progress.settlement.failed(&error);
+            return Err(SharedFailure::of(error));
+        };
+        self.caching.cache.count(Outcome::Stale(&stored));
+        call.progress.settlement.cached(&stored, false);
+        Ok(Arc::new(SharedAnswer::kept(stored, true)))
+    }
+
+    /// The answer for all who wait; kept in the cache when it is complete, and what was asked for answered it.
+    fn done(
+        self,
+        asked: &AnswerOrigin,
+        told: &CallSummary,
+        content: Option<&AnswerContent<'_>>,
+    ) -> SharedAnswer {
+        let model = &told.candidate.model;
+        let body = content.map(|content| content.to_be_kept(told));
+        let finishes = content.and_then(AnswerContent::finishes);
+        let is_whole = finishes.is_some();
+        let answer = Arc::new(Stored {
+            scope: asked.scope.clone(),
+            source: Arc::clone(&asked.request_id),
+            model: asked.model.as_str().into(),
+            model_used: Arc::clone(&model.id),
+            provider: Arc::clone(&model.provider),
+            body: body.unwrap_or_default().into(),
+            finishes: finishes.unwrap_or_default(),
+            usage: told.usage,
+            cost: told.cost.unwrap_or_default(),
+            took_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            life: Life::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
+        });
+        let is_fallback = told.candidate.is_fallback;
+        // What two models have said together is neither's answer.
+        let is_cut_short = told.is_shortened && answer.finishes.contains(&Finish::Length);
+        let may = self.wanted.wish.writes && !is_fallback && !told.is_continued && !is_cut_short;
+        if may && gw_cache::may_be_kept(&answer.finishes) && is_whole {
+            let is_kept = self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
+            if let Some(remember) = self.remember.filter(|_| is_kept) {
+                remember.kept();
+            }
+        }
+        SharedAnswer {
+            answer,
+            is_whole: content.is_some() && !is_cut_short,
+            own: None,
+            fallback_used: is_fallback,
+            is_stale: false,
+            similarity: None,
+        }
+    }
+}
+
+impl SharedAnswer {
+    /// What was in the cache.
+    fn kept(answer: Arc<Stored>, is_stale: bool) -> Self {
+        Self { answer, is_whole: true, own: None, fallback_used: false, is_stale, similarity: None }
+    }
+}
+
+/// What of a call is needed when the call itself is gone.
+struct AnswerOrigin {
+    scope: gw_cache::Scope,
+    request_id: Arc<str>,
+    model: String,
+    shape: Shape,
+}
+
+impl AnswerOrigin {
+    fn of(caching: &ResponseCache, call: &Call) -> Self {
+        let shape = call.context.opening(String::new()).shape;
+        let (request_id, model) =
+            (Arc::clone(&call.context.client.request_id), call.context.request.model().to_owned());
+        Self { scope: caching.scope(&call.context.client.caller), request_id, model, shape }
+    }
+}

@@ -1,0 +1,107 @@
+//! What operators do with the cache: look at its figures, throw answers away.
+
+use bytes::Bytes;
+use gw_cache::{Purge, Scope, SimilarFigures, SimilarMode};
+use gw_wire::request::fields::{Path, empty_string, invalid_value};
+use serde_json::{Value, json};
+
+use crate::catalog::query::{Query, shown};
+use crate::engine::Engine;
+use crate::error::{Error, Kind, Result};
+use crate::response_cache::caching::ResponseCache;
+use crate::response_cache::settings::SemanticSettings;
+
+/// `GET /admin/v1/cache`.
+pub(crate) fn figures(caching: Option<&ResponseCache>) -> Bytes {
+    let Some(caching) = caching else {
+        return Bytes::from(json!({"object": "cache", "enabled": false}).to_string());
+    };
+    let figures = caching.cache.figures();
+    let document = json!({
+        "object": "cache",
+        "enabled": true,
+        "available": !caching.cache.is_away(),
+        "hits": figures.hits,
+        "similar": figures.similar,
+        "coalesced": figures.coalesced,
+        "stale": figures.stale,
+        "misses": figures.misses,
+        "partial": figures.partial,
+        "bypassed": figures.bypassed,
+        "hit_ratio": figures.hit_ratio(),
+        "stored": figures.stored,
+        "entries": figures.entries,
+        "bytes": figures.bytes,
+        "saved_usd": number(figures.saved.approx_usd()),
+        "saved_seconds": number(std::time::Duration::from_millis(figures.saved_ms).as_secs_f64()),
+        "unanswered": figures.unanswered,
+        "unwritten": figures.unwritten,
+        "semantic": caching.semantic.figures().into_iter().map(semantic).collect::<Vec<_>>(),
+    });
+    Bytes::from(document.to_string())
+}
+
+/// One alias whose similar questions are compared.
+fn semantic((settings, figures): (&SemanticSettings, SimilarFigures)) -> Value {
+    json!({
+        "alias": settings.alias,
+        "embedding_model": settings.embedding_model,
+        "mode": if settings.similar.mode == SimilarMode::Answer { "answer" } else { "shadow" },
+        "threshold": number((f64::from(settings.similar.threshold) * 1e6).round() / 1e6),
+        "looks": figures.looks,
+        "matches": figures.matches,
+        "shadow_matches": figures.shadows,
+        "vectors": figures.vectors,
+        "bytes": figures.bytes,
+    })
+}
+
+fn number(value: f64) -> Value {
+    serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+/// `DELETE /admin/v1/cache`: all of it, or `?model=` (as it was asked for, or the id that answered), or `?key=` (an id or, for
+/// keys of the configuration, a name; of a team that shares its answers, all of the team's).
+///
+/// # Errors
+/// There is no such parameter or key; the shared store did not hear of it.
+pub(crate) async fn purge(engine: &Engine, caching: Option<&ResponseCache>, query: &str) -> Result<Bytes> {
+    let query = Query::parse(query);
+    if let Some(name) = query.unknown(&["model", "key"]) {
+        let message =
+            format!("Invalid '{}': there is no such parameter. The parameters are model, key.", shown(name));
+        return Err(Error::new(Kind::UnsupportedParameter, message));
+    }
+    let (model, key) = (query.last("model"), query.last("key"));
+    if model.is_some() && key.is_some() {
+        let what = "give a model or a key, not both: each is thrown away whole.";
+        return Err(invalid_value(&Path::Top("key"), what).into());
+    }
+    // An empty variable of a script is not everything, and not nothing.
+    if let Some((name, _)) =
+        [("model", model), ("key", key)].into_iter().find(|(_, value)| *value == Some(""))
+    {
+        return Err(empty_string(&Path::Top(name)).into());
+    }
+    let purges = match (model, key) {
+        (Some(model), _) => vec![Purge::Model(model.into())],
+        (None, Some(id)) => {
+            let missing = || Error::new(Kind::NotFound, format!("There is no key '{}'.", shown(id)));
+            let caller = engine.key(id).ok_or_else(missing)?;
+            // Also what it was answered when it was in no team.
+            let own = Scope::Key(std::sync::Arc::clone(caller.key_id()));
+            let now = caching.map(|caching| caching.scope(&caller)).filter(|scope| *scope != own);
+            now.into_iter().chain([own]).map(Purge::Scope).collect()
+        }
+        (None, None) => vec![Purge::All],
+    };
+    for purge in &purges {
+        if let Some(caching) = caching {
+            caching.cache.purge(purge).await.map_err(|_| {
+                let message = "The shared cache did not hear of the purge: its Redis is away. Try again.";
+                Error::new(Kind::StoreUnavailable, message).retry_after(std::time::Duration::from_secs(1))
+            })?;
+        }
+    }
+    Ok(Bytes::from(json!({"object": "cache", "purged": true}).to_string()))
+}

@@ -1,0 +1,53 @@
+//! A kept answer written for one request: as a whole or as the events of a stream.
+
+use gw_cache::Stored;
+use gw_wire::money::Money;
+use gw_wire::render::Envelope;
+use gw_wire::stream::{Closing, Normaliser};
+
+use crate::error::{Error, Kind, Result};
+use crate::response_cache::answer_content::AnswerContent;
+use crate::response_cache::reply_context::ReplyContext;
+
+pub(crate) fn kept<'a>(asker: &ReplyContext, stored: &'a Stored) -> Result<AnswerContent<'a>> {
+    // It was read when it was stored: a fault here is ours.
+    AnswerContent::read(asker.shape, &stored.body)
+        .ok_or_else(|| Error::new(Kind::InternalError, "The kept answer cannot be read."))
+}
+
+pub(crate) fn written(
+    asker: &ReplyContext,
+    stored: &Stored,
+    content: &AnswerContent<'_>,
+    warnings: &[&'static str],
+) -> Vec<u8> {
+    content.write(&Envelope {
+        id: &asker.id,
+        created: asker.created,
+        model: &stored.model_used,
+        fingerprint: "",
+        usage: stored.usage,
+        cost: Money::ZERO,
+        gateway: &asker.meta(stored, warnings),
+    })
+}
+
+/// The whole stream at once.
+pub(crate) fn replayed(
+    asker: &ReplyContext,
+    stored: &Stored,
+    content: AnswerContent<'_>,
+    warnings: &[&'static str],
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(stored.body.len() + 2048);
+    let mut normaliser = Normaliser::new(asker.opening(&stored.model_used));
+    content.replay(&mut |event| normaliser.accept(event, &mut out));
+    let gateway = asker.meta(stored, warnings);
+    normaliser.close(&Closing { usage: stored.usage, cost: Money::ZERO, gateway: &gateway }, &mut out);
+    out
+}
+
+/// The same for a stream whose head is out already.
+pub(crate) fn replay(asker: &ReplyContext, stored: &Stored, warnings: &[&'static str]) -> Result<Vec<u8>> {
+    Ok(replayed(asker, stored, kept(asker, stored)?, warnings))
+}

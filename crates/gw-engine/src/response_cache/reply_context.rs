@@ -1,0 +1,103 @@
+//! How an answer is written for one request, when the call itself belongs to another task.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gw_cache::Stored;
+use gw_wire::gateway::{GatewayMeta, Similar};
+use gw_wire::stream::{Opening, Shape};
+use http::{HeaderName, HeaderValue};
+
+use crate::call::Call;
+use crate::clock::millis;
+use crate::request::context::CallLog;
+use crate::response::headers::{cache_status, named};
+use crate::response_cache::flight::SharedAnswer;
+
+/// Who asks, and how the answer is to look: what is left of a call when the call itself is another task's.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplyContext {
+    pub(crate) request_id: Arc<str>,
+    pub(crate) accepted: Instant,
+    /// When its own time is up, however much the call has left that it follows.
+    pub(crate) deadline: Instant,
+    pub(crate) id: String,
+    pub(crate) created: u64,
+    pub(crate) strategy: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) choices: u32,
+    pub(crate) include_usage: bool,
+    pub(crate) fallback_used: bool,
+    /// How near the question is whose answer it gets, when it is not the same.
+    pub(crate) similarity: Option<f32>,
+    pub(crate) streams: bool,
+    pub(crate) keepalive: Option<Duration>,
+    pub(crate) log: Arc<CallLog>,
+}
+
+impl ReplyContext {
+    pub(crate) fn new(call: &Call) -> Self {
+        let Opening { shape, choices, include_usage, .. } = call.context.opening(String::new());
+        let context = &call.context.client;
+        Self {
+            request_id: Arc::clone(&context.request_id),
+            accepted: context.accepted,
+            deadline: context.accepted + call.plan.longest_total(),
+            id: call.context.id.clone(),
+            created: call.context.created,
+            strategy: call.plan.strategy.as_str(),
+            shape,
+            choices,
+            include_usage,
+            fallback_used: false,
+            similarity: None,
+            streams: call.context.request.wants_stream(),
+            keepalive: context.keepalive,
+            log: Arc::clone(&context.log),
+        }
+    }
+
+    /// With what is to be said of an answer that another request brought.
+    pub(crate) fn of(&self, done: &SharedAnswer) -> Self {
+        Self { fallback_used: done.fallback_used, similarity: done.similarity, ..self.clone() }
+    }
+
+    /// The headers of the leader's own answer.
+    pub(crate) fn headers(&self, done: &SharedAnswer, what: &'static str) -> Vec<(HeaderName, HeaderValue)> {
+        let mut headers: Vec<_> = named(&done.answer.model_used, &done.answer.provider);
+        headers.push(cache_status(what));
+        headers
+    }
+
+    pub(crate) fn opening(&self, model: &str) -> Opening {
+        Opening {
+            shape: self.shape,
+            id: self.id.clone(),
+            created: self.created,
+            model: model.to_owned(),
+            choices: self.choices,
+            include_usage: self.include_usage,
+        }
+    }
+
+    pub(crate) fn meta(&self, stored: &Stored, warnings: &[&'static str]) -> GatewayMeta {
+        GatewayMeta {
+            request_id: Arc::clone(&self.request_id),
+            model_used: Arc::clone(&stored.model_used),
+            provider: Arc::clone(&stored.provider),
+            cache_hit: true,
+            routing_strategy: self.strategy,
+            fallback_used: self.fallback_used,
+            latency_ms: millis(self.accepted.elapsed()),
+            attempts: Vec::new(),
+            warnings: warnings.iter().map(|warning| Cow::Borrowed(*warning)).collect(),
+            saved: Some(stored.cost),
+            similar: self.similar(stored),
+        }
+    }
+
+    pub(crate) fn similar(&self, stored: &Stored) -> Option<Similar> {
+        self.similarity.map(|similarity| Similar { similarity, source: Arc::clone(&stored.source) })
+    }
+}

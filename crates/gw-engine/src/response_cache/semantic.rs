@@ -1,0 +1,44 @@
+//! The similar questions of the aliases that have a `[[cache.semantic]]`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gw_cache::{Similar, SimilarFigures};
+use tokio::sync::Semaphore;
+
+use crate::response_cache::settings::SemanticSettings;
+
+/// Embeddings of one alias under way at the same time; who comes then asks the upstream without a look.
+const MOST_LOOKS: usize = 128;
+
+/// The similar questions of all aliases that have them.
+#[derive(Debug)]
+pub(crate) struct Semantic {
+    pub(crate) aliases: HashMap<String, Arc<Alias>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Alias {
+    pub(crate) settings: SemanticSettings,
+    pub(crate) similar: Similar,
+    pub(crate) looks: Arc<Semaphore>,
+}
+
+impl Semantic {
+    pub(crate) fn new(settings: Vec<SemanticSettings>) -> Self {
+        let alias = |settings: SemanticSettings| {
+            let similar = Similar::new(settings.similar);
+            let looks = Arc::new(Semaphore::new(MOST_LOOKS));
+            (settings.alias.clone(), Arc::new(Alias { settings, similar, looks }))
+        };
+        Self { aliases: settings.into_iter().map(alias).collect() }
+    }
+
+    /// What came of it so far, by alias.
+    pub(crate) fn figures(&self) -> Vec<(&SemanticSettings, SimilarFigures)> {
+        let mut all: Vec<_> =
+            self.aliases.values().map(|alias| (&alias.settings, alias.similar.figures())).collect();
+        all.sort_by(|(one, _), (other, _)| one.alias.cmp(&other.alias));
+        all
+    }
+}

@@ -1,0 +1,201 @@
+//! Serves a chat or a text completion with the response cache.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gw_cache::{End, Follower, Found, Next, Outcome, Role, Stored, Wants};
+
+use crate::call::Call;
+use crate::cpu_pool::{is_heavy, offload_if};
+use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
+use crate::execute::{COMMIT_AFTER, execute_after_miss};
+use crate::response::disconnect::patience;
+use crate::response::event_stream::EventStream;
+use crate::response::headers::cache_status;
+use crate::response::reply::{Reply, ReplyBody};
+use crate::response_cache::cache_request::CacheRequest;
+use crate::response_cache::caching::ResponseCache;
+use crate::response_cache::flight::{
+    FlightError, FlightResult, LogOnDisconnect, SharedAnswer, SharedFailure, gone, now_ms,
+};
+use crate::response_cache::follower_stream::FollowerStream;
+use crate::response_cache::hit;
+use crate::response_cache::leader::LeaderCall;
+use crate::response_cache::reply_context::ReplyContext;
+use crate::response_cache::semantic_lookup::LookupServices;
+use crate::services::Services;
+
+/// A look into the cache that took longer is not made again.
+const SLOW_LOOK: Duration = Duration::from_millis(20);
+
+/// Serves a chat or a text completion that wants the cache.
+pub(crate) async fn run(
+    services: &Services,
+    caching: &Arc<ResponseCache>,
+    mut call: Box<Call>,
+    wanted: CacheRequest,
+) -> Result<Reply> {
+    let asker = ReplyContext::new(&call);
+    let stamp = caching.cache.stamp();
+    let mut stale = None;
+    let looking = Instant::now();
+    if wanted.wish.reads {
+        match caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await {
+            Found::Fresh(stored) => {
+                caching.cache.count(Outcome::Hit(&stored));
+                call.progress.settlement.cached(&stored, false);
+                return reply(&asker, &stored, "HIT", &[]).await;
+            }
+            Found::Stale(stored) => stale = Some(stored),
+            Found::Nothing => {}
+        }
+    }
+    let (flights, wants) = (&caching.flights, if asker.streams { Wants::Pieces } else { Wants::End });
+    let role = if wanted.wish.reads {
+        flights.join(wanted.flight, wants)
+    } else {
+        flights.alone(wanted.flight, wants)
+    };
+    let (follower, call) = match role {
+        Role::Leader(lead, follower) => {
+            // A store that is slow is not waited for twice.
+            let looks_again = wanted.wish.reads && looking.elapsed() < SLOW_LOOK;
+            let cpu = call.context.cpu.clone();
+            let work =
+                LeaderCall { call, wanted, stamp, stale, looks_again, means: LookupServices::of(services) };
+            let work = work.of(services, Arc::clone(caching));
+            let driven =
+                lead.drive(patience(services.disconnect_drain.clone()), move |pieces| work.run(pieces));
+            tokio::spawn(cpu.host(driven));
+            (follower, None)
+        }
+        Role::Follower(follower) => (follower, Some(call)),
+    };
+    if asker.streams {
+        stream(services, caching, asker, follower, call).await
+    } else {
+        whole(services, caching, asker, follower, call).await
+    }
+}
+
+async fn whole(
+    services: &Services,
+    caching: &ResponseCache,
+    asker: ReplyContext,
+    mut follower: Follower<FlightResult, FlightError>,
+    call: Option<Box<Call>>,
+) -> Result<Reply> {
+    let mut leaving = LogOnDisconnect(call.is_none().then(|| Arc::clone(&asker.log)));
+    let end = match call {
+        Some(_) => tokio::time::timeout_at(asker.deadline.into(), follower.end()).await,
+        None => Ok(follower.end().await),
+    };
+    leaving.0 = None;
+    let Ok(end) = end else { return Err(failed(call, End::Failed(SharedFailure::of(late())))) };
+    match end {
+        End::Failed(fault) if fault.is_the_leaders && call.is_some() => alone(services, caching, call).await,
+        End::Complete(done) => match (&done.own, call) {
+            (Some(own), None) => {
+                let headers = asker.headers(&done, "MISS");
+                Ok(Reply { headers, body: ReplyBody::Full(own.clone()) })
+            }
+            (_, call) if done.is_whole => joined(caching, &asker, call, &done).await,
+            // Its kind of answer cannot be shared: an own call.
+            (_, call) => alone(services, caching, call).await,
+        },
+        other => Err(failed(call, other)),
+    }
+}
+
+/// The answer of one who had hoped to share another's.
+async fn alone(services: &Services, caching: &ResponseCache, call: Option<Box<Call>>) -> Result<Reply> {
+    let call = call.ok_or_else(gone)?;
+    caching.cache.count(Outcome::Miss);
+    execute_after_miss(services, call).await
+}
+
+/// A follower's answer, or a leader's that was found after all.
+async fn joined(
+    caching: &ResponseCache,
+    asker: &ReplyContext,
+    call: Option<Box<Call>>,
+    done: &SharedAnswer,
+) -> Result<Reply> {
+    let answer = &done.answer;
+    let (what, warnings): (_, &[&'static str]) = match (done.is_stale, &call) {
+        (true, _) => ("STALE", &["stale_if_error"]),
+        (false, Some(_)) => ("COALESCED", &[]),
+        (false, None) => ("HIT", &[]),
+    };
+    if let Some(mut call) = call {
+        caching.cache.count(Outcome::Coalesced(answer));
+        call.progress.settlement.cached(answer, done.fallback_used);
+    }
+    reply(&asker.of(done), answer, what, warnings).await
+}
+
+/// A kept answer, written for this request.
+async fn reply(
+    asker: &ReplyContext,
+    stored: &Stored,
+    what: &'static str,
+    warnings: &[&'static str],
+) -> Result<Reply> {
+    offload_if(is_heavy(&stored.body), || hit::reply(asker, stored, what, warnings)).await
+}
+
+/// What a flight's bad end is for one who has sent nothing yet.
+fn failed(call: Option<Box<Call>>, end: End<FlightResult, FlightError>) -> Error {
+    let mut error = match end {
+        End::Failed(fault) => fault.error.clone(),
+        End::Gone => Error::new(Kind::InternalError, "The gateway failed while answering this request."),
+        _ => gone(),
+    };
+    if let Some(mut call) = call {
+        call.progress.settlement.failed(&error);
+    }
+    // A word of the log, not of the client's.
+    error.code = error.code.filter(|code| code != GATEWAY_SHUTDOWN);
+    error
+}
+
+/// A follower's own time is used up.
+fn late() -> Error {
+    Error::new(Kind::UpstreamTimeout, "The request's time was used up.")
+}
+
+async fn stream(
+    services: &Services,
+    caching: &Arc<ResponseCache>,
+    asker: ReplyContext,
+    mut follower: Follower<FlightResult, FlightError>,
+    call: Option<Box<Call>>,
+) -> Result<Reply> {
+    let mut leaving = LogOnDisconnect(call.is_none().then(|| Arc::clone(&asker.log)));
+    let left = asker.deadline.saturating_duration_since(Instant::now());
+    let is_late = call.is_some() && left <= COMMIT_AFTER;
+    let patience = if is_late { left } else { COMMIT_AFTER };
+    let first = tokio::time::timeout(patience, follower.next()).await.ok();
+    leaving.0 = None;
+    let what = if call.is_none() { "MISS" } else { "COALESCED" };
+    let (first, call) = match (first, call) {
+        (Some(Next::End(End::Complete(done))), call) if done.is_whole => {
+            return joined(caching, &asker, call, &done).await;
+        }
+        // Its kind of answer cannot be shared, or it was left behind before it was sent anything.
+        (Some(Next::End(End::Complete(_) | End::TooSlow)), call @ Some(_)) => {
+            return alone(services, caching, call).await;
+        }
+        (Some(Next::End(End::Failed(fault))), call @ Some(_)) if fault.is_the_leaders => {
+            return alone(services, caching, call).await;
+        }
+        (Some(Next::End(end)), call) => return Err(failed(call, end)),
+        (Some(Next::Piece(piece)), call) => (Some(piece), call),
+        (None, call) if is_late => return Err(failed(call, End::Failed(SharedFailure::of(late())))),
+        (None, call) => (None, call),
+    };
+    let keepalive = asker.keepalive;
+    let shared = FollowerStream::new(Arc::clone(caching), asker, follower, call, first);
+    let stream = EventStream::shared(shared, keepalive, services.cutoff_watch());
+    Ok(Reply { headers: vec![cache_status(what)], body: ReplyBody::Stream(Box::new(stream)) })
+}

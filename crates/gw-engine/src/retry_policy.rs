@@ -1,0 +1,129 @@
+//! What a failed attempt means: for the plan (retry, next candidate, stop) and for the client (which error).
+
+use std::time::Duration;
+
+use gw_wire::failure::{Failure, FailureKind};
+
+use crate::error::{Error, Kind};
+
+/// What to do after a failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RetryDecision {
+    /// The same target may answer on a second try; so may another.
+    Retry,
+    /// Another candidate may answer.
+    Next,
+    /// The same request would fail anywhere.
+    Stop,
+}
+
+/// The one table of CONTRACT 1.8, "try next candidate on".
+pub(crate) fn verdict(failure: &Failure, fallback_on_4xx: bool) -> RetryDecision {
+    match failure.kind {
+        FailureKind::Unreachable | FailureKind::Server | FailureKind::StreamBroken => RetryDecision::Retry,
+        FailureKind::Timeout
+        | FailureKind::RateLimited
+        | FailureKind::Overloaded
+        | FailureKind::Auth
+        | FailureKind::Billing
+        | FailureKind::NoKey
+        | FailureKind::Unsupported
+        | FailureKind::ModelMissing
+        | FailureKind::ContextLength
+        | FailureKind::InvalidResponse => RetryDecision::Next,
+        FailureKind::ContentFilter | FailureKind::BadRequest if fallback_on_4xx => RetryDecision::Next,
+        FailureKind::ContentFilter | FailureKind::BadRequest => RetryDecision::Stop,
+    }
+}
+
+/// The row of CONTRACT 1.3 that a failure becomes before anything was sent to the client.
+pub(crate) fn kind(failure: &Failure) -> Kind {
+    match failure.kind {
+        FailureKind::Unreachable => Kind::UpstreamUnreachable,
+        FailureKind::Timeout => Kind::UpstreamTimeout,
+        FailureKind::RateLimited => Kind::UpstreamRateLimited,
+        FailureKind::Overloaded => Kind::UpstreamOverloaded,
+        FailureKind::Server | FailureKind::StreamBroken => Kind::UpstreamError,
+        FailureKind::Auth => Kind::UpstreamAuthError,
+        FailureKind::Billing => Kind::UpstreamBillingError,
+        FailureKind::NoKey => Kind::NoAvailableProvider,
+        FailureKind::Unsupported => match failure.code.as_deref() {
+            Some("unsupported_model") => Kind::UnsupportedModel,
+            Some("unsupported_parameter") => Kind::UnsupportedParameter,
+            _ => Kind::UnsupportedValue,
+        },
+        FailureKind::ModelMissing => Kind::UpstreamModelMissing,
+        FailureKind::ContextLength => Kind::ContextLengthExceeded,
+        FailureKind::ContentFilter => Kind::ContentFilter,
+        FailureKind::BadRequest => Kind::Invalid,
+        FailureKind::InvalidResponse => Kind::UpstreamInvalidResponse,
+    }
+}
+
+/// Whether a failure tells against the upstream's availability. A request that would fail anywhere does not, nor does a
+/// rate limit: the upstream is there, we ask too often.
+pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
+    !matches!(
+        failure.kind,
+        FailureKind::BadRequest
+            | FailureKind::Unsupported
+            | FailureKind::NoKey
+            | FailureKind::ContentFilter
+            | FailureKind::ContextLength
+            | FailureKind::RateLimited
+    )
+}
+
+/// Whether an upstream was asked at all.
+pub(crate) fn was_sent(failure: &Failure) -> bool {
+    !matches!(failure.kind, FailureKind::Unsupported | FailureKind::NoKey)
+}
+
+/// Whether another key of the same provider may do better.
+pub(crate) fn is_about_the_key(failure: &Failure) -> bool {
+    matches!(failure.kind, FailureKind::Auth | FailureKind::Billing | FailureKind::RateLimited)
+}
+
+/// The kind a failure has once the stream is under way.
+pub(crate) fn stream_kind(failure: &Failure) -> Kind {
+    match failure.kind {
+        FailureKind::Timeout => Kind::UpstreamTimeout,
+        _ => Kind::UpstreamStreamError,
+    }
+}
+
+/// The default hint where an upstream gave none.
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The client's error for a call whose every attempt failed. `tried` are the models in order.
+pub(crate) fn error(failure: &Failure, tried: &[&str], retry_after: Option<Duration>) -> Error {
+    let kind = kind(failure);
+    let mut message = failure.message.clone();
+    // A lone upstream's word on the request itself stands as it is; after a fallback the client must know who said it.
+    if tried.len() > 1 || (kind.row().0 >= 429 && !tried.is_empty()) {
+        let stop = if message.ends_with(['.', '!', '?']) { "" } else { "." };
+        message = format!("{message}{stop} Models tried: {}.", tried.join(", "));
+    }
+    let mut error = Error::new(kind, message);
+    if kind == Kind::Invalid {
+        error.code = failure.code.clone().map(Into::into);
+    }
+    if matches!(kind, Kind::UpstreamRateLimited | Kind::UpstreamOverloaded | Kind::NoAvailableProvider) {
+        error.retry_after = Some(retry_after.or(failure.retry_after).unwrap_or(DEFAULT_RETRY_AFTER));
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_models_tried_are_named_after_a_fallback_and_never_for_a_lone_fault_of_the_request() {
+        let refused = Failure::new(FailureKind::BadRequest, "bad foo");
+        assert_eq!(error(&refused, &["a/x"], None).message, "bad foo");
+        assert_eq!(error(&refused, &["a/x", "b/y"], None).message, "bad foo. Models tried: a/x, b/y.");
+        let down = Failure::new(FailureKind::Server, "It failed.");
+        assert_eq!(error(&down, &["a/x"], None).message, "It failed. Models tried: a/x.");
+    }
+}

@@ -1,0 +1,55 @@
+//! The services that the steps of a call use.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use gw_limits::Limiter;
+use gw_store::journal::Journal;
+
+use crate::auth::Caller;
+use crate::cpu_pool::CpuPool;
+use crate::metrics::Metrics;
+use crate::plan::snapshot::Snapshot;
+use crate::response::disconnect::DisconnectDrain;
+use crate::response_cache::caching::ResponseCache;
+use crate::shutdown::{CutoffWatch, StreamCutoff};
+
+/// Everything that the steps of all calls share.
+#[derive(Debug)]
+pub(crate) struct Services {
+    /// The configuration as new calls see it.
+    pub(crate) snapshot: ArcSwap<Snapshot>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// The ledger's journal; None = requests are not recorded.
+    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) limiter: Limiter,
+    /// None = requests may not use a response cache.
+    pub(crate) response_cache: Option<Arc<ResponseCache>>,
+    pub(crate) cpu_pool: CpuPool,
+    /// Takes over calls whose client disconnects; None = such a call is cancelled.
+    pub(crate) disconnect_drain: Option<DisconnectDrain>,
+    pub(crate) stream_cutoff: Arc<StreamCutoff>,
+    pub(crate) draining: AtomicBool,
+}
+
+impl Services {
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Whether the gateway is shutting down.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// A new stream's view of the end of the drain.
+    pub(crate) fn cutoff_watch(&self) -> CutoffWatch {
+        CutoffWatch::new(Arc::clone(&self.stream_cutoff))
+    }
+
+    /// The CPU pool as the caller uses it: the requests of a key share one turn.
+    pub(crate) fn cpu_of(&self, caller: &Caller) -> CpuPool {
+        self.cpu_pool.of(caller.key_id())
+    }
+}

@@ -1,0 +1,12 @@
+//! Upstream calls: the loop of attempts, and how each kind of answer is read.
+
+pub(crate) mod attempts;
+pub(crate) mod dispatch;
+pub(crate) mod embeddings;
+mod hedge;
+pub(crate) mod merge;
+pub(crate) mod outcome;
+pub(crate) mod replay;
+pub(crate) mod resume;
+pub(crate) mod stream;
+pub(crate) mod unary;

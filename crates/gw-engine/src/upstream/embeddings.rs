@@ -1,0 +1,205 @@
+//! Embeddings: one client request, as many upstream calls as the provider's batch limit asks for.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::money::Money;
+use gw_wire::reply::{EmbeddingsReply, Vector};
+use gw_wire::request::EmbeddingsRequest;
+use gw_wire::usage::Usage;
+
+use crate::call::Call;
+use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
+use crate::call::encode::target;
+use crate::call::upstream_call::{Attempt, UpstreamCallId};
+use crate::cpu_pool::is_heavy;
+use crate::plan::call_size::{batches, inputs_size};
+use crate::plan::candidate::Candidate;
+use crate::request::ValidatedRequest;
+use crate::response_cache::proportional::divide;
+use crate::upstream::outcome::Answer;
+
+/// Upstream calls of one request that run at the same time.
+const PARALLEL_BATCHES: usize = 4;
+
+/// The answer of one batch.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    body: Bytes,
+    /// How many vectors it must have.
+    expected: usize,
+    call: UpstreamCallId,
+}
+
+impl Batch {
+    /// Reading it takes long enough to make other connections wait.
+    pub(crate) fn is_heavy(&self) -> bool {
+        is_heavy(&self.body)
+    }
+}
+
+/// Calls the candidate for every batch.
+pub(crate) async fn fetch(
+    context: &AttemptContext,
+    candidate: &Candidate,
+    started: Attempt,
+    request: &EmbeddingsRequest,
+) -> Result<Vec<Batch>, Failure> {
+    let ranges = batches(request.inputs.len(), candidate);
+    if let [only] = ranges.as_slice() {
+        return Ok(vec![one(context, candidate, started, request, only.clone()).await?]);
+    }
+    stream::iter(ranges)
+        .map(|range| one(context, candidate, started, request, range))
+        .buffered(PARALLEL_BATCHES)
+        .try_collect()
+        .await
+}
+
+/// What a candidate brought for a request that is answered with kept vectors, too: found to be sound, and neither written nor
+/// accounted for yet.
+#[derive(Debug)]
+pub(crate) struct EmbeddingsOutput {
+    pub(crate) candidate: Candidate,
+    pub(crate) started: Attempt,
+    /// Of each vector.
+    pub(crate) dimensions: usize,
+    batches: Vec<Batch>,
+    /// The model as it was reported.
+    model: Option<String>,
+    /// What each batch has used.
+    used: Vec<Usage>,
+    cost: Option<Money>,
+}
+
+impl EmbeddingsOutput {
+    /// The vectors of all batches.
+    ///
+    /// # Errors
+    /// They cannot be read, which they could before.
+    pub(crate) fn reply(&self) -> Result<EmbeddingsReply<'_>, Failure> {
+        read(&self.candidate, &self.batches, |_, _| {})
+    }
+
+    /// The model as it was reported, else as it was asked for.
+    pub(crate) fn model<'a>(&'a self, request: &'a EmbeddingsRequest) -> &'a str {
+        reported(self.model.as_deref(), request)
+    }
+
+    /// What it costs; None = no price is known.
+    pub(crate) fn cost(&self) -> Option<Money> {
+        self.cost
+    }
+
+    /// What this request has used, and the tokens of each input: their batch's, divided by their length.
+    pub(crate) fn tokens(&self, request: &EmbeddingsRequest) -> (Usage, Vec<u64>) {
+        let usage = self.used.iter().fold(Usage::default(), |sum, used| sum.plus(used));
+        let lengths: Vec<u64> = (0..request.inputs.len()).map(|place| request.input_bytes(place)).collect();
+        let part = |whole: u64, lengths: &[u64]| -> Vec<u64> {
+            divide(whole.into(), lengths)
+                .into_iter()
+                .map(|part| u64::try_from(part).unwrap_or(u64::MAX))
+                .collect()
+        };
+        let mut rest = lengths.as_slice();
+        let mut tokens = Vec::with_capacity(lengths.len());
+        for (batch, used) in self.batches.iter().zip(&self.used) {
+            let (lengths, others) = rest.split_at_checked(batch.expected).unwrap_or((rest, &[]));
+            tokens.extend(part(used.prompt, lengths));
+            rest = others;
+        }
+        (usage, tokens)
+    }
+}
+
+/// Puts the batches together, and writes the whole answer; of a request that is shared, hands it over.
+pub(crate) fn complete(
+    call: &mut Call,
+    candidate: &Candidate,
+    started: Attempt,
+    batches: Vec<Batch>,
+) -> Result<Answer, Failure> {
+    let ValidatedRequest::Embeddings(request) = &call.context.request else {
+        return Err(Failure::new(FailureKind::BadRequest, "Not an embeddings request."));
+    };
+    let mut used = Vec::with_capacity(batches.len());
+    let meter = Arc::clone(&call.context.upstream_calls);
+    let merged = read(candidate, &batches, |batch, read| match read {
+        Ok(reply) => used.push(meter.saw(batch.call, reply.usage, 0)),
+        Err(failure) => meter.failed(batch.call, failure),
+    })?;
+    check_lengths(&merged, request.dimensions)?;
+    let bill = meter.of(started);
+    let cost = bill.known_cost();
+    if call.is_shared {
+        let dimensions = merged.vectors.first().map_or(0, Vector::dimensions);
+        let model = merged.model.as_deref().map(str::to_owned);
+        let candidate = candidate.clone();
+        call.record_ok(&candidate, started);
+        let output = EmbeddingsOutput { candidate, started, dimensions, batches, model, used, cost };
+        return Ok(Answer::Embeddings(Box::new(output)));
+    }
+    let model = reported(merged.model.as_deref(), request).to_owned();
+    let out = gw_wire::embeddings::write_embeddings(&merged, request.encoding, &model, &bill.usage);
+    call.record_ok(candidate, started);
+    call.served(candidate, &bill.usage, cost);
+    Ok(Answer::Full(out))
+}
+
+/// The vectors of all batches; each is shown as it is read.
+fn read<'a>(
+    candidate: &Candidate,
+    batches: &'a [Batch],
+    mut show: impl FnMut(&Batch, &Result<EmbeddingsReply<'a>, Failure>),
+) -> Result<EmbeddingsReply<'a>, Failure> {
+    let mut merged = EmbeddingsReply::default();
+    for batch in batches {
+        let part = candidate.provider.adapter().decode_embeddings(&batch.body, batch.expected);
+        show(batch, &part);
+        let part = part?;
+        merged.model = merged.model.or(part.model);
+        merged.vectors.extend(part.vectors);
+    }
+    Ok(merged)
+}
+
+fn reported<'a>(model: Option<&'a str>, request: &'a EmbeddingsRequest) -> &'a str {
+    model.filter(|name| !name.is_empty()).unwrap_or(&request.model)
+}
+
+async fn one(
+    context: &AttemptContext,
+    candidate: &Candidate,
+    started: Attempt,
+    request: &EmbeddingsRequest,
+    range: Range<usize>,
+) -> Result<Batch, Failure> {
+    let clocks = context.clocks(candidate);
+    let (expected, size) = (range.len(), inputs_size(request, range.clone()));
+    let adapter = candidate.provider.adapter();
+    let encode = || adapter.embeddings(request, range, &target(candidate));
+    let http = context.step(&clocks, encode).await?;
+    let call = context.upstream_calls.begin(started, candidate, size);
+    let response = context.send(candidate, call, http, &clocks).await?;
+    let body = response.body.collect(MAX_ANSWER_BYTES, clocks.idle, context.deadline(&clocks)).await?;
+    Ok(Batch { body, expected, call })
+}
+
+/// Every vector has the asked-for length, and all have one length.
+fn check_lengths(reply: &EmbeddingsReply<'_>, wanted: Option<u32>) -> Result<(), Failure> {
+    let first = reply.vectors.first().map_or(0, Vector::dimensions);
+    let expected = wanted.map_or(first, |wanted| wanted as usize);
+    if reply.vectors.iter().any(|vector| vector.dimensions() != expected) {
+        let message = match wanted {
+            Some(wanted) => {
+                format!("The upstream returned vectors that do not have the {wanted} dimensions asked for.")
+            }
+            None => "The upstream returned vectors of different lengths.".to_owned(),
+        };
+        return Err(Failure::new(FailureKind::InvalidResponse, message));
+    }
+    Ok(())
+}

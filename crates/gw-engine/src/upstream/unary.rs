@@ -1,0 +1,191 @@
+//! A complete answer: the upstream calls of an attempt made, their answers read, put together and written for the client.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use gw_providers::adapter::{Encoded, Reading};
+use gw_wire::event::Event;
+use gw_wire::failure::Failure;
+use gw_wire::money::Money;
+use gw_wire::render::{self, Envelope};
+use gw_wire::reply::{ChatChoice, ChatReply, TextReply};
+use gw_wire::usage::{BYTES_PER_TOKEN, text_bytes};
+use serde_json::value::RawValue;
+
+use crate::call::Call;
+use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
+use crate::call::progress::Warnings;
+use crate::call::upstream_call::{Attempt, UpstreamCallId};
+use crate::cpu_pool::{is_heavy, offload_if};
+use crate::plan::candidate::Candidate;
+use crate::request::ValidatedRequest;
+use crate::request::fan_out::SubRequest;
+
+/// Upstream calls of one request that run at the same time.
+const PARALLEL_CALLS: usize = 8;
+
+/// What one call gave, and how it is read.
+#[derive(Debug)]
+pub(crate) struct UnaryResponse {
+    body: Bytes,
+    reading: Reading,
+    first: u32,
+    call: UpstreamCallId,
+}
+
+impl UnaryResponse {
+    /// Reading it takes long enough to make other connections wait.
+    pub(crate) fn is_heavy(&self) -> bool {
+        is_heavy(&self.body)
+    }
+}
+
+impl UnaryResponse {
+    /// Reads a chat's answer and meters it.
+    fn chat(&self, context: &AttemptContext, candidate: &Candidate) -> Result<ChatReply<'_>, Failure> {
+        let adapter = candidate.provider.adapter();
+        let mut reply = self.checked(context, adapter.decode_chat(&self.body, &self.reading))?;
+        reply.choices.iter_mut().for_each(|choice| choice.index = choice.index.saturating_add(self.first));
+        context.upstream_calls.saw(self.call, reply.usage, reply.choices.iter().map(chat_bytes).sum());
+        Ok(reply)
+    }
+
+    /// Reads a completion's answer and meters it.
+    fn text(&self, context: &AttemptContext, candidate: &Candidate) -> Result<TextReply<'_>, Failure> {
+        let adapter = candidate.provider.adapter();
+        let mut reply = self.checked(context, adapter.decode_completion(&self.body, &self.reading))?;
+        reply.choices.iter_mut().for_each(|choice| choice.index = choice.index.saturating_add(self.first));
+        context.upstream_calls.saw(
+            self.call,
+            reply.usage,
+            reply.choices.iter().map(|choice| text_bytes(&choice.text)).sum(),
+        );
+        Ok(reply)
+    }
+
+    /// Only meters it.
+    fn meter(&self, context: &AttemptContext, candidate: &Candidate) {
+        // An answer that cannot be read is found to be so when all are there.
+        match context.request {
+            ValidatedRequest::Chat(_) => drop(self.chat(context, candidate)),
+            _ => drop(self.text(context, candidate)),
+        }
+    }
+
+    fn checked<T>(&self, context: &AttemptContext, reply: Result<T, Failure>) -> Result<T, Failure> {
+        reply.inspect_err(|failure| context.upstream_calls.failed(self.call, failure))
+    }
+}
+
+/// Calls the candidate, once or once for each part; gives what it could not be told, too.
+pub(crate) async fn fetch(
+    context: &AttemptContext,
+    candidate: &Candidate,
+    started: Attempt,
+) -> Result<(Vec<UnaryResponse>, Warnings), Failure> {
+    let clocks = context.clocks(candidate);
+    let mut parts = context.encode(candidate, context.request.parts(candidate), &clocks).await?;
+    if parts.len() == 1
+        && let Some(part) = parts.pop()
+    {
+        let (given, warnings) = one(context, candidate, started, part).await?;
+        return Ok((vec![given], warnings));
+    }
+    let given: Vec<(UnaryResponse, Warnings)> = stream::iter(parts)
+        .map(|part| async {
+            let (given, warnings) = one(context, candidate, started, part).await?;
+            // Others may fail, and the client may leave: what this one used is known now.
+            offload_if(given.is_heavy(), || given.meter(context, candidate)).await;
+            Ok::<_, Failure>((given, warnings))
+        })
+        .buffered(PARALLEL_CALLS)
+        .try_collect()
+        .await?;
+    // All parts are the same request, so one's warnings are everyone's.
+    let (given, mut warnings): (Vec<_>, Vec<_>) = given.into_iter().unzip();
+    Ok((given, warnings.pop().unwrap_or_default()))
+}
+
+async fn one(
+    context: &AttemptContext,
+    candidate: &Candidate,
+    started: Attempt,
+    (part, encoded): (SubRequest, Encoded),
+) -> Result<(UnaryResponse, Warnings), Failure> {
+    let clocks = context.clocks(candidate);
+    let call = context.upstream_calls.begin(started, candidate, context.request.size_of(candidate, &part));
+    let response = context.send(candidate, call, encoded.call, &clocks).await?;
+    let body = response.body.collect(MAX_ANSWER_BYTES, clocks.idle, context.deadline(&clocks)).await?;
+    Ok((UnaryResponse { body, reading: encoded.reading, first: part.first, call }, encoded.warnings))
+}
+
+/// Reads the answers, which are in the order of their choices, and writes one in the client's shape.
+pub(crate) fn complete(
+    call: &mut Call,
+    candidate: &Candidate,
+    started: Attempt,
+    given: &[UnaryResponse],
+) -> Result<Vec<u8>, Failure> {
+    if matches!(call.context.request, ValidatedRequest::Chat(_)) {
+        let mut replies = given.iter().map(|given| given.chat(&call.context, candidate));
+        let mut reply = replies.next().unwrap_or_else(|| Ok(ChatReply::default()))?;
+        for more in replies {
+            reply.choices.extend(more?.choices);
+        }
+        let made = if reply.fingerprint.is_none() { fingerprint(candidate) } else { String::new() };
+        let write = |envelope: &Envelope<'_>| render::chat(&reply, envelope);
+        return Ok(settle(call, candidate, started, &made, write));
+    }
+    let mut replies = given.iter().map(|given| given.text(&call.context, candidate));
+    let mut reply = replies.next().unwrap_or_else(|| Ok(TextReply::default()))?;
+    for more in replies {
+        reply.choices.extend(more?.choices);
+    }
+    Ok(settle(call, candidate, started, "", |envelope| render::text(&reply, envelope)))
+}
+
+fn chat_bytes(choice: &ChatChoice<'_>) -> u64 {
+    let texts = [&choice.content, &choice.reasoning, &choice.refusal];
+    let texts: u64 = texts.iter().filter_map(|text| text.as_deref()).map(text_bytes).sum();
+    let written = |name: &str, arguments: &str| text_bytes(name) + text_bytes(arguments);
+    let calls: u64 = choice.tool_calls.iter().map(|call| written(&call.name, &call.arguments)).sum();
+    let legacy = choice.function_call.as_ref().map_or(0, |(name, arguments)| written(name, arguments));
+    let extras = |(name, value): &(Cow<'_, str>, Cow<'_, RawValue>)| {
+        Event::Extra { choice: choice.index, name, value }.answer_bytes()
+    };
+    let images = choice.images.iter().map(|image| image.tokens.saturating_mul(BYTES_PER_TOKEN)).sum::<u64>();
+    texts + calls + legacy + images + choice.extras.iter().map(extras).sum::<u64>()
+}
+
+fn settle(
+    call: &mut Call,
+    candidate: &Candidate,
+    started: Attempt,
+    fingerprint: &str,
+    write: impl FnOnce(&Envelope<'_>) -> Vec<u8>,
+) -> Vec<u8> {
+    let bill = call.context.upstream_calls.of(started);
+    let (usage, cost) = (bill.usage, bill.known_cost());
+    call.record_ok(candidate, started);
+    let meta = call.meta(candidate, cost.is_some());
+    let body = write(&Envelope {
+        id: &call.context.id,
+        created: call.context.created,
+        model: &candidate.model.upstream_model,
+        fingerprint,
+        usage,
+        cost: cost.unwrap_or(Money::ZERO),
+        gateway: &meta,
+    });
+    call.served(candidate, &usage, cost);
+    body
+}
+
+/// A stand-in for providers that give no `system_fingerprint`: stable for a provider, model and program version.
+pub(crate) fn fingerprint(candidate: &Candidate) -> String {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    (&*candidate.model.id, &*candidate.model.upstream_model, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+    format!("fp_{:010x}", hasher.finish() & 0xff_ffff_ffff)
+}
