@@ -10,6 +10,7 @@ use bytes::Bytes;
 use gw_limits::{Entered, Limiter, Refused};
 use gw_providers::adapter::ListedModel;
 use gw_providers::provider::Provider;
+use gw_routing::health::BreakerSettings;
 use gw_store::Team;
 use gw_store::journal::Journal;
 use gw_store::keys::StoredKey;
@@ -17,13 +18,14 @@ use gw_wire::money::Price;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
-use crate::auth::{Caller, KeyRing, configured_id};
+use crate::auth::{Caller, KeyRing};
 use crate::cached::Caching;
 use crate::call::{Context, Reply};
 use crate::catalog::{Catalog, Discovered, Model, ProviderFacts, Visible};
 use crate::cpu_pool::CpuPool;
 use crate::cut::{Cut, CutSwitch};
 use crate::error::{Error, Result};
+use crate::explain::{self, Explanation};
 use crate::leavers::Leavers;
 use crate::metrics::Metrics;
 use crate::payloads::{Capture, Payloads};
@@ -33,8 +35,6 @@ use crate::refusal;
 use crate::settings::{EngineSettings, KeySettings};
 use crate::spent::NothingSpent;
 use crate::steering::Steering;
-
-mod operate;
 
 /// A configured provider and the terms it is used on.
 #[derive(Clone, Debug)]
@@ -325,9 +325,43 @@ impl Engine {
         true
     }
 
-    /// The key of this id, or of this name in the configuration.
-    pub(crate) fn key(&self, id: &str) -> Option<Caller> {
-        self.keys.find(id).or_else(|| self.keys.find(&configured_id(id)))
+    /// The caller that the key of this id identifies.
+    #[must_use]
+    pub fn find_key(&self, id: &str) -> Option<Caller> {
+        self.keys.find(id)
+    }
+
+    /// Plans a request as if it were to be served, and sends nothing.
+    ///
+    /// # Errors
+    /// The error that the request itself would get.
+    pub fn explain(&self, caller: &Caller, body: Bytes) -> Result<Explanation> {
+        explain::explain(self, caller, body)
+    }
+
+    /// The providers, in the order of the configuration.
+    #[must_use]
+    pub fn deployed(&self) -> &[Deployed] {
+        &self.deployed
+    }
+
+    /// The models that a provider has at the moment, in catalogue order.
+    #[must_use]
+    pub fn models_of(&self, provider: &str) -> Vec<Arc<Model>> {
+        let snapshot = self.snapshot();
+        snapshot.catalog.models().iter().filter(|model| *model.provider == *provider).cloned().collect()
+    }
+
+    /// The rules by which circuits open and close.
+    #[must_use]
+    pub fn breaker_settings(&self) -> BreakerSettings {
+        self.snapshot().routing.breaker
+    }
+
+    /// The configuration as JSON, with masked secrets; empty if there is none to show.
+    #[must_use]
+    pub fn shown_settings(&self) -> &str {
+        &self.settings.shown
     }
 
     /// New generation requests are refused from now on.
@@ -365,7 +399,9 @@ impl Engine {
         self.cpu.of(caller.key_id())
     }
 
-    pub(crate) fn caching(&self) -> Option<&Arc<Caching>> {
+    /// The response cache; `None` if it is switched off.
+    #[must_use]
+    pub fn caching(&self) -> Option<&Arc<Caching>> {
         self.caching.as_ref()
     }
 

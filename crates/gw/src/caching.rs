@@ -117,8 +117,8 @@ fn similar(caching: &Caching, encoder: &mut DescriptorEncoder<'_>) -> std::fmt::
     ];
     for (name, help, value) in columns.into_iter().filter(|_| !all.is_empty()) {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (alias, figures) in &all {
-            let labels = [("alias", *alias)];
+        for (settings, figures) in &all {
+            let labels = [("alias", settings.alias.as_str())];
             ConstCounter::new(value(figures)).encode(family.encode_family(&labels)?)?;
         }
     }

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gw_admin::Management;
 use gw_engine::cpu_pool::CpuPool;
 use gw_engine::engine::{Deployed, Stored};
-use gw_engine::manage::Management;
 use gw_engine::payloads::Payloads;
 use gw_engine::spent::LedgerSpending;
 use gw_engine::{Engine, Limiter};
