@@ -13,7 +13,7 @@ mod names;
 pub mod prices;
 mod pricing;
 mod providers;
-pub(crate) mod query;
+pub mod query;
 mod shipped;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use gw_limits::{Entered, Limiter, Refused};
 use gw_providers::adapter::ListedModel;
 use gw_providers::provider::Provider;
+use gw_routing::health::BreakerSettings;
 use gw_store::Team;
 use gw_store::journal::Journal;
 use gw_store::keys::StoredKey;
@@ -17,10 +18,11 @@ use gw_wire::money::Price;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
-use crate::auth::{Caller, KeyRing, configured_id};
+use crate::auth::{Caller, KeyRing};
 use crate::catalog::{Catalog, Discovered, Model, ProviderFacts, Visible};
 use crate::cpu_pool::CpuPool;
 use crate::error::{Error, Result};
+use crate::explain::{self, Explanation};
 use crate::ledger_spending::NothingSpent;
 use crate::metrics::Metrics;
 use crate::payloads::{Capture, Payloads};
@@ -34,8 +36,6 @@ use crate::response_cache::caching::ResponseCache;
 use crate::services::Services;
 use crate::settings::{EngineSettings, KeySettings};
 use crate::{limit_error, pipeline};
-
-mod operate;
 
 /// A configured provider and the terms it is used on.
 #[derive(Clone, Debug)]
@@ -320,9 +320,43 @@ impl Engine {
         true
     }
 
-    /// The key of this id, or of this name in the configuration.
-    pub(crate) fn key(&self, id: &str) -> Option<Caller> {
-        self.keys.find(id).or_else(|| self.keys.find(&configured_id(id)))
+    /// The caller that the key of this id identifies.
+    #[must_use]
+    pub fn find_key(&self, id: &str) -> Option<Caller> {
+        self.keys.find(id)
+    }
+
+    /// Plans a request as if it were to be served, and sends nothing.
+    ///
+    /// # Errors
+    /// The error that the request itself would get.
+    pub fn explain(&self, caller: &Caller, body: Bytes) -> Result<Explanation> {
+        explain::explain(&self.services, caller, body)
+    }
+
+    /// The providers, in the order of the configuration.
+    #[must_use]
+    pub fn deployed(&self) -> &[Deployed] {
+        &self.deployed
+    }
+
+    /// The models that a provider has at the moment, in catalogue order.
+    #[must_use]
+    pub fn models_of(&self, provider: &str) -> Vec<Arc<Model>> {
+        let snapshot = self.snapshot();
+        snapshot.catalog.models().iter().filter(|model| *model.provider == *provider).cloned().collect()
+    }
+
+    /// The rules by which circuits open and close.
+    #[must_use]
+    pub fn breaker_settings(&self) -> BreakerSettings {
+        self.snapshot().routing.breaker
+    }
+
+    /// The configuration as JSON, with masked secrets; empty if there is none to show.
+    #[must_use]
+    pub fn shown_settings(&self) -> &str {
+        &self.settings.shown
     }
 
     /// New generation requests are refused from now on.
@@ -351,12 +385,10 @@ impl Engine {
         self.services.cpu_of(caller)
     }
 
-    pub(crate) fn response_cache(&self) -> Option<&ResponseCache> {
-        self.services.response_cache.as_deref()
-    }
-
-    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
-        &self.services.metrics
+    /// The response cache; `None` if it is switched off.
+    #[must_use]
+    pub fn response_cache(&self) -> Option<&Arc<ResponseCache>> {
+        self.services.response_cache.as_ref()
     }
 }
 

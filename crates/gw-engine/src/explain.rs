@@ -1,138 +1,119 @@
-//! Why a request would go where: the real decision on a request that is not sent.
+//! Explains a routing decision: plans a request as if it were to be served, and sends nothing.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
-use gw_routing::health::Standing;
+use gw_routing::facts::Facts;
+use gw_routing::score::Scored;
+use gw_routing::strategy::Strategy;
 use gw_wire::money::Money;
 use gw_wire::request::RequestLimits;
-use serde_json::{Value, json};
 
 use crate::auth::Caller;
 use crate::catalog::Model;
-use crate::catalog::query::shown;
-use crate::engine::Engine;
-use crate::error::{Error, Kind, Result};
-use crate::plan::candidate::{Candidate, Plan};
+use crate::error::Result;
+use crate::plan::candidate::Candidate;
 use crate::plan::cost_estimate::{likely_cost, worst_case};
-use crate::plan::snapshot::Snapshot;
 use crate::plan::{PlanRequest, PlanTrace, plan};
 use crate::request::ValidatedRequest;
 use crate::request::operation::{Operation, parse};
+use crate::services::Services;
 
-/// The answer of `POST /admin/v1/routing/explain`: candidates in order with the parts of their scores, who was left out
-/// and why, and what the request can cost at the worst. Which kind of request it is, its members tell.
+/// The plan of a request, with the reasons for its order.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The model name in the request.
+    pub requested_model: String,
+    /// The strategy that ordered the candidates.
+    pub strategy: Strategy,
+    /// The candidates in the order in which the gateway would call them.
+    pub candidates: Vec<RankedCandidate>,
+    /// The models that the request names and that cannot serve it.
+    pub excluded: Vec<ExcludedModel>,
+    /// Tokens that the gateway would set aside for the request.
+    pub worst_case_tokens: u64,
+    /// Money that the gateway would set aside for the request.
+    pub worst_case_cost: Money,
+    /// Upstream calls that the gateway would make at most.
+    pub max_attempts: u32,
+    /// Whether a candidate holds the prompt cache of the request's conversation.
+    pub is_conversation_known: bool,
+}
+
+/// A candidate of an [`Explanation`].
+#[derive(Clone, Debug)]
+pub struct RankedCandidate {
+    /// The model that would be called.
+    pub model: Arc<Model>,
+    /// How the model came into the plan.
+    pub origin: CandidateOrigin,
+    /// Its score and the parts of the score.
+    pub scored: Scored,
+    /// The facts that the score was made of.
+    pub facts: Facts,
+    /// The expected cost of the request; `None` if the model has no price.
+    pub expected_cost: Option<Money>,
+}
+
+/// How a model came into a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CandidateOrigin {
+    /// The requested name stands for it.
+    Requested,
+    /// A fallback of the request stands for it.
+    Fallback,
+    /// The gateway added it, because the request allows upgrades.
+    Upgrade,
+}
+
+/// A model that the request names and that cannot serve it.
+#[derive(Clone, Debug)]
+pub struct ExcludedModel {
+    /// Its catalogue id.
+    pub id: Arc<str>,
+    /// The reason, as the client would read it.
+    pub reason: String,
+}
+
+/// Plans `body` for `caller`. The members of the body tell the operation: `prompt` means a text completion, `input` means
+/// embeddings, everything else is a chat.
 ///
 /// # Errors
-/// What the request itself would be refused with.
-pub(crate) fn explain(engine: &Engine, caller: &Caller, body: Bytes) -> Result<Bytes> {
-    let snapshot = engine.snapshot();
+/// The error that the request itself would get.
+pub(crate) fn explain(services: &Services, caller: &Caller, body: Bytes) -> Result<Explanation> {
+    let snapshot = services.snapshot();
     let limits = &snapshot.request_limits;
-    let ask = parse(operation(&body, limits), body, limits)?;
-    let metrics = engine.metrics();
+    let request = parse(operation(&body, limits), body, limits)?;
     let mut trace = PlanTrace::default();
-    let planner = PlanRequest { snapshot: &snapshot, metrics: &metrics, caller, request: &ask };
-    let plan = plan(planner, Some(&mut trace))?;
-    let (tokens, cost) = worst_case(&ask, &plan, &snapshot.routing);
-    let candidates: Vec<Value> =
-        (0..).zip(&plan.candidates).map(|(at, candidate)| row(at, candidate, &ask, &trace)).collect();
-    let excluded: Vec<Value> =
-        trace.excluded.iter().map(|(id, why)| json!({"model": &**id, "reason": why})).collect();
-    let document = json!({
-        "object": "routing.explanation",
-        "requested_model": ask.model(),
-        "strategy": plan.strategy.as_str(),
-        "candidates": candidates,
-        "excluded": excluded,
-        "worst_case": {"tokens": tokens, "cost_usd": usd(cost)},
-        "max_attempts": snapshot.routing.max_attempts,
-        "conversation_known": is_warm(&plan, &trace),
+    let plan_request =
+        PlanRequest { snapshot: &snapshot, metrics: &services.metrics, caller, request: &request };
+    let plan = plan(plan_request, Some(&mut trace))?;
+    let (worst_case_tokens, worst_case_cost) = worst_case(&request, &plan, &snapshot.routing);
+    let PlanTrace { excluded, scored, facts } = trace;
+    let candidates = plan.candidates.iter().zip(scored);
+    let ranked = candidates.filter_map(|(candidate, scored)| {
+        facts.get(scored.index).map(|facts| rank(candidate, scored, *facts, &request))
     });
-    Ok(Bytes::from(document.to_string()))
-}
-
-fn is_warm(plan: &Plan, trace: &PlanTrace) -> bool {
-    plan.conversation.is_some() && trace.facts.iter().any(|facts| facts.warm.is_some())
-}
-
-fn row(at: usize, candidate: &Candidate, ask: &ValidatedRequest, trace: &PlanTrace) -> Value {
-    let model = &candidate.model;
-    let scored = trace.scored.get(at);
-    let facts = scored.and_then(|scored| trace.facts.get(scored.index));
-    let parts: serde_json::Map<String, Value> = scored
-        .map(|scored| scored.parts.iter().map(|(name, value)| (name.to_string(), number(value))).collect())
-        .unwrap_or_default();
-    let named_as = match candidate {
-        Candidate { is_upgrade: true, .. } => "upgrade",
-        Candidate { group: 0, .. } => "requested",
-        _ => "fallback",
-    };
-    json!({
-        "model": &*model.id,
-        "provider": &*model.provider,
-        "named_as": named_as,
-        "score": scored.map(|scored| number(scored.score)),
-        "parts": parts,
-        "standing": facts.map(|facts| standing(facts.standing)),
-        "in_flight": facts.map(|facts| facts.seen.in_flight),
-        "samples": facts.map(|facts| facts.seen.samples),
-        "holds_prompt_cache": facts.is_some_and(|facts| facts.warm.is_some()),
-        "expected_cost_usd": likely_cost(ask, candidate).map(usd),
+    Ok(Explanation {
+        requested_model: request.model().to_owned(),
+        strategy: plan.strategy,
+        candidates: ranked.collect(),
+        excluded: excluded.into_iter().map(|(id, reason)| ExcludedModel { id, reason }).collect(),
+        worst_case_tokens,
+        worst_case_cost,
+        max_attempts: snapshot.routing.max_attempts,
+        is_conversation_known: plan.conversation.is_some() && facts.iter().any(|facts| facts.warm.is_some()),
     })
 }
 
-/// The word for how a target stands.
-pub(crate) fn standing(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Able => "able",
-        Standing::Ramping { .. } => "ramping",
-        Standing::Resting { .. } => "resting",
-        Standing::Open { .. } => "open",
-        Standing::Probing => "probing",
-        Standing::Ready => "ready_for_probe",
-    }
-}
-
-/// How the models of a provider stand that were asked lately, or are not asked at the moment.
-pub(crate) fn targets(snapshot: &Snapshot, provider: &str) -> Vec<Value> {
-    let now = Instant::now();
-    let breaker = &snapshot.routing.breaker;
-    let mine = snapshot.catalog.models().iter().filter(|model| *model.provider == *provider);
-    let target = |model: &Arc<Model>| {
-        let (window, seen) = (model.measured.window(), model.measured.seen(now));
-        let stands = model.health.standing(breaker, now);
-        if window.samples == 0 && seen.in_flight == 0 && stands == Standing::Able {
-            return None;
-        }
-        let left = match stands {
-            Standing::Resting { left } | Standing::Open { left } => Some(left.as_secs_f64().ceil()),
-            _ => None,
-        };
-        Some(json!({
-            "model": &*model.id,
-            "standing": standing(stands),
-            "asked_again_in_seconds": left,
-            "in_flight": seen.in_flight,
-            "samples": window.samples,
-            "availability": window.availability,
-            "latency_p50_ms": window.p50_ms,
-            "latency_p99_ms": window.p99_ms,
-            "first_token_ms": seen.ttft_ms,
-            "tokens_per_second": seen.tokens_per_second,
-            "error_rate": seen.error_rate,
-        }))
+fn rank(candidate: &Candidate, scored: Scored, facts: Facts, request: &ValidatedRequest) -> RankedCandidate {
+    let origin = match candidate {
+        Candidate { is_upgrade: true, .. } => CandidateOrigin::Upgrade,
+        Candidate { group: 0, .. } => CandidateOrigin::Requested,
+        Candidate { .. } => CandidateOrigin::Fallback,
     };
-    mine.filter_map(target).collect()
-}
-
-/// Scores of what is unknown are infinite, which JSON cannot say.
-fn number(value: f64) -> Value {
-    serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
-}
-
-fn usd(cost: Money) -> Value {
-    number(cost.approx_usd())
+    let expected_cost = likely_cost(request, candidate);
+    RankedCandidate { model: Arc::clone(&candidate.model), origin, scored, facts, expected_cost }
 }
 
 fn operation(body: &Bytes, limits: &RequestLimits) -> Operation {
@@ -144,9 +125,4 @@ fn operation(body: &Bytes, limits: &RequestLimits) -> Operation {
         () if has("input") => Operation::Embeddings,
         () => Operation::Chat,
     }
-}
-
-/// The request of somebody who asked for nothing.
-pub(crate) fn no_such_key(id: &str) -> Error {
-    Error::new(Kind::NotFound, format!("There is no key '{}'.", shown(id)))
 }

@@ -11,7 +11,6 @@ pub(crate) mod flight;
 pub(crate) mod follower_stream;
 mod hit;
 mod leader;
-pub(crate) mod operate;
 pub(crate) mod proportional;
 mod question;
 mod rendered;

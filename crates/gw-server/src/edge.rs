@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use gw_admin::Management;
 use gw_engine::Engine;
 use gw_engine::error::Result;
-use gw_engine::manage::Management;
 use parking_lot::RwLock;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use gw_engine::cpu_pool::is_heavy;
 use gw_engine::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
-use gw_engine::{CallLog, Caller, Context, Entered, EventStream, ReplyBody, request_id};
+use gw_engine::{CallLog, Caller, Entered, EventStream, ReplyBody, RequestContext, request_id};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
@@ -233,9 +233,9 @@ where
     let Some(caller) = caller else { return open(&edge, ticket.door, target, parts) };
     match target {
         Target::Metrics => return ops::metrics(&edge),
-        Target::Providers => return Ok(Answer::json(edge.engine.providers())),
-        Target::Config => return Ok(Answer::json(edge.engine.configuration())),
-        Target::Cache => return manage::cache(&edge, parts).await,
+        Target::Providers => return Ok(Answer::json(gw_admin::providers::list(&edge.engine))),
+        Target::Config => return Ok(Answer::json(gw_admin::configuration::show(&edge.engine))),
+        Target::Cache => return manage::response_cache(&edge, parts).await,
         Target::Explain => return manage::explain(&edge, parts, &caller, body).await,
         Target::Admin | Target::UnknownApi => return Err(unknown_url(parts)),
         Target::Keys
@@ -325,7 +325,7 @@ where
     ticket.capture = edge.engine.capture(&caller, &ticket.request_id, &bytes);
     let log = Arc::new(CallLog::default());
     ticket.call = Some(Arc::clone(&log));
-    let context = Context {
+    let context = RequestContext {
         request_id: Arc::clone(&ticket.request_id),
         caller,
         accepted: ticket.accepted,

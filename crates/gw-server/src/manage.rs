@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use gw_admin::{Ask, cache};
 use gw_engine::cpu_pool::{CpuPool, offload};
 use gw_engine::error::{Error, Kind, Result};
-use gw_engine::manage::Ask;
 use gw_engine::{Caller, EventStream};
 use http::header::{ACCEPT, CACHE_CONTROL};
 use http::request::Parts;
@@ -58,14 +58,17 @@ where
     let (engine, caller) = (Arc::clone(&edge.engine), caller.clone());
     let query = parts.uri.query().unwrap_or("").to_owned();
     let cpu = engine.cpu_of(&caller);
-    cpu.host(offload(move || engine.explain(&caller, &query, body))).await.map(Answer::json)
+    cpu.host(offload(move || gw_admin::routing::explain(&engine, &caller, &query, body)))
+        .await
+        .map(Answer::json)
 }
 
 /// `/admin/v1/cache`: its figures, or a purge.
-pub(crate) async fn cache(edge: &Edge, parts: &Parts) -> Result<Answer<Box<EventStream>>> {
+pub(crate) async fn response_cache(edge: &Edge, parts: &Parts) -> Result<Answer<Box<EventStream>>> {
     let query = parts.uri.query().unwrap_or("");
     let purges = parts.method == Method::DELETE;
-    let answer = if purges { edge.engine.purge_cache(query).await? } else { edge.engine.cache_figures() };
+    let engine = &edge.engine;
+    let answer = if purges { cache::purge(engine, query).await? } else { cache::figures(engine) };
     Ok(Answer::json(answer))
 }
 

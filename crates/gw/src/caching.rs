@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gw_cache::{Cache, SharedSettings, SimilarFigures};
-use gw_engine::cached::Caching;
+use gw_engine::response_cache::ResponseCache;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use crate::config::Config;
 
 /// Makes the cache; None when it is switched off.
-pub async fn open(config: &Config, registry: &mut Registry) -> Option<Arc<Caching>> {
+pub async fn open(config: &Config, registry: &mut Registry) -> Option<Arc<ResponseCache>> {
     let settings = &config.cache;
     if !settings.enabled {
         return None;
@@ -31,13 +31,13 @@ pub async fn open(config: &Config, registry: &mut Registry) -> Option<Arc<Cachin
         }
         None => Cache::in_process(settings.max_bytes),
     };
-    let caching = Arc::new(Caching::new(cache, settings.caching.clone(), settings.semantic.clone()));
+    let caching = Arc::new(ResponseCache::new(cache, settings.caching.clone(), settings.semantic.clone()));
     registry.register_collector(Box::new(Figures(Arc::clone(&caching))));
     Some(caching)
 }
 
 #[derive(Debug)]
-struct Figures(Arc<Caching>);
+struct Figures(Arc<ResponseCache>);
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
@@ -106,7 +106,7 @@ impl Collector for Figures {
 type Column = (&'static str, &'static str, fn(&SimilarFigures) -> u64);
 
 /// What came of similar questions, by alias: a shadow's matches beside those that were answered.
-fn similar(caching: &Caching, encoder: &mut DescriptorEncoder<'_>) -> std::fmt::Result {
+fn similar(caching: &ResponseCache, encoder: &mut DescriptorEncoder<'_>) -> std::fmt::Result {
     let all: Vec<_> = caching.similar().collect();
     let columns: [Column; 3] = [
         ("gateway_cache_similar_looks", "Looks for similar questions", |figures| figures.looks),
@@ -117,8 +117,8 @@ fn similar(caching: &Caching, encoder: &mut DescriptorEncoder<'_>) -> std::fmt::
     ];
     for (name, help, value) in columns.into_iter().filter(|_| !all.is_empty()) {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (alias, figures) in &all {
-            let labels = [("alias", *alias)];
+        for (settings, figures) in &all {
+            let labels = [("alias", settings.alias.as_str())];
             ConstCounter::new(value(figures)).encode(family.encode_family(&labels)?)?;
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use gw_engine::manage::time_of_millis;
+use gw_admin::time_of_millis;
 use gw_store::Store;
 use gw_store::clock::Noted;
 use prometheus_client::collector::Collector;

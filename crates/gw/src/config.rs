@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gw_engine::cached::{CachingSettings, SemanticSettings};
 use gw_engine::payloads::PayloadSettings;
+use gw_engine::response_cache::{CachingSettings, SemanticSettings};
 use gw_engine::settings::EngineSettings;
 use gw_limits::RedisSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
-use gw_engine::manage::Ask;
+use gw_admin::Ask;
 use gw_wire::money::Price;
 use serde::Serialize;
 use serde_json::Value;

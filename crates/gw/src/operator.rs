@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-use gw_engine::manage::{Ask, Books, Fault};
+use gw_admin::{Ask, Books, Fault};
 use gw_providers::adapter::HttpCall;
 use gw_providers::client::Client;
 use gw_providers::settings::Timeouts;

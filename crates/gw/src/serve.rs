@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gw_admin::Management;
 use gw_engine::cpu_pool::CpuPool;
 use gw_engine::engine::{Deployed, Stored};
-use gw_engine::manage::Management;
+use gw_engine::ledger_spending::LedgerSpending;
 use gw_engine::payloads::Payloads;
-use gw_engine::spent::LedgerSpending;
 use gw_engine::{Engine, Limiter};
 use gw_providers::adapter::ListedModel;
 use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};

@@ -5,9 +5,9 @@ use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gw_engine::cached::semantic_problems;
 use gw_engine::catalog::{Catalog, Model, ProviderFacts, SHIPPED};
 use gw_engine::engine::Deployed;
+use gw_engine::response_cache::semantic_problems;
 use gw_providers::presets;
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings};

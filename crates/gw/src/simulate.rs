@@ -11,7 +11,7 @@ mod report;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use gw_engine::manage::{moment, time_of_millis};
+use gw_admin::{moment, time_of_millis};
 use gw_routing::strategy::Strategy;
 use gw_store::Store;
 use gw_store::ledger::{Cursor, Entry, Filter};

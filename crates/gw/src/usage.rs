@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use gw_engine::manage::Ask;
+use gw_admin::Ask;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

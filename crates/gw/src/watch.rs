@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gw_admin::Management;
 use gw_engine::Engine;
-use gw_engine::manage::Management;
 use tokio::time::timeout;
 
 /// A look that takes longer is given up: the store is away.

@@ -5,11 +5,13 @@ use std::borrow::Cow;
 use crate::error::{Error, Kind};
 
 /// A decoded query string.
-pub(crate) struct Query(Vec<(String, String)>);
+#[derive(Clone, Debug)]
+pub struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Decodes `a=b&c=d` with percent escapes and `+`. What is no escape stands for itself: there is no bad query.
-    pub(crate) fn parse(query: &str) -> Self {
+    #[must_use]
+    pub fn parse(query: &str) -> Self {
         let pairs = query.strip_prefix('?').unwrap_or(query).split('&').filter(|pair| !pair.is_empty());
         Self(
             pairs
@@ -25,17 +27,20 @@ impl Query {
     }
 
     /// The value of a parameter; the last one when it is repeated.
-    pub(crate) fn last<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+    #[must_use]
+    pub fn last<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         self.values(name).next_back().map(str::trim)
     }
 
     /// The first parameter that is none of these.
-    pub(crate) fn unknown(&self, known: &[&str]) -> Option<&str> {
+    #[must_use]
+    pub fn unknown(&self, known: &[&str]) -> Option<&str> {
         self.0.iter().map(|(name, _)| name.as_str()).find(|name| !known.contains(name))
     }
 
     /// The comma-separated items of a parameter and its repetitions, trimmed, empty ones left out.
-    pub(crate) fn items<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+    #[must_use]
+    pub fn items<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
         self.values(name)
             .flat_map(|value| value.split(','))
             .map(str::trim)
@@ -44,7 +49,10 @@ impl Query {
     }
 
     /// A whole number of at least `least`; above the range of the machine it is the largest there is.
-    pub(crate) fn whole(&self, name: &'static str, least: usize) -> Result<Option<usize>, Error> {
+    ///
+    /// # Errors
+    /// `invalid_type` for anything but a whole number, `integer_below_min_value` below `least`.
+    pub fn whole(&self, name: &'static str, least: usize) -> Result<Option<usize>, Error> {
         let Some(text) = self.last(name) else { return Ok(None) };
         let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -65,12 +73,13 @@ impl Query {
 }
 
 /// A fault of the request.
-pub(crate) fn invalid(code: &'static str, message: impl Into<Cow<'static, str>>) -> Error {
+pub fn invalid(code: &'static str, message: impl Into<Cow<'static, str>>) -> Error {
     Error { code: Some(Cow::Borrowed(code)), ..Error::new(Kind::Invalid, message) }
 }
 
 /// As much of a client's text as fits a message.
-pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn shown(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MOST_SHOWN) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
         None => Cow::Borrowed(text),

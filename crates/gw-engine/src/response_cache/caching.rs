@@ -29,9 +29,9 @@ impl ResponseCache {
         Self { cache, flights, settings, semantic: Semantic::new(semantic), vectors }
     }
 
-    /// What came of the similar questions of each alias.
-    pub fn similar(&self) -> impl Iterator<Item = (&str, SimilarFigures)> {
-        self.semantic.figures().into_iter().map(|(settings, figures)| (settings.alias.as_str(), figures))
+    /// The settings and the figures of each alias whose questions are compared, ordered by alias.
+    pub fn similar(&self) -> impl Iterator<Item = (&SemanticSettings, SimilarFigures)> {
+        self.semantic.figures().into_iter()
     }
 
     /// The cache itself, to purge it and for its figures.
@@ -40,8 +40,9 @@ impl ResponseCache {
         &self.cache
     }
 
-    /// Whose answers a caller gets, and whose its own become.
-    pub(crate) fn scope(&self, caller: &Caller) -> Scope {
+    /// The scope whose kept answers a caller reads and writes.
+    #[must_use]
+    pub fn scope(&self, caller: &Caller) -> Scope {
         let shares = |team: &str| self.settings.shared_by_teams.iter().any(|shared| shared == team);
         match caller.team_scope().filter(|_| caller.team().is_some_and(|team| shares(team))) {
             Some(team) => Scope::Team(Arc::clone(team)),

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gw_admin::Management;
 use gw_engine::Engine;
 use gw_engine::engine::Stored;
-use gw_engine::manage::Management;
 use gw_engine::settings::{EngineSettings, KeySettings, Limits, Role};
 use gw_server::settings::ServerSettings;
 use gw_server::{AccessLog, Edge, Listeners, LoadSignal, LogLine, Shutdown};

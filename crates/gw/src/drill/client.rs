@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gw_engine::{CallLog, Caller, Context, Engine, EventStream, Reply, ReplyBody};
+use gw_engine::{CallLog, Caller, Engine, EventStream, Reply, ReplyBody, RequestContext};
 use gw_wire::sse::SseDecoder;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ pub struct Seen {
 pub(super) async fn send(engine: &Engine, ask: Ask, body: Bytes, patience: Duration) -> Seen {
     let log = Arc::new(CallLog::default());
     let accepted = Instant::now();
-    let context = Context {
+    let context = RequestContext {
         request_id: Arc::from("req_drill"),
         caller: Caller::operator(),
         accepted,
@@ -101,7 +101,7 @@ pub(super) async fn send(engine: &Engine, ask: Ask, body: Bytes, patience: Durat
     }
 }
 
-async fn end(engine: &Engine, ask: Ask, context: Context, body: Bytes) -> End {
+async fn end(engine: &Engine, ask: Ask, context: RequestContext, body: Bytes) -> End {
     let reply = match ask {
         Ask::Chat { .. } => engine.chat(context, body).await,
         Ask::Embeddings => engine.embeddings(context, body).await,

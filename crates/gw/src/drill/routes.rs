@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gw_engine::explain::RankedCandidate;
 use gw_engine::{Caller, Engine};
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::client::Ask;
@@ -27,7 +27,7 @@ pub(super) struct Route {
 }
 
 /// Who may serve it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Candidate {
     /// Catalogue id.
     pub model: String,
@@ -126,12 +126,11 @@ fn candidates(
     name: &str,
     routing: Option<&Value>,
 ) -> Result<Vec<Candidate>, String> {
-    #[derive(Deserialize)]
-    struct Told {
-        candidates: Vec<Candidate>,
-    }
-    let told = engine.explain(&Caller::operator(), "", ask.body(name, routing));
-    let told = told.map_err(|error| unknown_model(error.code(), &error.message))?;
-    let told: Told = serde_json::from_slice(&told).map_err(|error| error.to_string())?;
-    Ok(told.candidates)
+    let explanation = engine.explain(&Caller::operator(), ask.body(name, routing));
+    let explanation = explanation.map_err(|error| unknown_model(error.code(), &error.message))?;
+    let candidate = |RankedCandidate { model, .. }| Candidate {
+        model: model.id.to_string(),
+        provider: Arc::clone(&model.provider),
+    };
+    Ok(explanation.candidates.into_iter().map(candidate).collect())
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gw_admin::time_of_millis;
 use gw_engine::catalog::{Catalog, Model};
-use gw_engine::manage::time_of_millis;
 use gw_routing::facts::{Facts, Prior};
 use gw_routing::score::{Weights, order};
 use gw_routing::strategy::Strategy;

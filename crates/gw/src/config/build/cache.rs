@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gw_cache::{SimilarMode, SimilarSettings};
-use gw_engine::cached::SemanticSettings;
+use gw_engine::response_cache::SemanticSettings;
 
 use super::super::CacheSettings;
 use super::super::place::Report;

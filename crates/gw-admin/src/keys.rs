@@ -5,6 +5,10 @@
 
 use std::collections::HashMap;
 
+use gw_engine::auth::configured_id;
+use gw_engine::catalog::query::shown;
+use gw_engine::error::{Error, Kind};
+use gw_engine::settings::KeySettings;
 use gw_store::ledger::{By, Filter};
 use gw_store::limits::Limits;
 use gw_store::{NewKey, Period, Role, StoredKey};
@@ -17,10 +21,6 @@ use super::body::{self, KeyChanges};
 use super::query::Params;
 use super::write::{self, LimitsObject, List, time};
 use super::{Answer, Books, Document, Fault};
-use crate::auth::configured_id;
-use crate::catalog::query::shown;
-use crate::error::{Error, Kind};
-use crate::settings::KeySettings;
 
 /// Keys of a page when no number is asked for.
 const USUAL_PAGE: usize = 100;

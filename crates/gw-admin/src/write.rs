@@ -1,14 +1,16 @@
 //! What the answers of the management API are made of: times, exact amounts, the state of a budget, sums.
 
+use gw_engine::error::{Error, Kind};
+use gw_routing::health::Standing;
 use gw_store::ledger::Sums;
 use gw_store::limits::Limits;
 use gw_wire::money::Money;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Answer, Document};
-use crate::error::{Error, Kind};
 
 /// An amount in femto-USD, written to its last digit.
 #[derive(Clone, Copy, Debug)]
@@ -125,4 +127,26 @@ pub(super) fn columns(sums: &Sums) -> [(&'static str, String); 11] {
         ("cost_usd", usd(sums.cost)),
         ("saved_usd", usd(sums.saved)),
     ]
+}
+
+/// A number, or null for an infinite one, which JSON cannot hold: the score of a model whose figures are unknown is infinite.
+pub(super) fn number(value: f64) -> Value {
+    serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+/// An amount as a JSON number that may be rounded in its last digits.
+pub(super) fn approximate_usd(cost: Money) -> Value {
+    number(cost.approx_usd())
+}
+
+/// The word for a model's standing.
+pub(super) fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Able => "able",
+        Standing::Ramping { .. } => "ramping",
+        Standing::Resting { .. } => "resting",
+        Standing::Open { .. } => "open",
+        Standing::Probing => "probing",
+        Standing::Ready => "ready_for_probe",
+    }
 }

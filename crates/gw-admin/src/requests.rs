@@ -2,6 +2,8 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+use gw_engine::catalog::query::{invalid, shown};
+use gw_engine::error::{Error, Kind};
 use gw_store::ledger::{Attempt, Cursor, Entry};
 use gw_store::payloads::Payload;
 use serde::Serialize;
@@ -9,8 +11,6 @@ use serde::Serialize;
 use super::query::Params;
 use super::write::{self, Deleted, List, Usd, time_of_millis};
 use super::{Answer, Books};
-use crate::catalog::query::{invalid, shown};
-use crate::error::{Error, Kind};
 
 /// Requests of a page when no number is asked for.
 const USUAL_PAGE: usize = 50;

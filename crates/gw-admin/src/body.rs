@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use gw_engine::error::{Error, Kind};
 use gw_store::limits::{Budget, Limits, OnBudget};
 use gw_store::{Period, Role};
 use gw_wire::json::{Kind as JsonKind, View};
@@ -14,7 +15,6 @@ use gw_wire::request::{Invalid, strict};
 use jiff::Timestamp;
 
 use super::Fault;
-use crate::error::{Error, Kind};
 
 const LONGEST_NAME: usize = 200;
 const LONGEST_MODEL: usize = 300;

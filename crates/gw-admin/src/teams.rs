@@ -1,14 +1,15 @@
 //! Teams: limits and a budget of their own above those of their keys.
 
+use gw_engine::catalog::query::shown;
+use gw_engine::error::{Error, Kind};
 use gw_store::ledger::By;
 use gw_store::{StoredKey, Team};
 use gw_wire::request::fields::{Path, invalid_value};
 use serde::Serialize;
 
+use super::body;
 use super::write::{self, Deleted, LimitsObject, List, time};
-use super::{Answer, Books, Document, Fault, body};
-use crate::catalog::query::shown;
-use crate::error::{Error, Kind};
+use super::{Answer, Books, Document, Fault};
 
 #[derive(Serialize)]
 struct TeamObject<'a> {

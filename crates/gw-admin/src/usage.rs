@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use gw_engine::auth::configured_id;
+use gw_engine::error::Error;
 use gw_store::ledger::{By, Filter, Sums};
 use gw_wire::json::write_str;
 
 use super::query::Params;
 use super::write::{columns, time, time_of_millis};
 use super::{Answer, Books, Document, Fault};
-use crate::auth::configured_id;
-use crate::error::Error;
 
 /// Milliseconds of an hour: what is summed up is no finer.
 const HOUR: i64 = 3_600_000;

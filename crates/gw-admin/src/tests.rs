@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
+use gw_engine::engine::Stored;
+use gw_engine::settings::EngineSettings;
 use gw_store::Role;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::settings::EngineSettings;
 
 async fn running(configured: Vec<KeySettings>) -> (Arc<Management>, Arc<Engine>, Store) {
     let settings = EngineSettings { keys: configured, ..EngineSettings::default() };

@@ -1,5 +1,7 @@
 //! The query strings of the management API: every parameter known, times in several spellings.
 
+use gw_engine::catalog::query::{Query, invalid, shown};
+use gw_engine::error::{Error, Kind};
 use gw_store::ledger::Filter;
 use gw_wire::request::fields::{Path, invalid_value, not_one_of};
 use jiff::Timestamp;
@@ -7,8 +9,6 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::{Books, Fault};
-use crate::catalog::query::{Query, invalid, shown};
-use crate::error::{Error, Kind};
 
 /// The largest page that may be asked for.
 const MOST_PER_PAGE: usize = 1000;

@@ -4,9 +4,13 @@
 //! engine hears of every change before whoever made it does.
 
 mod body;
+pub mod cache;
+pub mod configuration;
 mod keys;
+pub mod providers;
 mod query;
 mod requests;
+pub mod routing;
 mod teams;
 mod usage;
 mod write;
@@ -16,14 +20,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use gw_engine::Engine;
+use gw_engine::error::{Error, Kind};
+use gw_engine::settings::KeySettings;
 use gw_store::Store;
 use gw_wire::request::Invalid;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
-
-use crate::Engine;
-use crate::error::{Error, Kind};
-use crate::settings::KeySettings;
 
 pub use self::query::moment;
 pub use self::write::time_of_millis;
@@ -220,7 +223,7 @@ impl Management {
     ///
     /// # Errors
     /// What is wrong with the question; `store_unavailable`.
-    pub async fn answer(self: &Arc<Self>, ask: Ask) -> crate::Result<Document> {
+    pub async fn answer(self: &Arc<Self>, ask: Ask) -> gw_engine::Result<Document> {
         let this = Arc::clone(self);
         let answering = self.runtime.spawn(async move {
             tokio::time::timeout(PATIENCE, async move {

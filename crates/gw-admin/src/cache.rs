@@ -2,25 +2,27 @@
 
 use bytes::Bytes;
 use gw_cache::{Purge, Scope, SimilarFigures, SimilarMode};
+use gw_engine::Engine;
+use gw_engine::auth::configured_id;
+use gw_engine::catalog::query::{Query, shown};
+use gw_engine::error::{Error, Kind, Result};
+use gw_engine::response_cache::SemanticSettings;
 use gw_wire::request::fields::{Path, empty_string, invalid_value};
 use serde_json::{Value, json};
 
-use crate::catalog::query::{Query, shown};
-use crate::engine::Engine;
-use crate::error::{Error, Kind, Result};
-use crate::response_cache::caching::ResponseCache;
-use crate::response_cache::settings::SemanticSettings;
+use crate::write::{approximate_usd, number};
 
 /// `GET /admin/v1/cache`.
-pub(crate) fn figures(caching: Option<&ResponseCache>) -> Bytes {
-    let Some(caching) = caching else {
+#[must_use]
+pub fn figures(engine: &Engine) -> Bytes {
+    let Some(caching) = engine.response_cache() else {
         return Bytes::from(json!({"object": "cache", "enabled": false}).to_string());
     };
-    let figures = caching.cache.figures();
+    let figures = caching.cache().figures();
     let document = json!({
         "object": "cache",
         "enabled": true,
-        "available": !caching.cache.is_away(),
+        "available": !caching.cache().is_away(),
         "hits": figures.hits,
         "similar": figures.similar,
         "coalesced": figures.coalesced,
@@ -32,11 +34,11 @@ pub(crate) fn figures(caching: Option<&ResponseCache>) -> Bytes {
         "stored": figures.stored,
         "entries": figures.entries,
         "bytes": figures.bytes,
-        "saved_usd": number(figures.saved.approx_usd()),
+        "saved_usd": approximate_usd(figures.saved),
         "saved_seconds": number(std::time::Duration::from_millis(figures.saved_ms).as_secs_f64()),
         "unanswered": figures.unanswered,
         "unwritten": figures.unwritten,
-        "semantic": caching.semantic.figures().into_iter().map(semantic).collect::<Vec<_>>(),
+        "semantic": caching.similar().map(semantic).collect::<Vec<_>>(),
     });
     Bytes::from(document.to_string())
 }
@@ -56,16 +58,13 @@ fn semantic((settings, figures): (&SemanticSettings, SimilarFigures)) -> Value {
     })
 }
 
-fn number(value: f64) -> Value {
-    serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
-}
-
 /// `DELETE /admin/v1/cache`: all of it, or `?model=` (as it was asked for, or the id that answered), or `?key=` (an id or, for
 /// keys of the configuration, a name; of a team that shares its answers, all of the team's).
 ///
 /// # Errors
 /// There is no such parameter or key; the shared store did not hear of it.
-pub(crate) async fn purge(engine: &Engine, caching: Option<&ResponseCache>, query: &str) -> Result<Bytes> {
+pub async fn purge(engine: &Engine, query: &str) -> Result<Bytes> {
+    let caching = engine.response_cache();
     let query = Query::parse(query);
     if let Some(name) = query.unknown(&["model", "key"]) {
         let message =
@@ -87,7 +86,8 @@ pub(crate) async fn purge(engine: &Engine, caching: Option<&ResponseCache>, quer
         (Some(model), _) => vec![Purge::Model(model.into())],
         (None, Some(id)) => {
             let missing = || Error::new(Kind::NotFound, format!("There is no key '{}'.", shown(id)));
-            let caller = engine.key(id).ok_or_else(missing)?;
+            let caller =
+                engine.find_key(id).or_else(|| engine.find_key(&configured_id(id))).ok_or_else(missing)?;
             // Also what it was answered when it was in no team.
             let own = Scope::Key(std::sync::Arc::clone(caller.key_id()));
             let now = caching.map(|caching| caching.scope(&caller)).filter(|scope| *scope != own);
@@ -97,7 +97,7 @@ pub(crate) async fn purge(engine: &Engine, caching: Option<&ResponseCache>, quer
     };
     for purge in &purges {
         if let Some(caching) = caching {
-            caching.cache.purge(purge).await.map_err(|_| {
+            caching.cache().purge(purge).await.map_err(|_| {
                 let message = "The shared cache did not hear of the purge: its Redis is away. Try again.";
                 Error::new(Kind::StoreUnavailable, message).retry_after(std::time::Duration::from_secs(1))
             })?;

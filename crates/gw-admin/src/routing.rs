@@ -1,0 +1,67 @@
+//! The routing explanation: which models would serve a request, in which order, and why.
+
+use bytes::Bytes;
+use gw_engine::catalog::query::{Query, shown};
+use gw_engine::error::{Error, Kind, Result};
+use gw_engine::explain::{CandidateOrigin, Explanation, RankedCandidate};
+use gw_engine::{Caller, Engine};
+use serde_json::{Map, Value, json};
+
+use crate::write::{approximate_usd, number, standing};
+
+/// `POST /admin/v1/routing/explain`: explains the route of the request `body`, for `caller` or, with `?key=ID`, for that key.
+///
+/// # Errors
+/// The error that the request itself would get; `not_found` for an unknown key.
+pub fn explain(engine: &Engine, caller: &Caller, query: &str, body: Bytes) -> Result<Bytes> {
+    let explanation = match Query::parse(query).last("key") {
+        None => engine.explain(caller, body)?,
+        Some(id) => engine.explain(&engine.find_key(id).ok_or_else(|| no_such_key(id))?, body)?,
+    };
+    Ok(Bytes::from(document(&explanation).to_string()))
+}
+
+fn document(explanation: &Explanation) -> Value {
+    let excluded = explanation.excluded.iter();
+    let excluded = excluded.map(|model| json!({"model": &*model.id, "reason": model.reason}));
+    json!({
+        "object": "routing.explanation",
+        "requested_model": explanation.requested_model,
+        "strategy": explanation.strategy.as_str(),
+        "candidates": explanation.candidates.iter().map(row).collect::<Vec<_>>(),
+        "excluded": excluded.collect::<Vec<_>>(),
+        "worst_case": {
+            "tokens": explanation.worst_case_tokens,
+            "cost_usd": approximate_usd(explanation.worst_case_cost),
+        },
+        "max_attempts": explanation.max_attempts,
+        "conversation_known": explanation.is_conversation_known,
+    })
+}
+
+fn row(candidate: &RankedCandidate) -> Value {
+    let RankedCandidate { model, origin, scored, facts, expected_cost } = candidate;
+    let parts: Map<String, Value> =
+        scored.parts.iter().map(|(name, value)| (name.to_owned(), number(value))).collect();
+    let named_as = match origin {
+        CandidateOrigin::Requested => "requested",
+        CandidateOrigin::Fallback => "fallback",
+        CandidateOrigin::Upgrade => "upgrade",
+    };
+    json!({
+        "model": &*model.id,
+        "provider": &*model.provider,
+        "named_as": named_as,
+        "score": number(scored.score),
+        "parts": parts,
+        "standing": standing(facts.standing),
+        "in_flight": facts.seen.in_flight,
+        "samples": facts.seen.samples,
+        "holds_prompt_cache": facts.warm.is_some(),
+        "expected_cost_usd": expected_cost.map(approximate_usd),
+    })
+}
+
+fn no_such_key(id: &str) -> Error {
+    Error::new(Kind::NotFound, format!("There is no key '{}'.", shown(id)))
+}
