@@ -22,10 +22,12 @@ use gw_wire::usage::Usage;
 
 use self::attempt_context::AttemptContext;
 use self::progress::CallProgress;
-use self::settlement::Settlement;
+use self::settlement::{Outcome, Settlement};
 use self::stream_reservation::StreamReservation;
-use self::upstream_call::Attempt;
+use self::upstream_call::{Attempt, AttemptOutcome, BilledUsage};
+use crate::error::Error;
 use crate::plan::candidate::{Candidate, Plan};
+use gw_cache::Stored;
 
 /// One call on its way.
 #[derive(Debug)]
@@ -33,73 +35,79 @@ pub(crate) struct Call {
     pub(crate) context: AttemptContext,
     pub(crate) plan: Plan,
     pub(crate) progress: CallProgress,
-    /// What the client was told of a complete answer.
-    pub(crate) told: Option<CallSummary>,
-    /// What the client is told that it cost: the answer, and what others charged that began it.
+    /// The summary of a complete answer, for a call that is shared.
+    pub(crate) summary: Option<CallSummary>,
+    /// The cost that the client is told: of the answer, and of attempts that began it.
     pub(crate) cost: Money,
     /// The money set aside for a stream that broke off, until another upstream continues it.
-    pub(crate) funds: Option<StreamReservation>,
-    /// Others may get its answer, too.
+    pub(crate) reservation: Option<StreamReservation>,
+    /// Other requests may get its answer, too.
     pub(crate) is_shared: bool,
 }
 
-/// Who answered, what was used and what it cost.
+/// The upstream that answered, with usage and cost.
 #[derive(Clone, Debug)]
 pub(crate) struct CallSummary {
     pub(crate) candidate: Candidate,
     pub(crate) usage: Usage,
     pub(crate) cost: Option<Money>,
-    /// Its length was limited by what its budget could pay.
+    /// The budget could not pay for a longer answer.
     pub(crate) is_shortened: bool,
-    /// Another one had begun it.
+    /// More than one upstream contributed to the answer.
     pub(crate) is_continued: bool,
 }
 
 impl Call {
-    /// That nobody has been asked for yet.
+    /// A call before its first attempt.
     pub(crate) fn new(context: AttemptContext, plan: Plan, settlement: Settlement) -> Self {
         Self {
             context,
             plan,
             progress: CallProgress::new(settlement),
-            told: None,
+            summary: None,
             cost: Money::ZERO,
-            funds: None,
+            reservation: None,
             is_shared: false,
         }
     }
 
-    /// Notes a successful attempt.
-    pub(crate) fn record_ok(&mut self, candidate: &Candidate, started: Attempt) {
-        self.progress.record(candidate, "ok", started);
-    }
-
-    /// Notes an attempt that is over.
-    pub(crate) fn record(&mut self, candidate: &Candidate, status: &'static str, started: Attempt) {
-        self.progress.record(candidate, status, started);
-    }
-
-    /// The call was answered in full.
-    pub(crate) fn served(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
+    /// Ends the call: this attempt answered the rest of it, and the client has read all of it or will.
+    pub(crate) fn finish_served(&mut self, candidate: &Candidate, billed: &BilledUsage) {
         let state = &self.context.snapshot.state;
         if let Some(conversation) = self.plan.conversation {
-            state.affinity.note(conversation.id, &candidate.model.id, usage.prompt, Instant::now());
+            state.affinity.note(conversation.id, &candidate.model.id, billed.usage.prompt, Instant::now());
         }
-        if let Some(purse) = &state.hedges {
-            purse.served(cost.unwrap_or_default());
+        if let Some(budget) = &state.hedges {
+            budget.served(billed.known_cost().unwrap_or_default());
         }
-        self.progress.hedge_is_over();
-        let (begun, charged) = self.progress.settlement.begun();
-        let cost_of_all = cost.map(|cost| cost + charged);
-        self.cost = cost.unwrap_or_default() + charged;
-        self.told = self.is_shared.then(|| CallSummary {
+        self.progress.finish_hedge();
+        let calls = &self.context.upstream_calls;
+        let answer = calls.answer();
+        self.cost = answer.cost;
+        self.summary = self.is_shared.then(|| CallSummary {
             candidate: candidate.clone(),
-            usage: begun.plus(usage),
-            cost: cost_of_all,
+            usage: answer.usage,
+            cost: billed.known_cost().map(|_| answer.cost),
             is_shortened: self.context.is_shortened.load(Ordering::Relaxed),
-            is_continued: begun != Usage::default(),
+            is_continued: calls.answering_attempts() > 1,
         });
-        self.progress.settlement.served(candidate, usage, cost);
+        self.progress.settlement.finish(&Outcome::Served);
+    }
+
+    /// Ends the call with an error instead of an answer.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        self.progress.settlement.finish(&Outcome::Failed(error));
+    }
+
+    /// Ends the call with an answer that another call brought.
+    pub(crate) fn finish_cached(&mut self, stored: &Stored, is_fallback: bool) {
+        self.progress.settlement.finish(&Outcome::Cached { stored, is_fallback });
+    }
+
+    /// Ends an attempt whose stream ended early, and the call with it.
+    pub(crate) fn interrupt(&mut self, candidate: &Candidate, attempt: Attempt, status: &'static str) {
+        self.progress.end_attempt(candidate, attempt, AttemptOutcome::Interrupted, status);
+        self.progress.settlement.finish(&Outcome::Interrupted(status));
     }
 
     /// The `gateway` object of an answer that this candidate gave. Takes the records: it is written once.

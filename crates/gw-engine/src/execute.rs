@@ -25,7 +25,7 @@ pub(crate) const COMMIT_AFTER: Duration = Duration::from_secs(10);
 /// The reservation is refused, or no candidate answers.
 pub(crate) async fn execute(services: &Services, mut call: Box<Call>) -> Result<Reply> {
     if let Err(error) = reserve(&services.limiter, &mut call).await {
-        call.progress.settlement.failed(&error);
+        call.fail(&error);
         return Err(error);
     }
     if call.context.request.wants_stream() {

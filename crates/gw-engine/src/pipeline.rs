@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
-use crate::call::settlement::Settlement;
+use crate::call::settlement::{Outcome, Settlement};
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::{Error, Kind, Result};
 use crate::execute::execute;
@@ -54,7 +54,7 @@ pub(crate) async fn run(
     let Prepared { request, snapshot, plan } = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
-            settlement.failed(&error);
+            settlement.finish(&Outcome::Failed(&error));
             return Err(error);
         }
     };
@@ -118,7 +118,7 @@ fn prepare(
     }
     let snapshot = services.snapshot();
     let request = parse(operation, body, &snapshot.request_limits)?;
-    settlement.asked(&request);
+    settlement.note_request(&request);
     let plan_request = PlanRequest {
         snapshot: &snapshot,
         metrics: &services.metrics,
@@ -126,7 +126,7 @@ fn prepare(
         request: &request,
     };
     let plan = plan::plan(plan_request, None)?;
-    settlement.routed(&plan);
+    settlement.note_plan(&plan);
     Ok(Prepared { request, snapshot, plan })
 }
 

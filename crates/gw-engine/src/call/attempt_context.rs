@@ -154,10 +154,12 @@ impl AttemptContext {
         let sent = candidate.provider.send(http, clocks).await;
         let response = sent.inspect_err(|failure| {
             if !failure.sent {
-                self.upstream_calls.free(call);
+                self.upstream_calls.mark_free(call);
             }
         })?;
-        self.successful(candidate, response, clocks).await.inspect_err(|_| self.upstream_calls.free(call))
+        self.successful(candidate, response, clocks)
+            .await
+            .inspect_err(|_| self.upstream_calls.mark_free(call))
     }
 
     async fn successful(

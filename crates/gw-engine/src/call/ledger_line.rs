@@ -20,9 +20,9 @@ use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 
 /// The longest text of a client that is kept.
-const LONGEST_TEXT: usize = 256;
+const MAX_TEXT_CHARS: usize = 256;
 /// Reasons of upstreams are kept of so many attempts: each may be 2 KiB.
-const MOST_REASONS: usize = 8;
+const MAX_REASONS: usize = 8;
 
 /// The line of one call.
 #[derive(Debug)]
@@ -57,14 +57,14 @@ impl LedgerLine {
     }
 
     /// What was asked for.
-    pub(crate) fn asked(&mut self, request: &ValidatedRequest) {
+    pub(crate) fn note_request(&mut self, request: &ValidatedRequest) {
         self.entry.requested_model = clipped(request.model());
         self.entry.stream = request.wants_stream();
         self.entry.end_user = request.user().as_deref().map(clipped);
     }
 
     /// How it is routed.
-    pub(crate) fn routed(&mut self, plan: &Plan) {
+    pub(crate) fn note_plan(&mut self, plan: &Plan) {
         plan.strategy.as_str().clone_into(&mut self.entry.strategy);
         if let Some(Candidate { model, .. }) = plan.candidates.first() {
             self.entry.model = model.id.to_string();
@@ -93,10 +93,10 @@ impl LedgerLine {
             cost += candidate.model.cost(&prompt).unwrap_or_default();
         }
         if self.begun.is_some() {
-            self.progress(candidate, &usage, cost);
+            self.note_progress(candidate, &usage, cost);
             return Ok(());
         }
-        self.used(candidate, &usage, cost);
+        self.note_usage(candidate, &usage, cost);
         self.begun = Some(self.journal.begin(&self.entry).map_err(|_| {
             let message = "The gateway's store is away, and no more requests can be kept for it.";
             Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(5))
@@ -105,7 +105,7 @@ impl LedgerLine {
     }
 
     /// A hedge asks another upstream: its prompts cost as much besides.
-    pub(crate) fn begin_too(&mut self, candidate: &Candidate, request: &ValidatedRequest) {
+    pub(crate) fn begin_hedge(&mut self, candidate: &Candidate, request: &ValidatedRequest) {
         let costs = request.sizes(candidate).into_iter().map(|size| {
             let prompt = Usage::estimate(size.prompt_tokens, 0);
             candidate.model.cost(&prompt).unwrap_or_default()
@@ -122,15 +122,15 @@ impl LedgerLine {
     }
 
     /// So much is used by now: the row of a process that dies from here on.
-    pub(crate) fn progress(&mut self, candidate: &Candidate, usage: &Usage, cost: Money) {
-        self.used(candidate, usage, cost);
+    pub(crate) fn note_progress(&mut self, candidate: &Candidate, usage: &Usage, cost: Money) {
+        self.note_usage(candidate, usage, cost);
         if let Some(begun) = &mut self.begun {
             self.journal.progress(begun, &self.entry);
         }
     }
 
     /// An upstream call is over.
-    pub(crate) fn attempted(&mut self, record: &AttemptRecord, reason: Option<String>) {
+    pub(crate) fn note_attempt(&mut self, record: &AttemptRecord, reason: Option<String>) {
         let AttemptRecord { provider, model, status, latency_ms, cost } = record;
         self.entry.attempts.push(Attempt {
             provider: Arc::clone(provider),
@@ -138,22 +138,22 @@ impl LedgerLine {
             status: Cow::Borrowed(status),
             latency_ms: *latency_ms,
             cost: cost.unwrap_or_default().femtos(),
-            reason: reason.filter(|_| self.entry.attempts.len() < MOST_REASONS),
+            reason: reason.filter(|_| self.entry.attempts.len() < MAX_REASONS),
         });
     }
 
     /// Who served, and what it took.
-    pub(crate) fn used(&mut self, candidate: &Candidate, usage: &Usage, cost: Money) {
+    pub(crate) fn note_usage(&mut self, candidate: &Candidate, usage: &Usage, cost: Money) {
         let entry = &mut self.entry;
         if *entry.model != *candidate.model.id {
             entry.model = candidate.model.id.to_string();
             entry.provider = candidate.model.provider.to_string();
         }
         entry.fallback = candidate.is_fallback;
-        self.counted(usage, cost);
+        self.note_counts(usage, cost);
     }
 
-    fn counted(&mut self, usage: &Usage, cost: Money) {
+    fn note_counts(&mut self, usage: &Usage, cost: Money) {
         self.entry.tokens = Tokens {
             prompt: usage.prompt,
             completion: usage.completion,
@@ -166,27 +166,27 @@ impl LedgerLine {
     }
 
     /// What it would have cost besides, but for the cache.
-    pub(crate) fn saved(&mut self, saved: Money) {
+    pub(crate) fn note_saved(&mut self, saved: Money) {
         self.entry.saved = saved.femtos();
     }
 
     /// It was answered out of the cache.
-    pub(crate) fn cached(&mut self, stored: &Stored, fallback: bool, paid: Money) {
+    pub(crate) fn note_cached(&mut self, stored: &Stored, fallback: bool, paid: Money) {
         self.entry.model = stored.model_used.to_string();
         self.entry.provider = stored.provider.to_string();
         self.entry.fallback = fallback;
         self.entry.cache_hit = true;
         self.entry.saved = stored.cost.femtos();
-        self.counted(&stored.usage, paid);
+        self.note_counts(&stored.usage, paid);
     }
 
     /// Nothing was used after all, but for what calls used that were given up or broke off.
-    pub(crate) fn unused(&mut self, begun: &Usage, extra: Money) {
-        self.counted(begun, extra);
+    pub(crate) fn note_unanswered(&mut self, usage: &Usage, cost: Money) {
+        self.note_counts(usage, cost);
     }
 
     /// It failed with this code, which is the upstream's own where that says more than ours.
-    pub(crate) fn failed(&mut self, code: &str) {
+    pub(crate) fn note_failure(&mut self, code: &str) {
         self.entry.status = clipped(code);
     }
 
@@ -203,5 +203,5 @@ impl LedgerLine {
 }
 
 fn clipped(text: &str) -> String {
-    text.chars().take(LONGEST_TEXT).collect()
+    text.chars().take(MAX_TEXT_CHARS).collect()
 }

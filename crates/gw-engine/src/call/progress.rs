@@ -1,4 +1,4 @@
-//! What has become of a call so far: its attempts, what they were not told, and its settlement.
+//! The progress of a call: its attempts so far, their failures and warnings.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use crate::call::attempt_context::AttemptContext;
 use crate::call::quoted_prompt;
 use crate::call::settlement::Settlement;
 use crate::call::upstream_call::Attempt;
+use crate::call::upstream_call::{AttemptOutcome, BilledUsage};
 use crate::clock::millis;
 use crate::error::Error;
 use crate::plan::candidate::Candidate;
@@ -21,137 +22,148 @@ use crate::retry_policy;
 /// Words for `gateway.warnings`.
 pub(crate) type Warnings = Vec<Cow<'static, str>>;
 
-/// The status of an attempt that lost against another one of the same request.
+/// The status of an attempt that lost against another attempt of its request.
 const CANCELLED: &str = "cancelled";
-/// How long a rate limit rests a target at least and at most, when the upstream says how long.
+/// The status of an attempt that answered.
+pub(crate) const OK: &str = "ok";
+/// The bounds of the rest that a rate-limited upstream may ask for its target.
 const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
-/// What is noted while a call goes on.
+/// The attempts of a call so far, their failures and warnings, and the call's settlement.
 #[derive(Debug)]
 pub(crate) struct CallProgress {
     pub(crate) settlement: Settlement,
+    /// The attempts that are over, for `gateway.attempts`.
     pub(crate) records: Vec<AttemptRecord>,
     pub(crate) warnings: Warnings,
-    /// How many of them brought something of no use: they do not count among those that the request may have.
-    in_vain: usize,
-    /// Why attempts failed, in their order.
+    /// Attempts whose answer was of no use. They do not count towards the attempts that the request may make.
+    wasted: usize,
+    /// The failures of the attempts, in order.
     pub(crate) failures: Vec<Failure>,
-    /// The candidate that a hedge has asked already.
+    /// The candidate that a hedge asked.
     pub(crate) hedged: Option<usize>,
-    /// What was set aside for it.
+    /// The money reserved for the hedge.
     pub(crate) hedge: Option<Hedge>,
-    /// The upstream's reason for the failed attempt that is noted next.
+    /// The upstream's reason for the failed attempt that is recorded next.
     reason: Option<String>,
-    /// Attempts that were begun.
-    begun: u32,
-    /// What attempts cost that were given up for a faster one.
-    given_up: Money,
+    /// The cost of attempts that lost against a faster one.
+    cancelled_cost: Money,
 }
 
 impl CallProgress {
+    /// A call before its first attempt.
     pub(crate) fn new(settlement: Settlement) -> Self {
         Self {
             settlement,
             records: Vec::new(),
-            in_vain: 0,
+            wasted: 0,
             warnings: Vec::new(),
             failures: Vec::new(),
             hedged: None,
             hedge: None,
             reason: None,
-            begun: 0,
-            given_up: Money::ZERO,
+            cancelled_cost: Money::ZERO,
         }
     }
 
-    /// Begins an attempt.
-    pub(crate) fn begin(&mut self) -> Attempt {
-        let attempt = self.begun;
-        self.begun += 1;
-        Attempt { attempt, at: Instant::now() }
+    /// Ends an attempt: its usage is summed, metered and recorded.
+    pub(crate) fn end_attempt(
+        &mut self,
+        candidate: &Candidate,
+        attempt: Attempt,
+        outcome: AttemptOutcome,
+        status: &'static str,
+    ) -> BilledUsage {
+        let billed = self.settlement.end_attempt(candidate, attempt, outcome, status);
+        self.record(candidate, attempt, status, &billed);
+        billed
     }
 
-    /// Notes an attempt that is over.
-    pub(crate) fn record(&mut self, candidate: &Candidate, status: &'static str, started: Attempt) {
+    fn record(
+        &mut self,
+        candidate: &Candidate,
+        attempt: Attempt,
+        status: &'static str,
+        billed: &BilledUsage,
+    ) {
         let record = AttemptRecord {
             provider: Arc::clone(&candidate.model.provider),
             model: Arc::clone(&candidate.model.id),
             status,
-            latency_ms: millis(started.elapsed()),
-            cost: self.settlement.upstream_calls().of(started).known_cost(),
+            latency_ms: millis(attempt.elapsed()),
+            cost: billed.known_cost(),
         };
         let reason = self.reason.take();
-        self.settlement.attempted(&record, reason);
+        self.settlement.note_attempt(&record, reason);
         self.records.push(record);
-        self.settlement.attempts(self.records.len());
+        self.settlement.note_attempts(self.records.len());
     }
 
-    /// Keeps the upstream's reason for the attempt that is noted next: for the ledger and, mostly, the log line.
+    /// Ends an attempt whose answer is complete, and of no use to the client.
+    pub(crate) fn waste_attempt(&mut self, candidate: &Candidate, attempt: Attempt) {
+        self.end_attempt(candidate, attempt, AttemptOutcome::Wasted, OK);
+        self.wasted += 1;
+    }
+
+    /// Ends an attempt that lost against a faster one. Its provider bills the prompt.
+    pub(crate) fn cancel_attempt(&mut self, candidate: &Candidate, attempt: Attempt) {
+        let billed = self.end_attempt(candidate, attempt, AttemptOutcome::Cancelled, CANCELLED);
+        self.cancelled_cost += billed.cost;
+    }
+
+    /// Ends a failed attempt, and judges its target by the failure. An attempt that was refused before anything was sent is not recorded.
+    pub(crate) fn fail_attempt(
+        &mut self,
+        context: &AttemptContext,
+        candidate: &Candidate,
+        mut failure: Failure,
+        attempt: Attempt,
+    ) {
+        if retry_policy::was_sent(&failure) {
+            let code = retry_policy::kind(&failure).code();
+            judge(context, candidate, &failure, attempt);
+            self.keep_reason(context, &mut failure);
+            self.end_attempt(candidate, attempt, AttemptOutcome::Failed, code);
+            log_failure(context, candidate, &failure, code);
+        } else {
+            self.settlement.discard_attempt(attempt);
+            self.settlement.note_attempts(self.records.len());
+        }
+        self.failures.push(failure);
+    }
+
+    /// Keeps the upstream's reason for the attempt that is recorded next: for the ledger and, in most cases, the access log.
     pub(crate) fn keep_reason(&mut self, context: &AttemptContext, failure: &mut Failure) {
-        // It is kept for longer than an answer, so no provider's secrets and no prompt may be in it.
+        // The reason is kept longer than an answer, so it must not hold a provider's secrets or the prompt.
         if let Some(reason) = &mut failure.reason {
             context.snapshot.providers.values().for_each(|provider| provider.censor_text(reason));
             quoted_prompt::hide(reason, context.request.prompts());
         }
         self.reason.clone_from(&failure.reason);
         if let Some(reason) = for_the_log(failure) {
-            self.settlement.upstream_said(reason);
+            self.settlement.note_upstream_error(reason);
         }
     }
 
-    /// What the last attempt brought is of no use, and paid for.
-    pub(crate) fn in_vain(&mut self, candidate: &Candidate, started: Attempt) {
-        self.settlement.in_vain(candidate, started);
-        self.in_vain += 1;
-    }
-
-    /// The attempts that count among those that the request may have.
+    /// The attempts that count towards those that the request may make.
     pub(crate) fn counted(&self) -> usize {
-        self.records.len().saturating_sub(self.in_vain)
+        self.records.len().saturating_sub(self.wasted)
     }
 
-    /// An attempt was given up because another one was faster. Its provider has had the prompt.
-    pub(crate) fn lost(&mut self, candidate: &Candidate, started: Attempt) {
-        self.given_up += self.settlement.call_failed(candidate, started);
-        self.record(candidate, CANCELLED, started);
-        self.settlement.metrics().failed(&candidate.metrics, CANCELLED);
-    }
-
-    /// A hedge has come to its end: what it did not need goes back.
-    pub(crate) fn hedge_is_over(&mut self) {
+    /// The hedge is over: the part of its reservation that it did not need is released.
+    pub(crate) fn finish_hedge(&mut self) {
         if let Some(hedge) = self.hedge.take() {
-            hedge.spent(self.given_up);
+            hedge.spent(self.cancelled_cost);
         }
     }
 
-    /// Notes a failed attempt wherever it counts. What was refused before anything was sent was no attempt.
-    pub(crate) fn failed(
-        &mut self,
-        context: &AttemptContext,
-        candidate: &Candidate,
-        mut failure: Failure,
-        started: Attempt,
-    ) {
-        self.settlement.call_failed(candidate, started);
-        let code = retry_policy::kind(&failure).code();
-        if retry_policy::was_sent(&failure) {
-            judge(context, candidate, &failure, started);
-            self.keep_reason(context, &mut failure);
-            self.record(candidate, code, started);
-            self.settlement.metrics().failed(&candidate.metrics, code);
-            tell(context, candidate, &failure, code);
-        } else {
-            self.settlement.attempts(self.records.len());
-        }
-        self.failures.push(failure);
-    }
-
-    /// The last attempt's error, except that 429 wins if every attempt was 429, with the smallest hint.
+    /// The error of a call whose every attempt failed: the last attempt's, except that a rate limit of all attempts keeps the smallest
+    /// `Retry-After`.
     pub(crate) fn error(&self) -> Error {
         let failures = &self.failures;
-        // What an upstream said tells more than why others were not asked.
-        let said = failures.iter().rev().find(|failure| retry_policy::was_sent(failure));
-        let Some(last) = said.or(failures.last()) else {
+        // An upstream's failure tells the client more than the reason why another upstream was not asked.
+        let sent = failures.iter().rev().find(|failure| retry_policy::was_sent(failure));
+        let Some(last) = sent.or(failures.last()) else {
             let late = Failure::new(FailureKind::Timeout, "The request's time was used up.");
             return retry_policy::error(&late, &[], None);
         };
@@ -169,7 +181,7 @@ impl CallProgress {
 }
 
 /// What a failure says about its target: to its figures, its breaker, its rest.
-fn judge(context: &AttemptContext, candidate: &Candidate, failure: &Failure, started: Attempt) {
+fn judge(context: &AttemptContext, candidate: &Candidate, failure: &Failure, attempt: Attempt) {
     let now = Instant::now();
     let model = &candidate.model;
     let asks_for_rest = matches!(failure.kind, FailureKind::RateLimited | FailureKind::Overloaded);
@@ -182,7 +194,7 @@ fn judge(context: &AttemptContext, candidate: &Candidate, failure: &Failure, sta
     }
     // Who was asked when the request's time was nearly over was given too little of it.
     let clocks = candidate.clocks();
-    let left = clocks.total.saturating_sub(started.at.saturating_duration_since(context.client.accepted));
+    let left = clocks.total.saturating_sub(attempt.at.saturating_duration_since(context.client.accepted));
     let is_hurried =
         failure.kind == FailureKind::Timeout && left < clocks.first_token && left < clocks.total / 2;
     if retry_policy::is_upstreams_fault(failure) && !is_hurried {
@@ -199,7 +211,7 @@ fn for_the_log(failure: &Failure) -> Option<&str> {
 
 /// One line for the operator: what the upstream said, and what we found ourselves (refused, timed out, not JSON). The short
 /// names of the upstream's error are for debugging.
-fn tell(context: &AttemptContext, candidate: &Candidate, failure: &Failure, code: &'static str) {
+fn log_failure(context: &AttemptContext, candidate: &Candidate, failure: &Failure, code: &'static str) {
     let ours = matches!(
         failure.kind,
         FailureKind::Unreachable

@@ -1,4 +1,6 @@
-//! What a call used and cost, noted exactly once however the call ended.
+//! The settlement of a request: it ends exactly once, and its end is written to the ledger, the budgets, the access log and the metrics.
+//!
+//! The usage and the cost of a request are sums over its upstream calls ([`UpstreamCalls`]). No other module adds usage or money.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +13,7 @@ use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 
 use crate::call::ledger_line::LedgerLine;
-use crate::call::upstream_call::{Attempt, UpstreamCalls};
+use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, UpstreamCalls};
 use crate::clock::millis;
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
 use crate::metrics::Metrics;
@@ -19,97 +21,92 @@ use crate::plan::candidate::{Candidate, Plan};
 use crate::request::ValidatedRequest;
 use crate::request::context::{CallLog, RequestContext};
 
-/// The open settlement of one call. Dropped before it is settled, it notes that the client went away.
+/// How a request ends.
+pub(crate) enum Outcome<'a> {
+    /// An upstream's answer was complete.
+    Served,
+    /// The answer came from the response cache, or from the call of another request.
+    Cached { stored: &'a Stored, is_fallback: bool },
+    /// The client gets this error instead of an answer.
+    Failed(&'a Error),
+    /// The client's stream ended early with this status.
+    Interrupted(&'static str),
+    /// The request was dropped with this status, and attempts may have been under way.
+    Dropped(&'static str),
+}
+
+/// The open settlement of one request. Dropped before its end, it notes that the client disconnected.
 #[derive(Debug)]
 pub(crate) struct Settlement {
     log: Arc<CallLog>,
     metrics: Arc<Metrics>,
     operation: &'static str,
-    settled: bool,
-    /// What the upstream calls have used.
+    is_finished: bool,
     upstream_calls: Arc<UpstreamCalls>,
-    /// An attempt whose upstream has not answered yet.
-    calling: Option<PendingAttempt>,
-    /// Another one that was begun beside it.
-    beside: Option<PendingAttempt>,
-    /// What upstreams used and charged that began an answer and broke off. The client is told of it.
-    begun: (Usage, Money),
-    /// Tokens of the answer that came out of the cache, and what they would have cost.
+    /// The part of the answer that came out of the cache, and what it would have cost.
     found: (Usage, Money),
-    /// Tokens and money set aside.
+    /// The tokens and the money reserved for the request.
     reservation: Reservation,
-    /// What was set aside besides, when everything had to be asked for anew or a stream grew.
-    more: Vec<Reservation>,
-    /// Its line in the ledger, until it is written.
+    /// Later reservations: for a request that asks for everything anew, and for a stream that grows.
+    additional_reservations: Vec<Reservation>,
+    /// The request's line in the ledger, until it is written.
     line: Option<LedgerLine>,
     accepted: Instant,
 }
 
-/// An attempt that is not over.
-#[derive(Debug)]
-struct PendingAttempt {
-    candidate: Candidate,
-    started: Attempt,
-}
-
 impl Settlement {
+    /// Opens the settlement of a request.
     pub(crate) fn open(
         client: &RequestContext,
         metrics: Arc<Metrics>,
         journal: Option<&Arc<Journal>>,
         operation: &'static str,
     ) -> Self {
-        let line = journal.map(|journal| LedgerLine::new(journal, client, operation));
-        let log = Arc::clone(&client.log);
-        let accepted = client.accepted;
         Self {
-            log,
+            log: Arc::clone(&client.log),
             metrics,
             operation,
-            settled: false,
+            is_finished: false,
             upstream_calls: Arc::default(),
-            calling: None,
-            beside: None,
-            begun: Default::default(),
             found: Default::default(),
             reservation: Reservation::default(),
-            more: Vec::new(),
-            line,
-            accepted,
+            additional_reservations: Vec::new(),
+            line: journal.map(|journal| LedgerLine::new(journal, client, operation)),
+            accepted: client.accepted,
         }
     }
 
-    /// The meter of the request's upstream calls.
+    /// The request's upstream calls.
     pub(crate) fn upstream_calls(&self) -> &Arc<UpstreamCalls> {
         &self.upstream_calls
     }
 
-    /// What was asked for, for the ledger.
-    pub(crate) fn asked(&mut self, request: &ValidatedRequest) {
+    /// Notes the request itself.
+    pub(crate) fn note_request(&mut self, request: &ValidatedRequest) {
         if let Some(line) = &mut self.line {
-            line.asked(request);
+            line.note_request(request);
         }
     }
 
-    /// How it is routed, for the ledger.
-    pub(crate) fn routed(&mut self, plan: &Plan) {
+    /// Notes how the request is routed.
+    pub(crate) fn note_plan(&mut self, plan: &Plan) {
         if let Some(line) = &mut self.line {
-            line.routed(plan);
+            line.note_plan(plan);
         }
     }
 
-    /// Holds what was set aside until the call is over.
+    /// Holds the request's reservation until the request ends.
     pub(crate) fn hold(&mut self, reservation: Reservation) {
         self.reservation = self.dated(reservation);
     }
 
-    /// Holds what was set aside besides.
+    /// Holds a further reservation until the request ends.
     pub(crate) fn hold_more(&mut self, reservation: Reservation) {
         let more = self.dated(reservation);
-        self.more.push(more);
+        self.additional_reservations.push(more);
     }
 
-    /// A budget counts it in the period in which the ledger has it.
+    /// A budget counts the request in the period in which the ledger has it.
     fn dated(&self, mut reservation: Reservation) -> Reservation {
         if let Some(line) = &self.line {
             reservation.begun_at(line.at());
@@ -117,205 +114,177 @@ impl Settlement {
         reservation
     }
 
-    pub(crate) fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
-    /// An attempt begins, the `count`th, with upstream calls of these sizes. Noted before it is over: a client that goes away
-    /// meanwhile has caused it all the same, and the provider bills the prompt.
+    /// Begins an attempt, the `count`th of the request. The ledger's journal notes it first: a process that dies during the attempt has caused
+    /// the cost of its prompt.
     ///
     /// # Errors
-    /// The request cannot be accounted for, so it must not go on.
-    pub(crate) fn calling(
+    /// The journal cannot note it, so the request must not go on.
+    pub(crate) fn begin_attempt(
         &mut self,
         candidate: &Candidate,
-        started: Attempt,
         count: usize,
         request: &ValidatedRequest,
-    ) -> Result<()> {
-        self.attempts(count);
+    ) -> Result<Attempt> {
+        self.note_attempts(count);
         if let Some(line) = &mut self.line {
             line.begin(candidate, request, self.upstream_calls.all())?;
         }
-        self.calling = Some(PendingAttempt { candidate: candidate.clone(), started });
-        Ok(())
+        Ok(self.upstream_calls.begin_attempt(candidate))
     }
 
-    /// Another attempt begins beside the one under way. A process that dies meanwhile has caused both.
-    pub(crate) fn calling_too(
+    /// Begins an attempt beside one that is under way.
+    pub(crate) fn begin_hedge(
         &mut self,
         candidate: &Candidate,
-        started: Attempt,
         count: usize,
         request: &ValidatedRequest,
-    ) {
-        self.attempts(count);
+    ) -> Attempt {
+        self.note_attempts(count);
         if let Some(line) = &mut self.line {
-            line.begin_too(candidate, request);
+            line.begin_hedge(candidate, request);
         }
-        self.beside = Some(PendingAttempt { candidate: candidate.clone(), started });
+        self.upstream_calls.begin_attempt(candidate)
     }
 
-    /// An attempt is not under way any more.
-    fn is_over(&mut self, started: Attempt) {
-        let is_it = |calling: &PendingAttempt| calling.started == started;
-        if self.beside.as_ref().is_some_and(is_it) {
-            self.beside = None;
-        } else if self.calling.as_ref().is_some_and(is_it) {
-            self.calling = self.beside.take();
+    /// Ends an attempt with this status; gives what its calls used. The metrics count a provider's bill when its attempt ends.
+    pub(crate) fn end_attempt(
+        &mut self,
+        candidate: &Candidate,
+        attempt: Attempt,
+        outcome: AttemptOutcome,
+        status: &'static str,
+    ) -> BilledUsage {
+        let billed = self.upstream_calls.end_attempt(attempt, outcome);
+        match outcome {
+            AttemptOutcome::Served => {
+                self.metrics.served(&candidate.metrics, &billed.usage, billed.known_cost());
+            }
+            AttemptOutcome::Wasted => self.meter(candidate, &billed),
+            AttemptOutcome::Interrupted => {
+                self.metrics.failed(&candidate.metrics, status);
+                self.meter(candidate, &billed);
+            }
+            AttemptOutcome::Failed | AttemptOutcome::Cancelled => {
+                self.metrics.failed(&candidate.metrics, status);
+                if billed.usage.total() > 0 {
+                    self.meter(candidate, &billed);
+                }
+            }
         }
+        billed
     }
 
-    /// An attempt failed, or was given up for a faster one. What its provider has served of it, it bills. Gives what it costs.
-    pub(crate) fn call_failed(&mut self, candidate: &Candidate, started: Attempt) -> Money {
-        self.is_over(started);
-        let bill = self.upstream_calls.of(started);
-        if bill.usage.total() > 0 {
-            self.metrics.used(&candidate.metrics, &bill.usage, bill.known_cost());
-        }
-        bill.cost
+    /// Ends an attempt that reached no upstream.
+    pub(crate) fn discard_attempt(&mut self, attempt: Attempt) {
+        self.upstream_calls.end_attempt(attempt, AttemptOutcome::Failed);
     }
 
-    /// An upstream began the answer and broke off with this code; another one goes on.
-    pub(crate) fn broke_off(&mut self, candidate: &Candidate, started: Attempt, code: &'static str) {
-        self.metrics.failed(&candidate.metrics, code);
-        self.in_vain(candidate, started);
+    fn meter(&self, candidate: &Candidate, billed: &BilledUsage) {
+        self.metrics.used(&candidate.metrics, &billed.usage, billed.known_cost());
     }
 
-    /// What an upstream said is of no use, and paid for.
-    pub(crate) fn in_vain(&mut self, candidate: &Candidate, started: Attempt) {
-        self.is_over(started);
-        let bill = self.upstream_calls.of(started);
-        self.metrics.used(&candidate.metrics, &bill.usage, bill.known_cost());
-        let (used, charged) = self.begun;
-        self.begun = (used.plus(&bill.usage), charged + bill.cost);
-    }
-
-    /// What upstreams used and charged that began the answer before the last one.
-    pub(crate) fn begun(&self) -> (Usage, Money) {
-        self.begun
-    }
-
-    /// How many tokens a stream gives between two notes of its progress; None = nobody keeps them.
+    /// Tokens between two notes of a stream's progress; None = no journal keeps them.
     pub(crate) fn progress_tokens(&self) -> Option<u64> {
         self.line.as_ref().map(LedgerLine::progress_tokens)
     }
 
-    /// The answer of this candidate has used so much by now.
-    pub(crate) fn progress(&mut self, candidate: &Candidate, usage: &Usage) {
-        let (usage, paid) = (self.begun.0.plus(usage), self.upstream_calls.all().cost);
+    /// Notes in the journal what the request has used by now. `usage` is that of the attempt under way.
+    pub(crate) fn note_progress(&mut self, candidate: &Candidate, usage: &Usage) {
+        let usage = self.upstream_calls.answer().usage.plus(usage);
+        let cost = self.upstream_calls.all().cost;
         if let Some(line) = &mut self.line {
-            line.progress(candidate, &usage, paid);
+            line.note_progress(candidate, &usage, cost);
         }
     }
 
-    /// Notes an upstream call that is over, and the upstream's reason when it failed.
-    pub(crate) fn attempted(&mut self, record: &AttemptRecord, reason: Option<String>) {
+    /// Notes an attempt that is over, and the upstream's reason if it failed.
+    pub(crate) fn note_attempt(&mut self, record: &AttemptRecord, reason: Option<String>) {
         if let Some(line) = &mut self.line {
-            line.attempted(record, reason);
+            line.note_attempt(record, reason);
         }
     }
 
-    /// Notes what an upstream that failed gave as its reason, for the log.
-    pub(crate) fn upstream_said(&self, reason: &str) {
+    /// Notes an upstream's reason for a failure in the access log.
+    pub(crate) fn note_upstream_error(&self, reason: &str) {
         self.log.note(|record| record.upstream_error = Some(reason.into()));
     }
 
-    /// Notes the number of upstream calls so far.
-    pub(crate) fn attempts(&self, count: usize) {
+    /// Notes the number of attempts so far in the access log.
+    pub(crate) fn note_attempts(&self, count: usize) {
         self.log.note(|record| record.attempts = u32::try_from(count).unwrap_or(u32::MAX));
     }
 
     /// Notes when the first content of a stream came.
-    pub(crate) fn first_token(&self, candidate: &Candidate, millis: u64) {
+    pub(crate) fn note_first_token(&self, candidate: &Candidate, millis: u64) {
         candidate.metrics.first_token_after(millis);
         self.log.note(|record| record.ttft_ms = Some(millis));
     }
 
-    /// A part of the answer comes out of the cache. To be noted when the rest has come.
-    pub(crate) fn found(&mut self, usage: Usage, saved: Money) {
+    /// Notes the part of the answer that comes out of the cache, and what it would have cost.
+    pub(crate) fn note_found(&mut self, usage: Usage, saved: Money) {
         self.found = (usage, saved);
     }
 
-    /// The call was answered in full by this attempt.
-    pub(crate) fn served(&mut self, candidate: &Candidate, usage: &Usage, cost: Option<Money>) {
-        if self.close("ok") {
-            self.metrics.served(&candidate.metrics, usage, cost);
-            self.used(candidate, usage);
-            self.write();
+    /// Ends the request. The first outcome stands; later ones change nothing.
+    pub(crate) fn finish(&mut self, outcome: &Outcome<'_>) {
+        let status = match outcome {
+            Outcome::Served | Outcome::Cached { .. } => "ok",
+            Outcome::Failed(error) if error.code() == GATEWAY_SHUTDOWN => GATEWAY_SHUTDOWN,
+            Outcome::Failed(error) => error.kind.code(),
+            Outcome::Interrupted(status) | Outcome::Dropped(status) => status,
+        };
+        if !self.close(status) {
+            return;
         }
-    }
-
-    /// It was answered with what another call brought: nothing is to be paid but for calls that were in vain.
-    pub(crate) fn cached(&mut self, stored: &Stored, fallback: bool) {
-        if self.close("ok") {
-            let paid = self.upstream_calls.all().cost;
-            if let Some(line) = &mut self.line {
-                line.cached(stored, fallback, paid);
+        match outcome {
+            Outcome::Served | Outcome::Interrupted(_) => self.write_answer(),
+            Outcome::Cached { stored, is_fallback } => self.write_cached(stored, *is_fallback),
+            Outcome::Failed(error) => {
+                self.write_unanswered();
+                if let Some(line) = &mut self.line {
+                    line.note_failure(error.code());
+                }
             }
-            self.log.note(|record| {
-                record.model = Some(Arc::clone(&stored.model_used));
-                record.provider = Some(Arc::clone(&stored.provider));
-                record.prompt_tokens = stored.usage.prompt;
-                record.completion_tokens = stored.usage.completion;
-                record.estimated = stored.usage.estimated;
-                record.fallback = fallback;
-                record.cache_hit = true;
-                record.cost = paid;
-            });
-            self.write();
-        }
-    }
-
-    /// The call failed. What its upstreams have served of it is paid.
-    pub(crate) fn failed(&mut self, error: &Error) {
-        let is_shutdown = error.code() == GATEWAY_SHUTDOWN;
-        if self.close(if is_shutdown { GATEWAY_SHUTDOWN } else { error.kind.code() }) {
-            self.unanswered();
-            if let Some(line) = &mut self.line {
-                line.failed(error.code());
+            Outcome::Dropped(status) => {
+                self.end_pending(status);
+                self.write_answer();
             }
-            self.write();
+        }
+        self.settle();
+    }
+
+    /// Ends the attempts that were under way when the request was dropped. The first one begun is taken for the answer's.
+    fn end_pending(&mut self, status: &'static str) {
+        let status = self.log.status().unwrap_or(status);
+        let pending = self.upstream_calls.pending();
+        let last = pending.len().saturating_sub(1);
+        for (place, (attempt, candidate)) in pending.into_iter().enumerate() {
+            let outcome = if place == last { AttemptOutcome::Interrupted } else { AttemptOutcome::Cancelled };
+            let billed = self.upstream_calls.end_attempt(attempt, outcome);
+            self.meter(&candidate, &billed);
+            let record = AttemptRecord {
+                provider: Arc::clone(&candidate.model.provider),
+                model: Arc::clone(&candidate.model.id),
+                status,
+                latency_ms: millis(attempt.elapsed()),
+                cost: billed.known_cost(),
+            };
+            self.note_attempt(&record, None);
         }
     }
 
-    /// A stream of this attempt was cut short after some tokens, by the upstream, a clock or the client.
-    pub(crate) fn cut(&mut self, candidate: &Candidate, started: Attempt, code: &'static str) {
-        if self.close(code) {
-            let bill = self.upstream_calls.of(started);
-            self.metrics.failed(&candidate.metrics, code);
-            self.metrics.used(&candidate.metrics, &bill.usage, bill.known_cost());
-            self.used(candidate, &bill.usage);
-            self.write();
-        }
-    }
-
-    /// A stream broke off that nobody goes on with: what it used is noted already.
-    pub(crate) fn given_up(&mut self, candidate: &Candidate, code: &'static str) {
-        if self.close(code) {
-            self.used(candidate, &Usage::default());
-            self.write();
-        }
-    }
-
-    /// Nobody answered: the row has what all calls have used.
-    fn unanswered(&mut self) {
-        let bill = self.upstream_calls.all();
-        if let Some(line) = &mut self.line {
-            line.unused(&bill.usage, bill.cost);
-        }
-        self.log.note(|record| record.cost = bill.cost);
-    }
-
-    /// This candidate's answer used so much. The row has its tokens, and what all calls of the request cost.
-    fn used(&mut self, candidate: &Candidate, usage: &Usage) {
-        let paid = self.upstream_calls.all().cost;
+    /// Writes the row of a request that an upstream answered, in full or in part: the tokens of the answer, and the cost of all calls.
+    fn write_answer(&mut self) {
+        let Some(candidate) = self.upstream_calls.last_answering() else {
+            return self.write_unanswered();
+        };
+        let cost = self.upstream_calls.all().cost;
         let (found, saved) = self.found;
-        // What was found costs nothing, and is a part of what was said.
-        let usage = &self.begun.0.plus(usage).plus(&found);
+        // Vectors from the cache cost nothing, and are a part of the answer.
+        let usage = self.upstream_calls.answer().usage.plus(&found);
         if let Some(line) = &mut self.line {
-            line.used(candidate, usage, paid);
-            line.saved(saved);
+            line.note_usage(&candidate, &usage, cost);
+            line.note_saved(saved);
         }
         self.log.note(|record| {
             record.model = Some(Arc::clone(&candidate.model.id));
@@ -323,32 +292,59 @@ impl Settlement {
             record.prompt_tokens = usage.prompt;
             record.completion_tokens = usage.completion;
             record.estimated = usage.estimated;
-            record.cost = paid;
+            record.cost = cost;
             record.fallback = candidate.is_fallback;
         });
     }
 
-    /// Ends the ledger's line: what it says now will outlive us. Only then what was set aside is settled: a process that
-    /// died in between would have told the budget and not the ledger.
-    fn write(&mut self) {
-        if let Some(line) = self.line.take() {
-            let record = self.log.record();
-            let latency_ms = u64::try_from(self.accepted.elapsed().as_millis()).unwrap_or(u64::MAX);
-            line.end(record.status.unwrap_or("ok"), record.ttft_ms, latency_ms);
+    /// Writes the row of a request without an answer: the tokens and the cost of all calls.
+    fn write_unanswered(&mut self) {
+        let billed = self.upstream_calls.all();
+        if let Some(line) = &mut self.line {
+            line.note_unanswered(&billed.usage, billed.cost);
         }
-        let bill = self.upstream_calls.all();
-        self.reservation.settle(bill.usage.total(), bill.cost.femtos());
-        // Only when that counts: what goes back first could be had by others before it does.
-        self.more.iter_mut().for_each(|more| more.settle(0, 0));
+        self.log.note(|record| record.cost = billed.cost);
     }
 
-    fn close(&mut self, code: &'static str) -> bool {
-        if std::mem::replace(&mut self.settled, true) {
+    /// Writes the row of a request that is answered without an upstream call of its own. Calls that were made in vain are paid.
+    fn write_cached(&mut self, stored: &Stored, is_fallback: bool) {
+        let cost = self.upstream_calls.all().cost;
+        if let Some(line) = &mut self.line {
+            line.note_cached(stored, is_fallback, cost);
+        }
+        self.log.note(|record| {
+            record.model = Some(Arc::clone(&stored.model_used));
+            record.provider = Some(Arc::clone(&stored.provider));
+            record.prompt_tokens = stored.usage.prompt;
+            record.completion_tokens = stored.usage.completion;
+            record.estimated = stored.usage.estimated;
+            record.fallback = is_fallback;
+            record.cache_hit = true;
+            record.cost = cost;
+        });
+    }
+
+    /// Writes the ledger's line, and settles the reservations after it: a process that dies in between must not have told the budget of a
+    /// request that the ledger does not have.
+    fn settle(&mut self) {
+        if let Some(line) = self.line.take() {
+            let record = self.log.record();
+            line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(self.accepted.elapsed()));
+        }
+        let billed = self.upstream_calls.all();
+        self.reservation.settle(billed.usage.total(), billed.cost.femtos());
+        // The first reservation counts the cost before the others are released: no other request may have that money in between.
+        self.additional_reservations.iter_mut().for_each(|more| more.settle(0, 0));
+    }
+
+    /// Closes the settlement; false if it was closed before.
+    fn close(&mut self, status: &'static str) -> bool {
+        if std::mem::replace(&mut self.is_finished, true) {
             return false;
         }
-        let mut noted = code;
-        // Whoever ended the call from outside has said why already.
-        self.log.note(|record| noted = record.status.get_or_insert(code));
+        let mut noted = status;
+        // A status that was noted before, from outside the call, stands.
+        self.log.note(|record| noted = record.status.get_or_insert(status));
         self.metrics.outcome(self.operation, noted);
         true
     }
@@ -356,30 +352,8 @@ impl Settlement {
 
 impl Drop for Settlement {
     fn drop(&mut self) {
-        // Nobody ended it: the client went away, or a bug unwinds what was under way.
+        // The client disconnected, or a panic unwinds the call.
         let kind = if std::thread::panicking() { Kind::InternalError } else { Kind::ClientClosedRequest };
-        if !self.close(kind.code()) {
-            return;
-        }
-        let mut last = None;
-        for calling in [self.beside.take(), self.calling.take()].into_iter().flatten() {
-            let PendingAttempt { candidate, started } = &calling;
-            let bill = self.upstream_calls.of(*started);
-            self.metrics.used(&candidate.metrics, &bill.usage, bill.known_cost());
-            let record = AttemptRecord {
-                provider: Arc::clone(&candidate.model.provider),
-                model: Arc::clone(&candidate.model.id),
-                status: kind.code(),
-                latency_ms: millis(started.elapsed()),
-                cost: bill.known_cost(),
-            };
-            self.attempted(&record, None);
-            last = Some((calling, bill.usage));
-        }
-        match last {
-            Some((calling, usage)) => self.used(&calling.candidate, &usage),
-            None => self.unanswered(),
-        }
-        self.write();
+        self.finish(&Outcome::Dropped(kind.code()));
     }
 }

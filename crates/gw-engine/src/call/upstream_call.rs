@@ -1,7 +1,8 @@
-//! The meter of a request: what each of its upstream calls has used, known at any moment.
+//! One record per upstream call of a request, and the sums over them: what the request has used and what it costs.
 //!
-//! A call is metered from the moment at which its request may have reached the provider, and for what has been seen of its answer by then.
-//! However a request ends, its meter says what the providers charge: nothing depends on which of its futures are dropped first.
+//! A call is recorded from the moment at which its request may have reached the provider, with what has been seen of its answer since then. So
+//! the sums are known at any moment, whichever of the request's futures is dropped first. Only [`Settlement`](super::settlement::Settlement)
+//! writes them into the ledger, the budgets and the metrics.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,36 +16,60 @@ use crate::catalog::Model;
 use crate::plan::call_size::CallSize;
 use crate::plan::candidate::Candidate;
 
-/// An attempt: the first has number 0. One attempt makes several upstream calls where a request is divided.
+/// One attempt of a request: a candidate that is asked for the answer. A divided request makes several upstream calls in one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
-    pub(crate) attempt: u32,
+    /// The first attempt of a request has number 0.
+    number: usize,
+    /// When it began.
     pub(crate) at: Instant,
 }
 
 impl Attempt {
-    /// Since it began.
+    /// The time since it began.
     pub(crate) fn elapsed(&self) -> Duration {
         self.at.elapsed()
     }
 }
 
-/// One upstream call, to its meter.
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AttemptOutcome {
+    /// Its answer is the client's answer, or the end of it.
+    Served,
+    /// Its stream ended early, after the client may have read a part of it.
+    Interrupted,
+    /// It answered, and the answer is of no use to the client.
+    Wasted,
+    /// It failed before the client could read anything of it.
+    Failed,
+    /// Another attempt was faster.
+    Cancelled,
+}
+
+impl AttemptOutcome {
+    /// Whether the tokens of the attempt are tokens of the client's answer.
+    fn contributes(self) -> bool {
+        matches!(self, Self::Served | Self::Interrupted | Self::Wasted)
+    }
+}
+
+/// Identifies one upstream call of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UpstreamCallId(usize);
 
-/// What upstream calls have used, and what that costs.
+/// The usage of some upstream calls, and its price.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BilledUsage {
     pub(crate) usage: Usage,
-    /// Each call by itself, with its own price tier. Calls without a price cost nothing.
+    /// The sum over the calls, each in its own price tier. A call of a model without a price costs nothing.
     pub(crate) cost: Money,
-    /// Calls for which no price is known.
+    /// The calls of models without a price.
     unpriced: u32,
 }
 
 impl BilledUsage {
-    /// None as soon as one call has no price.
+    /// The cost; None if a call has no price.
     pub(crate) fn known_cost(&self) -> Option<Money> {
         (self.unpriced == 0).then_some(self.cost)
     }
@@ -62,101 +87,172 @@ impl BilledUsage {
 /// One upstream call.
 #[derive(Debug)]
 struct UpstreamCall {
-    attempt: u32,
+    attempt: usize,
     model: Arc<Model>,
     size: CallSize,
-    /// Nothing reached the provider, or it has refused the request.
+    /// Nothing reached the provider, or the provider refused the request.
     is_free: bool,
-    told: Option<Usage>,
+    /// The usage that the upstream reported.
+    reported: Option<Usage>,
+    /// The bytes of its answer so far.
     answer_bytes: u64,
 }
 
 impl UpstreamCall {
-    /// What it has used, if it ends now; None = it is free.
+    /// The usage if the call ends now; None if it is free.
     fn usage(&self) -> Option<Usage> {
-        (!self.is_free).then(|| self.size.sound(self.told, self.answer_bytes, &self.model))
+        (!self.is_free).then(|| self.size.sound(self.reported, self.answer_bytes, &self.model))
     }
 }
 
-/// The meter of a request.
+/// An attempt with its end.
+#[derive(Debug)]
+struct AttemptState {
+    candidate: Candidate,
+    at: Instant,
+    /// None while it is under way.
+    outcome: Option<AttemptOutcome>,
+}
+
 #[derive(Debug, Default)]
-pub(crate) struct UpstreamCalls(Mutex<Vec<UpstreamCall>>);
+struct Records {
+    attempts: Vec<AttemptState>,
+    calls: Vec<UpstreamCall>,
+}
+
+impl Records {
+    fn sum(&self, counts: impl Fn(usize) -> bool) -> BilledUsage {
+        let mut billed = BilledUsage::default();
+        self.calls.iter().filter(|call| counts(call.attempt)).for_each(|call| billed.add(call));
+        billed
+    }
+
+    fn contributes(&self, attempt: usize) -> bool {
+        let outcome = self.attempts.get(attempt).and_then(|attempt| attempt.outcome);
+        outcome.is_some_and(AttemptOutcome::contributes)
+    }
+}
+
+/// The attempts and upstream calls of one request.
+#[derive(Debug, Default)]
+pub(crate) struct UpstreamCalls(Mutex<Records>);
 
 impl UpstreamCalls {
-    /// An upstream call begins.
+    /// Begins an attempt.
+    pub(crate) fn begin_attempt(&self, candidate: &Candidate) -> Attempt {
+        let mut records = self.0.lock();
+        let attempt = Attempt { number: records.attempts.len(), at: Instant::now() };
+        records.attempts.push(AttemptState { candidate: candidate.clone(), at: attempt.at, outcome: None });
+        attempt
+    }
+
+    /// Ends an attempt; gives the usage of its calls. The first outcome of an attempt stands.
+    pub(crate) fn end_attempt(&self, attempt: Attempt, outcome: AttemptOutcome) -> BilledUsage {
+        let mut records = self.0.lock();
+        if let Some(record) = records.attempts.get_mut(attempt.number) {
+            record.outcome.get_or_insert(outcome);
+        }
+        records.sum(|number| number == attempt.number)
+    }
+
+    /// The attempts under way, the newest first.
+    pub(crate) fn pending(&self) -> Vec<(Attempt, Candidate)> {
+        let records = self.0.lock();
+        let pending = (0..).zip(&records.attempts).filter(|(_, record)| record.outcome.is_none());
+        let mut pending: Vec<_> = pending
+            .map(|(number, record)| (Attempt { number, at: record.at }, record.candidate.clone()))
+            .collect();
+        pending.reverse();
+        pending
+    }
+
+    /// Begins an upstream call.
     pub(crate) fn begin(&self, attempt: Attempt, candidate: &Candidate, size: CallSize) -> UpstreamCallId {
-        let mut calls = self.0.lock();
-        calls.push(UpstreamCall {
-            attempt: attempt.attempt,
+        let mut records = self.0.lock();
+        records.calls.push(UpstreamCall {
+            attempt: attempt.number,
             model: Arc::clone(&candidate.model),
             size,
             is_free: false,
-            told: None,
+            reported: None,
             answer_bytes: 0,
         });
-        UpstreamCallId(calls.len() - 1)
+        UpstreamCallId(records.calls.len() - 1)
     }
 
     /// The provider charges nothing for a call.
-    pub(crate) fn free(&self, UpstreamCallId(call): UpstreamCallId) {
-        if let Some(call) = self.0.lock().get_mut(call) {
+    pub(crate) fn mark_free(&self, UpstreamCallId(call): UpstreamCallId) {
+        if let Some(call) = self.0.lock().calls.get_mut(call) {
             call.is_free = true;
         }
     }
 
-    /// A call failed with this when its answer was read: it is free if the provider has refused it and told of nothing that it used.
-    pub(crate) fn failed(&self, UpstreamCallId(call): UpstreamCallId, failure: &Failure) {
-        if let Some(call) = self.0.lock().get_mut(call)
+    /// Reading a call's answer ended with this failure. The call is free if the provider refused it and reported no usage.
+    pub(crate) fn fail(&self, UpstreamCallId(call): UpstreamCallId, failure: &Failure) {
+        if let Some(call) = self.0.lock().calls.get_mut(call)
             && is_refusal(failure.kind)
         {
-            call.is_free = call.told.is_none_or(|told| told.total() == 0);
+            call.is_free = call.reported.is_none_or(|reported| reported.total() == 0);
         }
     }
 
-    /// What has been seen of a call's answer by now; gives what it has used.
-    pub(crate) fn saw(
+    /// Updates what has been seen of a call's answer; gives the call's usage.
+    pub(crate) fn observe(
         &self,
         UpstreamCallId(call): UpstreamCallId,
-        told: Option<Usage>,
+        reported: Option<Usage>,
         answer_bytes: u64,
     ) -> Usage {
-        let mut calls = self.0.lock();
-        let Some(call) = calls.get_mut(call) else { return Usage::default() };
-        call.told = told;
+        let mut records = self.0.lock();
+        let Some(call) = records.calls.get_mut(call) else { return Usage::default() };
+        call.reported = reported;
         call.answer_bytes = answer_bytes;
         call.usage().unwrap_or_default()
     }
 
-    /// All calls of an attempt.
+    /// The sum over the calls of an attempt.
     pub(crate) fn of(&self, attempt: Attempt) -> BilledUsage {
-        self.sum(|call| call.attempt == attempt.attempt)
+        self.0.lock().sum(|number| number == attempt.number)
     }
 
-    /// The cost of an attempt's calls if each answer had `more` tokens more.
-    pub(crate) fn grown(&self, attempt: Attempt, more: u64) -> Money {
-        let calls = self.0.lock();
+    /// The sum over the calls of all attempts.
+    pub(crate) fn all(&self) -> BilledUsage {
+        self.0.lock().sum(|_| true)
+    }
+
+    /// The sum over the calls of the attempts whose tokens the client's answer consists of.
+    pub(crate) fn answer(&self) -> BilledUsage {
+        let records = self.0.lock();
+        records.sum(|number| records.contributes(number))
+    }
+
+    /// How many attempts the client's answer consists of.
+    pub(crate) fn answering_attempts(&self) -> usize {
+        let records = self.0.lock();
+        (0..records.attempts.len()).filter(|number| records.contributes(*number)).count()
+    }
+
+    /// The candidate of the last attempt whose tokens are in the client's answer.
+    pub(crate) fn last_answering(&self) -> Option<Candidate> {
+        let records = self.0.lock();
+        let last = (0..records.attempts.len()).rev().find(|number| records.contributes(*number))?;
+        records.attempts.get(last).map(|record| record.candidate.clone())
+    }
+
+    /// The cost of an attempt's calls if each of their answers had `more` tokens more.
+    pub(crate) fn cost_with(&self, attempt: Attempt, more: u64) -> Money {
+        let records = self.0.lock();
         let grown = |call: &UpstreamCall| {
             let usage = call.usage()?;
             let completion = usage.completion.saturating_add(more.saturating_mul(call.size.answers));
             call.model.cost(&Usage { completion, ..usage })
         };
-        calls.iter().filter(|call| call.attempt == attempt.attempt).filter_map(grown).sum()
-    }
-
-    /// All calls of the request.
-    pub(crate) fn all(&self) -> BilledUsage {
-        self.sum(|_| true)
-    }
-
-    fn sum(&self, counts: impl Fn(&UpstreamCall) -> bool) -> BilledUsage {
-        let mut bill = BilledUsage::default();
-        self.0.lock().iter().filter(|call| counts(call)).for_each(|call| bill.add(call));
-        bill
+        records.calls.iter().filter(|call| call.attempt == attempt.number).filter_map(grown).sum()
     }
 }
 
-/// Whether a failure is the provider's word that it did not serve the request. A clock that ran out and an answer that broke off or cannot be
-/// read are none: the provider may well have served it.
+/// Whether a failure says that the provider did not serve the request. After a timeout, a broken or an unreadable answer the provider may well
+/// have served it.
 fn is_refusal(kind: FailureKind) -> bool {
     !matches!(kind, FailureKind::Timeout | FailureKind::InvalidResponse | FailureKind::StreamBroken)
 }

@@ -70,6 +70,11 @@ impl CallLog {
         self.0.lock().clone()
     }
 
+    /// The status that is noted so far.
+    pub(crate) fn status(&self) -> Option<&'static str> {
+        self.0.lock().status
+    }
+
     /// Notes this status, unless the call has one.
     pub fn ended(&self, status: &'static str) {
         self.note(|record| record.status = record.status.or(Some(status)));

@@ -12,6 +12,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use crate::call::Call;
+use crate::call::progress::OK;
+use crate::call::upstream_call::AttemptOutcome;
 use crate::cpu_pool::offload;
 use crate::error::Kind;
 use crate::request::context::CallLog;
@@ -37,17 +39,17 @@ impl Default for DisconnectDrain {
 
 impl DisconnectDrain {
     /// A stream under way.
-    pub(crate) fn take_live(&self, call: Box<Call>, live: Box<UpstreamStream>) {
+    pub(crate) fn take_live(&self, call: Box<Call>, stream: Box<UpstreamStream>) {
         left(&call.context.client.log);
-        self.spawn(call.context.cpu.clone().host(to_its_end(DrainingStream { call, live })));
+        self.spawn(call.context.cpu.clone().host(to_its_end(DrainingStream { call, stream })));
     }
 
     /// A stream of which a piece is being read.
     pub(crate) fn take_digesting(&self, digesting: PendingDigest, log: &CallLog) {
         left(log);
         self.spawn(async move {
-            let (call, live) = digesting.await;
-            call.context.cpu.clone().host(to_its_end(DrainingStream { call, live })).await;
+            let (call, stream) = digesting.await;
+            call.context.cpu.clone().host(to_its_end(DrainingStream { call, stream })).await;
         });
     }
 
@@ -55,8 +57,8 @@ impl DisconnectDrain {
     pub(crate) fn take_opening(&self, opening: PendingFirstToken, log: &CallLog) {
         left(log);
         self.spawn(async move {
-            if let (call, Ok((_, Answer::Stream(live)))) = opening.await {
-                call.context.cpu.clone().host(to_its_end(DrainingStream { call, live })).await;
+            if let (call, Ok((_, Answer::Stream(stream)))) = opening.await {
+                call.context.cpu.clone().host(to_its_end(DrainingStream { call, stream })).await;
             }
         });
     }
@@ -87,38 +89,37 @@ fn left(log: &CallLog) {
 /// Settles the settlement of a stream when it is over or dropped.
 struct DrainingStream {
     call: Box<Call>,
-    live: Box<UpstreamStream>,
+    stream: Box<UpstreamStream>,
 }
 
 impl Drop for DrainingStream {
     fn drop(&mut self) {
-        let Self { call, live } = self;
-        let bill = live.meter(&call.context.upstream_calls);
-        if live.normaliser.is_complete() {
-            call.record_ok(&live.candidate, live.started);
-            call.served(&live.candidate, &bill.usage, bill.known_cost());
-            return;
+        let Self { call, stream } = self;
+        stream.observe(&call.context.upstream_calls);
+        if stream.normaliser.is_complete() {
+            let billed =
+                call.progress.end_attempt(&stream.candidate, stream.attempt, AttemptOutcome::Served, OK);
+            call.finish_served(&stream.candidate, &billed);
+        } else {
+            call.interrupt(&stream.candidate, stream.attempt, Kind::ClientClosedRequest.code());
         }
-        let code = Kind::ClientClosedRequest.code();
-        call.record(&live.candidate, code, live.started);
-        call.progress.settlement.cut(&live.candidate, live.started, code);
     }
 }
 
 async fn to_its_end(mut going: DrainingStream) {
     // Nobody sets more aside for it.
-    if going.live.funds.is_some() {
+    if going.stream.reservation.is_some() {
         return;
     }
     loop {
-        let DrainingStream { call, live } = &mut going;
-        live.forget_out();
-        live.note(call);
-        if live.normaliser.is_complete() || live.normaliser.has_failed() {
+        let DrainingStream { call, stream } = &mut going;
+        stream.discard_output();
+        stream.note_progress(call);
+        if stream.normaliser.is_complete() || stream.normaliser.has_failed() {
             return;
         }
-        if poll_fn(|cx| live.poll_step(cx)).await == ReadStep::Heavy {
-            offload(|| live.digest()).await;
+        if poll_fn(|cx| stream.poll_step(cx)).await == ReadStep::Heavy {
+            offload(|| stream.digest()).await;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The client's body of a streamed answer: pulls the upstream as the client reads, so back-pressure needs no buffer.
 //!
-//! One state machine, no task: waiting for a first token, live, and over. One timer serves all clocks.
+//! One state machine, no task: waiting for a first token, stream, and over. One timer serves all clocks.
 
 mod budget;
 mod clocks;
@@ -20,6 +20,8 @@ use gw_wire::stream::{Closing, write_error};
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
+use crate::call::progress::OK;
+use crate::call::upstream_call::AttemptOutcome;
 use crate::call::{Call, CallSummary};
 use crate::error::{Error, Kind};
 use crate::event_memory::{Full, SMALL_EVENT};
@@ -51,7 +53,7 @@ pub struct EventStream {
     due: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
     /// What a complete answer used, for those who share it.
-    told: Option<CallSummary>,
+    summary: Option<CallSummary>,
     /// Why it broke off.
     failure: Option<Error>,
 }
@@ -60,7 +62,7 @@ impl std::fmt::Debug for EventStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = match self.state {
             State::Waiting(..) => "waiting",
-            State::Streaming(..) => "live",
+            State::Streaming(..) => "stream",
             State::Digesting(..) => "digesting",
             State::Continuing(..) => "resuming",
             State::Follower(_) => "shared",
@@ -86,9 +88,9 @@ impl EventStream {
     }
 
     /// A call whose answer others read: no comments, they have their own. Its task knows how long it goes on without them.
-    pub(crate) fn unheard(call: Box<Call>, live: Box<UpstreamStream>, cut: CutoffWatch) -> Self {
-        let due = deadline_of(&call, &live);
-        Self::new(State::Streaming(call, live), None, cut, None).due_by(due)
+    pub(crate) fn unheard(call: Box<Call>, stream: Box<UpstreamStream>, cut: CutoffWatch) -> Self {
+        let due = deadline_of(&call, &stream);
+        Self::new(State::Streaming(call, stream), None, cut, None).due_by(due)
     }
 
     /// The same, with the moment at which its whole time is used up.
@@ -119,8 +121,8 @@ impl EventStream {
     }
 
     /// What a complete answer used, once.
-    pub(crate) fn told(&mut self) -> Option<CallSummary> {
-        self.told.take()
+    pub(crate) fn take_summary(&mut self) -> Option<CallSummary> {
+        self.summary.take()
     }
 
     /// Why it broke off.
@@ -171,7 +173,7 @@ impl EventStream {
             is_waiting: true,
             due: None,
             timer: None,
-            told: None,
+            summary: None,
             failure: None,
         }
     }
@@ -198,19 +200,19 @@ impl EventStream {
         {
             return late;
         }
-        let State::Streaming(call, live) = &mut self.state else { return Poll::Ready(None) };
+        let State::Streaming(call, stream) = &mut self.state else { return Poll::Ready(None) };
         // Before the client has it: whoever dies from here on has noted it.
-        live.note(call);
-        let frame = if live.out.len() <= KEPT_BYTES {
-            let frame = Bytes::copy_from_slice(&live.out);
-            live.out.clear();
+        stream.note_progress(call);
+        let frame = if stream.output.len() <= KEPT_BYTES {
+            let frame = Bytes::copy_from_slice(&stream.output);
+            stream.output.clear();
             frame
-        } else if live.out.len() <= SMALL_EVENT {
+        } else if stream.output.len() <= SMALL_EVENT {
             // Not copied, and no room for it is kept while it waits for the client.
-            Bytes::from(std::mem::take(&mut live.out).into_boxed_slice())
+            Bytes::from(std::mem::take(&mut stream.output).into_boxed_slice())
         } else {
             let memory = &call.context.snapshot.state.event_memory;
-            match memory.hand_out(live.take_out()) {
+            match memory.hand_out(stream.take_output()) {
                 Ok(frame) => frame,
                 Err(Full) => return self.full(),
             }
@@ -221,13 +223,13 @@ impl EventStream {
 
     /// There is no room for a large event.
     fn full(&mut self) -> Polled {
-        let State::Streaming(call, mut live) = std::mem::replace(&mut self.state, State::Over) else {
+        let State::Streaming(call, mut stream) = std::mem::replace(&mut self.state, State::Over) else {
             return Poll::Ready(None);
         };
-        live.abandon();
+        stream.cancel();
         let message = "The gateway is holding as many large events as it can; the stream was cut.";
         let error = Error::new(Kind::UpstreamStreamError, message);
-        self.break_off(call, live, Vec::new(), error, false)
+        self.break_off(call, stream, Vec::new(), error, false)
     }
 
     fn poll_live(&mut self, cx: &mut TaskContext<'_>) -> Polled {
@@ -235,26 +237,26 @@ impl EventStream {
             if let Some(polled) = self.poll_digesting(cx) {
                 return polled;
             }
-            let State::Streaming(_, live) = &mut self.state else { return Poll::Ready(None) };
-            let is_over = live.normaliser.is_complete() || live.normaliser.has_failed();
+            let State::Streaming(_, stream) = &mut self.state else { return Poll::Ready(None) };
+            let is_over = stream.normaliser.is_complete() || stream.normaliser.has_failed();
             // A large last event goes out by itself: it is counted like the others.
-            if is_over && live.out.len() <= SMALL_EVENT {
+            if is_over && stream.output.len() <= SMALL_EVENT {
                 return self.conclude();
             }
-            if !live.out.is_empty() {
+            if !stream.output.is_empty() {
                 return self.give();
             }
-            if live.funds.is_some()
+            if stream.reservation.is_some()
                 && let Some(ended) = self.poll_funds(cx)
             {
                 return ended;
             }
-            let State::Streaming(_, live) = &mut self.state else { return Poll::Ready(None) };
-            match live.poll_step(cx) {
+            let State::Streaming(_, stream) = &mut self.state else { return Poll::Ready(None) };
+            match stream.poll_step(cx) {
                 Poll::Ready(ReadStep::Over) => {}
                 Poll::Ready(ReadStep::Heavy) => self.digest(),
                 Poll::Ready(ReadStep::Progress) => {
-                    let (now, is_content) = (Instant::now(), !live.out.is_empty());
+                    let (now, is_content) = (Instant::now(), !stream.output.is_empty());
                     if is_content || !self.is_waiting {
                         self.last_heard = now;
                     }
@@ -276,45 +278,42 @@ impl EventStream {
 
     /// The upstream is done: closes the stream well, or with the error event.
     fn conclude(&mut self) -> Polled {
-        let State::Streaming(mut call, mut live) = std::mem::replace(&mut self.state, State::Over) else {
+        let State::Streaming(mut call, mut stream) = std::mem::replace(&mut self.state, State::Over) else {
             return Poll::Ready(None);
         };
-        let mut out = std::mem::take(&mut live.out);
-        if let Some(failure) = live.normaliser.take_failure() {
-            let mut failure = live.candidate.provider.censor(failure);
+        let mut out = std::mem::take(&mut stream.output);
+        if let Some(failure) = stream.normaliser.take_failure() {
+            let mut failure = stream.candidate.provider.censor(failure);
             if retry_policy::is_upstreams_fault(&failure) {
-                live.candidate.broke(&call.context.snapshot.routing.breaker, Instant::now());
+                stream.candidate.broke(&call.context.snapshot.routing.breaker, Instant::now());
             }
             // What would fail anywhere is not shopped around: no other model goes on with it.
             let goes_on = retry_policy::verdict(&failure, false) != RetryDecision::Stop;
             call.progress.keep_reason(&call.context, &mut failure);
             let error = Error::new(retry_policy::stream_kind(&failure), failure.message);
-            return self.break_off(call, live, out, error, goes_on);
+            return self.break_off(call, stream, out, error, goes_on);
         }
-        let bill = live.meter(&call.context.upstream_calls);
-        let (usage, cost) = (bill.usage, bill.known_cost());
-        call.record_ok(&live.candidate, live.started);
+        stream.observe(&call.context.upstream_calls);
+        let billed = call.progress.end_attempt(&stream.candidate, stream.attempt, AttemptOutcome::Served, OK);
         let breaker = &call.context.snapshot.routing.breaker;
-        live.candidate.served(breaker, live.first_content, Instant::now());
-        live.spoke(usage.completion);
-        let gateway = call.meta(&live.candidate, cost.is_some());
-        let (used, charged) = call.progress.settlement.begun();
-        let told = (used.plus(&usage), bill.cost + charged);
-        let closing = Closing { usage: told.0, cost: told.1, gateway: &gateway };
-        live.normaliser.close(&closing, &mut out);
-        call.served(&live.candidate, &usage, cost);
-        self.told = call.told.take();
+        stream.candidate.served(breaker, stream.first_content, Instant::now());
+        stream.record_throughput(billed.usage.completion);
+        let gateway = call.meta(&stream.candidate, billed.known_cost().is_some());
+        let answer = call.context.upstream_calls.answer();
+        let closing = Closing { usage: answer.usage, cost: answer.cost, gateway: &gateway };
+        stream.normaliser.close(&closing, &mut out);
+        call.finish_served(&stream.candidate, &billed);
+        self.summary = call.summary.take();
         self.send(&out)
     }
 
     /// Ends the settlement of a stream that did not end by itself. The client hears of `kind`, if it hears; ledger and log have `code`.
     fn settle_cut(&mut self, kind: Kind, code: &'static str) {
         match &mut self.state {
-            State::Streaming(call, live) => {
-                live.abandon();
-                live.meter(&call.context.upstream_calls);
-                call.record(&live.candidate, code, live.started);
-                call.progress.settlement.cut(&live.candidate, live.started, code);
+            State::Streaming(call, stream) => {
+                stream.cancel();
+                stream.observe(&call.context.upstream_calls);
+                call.interrupt(&stream.candidate, stream.attempt, code);
             }
             // A client that goes away is what the settlement assumes of a call that is dropped.
             State::Waiting(_, log) | State::Digesting(_, log) | State::Continuing(_, log, _)
@@ -370,7 +369,7 @@ impl Drop for EventStream {
         }
         if let Some(leavers) = self.leavers.take() {
             match std::mem::replace(&mut self.state, State::Over) {
-                State::Streaming(call, live) => leavers.take_live(call, live),
+                State::Streaming(call, stream) => leavers.take_live(call, stream),
                 State::Waiting(opening, log) => leavers.take_opening(opening, &log),
                 State::Digesting(digesting, log) => leavers.take_digesting(digesting, &log),
                 State::Continuing(..) | State::Follower(_) | State::Ready(_) | State::Over => {}

@@ -18,7 +18,7 @@ pub struct ResponseCache {
     pub(crate) settings: CachingSettings,
     pub(crate) semantic: Semantic,
     /// For answers made of kept vectors.
-    pub(crate) vectors: AnswerMemory,
+    pub(in crate::response_cache) vectors: AnswerMemory,
 }
 
 impl ResponseCache {

@@ -99,7 +99,7 @@ impl FollowerStream {
             Reader::Leader(leaving) => leaving.0 = None,
             Reader::FollowerReader(other) => {
                 let error = Error { code: Some(code.into()), ..Error::new(kind, "The stream was cut.") };
-                other.call.progress.settlement.failed(&error);
+                other.call.fail(&error);
             }
         }
     }
@@ -189,7 +189,7 @@ impl FollowerStream {
             }
             if let Reader::FollowerReader(other) = &mut self.reader {
                 self.caching.cache.count(Outcome::Coalesced(answer));
-                other.call.progress.settlement.cached(answer, done.fallback_used);
+                other.call.finish_cached(answer, done.fallback_used);
             }
             return rendered::replay(&asker, answer, warnings)
                 .map_or_else(|error| self.broken(&error), Bytes::from);
@@ -204,7 +204,7 @@ impl FollowerStream {
         let closing = Closing { usage: answer.usage, cost: Money::ZERO, gateway: &gateway };
         other.normaliser.close(&closing, &mut out);
         self.caching.cache.count(Outcome::Coalesced(answer));
-        other.call.progress.settlement.cached(answer, done.fallback_used);
+        other.call.finish_cached(answer, done.fallback_used);
         out.into()
     }
 
@@ -214,7 +214,7 @@ impl FollowerStream {
         match &mut self.reader {
             Reader::Leader(_) if self.begun => return Bytes::new(),
             Reader::Leader(_) => {}
-            Reader::FollowerReader(other) => other.call.progress.settlement.failed(error),
+            Reader::FollowerReader(other) => other.call.fail(error),
         }
         let mut out = Vec::new();
         write_error(&mut out, &error.message, "upstream_error", kind.code());

@@ -67,13 +67,13 @@ impl ReadyLeader {
             && let Found::Fresh(stored) = caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await
         {
             caching.cache.count(Outcome::Hit(&stored));
-            call.progress.settlement.cached(&stored, false);
+            call.finish_cached(&stored, false);
             return Ok(Arc::new(SharedAnswer::kept(stored, false)));
         }
         // Before anything is paid for.
         if let Err(error) = reserve(&means.limiter, &mut call).await {
             caching.cache.count(Outcome::Miss);
-            call.progress.settlement.failed(&error);
+            call.fail(&error);
             return Err(Arc::new(SharedFailure { error, is_the_leaders: true }));
         }
         let begin = || caching.semantic.begin(&caching, &call, &wanted, means);
@@ -84,7 +84,7 @@ impl ReadyLeader {
         };
         if let Some(SimilarAnswer { stored, similarity }) = nearest {
             caching.cache.count(Outcome::Similar(&stored));
-            call.progress.settlement.cached(&stored, false);
+            call.finish_cached(&stored, false);
             return Ok(Arc::new(SharedAnswer {
                 similarity: Some(similarity),
                 ..SharedAnswer::kept(stored, false)
@@ -126,7 +126,7 @@ impl AnswerWriter {
     fn whole(self, call: &mut Call, body: Vec<u8>) -> Result<FlightResult, FlightError> {
         let body = Bytes::from(body);
         let asked = AnswerOrigin::of(&self.caching, call);
-        let told = call.told.take().ok_or_else(|| SharedFailure::of(gone()))?;
+        let told = call.summary.take().ok_or_else(|| SharedFailure::of(gone()))?;
         let content = AnswerContent::read(asked.shape, &body);
         let done = self.done(&asked, &told, content.as_ref());
         Ok(Arc::new(SharedAnswer { own: Some(body), ..done }))
@@ -154,7 +154,7 @@ impl AnswerWriter {
                 let _late = tokio::time::timeout_at(due.into(), pieces.room()).await;
             }
         }
-        let Some(told) = stream.told() else {
+        let Some(told) = stream.take_summary() else {
             let error = stream.failure().unwrap_or_else(gone);
             // A limit of the leader ends its stream: those who wait have limits of their own.
             let is_the_leaders = matches!(error.kind, Kind::InsufficientQuota | Kind::BudgetStoreUnavailable);
@@ -176,11 +176,11 @@ impl AnswerWriter {
             if had_stale {
                 self.caching.cache.count(Outcome::Miss);
             }
-            call.progress.settlement.failed(&error);
+            call.fail(&error);
             return Err(SharedFailure::of(error));
         };
         self.caching.cache.count(Outcome::Stale(&stored));
-        call.progress.settlement.cached(&stored, false);
+        call.finish_cached(&stored, false);
         Ok(Arc::new(SharedAnswer::kept(stored, true)))
     }
 

@@ -8,8 +8,8 @@ use tokio::sync::Semaphore;
 
 use crate::response_cache::settings::SemanticSettings;
 
-/// Embeddings of one alias under way at the same time; who comes then asks the upstream without a look.
-const MOST_LOOKS: usize = 128;
+/// Lookups of one alias that may run at the same time. A request beyond them asks its upstream without a lookup.
+const MAX_LOOKUPS_PER_ALIAS: usize = 128;
 
 /// The similar questions of all aliases that have them.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Semantic {
     pub(crate) fn new(settings: Vec<SemanticSettings>) -> Self {
         let alias = |settings: SemanticSettings| {
             let similar = Similar::new(settings.similar);
-            let looks = Arc::new(Semaphore::new(MOST_LOOKS));
+            let looks = Arc::new(Semaphore::new(MAX_LOOKUPS_PER_ALIAS));
             (settings.alias.clone(), Arc::new(Alias { settings, similar, looks }))
         };
         Self { aliases: settings.into_iter().map(alias).collect() }

@@ -37,8 +37,6 @@ use crate::upstream::attempts;
 use crate::upstream::outcome::Answer;
 use crate::{plan, request_id};
 
-/// Embeddings of one alias under way at the same time; who comes then asks the upstream without a look.
-const MOST_LOOKS: usize = 128;
 /// So many of the nearest are tried in one look: the answer may be gone, or too old for this reader.
 const MOST_TRIES: usize = 4;
 /// How long the look of a shadow may take, for which nobody waits.
@@ -229,8 +227,8 @@ fn embedding(call: &Call, model: &str, text: &str, means: &LookupServices) -> Op
     let operation = Operation::Embeddings.as_str();
     let mut settlement =
         Settlement::open(&client, Arc::clone(&means.metrics), means.journal.as_ref(), operation);
-    settlement.asked(&request);
-    settlement.routed(&plan);
+    settlement.note_request(&request);
+    settlement.note_plan(&plan);
     let context = AttemptContext {
         request,
         client,
@@ -251,7 +249,7 @@ fn embedding(call: &Call, model: &str, text: &str, means: &LookupServices) -> Op
 /// The vector; None when it cannot be paid for, is late, or fails: all of it is in the ledger.
 async fn embed(mut call: Box<Call>, limiter: &Limiter, timeout: Duration) -> Option<Unit> {
     if let Err(error) = reserve(limiter, &mut call).await {
-        call.progress.settlement.failed(&error);
+        call.fail(&error);
         return None;
     }
     let log = Arc::clone(&call.context.client.log);

@@ -43,7 +43,7 @@ pub(crate) async fn run(
         match caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await {
             Found::Fresh(stored) => {
                 caching.cache.count(Outcome::Hit(&stored));
-                call.progress.settlement.cached(&stored, false);
+                call.finish_cached(&stored, false);
                 return reply(&asker, &stored, "HIT", &[]).await;
             }
             Found::Stale(stored) => stale = Some(stored),
@@ -129,7 +129,7 @@ async fn joined(
     };
     if let Some(mut call) = call {
         caching.cache.count(Outcome::Coalesced(answer));
-        call.progress.settlement.cached(answer, done.fallback_used);
+        call.finish_cached(answer, done.fallback_used);
     }
     reply(&asker.of(done), answer, what, warnings).await
 }
@@ -152,7 +152,7 @@ fn failed(call: Option<Box<Call>>, end: End<FlightResult, FlightError>) -> Error
         _ => gone(),
     };
     if let Some(mut call) = call {
-        call.progress.settlement.failed(&error);
+        call.fail(&error);
     }
     // A word of the log, not of the client's.
     error.code = error.code.filter(|code| code != GATEWAY_SHUTDOWN);

@@ -26,7 +26,7 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
         Ok(None) => call.progress.error(),
         Err(error) => error,
     };
-    call.progress.settlement.failed(&error);
+    call.fail(&error);
     Err(error)
 }
 
@@ -72,15 +72,10 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
             return Ok(CandidateOutcome::Stop);
         }
         let Some(probe) = may_pass(call, index, candidate) else { return Ok(CandidateOutcome::Next) };
-        let started = call.progress.begin();
-        call.progress.settlement.calling(
-            candidate,
-            started,
-            call.progress.records.len() + 1,
-            &call.context.request,
-        )?;
+        let count = call.progress.records.len() + 1;
+        let attempt = call.progress.settlement.begin_attempt(candidate, count, &call.context.request)?;
         let known = call.progress.failures.len();
-        if let Ok(served) = hedge::run(call, index, candidate, started, probe).await
+        if let Ok(served) = hedge::run(call, index, candidate, attempt, probe).await
             && let Ok((index, answer)) = finish(call, served).await
         {
             return Ok(CandidateOutcome::Answered(index, answer));

@@ -22,18 +22,18 @@ const NOTES: u64 = 20;
 pub(crate) async fn dispatch(
     context: &AttemptContext,
     candidate: &Candidate,
-    started: Attempt,
+    attempt: Attempt,
 ) -> Result<AttemptOutput, Failure> {
     let got = match &context.request {
-        request if request.wants_stream() => Box::pin(stream::open(context, candidate, started))
+        request if request.wants_stream() => Box::pin(stream::open(context, candidate, attempt))
             .await
-            .map(|live| AttemptOutput::Stream(Box::new(live))),
+            .map(|stream| AttemptOutput::Stream(Box::new(stream))),
         ValidatedRequest::Embeddings(request) => {
-            Box::pin(embeddings::fetch(context, candidate, started, request))
+            Box::pin(embeddings::fetch(context, candidate, attempt, request))
                 .await
                 .map(AttemptOutput::Vectors)
         }
-        _ => Box::pin(unary::fetch(context, candidate, started))
+        _ => Box::pin(unary::fetch(context, candidate, attempt))
             .await
             .map(|(given, told)| AttemptOutput::Whole(given, told)),
     };
@@ -42,50 +42,52 @@ pub(crate) async fn dispatch(
 
 /// Writes what an attempt brought for the client. An answer that cannot be read is a failure like any other, and noted.
 pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(usize, Answer), ()> {
-    let ServedAttempt { index, candidate, started, got, flying, probe } = served;
+    let ServedAttempt { index, candidate, attempt, got, in_flight, probe } = served;
     let answer = match got {
-        AttemptOutput::Stream(mut live) => {
-            call.progress.warnings.append(&mut live.warnings);
-            if !live.normaliser.resumes() {
-                call.progress.settlement.first_token(&candidate, call.context.latency_ms());
+        AttemptOutput::Stream(mut stream) => {
+            call.progress.warnings.append(&mut stream.warnings);
+            if !stream.normaliser.resumes() {
+                call.progress.settlement.note_first_token(&candidate, call.context.latency_ms());
             }
-            live.index = index;
+            stream.index = index;
             if let Some(tokens) = call.progress.settlement.progress_tokens() {
-                live.note_every(tokens.min(longest_answer(&call.context.request, &candidate) / NOTES));
+                stream.note_progress_every(
+                    tokens.min(longest_answer(&call.context.request, &candidate) / NOTES),
+                );
             }
             let begin = |granted| StreamReservation::new(&call.context.limiter, granted);
-            live.funds = match call.funds.take() {
-                Some(funds) => Some(funds.taken_over()),
+            stream.reservation = match call.reservation.take() {
+                Some(reservation) => Some(reservation.taken_over()),
                 None => call.context.granted.map(begin),
             };
-            candidate.model.measured.first_token(live.first_content, Instant::now());
+            candidate.model.measured.first_token(stream.first_content, Instant::now());
             if probe.is_some() {
                 candidate.model.health.succeeded(&call.context.snapshot.routing.breaker, Instant::now());
             }
             // A stream is judged at its end, see `stream.rs`.
-            live.flying = Some(flying);
-            return Ok((index, Answer::Stream(live)));
+            stream.in_flight = Some(in_flight);
+            return Ok((index, Answer::Stream(stream)));
         }
         AttemptOutput::Whole(given, mut told) => {
             call.progress.warnings.append(&mut told);
             let is_heavy = given.iter().any(unary::UnaryResponse::is_heavy);
-            offload_if(is_heavy, || unary::complete(call, &candidate, started, &given))
+            offload_if(is_heavy, || unary::complete(call, &candidate, attempt, &given))
                 .await
                 .map(Answer::Full)
         }
         AttemptOutput::Vectors(batches) => {
             let is_heavy = batches.iter().any(embeddings::Batch::is_heavy);
-            offload_if(is_heavy, || embeddings::complete(call, &candidate, started, batches)).await
+            offload_if(is_heavy, || embeddings::complete(call, &candidate, attempt, batches)).await
         }
     };
     match answer {
         Ok(answer) => {
-            candidate.served(&call.context.snapshot.routing.breaker, started.elapsed(), Instant::now());
+            candidate.served(&call.context.snapshot.routing.breaker, attempt.elapsed(), Instant::now());
             Ok((index, answer))
         }
         Err(failure) => {
             let failure = candidate.provider.censor(failure);
-            call.progress.failed(&call.context, &candidate, failure, started);
+            call.progress.fail_attempt(&call.context, &candidate, failure, attempt);
             Err(())
         }
     }

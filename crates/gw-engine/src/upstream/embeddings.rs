@@ -14,6 +14,8 @@ use gw_wire::usage::Usage;
 use crate::call::Call;
 use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
 use crate::call::encode::target;
+use crate::call::progress::OK;
+use crate::call::upstream_call::AttemptOutcome;
 use crate::call::upstream_call::{Attempt, UpstreamCallId};
 use crate::cpu_pool::is_heavy;
 use crate::plan::call_size::{batches, inputs_size};
@@ -45,15 +47,15 @@ impl Batch {
 pub(crate) async fn fetch(
     context: &AttemptContext,
     candidate: &Candidate,
-    started: Attempt,
+    attempt: Attempt,
     request: &EmbeddingsRequest,
 ) -> Result<Vec<Batch>, Failure> {
     let ranges = batches(request.inputs.len(), candidate);
     if let [only] = ranges.as_slice() {
-        return Ok(vec![one(context, candidate, started, request, only.clone()).await?]);
+        return Ok(vec![one(context, candidate, attempt, request, only.clone()).await?]);
     }
     stream::iter(ranges)
-        .map(|range| one(context, candidate, started, request, range))
+        .map(|range| one(context, candidate, attempt, request, range))
         .buffered(PARALLEL_BATCHES)
         .try_collect()
         .await
@@ -64,7 +66,7 @@ pub(crate) async fn fetch(
 #[derive(Debug)]
 pub(crate) struct EmbeddingsOutput {
     pub(crate) candidate: Candidate,
-    pub(crate) started: Attempt,
+    pub(crate) attempt: Attempt,
     /// Of each vector.
     pub(crate) dimensions: usize,
     batches: Vec<Batch>,
@@ -119,7 +121,7 @@ impl EmbeddingsOutput {
 pub(crate) fn complete(
     call: &mut Call,
     candidate: &Candidate,
-    started: Attempt,
+    attempt: Attempt,
     batches: Vec<Batch>,
 ) -> Result<Answer, Failure> {
     let ValidatedRequest::Embeddings(request) = &call.context.request else {
@@ -128,24 +130,23 @@ pub(crate) fn complete(
     let mut used = Vec::with_capacity(batches.len());
     let meter = Arc::clone(&call.context.upstream_calls);
     let merged = read(candidate, &batches, |batch, read| match read {
-        Ok(reply) => used.push(meter.saw(batch.call, reply.usage, 0)),
-        Err(failure) => meter.failed(batch.call, failure),
+        Ok(reply) => used.push(meter.observe(batch.call, reply.usage, 0)),
+        Err(failure) => meter.fail(batch.call, failure),
     })?;
     check_lengths(&merged, request.dimensions)?;
-    let bill = meter.of(started);
+    let bill = meter.of(attempt);
     let cost = bill.known_cost();
     if call.is_shared {
         let dimensions = merged.vectors.first().map_or(0, Vector::dimensions);
         let model = merged.model.as_deref().map(str::to_owned);
         let candidate = candidate.clone();
-        call.record_ok(&candidate, started);
-        let output = EmbeddingsOutput { candidate, started, dimensions, batches, model, used, cost };
+        let output = EmbeddingsOutput { candidate, attempt, dimensions, batches, model, used, cost };
         return Ok(Answer::Embeddings(Box::new(output)));
     }
     let model = reported(merged.model.as_deref(), request).to_owned();
     let out = gw_wire::embeddings::write_embeddings(&merged, request.encoding, &model, &bill.usage);
-    call.record_ok(candidate, started);
-    call.served(candidate, &bill.usage, cost);
+    let billed = call.progress.end_attempt(candidate, attempt, AttemptOutcome::Served, OK);
+    call.finish_served(candidate, &billed);
     Ok(Answer::Full(out))
 }
 
@@ -173,7 +174,7 @@ fn reported<'a>(model: Option<&'a str>, request: &'a EmbeddingsRequest) -> &'a s
 async fn one(
     context: &AttemptContext,
     candidate: &Candidate,
-    started: Attempt,
+    attempt: Attempt,
     request: &EmbeddingsRequest,
     range: Range<usize>,
 ) -> Result<Batch, Failure> {
@@ -182,7 +183,7 @@ async fn one(
     let adapter = candidate.provider.adapter();
     let encode = || adapter.embeddings(request, range, &target(candidate));
     let http = context.step(&clocks, encode).await?;
-    let call = context.upstream_calls.begin(started, candidate, size);
+    let call = context.upstream_calls.begin(attempt, candidate, size);
     let response = context.send(candidate, call, http, &clocks).await?;
     let body = response.body.collect(MAX_ANSWER_BYTES, clocks.idle, context.deadline(&clocks)).await?;
     Ok(Batch { body, expected, call })

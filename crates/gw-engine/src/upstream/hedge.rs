@@ -26,7 +26,7 @@ use crate::upstream::outcome::{AttemptOutput, ServedAttempt};
 struct RunningAttempt<'c> {
     index: usize,
     candidate: &'c Candidate,
-    started: Attempt,
+    attempt: Attempt,
 }
 
 type RunningFuture<'f> = Pin<&'f mut (dyn Future<Output = Result<AttemptOutput, Failure>> + Send)>;
@@ -39,15 +39,15 @@ pub(crate) async fn run(
     call: &mut Call,
     index: usize,
     candidate: &Candidate,
-    started: Attempt,
+    attempt: Attempt,
     probe: Option<Probe>,
 ) -> Result<ServedAttempt, ()> {
-    let first = RunningAttempt { index, candidate, started };
-    let flying = candidate.model.measured.begun();
+    let first = RunningAttempt { index, candidate, attempt };
+    let in_flight = candidate.model.measured.begun();
     // A probe finds out about its target: it is not to be outrun.
     let hedge = hedge(call, index, candidate).filter(|_| probe.is_none());
     let Call { context, plan, progress, .. } = call;
-    let mut asking = pin!(dispatch(context, candidate, first.started));
+    let mut asking = pin!(dispatch(context, candidate, first.attempt));
     let early = match hedge {
         None => Some(asking.as_mut().await),
         Some((_, after)) => tokio::time::timeout(after, asking.as_mut()).await.ok(),
@@ -55,7 +55,9 @@ pub(crate) async fn run(
     let second = hedge.filter(|_| early.is_none()).and_then(|(index, _)| {
         let candidate = plan.candidates.get(index)?;
         progress.hedge = Some(afford(context, first.candidate, candidate)?);
-        Some(RunningAttempt { index, candidate, started: progress.begin() })
+        let count = progress.records.len() + 2;
+        let attempt = progress.settlement.begin_hedge(candidate, count, &context.request);
+        Some(RunningAttempt { index, candidate, attempt })
     });
     let Some(second) = second else {
         let result = match early {
@@ -63,33 +65,27 @@ pub(crate) async fn run(
             None => asking.await,
         };
         return match result {
-            Ok(got) => Ok(first.served(got, flying, probe)),
+            Ok(got) => Ok(first.served(got, in_flight, probe)),
             Err(failure) => {
-                progress.failed(context, candidate, failure, first.started);
+                progress.fail_attempt(context, candidate, failure, first.attempt);
                 Err(())
             }
         };
     };
     progress.hedged = Some(second.index);
-    progress.settlement.calling_too(
-        second.candidate,
-        second.started,
-        progress.records.len() + 2,
-        &context.request,
-    );
-    let flying_too = second.candidate.model.measured.begun();
-    let mut asking_too = pin!(dispatch(context, second.candidate, second.started));
+    let hedge_in_flight = second.candidate.model.measured.begun();
+    let mut asking_too = pin!(dispatch(context, second.candidate, second.attempt));
     match decide(context, progress, &first, asking.as_mut(), &second, asking_too.as_mut()).await {
-        Some((got, true)) => Ok(second.served(got, flying_too, None)),
-        Some((got, false)) => Ok(first.served(got, flying, probe)),
+        Some((got, true)) => Ok(second.served(got, hedge_in_flight, None)),
+        Some((got, false)) => Ok(first.served(got, in_flight, probe)),
         None => Err(()),
     }
 }
 
 impl RunningAttempt<'_> {
-    fn served(&self, got: AttemptOutput, flying: InFlight, probe: Option<Probe>) -> ServedAttempt {
-        let Self { index, candidate, started } = *self;
-        ServedAttempt { index, candidate: candidate.clone(), started, got, flying, probe }
+    fn served(&self, got: AttemptOutput, in_flight: InFlight, probe: Option<Probe>) -> ServedAttempt {
+        let Self { index, candidate, attempt } = *self;
+        ServedAttempt { index, candidate: candidate.clone(), attempt, got, in_flight, probe }
     }
 }
 
@@ -111,10 +107,10 @@ async fn decide(
     let (winner, other) = if is_second { (second, first) } else { (first, second) };
     match result {
         Ok(got) => {
-            progress.lost(other.candidate, other.started);
+            progress.cancel_attempt(other.candidate, other.attempt);
             let model = &other.candidate.model;
             // Slower than this is all that is known of it.
-            model.measured.first_token(other.started.elapsed(), Instant::now());
+            model.measured.first_token(other.attempt.elapsed(), Instant::now());
             if !is_second {
                 // It was only slower: it may still go on if the first one breaks off.
                 progress.hedged = None;
@@ -125,19 +121,19 @@ async fn decide(
         Err(failure)
             if !is_second && retry_policy::verdict(&failure, fallback_on_4xx) == RetryDecision::Stop =>
         {
-            progress.lost(other.candidate, other.started);
-            progress.failed(context, winner.candidate, failure, winner.started);
-            progress.hedge_is_over();
+            progress.cancel_attempt(other.candidate, other.attempt);
+            progress.fail_attempt(context, winner.candidate, failure, winner.attempt);
+            progress.finish_hedge();
             None
         }
         Err(failure) => {
-            progress.failed(context, winner.candidate, failure, winner.started);
+            progress.fail_attempt(context, winner.candidate, failure, winner.attempt);
             let result = if is_second { asking.await } else { asking_too.await };
             match result {
                 Ok(got) => Some((got, !is_second)),
                 Err(failure) => {
-                    progress.failed(context, other.candidate, failure, other.started);
-                    progress.hedge_is_over();
+                    progress.fail_attempt(context, other.candidate, failure, other.attempt);
+                    progress.finish_hedge();
                     None
                 }
             }

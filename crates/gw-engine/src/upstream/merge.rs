@@ -1,4 +1,4 @@
-//! The upstream side of a live stream: one body, or one for each part of a request that had to be divided.
+//! The upstream side of a stream stream: one body, or one for each part of a request that had to be divided.
 
 use std::task::{Context as TaskContext, Poll};
 
@@ -42,7 +42,7 @@ pub(crate) struct SingleStream {
 
 /// Several streams that are read as one.
 pub(crate) struct MergedStream {
-    live: Vec<TrackedStream>,
+    stream: Vec<TrackedStream>,
     /// What came of one of them and takes long to read.
     heavy: Option<(usize, BodyPiece)>,
     /// Whose turn it is: none may starve the others.
@@ -89,8 +89,8 @@ impl UpstreamSource {
             let seen = StreamUsage { call: source.call, usage: None, answer_bytes: 0 };
             TrackedStream { source, seen, ended: false }
         };
-        let live = sources.into_iter().map(tracked).collect();
-        Self::MergedStream(MergedStream { live, heavy: None, turn: 0, over: Vec::new() })
+        let stream = sources.into_iter().map(tracked).collect();
+        Self::MergedStream(MergedStream { stream, heavy: None, turn: 0, over: Vec::new() })
     }
 
     /// What has been seen of each stream of a divided request.
@@ -146,7 +146,7 @@ impl UpstreamSource {
         match self {
             Self::SingleStream(one) => one.decoder.held_bytes(),
             Self::MergedStream(many) => {
-                many.live.iter().map(|tracked| tracked.source.decoder.held_bytes()).sum()
+                many.stream.iter().map(|tracked| tracked.source.decoder.held_bytes()).sum()
             }
             Self::Closed(_) => 0,
         }
@@ -158,7 +158,7 @@ impl UpstreamSource {
         match std::mem::replace(self, closed) {
             Self::SingleStream(one) => one.body.finish(),
             Self::MergedStream(many) => {
-                many.live.into_iter().for_each(|tracked| tracked.source.body.finish())
+                many.stream.into_iter().for_each(|tracked| tracked.source.body.finish())
             }
             Self::Closed(_) => {}
         }
@@ -214,7 +214,7 @@ impl SingleStream {
 
 impl MergedStream {
     fn seen(&self) -> Vec<StreamUsage> {
-        self.live.iter().map(|tracked| tracked.seen).chain(self.over.iter().copied()).collect()
+        self.stream.iter().map(|tracked| tracked.seen).chain(self.over.iter().copied()).collect()
     }
 
     fn poll_step(
@@ -226,10 +226,10 @@ impl MergedStream {
         if self.heavy.is_some() {
             return Poll::Ready(ReadStep::Heavy);
         }
-        for _ in 0..self.live.len() {
-            let at = self.turn % self.live.len().max(1);
+        for _ in 0..self.stream.len() {
+            let at = self.turn % self.stream.len().max(1);
             self.turn = at + 1;
-            let Some(tracked) = self.live.get_mut(at) else { break };
+            let Some(tracked) = self.stream.get_mut(at) else { break };
             let Poll::Ready(read) = tracked.source.body.poll_chunk(cx) else { continue };
             return Poll::Ready(match read.transpose() {
                 Ok(came) if is_heavy(&*tracked.source.decoder, came.as_deref()) => {
@@ -255,7 +255,7 @@ impl MergedStream {
         normaliser: &mut Normaliser,
         out: &mut Vec<u8>,
     ) -> ReadStep {
-        let Some(TrackedStream { source, seen, ended }) = self.live.get_mut(at) else {
+        let Some(TrackedStream { source, seen, ended }) = self.stream.get_mut(at) else {
             return self.step(normaliser);
         };
         let first = source.first;
@@ -277,17 +277,17 @@ impl MergedStream {
     }
 
     fn over(&mut self, at: usize) {
-        let tracked = self.live.swap_remove(at);
+        let tracked = self.stream.swap_remove(at);
         self.over.push(tracked.seen);
         tracked.source.body.finish();
     }
 
     fn step(&self, normaliser: &mut Normaliser) -> ReadStep {
-        if self.live.is_empty() && !normaliser.has_failed() {
+        if self.stream.is_empty() && !normaliser.has_failed() {
             // Every choice must have finished, whatever end markers came.
             normaliser.eof();
         }
-        let over = self.live.is_empty() || normaliser.has_failed();
+        let over = self.stream.is_empty() || normaliser.has_failed();
         if over { ReadStep::Over } else { ReadStep::Progress }
     }
 }

@@ -30,10 +30,10 @@ pub(crate) enum AttemptOutput {
 pub(crate) struct ServedAttempt {
     pub(crate) index: usize,
     pub(crate) candidate: Candidate,
-    pub(crate) started: Attempt,
+    pub(crate) attempt: Attempt,
     pub(crate) got: AttemptOutput,
     /// Counts it as in flight.
-    pub(crate) flying: InFlight,
+    pub(crate) in_flight: InFlight,
     /// It is the one request that finds out whether a broken target is well again.
     pub(crate) probe: Option<Probe>,
 }

@@ -11,6 +11,7 @@ use gw_wire::request::ChatRequest;
 
 use crate::call::Call;
 use crate::call::continuation::Continuation;
+use crate::call::upstream_call::AttemptOutcome;
 use crate::cpu_pool::offload_if;
 use crate::error::Kind;
 use crate::request::ValidatedRequest;
@@ -25,47 +26,41 @@ pub(crate) type PendingContinuation =
 /// Begins to continue a stream that broke off with an error of this kind. When that cannot be, call and stream come back.
 pub(crate) fn resume(
     mut call: Box<Call>,
-    mut live: Box<UpstreamStream>,
+    mut stream: Box<UpstreamStream>,
     kind: Kind,
 ) -> Result<PendingContinuation, (Box<Call>, Box<UpstreamStream>)> {
-    let Some((original, said)) = rest(&call, &live) else { return Err((call, live)) };
-    live.abandon();
-    call.funds = live.funds.take();
-    let candidate = live.candidate.clone();
-    live.meter(&call.context.upstream_calls);
-    call.record(&candidate, kind.code(), live.started);
-    call.progress.settlement.broke_off(&candidate, live.started, kind.code());
+    let Some((original, said)) = rest(&call, &stream) else { return Err((call, stream)) };
+    stream.cancel();
+    call.reservation = stream.reservation.take();
+    let candidate = stream.candidate.clone();
+    stream.observe(&call.context.upstream_calls);
+    call.progress.end_attempt(&candidate, stream.attempt, AttemptOutcome::Interrupted, kind.code());
     let cpu = call.context.cpu.clone();
     Ok(Box::pin(cpu.host(async move {
         let Some(rest) = offload_if(call.context.is_heavy, || original.continued(&said)).await else {
-            return (call, Err(live));
+            return (call, Err(stream));
         };
         call.context.request = ValidatedRequest::Chat(Box::new(rest));
-        call.context.continuation = Some(Continuation { normaliser: live.normaliser.resumed(), original });
-        let next = call.plan.after(live.index, call.progress.hedged);
+        call.context.continuation = Some(Continuation { normaliser: stream.normaliser.resumed(), original });
+        let next = call.plan.after(stream.index, call.progress.hedged);
         match search(&mut call, next).await {
             Ok(Some((_, Answer::Stream(next)))) => {
                 call.progress.warnings.push(Cow::Borrowed("continued_mid_stream"));
                 (call, Ok(next))
             }
-            _ => (call, Err(live)),
+            _ => (call, Err(stream)),
         }
     })))
 }
 
 /// The request as it was and the text so far; None when there is nobody to request or the answer is not plain text.
-fn rest(call: &Call, live: &UpstreamStream) -> Option<(Box<ChatRequest>, String)> {
+fn rest(call: &Call, stream: &UpstreamStream) -> Option<(Box<ChatRequest>, String)> {
     let routing = &call.context.snapshot.routing;
     let ValidatedRequest::Chat(asked) = &call.context.request else { return None };
     let original = call.context.continuation.as_ref().map_or(asked, |resume| &resume.original);
-    let more = call.plan.candidates.len() > call.plan.after(live.index, call.progress.hedged);
-    let in_time = call.context.client.accepted.elapsed() < live.candidate.clocks().total;
+    let more = call.plan.candidates.len() > call.plan.after(stream.index, call.progress.hedged);
+    let in_time = call.context.client.accepted.elapsed() < stream.candidate.clocks().total;
     let may = routing.continue_mid_stream && more && in_time && original.wants_plain_text();
-    let said = live.normaliser.said().filter(|_| may)?;
+    let said = stream.normaliser.said().filter(|_| may)?;
     Some((original.clone(), said.to_owned()))
-}
-
-/// Nobody went on: what was used by then stands in the settlement already.
-pub(crate) fn give_up(call: &mut Call, live: &UpstreamStream, kind: Kind) {
-    call.progress.settlement.given_up(&live.candidate, kind.code());
 }

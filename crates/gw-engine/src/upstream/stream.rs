@@ -1,4 +1,4 @@
-//! A live upstream stream: opened by an attempt, read until its first content, then handed to the client's body.
+//! A stream upstream stream: opened by an attempt, read until its first content, then handed to the client's body.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -33,24 +33,24 @@ const STEPS_A_POLL: usize = 64;
 /// An upstream stream under way.
 pub(crate) struct UpstreamStream {
     pub(crate) candidate: Candidate,
-    pub(crate) started: Attempt,
+    pub(crate) attempt: Attempt,
     /// From the call to its first content.
     pub(crate) first_content: Duration,
     pub(crate) normaliser: Normaliser,
     /// What the client has not been given yet.
-    pub(crate) out: Vec<u8>,
+    pub(crate) output: Vec<u8>,
     /// What the candidate could not be told, for `gateway.warnings`.
     pub(crate) warnings: Vec<Cow<'static, str>>,
     /// The candidate's place in the plan.
     pub(crate) index: usize,
     /// Counts it as in flight.
-    pub(crate) flying: Option<InFlight>,
-    sources: UpstreamSource,
+    pub(crate) in_flight: Option<InFlight>,
+    source: UpstreamSource,
     /// The upstream call, if there is one only.
     call: Option<UpstreamCallId>,
     half_event: HalfEvent,
     /// What is set aside, where a budget must not be crossed.
-    pub(crate) funds: Option<StreamReservation>,
+    pub(crate) reservation: Option<StreamReservation>,
     /// The bytes of the answer at which its progress is noted next, and from one note to the next.
     notes: (u64, u64),
 }
@@ -64,7 +64,7 @@ impl std::fmt::Debug for UpstreamStream {
 impl UpstreamStream {
     /// Reads the next piece.
     pub(crate) fn poll_step(&mut self, cx: &mut TaskContext<'_>) -> Poll<ReadStep> {
-        let step = self.sources.poll_step(cx, &mut self.normaliser, &mut self.out);
+        let step = self.source.poll_step(cx, &mut self.normaliser, &mut self.output);
         if step.is_ready() {
             self.count_large();
         }
@@ -73,74 +73,74 @@ impl UpstreamStream {
 
     /// Reads what takes long ([`ReadStep::Heavy`]).
     pub(crate) fn digest(&mut self) {
-        self.sources.digest(&mut self.normaliser, &mut self.out);
+        self.source.digest(&mut self.normaliser, &mut self.output);
         self.count_large();
     }
 
     /// Gives what the client has not been given yet. It is not counted here any more.
-    pub(crate) fn take_out(&mut self) -> Vec<u8> {
-        let out = std::mem::take(&mut self.out);
+    pub(crate) fn take_output(&mut self) -> Vec<u8> {
+        let out = std::mem::take(&mut self.output);
         self.count_large();
         out
     }
 
     /// The client is gone: drops the output that waits for it.
-    pub(crate) fn forget_out(&mut self) {
-        if self.out.capacity() > SMALL_EVENT {
-            drop(self.take_out());
+    pub(crate) fn discard_output(&mut self) {
+        if self.output.capacity() > SMALL_EVENT {
+            drop(self.take_output());
         }
-        self.out.clear();
+        self.output.clear();
     }
 
     /// Counts what is large of what it holds: an event that is not complete, and what waits for the client.
     fn count_large(&mut self) {
         let large = |bytes: usize| if bytes > SMALL_EVENT { bytes } else { 0 };
-        let held = large(self.sources.held_bytes()).saturating_add(large(self.out.capacity()));
+        let held = large(self.source.held_bytes()).saturating_add(large(self.output.capacity()));
         if self.half_event.set(held).is_err() {
             let message = "The gateway is holding as many large events as it can; the stream was cut.";
             let failure = Failure::new(FailureKind::StreamBroken, message);
-            self.normaliser.accept(Event::Error(failure), &mut self.out);
-            self.abandon();
+            self.normaliser.accept(Event::Error(failure), &mut self.output);
+            self.cancel();
         }
     }
 
     /// It is over after so many tokens: how fast it was.
-    pub(crate) fn spoke(&self, tokens: u64) {
-        let over = self.started.elapsed().saturating_sub(self.first_content);
+    pub(crate) fn record_throughput(&self, tokens: u64) {
+        let over = self.attempt.elapsed().saturating_sub(self.first_content);
         self.candidate.model.measured.spoke(tokens, over, Instant::now());
     }
 
     /// Drops the upstream call at once.
-    pub(crate) fn abandon(&mut self) {
-        self.sources.abandon();
+    pub(crate) fn cancel(&mut self) {
+        self.source.abandon();
     }
 
     /// Has its progress noted in the journal, at least every so many tokens.
-    pub(crate) fn note_every(&mut self, tokens: u64) {
+    pub(crate) fn note_progress_every(&mut self, tokens: u64) {
         let bytes = tokens.max(1).saturating_mul(BYTES_PER_TOKEN);
         self.notes = (self.normaliser.answer_bytes().saturating_add(bytes), bytes);
     }
 
     /// Notes the progress, when it is time. A process that dies afterwards is charged so much at least.
-    pub(crate) fn note(&mut self, call: &mut Call) {
+    pub(crate) fn note_progress(&mut self, call: &mut Call) {
         let (due, every) = self.notes;
         let bytes = self.normaliser.answer_bytes();
         if bytes >= due {
             self.notes.0 = bytes.saturating_add(every);
-            let bill = self.meter(&call.context.upstream_calls);
-            call.progress.settlement.progress(&self.candidate, &bill.usage);
+            let bill = self.observe(&call.context.upstream_calls);
+            call.progress.settlement.note_progress(&self.candidate, &bill.usage);
         }
     }
 
     /// Tells the meter what has been seen by now; gives what the attempt has used.
-    pub(crate) fn meter(&self, meter: &UpstreamCalls) -> BilledUsage {
+    pub(crate) fn observe(&self, calls: &UpstreamCalls) -> BilledUsage {
         if let Some(call) = self.call {
-            meter.saw(call, self.normaliser.told(), self.normaliser.answer_bytes());
+            calls.observe(call, self.normaliser.told(), self.normaliser.answer_bytes());
         }
-        for StreamUsage { call, usage, answer_bytes } in self.sources.seen() {
-            meter.saw(call, usage, answer_bytes);
+        for StreamUsage { call, usage, answer_bytes } in self.source.seen() {
+            calls.observe(call, usage, answer_bytes);
         }
-        meter.of(self.started)
+        calls.of(self.attempt)
     }
 }
 
@@ -148,49 +148,49 @@ impl UpstreamStream {
 pub(crate) async fn open(
     context: &AttemptContext,
     candidate: &Candidate,
-    started: Attempt,
+    attempt: Attempt,
 ) -> Result<UpstreamStream, Failure> {
     let clocks = context.clocks(candidate);
-    let first_token_by = started.at + clocks.first_token;
+    let first_token_by = attempt.at + clocks.first_token;
     let mut parts = context.encode(candidate, context.request.parts(candidate), &clocks).await?;
     let opened = if parts.len() == 1
         && let Some(part) = parts.pop()
     {
-        vec![one(context, candidate, started, part, clocks).await?]
+        vec![one(context, candidate, attempt, part, clocks).await?]
     } else {
-        try_join_all(parts.into_iter().map(|part| one(context, candidate, started, part, clocks))).await?
+        try_join_all(parts.into_iter().map(|part| one(context, candidate, attempt, part, clocks))).await?
     };
     let opening = context.opening(candidate.model.upstream_model.to_string());
     let is_chat = opening.shape == Shape::Chat;
-    let mut live = UpstreamStream {
+    let mut stream = UpstreamStream {
         candidate: candidate.clone(),
-        started,
+        attempt,
         first_content: Duration::ZERO,
         normaliser: normaliser(context, opening),
         index: 0,
-        out: Vec::with_capacity(1024),
+        output: Vec::with_capacity(1024),
         warnings: Vec::new(),
-        flying: None,
-        sources: UpstreamSource::Closed(Vec::new()),
+        in_flight: None,
+        source: UpstreamSource::Closed(Vec::new()),
         call: None,
-        funds: None,
+        reservation: None,
         notes: (u64::MAX, u64::MAX),
         half_event: context.snapshot.state.event_memory.half_event(),
     };
     if let [only] = opened.as_slice() {
-        live.call = Some(only.call);
+        stream.call = Some(only.call);
     }
-    live.warnings = begin(context, &mut live, opened, is_chat, &clocks).await?;
-    let read = read_to_first_content(&mut live, first_token_by).await;
+    stream.warnings = begin(context, &mut stream, opened, is_chat, &clocks).await?;
+    let read = read_to_first_content(&mut stream, first_token_by).await;
     if let Err(failure) = read {
-        live.meter(&context.upstream_calls);
-        if let Some(call) = live.call {
-            context.upstream_calls.failed(call, &failure);
+        stream.observe(&context.upstream_calls);
+        if let Some(call) = stream.call {
+            context.upstream_calls.fail(call, &failure);
         }
         return Err(failure);
     }
-    live.first_content = started.elapsed();
-    Ok(live)
+    stream.first_content = attempt.elapsed();
+    Ok(stream)
 }
 
 /// One upstream call of the attempt, answered with success.
@@ -205,24 +205,24 @@ struct OpenedCall {
 async fn one(
     context: &AttemptContext,
     candidate: &Candidate,
-    started: Attempt,
+    attempt: Attempt,
     (part, encoded): (SubRequest, Encoded),
     clocks: Timeouts,
 ) -> Result<OpenedCall, Failure> {
-    let call = context.upstream_calls.begin(started, candidate, context.request.size_of(candidate, &part));
+    let call = context.upstream_calls.begin(attempt, candidate, context.request.size_of(candidate, &part));
     let response = context.send(candidate, call, encoded.call, &clocks).await?;
     Ok(OpenedCall { call, response, reading: encoded.reading, warnings: encoded.warnings, first: part.first })
 }
 
-/// Makes the live stream of the answers' bodies; gives the warnings.
+/// Makes the stream stream of the answers' bodies; gives the warnings.
 async fn begin(
     context: &AttemptContext,
-    live: &mut UpstreamStream,
+    stream: &mut UpstreamStream,
     mut opened: Vec<OpenedCall>,
     is_chat: bool,
     clocks: &Timeouts,
 ) -> Result<Vec<Cow<'static, str>>, Failure> {
-    let candidate = live.candidate.clone();
+    let candidate = stream.candidate.clone();
     let adapter = candidate.provider.adapter();
     let decoder = |reading: &Reading| {
         if is_chat { adapter.chat_stream(reading) } else { adapter.completion_stream(reading) }
@@ -239,14 +239,14 @@ async fn begin(
             let deadline = context.deadline(clocks);
             let body = only.response.body.collect(MAX_ANSWER_BYTES, clocks.idle, deadline).await?;
             let read = || {
-                replay(live, &candidate, is_chat, &body, &only.reading)
-                    .or_else(|failure| play_stream(live, decoder(&only.reading), &body, failure))
+                replay(stream, &candidate, is_chat, &body, &only.reading)
+                    .or_else(|failure| play_stream(stream, decoder(&only.reading), &body, failure))
             };
             offload_if(is_heavy(&body), read)
                 .await
-                .inspect_err(|failure| context.upstream_calls.failed(only.call, failure))?;
+                .inspect_err(|failure| context.upstream_calls.fail(only.call, failure))?;
         } else {
-            live.sources = UpstreamSource::one(only.response.body, decoder(&only.reading));
+            stream.source = UpstreamSource::one(only.response.body, decoder(&only.reading));
         }
         return Ok(only.warnings);
     }
@@ -257,7 +257,7 @@ async fn begin(
         body: opened.response.body,
         first: opened.first,
     };
-    live.sources = UpstreamSource::many(opened.into_iter().map(source).collect());
+    stream.source = UpstreamSource::many(opened.into_iter().map(source).collect());
     Ok(warnings)
 }
 
@@ -270,10 +270,10 @@ fn normaliser(context: &AttemptContext, opening: Opening) -> Normaliser {
     }
 }
 
-async fn read_to_first_content(live: &mut UpstreamStream, by: Instant) -> Result<(), Failure> {
+async fn read_to_first_content(stream: &mut UpstreamStream, by: Instant) -> Result<(), Failure> {
     let reading = async {
-        while let ReadStep::Heavy = poll_to_first_content(live, by).await? {
-            offload(|| live.digest()).await;
+        while let ReadStep::Heavy = poll_to_first_content(stream, by).await? {
+            offload(|| stream.digest()).await;
         }
         Ok(())
     };
@@ -282,25 +282,25 @@ async fn read_to_first_content(live: &mut UpstreamStream, by: Instant) -> Result
 
 /// Reads until the first content, or what takes long to read.
 fn poll_to_first_content(
-    live: &mut UpstreamStream,
+    stream: &mut UpstreamStream,
     by: Instant,
 ) -> impl Future<Output = Result<ReadStep, Failure>> {
     std::future::poll_fn(move |cx| {
         for _ in 0..STEPS_A_POLL {
             // Content first: whether a failure behind it came in the same read must not change what the client gets.
-            if live.normaliser.has_content() || live.normaliser.is_complete() {
+            if stream.normaliser.has_content() || stream.normaliser.is_complete() {
                 return Poll::Ready(Ok(ReadStep::Progress));
             }
-            if let Some(failure) = live.normaliser.take_failure() {
+            if let Some(failure) = stream.normaliser.take_failure() {
                 return Poll::Ready(Err(failure));
             }
-            match live.poll_step(cx) {
+            match stream.poll_step(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(ReadStep::Heavy) => return Poll::Ready(Ok(ReadStep::Heavy)),
                 Poll::Ready(ReadStep::Progress | ReadStep::Over) => {}
             }
             // An upstream that sends without a pause never leaves the word to the timer.
-            if Instant::now() >= by && !live.normaliser.has_content() {
+            if Instant::now() >= by && !stream.normaliser.has_content() {
                 return Poll::Ready(Err(late()));
             }
         }
@@ -316,7 +316,7 @@ fn late() -> Failure {
 /// Plays what was announced as a document but is a stream after all: lines or events under the wrong name. `failure` is
 /// what is wrong with it as a document.
 fn play_stream(
-    live: &mut UpstreamStream,
+    stream: &mut UpstreamStream,
     mut decoder: Box<dyn StreamDecoder>,
     body: &[u8],
     failure: Failure,
@@ -324,24 +324,24 @@ fn play_stream(
     if failure.kind != FailureKind::InvalidResponse {
         return Err(failure);
     }
-    let UpstreamStream { normaliser, out, .. } = live;
-    decoder.feed(body, &mut |event| normaliser.accept(event, out));
-    decoder.eof(&mut |event| normaliser.accept(event, out));
+    let UpstreamStream { normaliser, output, .. } = stream;
+    decoder.feed(body, &mut |event| normaliser.accept(event, output));
+    decoder.eof(&mut |event| normaliser.accept(event, output));
     normaliser.eof();
     if normaliser.has_content() || normaliser.is_complete() { Ok(()) } else { Err(failure) }
 }
 
 /// Plays a whole answer as the events of a stream.
 fn replay(
-    live: &mut UpstreamStream,
+    stream: &mut UpstreamStream,
     candidate: &Candidate,
     is_chat: bool,
     body: &Bytes,
     reading: &Reading,
 ) -> Result<(), Failure> {
     let adapter = candidate.provider.adapter();
-    let UpstreamStream { normaliser, out, .. } = live;
-    let mut play = |event: Event<'_>| normaliser.accept(event, out);
+    let UpstreamStream { normaliser, output, .. } = stream;
+    let mut play = |event: Event<'_>| normaliser.accept(event, output);
     if is_chat {
         replay_chat(adapter.decode_chat(body, reading)?, &mut play);
     } else {

@@ -7,7 +7,6 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use gw_providers::adapter::{Encoded, Reading};
 use gw_wire::event::Event;
 use gw_wire::failure::Failure;
-use gw_wire::money::Money;
 use gw_wire::render::{self, Envelope};
 use gw_wire::reply::{ChatChoice, ChatReply, TextReply};
 use gw_wire::usage::{BYTES_PER_TOKEN, text_bytes};
@@ -15,7 +14,9 @@ use serde_json::value::RawValue;
 
 use crate::call::Call;
 use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
+use crate::call::progress::OK;
 use crate::call::progress::Warnings;
+use crate::call::upstream_call::AttemptOutcome;
 use crate::call::upstream_call::{Attempt, UpstreamCallId};
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::plan::candidate::Candidate;
@@ -47,7 +48,7 @@ impl UnaryResponse {
         let adapter = candidate.provider.adapter();
         let mut reply = self.checked(context, adapter.decode_chat(&self.body, &self.reading))?;
         reply.choices.iter_mut().for_each(|choice| choice.index = choice.index.saturating_add(self.first));
-        context.upstream_calls.saw(self.call, reply.usage, reply.choices.iter().map(chat_bytes).sum());
+        context.upstream_calls.observe(self.call, reply.usage, reply.choices.iter().map(chat_bytes).sum());
         Ok(reply)
     }
 
@@ -56,7 +57,7 @@ impl UnaryResponse {
         let adapter = candidate.provider.adapter();
         let mut reply = self.checked(context, adapter.decode_completion(&self.body, &self.reading))?;
         reply.choices.iter_mut().for_each(|choice| choice.index = choice.index.saturating_add(self.first));
-        context.upstream_calls.saw(
+        context.upstream_calls.observe(
             self.call,
             reply.usage,
             reply.choices.iter().map(|choice| text_bytes(&choice.text)).sum(),
@@ -74,7 +75,7 @@ impl UnaryResponse {
     }
 
     fn checked<T>(&self, context: &AttemptContext, reply: Result<T, Failure>) -> Result<T, Failure> {
-        reply.inspect_err(|failure| context.upstream_calls.failed(self.call, failure))
+        reply.inspect_err(|failure| context.upstream_calls.fail(self.call, failure))
     }
 }
 
@@ -82,19 +83,19 @@ impl UnaryResponse {
 pub(crate) async fn fetch(
     context: &AttemptContext,
     candidate: &Candidate,
-    started: Attempt,
+    attempt: Attempt,
 ) -> Result<(Vec<UnaryResponse>, Warnings), Failure> {
     let clocks = context.clocks(candidate);
     let mut parts = context.encode(candidate, context.request.parts(candidate), &clocks).await?;
     if parts.len() == 1
         && let Some(part) = parts.pop()
     {
-        let (given, warnings) = one(context, candidate, started, part).await?;
+        let (given, warnings) = one(context, candidate, attempt, part).await?;
         return Ok((vec![given], warnings));
     }
     let given: Vec<(UnaryResponse, Warnings)> = stream::iter(parts)
         .map(|part| async {
-            let (given, warnings) = one(context, candidate, started, part).await?;
+            let (given, warnings) = one(context, candidate, attempt, part).await?;
             // Others may fail, and the client may leave: what this one used is known now.
             offload_if(given.is_heavy(), || given.meter(context, candidate)).await;
             Ok::<_, Failure>((given, warnings))
@@ -110,11 +111,11 @@ pub(crate) async fn fetch(
 async fn one(
     context: &AttemptContext,
     candidate: &Candidate,
-    started: Attempt,
+    attempt: Attempt,
     (part, encoded): (SubRequest, Encoded),
 ) -> Result<(UnaryResponse, Warnings), Failure> {
     let clocks = context.clocks(candidate);
-    let call = context.upstream_calls.begin(started, candidate, context.request.size_of(candidate, &part));
+    let call = context.upstream_calls.begin(attempt, candidate, context.request.size_of(candidate, &part));
     let response = context.send(candidate, call, encoded.call, &clocks).await?;
     let body = response.body.collect(MAX_ANSWER_BYTES, clocks.idle, context.deadline(&clocks)).await?;
     Ok((UnaryResponse { body, reading: encoded.reading, first: part.first, call }, encoded.warnings))
@@ -124,7 +125,7 @@ async fn one(
 pub(crate) fn complete(
     call: &mut Call,
     candidate: &Candidate,
-    started: Attempt,
+    attempt: Attempt,
     given: &[UnaryResponse],
 ) -> Result<Vec<u8>, Failure> {
     if matches!(call.context.request, ValidatedRequest::Chat(_)) {
@@ -135,14 +136,14 @@ pub(crate) fn complete(
         }
         let made = if reply.fingerprint.is_none() { fingerprint(candidate) } else { String::new() };
         let write = |envelope: &Envelope<'_>| render::chat(&reply, envelope);
-        return Ok(settle(call, candidate, started, &made, write));
+        return Ok(settle(call, candidate, attempt, &made, write));
     }
     let mut replies = given.iter().map(|given| given.text(&call.context, candidate));
     let mut reply = replies.next().unwrap_or_else(|| Ok(TextReply::default()))?;
     for more in replies {
         reply.choices.extend(more?.choices);
     }
-    Ok(settle(call, candidate, started, "", |envelope| render::text(&reply, envelope)))
+    Ok(settle(call, candidate, attempt, "", |envelope| render::text(&reply, envelope)))
 }
 
 fn chat_bytes(choice: &ChatChoice<'_>) -> u64 {
@@ -161,24 +162,22 @@ fn chat_bytes(choice: &ChatChoice<'_>) -> u64 {
 fn settle(
     call: &mut Call,
     candidate: &Candidate,
-    started: Attempt,
+    attempt: Attempt,
     fingerprint: &str,
     write: impl FnOnce(&Envelope<'_>) -> Vec<u8>,
 ) -> Vec<u8> {
-    let bill = call.context.upstream_calls.of(started);
-    let (usage, cost) = (bill.usage, bill.known_cost());
-    call.record_ok(candidate, started);
-    let meta = call.meta(candidate, cost.is_some());
+    let billed = call.progress.end_attempt(candidate, attempt, AttemptOutcome::Served, OK);
+    let meta = call.meta(candidate, billed.known_cost().is_some());
     let body = write(&Envelope {
         id: &call.context.id,
         created: call.context.created,
         model: &candidate.model.upstream_model,
         fingerprint,
-        usage,
-        cost: cost.unwrap_or(Money::ZERO),
+        usage: billed.usage,
+        cost: billed.cost,
         gateway: &meta,
     });
-    call.served(candidate, &usage, cost);
+    call.finish_served(candidate, &billed);
     body
 }
 

@@ -12,7 +12,9 @@ use gw_wire::money::Money;
 use gw_wire::stream::{Closing, write_error};
 
 use crate::call::Call;
+use crate::call::settlement::Outcome;
 use crate::call::stream_reservation::StreamReservation;
+use crate::call::upstream_call::AttemptOutcome;
 use crate::error::{Error, Kind};
 use crate::limit_error;
 use crate::response::event_stream::EventStream;
@@ -27,14 +29,14 @@ const LOOK_EVERY: u64 = 64;
 const MARGIN: u64 = 32;
 
 /// What all calls of the request cost by now, and what so many more tokens of each answer will.
-fn needs(call: &Call, live: &UpstreamStream, tokens: u64) -> (Money, Money) {
+fn needs(call: &Call, stream: &UpstreamStream, tokens: u64) -> (Money, Money) {
     let meter = &call.context.upstream_calls;
-    let bill = live.meter(meter);
+    let bill = stream.observe(meter);
     // The meter knows of bytes, not of pieces.
-    let unseen = live.normaliser.answer_tokens().saturating_sub(bill.usage.completion);
+    let unseen = stream.normaliser.answer_tokens().saturating_sub(bill.usage.completion);
     let unseen = unseen.div_ceil(call.context.request.answers().max(1));
-    let now = meter.grown(live.started, unseen);
-    let then = meter.grown(live.started, unseen.saturating_add(tokens));
+    let now = meter.cost_with(stream.attempt, unseen);
+    let then = meter.cost_with(stream.attempt, unseen.saturating_add(tokens));
     (meter.all().cost - bill.cost + now, then - now)
 }
 
@@ -72,43 +74,43 @@ impl EventStream {
     /// Looks whether the stream may go on; None = it may.
     pub(super) fn poll_funds(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         loop {
-            let State::Streaming(call, live) = &mut self.state else { return None };
-            let (tokens, funds) = (live.normaliser.answer_tokens(), live.funds.as_mut()?);
+            let State::Streaming(call, stream) = &mut self.state else { return None };
+            let (tokens, reservation) = (stream.normaliser.answer_tokens(), stream.reservation.as_mut()?);
             let mut refusal = None;
-            if let Some(growing) = funds.growing.get_mut() {
+            if let Some(growing) = reservation.growing.get_mut() {
                 let Poll::Ready(grown) = growing.as_mut().poll(cx) else {
                     // Not reading is what slows the upstream down.
                     return Some(self.poll_clocks(cx).unwrap_or(Poll::Pending));
                 };
-                *funds.growing.get_mut() = None;
-                refusal = funds.take(grown, call);
-            } else if tokens < funds.next_look {
+                *reservation.growing.get_mut() = None;
+                refusal = reservation.take(grown, call);
+            } else if tokens < reservation.next_look {
                 return None;
             }
-            let (held, is_exhausted) = (funds.held, funds.is_exhausted || refusal.is_some());
+            let (held, is_exhausted) = (reservation.held, reservation.is_exhausted || refusal.is_some());
             // At its end every piece is looked at.
-            funds.next_look = tokens + if is_exhausted { 1 } else { LOOK_EVERY };
-            let (spent, step) = needs(call, live, if is_exhausted { MARGIN } else { STEP });
+            reservation.next_look = tokens + if is_exhausted { 1 } else { LOOK_EVERY };
+            let (spent, step) = needs(call, stream, if is_exhausted { MARGIN } else { STEP });
             if spent + step <= held {
                 return None;
             }
             if is_exhausted {
                 return Some(self.cut_off(refusal));
             }
-            let (_, least) = needs(call, live, 1);
+            let (_, least) = needs(call, stream, 1);
             let most = spent + step - held;
-            if let Some(funds) = &mut live.funds {
-                funds.grow(call, most, least.min(most));
+            if let Some(reservation) = &mut stream.reservation {
+                reservation.grow(call, most, least.min(most));
             }
         }
     }
 
     /// No more can be set aside: the upstream is dropped, and the client hears the usage and the reason of the end.
     fn cut_off(&mut self, refusal: Option<Refusal>) -> Polled {
-        let State::Streaming(mut call, mut live) = std::mem::replace(&mut self.state, State::Over) else {
+        let State::Streaming(mut call, mut stream) = std::mem::replace(&mut self.state, State::Over) else {
             return Poll::Ready(None);
         };
-        live.abandon();
+        stream.cancel();
         let error = match refusal {
             None | Some(Refusal::Budget { .. }) => Error::new(
                 Kind::InsufficientQuota,
@@ -116,14 +118,15 @@ impl EventStream {
             ),
             Some(refusal) => limit_error::error(&refusal),
         };
-        let ((_, class, code), mut out) = (error.kind.row(), std::mem::take(&mut live.out));
-        let bill = live.meter(&call.context.upstream_calls);
-        call.record(&live.candidate, code, live.started);
-        let (used, charged) = call.progress.settlement.begun();
-        let gateway = call.meta(&live.candidate, bill.known_cost().is_some());
-        let closing = Closing { usage: used.plus(&bill.usage), cost: bill.cost + charged, gateway: &gateway };
-        live.normaliser.tell_usage(&closing, &mut out);
-        call.progress.settlement.cut(&live.candidate, live.started, code);
+        let ((_, class, code), mut out) = (error.kind.row(), std::mem::take(&mut stream.output));
+        stream.observe(&call.context.upstream_calls);
+        let (candidate, attempt) = (stream.candidate.clone(), stream.attempt);
+        let billed = call.progress.end_attempt(&candidate, attempt, AttemptOutcome::Interrupted, code);
+        let gateway = call.meta(&candidate, billed.known_cost().is_some());
+        let answer = call.context.upstream_calls.answer();
+        let closing = Closing { usage: answer.usage, cost: answer.cost, gateway: &gateway };
+        stream.normaliser.tell_usage(&closing, &mut out);
+        call.progress.settlement.finish(&Outcome::Interrupted(code));
         write_error(&mut out, &error.message, class, code);
         self.failure = Some(error);
         self.send(&out)

@@ -26,9 +26,9 @@ const GRACE: Duration = Duration::from_millis(100);
 
 impl EventStream {
     /// Content has come: its clocks run from now.
-    pub(super) fn go_live(&mut self, call: Box<Call>, live: Box<UpstreamStream>) {
-        self.due = Some(deadline_of(&call, &live));
-        self.state = State::Streaming(call, live);
+    pub(super) fn go_live(&mut self, call: Box<Call>, stream: Box<UpstreamStream>) {
+        self.due = Some(deadline_of(&call, &stream));
+        self.state = State::Streaming(call, stream);
         self.last_heard = Instant::now();
         self.is_waiting = true;
     }
@@ -96,8 +96,8 @@ impl EventStream {
     /// When the silence or the whole request has lasted too long.
     fn limit(&self) -> Option<StreamLimit> {
         let (silent, late) = match &self.state {
-            State::Streaming(call, live) => {
-                (Some(self.last_heard + live.candidate.clocks().idle), deadline_of(call, live))
+            State::Streaming(call, stream) => {
+                (Some(self.last_heard + stream.candidate.clocks().idle), deadline_of(call, stream))
             }
             State::Follower(shared) if !shared.is_leader() => (None, shared.deadline()),
             // The attempt ends itself, and says more; not while its steps wait for the CPU pool.

@@ -1,4 +1,4 @@
-//! A live stream that broke off: somebody goes on with it, or it is settled and its error sent.
+//! A stream stream that broke off: somebody goes on with it, or it is settled and its error sent.
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -7,6 +7,7 @@ use std::time::Instant;
 use gw_wire::stream::KEEPALIVE;
 
 use crate::call::Call;
+use crate::call::settlement::Outcome;
 use crate::error::{Error, Kind};
 use crate::event_memory::SMALL_EVENT;
 use crate::response::event_stream::EventStream;
@@ -22,15 +23,15 @@ impl EventStream {
             Poll::Pending => return self.poll_clocks(cx),
         };
         match found {
-            Ok(live) => {
-                self.go_live(call, live);
+            Ok(stream) => {
+                self.go_live(call, stream);
                 None
             }
-            Err(live) => {
+            Err(_) => {
                 let State::Continuing(_, _, error) = std::mem::replace(&mut self.state, State::Over) else {
                     return None;
                 };
-                resume::give_up(&mut call, &live, error.kind);
+                call.progress.settlement.finish(&Outcome::Interrupted(error.kind.code()));
                 Some(self.fail(Vec::new(), &error, error.kind))
             }
         }
@@ -40,23 +41,22 @@ impl EventStream {
     pub(super) fn break_off(
         &mut self,
         call: Box<Call>,
-        live: Box<UpstreamStream>,
+        stream: Box<UpstreamStream>,
         out: Vec<u8>,
         error: Error,
         goes_on: bool,
     ) -> Polled {
         let (kind, log) = (error.kind, Arc::clone(&call.context.client.log));
-        let resumed = if goes_on { resume::resume(call, live, kind) } else { Err((call, live)) };
+        let resumed = if goes_on { resume::resume(call, stream, kind) } else { Err((call, stream)) };
         match resumed {
             Ok(resuming) => {
                 self.state = State::Continuing(resuming, log, error);
                 // What came before the break belongs to the answer. A keep-alive has the body polled again at once.
                 self.send(if out.is_empty() { KEEPALIVE } else { &out })
             }
-            Err((mut call, live)) => {
-                live.meter(&call.context.upstream_calls);
-                call.record(&live.candidate, kind.code(), live.started);
-                call.progress.settlement.cut(&live.candidate, live.started, kind.code());
+            Err((mut call, stream)) => {
+                stream.observe(&call.context.upstream_calls);
+                call.interrupt(&stream.candidate, stream.attempt, kind.code());
                 self.fail(out, &error, kind)
             }
         }
@@ -65,14 +65,15 @@ impl EventStream {
     /// A stream's clock has run out: that of the upstream's silence, or of the whole request, which may just be long.
     pub(super) fn time_out(&mut self, error: Error, is_late: bool) -> Polled {
         match std::mem::replace(&mut self.state, State::Over) {
-            State::Streaming(call, mut live) => {
-                live.abandon();
+            State::Streaming(call, mut stream) => {
+                stream.cancel();
                 // A large event that came too late is dropped: it would have to be copied and counted.
-                let out = Some(live.take_out()).filter(|out| out.len() <= SMALL_EVENT).unwrap_or_default();
+                let out =
+                    Some(stream.take_output()).filter(|out| out.len() <= SMALL_EVENT).unwrap_or_default();
                 if !is_late {
-                    live.candidate.broke(&call.context.snapshot.routing.breaker, Instant::now());
+                    stream.candidate.broke(&call.context.snapshot.routing.breaker, Instant::now());
                 }
-                self.break_off(call, live, out, error, !is_late)
+                self.break_off(call, stream, out, error, !is_late)
             }
             State::Follower(mut shared) => {
                 shared.cut(error.kind, error.kind.code());

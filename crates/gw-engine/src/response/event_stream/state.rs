@@ -45,7 +45,7 @@ pub(crate) enum State {
 /// Reads the piece; gives call and stream back.
 pub(crate) type PendingDigest = Pin<Box<dyn Future<Output = (Box<Call>, Box<UpstreamStream>)> + Send>>;
 
-/// When the time of a live stream is used up.
-pub(crate) fn deadline_of(call: &Call, live: &UpstreamStream) -> Instant {
-    call.context.client.accepted + live.candidate.clocks().total
+/// When the time of a stream stream is used up.
+pub(crate) fn deadline_of(call: &Call, stream: &UpstreamStream) -> Instant {
+    call.context.client.accepted + stream.candidate.clocks().total
 }

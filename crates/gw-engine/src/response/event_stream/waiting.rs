@@ -18,9 +18,9 @@ impl EventStream {
         let State::Waiting(opening, _) = &mut self.state else { return Ok(None) };
         let (call, found) = poll_fn(|cx| opening.as_mut().poll(cx)).await;
         self.state = State::Over;
-        let (index, Answer::Stream(live)) = found? else { return Err(no_stream()) };
+        let (index, Answer::Stream(stream)) = found? else { return Err(no_stream()) };
         let served = call.plan.candidates.get(index).cloned();
-        self.go_live(call, live);
+        self.go_live(call, stream);
         self.last_sent = self.last_heard;
         Ok(served)
     }
@@ -32,8 +32,8 @@ impl EventStream {
             Poll::Pending => return self.poll_clocks(cx),
         };
         match found {
-            Ok((_, Answer::Stream(live))) => {
-                self.go_live(call, live);
+            Ok((_, Answer::Stream(stream))) => {
+                self.go_live(call, stream);
                 None
             }
             Ok((_, Answer::Full(_) | Answer::Embeddings(_))) => {

@@ -10,7 +10,9 @@ use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
 
 use crate::call::Call;
+use crate::call::progress::OK;
 use crate::call::reserve::{reserve, reserve_more};
+use crate::call::upstream_call::AttemptOutcome;
 use crate::clock::millis;
 use crate::error::{Error, Kind, Result};
 use crate::plan::candidate::{Candidate, Plan};
@@ -71,7 +73,7 @@ impl PartialFetch {
         let (mut whole, is_paid_for) = match self.set_aside(&limiter).await {
             Ok(set_aside) => set_aside,
             Err(error) => {
-                self.call.progress.settlement.failed(&error);
+                self.call.fail(&error);
                 return Err(error);
             }
         };
@@ -167,7 +169,7 @@ impl PartialFetch {
         let ValidatedRequest::Embeddings(request) = &self.call.context.request else { return };
         let (usage, tokens) = brought.tokens(request);
         let cost = brought.cost();
-        self.call.progress.in_vain(&brought.candidate, brought.started);
+        self.call.progress.waste_attempt(&brought.candidate, brought.attempt);
         let (fresh, keeping) = self.fresh(brought, &usage, &tokens, cost);
         let keys = self.keys();
         if let Ok(bodies) = fresh.into_entries().await {
@@ -201,7 +203,7 @@ impl PartialFetch {
     ) -> (FetchedVectors, EntryTemplate) {
         let cost = cost.map_or(0, |cost| u128::try_from(cost.femtos()).unwrap_or(0));
         let shares = tokens.iter().copied().zip(divide(cost, tokens)).collect();
-        let took_ms = millis(brought.started.elapsed());
+        let took_ms = millis(brought.attempt.elapsed());
         let keeping = EntryTemplate { stored: self.stored(&brought.candidate, usage, took_ms), shares };
         let fresh = FetchedVectors {
             model: brought.model(&self.request).to_owned(),
@@ -226,8 +228,12 @@ impl PartialFetch {
         let saved = self.found.sum(&[]);
         let more = usage_told.prompt.saturating_sub(usage.prompt);
         let more = Usage { prompt: more, estimated: usage_told.estimated, ..Usage::default() };
-        self.call.progress.settlement.found(more, saved.as_ref().map_or(Money::ZERO, |saved| saved.cost));
-        self.call.served(&candidate, &usage, cost);
+        self.call
+            .progress
+            .settlement
+            .note_found(more, saved.as_ref().map_or(Money::ZERO, |saved| saved.cost));
+        let billed = self.call.progress.end_attempt(&candidate, brought.attempt, AttemptOutcome::Served, OK);
+        self.call.finish_served(&candidate, &billed);
         self.caching.cache.count(saved.as_ref().map_or(Outcome::Miss, Outcome::Partial));
 
         let mut headers = named(&candidate.model.id, &candidate.model.provider);
@@ -289,11 +295,11 @@ impl PartialFetch {
         let place = || self.caching.vectors.take(kept.unsent(&self.wanted.at, &self.request));
         let Some((sum, place)) = sum.and_then(|sum| Some((sum, place()?))) else {
             self.caching.cache.count(Outcome::Miss);
-            self.call.progress.settlement.failed(&error);
+            self.call.fail(&error);
             return Err(error);
         };
         self.caching.cache.count(Outcome::Stale(&sum));
-        self.call.progress.settlement.cached(&sum, false);
+        self.call.finish_cached(&sum, false);
         kept_reply(&self.call, &self.wanted, (kept, place), &sum, "STALE").await
     }
 }

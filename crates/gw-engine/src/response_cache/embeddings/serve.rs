@@ -57,7 +57,7 @@ pub(crate) async fn run(
     if are_all_there {
         let sum = found.sum(&wanted.at).ok_or_else(odd)?;
         caching.cache.count(Outcome::Hit(&sum));
-        call.progress.settlement.cached(&sum, false);
+        call.finish_cached(&sum, false);
         return kept_reply(&call, &wanted, (found, place), &sum, "HIT").await;
     }
     let (log, cpu) = (Arc::clone(&call.context.client.log), call.context.cpu.clone());
