@@ -1,4 +1,5 @@
-//! Which upstreams may serve a request, in which order: resolution, permission, capability (steps 8 to 10), strategy.
+//! Plans a request: resolves its model names, checks permission and capability, and orders the candidates by the
+//! strategy.
 
 pub(crate) mod affinity;
 pub(crate) mod call_size;
@@ -32,18 +33,18 @@ use crate::plan::snapshot::Snapshot;
 use crate::plan::tenant_policy::permitted;
 use crate::request::ValidatedRequest;
 
-/// Who was left out, and how those that are left were ordered: for those who request why.
+/// The excluded models and the scores of the others, for an explanation of the plan.
 #[derive(Debug, Default)]
 pub(crate) struct PlanTrace {
-    /// Catalogue ids with the reason.
+    /// Catalogue ids with the reason for their exclusion.
     pub(crate) excluded: Vec<(Arc<str>, String)>,
-    /// In the order of the plan.
+    /// The scores in the order of the plan.
     pub(crate) scored: Vec<Scored>,
-    /// What the scores were made of, by the index of a score.
+    /// The facts behind the scores, by the index of a score.
     pub(crate) facts: Vec<Facts>,
 }
 
-/// Who asks for a plan, and of what.
+/// A request that needs a plan, and its caller.
 #[derive(Clone, Copy)]
 pub(crate) struct PlanRequest<'a> {
     pub(crate) snapshot: &'a Snapshot,
@@ -55,7 +56,7 @@ pub(crate) struct PlanRequest<'a> {
 /// Resolves the requested model and its fallbacks into a plan.
 ///
 /// # Errors
-/// `model_not_found`, `model_not_allowed`, and what no model could do.
+/// `model_not_found`, `model_not_allowed`, or the capability that no model has.
 pub(crate) fn plan(planner: PlanRequest<'_>, mut trace: Option<&mut PlanTrace>) -> Result<Plan> {
     let PlanRequest { snapshot, caller, request, .. } = planner;
     let none = Routing::default();
@@ -83,7 +84,7 @@ pub(crate) fn plan(planner: PlanRequest<'_>, mut trace: Option<&mut PlanTrace>) 
                     if let Some(trace) = trace.as_deref_mut() {
                         trace.excluded.push((Arc::clone(&model.id), error.message.to_string()));
                     }
-                    // A model out of reach is no reason to give: the client would learn of it.
+                    // The reason of a model that the key may not use would tell the client that the model exists.
                     if caller.may_use(model) {
                         refused.get_or_insert(error);
                     }
@@ -108,7 +109,7 @@ pub(crate) fn plan(planner: PlanRequest<'_>, mut trace: Option<&mut PlanTrace>) 
 }
 
 impl PlanRequest<'_> {
-    /// The model as a candidate; None when it is one already.
+    /// The model as a candidate; None if the plan has it already.
     fn consider(&self, model: &Arc<Model>, group: u32, known: &[Candidate]) -> Result<Option<Candidate>> {
         if known.iter().any(|known| known.model.id == model.id) {
             return Ok(None);
@@ -120,7 +121,7 @@ impl PlanRequest<'_> {
     }
 
     /// # Errors
-    /// What the model cannot do.
+    /// The capability that the model lacks.
     pub(crate) fn candidate(&self, model: &Arc<Model>, group: u32) -> Result<Candidate> {
         let provider = self.snapshot.providers.get(&model.provider);
         let provider = provider.ok_or_else(|| not_found(&model.id))?;
@@ -136,7 +137,7 @@ impl PlanRequest<'_> {
         })
     }
 
-    /// Puts the candidates in the strategy's order.
+    /// Orders the candidates by the strategy.
     fn sort(&self, plan: &mut Plan, trace: Option<&mut PlanTrace>) {
         let now = Instant::now();
         let state = &self.snapshot.state;
@@ -151,7 +152,7 @@ impl PlanRequest<'_> {
                 self.facts(candidate, holder.map(|(_, tokens)| *tokens), now)
             })
             .collect();
-        // Whoever only asks why does not take a turn.
+        // An explanation must not advance the round-robin turn.
         let turn = if trace.is_some() { state.turn() } else { state.next_turn() };
         let scored = order(plan.strategy, &self.snapshot.routing.weights, &facts, turn);
         let sorted = scored.iter().filter_map(|scored| plan.candidates.get(scored.index).cloned());

@@ -1,4 +1,4 @@
-//! A validated request of any operation, and how it is said to a candidate.
+//! A validated generation request.
 
 pub mod context;
 pub(crate) mod fan_out;
@@ -13,7 +13,7 @@ use gw_wire::request::{
 
 use crate::plan::capability::RequiredCapabilities;
 
-/// A validated request of any operation.
+/// A validated request of one of the operations.
 #[derive(Clone, Debug)]
 pub(crate) enum ValidatedRequest {
     Chat(Box<ChatRequest>),
@@ -38,7 +38,7 @@ impl ValidatedRequest {
         }
     }
 
-    /// How the client wants it routed. Embeddings have no such wish.
+    /// The client's routing options. Embeddings have none.
     pub(crate) fn routing(&self) -> Option<&Routing> {
         match self {
             Self::Chat(request) => Some(&request.routing),
@@ -47,7 +47,7 @@ impl ValidatedRequest {
         }
     }
 
-    /// What a model must be able to do for it.
+    /// The capabilities that a model needs for the request.
     pub(crate) fn wanted(&self) -> RequiredCapabilities<'_> {
         match self {
             Self::Chat(request) => RequiredCapabilities::Chat { needs: &request.needs, n: request.n },
@@ -66,7 +66,7 @@ impl ValidatedRequest {
         }
     }
 
-    /// The request's references to what lies at a provider.
+    /// The references to data that is stored at a provider.
     pub(crate) fn references(&self) -> &References {
         match self {
             Self::Chat(request) => &request.references,
@@ -75,7 +75,7 @@ impl ValidatedRequest {
         }
     }
 
-    /// Its members that choose a model, an upstream or a price.
+    /// The members that choose a model, an upstream or a price.
     pub(crate) fn guarded(&self) -> &[Guarded] {
         match self {
             Self::Chat(request) => &request.guarded,
@@ -98,7 +98,7 @@ impl ValidatedRequest {
         self.body().view("user")?.string()
     }
 
-    /// The members that hold the client's words, as JSON.
+    /// The members with the client's text, as JSON.
     pub(crate) fn prompts(&self) -> impl Iterator<Item = &[u8]> {
         let members = ["messages", "prompt", "input", "suffix"];
         members.into_iter().filter_map(|name| Some(self.body().view(name)?.text().as_bytes()))
@@ -112,7 +112,7 @@ impl ValidatedRequest {
         }
     }
 
-    /// What is in the prompt beside its text.
+    /// The contents of the prompt other than its text.
     pub(crate) fn beside(&self) -> Cow<'_, Beside> {
         match self {
             Self::Chat(request) => Cow::Borrowed(&request.beside),
@@ -123,7 +123,7 @@ impl ValidatedRequest {
         }
     }
 
-    /// How many answers it may get, those included that are made only to choose from.
+    /// How many answers it asks for, including the candidates of `best_of`.
     pub(crate) fn answers(&self) -> u64 {
         match self {
             Self::Chat(request) => u64::from(request.n),
@@ -134,7 +134,7 @@ impl ValidatedRequest {
         }
     }
 
-    /// The client's bound on the tokens of an answer.
+    /// The client's bound on an answer's tokens.
     pub(crate) fn max_tokens(&self) -> Option<u64> {
         match self {
             Self::Chat(request) => request.max_tokens,

@@ -1,4 +1,5 @@
-//! What stays as it is while a call's upstreams are asked: shared by attempts that run at the same time.
+//! The parts of a call that do not change while its upstreams are called. Attempts that run at the same time share
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,10 +28,11 @@ use crate::request::fan_out::SubRequest;
 pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
 /// The largest error body that is read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
-/// How long an error's body is waited for. Its status says enough to go on with: the body only says it better.
+/// The time that the body of an upstream's error may take. The status alone decides what happens next; the body
+/// explains it.
 const ERROR_BODY_TIME: Duration = Duration::from_secs(2);
 
-/// What is asked, by whom, and under which configuration.
+/// The request, its client, and the configuration that it runs under.
 #[derive(Debug)]
 pub(crate) struct AttemptContext {
     pub(crate) request: ValidatedRequest,
@@ -40,24 +42,24 @@ pub(crate) struct AttemptContext {
     pub(crate) id: String,
     /// Unix seconds.
     pub(crate) created: u64,
-    /// Reading or writing the request takes long enough to make other connections wait.
+    /// Reading or writing the request takes so long that it runs on the CPU pool.
     pub(crate) is_heavy: bool,
-    /// Hosts the parts of the call that outlive the request's own future.
+    /// Runs the parts of the call that outlive the request's own future.
     pub(crate) cpu: CpuPool,
-    /// Sets more aside while a stream grows.
+    /// Reserves more money while a stream grows.
     pub(crate) limiter: Limiter,
-    /// What was set aside for it, where its budget must not be crossed.
+    /// The money that is reserved, if the budget must not be exceeded (`on_budget = "cut"`).
     pub(crate) granted: Option<Money>,
-    /// Its answer may be shorter than what was asked for, because its budget could not pay more.
+    /// The budget may have shortened the answer.
     pub(crate) is_shortened: AtomicBool,
-    /// What its upstream calls have used.
+    /// The request's upstream calls.
     pub(crate) upstream_calls: Arc<UpstreamCalls>,
-    /// Set while a stream that broke off is continued.
+    /// Set while another upstream continues a stream that broke off.
     pub(crate) continuation: Option<Continuation>,
 }
 
 impl AttemptContext {
-    /// The clocks of a candidate, the connect and first-token clocks cut to what is left of the whole.
+    /// The timeouts of a candidate. The connect and first-token timeouts end with the total timeout of the request.
     pub(crate) fn clocks(&self, candidate: &Candidate) -> Timeouts {
         let mut clocks = candidate.clocks();
         let left = clocks.total.saturating_sub(self.client.accepted.elapsed());
@@ -66,7 +68,7 @@ impl AttemptContext {
         clocks
     }
 
-    /// How a stream begins that answers it, when its upstream reports no other name of the model.
+    /// The opening of the client's stream. `model` is its model if the upstream reports no other name.
     pub(crate) fn opening(&self, model: String) -> Opening {
         let (shape, choices, include_usage) = match &self.request {
             ValidatedRequest::Chat(request) => (Shape::Chat, request.n, request.include_usage),
@@ -79,7 +81,7 @@ impl AttemptContext {
         Opening { shape, id: self.id.clone(), created: self.created, model, choices, include_usage }
     }
 
-    /// Runs a step over the request: on the CPU pool if it is heavy, and not after the call's time is up.
+    /// Runs a step over the request: on the CPU pool if the request is heavy, and only until the request's deadline.
     pub(crate) async fn step<T>(
         &self,
         clocks: &Timeouts,
@@ -92,7 +94,7 @@ impl AttemptContext {
         tokio::time::timeout_at(self.deadline(clocks), offload(step)).await.unwrap_or_else(late)
     }
 
-    /// The parts of a request in the candidate's dialect. Parts that differ only in their place are encoded once.
+    /// The sub-requests in the candidate's dialect. Sub-requests that differ only in their position are encoded once.
     pub(crate) async fn encode(
         &self,
         candidate: &Candidate,
@@ -112,11 +114,11 @@ impl AttemptContext {
         Ok(done)
     }
 
-    /// The longest answer of a plain request that what was set aside can pay, where a budget must not be crossed. A stream is watched
-    /// while it grows instead.
+    /// The longest answer of a plain request that its reservation can pay, if the budget must not be exceeded. A stream
+    /// has no such bound: it reserves more as it grows.
     fn most_tokens(&self, candidate: &Candidate) -> Option<u64> {
         let granted = self.granted.filter(|_| !self.request.wants_stream())?;
-        // Attempts that failed may be billed, too.
+        // Providers may bill failed attempts, too.
         let left = granted - self.upstream_calls.all().cost;
         let (request, model) = (&self.request, &candidate.model);
         let is_bounded = request.max_tokens().or(model.max_output_tokens).is_some();
@@ -133,17 +135,20 @@ impl AttemptContext {
         Some(most)
     }
 
-    /// Since the request was accepted.
+    /// The milliseconds since the request was accepted.
     pub(crate) fn latency_ms(&self) -> u64 {
         millis(self.client.accepted.elapsed())
     }
 
-    /// When the call's time is up.
+    /// The moment at which the request's total timeout ends.
     pub(crate) fn deadline(&self, clocks: &Timeouts) -> tokio::time::Instant {
         (self.client.accepted + clocks.total).into()
     }
 
-    /// Sends an upstream call; gives its response if the head says success, else the failure that its body tells.
+    /// Sends an upstream call; gives its response if the status is a success.
+    ///
+    /// # Errors
+    /// The failure that the error's body tells.
     pub(crate) async fn send(
         &self,
         candidate: &Candidate,

@@ -1,14 +1,14 @@
-//! What the continuation of a broken stream must know of that stream.
+//! The state that a continuation takes over from a stream that broke off.
 
 use gw_wire::request::ChatRequest;
 use gw_wire::stream::Normaliser;
 
-/// What a continuation must know of the stream that it goes on with.
+/// The state of the broken stream.
 #[derive(Debug)]
 pub(crate) struct Continuation {
-    /// Makes the normaliser of the next stream.
+    /// The source of the continuation's normaliser.
     pub(crate) normaliser: Normaliser,
-    /// What the client asked.
+    /// The client's own request.
     pub(crate) original: Box<ChatRequest>,
 }
 

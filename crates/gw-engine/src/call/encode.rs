@@ -8,7 +8,7 @@ use crate::request::ValidatedRequest;
 use crate::request::fan_out::SubRequest;
 
 impl ValidatedRequest {
-    /// A part of the request in the provider's dialect.
+    /// Encodes a sub-request in the dialect of the candidate's provider.
     pub(crate) fn encode(
         &self,
         candidate: &Candidate,
@@ -27,7 +27,8 @@ impl ValidatedRequest {
     }
 }
 
-/// How a candidate is named to its adapter. A fallback must not fail on a limit that the client could not know.
+/// The candidate as its adapter needs it. A fallback is clamped to its model's limits, because the client did not
+/// choose that model.
 pub(crate) fn target(candidate: &Candidate) -> Target<'_> {
     let model = &candidate.model;
     Target {

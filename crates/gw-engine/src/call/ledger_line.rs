@@ -1,4 +1,5 @@
-//! A call's line in the ledger: begun before an upstream is asked, ended exactly once.
+//! A call's line in the ledger. The journal notes it before an upstream is called, and it is written once, when the
+//! call ends.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,9 +20,9 @@ use crate::plan::candidate::{Candidate, Plan};
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 
-/// The longest text of a client that is kept.
+/// Characters of a client's text that the ledger keeps.
 const MAX_TEXT_CHARS: usize = 256;
-/// Reasons of upstreams are kept of so many attempts: each may be 2 KiB.
+/// Attempts of which the ledger keeps the upstream's reason. Each reason may have 2 KiB.
 const MAX_REASONS: usize = 8;
 
 /// The line of one call.
@@ -33,9 +34,9 @@ pub(crate) struct LedgerLine {
 }
 
 impl LedgerLine {
-    /// What is known when a request comes in.
+    /// A line with the facts that are known when a request arrives.
     pub(crate) fn new(journal: &Arc<Journal>, client: &RequestContext, operation: &str) -> Self {
-        // The ledger finds a row by the time that its id tells.
+        // The ledger finds a row by the time in its request id.
         let at = request_id::millis(&client.request_id).unwrap_or_else(unix_millis);
         let entry = Entry {
             request_id: client.request_id.to_string(),
@@ -51,19 +52,19 @@ impl LedgerLine {
         Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry) }
     }
 
-    /// When the request came in, unix seconds.
+    /// The unix second in which the request arrived.
     pub(crate) fn at(&self) -> i64 {
         self.entry.at.div_euclid(1000)
     }
 
-    /// What was asked for.
+    /// Notes the request itself.
     pub(crate) fn note_request(&mut self, request: &ValidatedRequest) {
         self.entry.requested_model = clipped(request.model());
         self.entry.stream = request.wants_stream();
         self.entry.end_user = request.user().as_deref().map(clipped);
     }
 
-    /// How it is routed.
+    /// Notes the strategy and the first candidate.
     pub(crate) fn note_plan(&mut self, plan: &Plan) {
         plan.strategy.as_str().clone_into(&mut self.entry.strategy);
         if let Some(Candidate { model, .. }) = plan.candidates.first() {
@@ -72,11 +73,11 @@ impl LedgerLine {
         }
     }
 
-    /// An upstream is about to be asked. The first time the line goes to the journal, with what its prompts will cost: a process that dies
-    /// then has caused it.
+    /// Notes that an attempt begins. The first attempt puts the line into the journal with the cost of its prompts,
+    /// because a process that dies from here on has caused that cost.
     ///
     /// # Errors
-    /// The line cannot be kept, so the request must not go on.
+    /// The journal cannot keep the line, so the request must not go on.
     pub(crate) fn begin(
         &mut self,
         candidate: &Candidate,
@@ -104,7 +105,7 @@ impl LedgerLine {
         Ok(())
     }
 
-    /// A hedge asks another upstream: its prompts cost as much besides.
+    /// Notes that a hedge begins: it adds the cost of its own prompts.
     pub(crate) fn begin_hedge(&mut self, candidate: &Candidate, request: &ValidatedRequest) {
         let costs = request.sizes(candidate).into_iter().map(|size| {
             let prompt = Usage::estimate(size.prompt_tokens, 0);
@@ -116,12 +117,12 @@ impl LedgerLine {
         }
     }
 
-    /// How many tokens a stream gives between two notes of its progress.
+    /// Tokens between two notes of a stream's progress.
     pub(crate) fn progress_tokens(&self) -> u64 {
         self.journal.progress_tokens()
     }
 
-    /// So much is used by now: the row of a process that dies from here on.
+    /// Notes the usage and cost by now. A process that dies later is charged for it.
     pub(crate) fn note_progress(&mut self, candidate: &Candidate, usage: &Usage, cost: Money) {
         self.note_usage(candidate, usage, cost);
         if let Some(begun) = &mut self.begun {
@@ -129,7 +130,7 @@ impl LedgerLine {
         }
     }
 
-    /// An upstream call is over.
+    /// Notes an attempt that is over.
     pub(crate) fn note_attempt(&mut self, record: &AttemptRecord, reason: Option<String>) {
         let AttemptRecord { provider, model, status, latency_ms, cost } = record;
         self.entry.attempts.push(Attempt {
@@ -142,7 +143,7 @@ impl LedgerLine {
         });
     }
 
-    /// Who served, and what it took.
+    /// Notes the upstream that answered, with usage and cost.
     pub(crate) fn note_usage(&mut self, candidate: &Candidate, usage: &Usage, cost: Money) {
         let entry = &mut self.entry;
         if *entry.model != *candidate.model.id {
@@ -165,12 +166,12 @@ impl LedgerLine {
         self.entry.cost = cost.femtos();
     }
 
-    /// What it would have cost besides, but for the cache.
+    /// Notes the cost that the cache saved.
     pub(crate) fn note_saved(&mut self, saved: Money) {
         self.entry.saved = saved.femtos();
     }
 
-    /// It was answered out of the cache.
+    /// Notes an answer out of the cache.
     pub(crate) fn note_cached(&mut self, stored: &Stored, fallback: bool, paid: Money) {
         self.entry.model = stored.model_used.to_string();
         self.entry.provider = stored.provider.to_string();
@@ -180,19 +181,19 @@ impl LedgerLine {
         self.note_counts(&stored.usage, paid);
     }
 
-    /// Nothing was used after all, but for what calls used that were given up or broke off.
+    /// Notes the usage and cost of a request that got no answer.
     pub(crate) fn note_unanswered(&mut self, usage: &Usage, cost: Money) {
         self.note_counts(usage, cost);
     }
 
-    /// It failed with this code, which is the upstream's own where that says more than ours.
+    /// Notes the error's code: the upstream's own code if it is more specific than ours.
     pub(crate) fn note_failure(&mut self, code: &str) {
         self.entry.status = clipped(code);
     }
 
-    /// The request is over, with this status unless it has failed with another.
+    /// Writes the line, with this status unless an error was noted.
     pub(crate) fn end(mut self, status: &str, ttft_ms: Option<u64>, latency_ms: u64) {
-        // A client that went away has ended it, whatever the upstream said later.
+        // A disconnect ended the request, whatever its upstream reported later.
         if self.entry.status.is_empty() || status == Kind::ClientClosedRequest.code() {
             status.clone_into(&mut self.entry.status);
         }

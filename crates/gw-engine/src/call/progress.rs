@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::plan::candidate::Candidate;
 use crate::retry_policy;
 
-/// Words for `gateway.warnings`.
+/// The words of `gateway.warnings`.
 pub(crate) type Warnings = Vec<Cow<'static, str>>;
 
 /// The status of an attempt that lost against another attempt of its request.
@@ -180,7 +180,7 @@ impl CallProgress {
     }
 }
 
-/// What a failure says about its target: to its figures, its breaker, its rest.
+/// Updates the target's measurements, circuit breaker and rest after a failure.
 fn judge(context: &AttemptContext, candidate: &Candidate, failure: &Failure, attempt: Attempt) {
     let now = Instant::now();
     let model = &candidate.model;
@@ -192,7 +192,7 @@ fn judge(context: &AttemptContext, candidate: &Candidate, failure: &Failure, att
         let (least, most) = REST;
         model.health.rest(now + after.clamp(least, most));
     }
-    // Who was asked when the request's time was nearly over was given too little of it.
+    // A target that was asked when the request's time was nearly over had too little time.
     let clocks = candidate.clocks();
     let left = clocks.total.saturating_sub(attempt.at.saturating_duration_since(context.client.accepted));
     let is_hurried =
@@ -202,15 +202,15 @@ fn judge(context: &AttemptContext, candidate: &Candidate, failure: &Failure, att
     }
 }
 
-/// The upstream's reason, as far as it belongs into logs. Logs travel further than the ledger, and what an upstream says about
-/// our settlement tells them no more than its code, but may quote the prompt.
+/// The upstream's reason, as far as it may stand in logs. Logs travel further than the ledger, and a reason about our
+/// own account may quote the prompt, so its code must do.
 fn for_the_log(failure: &Failure) -> Option<&str> {
     let is_about_us = matches!(failure.kind, FailureKind::Auth | FailureKind::Billing);
     failure.reason.as_deref().filter(|_| !is_about_us)
 }
 
-/// One line for the operator: what the upstream said, and what we found ourselves (refused, timed out, not JSON). The short
-/// names of the upstream's error are for debugging.
+/// Logs one line for the operator: the upstream's reason, and the gateway's own findings (refused, timed out, not
+/// JSON). The short names that upstreams give their errors are for debugging.
 fn log_failure(context: &AttemptContext, candidate: &Candidate, failure: &Failure, code: &'static str) {
     let ours = matches!(
         failure.kind,

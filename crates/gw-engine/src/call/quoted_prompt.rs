@@ -1,21 +1,20 @@
-//! Takes the parts of a prompt out of what an upstream says about it.
+//! Removes quotations of the prompt from an upstream's error message.
 //!
-//! The reason of a failed call is kept for operators, in the log and in the ledger. Prompts are not. An upstream that quotes the
-//! prompt in its reason must not carry it there.
+//! Operators see the reason of a failed call in the log and in the ledger, and prompts must not appear there.
 
 use std::collections::HashSet;
 
-/// The shortest run of bytes that is a quotation. Names of members and common words are shorter.
+/// The shortest quotation, in bytes. Member names and common words are shorter.
 const QUOTATION: usize = 16;
-/// Prompts are looked through so far from either end: more would take milliseconds of a thread that serves others.
+/// Bytes at either end of a prompt that are searched. A longer search would block a worker for milliseconds.
 const SEARCHED: usize = 2 << 20;
-/// Stands for a quotation.
+/// Replaces a quotation.
 const HIDDEN: &str = "[prompt]";
 
 type Window = [u8; QUOTATION];
 
-/// Replaces what `reason` quotes of `prompts`, the members of a request as JSON. A quotation is found where it has 16 bytes that
-/// JSON does not escape.
+/// Replaces the quotations of `prompts` in `reason`. `prompts` are members of the request as JSON. A quotation has at
+/// least 16 bytes that JSON does not escape.
 pub(crate) fn hide<'p>(reason: &mut String, prompts: impl Iterator<Item = &'p [u8]>) {
     let windows: HashSet<Window> = windows(reason.as_bytes()).collect();
     if windows.is_empty() {
@@ -41,7 +40,7 @@ fn windows(bytes: &[u8]) -> impl Iterator<Item = Window> {
     bytes.windows(QUOTATION).filter_map(|window| window.try_into().ok())
 }
 
-/// A place in a table of 2^16 for the first four bytes.
+/// The slot of a window's first four bytes in a table of 2^16 slots.
 fn beginning(window: &Window) -> usize {
     let [first, second, third, fourth, ..] = *window;
     let hash = u32::from_le_bytes([first, second, third, fourth]).wrapping_mul(0x9E37_79B1);
@@ -56,7 +55,7 @@ fn ends(prompt: &[u8]) -> [&[u8]; 2] {
     [prompt.get(..SEARCHED).unwrap_or_default(), prompt.get(from_end..).unwrap_or_default()]
 }
 
-/// The text with each run of quoted windows replaced.
+/// Replaces each run of quoted windows.
 fn without(text: &str, quoted: &HashSet<Window>) -> String {
     let mut is_quoted = vec![false; text.len()];
     for (at, window) in windows(text.as_bytes()).enumerate() {

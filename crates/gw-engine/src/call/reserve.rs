@@ -13,7 +13,10 @@ use crate::plan::candidate::Plan;
 use crate::plan::cost_estimate::{least_case, worst_case};
 use crate::request::ValidatedRequest;
 
-/// Sets aside what the request can use at the worst, with its key and with its team.
+/// Reserves the request's worst case for its key and its team.
+///
+/// # Errors
+/// A limit or a budget refuses it.
 pub(crate) async fn reserve(limiter: &Limiter, call: &mut Call) -> Result<()> {
     let id = Arc::clone(&call.context.client.request_id);
     let (reserved, granted) = set_aside(limiter, call, &id).await?;
@@ -22,20 +25,24 @@ pub(crate) async fn reserve(limiter: &Limiter, call: &mut Call) -> Result<()> {
     Ok(())
 }
 
-/// The same for what it asks for besides: what was set aside before stays so.
+/// Reserves the worst case again, because everything is asked for anew. The first reservation stays.
+///
+/// # Errors
+/// As [`reserve`].
 pub(crate) async fn reserve_more(limiter: &Limiter, call: &mut Call) -> Result<()> {
-    // Of one name and one amount there is one lease.
+    // Two reservations with one id would count as one.
     let id = format!("{}+", call.context.client.request_id);
     let (reserved, _) = set_aside(limiter, call, &id).await?;
     call.progress.settlement.hold_more(reserved);
     Ok(())
 }
 
-/// What was set aside, and how much that is where the budget must not be crossed: then a part of the worst case will do.
+/// Reserves for the caller's subjects. If the budget must not be exceeded, a part of the worst case is enough, and its
+/// amount is returned.
 async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Reservation, Option<Money>)> {
     let AttemptContext { client, request, snapshot, .. } = &call.context;
     let subjects = client.caller.subjects();
-    // The tokens of embeddings are those of their inputs.
+    // The tokens of embeddings are those of their inputs, so they need no cut.
     let is_cut = client.caller.is_cut_by_budget() && !matches!(request, ValidatedRequest::Embeddings(_));
     if subjects.is_empty() {
         return Ok((Reservation::default(), None));
@@ -49,7 +56,7 @@ async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Rese
         Ok((reserved, is_cut.then(|| Money::from_femtos(granted))))
     };
     match set_aside(&call.plan).await {
-        // A permission must not cost what would be served without it.
+        // Permitted upgrades must not refuse a request that would be served without them.
         Err(_) if call.plan.without_upgrades() => set_aside(&call.plan).await,
         reserved => reserved,
     }

@@ -9,17 +9,17 @@ use parking_lot::Mutex;
 
 pub(crate) type Growing = Pin<Box<dyn Future<Output = Result<(Reservation, i128), Refusal>> + Send>>;
 
-/// What is set aside for a stream.
+/// The reservation of a stream, which grows in steps.
 pub(crate) struct StreamReservation {
     pub(crate) limiter: Limiter,
     pub(crate) held: Money,
-    /// In a lock only because what is under way cannot be shared between threads.
+    /// The pending growth. The lock only makes the struct `Sync`; nothing contends for it.
     pub(crate) growing: Mutex<Option<Growing>>,
-    /// How often it has grown.
+    /// How many times it has grown.
     pub(crate) steps: u32,
-    /// There is no more.
+    /// The budget has nothing left.
     pub(crate) is_exhausted: bool,
-    /// The tokens at which it is looked at again.
+    /// The number of answer tokens at which the budget is looked at next.
     pub(crate) next_look: u64,
 }
 
@@ -41,7 +41,7 @@ impl StreamReservation {
         }
     }
 
-    /// Another upstream goes on with the answer. Its stream counts its tokens from nothing.
+    /// The reservation for an upstream that continues the answer. Its stream counts its tokens from zero.
     pub(crate) fn taken_over(self) -> Self {
         Self { next_look: 0, ..self }
     }

@@ -1,4 +1,4 @@
-//! Which conversation a request belongs to, so that its next turn can go where its prompt is cached.
+//! Recognises conversations, so that the next turn can go to the provider that has the prompt in its cache.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -7,13 +7,13 @@ use gw_wire::json::View;
 use crate::auth::Caller;
 use crate::request::ValidatedRequest;
 
-/// A conversation, and whether this request goes on with it.
+/// A conversation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conversation {
-    /// A digest of who asks, for which model, and how it begins: everything up to the first word of the user. It only
-    /// guides routing, so that two conversations that begin alike may share it.
+    /// A digest of the key, the model and the messages up to the first one of the user. It only guides routing, so two
+    /// conversations that begin alike may share it.
     pub(crate) id: u64,
-    /// Somebody has answered already. A first request has nothing in any cache, however often it is sent.
+    /// An assistant message exists. The first request of a conversation finds nothing in a prompt cache.
     pub(crate) goes_on: bool,
 }
 

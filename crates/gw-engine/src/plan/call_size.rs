@@ -1,9 +1,10 @@
-//! How large the upstream calls of a request are, in tokens: the base of what is set aside, and of what a call has cost when its
-//! upstream does not tell.
+//! The size of a request's upstream calls in tokens. Reservations use it, and so does the usage of a call whose
+//! upstream reports none.
 //!
-//! The prompt is estimated, because its tokens are the provider's: a token for every three bytes of text (English has
-//! four to a token, code and most other scripts about three), of files and of a schema, eight more for the frame of each message,
-//! prompt or input, and what the provider bills for pictures, pages and sounds (`gw_providers::media_sizes`).
+//! Each provider has its own tokens, so the prompt is estimated: one token for three bytes of text (English has four
+//! bytes to a token, code and most other scripts about three), of files and of schemas; eight tokens for the frame of
+//! each message, prompt or input; and the provider's own rules for images, pages and sound
+//! (`gw_providers::media_sizes`).
 
 use std::ops::Range;
 
@@ -16,26 +17,27 @@ use crate::plan::candidate::Candidate;
 use crate::request::fan_out::SubRequest;
 use crate::request::{ValidatedRequest, fan_out};
 
-/// Roles, separators and what a chat template puts around a message.
+/// Tokens of the role, the separators and the chat template around a message.
 const FRAME: u64 = 8;
-/// The largest count of a prompt or an answer that is believed of a model whose limits are unknown.
+/// The largest token count that is believed of a model without known limits.
 const MOST_BELIEVABLE: u64 = 1 << 24;
 
 /// The size of one upstream call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CallSize {
-    /// Tokens of its prompts or inputs, estimated.
+    /// The estimated tokens of its prompts or inputs.
     pub(crate) prompt_tokens: u64,
     /// How many prompts or inputs it has.
     pub(crate) prompts: u64,
-    /// How many answers it asks for, those included that are made only to choose from.
+    /// How many answers it asks for, including the candidates of `best_of`.
     pub(crate) answers: u64,
 }
 
 impl CallSize {
-    /// What the call has used: as the upstream has told, with an estimate for what it did not tell and a bound on what cannot be.
+    /// The usage of the call: the reported counts, bounded by the model's limits, and an estimate for counts that were
+    /// not reported.
     ///
-    /// No count is above the model's limits, and none is zero where something was read or written.
+    /// No count exceeds the model's limits, and none is zero if something was read or written.
     pub(crate) fn sound(&self, told: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
         let estimate = Usage::estimate(self.prompt_tokens, answer_bytes);
         let Some(mut usage) = told else { return estimate };
@@ -71,7 +73,7 @@ impl CallSize {
 }
 
 impl ValidatedRequest {
-    /// The upstream calls it becomes at a candidate. Embeddings are split otherwise, see `embed.rs`.
+    /// The sub-requests for a candidate. Embeddings are divided into batches instead.
     pub(crate) fn parts(&self, candidate: &Candidate) -> Vec<SubRequest> {
         let can = candidate.provider.adapter().capabilities();
         match self {
@@ -81,7 +83,7 @@ impl ValidatedRequest {
         }
     }
 
-    /// How many upstream calls it becomes at a candidate.
+    /// How many upstream calls the request needs at a candidate.
     pub(crate) fn calls(&self, candidate: &Candidate) -> usize {
         match self {
             Self::Embeddings(request) => {
@@ -91,7 +93,7 @@ impl ValidatedRequest {
         }
     }
 
-    /// The sizes of all upstream calls that it becomes at a candidate.
+    /// The sizes of the request's upstream calls at a candidate.
     pub(crate) fn sizes(&self, candidate: &Candidate) -> Vec<CallSize> {
         match self {
             Self::Embeddings(request) => batches(request.inputs.len(), candidate)
@@ -102,7 +104,7 @@ impl ValidatedRequest {
         }
     }
 
-    /// The size of the call for a part of a chat or a completion.
+    /// The size of the upstream call for a sub-request of a chat or a completion.
     pub(crate) fn size_of(&self, candidate: &Candidate, part: &SubRequest) -> CallSize {
         match self {
             Self::Chat(_) => CallSize {
@@ -115,12 +117,12 @@ impl ValidatedRequest {
         }
     }
 
-    /// What a candidate charges for reading its prompts once, as far as that can be told.
+    /// The cost of reading the prompts once at a candidate, as far as it can be estimated.
     pub(crate) fn prompt_cost(&self, candidate: &Candidate) -> Money {
         candidate.model.cost(&Usage::estimate(self.prompt_tokens(candidate), 0)).unwrap_or_default()
     }
 
-    /// The tokens of all its prompts together, read once by a candidate.
+    /// The estimated tokens of all prompts, read once by a candidate.
     pub(crate) fn prompt_tokens(&self, candidate: &Candidate) -> u64 {
         let beside = self.beside();
         let bytes = self.prompt_bytes().saturating_add(beside.bytes);
@@ -138,7 +140,7 @@ impl ValidatedRequest {
 fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
     let share = &part.share;
     let count = share.prompts.len() as u64;
-    // What stands beside the prompts goes with each of them.
+    // The other members go with each prompt.
     let beside = request.beside.bytes / (request.prompts.len() as u64).max(1);
     let tokens_of = |prompt: &Prompt| match prompt {
         Prompt::Text(text) => (text.len() as u64).saturating_add(beside).div_ceil(BYTES_PER_TOKEN),
@@ -146,7 +148,7 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
     };
     let prompts = request.prompts.get(share.prompts.clone()).unwrap_or_default();
     let text = prompts.iter().map(tokens_of).fold(0, u64::saturating_add);
-    // Answers that are made only to choose from are made where all choices are.
+    // The call that has all choices also generates the candidates of `best_of`.
     let made = if share.n == request.n { request.n.max(request.best_of) } else { share.n };
     CallSize {
         prompt_tokens: text.saturating_add(count.saturating_mul(FRAME)),
@@ -155,7 +157,7 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
     }
 }
 
-/// The size of the call for a batch of inputs.
+/// The size of the upstream call for a batch of inputs.
 pub(crate) fn inputs_size(request: &EmbeddingsRequest, range: Range<usize>) -> CallSize {
     let count = range.len() as u64;
     let bytes = if range.len() == request.inputs.len() {
@@ -167,7 +169,7 @@ pub(crate) fn inputs_size(request: &EmbeddingsRequest, range: Range<usize>) -> C
     CallSize { prompt_tokens, prompts: count, answers: 0 }
 }
 
-/// The inputs of an embeddings request, in batches that the candidate takes.
+/// Divides the inputs of an embeddings request into batches that the candidate accepts.
 pub(crate) fn batches(count: usize, candidate: &Candidate) -> Vec<Range<usize>> {
     let batch = candidate.provider.embedding_batch().max(1);
     (0..count).step_by(batch).map(|from| from..count.min(from + batch)).collect()

@@ -1,4 +1,4 @@
-//! The upstreams that may serve a call, in order.
+//! The upstreams that may serve a call, and their order.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,33 +13,33 @@ use crate::catalog::Model;
 use crate::metrics::ModelMetrics;
 use crate::plan::affinity::Conversation;
 
-/// One upstream that may serve the call.
+/// A model at a provider that may serve the call.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) model: Arc<Model>,
     pub(crate) provider: Arc<Provider>,
     pub(crate) metrics: Arc<ModelMetrics>,
-    /// 0 = named by the requested name, k = by the k-th fallback.
+    /// 0 for the requested name, k for the k-th fallback.
     pub(crate) group: u32,
-    /// Not the model that the client asked for first.
+    /// The requested name does not stand for this model.
     pub(crate) is_fallback: bool,
-    /// Not named by the client at all.
+    /// The client did not name this model; the request permits an upgrade.
     pub(crate) is_upgrade: bool,
 }
 
 impl Candidate {
-    /// Its clocks: the model's over the provider's.
+    /// The timeouts: the model's own, else the provider's.
     pub(crate) fn clocks(&self) -> Timeouts {
         self.model.timeouts.over(self.provider.timeouts())
     }
 
-    /// It answered well, after this long.
+    /// Notes a good answer and the time that it took.
     pub(crate) fn served(&self, breaker: &BreakerSettings, after: Duration, now: Instant) {
         self.model.measured.served(after, now);
         self.model.health.succeeded(breaker, now);
     }
 
-    /// It failed by its own fault.
+    /// Notes a failure that is the upstream's own fault.
     pub(crate) fn broke(&self, breaker: &BreakerSettings, now: Instant) {
         self.model.measured.failed(now);
         if self.model.health.failed(breaker, now) {
@@ -50,29 +50,29 @@ impl Candidate {
     }
 }
 
-/// The candidates in order; never empty.
+/// The candidates in order. There is at least one.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) strategy: Strategy,
-    /// The conversation that the request goes on with, where several candidates could.
+    /// The conversation of the request, if several candidates could continue it.
     pub(crate) conversation: Option<Conversation>,
-    /// The requested models lack a feature that the request needs.
+    /// No requested model has a feature that the request needs.
     pub(crate) is_feature_missing: bool,
 }
 
 impl Plan {
-    /// The whole time of the candidate that may take longest.
+    /// The longest total timeout of all candidates.
     pub(crate) fn longest_total(&self) -> Duration {
         self.candidates.iter().map(|candidate| candidate.clocks().total).max().unwrap_or_default()
     }
 
-    /// Whether no candidate that the client has named stands behind this place.
+    /// Whether no candidate after this one was named by the client.
     pub(crate) fn is_last_named(&self, index: usize) -> bool {
         !self.candidates.iter().skip(index + 1).any(|candidate| !candidate.is_upgrade)
     }
 
-    /// Leaves out what the client has not named; false when there is nothing of it, or nothing else.
+    /// Removes the upgrades. False if there are none, or if nothing would be left.
     pub(crate) fn without_upgrades(&mut self) -> bool {
         let named = self.candidates.iter().filter(|candidate| !candidate.is_upgrade).count();
         let changes = named > 0 && named < self.candidates.len();
@@ -82,7 +82,7 @@ impl Plan {
         changes
     }
 
-    /// Why a model served that the client had not named.
+    /// The warning for an answer of a model that the client did not name.
     pub(crate) fn upgraded(&self, candidate: &Candidate, failures: &[Failure]) -> Option<&'static str> {
         let too_long = || failures.iter().any(|failure| failure.kind == FailureKind::ContextLength);
         candidate.is_upgrade.then(|| match () {

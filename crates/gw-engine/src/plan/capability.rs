@@ -1,4 +1,4 @@
-//! Whether a model can do what a request asks for (step 10 of CONTRACT 1.0).
+//! Checks whether a model has the capabilities that a request needs.
 
 use gw_providers::adapter::Capabilities;
 use gw_providers::provider::Provider;
@@ -10,13 +10,13 @@ use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
 use crate::request::fan_out;
 
-/// Choices per prompt that are asked for one by one where a provider cannot give several.
+/// Choices of a prompt that are requested one by one from a provider that gives one choice a call.
 const MOST_CHOICES: u32 = 8;
 
-/// The most bytes beside the inputs that all calls of one embeddings request carry: the usual limit of a body.
+/// Bytes of the other members that all calls of one embeddings request may repeat together: the usual limit of a body.
 const MOST_REPEATED_BYTES: usize = 32 << 20;
 
-/// What kind of model an operation needs.
+/// The capabilities that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequiredCapabilities<'a> {
     Chat { needs: &'a Needs, n: u32 },
@@ -24,7 +24,10 @@ pub(crate) enum RequiredCapabilities<'a> {
     Embeddings { dimensions: Option<u32>, tokens: bool, inputs: usize, repeated: Repeated<'a> },
 }
 
-/// Whether a model can do what a request asks for.
+/// Checks the capabilities.
+///
+/// # Errors
+/// The capability that the model lacks.
 pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabilities<'_>) -> Result<()> {
     let can = provider.adapter().capabilities();
     let id = &model.id;
@@ -63,7 +66,7 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabi
                     ),
                 ));
             }
-            // Other dialects write a body of their own, without the members they do not know.
+            // Other dialects do not copy unknown members into their bodies.
             if can.openai_fields {
                 bounded_repeats(id, provider.embedding_batch(), inputs, repeated)
             } else {
@@ -73,8 +76,8 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabi
     }
 }
 
-/// Each call carries all of the body but its part of the inputs: a large member and many inputs would become far more than
-/// the client has sent.
+/// Bounds the bytes that the batches of one request repeat. Each batch carries the whole body apart from the other
+/// inputs, so a large member beside many inputs would multiply.
 fn bounded_repeats(id: &str, batch: usize, inputs: usize, repeated: Repeated<'_>) -> Result<()> {
     let calls = inputs.div_ceil(batch.max(1));
     if calls < 2 || calls.saturating_mul(repeated.bytes) <= MOST_REPEATED_BYTES {
@@ -90,7 +93,7 @@ fn bounded_repeats(id: &str, batch: usize, inputs: usize, repeated: Repeated<'_>
     Err(Error::new(Kind::UnsupportedValue, message))
 }
 
-/// What a provider does not give in one call is asked for in several, within reason (CONTRACT 1.4, `n`).
+/// Bounds the upstream calls of a request whose choices its provider does not give in one call.
 fn several_choices(id: &str, can: &Capabilities, n: u32, prompts: usize) -> Result<()> {
     if n > can.choices && n > MOST_CHOICES {
         let asked = format!("more than {MOST_CHOICES} choices are not");

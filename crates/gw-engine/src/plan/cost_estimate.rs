@@ -1,11 +1,11 @@
-//! What a request can take at the worst: set aside before its upstream is called.
+//! The most that a request can use and cost. It is reserved before an upstream is called.
 //!
-//! The prompt is measured (`size.rs`). The answer is taken as long as it may become, once for every choice, and all of it at the dearest
-//! candidate that the plan can reach. A divided request is the sum of its calls, each in its own price tier. What an upstream uses beyond it
-//! is counted when the request is over.
+//! The prompt is measured (`call_size.rs`). The answer is taken at its longest, once for each choice, at the most
+//! expensive candidate of the plan. A divided request is the sum of its calls, each in its own price tier. Usage beyond
+//! the reservation is counted when the request ends.
 //!
-//! For tokens per minute an answer whose length nobody has bounded is taken for 4,096 tokens: a limit of that kind is about
-//! the pace, and models that could say 128,000 tokens hardly ever do.
+//! Tokens per minute count an answer without a bound as 4,096 tokens: such a limit is about the pace, and models that
+//! could write 128,000 tokens rarely do.
 
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
@@ -15,15 +15,15 @@ use crate::plan::candidate::{Candidate, Plan};
 use crate::request::ValidatedRequest;
 use crate::settings::RoutingSettings;
 
-/// Tokens of an answer whose request and model set no bound; and, for the pace, whose request sets none.
+/// Tokens of an answer that neither the request nor the model bounds.
 const UNBOUNDED_ANSWER: u64 = 4_096;
 
-/// Tokens of an answer that is worth beginning.
+/// Tokens of the shortest answer that is worth beginning.
 const FEW_WORDS: u64 = 64;
-/// No answer is longer.
+/// Tokens that no answer exceeds.
 const LONGEST_ANSWER: u64 = 1 << 24;
 
-/// Tokens and cost.
+/// The tokens and the cost of the worst case.
 pub(crate) fn worst_case(request: &ValidatedRequest, plan: &Plan, routing: &RoutingSettings) -> (u64, Money) {
     let one = |candidate: &Candidate| at(request, candidate);
     let most =
@@ -33,18 +33,18 @@ pub(crate) fn worst_case(request: &ValidatedRequest, plan: &Plan, routing: &Rout
         return (tokens, cost);
     }
     if routing.continue_mid_stream && request.wants_stream() {
-        // Whoever goes on with an answer reads the prompt again, and what was said.
+        // Each upstream that continues an answer reads the prompt again, and the text so far.
         let times = plan.candidates.len().min(routing.max_attempts as usize).max(1);
         let all = (0..times).fold(Money::ZERO, |sum, _| sum + cost);
         return (tokens.saturating_mul(times as u64), all);
     }
-    // A hedge asks two at the same time, and both providers bill the prompt.
+    // A hedge calls two upstreams, and both bill the prompt.
     let beside = plan.candidates.iter().map(|candidate| request.prompt_cost(candidate)).max();
     (tokens, cost + beside.filter(|_| routing.hedge.is_some()).unwrap_or_default())
 }
 
-/// What the request will probably cost at a candidate: the estimated prompt, and an answer as long as the client allows or,
-/// where it sets no bound, 4,096 tokens at the most. None = no price.
+/// The expected cost at a candidate: the estimated prompt, and an answer of the client's bound or of 4,096 tokens. None
+/// if the model has no price.
 pub(crate) fn likely_cost(request: &ValidatedRequest, candidate: &Candidate) -> Option<Money> {
     let model = &candidate.model;
     let longest = model.max_output_tokens.unwrap_or(UNBOUNDED_ANSWER).min(UNBOUNDED_ANSWER);
@@ -52,13 +52,13 @@ pub(crate) fn likely_cost(request: &ValidatedRequest, candidate: &Candidate) -> 
     model.cost(&Usage { prompt: request.prompt_tokens(candidate), completion, ..Usage::default() })
 }
 
-/// The least that a request needs where a part of the worst case will do: its prompts and a few words of each answer.
+/// The least that a request needs if a part of the worst case is enough: its prompts and a few words of each answer.
 pub(crate) fn least_case(request: &ValidatedRequest, plan: &Plan) -> Money {
     let one = |candidate: &Candidate| costs(request, candidate, FEW_WORDS);
     plan.candidates.iter().map(one).max().unwrap_or_default()
 }
 
-/// The longest answers of a candidate that so much money can pay, in tokens; None = it has no price.
+/// The longest answer in tokens that an amount of money can pay at a candidate; None if the model has no price.
 pub(crate) fn affordable(request: &ValidatedRequest, candidate: &Candidate, money: Money) -> Option<u64> {
     candidate.model.prices.as_ref()?;
     let (mut least, mut most) = (1, LONGEST_ANSWER);
@@ -66,15 +66,15 @@ pub(crate) fn affordable(request: &ValidatedRequest, candidate: &Candidate, mone
         let middle = least + (most - least).div_ceil(2);
         if costs(request, candidate, middle) <= money { least = middle } else { most = middle - 1 }
     }
-    // Of a model that charges nothing for answers no bound is needed.
+    // A model with free answers needs no bound.
     (least < LONGEST_ANSWER).then_some(least)
 }
 
-/// Tokens of the longest answer that is set aside for.
+/// The longest answer of a candidate, in tokens.
 pub(crate) fn longest_answer(request: &ValidatedRequest, candidate: &Candidate) -> u64 {
     let model = &candidate.model;
     let longest = request.max_tokens().or(model.max_output_tokens).unwrap_or(UNBOUNDED_ANSWER);
-    // No answer is longer than what the model can see.
+    // No answer exceeds the model's context.
     model.context_length.map_or(longest, |most| longest.min(most))
 }
 
@@ -86,12 +86,12 @@ fn at(request: &ValidatedRequest, candidate: &Candidate) -> (u64, Money) {
     (tokens, costs(request, candidate, bound))
 }
 
-/// What all calls cost with answers of so many tokens.
+/// The cost of all upstream calls if each answer has this many tokens.
 pub(crate) fn costs(request: &ValidatedRequest, candidate: &Candidate, answer: u64) -> Money {
     let one = |size: CallSize| {
         let CallSize { prompt_tokens: prompt, answers, .. } = size;
         let usage = Usage { prompt, completion: answers.saturating_mul(answer), ..Usage::default() };
-        // A provider may put all of the prompt into its cache, which can cost more than reading it.
+        // A provider may write the whole prompt into its cache, which can cost more than reading it.
         let written = Usage { cache_write: Some(prompt), ..usage };
         let cost = |usage| candidate.model.cost(usage).unwrap_or_default();
         cost(&usage).max(cost(&written))

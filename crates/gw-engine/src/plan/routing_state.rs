@@ -1,4 +1,4 @@
-//! What calls tell each other about routes, beside each model's own figures.
+//! The routing state that calls share, beside each model's own measurements.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,17 +13,17 @@ use crate::event_memory::EventMemory;
 /// Conversations whose provider is remembered.
 const CONVERSATIONS: usize = 65_536;
 
-/// Shared by all calls of the process; outlives a configuration.
+/// The state of one process. It outlives a configuration.
 #[derive(Debug)]
 pub(crate) struct RoutingState {
     turn: AtomicU64,
-    /// How many extra attempts may be made.
+    /// Bounds the attempts beyond each request's first.
     pub(crate) retry_budget: RetryBudget,
-    /// What hedges may cost; None = there are none.
+    /// The budget of hedges; None = no hedges.
     pub(crate) hedges: Option<Arc<HedgePurse>>,
-    /// Who holds which conversation's prompt cache.
+    /// The provider that has each conversation's prompt in its cache.
     pub(crate) affinity: Affinity,
-    /// The large events that wait for their clients.
+    /// Counts the large events that wait for their clients.
     pub(crate) event_memory: EventMemory,
 }
 
@@ -38,12 +38,12 @@ impl RoutingState {
         }
     }
 
-    /// Whose turn it is.
+    /// The round-robin turn.
     pub(crate) fn turn(&self) -> u64 {
         self.turn.load(Ordering::Relaxed)
     }
 
-    /// The same, and the next request has the next turn.
+    /// Takes the round-robin turn: the next request gets the next one.
     pub(crate) fn next_turn(&self) -> u64 {
         self.turn.fetch_add(1, Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! What a client may reach through a provider's credentials: stored files and members that choose a model or a price are
-//! the operator's, and each provider's configuration says which of them it opens.
+//! Decides which members and references of a request may reach a provider: a client must not read stored files, choose
+//! a price or pick a model with the operator's credentials, unless the provider's configuration allows it.
 
 use gw_providers::provider::Provider;
 use gw_wire::request::{Guarded, References, Rule};
@@ -7,10 +7,10 @@ use gw_wire::request::{Guarded, References, Rule};
 use crate::error::{Error, Kind, Result};
 use crate::request::ValidatedRequest;
 
-/// Whether this provider may be sent the request.
+/// Checks whether the request may be sent to this provider.
 ///
 /// # Errors
-/// `unsupported_value`, with the setting that would allow it.
+/// `unsupported_value`, with the setting that allows it.
 pub(crate) fn permitted(provider: &Provider, request: &ValidatedRequest) -> Result<()> {
     members(provider, request.guarded())?;
     if provider.takes_references() {
@@ -24,7 +24,8 @@ fn members(provider: &Provider, guarded: &[Guarded]) -> Result<()> {
         let (is_forwarded, is_taken) =
             (provider.forwards_member(&member.name), provider.takes_member(&member.name));
         match member.rule {
-            // What is not forwarded does nothing; without the context the answer would be to another question.
+            // A member that is not forwarded does nothing. Without its context, the answer would belong to another
+            // question.
             Rule::Steers | Rule::Search => is_forwarded && !is_taken,
             Rule::Context => !(is_forwarded && is_taken),
             Rule::Price | Rule::Account | Rule::Fallback => false,

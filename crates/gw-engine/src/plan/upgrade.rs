@@ -1,4 +1,4 @@
-//! Better models that the client has not named but permits (`routing.allow_upgrade`, CONTRACT 1.8).
+//! Adds better models that the client did not name, if the request permits it (`routing.allow_upgrade`).
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use crate::catalog::Model;
 use crate::plan::PlanRequest;
 use crate::plan::candidate::Candidate;
 
-/// Upgrades of one plan: with more of them a request would only fail later.
+/// Upgrades in one plan. Further ones would only delay the failure of a request.
 const MOST: usize = 3;
 
-/// Models that are at least as good as the requested one in every respect that is known, and do what the request needs: of
-/// the same provider first, then the cheapest.
+/// The models that have the needed capabilities and are at least as good as the requested one in each known respect:
+/// those of the same provider first, then the cheapest.
 pub(crate) fn candidates(
     planner: PlanRequest<'_>,
     requested: &[Arc<Model>],
@@ -37,7 +37,7 @@ pub(crate) fn candidates(
     able.take(MOST).map(|candidate| Candidate { is_fallback: true, is_upgrade: true, ..candidate }).collect()
 }
 
-/// Never a downgrade: what is unknown counts as the least.
+/// Whether the model is no downgrade. An unknown figure counts as the lowest.
 fn is_upgrade(base: &Model, model: &Model) -> bool {
     model.id != base.id
         && !model.is_embedding()
@@ -45,8 +45,8 @@ fn is_upgrade(base: &Model, model: &Model) -> bool {
         && model.context_length.unwrap_or(0) >= base.context_length.unwrap_or(0)
 }
 
-/// Whether it costs at most so many times what the requested model costs. Without a bound everything is affordable: the
-/// client has asked for it.
+/// Whether the model's price is within the configured ratio of the requested model's price. Without a ratio every price
+/// is allowed, because the client permitted the upgrade.
 fn is_affordable(base: &Model, model: &Model, bound: Option<f64>) -> bool {
     let Some(bound) = bound else { return true };
     match (base.price_per_million(), model.price_per_million()) {

@@ -1,4 +1,4 @@
-//! What the edge hands to the engine beside a request's body, and the record for the access log.
+//! The facts about a request that the edge hands to the engine beside its body, and the record for the access log.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,57 +9,57 @@ use parking_lot::Mutex;
 
 use crate::auth::Caller;
 
-/// What is known of a request besides its body.
+/// The facts about a request beside its body.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
     /// `req_…`.
     pub request_id: Arc<str>,
-    /// Who asks.
+    /// The key's owner.
     pub caller: Caller,
-    /// When the request was accepted: the zero of every latency.
+    /// The moment at which the request was accepted. Latencies count from it.
     pub accepted: Instant,
-    /// Where the outcome is noted for the log line.
+    /// The record for the access log.
     pub log: Arc<CallLog>,
     /// The client's address, for the ledger.
     pub client: Option<IpAddr>,
-    /// The lines of its `Cache-Control` header, joined; None = there is none.
+    /// The values of its `Cache-Control` headers, joined; None if it has none.
     pub cache_control: Option<Box<[u8]>>,
-    /// Silence before a keep-alive comment; None = never.
+    /// The silence after which a keep-alive comment is sent; None = never.
     pub keepalive: Option<Duration>,
 }
 
-/// The outcome of a call, filled exactly once when the call is over, however it ended.
+/// The outcome of a call, for the access log. It is complete when the call ends.
 #[derive(Debug, Default)]
 pub struct CallLog(Mutex<CallRecord>);
 
-/// What the log line says of a generation request.
+/// The fields of the access log line of a generation request.
 #[derive(Clone, Debug, Default)]
 pub struct CallRecord {
-    /// Catalogue id that served, else the requested one.
+    /// The catalogue id of the model that answered, else of the requested one.
     pub model: Option<Arc<str>>,
     /// Its provider.
     pub provider: Option<Arc<str>>,
-    /// `"ok"` or a code of CONTRACT 1.3.
+    /// `"ok"` or an error code.
     pub status: Option<&'static str>,
     /// Prompt tokens.
     pub prompt_tokens: u64,
     /// Generated tokens.
     pub completion_tokens: u64,
-    /// True when the tokens are our own estimate.
+    /// The token counts are estimates.
     pub estimated: bool,
-    /// Cost of the successful attempt.
+    /// The cost of all upstream calls.
     pub cost: Money,
-    /// Upstream calls.
+    /// How many attempts were made.
     pub attempts: u32,
-    /// Milliseconds from acceptance to the first content (streams).
+    /// Milliseconds from acceptance to the first content of a stream.
     pub ttft_ms: Option<u64>,
-    /// A stream was asked for.
+    /// The client asked for a stream.
     pub stream: bool,
-    /// A fallback model served.
+    /// A fallback model answered.
     pub fallback: bool,
     /// The answer came from the response cache, or from another request's call.
     pub cache_hit: bool,
-    /// The reason that the last failed upstream gave: one line of at most 2 KiB, without secrets and quotations of the prompt.
+    /// The reason of the last failed upstream: one line of at most 2 KiB, without secrets and quotations of the prompt.
     pub upstream_error: Option<Arc<str>>,
 }
 
@@ -70,12 +70,12 @@ impl CallLog {
         self.0.lock().clone()
     }
 
-    /// The status that is noted so far.
+    /// The status noted so far.
     pub(crate) fn status(&self) -> Option<&'static str> {
         self.0.lock().status
     }
 
-    /// Notes this status, unless the call has one.
+    /// Notes a status, unless one is noted.
     pub fn ended(&self, status: &'static str) {
         self.note(|record| record.status = record.status.or(Some(status)));
     }

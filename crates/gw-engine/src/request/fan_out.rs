@@ -1,28 +1,28 @@
-//! How a request is divided into upstream calls, for providers that give one choice or take one prompt at a time.
+//! Divides a request into several upstream calls, for providers that give one choice or accept one prompt a call.
 
 use gw_providers::adapter::{Capabilities, Share};
 
 /// Upstream calls that one request may become.
 pub(crate) const MOST_CALLS: usize = 64;
 
-/// One call's part of a request.
+/// The part of a request that one upstream call asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SubRequest {
     pub(crate) share: Share,
-    /// Where its choices stand among the answer's: prompt × n + choice.
+    /// The position of its first choice in the answer: prompt × n + choice.
     pub(crate) first: u32,
 }
 
-/// How many calls a request becomes.
+/// How many upstream calls a request needs.
 pub(crate) fn calls(can: &Capabilities, n: u32, prompts: usize) -> usize {
     if n <= can.choices && prompts <= can.prompts {
         return 1;
     }
-    // Choices of several prompts cannot be told apart unless each prompt has its own calls.
+    // Choices of several prompts can only be told apart if each prompt has its own calls.
     prompts.saturating_mul(n.div_ceil(can.choices.max(1)) as usize)
 }
 
-/// The parts, in the order of their choices.
+/// The sub-requests, in the order of their choices.
 pub(crate) fn parts(can: &Capabilities, n: u32, prompts: usize) -> Vec<SubRequest> {
     if n <= can.choices && prompts <= can.prompts {
         return vec![SubRequest { share: Share { n, prompts: 0..prompts }, first: 0 }];

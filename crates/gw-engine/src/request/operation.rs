@@ -1,4 +1,4 @@
-//! The generation endpoints, and how their bodies are read.
+//! The generation endpoints, and the parsing of their bodies.
 
 use bytes::Bytes;
 use gw_wire::request::{RequestLimits, chat, completion, embeddings};
@@ -6,7 +6,7 @@ use gw_wire::request::{RequestLimits, chat, completion, embeddings};
 use crate::error::Result;
 use crate::request::ValidatedRequest;
 
-/// Which endpoint a request came to.
+/// The endpoint of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Chat,
