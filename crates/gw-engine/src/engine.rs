@@ -1,4 +1,4 @@
-//! The engine: everything that calls share, and the doors through which the edge enters.
+//! The engine: the services that calls share, and the entry points of the edge.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,38 +37,38 @@ use crate::services::Services;
 use crate::settings::{EngineSettings, KeySettings};
 use crate::{limit_error, pipeline};
 
-/// A configured provider and the terms it is used on.
+/// A configured provider and its terms.
 #[derive(Clone, Debug)]
 pub struct Deployed {
     /// The provider.
     pub provider: Arc<Provider>,
-    /// Gateway price = official price × this.
+    /// The factor from a model's official price to its gateway price.
     pub price_multiplier: Price,
-    /// Its model list is asked for (`discover = true`).
+    /// The gateway asks the provider for its model list (`discover = true`).
     pub discovers: bool,
 }
 
-/// What the store knows when the engine begins, and who counts what is used.
+/// The stored state and the services that the engine starts with.
 #[derive(Debug)]
 pub struct Stored {
-    /// The keys.
+    /// The stored keys.
     pub keys: Vec<StoredKey>,
-    /// The teams.
+    /// The stored teams.
     pub teams: Vec<Team>,
-    /// Where requests are noted; None = nowhere.
+    /// The journal of the request log; None = requests are not recorded.
     pub journal: Option<Arc<Journal>>,
-    /// Where goes what requests of keys that have it switched on say; None = nowhere.
+    /// Stores the prompts and answers of keys with payload logging; None = they are not stored.
     pub payloads: Option<Arc<Payloads>>,
     /// Limits and budgets.
     pub limiter: Limiter,
-    /// The response cache; None = requests may not ask for it.
+    /// The response cache; None = requests cannot use one.
     pub caching: Option<Arc<ResponseCache>>,
-    /// Threads for the steps of requests that compute for long.
+    /// Runs the steps of requests that compute for long.
     pub cpu: CpuPool,
 }
 
 impl Default for Stored {
-    /// No keys, no ledger, and limits that begin with nothing used.
+    /// No keys, no ledger, and limits with nothing used.
     fn default() -> Self {
         let limiter = Limiter::local(Arc::new(NothingSpent));
         Self {
@@ -83,7 +83,7 @@ impl Default for Stored {
     }
 }
 
-/// Everything that calls share.
+/// The engine.
 #[derive(Debug)]
 pub struct Engine {
     services: Services,
@@ -146,7 +146,7 @@ impl Engine {
         }))
     }
 
-    /// Adds the models that a provider lists itself, in place of what it listed before.
+    /// Replaces the models that a provider lists itself.
     ///
     /// # Errors
     /// Every problem of the new catalogue; the old one stays.
@@ -177,13 +177,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether the catalogue has a model of exactly this id at the moment.
+    /// Whether the catalogue has a model with exactly this id now.
     #[must_use]
     pub fn has_model(&self, id: &str) -> bool {
         self.services.snapshot.load().catalog.get(id).is_some()
     }
 
-    /// Finds the caller by the values of the headers `Authorization` and `x-api-key`.
+    /// Identifies the caller by the values of the headers `Authorization` and `x-api-key`.
     ///
     /// # Errors
     /// `invalid_api_key`.
@@ -195,13 +195,13 @@ impl Engine {
         self.keys.identify(authorization, api_key)
     }
 
-    /// Replaces the keys and teams of the store, for the next requests; those of the configuration stay.
+    /// Replaces the stored keys and teams. Keys of the configuration stay.
     pub fn set_keys(&self, stored: &[StoredKey], teams: &[Team]) {
         self.keys.set(stored, teams);
     }
 
-    /// The store was just seen, and the keys are as they are there. From the first time on they grow stale: unknown keys
-    /// get 503 after 5 seconds without this, keys of the store after 60.
+    /// Notes that the keys agree with the store now. From the first note on, keys grow stale: 5 seconds after the last
+    /// note, unknown keys get 503; 60 seconds after it, stored keys do, too.
     pub fn keys_are_fresh(&self) {
         self.keys.seen();
     }
@@ -212,7 +212,7 @@ impl Engine {
         &self.settings.keys
     }
 
-    /// The first door of a generation request: its key's and its team's limits, before the body is read.
+    /// Admits a generation request before its body is read: the request limits of its key and its team.
     ///
     /// # Errors
     /// `rate_limit_exceeded`, `insufficient_quota` or `budget_store_unavailable`, with the limits as they stand.
@@ -231,8 +231,8 @@ impl Engine {
         })
     }
 
-    /// Whoever hears what this request and its answer say; None unless its key has it switched on. CallSummary of every piece of the
-    /// answer, and dropped when it has ended.
+    /// Begins to store the prompt and the answer of a request; None unless its key has payload logging. The edge hands
+    /// over each piece of the answer, and drops the capture at its end.
     #[must_use]
     pub fn capture(&self, caller: &Caller, request_id: &Arc<str>, body: &Bytes) -> Option<Box<Capture>> {
         if !caller.logs_payloads() {
@@ -241,15 +241,15 @@ impl Engine {
         self.payloads.as_ref().map(|payloads| payloads.hear(request_id, body))
     }
 
-    /// Tells the budgets of this key and its team of a request (femto-USD; from when, unix milliseconds) that a process
-    /// which died had under way.
+    /// Charges the budgets of a key and its team for a request that was under way when a process died. `cost` is in
+    /// femto-USD, `at` is the request's start in unix milliseconds.
     pub async fn charge(&self, key_id: &str, request_id: &str, cost: i128, at: i64) {
         if let Some(caller) = self.keys.find(key_id) {
             self.services.limiter.charge(request_id, caller.subjects(), cost, at.div_euclid(1000)).await;
         }
     }
 
-    /// True when no key at all is known.
+    /// Whether no key is known.
     #[must_use]
     pub fn has_no_keys(&self) -> bool {
         self.keys.is_empty()
@@ -258,7 +258,7 @@ impl Engine {
     /// `POST /v1/chat/completions`.
     ///
     /// # Errors
-    /// Any row of CONTRACT 1.3 from step 6 on.
+    /// The refusal of the request, or the failure of its last attempt.
     pub async fn chat(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
         pipeline::run(&self.services, Operation::Chat, context, body).await
     }
@@ -298,13 +298,12 @@ impl Engine {
     /// `GET /v1/models/compare` with its raw query string.
     ///
     /// # Errors
-    /// As CONTRACT 1.10 has it.
+    /// 400 for an unknown parameter or model.
     pub fn compare(&self, caller: &Caller, query: &str) -> Result<Bytes> {
         self.snapshot().catalog.compare(query, visible(caller, &|model| caller.may_use(model)))
     }
 
-    /// Tells other replicas which models' circuits are open here, and opens here what is open there. False when there is
-    /// nobody to tell.
+    /// Exchanges open circuits with the other replicas. False if there is no shared store.
     pub async fn share_circuits(&self) -> bool {
         let snapshot = self.snapshot();
         let now = Instant::now();
@@ -359,7 +358,7 @@ impl Engine {
         &self.settings.shown
     }
 
-    /// New generation requests are refused from now on.
+    /// Refuses new generation requests from now on.
     pub fn start_draining(&self) {
         self.services.draining.store(true, Ordering::Release);
     }
@@ -370,7 +369,7 @@ impl Engine {
         self.services.is_draining()
     }
 
-    /// Ends every live stream with the error event: the grace of a drain is over.
+    /// Ends each open stream with an error event, because the grace period of the shutdown is over.
     pub fn cut_streams(&self) {
         self.services.stream_cutoff.trigger();
     }
@@ -392,7 +391,7 @@ impl Engine {
     }
 }
 
-/// What a caller may see: everything, or what its key's model list allows.
+/// The models that a caller may see: all, or those of its key's model list.
 fn visible<'a>(caller: &Caller, allowed: &'a dyn Fn(&Model) -> bool) -> Visible<'a> {
     caller.is_limited().then_some(allowed)
 }

@@ -1,15 +1,15 @@
-//! One bound for the process over the large events that wait for their clients.
+//! One bound for the whole process over the large events that wait for their clients.
 //!
-//! A stream reads its upstream only when its client has taken what it was given, so a client that does not read holds one event.
-//! A small one is a part of what a stream costs anyway. Large ones are counted here: while they arrive, and from the moment they
-//! are handed out until the last byte of them is written or dropped.
+//! A stream reads its upstream only when its client has taken the previous output, so a slow client holds one event.
+//! Small events are part of the cost of a stream. Large ones are counted here, while they arrive and from the moment
+//! they are sent until their last byte is written or dropped.
 
 use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 
 /// Events up to this size are not counted.
 pub(crate) const SMALL_EVENT: usize = 64 << 10;
-/// Bytes of large events that may wait at one time.
+/// Bytes of large events that may wait at the same time.
 const LIMIT_BYTES: i64 = 256 << 20;
 
 /// Counts the bytes of large events.
@@ -18,7 +18,7 @@ pub(crate) struct EventMemory {
     used: Gauge,
 }
 
-/// The bytes that a stream keeps of an event that is not complete, while they are many.
+/// Counts the large events that a stream holds.
 #[derive(Debug)]
 pub(crate) struct HalfEvent {
     bytes: i64,
@@ -26,7 +26,7 @@ pub(crate) struct HalfEvent {
 }
 
 impl HalfEvent {
-    /// Counts so many bytes from now on.
+    /// Sets the number of bytes that the stream holds.
     ///
     /// # Errors
     /// [`Full`] when there is no room for more.
@@ -65,17 +65,17 @@ impl EventMemory {
         self.used.clone()
     }
 
-    /// For a new stream.
+    /// The counter of a new stream.
     pub(crate) fn half_event(&self) -> HalfEvent {
         HalfEvent { bytes: 0, memory: self.clone() }
     }
 
-    /// Hands a large event out without copying it.
+    /// Counts a large event and gives it as bytes, without a copy.
     ///
     /// # Errors
     /// [`Full`] when there is no room for it.
     pub(crate) fn hand_out(&self, mut event: Vec<u8>) -> Result<Bytes, Full> {
-        // To shrink may be to copy, which a few bytes are not worth.
+        // Shrinking may copy, which is not worth a few bytes.
         if event.capacity() - event.len() > event.len() / 8 {
             event.shrink_to_fit();
         }

@@ -1,4 +1,4 @@
-//! The ledger as budgets ask it: how much was spent in a period.
+//! Answers the budgets' question to the ledger: the amount spent in a period.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use gw_store::Store;
 use gw_store::journal::Journal;
 use gw_store::ledger::Spender;
 
-/// How long rows that are on their way into the ledger are waited for.
+/// The time to wait for rows that are not in the ledger yet.
 const ON_THE_WAY: Duration = Duration::from_secs(2);
 
-/// The ledger as the memory of budgets.
+/// Looks up spending in the ledger.
 #[derive(Clone, Debug)]
 pub struct LedgerSpending {
     store: Store,
@@ -19,7 +19,7 @@ pub struct LedgerSpending {
 }
 
 impl LedgerSpending {
-    /// Of this store, into which this journal is written.
+    /// Spending in this store, whose rows come from this journal.
     #[must_use]
     pub fn new(store: Store, journal: Arc<Journal>) -> Self {
         Self { store, journal }
@@ -32,7 +32,7 @@ impl LedgerSpending {
         (from, until): (i64, i64),
         requests: &[String],
     ) -> Result<(i128, Vec<String>), ()> {
-        // A budget that is new to a key in use must know of the requests that are over but not in the ledger yet.
+        // A new budget of a key in use must count the requests that ended and are not in the ledger yet.
         if !self.journal.until_written(ON_THE_WAY).await {
             tracing::warn!("a budget cannot be looked up: the ledger is behind");
             return Err(());
@@ -58,7 +58,7 @@ impl Spending for LedgerSpending {
     }
 }
 
-/// For an engine without a ledger.
+/// Spending without a ledger: always zero.
 #[derive(Clone, Copy, Debug)]
 pub struct NothingSpent;
 

@@ -1,4 +1,4 @@
-//! What a client hears when a limit or a budget says no.
+//! The client's error when a limit or a budget refuses a request.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use gw_limits::Refusal;
 
 use crate::error::{Error, Kind};
 
-/// The retry hint of a place that may be free at any moment.
+/// The `Retry-After` for a concurrency limit, which may have room at any moment.
 const SOON: Duration = Duration::from_secs(1);
-/// The retry hint while the store of budgets is away.
+/// The `Retry-After` while the store of budgets is unavailable.
 const AWAY: Duration = Duration::from_secs(5);
 
-/// The error of a refusal. Limits say when to come back; a budget does not, because coming back does not help.
+/// The error of a refusal. A limit has a `Retry-After`; a budget has none, because a retry does not help.
 pub(crate) fn error(refusal: &Refusal) -> Error {
     match *refusal {
         Refusal::Requests { whose, limit, retry_after } => {
@@ -56,7 +56,7 @@ fn too_fast(message: &str, wait: Duration) -> Error {
         .retry_after(wait)
 }
 
-/// Hours or days, rounded up: nobody waits for seconds.
+/// A duration in hours or days, rounded up.
 fn in_words(wait: Duration) -> String {
     let hours = wait.as_secs().div_ceil(3600);
     if hours <= 48 { format!("{hours} hours") } else { format!("{} days", hours.div_ceil(24)) }

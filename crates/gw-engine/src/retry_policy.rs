@@ -1,4 +1,4 @@
-//! What a failed attempt means: for the plan (retry, next candidate, stop) and for the client (which error).
+//! The consequences of a failed attempt: retry, next candidate or stop, and the client's error.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use gw_wire::failure::{Failure, FailureKind};
 
 use crate::error::{Error, Kind};
 
-/// What to do after a failed attempt.
+/// The decision after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryDecision {
-    /// The same target may answer on a second try; so may another.
+    /// A retry of the target may succeed, and so may another candidate.
     Retry,
     /// Another candidate may answer.
     Next,
-    /// The same request would fail anywhere.
+    /// The request would fail everywhere.
     Stop,
 }
 
-/// The one table of CONTRACT 1.8, "try next candidate on".
+/// Decides what happens after a failure.
 pub(crate) fn verdict(failure: &Failure, fallback_on_4xx: bool) -> RetryDecision {
     match failure.kind {
         FailureKind::Unreachable | FailureKind::Server | FailureKind::StreamBroken => RetryDecision::Retry,
@@ -36,7 +36,7 @@ pub(crate) fn verdict(failure: &Failure, fallback_on_4xx: bool) -> RetryDecision
     }
 }
 
-/// The row of CONTRACT 1.3 that a failure becomes before anything was sent to the client.
+/// The kind of error that the client gets if a failure is the last one, before a stream began.
 pub(crate) fn kind(failure: &Failure) -> Kind {
     match failure.kind {
         FailureKind::Unreachable => Kind::UpstreamUnreachable,
@@ -60,8 +60,8 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
     }
 }
 
-/// Whether a failure tells against the upstream's availability. A request that would fail anywhere does not, nor does a
-/// rate limit: the upstream is there, we ask too often.
+/// Whether a failure counts against the upstream's availability. Requests that fail everywhere do not count, and
+/// neither do rate limits, because the upstream is available.
 pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
     !matches!(
         failure.kind,
@@ -74,17 +74,17 @@ pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
     )
 }
 
-/// Whether an upstream was asked at all.
+/// Whether the attempt reached an upstream.
 pub(crate) fn was_sent(failure: &Failure) -> bool {
     !matches!(failure.kind, FailureKind::Unsupported | FailureKind::NoKey)
 }
 
-/// Whether another key of the same provider may do better.
+/// Whether another key of the provider may succeed.
 pub(crate) fn is_about_the_key(failure: &Failure) -> bool {
     matches!(failure.kind, FailureKind::Auth | FailureKind::Billing | FailureKind::RateLimited)
 }
 
-/// The kind a failure has once the stream is under way.
+/// The kind of error that ends a stream.
 pub(crate) fn stream_kind(failure: &Failure) -> Kind {
     match failure.kind {
         FailureKind::Timeout => Kind::UpstreamTimeout,
@@ -92,14 +92,15 @@ pub(crate) fn stream_kind(failure: &Failure) -> Kind {
     }
 }
 
-/// The default hint where an upstream gave none.
+/// The `Retry-After` if the upstream gave none.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The client's error for a call whose every attempt failed. `tried` are the models in order.
+/// The client's error if every attempt failed. `tried` are the models in order.
 pub(crate) fn error(failure: &Failure, tried: &[&str], retry_after: Option<Duration>) -> Error {
     let kind = kind(failure);
     let mut message = failure.message.clone();
-    // A lone upstream's word on the request itself stands as it is; after a fallback the client must know who said it.
+    // The only upstream's verdict on the request is passed on unchanged. After a fallback the client must know which
+    // models were tried.
     if tried.len() > 1 || (kind.row().0 >= 429 && !tried.is_empty()) {
         let stop = if message.ends_with(['.', '!', '?']) { "" } else { "." };
         message = format!("{message}{stop} Models tried: {}.", tried.join(", "));

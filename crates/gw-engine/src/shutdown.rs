@@ -16,14 +16,14 @@ pub(crate) struct StreamCutoff {
 }
 
 impl StreamCutoff {
-    /// Ends every stream that watches.
+    /// Ends every watching stream.
     pub(crate) fn trigger(&self) {
         self.is_triggered.store(true, Ordering::Release);
         self.notify.notify_waiters();
     }
 }
 
-/// A stream's view of the end of a drain.
+/// A stream's view of the cutoff.
 #[derive(Debug, Default)]
 pub(crate) struct CutoffWatch {
     switch: Arc<StreamCutoff>,

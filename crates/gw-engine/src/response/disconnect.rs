@@ -1,7 +1,7 @@
-//! Upstream calls whose client went away. `on_disconnect = "cancel"` drops them at once; `"drain"` lets them come to
-//! their end without a client, because some providers bill the whole answer anyway and tell only then how long it was.
+//! Upstream calls whose client disconnected. `on_disconnect = "cancel"` cancels them. `"drain"` reads them to their
+//! end, because some providers bill the whole answer anyway and report its length only at the end.
 //!
-//! A call that requests share runs in a task of its own already: that goes on within the same bounds ([`patience`]).
+//! A call that requests share runs in a task of its own, and drains within the same bounds ([`patience`]).
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -22,12 +22,12 @@ use crate::upstream::merge::ReadStep;
 use crate::upstream::outcome::Answer;
 use crate::upstream::stream::UpstreamStream;
 
-/// The longest that a call goes on without a client.
+/// The longest time that a call drains.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Calls that go on at one time; one more is dropped at once.
+/// Calls that drain at the same time. Further ones are cancelled.
 const MOST: usize = 256;
 
-/// Takes over calls whose client went away.
+/// Drains calls whose client disconnected.
 #[derive(Clone, Debug)]
 pub(crate) struct DisconnectDrain(Arc<Semaphore>);
 
@@ -38,13 +38,13 @@ impl Default for DisconnectDrain {
 }
 
 impl DisconnectDrain {
-    /// A stream under way.
+    /// Drains an open stream.
     pub(crate) fn take_live(&self, call: Box<Call>, stream: Box<UpstreamStream>) {
         left(&call.context.client.log);
         self.spawn(call.context.cpu.clone().host(to_its_end(DrainingStream { call, stream })));
     }
 
-    /// A stream of which a piece is being read.
+    /// Drains a stream whose piece is being read on the CPU pool.
     pub(crate) fn take_digesting(&self, digesting: PendingDigest, log: &CallLog) {
         left(log);
         self.spawn(async move {
@@ -53,7 +53,7 @@ impl DisconnectDrain {
         });
     }
 
-    /// A stream that waits for its first token.
+    /// Drains a stream without a first token.
     pub(crate) fn take_opening(&self, opening: PendingFirstToken, log: &CallLog) {
         left(log);
         self.spawn(async move {
@@ -63,7 +63,7 @@ impl DisconnectDrain {
         });
     }
 
-    /// Dropped with the future, a call gives the settlement what is known by then.
+    /// Runs the drain within its bounds. A cancelled drain settles the call with the usage so far.
     fn spawn(&self, going_on: impl Future<Output = ()> + Send + 'static) {
         let Ok(place) = Arc::clone(&self.0).try_acquire_owned() else { return };
         tokio::spawn(async move {
@@ -73,20 +73,19 @@ impl DisconnectDrain {
     }
 }
 
-/// Lasts as long as a shared call may go on that nobody waits for any more: no time at all where such a call is dropped, or
-/// where too many go on.
+/// Lasts as long as a shared call without readers may run: no time if such calls are cancelled, or if too many drain.
 pub(crate) async fn patience(leavers: Option<DisconnectDrain>) {
     let Some(DisconnectDrain(places)) = leavers else { return };
     let Ok(_place) = places.try_acquire_owned() else { return };
     tokio::time::sleep(LONGEST).await;
 }
 
-/// Why the call ended, whatever its upstream will say.
+/// Notes that the client disconnected, whatever the upstream reports later.
 fn left(log: &CallLog) {
     log.ended(Kind::ClientClosedRequest.code());
 }
 
-/// Settles the settlement of a stream when it is over or dropped.
+/// Settles a draining stream when it ends or is dropped.
 struct DrainingStream {
     call: Box<Call>,
     stream: Box<UpstreamStream>,
@@ -107,7 +106,7 @@ impl Drop for DrainingStream {
 }
 
 async fn to_its_end(mut going: DrainingStream) {
-    // Nobody sets more aside for it.
+    // A drain does not reserve more money.
     if going.stream.reservation.is_some() {
         return;
     }
@@ -124,7 +123,7 @@ async fn to_its_end(mut going: DrainingStream) {
     }
 }
 
-/// A call that goes on when it is dropped before it is over.
+/// A call that drains if it is dropped before its end.
 pub(crate) struct DetachOnDrop<T: Send + 'static> {
     call: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     leavers: DisconnectDrain,
@@ -189,7 +188,7 @@ mod tests {
             assert!(other.now_or_never().is_none());
         }
         assert_eq!(lasts(Some(&leavers)).await, Duration::ZERO, "too many go on");
-        // One of them has come to its end.
+        // One of the drains ends.
         others.pop();
         assert!(lasts(Some(&leavers)).await >= LONGEST);
     }

@@ -1,6 +1,7 @@
-//! The client's body of a streamed answer: pulls the upstream as the client reads, so back-pressure needs no buffer.
+//! The client's body of a streamed answer. It reads the upstream as the client reads, so back-pressure needs no buffer.
 //!
-//! One state machine, no task: waiting for a first token, stream, and over. One timer serves all clocks.
+//! It is one state machine without a task: waiting for a first token, streaming, over. One timer serves all its
+//! timeouts.
 
 mod budget;
 mod clocks;
@@ -34,27 +35,27 @@ use crate::shutdown::CutoffWatch;
 use crate::upstream::merge::ReadStep;
 use crate::upstream::stream::UpstreamStream;
 
-/// Content up to this size is copied out of a buffer that the stream keeps.
+/// Output up to this size is copied, and the stream keeps its buffer.
 const KEPT_BYTES: usize = 8 << 10;
 
 /// The body of a streamed answer.
 pub struct EventStream {
     state: State,
     cut: CutoffWatch,
-    /// Takes over when the client goes away.
+    /// Drains the call if the client disconnects.
     leavers: Option<DisconnectDrain>,
     keepalive: Option<Duration>,
     last_sent: Instant,
-    /// When content last came, or when the wait for it began.
+    /// When content last arrived, or when the wait for it began.
     last_heard: Instant,
-    /// It waits for content. While it does not, its client holds it up, and the upstream is not silent.
+    /// It waits for content. Otherwise its client is slow, and the upstream is not silent.
     is_waiting: bool,
-    /// When its whole time is used up; None = it has no clock of its own.
+    /// The deadline of the whole request; None = it has none of its own.
     due: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
-    /// What a complete answer used, for those who share it.
+    /// The summary of a complete answer, for requests that share the call.
     summary: Option<CallSummary>,
-    /// Why it broke off.
+    /// The error that the stream ended with.
     failure: Option<Error>,
 }
 
@@ -82,25 +83,26 @@ impl EventStream {
         leavers: Option<DisconnectDrain>,
     ) -> Self {
         let mut stream = Self::new(State::Waiting(opening, log), keepalive, cut, leavers);
-        // The head goes out with a first keep-alive, so that proxies on the way see bytes.
+        // A first keep-alive follows the head at once, so that proxies on the way see bytes.
         stream.last_sent = long_ago();
         stream
     }
 
-    /// A call whose answer others read: no comments, they have their own. Its task knows how long it goes on without them.
+    /// The stream of a call that requests share. It sends no keep-alives, because each reader has its own, and its task
+    /// knows how long it runs without readers.
     pub(crate) fn unheard(call: Box<Call>, stream: Box<UpstreamStream>, cut: CutoffWatch) -> Self {
         let due = deadline_of(&call, &stream);
         Self::new(State::Streaming(call, stream), None, cut, None).due_by(due)
     }
 
-    /// The same, with the moment at which its whole time is used up.
+    /// Sets the deadline of the whole request.
     pub(crate) fn due_by(mut self, due: Instant) -> Self {
         self.due = Some(due);
         self
     }
 
-    /// When its whole time is used up. It ends itself then, if it is polled; if it is not, because its client does not read,
-    /// then its owner drops it, which ends the upstream call and settles the settlement.
+    /// The deadline of the whole request. A stream that is polled ends itself then. A stream that is not polled,
+    /// because its client does not read, must be dropped by its owner, which ends and settles the call.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         self.due
@@ -115,17 +117,17 @@ impl EventStream {
         stream
     }
 
-    /// A stream that is known whole, and should be read by then.
+    /// A stream whose bytes are all known, with the deadline for reading them.
     pub(crate) fn ready(bytes: Vec<u8>, due: Instant) -> Self {
         Self::new(State::Ready(bytes.into()), None, CutoffWatch::default(), None).due_by(due)
     }
 
-    /// What a complete answer used, once.
+    /// Takes the summary of a complete answer.
     pub(crate) fn take_summary(&mut self) -> Option<CallSummary> {
         self.summary.take()
     }
 
-    /// Why it broke off.
+    /// Takes the error that the stream ended with.
     pub(crate) fn failure(&mut self) -> Option<Error> {
         self.failure.take()
     }
@@ -183,7 +185,7 @@ impl EventStream {
         Poll::Ready(Some(Ok(Frame::data(Bytes::copy_from_slice(bytes)))))
     }
 
-    /// Ends the stream with the error event.
+    /// Ends the stream with an error event.
     fn fail(&mut self, out: Vec<u8>, error: &Error, kind: Kind) -> Polled {
         let mut out = out;
         write_error(&mut out, &error.message, "upstream_error", kind.code());
@@ -192,23 +194,23 @@ impl EventStream {
         self.send(&out)
     }
 
-    /// Hands out the content that has come.
+    /// Sends the output.
     fn give(&mut self) -> Polled {
-        // Content without a pause has an end, too.
+        // Content without a pause must not hold up the deadline.
         if self.due.is_some_and(|due| self.last_heard >= due)
             && let Some(late) = self.overdue(self.last_heard)
         {
             return late;
         }
         let State::Streaming(call, stream) = &mut self.state else { return Poll::Ready(None) };
-        // Before the client has it: whoever dies from here on has noted it.
+        // The progress is noted before the client gets it: a process that dies later has noted it.
         stream.note_progress(call);
         let frame = if stream.output.len() <= KEPT_BYTES {
             let frame = Bytes::copy_from_slice(&stream.output);
             stream.output.clear();
             frame
         } else if stream.output.len() <= SMALL_EVENT {
-            // Not copied, and no room for it is kept while it waits for the client.
+            // The output is not copied, and no spare capacity is kept while it waits for the client.
             Bytes::from(std::mem::take(&mut stream.output).into_boxed_slice())
         } else {
             let memory = &call.context.snapshot.state.event_memory;
@@ -221,7 +223,7 @@ impl EventStream {
         Poll::Ready(Some(Ok(Frame::data(frame))))
     }
 
-    /// There is no room for a large event.
+    /// Ends the stream, because there is no room for a large event.
     fn full(&mut self) -> Polled {
         let State::Streaming(call, mut stream) = std::mem::replace(&mut self.state, State::Over) else {
             return Poll::Ready(None);
@@ -239,7 +241,7 @@ impl EventStream {
             }
             let State::Streaming(_, stream) = &mut self.state else { return Poll::Ready(None) };
             let is_over = stream.normaliser.is_complete() || stream.normaliser.has_failed();
-            // A large last event goes out by itself: it is counted like the others.
+            // A large last event is sent by itself, so that it is counted like the others.
             if is_over && stream.output.len() <= SMALL_EVENT {
                 return self.conclude();
             }
@@ -261,7 +263,7 @@ impl EventStream {
                         self.last_heard = now;
                     }
                     self.is_waiting = !is_content;
-                    // Only content counts as a sign of life: an upstream may not buy time with comments.
+                    // Only content counts as a sign of life: comments must not buy the upstream time.
                     if !is_content && let Some(polled) = self.overdue(now) {
                         return polled;
                     }
@@ -276,7 +278,7 @@ impl EventStream {
         }
     }
 
-    /// The upstream is done: closes the stream well, or with the error event.
+    /// Ends a stream whose upstream is finished: with the closing events, or with an error event.
     fn conclude(&mut self) -> Polled {
         let State::Streaming(mut call, mut stream) = std::mem::replace(&mut self.state, State::Over) else {
             return Poll::Ready(None);
@@ -287,7 +289,7 @@ impl EventStream {
             if retry_policy::is_upstreams_fault(&failure) {
                 stream.candidate.broke(&call.context.snapshot.routing.breaker, Instant::now());
             }
-            // What would fail anywhere is not shopped around: no other model goes on with it.
+            // No other model continues a request that would fail everywhere.
             let goes_on = retry_policy::verdict(&failure, false) != RetryDecision::Stop;
             call.progress.keep_reason(&call.context, &mut failure);
             let error = Error::new(retry_policy::stream_kind(&failure), failure.message);
@@ -307,7 +309,7 @@ impl EventStream {
         self.send(&out)
     }
 
-    /// Ends the settlement of a stream that did not end by itself. The client hears of `kind`, if it hears; ledger and log have `code`.
+    /// Settles a stream that is ended from outside. The client gets `kind`; the ledger and the log get `code`.
     fn settle_cut(&mut self, kind: Kind, code: &'static str) {
         match &mut self.state {
             State::Streaming(call, stream) => {
@@ -315,7 +317,7 @@ impl EventStream {
                 stream.observe(&call.context.upstream_calls);
                 call.interrupt(&stream.candidate, stream.attempt, code);
             }
-            // A client that goes away is what the settlement assumes of a call that is dropped.
+            // A call that is dropped is settled as disconnected.
             State::Waiting(_, log) | State::Digesting(_, log) | State::Continuing(_, log, _)
                 if kind != Kind::ClientClosedRequest =>
             {
@@ -332,7 +334,7 @@ impl EventStream {
     }
 }
 
-/// So that the head goes out with a first keep-alive.
+/// A moment so long ago that a keep-alive is due at once.
 fn long_ago() -> Instant {
     let now = Instant::now();
     now.checked_sub(Duration::from_secs(3600)).unwrap_or(now)
@@ -376,7 +378,7 @@ impl Drop for EventStream {
             }
             return;
         }
-        // The client went away: what was used so far is noted, the upstream call is dropped with the state.
+        // The client disconnected: the usage so far is settled, and the upstream call is dropped with the state.
         self.settle_cut(Kind::ClientClosedRequest, Kind::ClientClosedRequest.code());
     }
 }

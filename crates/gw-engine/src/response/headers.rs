@@ -8,13 +8,13 @@ use crate::plan::candidate::Candidate;
 const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
 const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
 
-/// What embeddings cost: their body has no place for it.
+/// The header with the cost of embeddings, whose body has no member for it.
 pub(crate) fn cost_header(call: &Call) -> Option<(HeaderName, HeaderValue)> {
     let cost = call.cost.to_string();
     Some((HeaderName::from_static("x-gateway-cost-usd"), HeaderValue::from_str(&cost).ok()?))
 }
 
-/// Who served, for those who read headers only.
+/// The headers that name the candidate that answered.
 pub(crate) fn reply_headers(candidate: Option<&Candidate>) -> Vec<(HeaderName, HeaderValue)> {
     let Some(candidate) = candidate else { return Vec::new() };
     named(&candidate.model.id, &candidate.model.provider)
@@ -33,7 +33,7 @@ pub(crate) fn named(model: &str, provider: &str) -> Vec<(HeaderName, HeaderValue
 const CACHE: HeaderName = HeaderName::from_static("x-gateway-cache");
 pub(crate) const AGE: HeaderName = HeaderName::from_static("age");
 
-/// The header that says what the cache did.
+/// The header with the cache status.
 pub(crate) fn cache_status(what: &'static str) -> (HeaderName, HeaderValue) {
     (CACHE, HeaderValue::from_static(what))
 }

@@ -1,4 +1,4 @@
-//! The one loop that calls upstreams: next candidate, at most one retry, one deadline over all of it.
+//! The one loop that calls upstreams: each candidate in order, at most one retry, one deadline over all attempts.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,13 @@ use crate::upstream::dispatch::finish;
 use crate::upstream::hedge;
 use crate::upstream::outcome::Answer;
 
-/// The longest `Retry-After` that is waited out before the same target is tried again.
+/// The longest `Retry-After` that the gateway waits before it tries a target again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Runs the plan until a candidate answers. On failure the settlement is settled with the error's code.
+/// Runs the plan until a candidate answers. A failure finishes the call.
+///
+/// # Errors
+/// The error of the last attempt.
 pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
     let error = match search(call, 0).await {
         Ok(Some(answered)) => return Ok(answered),
@@ -30,13 +33,13 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
     Err(error)
 }
 
-/// Runs the plan from this candidate on; None when no candidate has answered.
+/// Runs the plan from this candidate on; None if no candidate answers.
 ///
 /// # Errors
-/// The request cannot be accounted for.
+/// The journal cannot note the request.
 pub(crate) async fn search(call: &mut Call, from: usize) -> Result<Option<(usize, Answer)>, Error> {
     if from == 0 {
-        // Earned by requests that call somebody, not by those that the cache answers.
+        // Only requests that call an upstream earn retries, not those that the cache answers.
         call.context.snapshot.state.retry_budget.request(Instant::now());
     }
     let mut next = from;
@@ -50,19 +53,19 @@ pub(crate) async fn search(call: &mut Call, from: usize) -> Result<Option<(usize
     Ok(None)
 }
 
-/// What a candidate's attempts came to.
+/// The result of a candidate's attempts.
 enum CandidateOutcome {
     Answered(usize, Answer),
     /// Another candidate may answer.
     Next,
-    /// None will.
+    /// No other candidate would answer.
     Stop,
 }
 
-/// Tries a candidate: once, again with another key, again after a pause if it is the only one.
+/// Tries a candidate: once, then with another key, or after a pause if it is the only candidate.
 ///
 /// # Errors
-/// The request cannot be accounted for.
+/// The journal cannot note the request.
 async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result<CandidateOutcome, Error> {
     let routing = call.context.snapshot.routing;
     let mut retries_left = retries(call, candidate);
@@ -83,14 +86,15 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
         let failures = call.progress.failures.get(known..).unwrap_or_default();
         let Some(failure) = failures.last() else { return Ok(CandidateOutcome::Stop) };
         let verdict = |failure| retry_policy::verdict(failure, routing.fallback_on_4xx);
-        // Of two that ran at the same time one may have said so; and the last failure need not be this candidate's.
+        // One of two simultaneous attempts may have found that the request fails everywhere, and the last failure need
+        // not be this candidate's.
         if failures.iter().any(|failure| verdict(failure) == RetryDecision::Stop) {
             return Ok(CandidateOutcome::Stop);
         }
         let key_failed = failures.len() == 1 && retry_policy::is_about_the_key(failure);
         match verdict(failure) {
             RetryDecision::Stop => return Ok(CandidateOutcome::Stop),
-            // The provider may well serve us, only not with that key.
+            // The provider may accept the request with another key.
             _ if key_failed && keys_left > 0 && candidate.provider.has_other_key() => keys_left -= 1,
             RetryDecision::Retry if retries_left > 0 => {
                 retries_left -= 1;
@@ -102,14 +106,14 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
     }
 }
 
-/// Retries of the same target. Another candidate is a better second try than the one that just failed; and of a divided
-/// request the parts that had succeeded would be paid twice.
+/// How many times the target is retried. Another candidate is a better second try than the target that failed, and a
+/// retry of a divided request would pay twice for the parts that succeeded.
 fn retries(call: &Call, candidate: &Candidate) -> u32 {
     let alone = call.plan.candidates.len() == 1 && call.context.request.calls(candidate) == 1;
     if alone { call.context.snapshot.routing.retries } else { 0 }
 }
 
-/// Whether the calls or the time of the request are used up. Its first attempt is always made.
+/// Whether the attempts or the time of the request are used up. Its first attempt is always made.
 fn is_over(call: &Call, candidate: &Candidate) -> bool {
     let most = call.context.snapshot.routing.max_attempts as usize;
     let late = call.context.client.accepted.elapsed() >= candidate.clocks().total;
@@ -117,8 +121,8 @@ fn is_over(call: &Call, candidate: &Candidate) -> bool {
     call.progress.counted() >= most || (late && has_begun)
 }
 
-/// Whether the candidate's breaker lets the attempt pass; None = go on to the next. The last one is never held back, and
-/// while there is room for extra attempts the others are not, either: all may be open by a common cause that is over.
+/// Asks the candidate's circuit breaker; None = continue with the next candidate. The last candidate always passes. The
+/// others pass while the retry budget allows it, because a common cause that is over may have opened all circuits.
 fn may_pass(call: &Call, index: usize, candidate: &Candidate) -> Option<Option<Probe>> {
     let AttemptContext { snapshot, .. } = &call.context;
     let now = Instant::now();
@@ -126,7 +130,7 @@ fn may_pass(call: &Call, index: usize, candidate: &Candidate) -> Option<Option<P
         Pass::Through => Some(None),
         Pass::Probe(probe) => Some(Some(probe)),
         Pass::Closed => {
-            // Somebody else became the probe after the order was made: whoever is well behind it serves.
+            // Another request became the probe after the plan was made, so a healthy candidate behind this one serves.
             let is_well = |other: &Candidate| {
                 !other.is_upgrade && other.model.health.standing(&snapshot.routing.breaker, now).is_served()
             };
@@ -139,8 +143,8 @@ fn may_pass(call: &Call, index: usize, candidate: &Candidate) -> Option<Option<P
     }
 }
 
-/// How long to wait before the same target is tried again: what it asks for, with a little jitter, so that clients that
-/// failed together do not come back together. None = it is not worth it.
+/// The pause before a target is retried: its `Retry-After` and a little jitter, so that clients which failed together
+/// do not return together. None = a retry is not worth it.
 fn pause(call: &Call, candidate: &Candidate, failure: &Failure) -> Option<Duration> {
     let now = Instant::now();
     let breaker = &call.context.snapshot.routing.breaker;

@@ -1,4 +1,4 @@
-//! Sends one attempt to its candidate, and turns what it brings into the client's answer.
+//! Sends one attempt to its candidate, and turns its output into the client's answer.
 
 use std::time::Instant;
 
@@ -15,10 +15,10 @@ use crate::request::ValidatedRequest;
 use crate::upstream::outcome::{Answer, AttemptOutput, ServedAttempt};
 use crate::upstream::{embeddings, stream, unary};
 
-/// The progress of a stream is noted at least so many times in the longest answer that it may become.
+/// How often the progress of the longest possible answer is noted at least.
 const NOTES: u64 = 20;
 
-/// Asks a candidate. What it brings is not decoded yet, unless it is a stream.
+/// Sends an attempt to its candidate. The output is not decoded yet, unless it is a stream.
 pub(crate) async fn dispatch(
     context: &AttemptContext,
     candidate: &Candidate,
@@ -40,7 +40,7 @@ pub(crate) async fn dispatch(
     got.map_err(|failure| candidate.provider.censor(failure))
 }
 
-/// Writes what an attempt brought for the client. An answer that cannot be read is a failure like any other, and noted.
+/// Writes an attempt's output for the client. An unreadable answer is a failure like any other.
 pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(usize, Answer), ()> {
     let ServedAttempt { index, candidate, attempt, got, in_flight, probe } = served;
     let answer = match got {
@@ -64,7 +64,7 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
             if probe.is_some() {
                 candidate.model.health.succeeded(&call.context.snapshot.routing.breaker, Instant::now());
             }
-            // A stream is judged at its end, see `stream.rs`.
+            // A stream is judged at its end (`response/event_stream.rs`).
             stream.in_flight = Some(in_flight);
             return Ok((index, Answer::Stream(stream)));
         }

@@ -1,4 +1,4 @@
-//! Embeddings: one client request, as many upstream calls as the provider's batch limit asks for.
+//! Embeddings: one request becomes as many upstream calls as the provider's batch limit requires.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,13 +37,13 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Reading it takes long enough to make other connections wait.
+    /// Whether reading it takes so long that it runs on the CPU pool.
     pub(crate) fn is_heavy(&self) -> bool {
         is_heavy(&self.body)
     }
 }
 
-/// Calls the candidate for every batch.
+/// Calls the candidate once for each batch.
 pub(crate) async fn fetch(
     context: &AttemptContext,
     candidate: &Candidate,
@@ -61,18 +61,18 @@ pub(crate) async fn fetch(
         .await
 }
 
-/// What a candidate brought for a request that is answered with kept vectors, too: found to be sound, and neither written nor
-/// accounted for yet.
+/// The vectors of a candidate for a request that also uses cached vectors. They are checked, and neither written nor
+/// settled.
 #[derive(Debug)]
 pub(crate) struct EmbeddingsOutput {
     pub(crate) candidate: Candidate,
     pub(crate) attempt: Attempt,
-    /// Of each vector.
+    /// The length of each vector.
     pub(crate) dimensions: usize,
     batches: Vec<Batch>,
-    /// The model as it was reported.
+    /// The model that the upstream reported.
     model: Option<String>,
-    /// What each batch has used.
+    /// The usage of each batch.
     used: Vec<Usage>,
     cost: Option<Money>,
 }
@@ -81,22 +81,22 @@ impl EmbeddingsOutput {
     /// The vectors of all batches.
     ///
     /// # Errors
-    /// They cannot be read, which they could before.
+    /// The vectors cannot be read, although they could be before.
     pub(crate) fn reply(&self) -> Result<EmbeddingsReply<'_>, Failure> {
         read(&self.candidate, &self.batches, |_, _| {})
     }
 
-    /// The model as it was reported, else as it was asked for.
+    /// The reported model, else the requested one.
     pub(crate) fn model<'a>(&'a self, request: &'a EmbeddingsRequest) -> &'a str {
         reported(self.model.as_deref(), request)
     }
 
-    /// What it costs; None = no price is known.
+    /// The cost; None if the model has no price.
     pub(crate) fn cost(&self) -> Option<Money> {
         self.cost
     }
 
-    /// What this request has used, and the tokens of each input: their batch's, divided by their length.
+    /// The usage of the request, and the tokens of each input: those of its batch, divided by length.
     pub(crate) fn tokens(&self, request: &EmbeddingsRequest) -> (Usage, Vec<u64>) {
         let usage = self.used.iter().fold(Usage::default(), |sum, used| sum.plus(used));
         let lengths: Vec<u64> = (0..request.inputs.len()).map(|place| request.input_bytes(place)).collect();
@@ -117,7 +117,7 @@ impl EmbeddingsOutput {
     }
 }
 
-/// Puts the batches together, and writes the whole answer; of a request that is shared, hands it over.
+/// Merges the batches and writes the answer. For a request that uses the cache, it returns the vectors instead.
 pub(crate) fn complete(
     call: &mut Call,
     candidate: &Candidate,
@@ -150,7 +150,7 @@ pub(crate) fn complete(
     Ok(Answer::Full(out))
 }
 
-/// The vectors of all batches; each is shown as it is read.
+/// Reads the vectors of all batches, and shows each batch as it is read.
 fn read<'a>(
     candidate: &Candidate,
     batches: &'a [Batch],
@@ -189,7 +189,7 @@ async fn one(
     Ok(Batch { body, expected, call })
 }
 
-/// Every vector has the asked-for length, and all have one length.
+/// Checks that all vectors have one length, and the requested one.
 fn check_lengths(reply: &EmbeddingsReply<'_>, wanted: Option<u32>) -> Result<(), Failure> {
     let first = reply.vectors.first().map_or(0, Vector::dimensions);
     let expected = wanted.map_or(first, |wanted| wanted as usize);

@@ -1,5 +1,5 @@
-//! One attempt, or two at the same time: when the first is slower than usual to say anything, a second candidate is asked
-//! as well (a hedge). The first content wins, the other call is dropped, and both are accounted for.
+//! Hedged attempts: if the first upstream is slower than usual to send anything, a second candidate is called as well.
+//! The first content wins, the other call is cancelled, and both are accounted.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -31,10 +31,8 @@ struct RunningAttempt<'c> {
 
 type RunningFuture<'f> = Pin<&'f mut (dyn Future<Output = Result<AttemptOutput, Failure>> + Send)>;
 
-/// Asks the candidate, with a hedge where that is wanted and allowed. `Err(())` = what was asked has failed and is noted.
-///
-/// # Errors
-/// The request cannot be accounted for.
+/// Runs an attempt on the candidate, with a hedge if it is due and allowed. `Err(())` = all attempts failed and are
+/// recorded.
 pub(crate) async fn run(
     call: &mut Call,
     index: usize,
@@ -44,7 +42,7 @@ pub(crate) async fn run(
 ) -> Result<ServedAttempt, ()> {
     let first = RunningAttempt { index, candidate, attempt };
     let in_flight = candidate.model.measured.begun();
-    // A probe finds out about its target: it is not to be outrun.
+    // A probe must find out about its own target, so it has no hedge.
     let hedge = hedge(call, index, candidate).filter(|_| probe.is_none());
     let Call { context, plan, progress, .. } = call;
     let mut asking = pin!(dispatch(context, candidate, first.attempt));
@@ -89,7 +87,7 @@ impl RunningAttempt<'_> {
     }
 }
 
-/// Waits for the first of two attempts that brings something; tells whether it was the second. None = both have failed.
+/// Waits for the first of two attempts to succeed, and tells whether it was the second; None if both fail.
 async fn decide(
     context: &AttemptContext,
     progress: &mut CallProgress,
@@ -109,15 +107,16 @@ async fn decide(
         Ok(got) => {
             progress.cancel_attempt(other.candidate, other.attempt);
             let model = &other.candidate.model;
-            // Slower than this is all that is known of it.
+            // The loser is at least this slow, which is all that is known of it.
             model.measured.first_token(other.attempt.elapsed(), Instant::now());
             if !is_second {
-                // It was only slower: it may still go on if the first one breaks off.
+                // The second candidate only was slower: it may continue the stream if the first one breaks off.
                 progress.hedged = None;
             }
             Some((got, is_second))
         }
-        // What is wrong with the request is wrong with it anywhere; the first one's word is what would have been heard alone.
+        // A request that the first upstream refuses is refused everywhere, and the client gets the first upstream's
+        // error, as without a hedge.
         Err(failure)
             if !is_second && retry_policy::verdict(&failure, fallback_on_4xx) == RetryDecision::Stop =>
         {
@@ -141,15 +140,15 @@ async fn decide(
     }
 }
 
-/// The second candidate and the silence after which it is asked; None = no hedge for this attempt.
+/// The second candidate, and the silence after which it is called; None = no hedge for this attempt.
 fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Duration)> {
     let settings = call.context.snapshot.routing.hedge?;
     let second_index = call.plan.after(index, call.progress.hedged);
     let second = call.plan.candidates.get(second_index)?;
     let now = Instant::now();
     let standing = second.model.health.standing(&call.context.snapshot.routing.breaker, now);
-    // Of a whole answer nobody sees the first token. The slower call may have written all of its answer by the time it is
-    // given up, and what that costs cannot be known.
+    // Complete answers are not hedged: the slower upstream may have written its whole answer by the time it is
+    // cancelled, and the cost of that cannot be known.
     let request = &call.context.request;
     let is_priced = request.wants_stream() || matches!(request, ValidatedRequest::Embeddings(_));
     let is_possible = call.progress.hedged.is_none()
@@ -166,7 +165,7 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
     Some((second_index, hedge_after(&settings, &candidate.model.measured)?))
 }
 
-/// Sets aside what a hedge that is due can cost: the slower call's prompt. None = it cannot be afforded.
+/// Reserves the cost of a hedge: the slower call's prompt. None if the hedge budget has too little.
 fn afford(context: &AttemptContext, first: &Candidate, second: &Candidate) -> Option<Hedge> {
     let state = &context.snapshot.state;
     let worst = context.request.prompt_cost(first).max(context.request.prompt_cost(second));
@@ -179,7 +178,7 @@ fn afford(context: &AttemptContext, first: &Candidate, second: &Candidate) -> Op
 }
 
 impl Plan {
-    /// The place behind this one, without the one that was hedged with.
+    /// The next candidate, without the one that a hedge already asked.
     pub(crate) fn after(&self, index: usize, hedged: Option<usize>) -> usize {
         let next = index + 1;
         if hedged == Some(next) { next + 1 } else { next }

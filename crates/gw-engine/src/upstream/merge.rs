@@ -1,4 +1,4 @@
-//! The upstream side of a stream stream: one body, or one for each part of a request that had to be divided.
+//! The upstream side of a stream: one body, or one body for each sub-request of a divided request.
 
 use std::task::{Context as TaskContext, Poll};
 
@@ -12,7 +12,7 @@ use gw_wire::usage::Usage;
 use crate::call::upstream_call::UpstreamCallId;
 use crate::cpu_pool::HEAVY_BYTES;
 
-/// SingleStream upstream stream, and where its choices stand among the answer's.
+/// An upstream stream, and the position of its first choice in the answer.
 pub(crate) struct SubStream {
     pub(crate) call: UpstreamCallId,
     pub(crate) body: UpstreamBody,
@@ -22,18 +22,18 @@ pub(crate) struct SubStream {
 
 /// All upstream streams of an answer.
 pub(crate) enum UpstreamSource {
-    /// The ordinary case.
+    /// An undivided request.
     SingleStream(SingleStream),
     /// A divided request.
     MergedStream(MergedStream),
-    /// Read to the end, or let go: what was seen of the streams of a divided request.
+    /// The upstream is finished or cancelled. It keeps the usage of a divided request's streams.
     Closed(Vec<StreamUsage>),
 }
 
-/// What a body gave: a piece, or its end.
+/// A piece of a body, or its end.
 type BodyPiece = Option<Bytes>;
 
-/// SingleStream stream.
+/// The stream of an undivided request.
 pub(crate) struct SingleStream {
     body: UpstreamBody,
     decoder: Box<dyn StreamDecoder>,
@@ -43,39 +43,39 @@ pub(crate) struct SingleStream {
 /// Several streams that are read as one.
 pub(crate) struct MergedStream {
     stream: Vec<TrackedStream>,
-    /// What came of one of them and takes long to read.
+    /// A piece that takes long to read, and the stream that it came from.
     heavy: Option<(usize, BodyPiece)>,
-    /// Whose turn it is: none may starve the others.
+    /// The next stream to read. The turns keep one stream from starving the others.
     turn: usize,
-    /// What the streams that are over used.
+    /// The usage of the streams that ended.
     over: Vec<StreamUsage>,
 }
 
 struct TrackedStream {
     source: SubStream,
     seen: StreamUsage,
-    /// Its end marker came.
+    /// Its end marker arrived.
     ended: bool,
 }
 
-/// What has been seen of one stream.
+/// The usage of one stream so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamUsage {
     pub(crate) call: UpstreamCallId,
-    /// As the upstream told.
+    /// The usage that the upstream reported.
     pub(crate) usage: Option<Usage>,
-    /// Bytes of its answer.
+    /// The bytes of its answer.
     pub(crate) answer_bytes: u64,
 }
 
-/// What reading a piece brought.
+/// The result of reading a piece.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReadStep {
-    /// Bytes came; whether they meant something is for the normaliser to say.
+    /// Bytes arrived. The normaliser knows whether they had content.
     Progress,
-    /// Bytes came that take long to read: they wait for [`UpstreamSource::digest`].
+    /// Bytes arrived that take long to read. [`UpstreamSource::digest`] reads them.
     Heavy,
-    /// The stream is over, well or badly: request the normaliser.
+    /// The stream ended. The normaliser knows whether it is complete.
     Over,
 }
 
@@ -93,7 +93,7 @@ impl UpstreamSource {
         Self::MergedStream(MergedStream { stream, heavy: None, turn: 0, over: Vec::new() })
     }
 
-    /// What has been seen of each stream of a divided request.
+    /// The usage of each stream of a divided request so far.
     pub(crate) fn seen(&self) -> Vec<StreamUsage> {
         match self {
             Self::SingleStream(_) => Vec::new(),
@@ -102,7 +102,7 @@ impl UpstreamSource {
         }
     }
 
-    /// Drops the upstream calls.
+    /// Cancels the upstream calls.
     pub(crate) fn abandon(&mut self) {
         *self = Self::Closed(self.seen());
     }
@@ -125,7 +125,7 @@ impl UpstreamSource {
         Poll::Ready(step)
     }
 
-    /// Reads what takes long.
+    /// Reads a piece that takes long.
     pub(crate) fn digest(&mut self, normaliser: &mut Normaliser, out: &mut Vec<u8>) {
         let step = match self {
             Self::SingleStream(one) => {
@@ -141,7 +141,7 @@ impl UpstreamSource {
         }
     }
 
-    /// Bytes that are kept of events that are not complete.
+    /// The bytes of incomplete events that the decoders hold.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
             Self::SingleStream(one) => one.decoder.held_bytes(),
@@ -152,7 +152,7 @@ impl UpstreamSource {
         }
     }
 
-    /// Lets go of the upstream. A completely read connection goes back to its pool by itself.
+    /// Releases the upstream. A connection that was read to its end returns to its pool.
     fn finish(&mut self) {
         let closed = Self::Closed(self.seen());
         match std::mem::replace(self, closed) {
@@ -165,7 +165,7 @@ impl UpstreamSource {
     }
 }
 
-/// Whether reading this takes long enough to make other connections wait.
+/// Whether reading the piece takes so long that it runs on the CPU pool.
 fn is_heavy(decoder: &dyn StreamDecoder, came: Option<&[u8]>) -> bool {
     let bytes = decoder.held_bytes().saturating_add(came.map_or(0, <[u8]>::len));
     bytes >= HEAVY_BYTES && came.is_none_or(|chunk| decoder.may_complete(chunk))
@@ -247,7 +247,7 @@ impl MergedStream {
         Poll::Pending
     }
 
-    /// Reads what came of the stream at this place.
+    /// Reads a piece of the stream at this place.
     fn read(
         &mut self,
         at: usize,
@@ -284,7 +284,7 @@ impl MergedStream {
 
     fn step(&self, normaliser: &mut Normaliser) -> ReadStep {
         if self.stream.is_empty() && !normaliser.has_failed() {
-            // Every choice must have finished, whatever end markers came.
+            // End markers are not enough: each choice must have finished.
             normaliser.eof();
         }
         let over = self.stream.is_empty() || normaliser.has_failed();
@@ -292,7 +292,8 @@ impl MergedStream {
     }
 }
 
-/// An event of one of several streams: its choice is moved to its place; usage and ends are put together.
+/// Passes on an event of one of several streams: its choice moves to its position in the answer, and usage and ends are
+/// merged.
 fn take(
     event: Event<'_>,
     first: u32,

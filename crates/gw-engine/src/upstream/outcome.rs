@@ -1,4 +1,4 @@
-//! What upstream attempts bring.
+//! The results of upstream attempts.
 
 use gw_routing::health::Probe;
 use gw_routing::measured::InFlight;
@@ -9,31 +9,31 @@ use crate::plan::candidate::Candidate;
 use crate::upstream::stream::UpstreamStream;
 use crate::upstream::{embeddings, unary};
 
-/// What a successful attempt gave.
+/// The answer of a successful attempt.
 pub(crate) enum Answer {
     /// The client's body.
     Full(Vec<u8>),
     /// A stream whose first content has come.
     Stream(Box<UpstreamStream>),
-    /// Embeddings that are put together with vectors of the response cache.
+    /// Vectors that are merged with vectors of the response cache.
     Embeddings(Box<embeddings::EmbeddingsOutput>),
 }
 
-/// What an attempt brought, before it is written for the client.
+/// The output of an attempt before it is written for the client.
 pub(crate) enum AttemptOutput {
     Stream(Box<UpstreamStream>),
     Whole(Vec<unary::UnaryResponse>, Warnings),
     Vectors(Vec<embeddings::Batch>),
 }
 
-/// An attempt that brought something: whose, and since when.
+/// A successful attempt.
 pub(crate) struct ServedAttempt {
     pub(crate) index: usize,
     pub(crate) candidate: Candidate,
     pub(crate) attempt: Attempt,
     pub(crate) got: AttemptOutput,
-    /// Counts it as in flight.
+    /// Counts the attempt as in flight.
     pub(crate) in_flight: InFlight,
-    /// It is the one request that finds out whether a broken target is well again.
+    /// Set if this request probes whether a failing target has recovered.
     pub(crate) probe: Option<Probe>,
 }

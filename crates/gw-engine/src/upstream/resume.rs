@@ -1,7 +1,7 @@
-//! A plain text stream that broke off is continued by the next candidate (`mid_stream = "continue"`).
+//! Continues a plain text stream that broke off with the next candidate (`mid_stream = "continue"`).
 //!
-//! The client sees one stream: the same id, no second role, the rest of the text. What the first upstream used is billed
-//! with what the next one uses; `gateway.attempts` and a warning tell of it.
+//! The client sees one stream: one id, one role, the rest of the text. The usage of both upstreams is billed.
+//! `gateway.attempts` and a warning tell of the break.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -19,11 +19,12 @@ use crate::upstream::attempts::search;
 use crate::upstream::outcome::Answer;
 use crate::upstream::stream::UpstreamStream;
 
-/// Looks for somebody to go on; gives the call back with the next stream, or with the broken one.
+/// Searches a candidate that continues; gives the call back with the next stream, or with the broken one.
 pub(crate) type PendingContinuation =
     Pin<Box<dyn Future<Output = (Box<Call>, Result<Box<UpstreamStream>, Box<UpstreamStream>>)> + Send>>;
 
-/// Begins to continue a stream that broke off with an error of this kind. When that cannot be, call and stream come back.
+/// Begins to continue a stream that broke off with this kind of error. If that is impossible, it returns the call and
+/// the stream.
 pub(crate) fn resume(
     mut call: Box<Call>,
     mut stream: Box<UpstreamStream>,
@@ -53,7 +54,7 @@ pub(crate) fn resume(
     })))
 }
 
-/// The request as it was and the text so far; None when there is nobody to request or the answer is not plain text.
+/// The client's request and the text so far; None if no candidate is left or the answer is not plain text.
 fn rest(call: &Call, stream: &UpstreamStream) -> Option<(Box<ChatRequest>, String)> {
     let routing = &call.context.snapshot.routing;
     let ValidatedRequest::Chat(asked) = &call.context.request else { return None };

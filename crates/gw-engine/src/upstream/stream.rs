@@ -1,4 +1,4 @@
-//! A stream upstream stream: opened by an attempt, read until its first content, then handed to the client's body.
+//! An upstream stream: an attempt opens it and reads it to its first content; then the client's body reads it.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -27,31 +27,31 @@ use crate::request::fan_out::SubRequest;
 use crate::upstream::merge::{ReadStep, StreamUsage, SubStream, UpstreamSource};
 use crate::upstream::replay::{replay_chat, replay_text};
 
-/// Pieces without content that are read before others have their turn.
+/// Pieces without content that one poll reads before it yields.
 const STEPS_A_POLL: usize = 64;
 
-/// An upstream stream under way.
+/// An open upstream stream.
 pub(crate) struct UpstreamStream {
     pub(crate) candidate: Candidate,
     pub(crate) attempt: Attempt,
-    /// From the call to its first content.
+    /// The time from the call to its first content.
     pub(crate) first_content: Duration,
     pub(crate) normaliser: Normaliser,
-    /// What the client has not been given yet.
+    /// The output that the client has not been sent yet.
     pub(crate) output: Vec<u8>,
-    /// What the candidate could not be told, for `gateway.warnings`.
+    /// The members that the candidate was not sent, for `gateway.warnings`.
     pub(crate) warnings: Vec<Cow<'static, str>>,
     /// The candidate's place in the plan.
     pub(crate) index: usize,
-    /// Counts it as in flight.
+    /// Counts the stream as in flight.
     pub(crate) in_flight: Option<InFlight>,
     source: UpstreamSource,
-    /// The upstream call, if there is one only.
+    /// The upstream call, if there is only one.
     call: Option<UpstreamCallId>,
     half_event: HalfEvent,
-    /// What is set aside, where a budget must not be crossed.
+    /// The growing reservation, if the budget must not be exceeded.
     pub(crate) reservation: Option<StreamReservation>,
-    /// The bytes of the answer at which its progress is noted next, and from one note to the next.
+    /// The answer bytes at which the progress is noted next, and the bytes between two notes.
     notes: (u64, u64),
 }
 
@@ -71,20 +71,20 @@ impl UpstreamStream {
         step
     }
 
-    /// Reads what takes long ([`ReadStep::Heavy`]).
+    /// Reads a piece that takes long ([`ReadStep::Heavy`]).
     pub(crate) fn digest(&mut self) {
         self.source.digest(&mut self.normaliser, &mut self.output);
         self.count_large();
     }
 
-    /// Gives what the client has not been given yet. It is not counted here any more.
+    /// Takes the output for the client. Its bytes no longer count here.
     pub(crate) fn take_output(&mut self) -> Vec<u8> {
         let out = std::mem::take(&mut self.output);
         self.count_large();
         out
     }
 
-    /// The client is gone: drops the output that waits for it.
+    /// Discards the output, because the client disconnected.
     pub(crate) fn discard_output(&mut self) {
         if self.output.capacity() > SMALL_EVENT {
             drop(self.take_output());
@@ -92,7 +92,7 @@ impl UpstreamStream {
         self.output.clear();
     }
 
-    /// Counts what is large of what it holds: an event that is not complete, and what waits for the client.
+    /// Counts the large events that the stream holds: the incomplete one, and the output for the client.
     fn count_large(&mut self) {
         let large = |bytes: usize| if bytes > SMALL_EVENT { bytes } else { 0 };
         let held = large(self.source.held_bytes()).saturating_add(large(self.output.capacity()));
@@ -104,24 +104,24 @@ impl UpstreamStream {
         }
     }
 
-    /// It is over after so many tokens: how fast it was.
+    /// Measures the throughput of a stream that ended after this many tokens.
     pub(crate) fn record_throughput(&self, tokens: u64) {
         let over = self.attempt.elapsed().saturating_sub(self.first_content);
         self.candidate.model.measured.spoke(tokens, over, Instant::now());
     }
 
-    /// Drops the upstream call at once.
+    /// Cancels the upstream call.
     pub(crate) fn cancel(&mut self) {
         self.source.abandon();
     }
 
-    /// Has its progress noted in the journal, at least every so many tokens.
+    /// Has the journal note the progress after this many tokens at the latest.
     pub(crate) fn note_progress_every(&mut self, tokens: u64) {
         let bytes = tokens.max(1).saturating_mul(BYTES_PER_TOKEN);
         self.notes = (self.normaliser.answer_bytes().saturating_add(bytes), bytes);
     }
 
-    /// Notes the progress, when it is time. A process that dies afterwards is charged so much at least.
+    /// Notes the progress if it is due. A process that dies later is charged for it.
     pub(crate) fn note_progress(&mut self, call: &mut Call) {
         let (due, every) = self.notes;
         let bytes = self.normaliser.answer_bytes();
@@ -132,7 +132,7 @@ impl UpstreamStream {
         }
     }
 
-    /// Tells the meter what has been seen by now; gives what the attempt has used.
+    /// Updates the records of the stream's upstream calls; gives the usage of the attempt.
     pub(crate) fn observe(&self, calls: &UpstreamCalls) -> BilledUsage {
         if let Some(call) = self.call {
             calls.observe(call, self.normaliser.told(), self.normaliser.answer_bytes());
@@ -144,7 +144,7 @@ impl UpstreamStream {
     }
 }
 
-/// Opens a stream on a candidate and reads until its first content, its end or its failure.
+/// Opens a stream on a candidate, and reads it to its first content, its end or its failure.
 pub(crate) async fn open(
     context: &AttemptContext,
     candidate: &Candidate,
@@ -193,7 +193,7 @@ pub(crate) async fn open(
     Ok(stream)
 }
 
-/// One upstream call of the attempt, answered with success.
+/// An upstream call that answered with success.
 struct OpenedCall {
     call: UpstreamCallId,
     response: UpstreamResponse,
@@ -214,7 +214,7 @@ async fn one(
     Ok(OpenedCall { call, response, reading: encoded.reading, warnings: encoded.warnings, first: part.first })
 }
 
-/// Makes the stream stream of the answers' bodies; gives the warnings.
+/// Begins to read the bodies of the answers; gives the warnings.
 async fn begin(
     context: &AttemptContext,
     stream: &mut UpstreamStream,
@@ -235,7 +235,7 @@ async fn begin(
         && let Some(only) = opened.pop()
     {
         if is_json(&only) {
-            // Some upstreams answer a streamed request with a whole document: an error, or the complete answer.
+            // Some upstreams answer a streamed request with a document: an error, or the complete answer.
             let deadline = context.deadline(clocks);
             let body = only.response.body.collect(MAX_ANSWER_BYTES, clocks.idle, deadline).await?;
             let read = || {
@@ -261,7 +261,7 @@ async fn begin(
     Ok(warnings)
 }
 
-/// The normaliser of a new stream, or of one that goes on for another.
+/// The normaliser of a new stream or of a continuation.
 fn normaliser(context: &AttemptContext, opening: Opening) -> Normaliser {
     match &context.continuation {
         Some(resume) => resume.normaliser(),
@@ -280,14 +280,15 @@ async fn read_to_first_content(stream: &mut UpstreamStream, by: Instant) -> Resu
     tokio::time::timeout_at(by.into(), reading).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// Reads until the first content, or what takes long to read.
+/// Reads to the first content, or to a piece that takes long to read.
 fn poll_to_first_content(
     stream: &mut UpstreamStream,
     by: Instant,
 ) -> impl Future<Output = Result<ReadStep, Failure>> {
     std::future::poll_fn(move |cx| {
         for _ in 0..STEPS_A_POLL {
-            // Content first: whether a failure behind it came in the same read must not change what the client gets.
+            // Content comes before a failure: the client must get the same answer whether or not both arrived in one
+            // read.
             if stream.normaliser.has_content() || stream.normaliser.is_complete() {
                 return Poll::Ready(Ok(ReadStep::Progress));
             }
@@ -299,7 +300,7 @@ fn poll_to_first_content(
                 Poll::Ready(ReadStep::Heavy) => return Poll::Ready(Ok(ReadStep::Heavy)),
                 Poll::Ready(ReadStep::Progress | ReadStep::Over) => {}
             }
-            // An upstream that sends without a pause never leaves the word to the timer.
+            // An upstream that sends without a pause would keep the timer from firing.
             if Instant::now() >= by && !stream.normaliser.has_content() {
                 return Poll::Ready(Err(late()));
             }
@@ -313,8 +314,7 @@ fn late() -> Failure {
     Failure::new(FailureKind::Timeout, "The upstream did not send a first token in time.")
 }
 
-/// Plays what was announced as a document but is a stream after all: lines or events under the wrong name. `failure` is
-/// what is wrong with it as a document.
+/// Reads a body as a stream although it was announced as a document. `failure` is the fault of the document.
 fn play_stream(
     stream: &mut UpstreamStream,
     mut decoder: Box<dyn StreamDecoder>,
@@ -331,7 +331,7 @@ fn play_stream(
     if normaliser.has_content() || normaliser.is_complete() { Ok(()) } else { Err(failure) }
 }
 
-/// Plays a whole answer as the events of a stream.
+/// Converts a complete answer into the events of a stream.
 fn replay(
     stream: &mut UpstreamStream,
     candidate: &Candidate,

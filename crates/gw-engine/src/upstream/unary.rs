@@ -1,4 +1,5 @@
-//! A complete answer: the upstream calls of an attempt made, their answers read, put together and written for the client.
+//! A complete answer: makes the upstream calls of an attempt, reads and merges their answers, and writes the client's
+//! document.
 
 use std::borrow::Cow;
 
@@ -26,7 +27,7 @@ use crate::request::fan_out::SubRequest;
 /// Upstream calls of one request that run at the same time.
 const PARALLEL_CALLS: usize = 8;
 
-/// What one call gave, and how it is read.
+/// The answer of one upstream call, and how it is read.
 #[derive(Debug)]
 pub(crate) struct UnaryResponse {
     body: Bytes,
@@ -36,14 +37,14 @@ pub(crate) struct UnaryResponse {
 }
 
 impl UnaryResponse {
-    /// Reading it takes long enough to make other connections wait.
+    /// Whether reading it takes so long that it runs on the CPU pool.
     pub(crate) fn is_heavy(&self) -> bool {
         is_heavy(&self.body)
     }
 }
 
 impl UnaryResponse {
-    /// Reads a chat's answer and meters it.
+    /// Reads the answer of a chat and records its usage.
     fn chat(&self, context: &AttemptContext, candidate: &Candidate) -> Result<ChatReply<'_>, Failure> {
         let adapter = candidate.provider.adapter();
         let mut reply = self.checked(context, adapter.decode_chat(&self.body, &self.reading))?;
@@ -52,7 +53,7 @@ impl UnaryResponse {
         Ok(reply)
     }
 
-    /// Reads a completion's answer and meters it.
+    /// Reads the answer of a completion and records its usage.
     fn text(&self, context: &AttemptContext, candidate: &Candidate) -> Result<TextReply<'_>, Failure> {
         let adapter = candidate.provider.adapter();
         let mut reply = self.checked(context, adapter.decode_completion(&self.body, &self.reading))?;
@@ -65,9 +66,9 @@ impl UnaryResponse {
         Ok(reply)
     }
 
-    /// Only meters it.
+    /// Records its usage only.
     fn meter(&self, context: &AttemptContext, candidate: &Candidate) {
-        // An answer that cannot be read is found to be so when all are there.
+        // The merge reports an unreadable answer, when all answers have arrived.
         match context.request {
             ValidatedRequest::Chat(_) => drop(self.chat(context, candidate)),
             _ => drop(self.text(context, candidate)),
@@ -79,7 +80,7 @@ impl UnaryResponse {
     }
 }
 
-/// Calls the candidate, once or once for each part; gives what it could not be told, too.
+/// Calls the candidate once for each sub-request; gives the responses and the warnings.
 pub(crate) async fn fetch(
     context: &AttemptContext,
     candidate: &Candidate,
@@ -96,14 +97,14 @@ pub(crate) async fn fetch(
     let given: Vec<(UnaryResponse, Warnings)> = stream::iter(parts)
         .map(|part| async {
             let (given, warnings) = one(context, candidate, attempt, part).await?;
-            // Others may fail, and the client may leave: what this one used is known now.
+            // The usage of this call is known from now on, even if another call fails or the client disconnects.
             offload_if(given.is_heavy(), || given.meter(context, candidate)).await;
             Ok::<_, Failure>((given, warnings))
         })
         .buffered(PARALLEL_CALLS)
         .try_collect()
         .await?;
-    // All parts are the same request, so one's warnings are everyone's.
+    // All sub-requests are the same request, so the warnings of one are those of all.
     let (given, mut warnings): (Vec<_>, Vec<_>) = given.into_iter().unzip();
     Ok((given, warnings.pop().unwrap_or_default()))
 }
@@ -121,7 +122,7 @@ async fn one(
     Ok((UnaryResponse { body, reading: encoded.reading, first: part.first, call }, encoded.warnings))
 }
 
-/// Reads the answers, which are in the order of their choices, and writes one in the client's shape.
+/// Reads the responses, which are in the order of their choices, and writes the client's document.
 pub(crate) fn complete(
     call: &mut Call,
     candidate: &Candidate,
@@ -181,7 +182,7 @@ fn settle(
     body
 }
 
-/// A stand-in for providers that give no `system_fingerprint`: stable for a provider, model and program version.
+/// Replaces a missing `system_fingerprint`. It is stable for a provider, model and program version.
 pub(crate) fn fingerprint(candidate: &Candidate) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();

@@ -1,9 +1,9 @@
-//! A stream whose budget must not be crossed (`on_budget = "cut"`): it sets more aside as it grows, in steps, and ends when there is no
-//! more.
+//! A stream whose budget must not be exceeded (`on_budget = "cut"`). It reserves more money in steps as it grows, and
+//! ends when the budget has nothing left.
 //!
-//! What it has used is estimated from below while it runs: a token for every three bytes or every piece, whichever is more. So a
-//! stream can cross its budget by the tokens that its upstream makes between our last look and its end, and by what the upstream counts beyond
-//! that estimate.
+//! The usage of a running stream is a lower estimate: a token for every three bytes or for every piece, whichever is
+//! more. So a stream can exceed its budget by the tokens that its upstream makes between the last check and the end,
+//! and by the tokens that the upstream counts beyond the estimate.
 
 use std::task::{Context as TaskContext, Poll};
 
@@ -21,18 +21,18 @@ use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::{Polled, State};
 use crate::upstream::stream::UpstreamStream;
 
-/// Tokens of each answer that a step sets aside.
+/// Tokens of each answer that one step reserves.
 const STEP: u64 = 1_024;
-/// Tokens between two looks at what is left.
+/// Tokens between two checks of the reservation.
 const LOOK_EVERY: u64 = 64;
-/// Tokens that an upstream may make after it was cut off.
+/// Tokens that an upstream may make after it is cancelled.
 const MARGIN: u64 = 32;
 
-/// What all calls of the request cost by now, and what so many more tokens of each answer will.
+/// The cost of all calls of the request so far, and the cost of further tokens of each answer.
 fn needs(call: &Call, stream: &UpstreamStream, tokens: u64) -> (Money, Money) {
     let meter = &call.context.upstream_calls;
     let bill = stream.observe(meter);
-    // The meter knows of bytes, not of pieces.
+    // The records of upstream calls count bytes, not pieces.
     let unseen = stream.normaliser.answer_tokens().saturating_sub(bill.usage.completion);
     let unseen = unseen.div_ceil(call.context.request.answers().max(1));
     let now = meter.cost_with(stream.attempt, unseen);
@@ -41,7 +41,7 @@ fn needs(call: &Call, stream: &UpstreamStream, tokens: u64) -> (Money, Money) {
 }
 
 impl StreamReservation {
-    /// Takes the grant, or learns that there is no more. Gives the refusal.
+    /// Adds a grant to the reservation; gives the refusal if there is one.
     fn take(&mut self, grown: Result<(Reservation, i128), Refusal>, call: &mut Call) -> Option<Refusal> {
         match grown {
             Ok((reservation, granted)) => {
@@ -57,7 +57,7 @@ impl StreamReservation {
         }
     }
 
-    /// Asks for so much more, or for what there is down to a token's price.
+    /// Asks the limiter for more: the amount `most`, or what the budget has left, down to `least`.
     fn grow(&mut self, call: &Call, most: Money, least: Money) {
         self.steps += 1;
         let (limiter, caller) = (self.limiter.clone(), call.context.client.caller.clone());
@@ -71,7 +71,7 @@ impl StreamReservation {
 }
 
 impl EventStream {
-    /// Looks whether the stream may go on; None = it may.
+    /// Checks whether the reservation allows the stream to continue; None = it does.
     pub(super) fn poll_funds(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         loop {
             let State::Streaming(call, stream) = &mut self.state else { return None };
@@ -79,7 +79,7 @@ impl EventStream {
             let mut refusal = None;
             if let Some(growing) = reservation.growing.get_mut() {
                 let Poll::Ready(grown) = growing.as_mut().poll(cx) else {
-                    // Not reading is what slows the upstream down.
+                    // The stream does not read meanwhile, which slows the upstream down.
                     return Some(self.poll_clocks(cx).unwrap_or(Poll::Pending));
                 };
                 *reservation.growing.get_mut() = None;
@@ -88,7 +88,7 @@ impl EventStream {
                 return None;
             }
             let (held, is_exhausted) = (reservation.held, reservation.is_exhausted || refusal.is_some());
-            // At its end every piece is looked at.
+            // Near the end of the budget each piece is checked.
             reservation.next_look = tokens + if is_exhausted { 1 } else { LOOK_EVERY };
             let (spent, step) = needs(call, stream, if is_exhausted { MARGIN } else { STEP });
             if spent + step <= held {
@@ -105,7 +105,7 @@ impl EventStream {
         }
     }
 
-    /// No more can be set aside: the upstream is dropped, and the client hears the usage and the reason of the end.
+    /// Ends the stream, because the budget has nothing left. The client gets the usage and the reason.
     fn cut_off(&mut self, refusal: Option<Refusal>) -> Polled {
         let State::Streaming(mut call, mut stream) = std::mem::replace(&mut self.state, State::Over) else {
             return Poll::Ready(None);

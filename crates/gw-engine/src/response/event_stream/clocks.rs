@@ -1,7 +1,7 @@
-//! The clocks of a stream: keep-alive, silence of the upstream, the whole time, the end of a drain.
+//! The timeouts of a stream: keep-alive, idle upstream, total, and the end of a shutdown.
 //!
-//! They are read when nothing came, and after every piece that brought no content: an upstream that sends comments without
-//! a pause must not hold them up. A stream whose client does not read is not polled; see [`EventStream::due`].
+//! They are checked when nothing arrived, and after each piece without content, so that comments without a pause cannot
+//! hold them up. A stream whose client does not read is not polled; see [`EventStream::due`].
 
 use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
@@ -14,18 +14,18 @@ use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::{Polled, State, deadline_of};
 use crate::upstream::stream::UpstreamStream;
 
-/// When a stream is cut, and whether that is because its whole time is used up; else its upstream is silent.
+/// When a stream is ended, and whether its total timeout is the reason, not a silent upstream.
 #[derive(Clone, Copy)]
 struct StreamLimit {
     at: Instant,
     is_late: bool,
 }
 
-/// An attempt whose time is up has so long to say so itself.
+/// The time that an attempt has to report its own timeout.
 const GRACE: Duration = Duration::from_millis(100);
 
 impl EventStream {
-    /// Content has come: its clocks run from now.
+    /// Begins to stream content.
     pub(super) fn go_live(&mut self, call: Box<Call>, stream: Box<UpstreamStream>) {
         self.due = Some(deadline_of(&call, &stream));
         self.state = State::Streaming(call, stream);
@@ -33,7 +33,7 @@ impl EventStream {
         self.is_waiting = true;
     }
 
-    /// Nothing came: looks at the clocks, and has the task woken when the next one is due. None = go on polling.
+    /// Checks the timeouts, and has the task woken for the next one. None = continue polling.
     pub(super) fn poll_clocks(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         loop {
             let now = Instant::now();
@@ -45,14 +45,14 @@ impl EventStream {
             let due = due.unwrap_or(now + Duration::from_secs(60));
             let first = self.timer.is_none();
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due.into())));
-            // The timer is left alone while it fires no later than needed: no re-arming per chunk.
+            // The timer is not reset while it fires no later than needed, which saves a reset per chunk.
             if timer.deadline().into_std() > due {
                 timer.as_mut().reset(due.into());
             }
             if timer.as_mut().poll(cx).is_pending() {
                 if first {
                     self.cut.watch(cx);
-                    // Thrown between the look above and the watch: nobody would wake us.
+                    // The cutoff may have been triggered between the check above and the watch.
                     if self.cut.is_cut() {
                         continue;
                     }
@@ -66,12 +66,12 @@ impl EventStream {
         }
     }
 
-    /// The frame to send if a clock has expired.
+    /// The frame to send if a timeout has expired.
     pub(super) fn overdue(&mut self, now: Instant) -> Option<Polled> {
         if self.cut.is_cut() {
             let kind = Kind::UpstreamStreamError;
             let error = Error {
-                // For those who share the stream.
+                // The code is for requests that share the stream.
                 code: Some(GATEWAY_SHUTDOWN.into()),
                 ..Error::new(kind, "The gateway is shutting down; the stream was cut.")
             };
@@ -93,14 +93,14 @@ impl EventStream {
         keepalive.then(|| self.send(KEEPALIVE))
     }
 
-    /// When the silence or the whole request has lasted too long.
+    /// The next moment at which the idle or the total timeout ends the stream.
     fn limit(&self) -> Option<StreamLimit> {
         let (silent, late) = match &self.state {
             State::Streaming(call, stream) => {
                 (Some(self.last_heard + stream.candidate.clocks().idle), deadline_of(call, stream))
             }
             State::Follower(shared) if !shared.is_leader() => (None, shared.deadline()),
-            // The attempt ends itself, and says more; not while its steps wait for the CPU pool.
+            // The attempt ends itself and reports more, unless its steps wait for the CPU pool.
             State::Waiting(..) | State::Continuing(..) | State::Digesting(..) => (None, self.due? + GRACE),
             _ => return None,
         };

@@ -1,4 +1,4 @@
-//! A stream stream that broke off: somebody goes on with it, or it is settled and its error sent.
+//! A stream that broke off: another candidate continues it, or it is settled and ends with an error event.
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -37,7 +37,8 @@ impl EventStream {
         }
     }
 
-    /// Looks for somebody to go on with a stream that broke off. When that cannot be, it is settled and its error sent.
+    /// Searches a candidate that continues the stream. If that is impossible, the stream is settled and ends with its
+    /// error.
     pub(super) fn break_off(
         &mut self,
         call: Box<Call>,
@@ -51,7 +52,8 @@ impl EventStream {
         match resumed {
             Ok(resuming) => {
                 self.state = State::Continuing(resuming, log, error);
-                // What came before the break belongs to the answer. A keep-alive has the body polled again at once.
+                // The output before the break belongs to the answer. A keep-alive makes the server poll the body again
+                // at once.
                 self.send(if out.is_empty() { KEEPALIVE } else { &out })
             }
             Err((mut call, stream)) => {
@@ -62,12 +64,12 @@ impl EventStream {
         }
     }
 
-    /// A stream's clock has run out: that of the upstream's silence, or of the whole request, which may just be long.
+    /// Ends a stream at a timeout: of a silent upstream, or of the whole request.
     pub(super) fn time_out(&mut self, error: Error, is_late: bool) -> Polled {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Streaming(call, mut stream) => {
                 stream.cancel();
-                // A large event that came too late is dropped: it would have to be copied and counted.
+                // A large event that came too late is discarded, because it would have to be copied and counted.
                 let out =
                     Some(stream.take_output()).filter(|out| out.len() <= SMALL_EVENT).unwrap_or_default();
                 if !is_late {

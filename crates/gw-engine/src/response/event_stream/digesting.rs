@@ -1,4 +1,4 @@
-//! A stream stream of which a piece takes long to read: the CPU pool reads it, and other connections go on meanwhile.
+//! A stream with a piece that takes long to read. The CPU pool reads it, so that other connections are not held up.
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -9,11 +9,12 @@ use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::{Polled, State};
 
 impl EventStream {
-    /// Has the piece read that takes long.
+    /// Has the CPU pool read the piece.
     pub(super) fn digest(&mut self) {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Streaming(call, mut stream) => {
-                // Should the client go away meanwhile, the meter knows what has been seen: before the step, and at its end.
+                // The usage is recorded before the step and at its end, so that it is known if the client disconnects
+                // meanwhile.
                 stream.observe(&call.context.upstream_calls);
                 let (cpu, log) = (call.context.cpu.clone(), Arc::clone(&call.context.client.log));
                 let reading = cpu.host(async move {
@@ -30,7 +31,7 @@ impl EventStream {
         }
     }
 
-    /// None = nothing is read there, or no longer.
+    /// Waits for the CPU pool; None = it reads nothing for this stream, or is done.
     pub(super) fn poll_digesting(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         let State::Digesting(reading, _) = &mut self.state else { return None };
         match reading.as_mut().poll(cx) {
@@ -41,7 +42,7 @@ impl EventStream {
                 }
                 self.is_waiting = !is_content;
                 self.state = State::Streaming(call, stream);
-                // As of every piece, only content is a sign of life.
+                // As for every piece, only content is a sign of life.
                 if is_content { None } else { self.overdue(now) }
             }
             Poll::Pending => self.poll_clocks(cx),

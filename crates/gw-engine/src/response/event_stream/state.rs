@@ -18,34 +18,34 @@ use crate::upstream::outcome::Answer;
 use crate::upstream::resume::PendingContinuation;
 use crate::upstream::stream::UpstreamStream;
 
-/// What a body's poll gives.
+/// The result of polling a body.
 pub(crate) type Polled = Poll<Option<Result<Frame<Bytes>, Infallible>>>;
 
-/// Looks for a first token; gives the call back with what it found.
+/// Searches a first token; gives the call back with the result.
 pub(crate) type PendingFirstToken =
     Pin<Box<dyn Future<Output = (Box<Call>, Result<(usize, Answer), Error>)> + Send>>;
 
 pub(crate) enum State {
-    /// The head is out, no candidate has answered yet.
+    /// The head is sent, and no candidate has answered yet.
     Waiting(PendingFirstToken, Arc<CallLog>),
-    /// Content flows.
+    /// Content arrives.
     Streaming(Box<Call>, Box<UpstreamStream>),
-    /// Content flows, and a piece of it takes long to read.
+    /// The CPU pool reads a piece that takes long.
     Digesting(PendingDigest, Arc<CallLog>),
-    /// It broke off with this, and somebody is looked for who goes on.
+    /// The stream broke off with this error, and a candidate is searched that continues it.
     Continuing(PendingContinuation, Arc<CallLog>, Error),
-    /// Follows a call that is shared.
+    /// The stream follows a call of another request.
     Follower(Box<FollowerStream>),
-    /// All there will be.
+    /// All bytes are known.
     Ready(Bytes),
-    /// Nothing more will come.
+    /// The stream has ended.
     Over,
 }
 
-/// Reads the piece; gives call and stream back.
+/// Reads a piece on the CPU pool; gives the call and the stream back.
 pub(crate) type PendingDigest = Pin<Box<dyn Future<Output = (Box<Call>, Box<UpstreamStream>)> + Send>>;
 
-/// When the time of a stream stream is used up.
+/// The deadline of an open stream.
 pub(crate) fn deadline_of(call: &Call, stream: &UpstreamStream) -> Instant {
     call.context.client.accepted + stream.candidate.clocks().total
 }

@@ -1,4 +1,4 @@
-//! A stream that has no first token yet: before its head is out, and behind it.
+//! A stream without a first token: before its head is sent, and after it.
 
 use std::future::poll_fn;
 use std::task::{Context as TaskContext, Poll};
@@ -10,10 +10,10 @@ use crate::response::event_stream::state::{Polled, State};
 use crate::upstream::outcome::Answer;
 
 impl EventStream {
-    /// Waits for the first token before the head is out; gives who sends it.
+    /// Waits for the first token before the head is sent; gives the candidate that sends it.
     ///
     /// # Errors
-    /// Nobody does.
+    /// No candidate answers.
     pub(crate) async fn opened(&mut self) -> Result<Option<Candidate>, Error> {
         let State::Waiting(opening, _) = &mut self.state else { return Ok(None) };
         let (call, found) = poll_fn(|cx| opening.as_mut().poll(cx)).await;
