@@ -1,4 +1,4 @@
-//! Counters of the engine: attempts, tokens, cost. Handles of a model are looked up once per call, not per label.
+//! The engine's metrics: attempts, tokens, cost. A call looks up its model's handles once.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -53,7 +53,7 @@ pub struct Metrics {
     price_unknown: Family<ModelLabels, Counter>,
     first_token: Family<ModelLabels, Histogram, fn() -> Histogram>,
     outcomes: Family<OutcomeLabels, Counter>,
-    /// The kept handles of calls that went well, by operation.
+    /// The handles of successful calls, by operation.
     ok: [OnceLock<(&'static str, Counter)>; OPERATIONS],
     breaker_opened: Family<ModelLabels, Counter>,
     models: RwLock<HashMap<Arc<str>, Arc<ModelMetrics>>>,
@@ -126,7 +126,7 @@ impl Metrics {
         metrics
     }
 
-    /// The handles of a model, made at its first call.
+    /// The handles of a model. The first call creates them.
     pub(crate) fn model(&self, provider: &str, id: &Arc<str>) -> Arc<ModelMetrics> {
         if let Some(known) = self.models.read().get(id) {
             return Arc::clone(known);
@@ -149,18 +149,18 @@ impl Metrics {
         Arc::clone(self.models.write().entry(Arc::clone(id)).or_insert(made))
     }
 
-    /// A failed upstream call.
+    /// Counts a failed attempt.
     pub(crate) fn failed(&self, model: &ModelMetrics, status: &'static str) {
         self.attempts.get_or_create(&attempt_labels(&model.provider, &model.model, status)).inc();
     }
 
-    /// A served call.
+    /// Counts a successful attempt.
     pub(crate) fn served(&self, model: &ModelMetrics, usage: &Usage, cost: Option<Money>) {
         model.ok.inc();
         self.used(model, usage, cost);
     }
 
-    /// Tokens of a call that was cut short.
+    /// Counts tokens and cost.
     pub(crate) fn used(&self, model: &ModelMetrics, usage: &Usage, cost: Option<Money>) {
         model.prompt.inc_by(usage.prompt);
         model.completion.inc_by(usage.completion);
@@ -176,7 +176,7 @@ impl Metrics {
         }
     }
 
-    /// A call is over.
+    /// Counts a call that ended.
     pub(crate) fn outcome(&self, operation: &'static str, code: &'static str) {
         let find = || self.outcomes.get_or_create(&OutcomeLabels { operation, code }).clone();
         let mut kept =
@@ -189,12 +189,12 @@ impl Metrics {
 }
 
 impl ModelMetrics {
-    /// Its circuit was opened.
+    /// Counts an opened circuit.
     pub(crate) fn opened(&self) {
         self.opened.inc();
     }
 
-    /// The first content of a stream came after this many milliseconds.
+    /// Measures the time to the first content of a stream.
     pub(crate) fn first_token_after(&self, millis: u64) {
         self.first_token.observe(std::time::Duration::from_millis(millis).as_secs_f64());
     }

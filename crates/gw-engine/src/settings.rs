@@ -1,4 +1,4 @@
-//! What a person writes about models, aliases, routing and keys in gateway.toml.
+//! The settings of models, aliases, routing and keys in gateway.toml.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,23 @@ use secrecy::SecretString;
 pub struct RoutingSettings {
     /// The strategy of requests that name none.
     pub strategy: Strategy,
-    /// Upstream calls of one request, retries included.
+    /// Upstream calls of one request, including retries.
     pub max_attempts: u32,
-    /// Retries on the same target, before its first byte.
+    /// Retries on one target before the first byte of its answer.
     pub retries: u32,
-    /// Any upstream error moves on to the next candidate.
+    /// Every upstream error moves on to the next candidate.
     pub fallback_on_4xx: bool,
-    /// A client that goes away leaves its upstream call running to its end, for its usage; else it is dropped.
+    /// The upstream call of a client that disconnects is read to its end, for its usage. Otherwise it is cancelled.
     pub drain_on_disconnect: bool,
-    /// When a failing target is left alone.
+    /// When a failing target's circuit opens.
     pub breaker: BreakerSettings,
-    /// A second call when the first is slow; None = never.
+    /// When a second upstream is called; None = never.
     pub hedge: Option<HedgeSettings>,
-    /// Of `balanced`.
+    /// The weights of the strategy `balanced`.
     pub weights: Weights,
-    /// A plain text stream that breaks off is continued by the next candidate.
+    /// The next candidate continues a plain text stream that breaks off.
     pub continue_mid_stream: bool,
-    /// An upgrade costs at most so many times the requested model's price; None = any price.
+    /// The highest price of an upgrade, as a multiple of the requested model's price; None = any price.
     pub upgrade_max_price_ratio: Option<f64>,
 }
 
@@ -53,7 +53,7 @@ impl Default for RoutingSettings {
     }
 }
 
-/// `pricing` of a `[[models]]` entry: each None keeps the shipped catalogue's value.
+/// `pricing` of a `[[models]]` entry. Each None keeps the shipped catalogue's value.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the names are the contract's")]
 pub struct PricingSettings {
@@ -80,7 +80,7 @@ pub struct TierSettings {
     pub cache_write_per_m: Option<Price>,
 }
 
-/// One `[[models]]` entry: adds to, or overrides field by field, the shipped catalogue.
+/// One `[[models]]` entry. It adds to the shipped catalogue or overrides it field by field.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the names are the contract's")]
 pub struct ModelSettings {
@@ -103,7 +103,7 @@ pub struct ModelSettings {
     pub availability: Option<f64>,
     pub embedding_dimensions: Option<Vec<u32>>,
     pub timeouts: TimeoutOverrides,
-    /// Its share of the turns in `round_robin`.
+    /// Its weight in `round_robin`.
     pub weight: Option<u32>,
 }
 
@@ -113,26 +113,26 @@ pub use gw_store::limits::{Budget, Limits, OnBudget, Period};
 /// One `[[keys]]` entry.
 #[derive(Clone, Debug)]
 pub struct KeySettings {
-    /// For people.
+    /// The label in lists and reports.
     pub name: String,
-    /// The key; only its hash is kept.
+    /// The key. Only its hash is kept.
     pub key: SecretString,
-    /// Inference unless said otherwise.
+    /// The role; inference by default.
     pub role: Role,
-    /// Allowed models (`acme/*` wildcards); None = all.
+    /// The allowed models (`acme/*` is a wildcard); None = all.
     pub models: Option<Vec<String>>,
-    /// What it may use.
+    /// The limits and the budget.
     pub limits: Limits,
-    /// What its requests and answers say is stored, redacted.
+    /// Prompts and answers are stored, redacted.
     pub log_payloads: bool,
-    /// Unix seconds after which the key is refused.
+    /// The unix second from which on the key is refused.
     pub expires_at: Option<i64>,
 }
 
-/// Names of the configuration, and the models that each stands for: ids, bare names or other aliases.
+/// The aliases, with the ids, bare names or other aliases that each stands for.
 pub type Aliases = BTreeMap<String, Vec<String>>;
 
-/// Everything the engine is built from.
+/// All settings of the engine.
 #[derive(Clone, Debug, Default)]
 pub struct EngineSettings {
     /// `[routing]`.
@@ -141,10 +141,10 @@ pub struct EngineSettings {
     pub request_limits: RequestLimits,
     /// `[[models]]` in file order.
     pub models: Vec<ModelSettings>,
-    /// `[aliases]`: names, and the models that each stands for.
+    /// `[aliases]`.
     pub aliases: Aliases,
     /// `[[keys]]`.
     pub keys: Vec<KeySettings>,
-    /// What operators may see of all that is configured: a JSON object without secrets. Empty = nothing is written.
+    /// The configuration as operators may see it: a JSON object without secrets. Empty = there is none.
     pub shown: String,
 }

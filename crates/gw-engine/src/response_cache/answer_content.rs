@@ -1,4 +1,4 @@
-//! The content of an answer, of a chat or of a text completion: read from what the gateway wrote itself, written to be kept, and
+//! The content of a chat or completion answer: read from the gateway's own document, written into the cache, and
 //! written again for another request.
 
 use gw_cache::Gather;
@@ -12,7 +12,7 @@ use crate::call::CallSummary;
 use crate::upstream::replay::{replay_chat, replay_text};
 use crate::upstream::unary::fingerprint;
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Debug)]
 pub(crate) enum AnswerContent<'a> {
     Chat(ChatReply<'a>),
@@ -20,7 +20,7 @@ pub(crate) enum AnswerContent<'a> {
 }
 
 impl<'a> AnswerContent<'a> {
-    /// Of a whole answer that the gateway has written; None when it cannot be read.
+    /// Reads a document of the gateway; None if it cannot be read.
     pub(crate) fn read(shape: Shape, body: &'a [u8]) -> Option<Self> {
         match shape {
             Shape::Chat => own::chat(body).ok().map(Self::Chat),
@@ -28,7 +28,7 @@ impl<'a> AnswerContent<'a> {
         }
     }
 
-    /// Of a stream that the gateway has written; None when it is not complete.
+    /// Takes the content of a gathered stream; None if the stream is incomplete.
     pub(crate) fn gathered(shape: Shape, gather: Gather) -> Option<Self> {
         match shape {
             Shape::Chat => gather.into_chat().map(Self::Chat),
@@ -36,7 +36,7 @@ impl<'a> AnswerContent<'a> {
         }
     }
 
-    /// Why each choice ended; None when one has not.
+    /// The finish reason of each choice; None if a choice has none.
     pub(crate) fn finishes(&self) -> Option<Vec<Finish>> {
         match self {
             Self::Chat(reply) => reply.choices.iter().map(|choice| choice.finish).collect(),
@@ -44,7 +44,7 @@ impl<'a> AnswerContent<'a> {
         }
     }
 
-    /// As it is kept.
+    /// The bytes of the cache entry.
     pub(crate) fn to_be_kept(&self, told: &CallSummary) -> Vec<u8> {
         let model = &told.candidate.model.upstream_model;
         match self {
@@ -53,7 +53,7 @@ impl<'a> AnswerContent<'a> {
         }
     }
 
-    /// As a whole answer.
+    /// The bytes of a complete answer.
     pub(crate) fn write(&self, envelope: &Envelope<'_>) -> Vec<u8> {
         match self {
             Self::Chat(reply) => render::chat(reply, envelope),
@@ -61,7 +61,7 @@ impl<'a> AnswerContent<'a> {
         }
     }
 
-    /// As the events of a stream.
+    /// The events of a stream.
     pub(crate) fn replay(self, play: &mut dyn FnMut(Event<'_>)) {
         match self {
             Self::Chat(reply) => replay_chat(reply, play),

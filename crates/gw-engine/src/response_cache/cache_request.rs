@@ -12,14 +12,14 @@ use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
 use crate::response_cache::question::{CandidateIdentities, question};
 use crate::response_cache::settings::CachingSettings;
 
-/// What a request wants, and under which key.
+/// A request's cache directives and keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheRequest {
     pub(crate) key: Key,
-    /// Under which it shares a call: with those alone who want the very same of routing and cache.
+    /// The single-flight key: only requests with the same routing options and cache directives share a call.
     pub(crate) flight: Key,
     pub(crate) wish: Wish,
-    /// How long its answer stays.
+    /// The lifetime of its answer.
     pub(crate) ttl: Duration,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct CacheRequest {
 pub(crate) enum CacheUse {
     /// The request does not ask for the cache.
     None,
-    /// The request asks for the cache, and cannot have it or says itself that it need not.
+    /// The request asks for the cache, and its content or its own directives rule it out.
     Bypass,
     /// A chat or a text completion.
     Answer(CacheRequest),
@@ -57,8 +57,8 @@ impl CacheUse {
 }
 
 impl ResponseCache {
-    /// What a call wants of the cache, and how long its answer stays: a chat as it says itself, all others as the operator
-    /// does. None = nothing.
+    /// The cache directives of a call and the lifetime of its answer: a chat states them itself; other operations
+    /// follow the configuration. None = no cache.
     pub(crate) fn wish(&self, call: &Call) -> Option<(Wish, Duration)> {
         let CachingSettings { default_ttl, completions, embeddings, .. } = self.settings;
         let (mode, ttl) = match &call.context.request {
@@ -76,9 +76,9 @@ impl ResponseCache {
         Some((lines.map_or(wish, |lines| wish.with_cache_control(lines)), ttl))
     }
 
-    /// The key of the answer, and that of a call which is shared. An answer is only kept when it is of a model that was asked for, so
-    /// its key knows nothing of fallbacks; a call that is shared is answered by whoever its plan leads to, and fails when its
-    /// plan fails.
+    /// The keys of the answer and of the shared call. Only an answer of a requested model is kept, so its key ignores
+    /// fallbacks. A shared call is answered by whatever its plan reaches, and fails if its plan fails, so its key
+    /// includes them.
     pub(crate) fn keys(&self, call: &Call, wish: &Wish, ttl: Duration) -> Option<(Key, Key)> {
         let named = CandidateIdentities::of(call);
         let asked = named.asked();
@@ -86,7 +86,7 @@ impl ResponseCache {
         let mut hasher = DefaultHasher::new();
         (wish.reads, wish.writes, wish.max_age, wish.stale_if_error, ttl).hash(&mut hasher);
         named.0.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
-        // What was purged meanwhile is not waited for.
+        // A request after a purge does not wait for a call from before it.
         self.cache.stamp().hash(&mut hasher);
         let everybody: Vec<&str> = named.0.iter().map(|(_, _, who)| who.as_str()).collect();
         Some((key, key.of_call(&everybody, hasher.finish())))

@@ -1,4 +1,4 @@
-//! The response cache, and the calls under way that requests share.
+//! The response cache, and the calls that requests share (single-flight).
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use crate::response_cache::flight::{FlightError, FlightResult};
 use crate::response_cache::semantic::Semantic;
 use crate::response_cache::settings::{CachingSettings, SemanticSettings};
 
-/// The response cache and the calls under way.
+/// The response cache and the shared calls.
 #[derive(Debug)]
 pub struct ResponseCache {
     pub(crate) cache: Cache,
     pub(crate) flights: Flights<FlightResult, FlightError>,
     pub(crate) settings: CachingSettings,
     pub(crate) semantic: Semantic,
-    /// For answers made of kept vectors.
+    /// The memory of answers that are made of cached vectors.
     pub(in crate::response_cache) vectors: AnswerMemory,
 }
 
 impl ResponseCache {
-    /// Over this cache; with these aliases, similar questions are answered, too.
+    /// A response cache over this store. `semantic` lists the aliases whose similar questions are answered.
     #[must_use]
     pub fn new(cache: Cache, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
         let (flights, vectors) = (Flights::default(), AnswerMemory::default());
@@ -34,7 +34,7 @@ impl ResponseCache {
         self.semantic.figures().into_iter()
     }
 
-    /// The cache itself, to purge it and for its figures.
+    /// The store, for purges and figures.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.cache

@@ -1,8 +1,7 @@
-//! Embeddings out of the response cache, where the configuration wants it: each input is kept by itself, so that of a batch only
-//! those are asked for that are not there.
+//! Embeddings and the response cache. Each input is kept by itself, so only the missing inputs of a request are asked
+//! for.
 //!
-//! A vector belongs to its model: what is of two models is never put together. Nobody shares a call here: equal requests
-//! under way each ask for themselves.
+//! Vectors of two models are never put into one answer. Identical requests do not share a call here.
 
 pub(crate) mod answer;
 mod kept_reply;

@@ -1,4 +1,4 @@
-//! The end of a shared call, as its leader and its followers get it.
+//! The result of a shared call, for its leader and its followers.
 
 use std::sync::Arc;
 
@@ -8,30 +8,30 @@ use crate::clock::unix_millis;
 use crate::error::{Error, Kind};
 use crate::request::context::CallLog;
 
-/// What a flight ends with.
+/// The result of a shared call that succeeded.
 #[derive(Debug)]
 pub(crate) struct SharedAnswer {
-    /// The answer, for everybody.
+    /// The answer for all readers.
     pub(crate) answer: Arc<Stored>,
-    /// False for an answer of a kind that only those can have who read it as it came: its text is not in `answer`.
+    /// `answer` has the text. False for an answer that only readers of the live stream can have.
     pub(crate) is_whole: bool,
-    /// The leader's own answer, when it was made for it.
+    /// The leader's own document, if the call made one.
     pub(crate) own: Option<bytes::Bytes>,
     pub(crate) fallback_used: bool,
-    /// It was kept for too long, and no upstream answers.
+    /// The answer is stale, and no upstream answered.
     pub(crate) is_stale: bool,
-    /// It was kept for a similar question, with a vector this near.
+    /// The answer belongs to a similar question with this cosine similarity.
     pub(crate) similarity: Option<f32>,
 }
 
 pub(crate) type FlightResult = Arc<SharedAnswer>;
 pub(crate) type FlightError = Arc<SharedFailure>;
 
-/// Why a flight has failed.
+/// The error of a shared call that failed.
 #[derive(Debug)]
 pub(crate) struct SharedFailure {
     pub(crate) error: Error,
-    /// It is about the leader's own limits, and nothing to those who wait: each has its own.
+    /// The error is about the leader's own limits. Followers have limits of their own.
     pub(crate) is_the_leaders: bool,
 }
 
@@ -41,12 +41,12 @@ impl SharedFailure {
     }
 }
 
-/// When an answer was kept, which replicas must agree on: unix milliseconds.
+/// The time of day in unix milliseconds. Replicas compare it.
 pub(crate) fn now_ms() -> u64 {
     u64::try_from(unix_millis()).unwrap_or(0)
 }
 
-/// Notes that a client went away whose call is a task's.
+/// Notes a disconnect of a client whose call runs in a task.
 pub(crate) struct LogOnDisconnect(pub(crate) Option<Arc<CallLog>>);
 
 impl Drop for LogOnDisconnect {

@@ -1,5 +1,5 @@
-//! The body of a streamed answer whose call is shared: the leader gets the pieces as they are, everybody else the same
-//! content under an id and a `gateway` object of its own.
+//! The body of a streamed answer that requests share. The leader gets the pieces unchanged. Each follower gets the same
+//! content with its own id and `gateway` object.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -38,13 +38,13 @@ pub(crate) struct FollowerStream {
     follower: Follower<FlightResult, FlightError>,
     reader: Reader,
     first: Option<Bytes>,
-    /// Something of the answer has been sent.
+    /// A part of the answer has been sent.
     begun: bool,
     over: bool,
 }
 
 enum Reader {
-    /// The one whose call it is; noted as gone when it is dropped before the end.
+    /// The request that started the call. A drop before the end counts as a disconnect.
     Leader(LogOnDisconnect),
     FollowerReader(Box<FollowerReader>),
 }
@@ -68,7 +68,7 @@ impl FollowerStream {
             Some(call) => {
                 let model = call.plan.candidates.first().map_or("", |first| &*first.model.upstream_model);
                 let normaliser = Normaliser::new(asker.opening(model));
-                // What is more than a flight keeps is not copied for each who follows it.
+                // An event larger than the flight's log is not copied for each follower.
                 let decoder = own::stream(caching.flights.bounds().log);
                 Reader::FollowerReader(Box::new(FollowerReader { call, decoder, normaliser }))
             }
@@ -76,22 +76,22 @@ impl FollowerStream {
         Self { caching, asker, follower, reader, first, begun: false, over: false }
     }
 
-    /// Whether something is there to be sent at once.
+    /// Whether output is ready.
     pub(crate) fn has_content(&self) -> bool {
         self.first.is_some()
     }
 
-    /// When its time is up, though the call that it follows may go on.
+    /// The deadline of this request. The call that it follows may run longer.
     pub(crate) fn deadline(&self) -> Instant {
         self.asker.deadline
     }
 
-    /// Whether this reader owns the upstream call. The owner enforces and reports the total clock.
+    /// Whether this reader started the call. The leader's call reports the total timeout itself.
     pub(crate) fn is_leader(&self) -> bool {
         matches!(self.reader, Reader::Leader(_))
     }
 
-    /// The stream is ended from outside, and not by its client.
+    /// Ends the stream for a reason other than its client.
     pub(crate) fn cut(&mut self, kind: Kind, code: &'static str) {
         self.over = true;
         self.asker.log.ended(code);
@@ -104,7 +104,7 @@ impl FollowerStream {
         }
     }
 
-    /// The next bytes for the client; None = the end.
+    /// The next output; None = the end.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             if self.over {
@@ -144,12 +144,12 @@ impl FollowerStream {
                 decoder.feed(&piece, &mut |event| normaliser.accept(event, &mut out));
                 let fault = normaliser.failure().map(|failure| failure.kind);
                 match fault {
-                    // Too large. Who has been sent something must not go on without it.
+                    // The event is too large, and a reader that has a part of the answer cannot skip it.
                     Some(FailureKind::InvalidResponse) if self.begun => {
                         self.over = true;
                         self.broken(&too_large())
                     }
-                    // Who has not gets the whole answer in the end, or the error that it ends with.
+                    // A reader without a part of the answer gets the whole answer at the end, or the call's error.
                     Some(_) if !self.begun => Bytes::new(),
                     _ => {
                         self.begun |= !out.is_empty();
@@ -166,7 +166,7 @@ impl FollowerStream {
         }
         match end {
             End::Complete(done) => self.complete(&done),
-            // Whose limits they are is nobody else's business.
+            // The leader's limits do not concern its followers.
             End::Failed(fault)
                 if fault.is_the_leaders && matches!(self.reader, Reader::FollowerReader(_)) =>
             {
@@ -182,7 +182,7 @@ impl FollowerStream {
         let asker = self.asker.of(done);
         let warnings: &[&'static str] = if done.is_stale { &["stale_if_error"] } else { &[] };
         if !self.begun {
-            // It was there after all, or made for somebody who wanted no stream.
+            // The answer came from the cache, or from a call without a stream.
             let answer = &done.answer;
             if !done.is_whole {
                 return self.broken(&gone());
@@ -208,7 +208,7 @@ impl FollowerStream {
         out.into()
     }
 
-    /// The error event. What the leader has been sent holds it already.
+    /// The error event. The pieces of the leader hold it already.
     fn broken(&mut self, error: &Error) -> Bytes {
         let kind = if error.kind == Kind::UpstreamTimeout { error.kind } else { Kind::UpstreamStreamError };
         match &mut self.reader {

@@ -1,4 +1,4 @@
-//! A kept answer in the shape that this request wants: whole, or as a stream.
+//! Replies with a kept answer: as a document or as a stream.
 
 use bytes::Bytes;
 use gw_cache::Stored;
@@ -19,7 +19,7 @@ fn header(name: HeaderName, value: &str) -> Option<(HeaderName, HeaderValue)> {
     Some((name, HeaderValue::from_str(value).ok()?))
 }
 
-/// Answers with what was kept.
+/// The reply of a kept answer.
 pub(crate) fn reply(
     asker: &ReplyContext,
     stored: &Stored,

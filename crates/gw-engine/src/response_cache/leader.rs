@@ -1,5 +1,5 @@
-//! The leader's call: looks once more, sets aside what it may cost, asks the upstream, keeps the answer, and gives it to all
-//! who wait.
+//! The leader's call: looks into the cache once more, reserves the cost, calls upstreams, keeps the answer, and gives
+//! it to all readers.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -31,19 +31,19 @@ use crate::upstream::attempts::search;
 use crate::upstream::outcome::Answer;
 use crate::upstream::stream::UpstreamStream;
 
-/// A call to be made for all who wait for its answer.
+/// The call of a leader.
 pub(crate) struct LeaderCall {
     pub(crate) call: Box<Call>,
     pub(crate) wanted: CacheRequest,
     pub(crate) stamp: Stamp,
-    /// An answer that is too old, for when no upstream answers.
+    /// A stale answer, in case no upstream answers.
     pub(crate) stale: Option<Arc<Stored>>,
-    /// Another flight may have ended since the first look.
+    /// Another flight may have stored the answer since the first look.
     pub(crate) looks_again: bool,
     pub(crate) means: LookupServices,
 }
 
-/// The same, with what it needs of the services.
+/// The call with the services that it uses.
 pub(crate) struct ReadyLeader {
     work: LeaderCall,
     caching: Arc<ResponseCache>,
@@ -70,7 +70,7 @@ impl ReadyLeader {
             call.finish_cached(&stored, false);
             return Ok(Arc::new(SharedAnswer::kept(stored, false)));
         }
-        // Before anything is paid for.
+        // Nothing has been paid for yet.
         if let Err(error) = reserve(&means.limiter, &mut call).await {
             caching.cache.count(Outcome::Miss);
             call.fail(&error);
@@ -112,12 +112,12 @@ impl ReadyLeader {
     }
 }
 
-/// Keeps what may be kept.
+/// Writes the answer for the readers and for the cache.
 struct AnswerWriter {
     caching: Arc<ResponseCache>,
     wanted: CacheRequest,
     stamp: Stamp,
-    /// Who is to know that it is kept.
+    /// Learns that the answer is kept.
     remember: Option<RememberQuestion>,
     begun: Instant,
 }
@@ -149,14 +149,14 @@ impl AnswerWriter {
             offload_if(is_heavy, || decoder.feed(&piece, &mut |event| gather.note(&event))).await;
             pieces.push(piece);
             if pieces.room().now_or_never().is_none() {
-                // All readers are slow. The total clock keeps running, and the next poll ends the stream.
+                // All readers are slow. The deadline stays, and the next poll ends the stream.
                 let due = stream.due().unwrap_or_else(Instant::now);
                 let _late = tokio::time::timeout_at(due.into(), pieces.room()).await;
             }
         }
         let Some(told) = stream.take_summary() else {
             let error = stream.failure().unwrap_or_else(gone);
-            // A limit of the leader ends its stream: those who wait have limits of their own.
+            // A limit of the leader ended its stream. Followers have limits of their own.
             let is_the_leaders = matches!(error.kind, Kind::InsufficientQuota | Kind::BudgetStoreUnavailable);
             return Err(Arc::new(SharedFailure { error, is_the_leaders }));
         };
@@ -184,7 +184,7 @@ impl AnswerWriter {
         Ok(Arc::new(SharedAnswer::kept(stored, true)))
     }
 
-    /// The answer for all who wait; kept in the cache when it is complete, and what was asked for answered it.
+    /// The answer for all readers. It is kept if it is complete and a requested model gave it.
     fn done(
         self,
         asked: &AnswerOrigin,
@@ -209,7 +209,7 @@ impl AnswerWriter {
             life: Life::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
         });
         let is_fallback = told.candidate.is_fallback;
-        // What two models have said together is neither's answer.
+        // An answer of two models belongs to neither.
         let is_cut_short = told.is_shortened && answer.finishes.contains(&Finish::Length);
         let may = self.wanted.wish.writes && !is_fallback && !told.is_continued && !is_cut_short;
         if may && gw_cache::may_be_kept(&answer.finishes) && is_whole {
@@ -230,13 +230,13 @@ impl AnswerWriter {
 }
 
 impl SharedAnswer {
-    /// What was in the cache.
+    /// An answer from the cache.
     fn kept(answer: Arc<Stored>, is_stale: bool) -> Self {
         Self { answer, is_whole: true, own: None, fallback_used: false, is_stale, similarity: None }
     }
 }
 
-/// What of a call is needed when the call itself is gone.
+/// The parts of a call that are needed after its end.
 struct AnswerOrigin {
     scope: gw_cache::Scope,
     request_id: Arc<str>,

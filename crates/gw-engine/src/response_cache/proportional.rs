@@ -1,6 +1,6 @@
-//! A sum that was told for many things at once, divided among them: to the last unit, and each within one unit of its due.
+//! Divides a sum in proportion to weights: without a remainder, and each part within one unit of its share.
 
-/// The parts of a whole in proportion to these weights; where nothing weighs anything, all weigh the same.
+/// The parts of `whole` in proportion to the weights. If all weights are zero, the parts are equal.
 pub(crate) fn divide(whole: u128, weights: &[u64]) -> Vec<u128> {
     let is_weightless = weights.iter().all(|weight| *weight == 0);
     let weights = || weights.iter().map(|weight| if is_weightless { 1 } else { u128::from(*weight) });
@@ -11,7 +11,7 @@ pub(crate) fn divide(whole: u128, weights: &[u64]) -> Vec<u128> {
     };
     let (mut parts, rests): (Vec<u128>, Vec<u128>) = weights().map(due).unzip();
     let mut left = whole.saturating_sub(parts.iter().sum());
-    // The largest remainders get what is left, the first ones of equal ones.
+    // The parts with the largest remainders get the rest (largest remainder method).
     let mut order: Vec<(usize, u128)> = rests.into_iter().enumerate().collect();
     order.sort_by_key(|(_, rest)| std::cmp::Reverse(*rest));
     for (place, _) in order {
@@ -20,7 +20,7 @@ pub(crate) fn divide(whole: u128, weights: &[u64]) -> Vec<u128> {
             left -= 1;
         }
     }
-    // Of a whole too large to be multiplied with, more may be left.
+    // A product that overflows leaves a larger rest.
     if let Some(first) = parts.first_mut() {
         *first += left;
     }

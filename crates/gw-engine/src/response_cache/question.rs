@@ -1,4 +1,4 @@
-//! The parts of a request that decide which kept answer it may have.
+//! The parts of a request that a cache key is made of.
 
 use gw_cache::{Question, Route};
 
@@ -6,14 +6,15 @@ use crate::call::Call;
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 
-/// Who may answer a call, whatever the order of the day: with what the configuration can change about them.
+/// The candidates of a call with the settings that change their answers, in an order that does not depend on the
+/// routing.
 pub(crate) struct CandidateIdentities(pub(crate) Vec<(u32, bool, String)>);
 
 impl CandidateIdentities {
     pub(crate) fn of(call: &Call) -> Self {
         let named = |candidate: &Candidate| {
             let Candidate { model, provider, group, is_upgrade, .. } = candidate;
-            // Its limits are sent upstream where a request names none.
+            // The model's limits go upstream if a request names none, so they are part of its identity.
             let limits = (model.max_output_tokens, model.context_length);
             let who = format!("{} {} {:x} {limits:?}", model.id, model.upstream_model, provider.identity());
             (*group, *is_upgrade, who)
@@ -23,13 +24,13 @@ impl CandidateIdentities {
         Self(all)
     }
 
-    /// Those whom the requested name stands for.
+    /// The candidates of the requested name.
     pub(crate) fn asked(&self) -> Vec<&str> {
         self.0.iter().filter(|(group, up, _)| *group == 0 && !up).map(|(_, _, who)| who.as_str()).collect()
     }
 }
 
-/// What a call asks, of these candidates.
+/// The question of a call to these candidates.
 pub(crate) fn question<'a>(call: &'a Call, candidates: &'a [&'a str]) -> Question<'a> {
     let (route, body) = match &call.context.request {
         ValidatedRequest::Chat(request) => (Route::Chat, &request.body),

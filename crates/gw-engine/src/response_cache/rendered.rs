@@ -10,7 +10,7 @@ use crate::response_cache::answer_content::AnswerContent;
 use crate::response_cache::reply_context::ReplyContext;
 
 pub(crate) fn kept<'a>(asker: &ReplyContext, stored: &'a Stored) -> Result<AnswerContent<'a>> {
-    // It was read when it was stored: a fault here is ours.
+    // It could be read when it was stored, so a fault is the gateway's.
     AnswerContent::read(asker.shape, &stored.body)
         .ok_or_else(|| Error::new(Kind::InternalError, "The kept answer cannot be read."))
 }
@@ -32,7 +32,7 @@ pub(crate) fn written(
     })
 }
 
-/// The whole stream at once.
+/// The events of the whole stream.
 pub(crate) fn replayed(
     asker: &ReplyContext,
     stored: &Stored,
@@ -47,7 +47,7 @@ pub(crate) fn replayed(
     out
 }
 
-/// The same for a stream whose head is out already.
+/// The events of the whole stream for a request whose head is sent.
 pub(crate) fn replay(asker: &ReplyContext, stored: &Stored, warnings: &[&'static str]) -> Result<Vec<u8>> {
     Ok(replayed(asker, stored, kept(asker, stored)?, warnings))
 }

@@ -1,4 +1,4 @@
-//! How an answer is written for one request, when the call itself belongs to another task.
+//! The parts of a request that its answer is written with. They remain when a task owns the call.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::request::context::CallLog;
 use crate::response::headers::{cache_status, named};
 use crate::response_cache::flight::SharedAnswer;
 
-/// Who asks, and how the answer is to look: what is left of a call when the call itself is another task's.
+/// The parts of a request that its answer is written with.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplyContext {
     pub(crate) request_id: Arc<str>,
     pub(crate) accepted: Instant,
-    /// When its own time is up, however much the call has left that it follows.
+    /// The request's own deadline. A call that it follows may have more time.
     pub(crate) deadline: Instant,
     pub(crate) id: String,
     pub(crate) created: u64,
@@ -29,7 +29,7 @@ pub(crate) struct ReplyContext {
     pub(crate) choices: u32,
     pub(crate) include_usage: bool,
     pub(crate) fallback_used: bool,
-    /// How near the question is whose answer it gets, when it is not the same.
+    /// The similarity of the question whose answer the request gets, if it is not its own.
     pub(crate) similarity: Option<f32>,
     pub(crate) streams: bool,
     pub(crate) keepalive: Option<Duration>,
@@ -58,7 +58,7 @@ impl ReplyContext {
         }
     }
 
-    /// With what is to be said of an answer that another request brought.
+    /// The context for an answer that another request brought.
     pub(crate) fn of(&self, done: &SharedAnswer) -> Self {
         Self { fallback_used: done.fallback_used, similarity: done.similarity, ..self.clone() }
     }

@@ -34,7 +34,7 @@ impl Semantic {
         Self { aliases: settings.into_iter().map(alias).collect() }
     }
 
-    /// What came of it so far, by alias.
+    /// The figures of each alias.
     pub(crate) fn figures(&self) -> Vec<(&SemanticSettings, SimilarFigures)> {
         let mut all: Vec<_> =
             self.aliases.values().map(|alias| (&alias.settings, alias.similar.figures())).collect();

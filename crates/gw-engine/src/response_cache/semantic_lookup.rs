@@ -1,8 +1,9 @@
-//! Answers to similar questions (`[[cache.semantic]]`): off unless an alias has it.
+//! Looks up answers to similar questions (`[[cache.semantic]]`). It is off unless an alias has it.
 //!
-//! Where nothing is kept for the very question, the last turn is embedded, and the nearest question of the same context is
-//! looked for. The embedding is a request of its own, on behalf of the key that asks: permitted, limited and paid like any other,
-//! with a row in the ledger. It runs in a task, so that a shadow delays nobody; it ends with the call that it is for.
+//! If no answer to the exact question is kept, the gateway embeds the last turn and searches the nearest question of
+//! the same context. The embedding is a request of its own for the caller's key: permitted, limited, paid and recorded
+//! like any other. It runs in a task, so a shadow lookup delays no answer, and it ends with the call that it belongs
+//! to.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -37,12 +38,12 @@ use crate::upstream::attempts;
 use crate::upstream::outcome::Answer;
 use crate::{plan, request_id};
 
-/// So many of the nearest are tried in one look: the answer may be gone, or too old for this reader.
+/// Nearest questions that one lookup tries. The answer of one may be gone or too old.
 const MOST_TRIES: usize = 4;
-/// How long the look of a shadow may take, for which nobody waits.
+/// The time limit of a shadow lookup.
 const SHADOWS_TIME: Duration = Duration::from_secs(10);
 
-/// What a look needs of the services.
+/// The services that a lookup uses.
 pub(crate) struct LookupServices {
     metrics: Arc<Metrics>,
     journal: Option<Arc<Journal>>,
@@ -56,33 +57,33 @@ impl LookupServices {
     }
 }
 
-/// An answer to a similar question.
+/// The answer to a similar question.
 #[derive(Clone, Debug)]
 pub(crate) struct SimilarAnswer {
     pub(crate) stored: Arc<Stored>,
     pub(crate) similarity: f32,
 }
 
-/// A look under way.
+/// A lookup that runs in a task.
 pub(crate) struct PendingLookup {
     found: oneshot::Receiver<SimilarAnswer>,
     kept: oneshot::Sender<()>,
-    /// None: nobody waits for it.
+    /// None = a shadow lookup, whose result the request does not wait for.
     timeout: Option<Duration>,
 }
 
-/// To be told when the answer is kept: then the question may lead others to it.
+/// Tells the lookup that the answer is kept, so that similar questions may find it.
 pub(crate) struct RememberQuestion(oneshot::Sender<()>);
 
 impl RememberQuestion {
     pub(crate) fn kept(self) {
-        // A look that has failed has nothing to remember.
+        // A failed lookup has no question to remember.
         let _ = self.0.send(());
     }
 }
 
 impl PendingLookup {
-    /// What it finds in time, and whom to tell of an own answer.
+    /// The answer found in time, and the handle to report that the call's own answer is kept.
     pub(crate) async fn answer(self) -> (Option<SimilarAnswer>, Option<RememberQuestion>) {
         let Self { found, kept, timeout } = self;
         let nearest = match timeout {
@@ -94,8 +95,8 @@ impl PendingLookup {
 }
 
 impl Semantic {
-    /// Begins a look for a chat whose answer is not kept. None when its alias has none, when there is nothing to compare, and when
-    /// its key may not use the embedding model: then its words must not go there.
+    /// Begins a lookup. None if the alias has none, if there is no text to compare, or if the key may not use the
+    /// embedding model, which then must not see the text.
     pub(crate) fn begin(
         &self,
         caching: &Arc<ResponseCache>,
@@ -137,7 +138,7 @@ impl Semantic {
     }
 }
 
-/// Whether the answer to the question is kept.
+/// Whether the answer of the call is kept.
 enum KeptSignal {
     NotYet(oneshot::Receiver<()>),
     Kept,
@@ -154,7 +155,7 @@ impl KeptSignal {
     }
 }
 
-/// The vector, unless all who were to get the answer have gone, or there is none: then it is of no use any more.
+/// The vector of the question; None if the embedding fails, or if all readers are gone and it is of no use.
 async fn while_wanted(
     embedding: impl Future<Output = Option<Unit>>,
     mut told: oneshot::Receiver<()>,
@@ -169,7 +170,7 @@ async fn while_wanted(
     }
 }
 
-/// What is looked for, and where.
+/// The question of a lookup and its context.
 struct Lookup {
     alias: Arc<Alias>,
     caching: Arc<ResponseCache>,
@@ -179,7 +180,7 @@ struct Lookup {
 }
 
 impl Lookup {
-    /// Tells the nearest question whose answer is there and young enough. A shadow counts it, and tells nothing.
+    /// Reports the nearest question with an answer that is young enough. A shadow lookup only counts it.
     async fn answer(&self, vector: &Unit, tell: oneshot::Sender<SimilarAnswer>) {
         let similar = &self.alias.similar;
         let mut used = None;
@@ -194,7 +195,7 @@ impl Lookup {
             };
             if stored.life.at(now_ms(), self.wish.max_age) == Freshness::Fresh {
                 let nearest = SimilarAnswer { stored, similarity: found.similarity };
-                // Whoever waited may have gone on without it.
+                // The request may have continued without waiting longer.
                 used = (!found.counts || tell.send(nearest).is_ok()).then_some(found);
                 break;
             }
@@ -203,7 +204,7 @@ impl Lookup {
     }
 }
 
-/// The request that embeds a text on behalf of a call's key; None when it would be refused.
+/// The call that embeds a text for a call's key; None if it is refused.
 fn embedding(call: &Call, model: &str, text: &str, means: &LookupServices) -> Option<Box<Call>> {
     let mut body = json!({"model": model, "input": text});
     if let (Some(user), Some(members)) = (call.context.request.user(), body.as_object_mut()) {
@@ -246,7 +247,7 @@ fn embedding(call: &Call, model: &str, text: &str, means: &LookupServices) -> Op
     Some(Box::new(Call::new(context, plan, settlement)))
 }
 
-/// The vector; None when it cannot be paid for, is late, or fails: all of it is in the ledger.
+/// The vector; None if the embedding cannot be paid, is late or fails. The ledger has a row in each case.
 async fn embed(mut call: Box<Call>, limiter: &Limiter, timeout: Duration) -> Option<Unit> {
     if let Err(error) = reserve(limiter, &mut call).await {
         call.fail(&error);
@@ -255,7 +256,7 @@ async fn embed(mut call: Box<Call>, limiter: &Limiter, timeout: Duration) -> Opt
     let log = Arc::clone(&call.context.client.log);
     let mut running = Box::pin(attempts::run(&mut call));
     let Ok(answered) = tokio::time::timeout(timeout, &mut running).await else {
-        // What holds a budget must not hang on an upstream that does.
+        // A request that holds a reservation must not wait for a hanging upstream.
         log.note(|record| record.status = Some(Kind::UpstreamTimeout.code()));
         return None;
     };

@@ -25,10 +25,13 @@ use crate::response_cache::reply_context::ReplyContext;
 use crate::response_cache::semantic_lookup::LookupServices;
 use crate::services::Services;
 
-/// A look into the cache that took longer is not made again.
+/// The longest first look after which the leader looks again.
 const SLOW_LOOK: Duration = Duration::from_millis(20);
 
-/// Serves a chat or a text completion that wants the cache.
+/// Serves a chat or a text completion with the cache.
+///
+/// # Errors
+/// The error of the call.
 pub(crate) async fn run(
     services: &Services,
     caching: &Arc<ResponseCache>,
@@ -58,7 +61,7 @@ pub(crate) async fn run(
     };
     let (follower, call) = match role {
         Role::Leader(lead, follower) => {
-            // A store that is slow is not waited for twice.
+            // A slow store is not asked twice.
             let looks_again = wanted.wish.reads && looking.elapsed() < SLOW_LOOK;
             let cpu = call.context.cpu.clone();
             let work =
@@ -100,21 +103,21 @@ async fn whole(
                 Ok(Reply { headers, body: ReplyBody::Full(own.clone()) })
             }
             (_, call) if done.is_whole => joined(caching, &asker, call, &done).await,
-            // Its kind of answer cannot be shared: an own call.
+            // The answer cannot be shared, so this request makes a call of its own.
             (_, call) => alone(services, caching, call).await,
         },
         other => Err(failed(call, other)),
     }
 }
 
-/// The answer of one who had hoped to share another's.
+/// Executes a request that could not share another request's answer.
 async fn alone(services: &Services, caching: &ResponseCache, call: Option<Box<Call>>) -> Result<Reply> {
     let call = call.ok_or_else(gone)?;
     caching.cache.count(Outcome::Miss);
     execute_after_miss(services, call).await
 }
 
-/// A follower's answer, or a leader's that was found after all.
+/// The reply of a follower, or of a leader that found an answer after all.
 async fn joined(
     caching: &ResponseCache,
     asker: &ReplyContext,
@@ -134,7 +137,7 @@ async fn joined(
     reply(&asker.of(done), answer, what, warnings).await
 }
 
-/// A kept answer, written for this request.
+/// The reply of a kept answer.
 async fn reply(
     asker: &ReplyContext,
     stored: &Stored,
@@ -144,7 +147,7 @@ async fn reply(
     offload_if(is_heavy(&stored.body), || hit::reply(asker, stored, what, warnings)).await
 }
 
-/// What a flight's bad end is for one who has sent nothing yet.
+/// The error of a shared call for a request whose head is not sent.
 fn failed(call: Option<Box<Call>>, end: End<FlightResult, FlightError>) -> Error {
     let mut error = match end {
         End::Failed(fault) => fault.error.clone(),
@@ -154,12 +157,12 @@ fn failed(call: Option<Box<Call>>, end: End<FlightResult, FlightError>) -> Error
     if let Some(mut call) = call {
         call.fail(&error);
     }
-    // A word of the log, not of the client's.
+    // This code is for the log, not for the client.
     error.code = error.code.filter(|code| code != GATEWAY_SHUTDOWN);
     error
 }
 
-/// A follower's own time is used up.
+/// The deadline of a follower has passed.
 fn late() -> Error {
     Error::new(Kind::UpstreamTimeout, "The request's time was used up.")
 }
@@ -182,7 +185,7 @@ async fn stream(
         (Some(Next::End(End::Complete(done))), call) if done.is_whole => {
             return joined(caching, &asker, call, &done).await;
         }
-        // Its kind of answer cannot be shared, or it was left behind before it was sent anything.
+        // The answer cannot be shared, or the flight dropped this reader before it was sent anything.
         (Some(Next::End(End::Complete(_) | End::TooSlow)), call @ Some(_)) => {
             return alone(services, caching, call).await;
         }

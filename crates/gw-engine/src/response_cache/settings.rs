@@ -9,13 +9,13 @@ use crate::catalog::Catalog;
 /// `[cache]`.
 #[derive(Clone, Debug)]
 pub struct CachingSettings {
-    /// How long an answer stays when the request does not say.
+    /// The lifetime of an answer, if the request names none.
     pub default_ttl: Duration,
-    /// How long beyond that it may be used when no upstream answers.
+    /// How long a stale answer may still be used if no upstream answers.
     pub stale_if_error: Duration,
-    /// Text completions use it, too.
+    /// Text completions use the cache.
     pub completions: bool,
-    /// Embeddings use it, too.
+    /// Embeddings use the cache.
     pub embeddings: bool,
     /// Teams whose keys share their answers.
     pub shared_by_teams: Vec<String>,
@@ -26,15 +26,15 @@ pub struct CachingSettings {
 pub struct SemanticSettings {
     /// The alias whose questions are compared, as clients write it.
     pub alias: String,
-    /// The catalogue id of the model that makes vectors.
+    /// The catalogue id of the embedding model.
     pub embedding_model: String,
-    /// How near a question must be, and what is done then.
+    /// The threshold of similarity, and what a match does.
     pub similar: SimilarSettings,
-    /// How long a request waits for its look.
+    /// How long a request waits for its lookup.
     pub timeout: Duration,
 }
 
-/// What is wrong with the models that are to make vectors. One that its provider may yet list is taken on trust.
+/// The problems of the embedding models. A model that its provider may yet list is accepted.
 #[must_use]
 pub fn semantic_problems(
     all: &[SemanticSettings],

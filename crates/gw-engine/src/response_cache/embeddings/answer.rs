@@ -1,4 +1,4 @@
-//! The answer to a request for embeddings, put together of what was found and of what an upstream brought.
+//! The answer to a request for embeddings: cached vectors and vectors of an upstream.
 
 use bytes::Bytes;
 use gw_wire::embeddings::write_embeddings;
@@ -14,35 +14,35 @@ use crate::response_cache::embeddings::vectors;
 use crate::response_cache::embeddings::vectors::{CachedVector, CachedVectors};
 use crate::upstream::embeddings::EmbeddingsOutput;
 
-/// Numbers that are read and written in less than a millisecond. More than that leave the worker.
+/// Vector components that are read and written in less than a millisecond. Larger answers use the CPU pool.
 const FEW: usize = 1 << 16;
 
-/// All that it takes.
+/// The parts of the answer.
 pub(crate) struct EmbeddingsAnswer {
-    /// The number of each input's key.
+    /// The key number of each input.
     pub(crate) at: Vec<usize>,
     pub(crate) encoding: EncodingFormat,
-    /// What the client is told.
+    /// The usage that the client is told.
     pub(crate) usage: Usage,
     pub(crate) found: CachedVectors,
     pub(crate) fresh: Option<FetchedVectors>,
-    /// Where the body is held.
+    /// Counts the memory of the body.
     pub(crate) place: MemoryPermit,
 }
 
-/// What an upstream brought.
+/// The vectors of an upstream.
 pub(crate) struct FetchedVectors {
     pub(crate) brought: EmbeddingsOutput,
-    /// The number of the key of each of its vectors.
+    /// The key number of each vector.
     pub(crate) numbers: Vec<usize>,
-    /// The model as its upstream reports it, else as the client does.
+    /// The reported model, else the requested one.
     pub(crate) model: String,
-    /// It is to be kept, too.
+    /// The vectors are to be kept.
     pub(crate) is_kept: bool,
 }
 
 impl FetchedVectors {
-    /// The bodies of its entries, without an answer.
+    /// The bodies of the cache entries, without an answer.
     pub(crate) async fn into_entries(self) -> Result<Vec<Option<Bytes>>> {
         let write = |fresh: &Self| Ok(fresh.entries(&fresh.brought.reply().map_err(|_| odd())?));
         if self.brought.dimensions.saturating_mul(self.numbers.len()) <= FEW {
@@ -51,14 +51,14 @@ impl FetchedVectors {
         offload(|| write(&self)).await
     }
 
-    /// Of what it has brought; none when nothing of it is to be kept.
+    /// The bodies of the cache entries; none if the vectors are not to be kept.
     fn entries(&self, reply: &EmbeddingsReply<'_>) -> Vec<Option<Bytes>> {
         let entry = |vector| vectors::body(&self.model, vector);
         if self.is_kept { reply.vectors.iter().map(entry).collect() } else { Vec::new() }
     }
 }
 
-/// A body for the client, and that of an entry for each fresh vector that is to be kept.
+/// The client's body, and the bodies of the cache entries.
 pub(crate) type WrittenAnswer = (Bytes, Vec<Option<Bytes>>);
 
 impl EmbeddingsAnswer {

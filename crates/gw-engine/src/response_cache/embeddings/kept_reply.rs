@@ -1,4 +1,4 @@
-//! An answer that consists of kept vectors alone.
+//! An answer that consists of cached vectors alone.
 
 use gw_cache::Stored;
 
@@ -13,7 +13,7 @@ use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
 use crate::response_cache::embeddings::vectors::CachedVectors;
 use crate::response_cache::flight::now_ms;
 
-/// An answer of nothing but what was kept.
+/// The reply of cached vectors.
 pub(crate) async fn kept_reply(
     call: &Call,
     wanted: &EmbeddingsCacheRequest,
@@ -38,7 +38,7 @@ pub(crate) async fn kept_reply(
     Ok(Reply { headers, body: ReplyBody::Full(body) })
 }
 
-/// What cannot be.
+/// The error of a state that the code rules out.
 pub(crate) fn odd() -> Error {
     Error::new(Kind::InternalError, "The vectors do not go together.")
 }

@@ -1,5 +1,6 @@
-//! What answers made of kept vectors may take. A short request makes a long answer of them that no upstream has sent and nobody pays
-//! for, so each is no longer than an upstream's may be, and all of them together have so much memory, until they are sent.
+//! Bounds the memory of answers that are made of cached vectors. A short request can have a long answer that no
+//! upstream sends and no budget pays. So each answer has the size limit of an upstream's answer, and all of them share
+//! one memory limit until they are sent.
 
 use std::sync::Arc;
 
@@ -8,9 +9,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::call::attempt_context::MAX_ANSWER_BYTES;
 
-/// For all of them together.
+/// Bytes of all such answers together.
 const ALL: usize = 8 * MAX_ANSWER_BYTES;
-/// What is no longer than that does not count: there are never more of them than requests at one time.
+/// Smaller answers do not count, because the number of requests bounds them.
 const SMALL: usize = 64 << 10;
 
 /// The memory for answers made of kept vectors.
@@ -24,7 +25,7 @@ impl Default for AnswerMemory {
 }
 
 impl AnswerMemory {
-    /// A place for so many bytes; None for more than one answer may have, and when there is no room now.
+    /// Takes memory for an answer; None if the answer is too large or the limit is reached.
     pub(crate) fn take(&self, bytes: usize) -> Option<MemoryPermit> {
         if bytes <= SMALL {
             return Some(MemoryPermit(None));
@@ -34,12 +35,12 @@ impl AnswerMemory {
     }
 }
 
-/// A part of it, given back when it is dropped.
+/// A share of the memory, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct MemoryPermit(Option<OwnedSemaphorePermit>);
 
 impl MemoryPermit {
-    /// The body that the place was taken for: it has it for as long as anybody has the body.
+    /// The body, which holds the share until its last reference is dropped.
     pub(crate) fn of(self, body: Vec<u8>) -> Bytes {
         match self.0 {
             Some(_) => Bytes::from_owner(CountedBody { body, _place: self }),

@@ -1,4 +1,4 @@
-//! The upstream call for those inputs of a request that were not found.
+//! The upstream call for the inputs of a request that the cache does not have.
 
 use std::sync::Arc;
 
@@ -33,27 +33,27 @@ use crate::upstream::attempts::search;
 use crate::upstream::embeddings::EmbeddingsOutput;
 use crate::upstream::outcome::Answer;
 
-/// A request of which something is to be asked for.
+/// A request with inputs that the cache does not have.
 pub(crate) struct PartialFetch {
     caching: Arc<ResponseCache>,
-    /// Its request becomes what is asked for.
+    /// Its request becomes that for the missing inputs.
     call: Box<Call>,
-    /// As the client has made it.
+    /// The client's request.
     request: Box<EmbeddingsRequest>,
     wanted: EmbeddingsCacheRequest,
     found: CachedVectors,
-    /// For the answer.
+    /// The memory of the answer.
     place: Option<MemoryPermit>,
-    /// What was found, and what is too old, for when no upstream answers.
+    /// The cached vectors, including stale ones in case no upstream answers.
     kept: Vec<Option<Arc<Stored>>>,
     stamp: Stamp,
-    /// The numbers of the keys that are asked for.
+    /// The key numbers of the inputs that are asked for.
     numbers: Vec<usize>,
 }
 
 impl PartialFetch {
     /// # Errors
-    /// It is no request for embeddings.
+    /// The request is not for embeddings.
     pub(crate) fn new(
         caching: Arc<ResponseCache>,
         mut call: Box<Call>,
@@ -95,8 +95,8 @@ impl PartialFetch {
         }
     }
 
-    /// Sets aside what asking for the missing inputs costs and, where another model may have to be asked for all of them, what that
-    /// does, if there is so much. Gives who can be asked then, and whether that is set aside.
+    /// Reserves the cost of the missing inputs. If another model may have to be asked for all inputs, it reserves that
+    /// cost instead, if the budget has it. Gives the plan for all inputs, and whether it is paid for.
     async fn set_aside(&mut self, limiter: &Limiter) -> Result<(Plan, bool)> {
         let missing = self.found.missing();
         let whole = self.call.plan.clone();
@@ -125,7 +125,7 @@ impl PartialFetch {
         (0..self.wanted.keys.len()).collect()
     }
 
-    /// Makes the call one for the inputs with these keys, each once.
+    /// Makes the call one for the inputs with these key numbers, each once.
     fn ask_for(&mut self, numbers: Vec<usize>) -> Result<()> {
         self.call.context.request =
             ValidatedRequest::Embeddings(if numbers.len() == self.request.inputs.len() {
@@ -151,20 +151,20 @@ impl PartialFetch {
         self.found.take(brought.model(&self.request), brought.dimensions)
     }
 
-    /// Leaves of those who can be asked the ones that the vectors are not of; whether there are any, and it is worth it.
+    /// Removes the candidates that the cached vectors belong to. Whether others remain and may succeed.
     fn leaves_others(&self, whole: &mut Plan) -> bool {
         let Some(id) = self.found.model_used() else { return false };
         let fallback_on_4xx = self.call.context.snapshot.routing.fallback_on_4xx;
         let last = self.call.progress.failures.last();
         whole.candidates.retain(|candidate| *candidate.model.id != *id);
-        // What would fail anywhere is not shopped around.
+        // A request that would fail everywhere is not sent to other models.
         let is_hopeless =
             last.is_some_and(|last| retry_policy::verdict(last, fallback_on_4xx) == RetryDecision::Stop);
         !whole.candidates.is_empty() && !is_hopeless
     }
 
-    /// The model has changed behind its name. What it said is paid for, and of no use here: it is kept for the next request, which
-    /// will find that nothing goes together, and ask for everything at once.
+    /// Handles a model that changed behind its name. Its vectors are paid for and of no use to this request. They are
+    /// kept, so the next request finds that the vectors differ, and asks for all inputs at once.
     async fn in_vain(&mut self, brought: EmbeddingsOutput) {
         let ValidatedRequest::Embeddings(request) = &self.call.context.request else { return };
         let (usage, tokens) = brought.tokens(request);
@@ -177,7 +177,7 @@ impl PartialFetch {
         }
     }
 
-    /// Asks these for everything, because nothing came that goes with what was found.
+    /// Asks for all inputs, because the new vectors do not match the cached ones.
     async fn anew(
         &mut self,
         limiter: &Limiter,
@@ -193,7 +193,7 @@ impl PartialFetch {
         self.search().await
     }
 
-    /// What was brought, and what is to be kept of it.
+    /// The fetched vectors, and the template of their cache entries.
     fn fresh(
         &self,
         brought: EmbeddingsOutput,
@@ -214,7 +214,7 @@ impl PartialFetch {
         (fresh, keeping)
     }
 
-    /// Those that are asked for.
+    /// The keys of the inputs that are asked for.
     fn keys(&self) -> Vec<Key> {
         self.numbers.iter().filter_map(|number| self.wanted.keys.get(*number).copied()).collect()
     }
@@ -251,7 +251,7 @@ impl PartialFetch {
         Ok(Reply { headers, body: ReplyBody::Full(body) })
     }
 
-    /// The tokens of all inputs, also of those that are there twice: what an answer to this request alone would tell.
+    /// The usage that the client is told: the tokens of all inputs, as without a cache.
     fn usage_told(&self, usage: &Usage, tokens: &[u64]) -> Usage {
         let mut by_key: Vec<Usage> = (0..self.wanted.keys.len())
             .map(|number| self.found.get(number).map_or(Usage::default(), |stored| stored.usage))
@@ -265,7 +265,7 @@ impl PartialFetch {
         self.wanted.at.iter().filter_map(of).fold(Usage::default(), |sum, usage| sum.plus(usage))
     }
 
-    /// What all entries have in common.
+    /// The cache entry without the vector.
     fn stored(&self, candidate: &Candidate, usage: &Usage, took_ms: u64) -> Stored {
         Stored {
             scope: self.caching.scope(&self.call.context.client.caller),
@@ -282,7 +282,7 @@ impl PartialFetch {
         }
     }
 
-    /// No upstream answers: what is too old may stand in, if it is all there.
+    /// Answers with stale vectors if all are there and the upstreams failed.
     async fn failed(mut self, error: Error) -> Result<Reply> {
         let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
         let wish = self.wanted.wish;
@@ -304,15 +304,15 @@ impl PartialFetch {
     }
 }
 
-/// What is to be kept of an answer, but for the vectors.
+/// The cache entries without their vectors.
 struct EntryTemplate {
     stored: Stored,
-    /// Tokens and cost of each vector.
+    /// The tokens and the cost of each vector.
     shares: Vec<(u64, u128)>,
 }
 
 impl EntryTemplate {
-    /// Of those that have a body.
+    /// The entries of the vectors that have a body.
     fn entries(
         &self,
         keys: impl Iterator<Item = Key>,

@@ -10,22 +10,22 @@ use crate::call::Call;
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::question::{CandidateIdentities, question};
 
-/// What a request for embeddings wants of the cache, and under which keys.
+/// A request's cache directives, and the keys of its inputs.
 #[derive(Debug)]
 pub(crate) struct EmbeddingsCacheRequest {
-    /// Of the inputs, each once.
+    /// The keys of the inputs, each once.
     pub(crate) keys: Vec<Key>,
-    /// The first input with each of them.
+    /// The first input of each key.
     pub(crate) firsts: Vec<usize>,
-    /// Which of them each input has.
+    /// The key number of each input.
     pub(crate) at: Vec<usize>,
     pub(crate) wish: Wish,
-    /// How long its vectors stay.
+    /// The lifetime of its vectors.
     pub(crate) ttl: Duration,
 }
 
 impl EmbeddingsCacheRequest {
-    /// None when there is no key to be had.
+    /// The keys of a request; None if it has no key.
     pub(crate) fn of(
         caching: &ResponseCache,
         call: &Call,

@@ -18,7 +18,10 @@ use crate::response_cache::embeddings::vectors::CachedVectors;
 use crate::response_cache::flight::now_ms;
 use crate::services::Services;
 
-/// Serves embeddings that want the cache.
+/// Serves embeddings with the cache.
+///
+/// # Errors
+/// The error of the call.
 pub(crate) async fn run(
     services: &Services,
     caching: &Arc<ResponseCache>,
@@ -43,14 +46,14 @@ pub(crate) async fn run(
     }
     let mut found = CachedVectors::of(fresh);
     let are_all_there = found.are_all_there();
-    // Whom the vectors are of that are there, he must be there for the others, too.
+    // The missing vectors must come from the model of the cached ones, so that model must be a candidate.
     let is_there = |id: &str| call.plan.candidates.iter().any(|candidate| *candidate.model.id == *id);
     if !are_all_there && !found.model_used().is_some_and(is_there) {
         found = CachedVectors::none(wanted.keys.len());
     }
     let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(odd()) };
     let Some(place) = caching.vectors.take(found.unsent(&wanted.at, request)) else {
-        // An upstream that sends all of it is bound like any, and asking it costs something.
+        // The answer of an upstream has a size limit and a cost, unlike one of cached vectors.
         caching.cache.count(Outcome::Miss);
         return execute_after_miss(services, call).await;
     };

@@ -1,4 +1,4 @@
-//! CachedVectors that were found: of one model all of them, or none.
+//! Cached vectors of one model.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use gw_wire::reply::Vector;
 use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
 
-/// What stands around each vector of an answer, at the most.
+/// Bytes around each vector of an answer, at most.
 const FRAME: usize = 64;
-/// For how long a vector is taken, in numbers, when nobody knows: models have 3,072 at the most, with few exceptions.
+/// The assumed length of an unknown vector. Most models have at most 3,072 components.
 const UNKNOWN: usize = 4096;
 
-/// A kept vector as it is in the cache: the length of the model's name, the name, the vector.
+/// A cached vector: the length of the model's name, the name, the vector.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CachedVector<'a> {
-    /// The model as its upstream reports it.
+    /// The model that the upstream reported.
     pub(crate) model: &'a str,
     pub(crate) vector: Packed<'a>,
 }
@@ -30,7 +30,7 @@ impl<'a> CachedVector<'a> {
     }
 }
 
-/// The body of an entry; None for a model whose name nobody would give one.
+/// The body of a cache entry; None if the model's name is too long.
 pub(crate) fn body(model: &str, vector: &Vector<'_>) -> Option<Bytes> {
     let length = u16::try_from(model.len()).ok()?;
     let packed = vector.pack();
@@ -41,19 +41,19 @@ pub(crate) fn body(model: &str, vector: &Vector<'_>) -> Option<Bytes> {
     Some(out.into())
 }
 
-/// What was found under each key.
+/// The vector under each key.
 #[derive(Debug)]
 pub(crate) struct CachedVectors(Vec<Option<Arc<Stored>>>);
 
 impl CachedVectors {
-    /// Nothing, under so many keys.
+    /// No vectors for this many keys.
     pub(crate) fn none(count: usize) -> Self {
         Self(vec![None; count])
     }
 
-    /// None of them when they are not of one model, or not of one length.
+    /// The vectors; none of them if they differ in model or length.
     pub(crate) fn of(mut found: Vec<Option<Arc<Stored>>>) -> Self {
-        // One that cannot be read is not there.
+        // An unreadable entry counts as missing.
         for place in &mut found {
             *place = place.take().filter(|stored| CachedVector::read(&stored.body).is_some());
         }
@@ -70,7 +70,7 @@ impl CachedVectors {
         self.0.iter().all(Option::is_some)
     }
 
-    /// The numbers of the keys that nothing was found under.
+    /// The key numbers without a vector.
     pub(crate) fn missing(&self) -> Vec<usize> {
         (0..self.0.len()).filter(|number| self.get(*number).is_none()).collect()
     }
@@ -79,7 +79,7 @@ impl CachedVectors {
         self.0.get(number)?.as_ref()
     }
 
-    /// One of them, for what all have in common.
+    /// One of the vectors, for the facts that all share.
     pub(crate) fn first(&self) -> Option<&Arc<Stored>> {
         self.0.iter().flatten().next()
     }
@@ -88,15 +88,14 @@ impl CachedVectors {
         Some(&self.first()?.model_used)
     }
 
-    /// Whether a vector of this model as its upstream reports it, of this length, goes with them.
+    /// Whether a vector of this reported model and length goes with them.
     pub(crate) fn take(&self, model: &str, dimensions: usize) -> bool {
         let Some(first) = self.first() else { return true };
         CachedVector::read(&first.body)
             .is_some_and(|entry| entry.model == model && entry.vector.dimensions() == dimensions)
     }
 
-    /// How much of an answer to a request, whose inputs have these keys, no upstream will send, at the most: the vectors that were found, and
-    /// all but the first of an input that is there many times.
+    /// The largest size of the answer's part that no upstream sends: the cached vectors, and the repetitions of inputs.
     pub(crate) fn unsent(&self, at: &[usize], request: &EmbeddingsRequest) -> usize {
         let shown = |stored: &Arc<Stored>| {
             Some(CachedVector::read(&stored.body)?.vector.most_bytes(request.encoding) + FRAME)
@@ -116,8 +115,8 @@ impl CachedVectors {
         at.iter().fold(0, |sum: usize, number| sum.saturating_add(of(number)))
     }
 
-    /// All that was found as one answer: what it would have cost, how old its oldest part is, and the tokens of these inputs. None
-    /// when nothing was.
+    /// The vectors as one answer: its cost, its age (that of the oldest vector), and the tokens of these inputs. None
+    /// if there are no vectors.
     pub(crate) fn sum(&self, at: &[usize]) -> Option<Stored> {
         let found = || self.0.iter().flatten();
         let oldest = found().min_by_key(|stored| stored.life.stored_at_ms)?;
@@ -126,7 +125,7 @@ impl CachedVectors {
             body: Bytes::new(),
             usage: usages.fold(Usage::default(), |sum, usage| sum.plus(&usage)),
             cost: found().map(|stored| stored.cost).sum(),
-            // They could have been asked for in one call.
+            // One call could have fetched all of them.
             took_ms: found().map(|stored| stored.took_ms).max().unwrap_or_default(),
             ..Stored::clone(oldest)
         })
