@@ -104,7 +104,7 @@ impl CpuPool {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Hosted { state: State::Here(Box::pin(future), Waiting::default()), pool: self.clone() }
+        Hosted { state: HostState::Here(Box::pin(future), WaitingParts::default()), pool: self.clone() }
     }
 }
 
@@ -166,12 +166,12 @@ enum Seat {
 
 /// The parts of a hosted future that wait to be polled at a seat.
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingParts {
     pool: Vec<Waker>,
     worker: Vec<Waker>,
 }
 
-impl Waiting {
+impl WaitingParts {
     fn at(&mut self, seat: Seat) -> &mut Vec<Waker> {
         match seat {
             Seat::Pool => &mut self.pool,
@@ -191,7 +191,7 @@ impl Waiting {
 #[derive(Debug)]
 struct Hosting {
     seat: Seat,
-    waiting: Waiting,
+    waiting: WaitingParts,
     /// A step has run in this poll.
     has_stepped: bool,
 }
@@ -231,8 +231,8 @@ fn poll_seated<F: Future>(
     future: Pin<&mut F>,
     cx: &mut Context<'_>,
     seat: Seat,
-    mut waiting: Waiting,
-) -> (Poll<F::Output>, Waiting) {
+    mut waiting: WaitingParts,
+) -> (Poll<F::Output>, WaitingParts) {
     let mut outer = Restore(HOSTING.take());
     // Inside a host that is in the pool already, this one is, too.
     let in_pool = outer.0.as_mut().filter(|outer| outer.seat == Seat::Pool);
@@ -241,7 +241,7 @@ fn poll_seated<F: Future>(
     waiting.at(seat).drain(..).for_each(Waker::wake);
     HOSTING.set(Some(Hosting { seat, waiting, has_stepped }));
     let polled = future.poll(cx);
-    let Some(inner) = HOSTING.take() else { return (polled, Waiting::default()) };
+    let Some(inner) = HOSTING.take() else { return (polled, WaitingParts::default()) };
     if let Some(outer) = in_pool {
         outer.has_stepped = inner.has_stepped;
         if !inner.waiting.worker.is_empty() {
@@ -251,8 +251,8 @@ fn poll_seated<F: Future>(
     (polled, inner.waiting)
 }
 
-enum State<F: Future> {
-    Here(Pin<Box<F>>, Waiting),
+enum HostState<F: Future> {
+    Here(Pin<Box<F>>, WaitingParts),
     /// A step waits for a thread, or runs.
     There(Arc<Slot<F>>),
     Over,
@@ -261,21 +261,21 @@ enum State<F: Future> {
 /// A future whose [`offload`] steps run in a [`CpuPool`]. Dropping it drops the future: at once, or when the step that runs
 /// is done.
 pub struct Hosted<F: Future> {
-    state: State<F>,
+    state: HostState<F>,
     pool: CpuPool,
 }
 
 impl<F: Future> std::fmt::Debug for Hosted<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hosted")
-            .field("is_there", &matches!(self.state, State::There(_)))
+            .field("is_there", &matches!(self.state, HostState::There(_)))
             .finish_non_exhaustive()
     }
 }
 
 impl<F: Future> Drop for Hosted<F> {
     fn drop(&mut self) {
-        if let State::There(slot) = &self.state {
+        if let HostState::There(slot) = &self.state {
             drop(slot.leave());
         }
     }
@@ -291,12 +291,12 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
         loop {
-            match std::mem::replace(&mut this.state, State::Over) {
-                State::Here(mut future, waiting) => {
+            match std::mem::replace(&mut this.state, HostState::Over) {
+                HostState::Here(mut future, waiting) => {
                     let Some(threads) = &this.pool.threads else {
                         let polled = future.as_mut().poll(cx);
                         if polled.is_pending() {
-                            this.state = State::Here(future, waiting);
+                            this.state = HostState::Here(future, waiting);
                         }
                         return polled;
                     };
@@ -305,24 +305,24 @@ where
                         return polled;
                     }
                     if waiting.pool.is_empty() {
-                        this.state = State::Here(future, waiting);
+                        this.state = HostState::Here(future, waiting);
                         return Poll::Pending;
                     }
                     let slot = Arc::new(Slot::new(future, waiting, cx.waker().clone()));
                     threads.queue.push(this.pool.tenant.as_ref(), Arc::clone(&slot) as Arc<dyn queue::Step>);
-                    this.state = State::There(slot);
+                    this.state = HostState::There(slot);
                     return Poll::Pending;
                 }
-                State::There(slot) => match slot.poll(cx) {
+                HostState::There(slot) => match slot.poll(cx) {
                     Taken::Output(output) => return Poll::Ready(output),
                     // A wake-up meant for it may have come while it was away: it is polled at once.
-                    Taken::Future(future, waiting) => this.state = State::Here(future, waiting),
+                    Taken::Future(future, waiting) => this.state = HostState::Here(future, waiting),
                     Taken::Nothing => {
-                        this.state = State::There(slot);
+                        this.state = HostState::There(slot);
                         return Poll::Pending;
                     }
                 },
-                State::Over => return Poll::Pending,
+                HostState::Over => return Poll::Pending,
             }
         }
     }

@@ -60,7 +60,7 @@ impl Default for PayloadSettings {
 pub struct Payloads {
     redactor: Arc<Redactor>,
     most: usize,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingPayloads>,
     wake: Notify,
     /// Cuts a pause short.
     stop: Notify,
@@ -69,7 +69,7 @@ pub struct Payloads {
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingPayloads {
     heard: VecDeque<Heard>,
     /// Payloads and bytes, those that are being written among them.
     count: usize,
@@ -129,7 +129,7 @@ impl Payloads {
             payloads: Arc::clone(self),
             request_id: Arc::clone(request_id),
             request: request.clone(),
-            answer: Answer::Whole(Bytes::new()),
+            answer: CapturedAnswer::Whole(Bytes::new()),
         })
     }
 
@@ -246,11 +246,11 @@ pub struct Capture {
     payloads: Arc<Payloads>,
     request_id: Arc<str>,
     request: Bytes,
-    answer: Answer,
+    answer: CapturedAnswer,
 }
 
 /// What was heard of the answer so far.
-enum Answer {
+enum CapturedAnswer {
     /// A document, sent at once.
     Whole(Bytes),
     /// Events.
@@ -266,23 +266,23 @@ impl std::fmt::Debug for Capture {
 impl Capture {
     /// The answer is a stream of events.
     pub fn streams(&mut self) {
-        self.answer = Answer::Events(Box::new(Assembly::new(self.payloads.most)));
+        self.answer = CapturedAnswer::Events(Box::new(Assembly::new(self.payloads.most)));
     }
 
     /// A piece of the answer, on its way to the client.
     pub fn sent(&mut self, bytes: &Bytes) {
         match &mut self.answer {
-            Answer::Whole(answer) => *answer = bytes.clone(),
-            Answer::Events(assembly) => assembly.feed(bytes),
+            CapturedAnswer::Whole(answer) => *answer = bytes.clone(),
+            CapturedAnswer::Events(assembly) => assembly.feed(bytes),
         }
     }
 }
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        let (response, is_cut) = match std::mem::replace(&mut self.answer, Answer::Whole(Bytes::new())) {
-            Answer::Whole(answer) => (answer, false),
-            Answer::Events(assembly) => {
+        let (response, is_cut) = match std::mem::replace(&mut self.answer, CapturedAnswer::Whole(Bytes::new())) {
+            CapturedAnswer::Whole(answer) => (answer, false),
+            CapturedAnswer::Events(assembly) => {
                 let (document, is_cut) = assembly.end();
                 (document.into(), is_cut)
             }

@@ -39,7 +39,7 @@ pub(super) struct Key {
 
 /// A digest that is known.
 #[derive(Debug)]
-struct Place {
+struct DigestEntry {
     hash: [u8; 32],
     caller: Caller,
     is_revoked: Choice,
@@ -80,9 +80,9 @@ pub(super) struct Ring {
     /// find.
     heads: Vec<u128>,
     /// In the order of `heads`.
-    places: Vec<Place>,
+    places: Vec<DigestEntry>,
     /// What is compared when the search ends behind the last place.
-    nobody: Place,
+    nobody: DigestEntry,
 }
 
 impl Ring {
@@ -101,21 +101,21 @@ impl Ring {
         let mut places = Vec::with_capacity(configured.len() + stored.len());
         for (settings, caller) in configured {
             let hash = gw_store::keys::hash(settings.key.expose_secret());
-            places.push(Place::new(hash, caller, false, settings.expires_at, None));
+            places.push(DigestEntry::new(hash, caller, false, settings.expires_at, None));
         }
         for key in stored {
             let team = key.team.as_deref().and_then(|team| teams.get(team));
             let caller = Caller::of_store(key, team, limiter);
             let is_revoked = key.revoked_at.is_some();
-            places.push(Place::new(key.hash, &caller, is_revoked, key.expires_at, None));
+            places.push(DigestEntry::new(key.hash, &caller, is_revoked, key.expires_at, None));
             if let Some((hash, until)) = key.previous {
-                places.push(Place::new(hash, &caller, is_revoked, key.expires_at, Some(until)));
+                places.push(DigestEntry::new(hash, &caller, is_revoked, key.expires_at, Some(until)));
             }
         }
         // The sort is stable: of a digest that is there twice, the configuration's counts.
         places.sort_by_key(|place| head(&place.hash));
         places.dedup_by_key(|place| place.hash);
-        let nobody = Place::new([0; 32], &Caller::nobody(), true, None, None);
+        let nobody = DigestEntry::new([0; 32], &Caller::nobody(), true, None, None);
         Self { heads: places.iter().map(|place| head(&place.hash)).collect(), places, nobody }
     }
 
@@ -150,7 +150,7 @@ fn head(hash: &[u8; 32]) -> u128 {
     hash.first_chunk().map_or(0, |head| u128::from_be_bytes(*head))
 }
 
-impl Place {
+impl DigestEntry {
     fn new(
         hash: [u8; 32],
         caller: &Caller,

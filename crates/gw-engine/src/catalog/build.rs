@@ -17,9 +17,9 @@ use super::{pricing, shipped};
 use crate::settings::{Aliases, ModelSettings, PricingSettings};
 
 /// An entry before its prices are final.
-struct Draft<'a> {
+struct ModelDraft<'a> {
     model: Model,
-    pricing: pricing::Draft,
+    pricing: pricing::PriceDraft,
     multiplier: Price,
     provenance: Provenance<'a>,
 }
@@ -28,7 +28,7 @@ struct Draft<'a> {
 pub(super) struct Builder<'a> {
     multipliers: HashMap<&'a str, Price>,
     apis: HashMap<&'a str, Api>,
-    drafts: Vec<Draft<'a>>,
+    drafts: Vec<ModelDraft<'a>>,
     places: HashMap<Arc<str>, usize>,
     /// Ids of `[[models]]` whose provider is not configured.
     pub(super) unlisted: Vec<String>,
@@ -53,7 +53,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds the shipped entries of configured providers.
-    pub(super) fn shipped(&mut self, entries: &'a [shipped::Entry<'a>]) {
+    pub(super) fn shipped(&mut self, entries: &'a [shipped::ShippedEntry<'a>]) {
         for entry in entries {
             let Some((provider, name)) = self.checked(&entry.id, "catalogue entry") else { continue };
             let Some(&multiplier) = self.multipliers.get(provider) else { continue };
@@ -61,16 +61,16 @@ impl<'a> Builder<'a> {
                 self.problems.push(format!("catalogue entry '{}' is there twice", entry.id));
                 continue;
             }
-            let pricing = pricing::Draft::shipped(&entry.pricing).unwrap_or_else(|error| {
+            let pricing = pricing::PriceDraft::shipped(&entry.pricing).unwrap_or_else(|error| {
                 self.problems.push(format!("catalogue entry '{}': pricing: {error}", entry.id));
-                pricing::Draft::default()
+                pricing::PriceDraft::default()
             });
             let mut model = blank(&entry.id, provider, entry.upstream_model.as_deref().unwrap_or(name));
             fill(&mut model, entry);
             let license = entry.license_source.as_deref();
             let provenance =
                 Provenance { pricing: Some(&entry.pricing), scores: Some(&entry.quality_scores), license };
-            self.add(Draft { model, pricing, multiplier, provenance });
+            self.add(ModelDraft { model, pricing, multiplier, provenance });
         }
     }
 
@@ -150,7 +150,7 @@ impl<'a> Builder<'a> {
         models
     }
 
-    fn add(&mut self, draft: Draft<'a>) {
+    fn add(&mut self, draft: ModelDraft<'a>) {
         self.places.insert(Arc::clone(&draft.model.id), self.drafts.len());
         self.drafts.push(draft);
     }
@@ -163,7 +163,7 @@ impl<'a> Builder<'a> {
 /// The longest id of a model taken from a provider's own list: a request may name no longer one.
 const LONGEST_DISCOVERED: usize = 256;
 
-impl Draft<'_> {
+impl ModelDraft<'_> {
     fn apply(&mut self, set: &ModelSettings) {
         let model = &mut self.model;
         if let Some(upstream) = &set.upstream_model {
@@ -221,9 +221,9 @@ fn replace<T>(place: &mut T, with: Option<T>) {
 }
 
 /// An entry of which only the name is known.
-fn bare<'a>(id: &str, provider: &str, name: &str, multiplier: Price) -> Draft<'a> {
-    let (pricing, provenance) = (pricing::Draft::default(), Provenance::default());
-    Draft { model: blank(id, provider, name), pricing, multiplier, provenance }
+fn bare<'a>(id: &str, provider: &str, name: &str, multiplier: Price) -> ModelDraft<'a> {
+    let (pricing, provenance) = (pricing::PriceDraft::default(), Provenance::default());
+    ModelDraft { model: blank(id, provider, name), pricing, multiplier, provenance }
 }
 
 fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
@@ -261,7 +261,7 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
     }
 }
 
-fn fill(model: &mut Model, entry: &shipped::Entry<'_>) {
+fn fill(model: &mut Model, entry: &shipped::ShippedEntry<'_>) {
     replace(&mut model.name, entry.name.as_deref().map(Box::from));
     replace(&mut model.description, entry.description.as_deref().map(Box::from));
     model.category.clone_from(&entry.category);
@@ -284,8 +284,8 @@ fn fill(model: &mut Model, entry: &shipped::Entry<'_>) {
         Scores { overall: scores.overall, code: scores.code, math: scores.math, reasoning: scores.reasoning };
     model.dimensions = match &entry.embedding_dimensions {
         None => None,
-        Some(shipped::Dimensions::Native(size)) => Some(Dimensions::Native(*size)),
-        Some(shipped::Dimensions::Choice(choice)) => dimensions(choice),
+        Some(shipped::ShippedDimensions::Native(size)) => Some(Dimensions::Native(*size)),
+        Some(shipped::ShippedDimensions::Choice(choice)) => dimensions(choice),
     };
     model.open_weights = entry.open_weights;
     model.release_date.clone_from(&entry.release_date);
@@ -334,10 +334,10 @@ fn impossible(model: &Model) -> impl Iterator<Item = &'static str> + use<> {
 }
 
 /// Parses the catalogue files. A file that cannot be read is a problem, not a panic.
-pub(super) fn parse<'a>(texts: &[&'a str], problems: &mut Vec<String>) -> Vec<shipped::Entry<'a>> {
+pub(super) fn parse<'a>(texts: &[&'a str], problems: &mut Vec<String>) -> Vec<shipped::ShippedEntry<'a>> {
     let mut entries = Vec::new();
     for text in texts {
-        match serde_json::from_str::<Vec<shipped::Entry<'a>>>(text) {
+        match serde_json::from_str::<Vec<shipped::ShippedEntry<'a>>>(text) {
             Ok(more) => entries.extend(more),
             Err(error) => problems.push(format!("catalogue file: {error}")),
         }

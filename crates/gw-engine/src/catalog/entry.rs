@@ -7,14 +7,14 @@ use bytes::Bytes;
 use super::date::created;
 use super::model::{Dimensions, Model, Performance};
 use super::prices::{Prices, Rates, Tier};
-use super::shipped::{Pricing, Scores};
+use super::shipped::{ShippedPricing, ShippedScores};
 use super::write::Object;
 
 /// Where the facts of a shipped entry come from. A part that was overridden has no source any more.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Provenance<'a> {
-    pub(super) pricing: Option<&'a Pricing<'a>>,
-    pub(super) scores: Option<&'a Scores<'a>>,
+    pub(super) pricing: Option<&'a ShippedPricing<'a>>,
+    pub(super) scores: Option<&'a ShippedScores<'a>>,
     pub(super) license: Option<&'a str>,
 }
 

@@ -3,12 +3,12 @@
 use gw_wire::money::{Price, PriceError};
 
 use super::prices::{Prices, Rates, Tier};
-use super::shipped::Pricing;
+use super::shipped::ShippedPricing;
 use crate::settings::{PricingSettings, TierSettings};
 
 /// Prices while they are put together.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct PriceDraft {
     official: Rates,
     /// Gateway prices that somebody wrote down: the multiplier does not touch them.
     outright: Rates,
@@ -23,10 +23,10 @@ struct TierDraft {
     outright: Rates,
 }
 
-impl Draft {
+impl PriceDraft {
     /// The shipped facts: all of them the provider's own prices.
-    pub(super) fn shipped(pricing: &Pricing<'_>) -> Result<Self, PriceError> {
-        let tier = |tier: &super::shipped::Tier<'_>| {
+    pub(super) fn shipped(pricing: &ShippedPricing<'_>) -> Result<Self, PriceError> {
+        let tier = |tier: &super::shipped::ShippedTier<'_>| {
             let above = tier.above_input_tokens;
             Ok(TierDraft { above, official: tier.rates()?, outright: Rates::default() })
         };
@@ -110,10 +110,10 @@ mod tests {
         Some(Price::parse(text).unwrap())
     }
 
-    fn shipped() -> Draft {
+    fn shipped() -> PriceDraft {
         let text = r#"{"official_input_per_m":2.0,"official_output_per_m":10,"cached_input_per_m":0.1,
             "tiers":[{"above_input_tokens":100,"official_input_per_m":4.0,"cached_input_per_m":0.3}]}"#;
-        Draft::shipped(&serde_json::from_str(text).unwrap()).unwrap()
+        PriceDraft::shipped(&serde_json::from_str(text).unwrap()).unwrap()
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused_and_nothing_is_nothing() {
         let finish = |set: &PricingSettings| {
-            let mut draft = Draft::default();
+            let mut draft = PriceDraft::default();
             draft.apply(set);
             draft.finish(Price::parse("1").unwrap())
         };

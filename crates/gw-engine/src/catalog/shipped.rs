@@ -10,7 +10,7 @@ use super::prices::Rates;
 
 /// One entry. Members that no schema of ours needs are skipped.
 #[derive(Debug, Deserialize)]
-pub(super) struct Entry<'a> {
+pub(super) struct ShippedEntry<'a> {
     #[serde(borrow)]
     pub(super) id: Cow<'a, str>,
     #[serde(borrow)]
@@ -22,19 +22,19 @@ pub(super) struct Entry<'a> {
     pub(super) category: Option<Vec<Box<str>>>,
     pub(super) context_length: Option<u64>,
     pub(super) max_output_tokens: Option<u64>,
-    pub(super) modalities: Option<Modalities>,
+    pub(super) modalities: Option<ShippedModalities>,
     pub(super) features: Option<Vec<Box<str>>>,
     pub(super) license: Option<Box<str>>,
     #[serde(borrow)]
     pub(super) license_source: Option<Cow<'a, str>>,
     pub(super) open_weights: Option<bool>,
     #[serde(borrow, default)]
-    pub(super) pricing: Pricing<'a>,
+    pub(super) pricing: ShippedPricing<'a>,
     #[serde(default)]
-    pub(super) performance: Performance,
+    pub(super) performance: ShippedPerformance,
     #[serde(borrow, default)]
-    pub(super) quality_scores: Scores<'a>,
-    pub(super) embedding_dimensions: Option<Dimensions>,
+    pub(super) quality_scores: ShippedScores<'a>,
+    pub(super) embedding_dimensions: Option<ShippedDimensions>,
     pub(super) release_date: Option<Box<str>>,
     pub(super) knowledge_cutoff: Option<Box<str>>,
     pub(super) deprecation_date: Option<Box<str>>,
@@ -44,7 +44,7 @@ pub(super) struct Entry<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Modalities {
+pub(super) struct ShippedModalities {
     #[serde(default)]
     pub(super) input: Vec<Box<str>>,
     #[serde(default)]
@@ -55,7 +55,7 @@ pub(super) struct Modalities {
 type Digits<'a> = Option<&'a RawValue>;
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Pricing<'a> {
+pub(super) struct ShippedPricing<'a> {
     #[serde(borrow)]
     official_input_per_m: Digits<'a>,
     #[serde(borrow)]
@@ -65,7 +65,7 @@ pub(super) struct Pricing<'a> {
     #[serde(borrow)]
     cache_write_per_m: Digits<'a>,
     #[serde(borrow, default)]
-    pub(super) tiers: Vec<Tier<'a>>,
+    pub(super) tiers: Vec<ShippedTier<'a>>,
     #[serde(borrow)]
     pub(super) currency: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -77,7 +77,7 @@ pub(super) struct Pricing<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Tier<'a> {
+pub(super) struct ShippedTier<'a> {
     pub(super) above_input_tokens: u64,
     #[serde(borrow)]
     official_input_per_m: Digits<'a>,
@@ -89,7 +89,7 @@ pub(super) struct Tier<'a> {
     cache_write_per_m: Digits<'a>,
 }
 
-impl Pricing<'_> {
+impl ShippedPricing<'_> {
     /// The provider's own prices.
     pub(super) fn rates(&self) -> Result<Rates, PriceError> {
         Ok(Rates {
@@ -101,7 +101,7 @@ impl Pricing<'_> {
     }
 }
 
-impl Tier<'_> {
+impl ShippedTier<'_> {
     /// The provider's own prices above the bound.
     pub(super) fn rates(&self) -> Result<Rates, PriceError> {
         Ok(Rates {
@@ -118,14 +118,14 @@ fn price(digits: Digits<'_>) -> Result<Option<Price>, PriceError> {
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct Performance {
+pub(super) struct ShippedPerformance {
     pub(super) availability: Option<f64>,
     pub(super) latency_p50_ms: Option<f64>,
     pub(super) latency_p99_ms: Option<f64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Scores<'a> {
+pub(super) struct ShippedScores<'a> {
     pub(super) overall: Option<f64>,
     pub(super) code: Option<f64>,
     pub(super) math: Option<f64>,
@@ -147,7 +147,7 @@ pub(super) struct Scores<'a> {
 /// One number is the native size, a list is what may be asked for.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Dimensions {
+pub(super) enum ShippedDimensions {
     Native(u32),
     Choice(Vec<u32>),
 }

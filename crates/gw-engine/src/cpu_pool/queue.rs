@@ -19,28 +19,28 @@ pub(super) trait Step: Send + Sync {
 /// The steps of a tenant, oldest first. None: of no tenant.
 type Tenant = Option<Arc<str>>;
 
-struct Entry {
+struct QueuedStep {
     since: Instant,
     step: Arc<dyn Step>,
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for QueuedStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("since", &self.since).finish_non_exhaustive()
+        f.debug_struct("QueuedStep").field("since", &self.since).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct TenantQueues {
     /// No list is empty.
-    tenants: HashMap<Tenant, VecDeque<Entry>>,
+    tenants: HashMap<Tenant, VecDeque<QueuedStep>>,
     /// Each tenant with a step that waits, once.
     turns: VecDeque<Tenant>,
     is_closed: bool,
 }
 
-impl Waiting {
-    fn next(&mut self) -> Option<Entry> {
+impl TenantQueues {
+    fn next(&mut self) -> Option<QueuedStep> {
         let tenant = self.turns.pop_front()?;
         let steps = self.tenants.get_mut(&tenant)?;
         let next = steps.pop_front();
@@ -56,7 +56,7 @@ impl Waiting {
 /// The queue and its metrics.
 #[derive(Debug)]
 pub(super) struct Queue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<TenantQueues>,
     has_work: Condvar,
     length: Gauge,
     waits: Histogram,
@@ -92,7 +92,7 @@ impl Queue {
         let tenant = tenant.cloned();
         let mut waiting = self.waiting.lock();
         let steps = waiting.tenants.entry(tenant.clone()).or_default();
-        steps.push_back(Entry { since: Instant::now(), step });
+        steps.push_back(QueuedStep { since: Instant::now(), step });
         if steps.len() == 1 {
             waiting.turns.push_back(tenant);
         }

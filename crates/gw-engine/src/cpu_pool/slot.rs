@@ -10,16 +10,16 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::queue::Step;
-use super::{Seat, Waiting, poll_seated};
+use super::{Seat, WaitingParts, poll_seated};
 
 /// Where the future is.
 enum Place<F: Future> {
     /// Its step waits for a thread. The worker still polls it.
-    Queued(Pin<Box<F>>, Waiting),
+    Queued(Pin<Box<F>>, WaitingParts),
     /// A thread of the pool polls it.
     Running,
     /// The poll is over, and the worker has not looked yet.
-    Polled(Pin<Box<F>>, Poll<F::Output>, Waiting),
+    Polled(Pin<Box<F>>, Poll<F::Output>, WaitingParts),
     /// The poll panicked.
     Panicked(Box<dyn Any + Send>),
     /// The worker has taken it, or waits no longer.
@@ -41,12 +41,12 @@ pub(super) struct Slot<F: Future> {
 /// The worker's part of a slot's content.
 pub(super) enum Taken<F: Future> {
     Output(F::Output),
-    Future(Pin<Box<F>>, Waiting),
+    Future(Pin<Box<F>>, WaitingParts),
     Nothing,
 }
 
 impl<F: Future> Slot<F> {
-    pub(super) fn new(future: Pin<Box<F>>, waiting: Waiting, waker: Waker) -> Self {
+    pub(super) fn new(future: Pin<Box<F>>, waiting: WaitingParts, waker: Waker) -> Self {
         let inner = Inner { place: Place::Queued(future, waiting), waker };
         Self { inner: Mutex::new(inner), runtime: Handle::try_current().ok() }
     }

@@ -22,16 +22,16 @@ pub(super) struct Assembly {
     /// Every other member of the chunks as it was written last, in the order in which they came.
     members: Vec<(String, String)>,
     choices: Vec<Map<String, Value>>,
-    place: Place,
+    place: RemainingBytes,
 }
 
 /// How much more is kept.
-struct Place {
+struct RemainingBytes {
     left: usize,
     is_cut: bool,
 }
 
-impl Place {
+impl RemainingBytes {
     /// Takes so many bytes, if there are.
     fn take(&mut self, bytes: usize) -> bool {
         let fits = !self.is_cut && bytes <= self.left;
@@ -48,7 +48,7 @@ impl Assembly {
             decoder: SseDecoder::default(),
             members: Vec::new(),
             choices: Vec::new(),
-            place: Place { left: most, is_cut: false },
+            place: RemainingBytes { left: most, is_cut: false },
         }
     }
 
@@ -96,7 +96,7 @@ fn chunk(
     text: &str,
     members: &mut Vec<(String, String)>,
     choices: &mut Vec<Map<String, Value>>,
-    place: &mut Place,
+    place: &mut RemainingBytes,
 ) {
     for (name, value) in View::new(text).members() {
         let Some(name) = name.string() else { continue };
@@ -123,7 +123,7 @@ fn chunk(
     }
 }
 
-fn add_choice(choices: &mut Vec<Map<String, Value>>, mut choice: Map<String, Value>, place: &mut Place) {
+fn add_choice(choices: &mut Vec<Map<String, Value>>, mut choice: Map<String, Value>, place: &mut RemainingBytes) {
     if let Some(delta) = choice.remove("delta") {
         choice.insert("message".to_owned(), delta);
     }
@@ -138,7 +138,7 @@ fn add_choice(choices: &mut Vec<Map<String, Value>>, mut choice: Map<String, Val
 }
 
 /// Adds what is new. As deep as serde_json reads, which is bounded.
-fn merge(known: &mut Map<String, Value>, more: Map<String, Value>, place: &mut Place) {
+fn merge(known: &mut Map<String, Value>, more: Map<String, Value>, place: &mut RemainingBytes) {
     for (name, value) in more {
         let once = GIVEN_ONCE.contains(&name.as_str());
         match (known.get_mut(&name), value) {
@@ -163,7 +163,7 @@ fn merge(known: &mut Map<String, Value>, more: Map<String, Value>, place: &mut P
 }
 
 /// Calls of tools carry their place, pieces of logprobs do not.
-fn merge_lists(known: &mut Vec<Value>, more: Vec<Value>, place: &mut Place) {
+fn merge_lists(known: &mut Vec<Value>, more: Vec<Value>, place: &mut RemainingBytes) {
     for item in more {
         let same = known.iter_mut().find_map(|old| match (old, &item) {
             (Value::Object(old), Value::Object(new)) => {
@@ -180,7 +180,7 @@ fn merge_lists(known: &mut Vec<Value>, more: Vec<Value>, place: &mut Place) {
 }
 
 /// A new value, as much of it as there is place for.
-fn fresh(value: Value, place: &mut Place) -> Value {
+fn fresh(value: Value, place: &mut RemainingBytes) -> Value {
     match value {
         Value::String(text) => {
             let mut kept = String::new();
@@ -201,7 +201,7 @@ fn fresh(value: Value, place: &mut Place) -> Value {
     }
 }
 
-fn append(text: &mut String, piece: &str, place: &mut Place) {
+fn append(text: &mut String, piece: &str, place: &mut RemainingBytes) {
     let left = place.left;
     if piece.is_empty() || place.take(piece.len()) {
         text.push_str(piece);

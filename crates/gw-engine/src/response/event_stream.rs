@@ -28,7 +28,7 @@ use crate::error::{Error, Kind};
 use crate::event_memory::{Full, SMALL_EVENT};
 use crate::request::context::CallLog;
 use crate::response::disconnect::DisconnectDrain;
-use crate::response::event_stream::state::{PendingFirstToken, Polled, State, deadline_of};
+use crate::response::event_stream::state::{PendingFirstToken, Polled, StreamState, deadline_of};
 use crate::response_cache::follower_stream::FollowerStream;
 use crate::retry_policy::{self, RetryDecision};
 use crate::shutdown::CutoffWatch;
@@ -40,7 +40,7 @@ const KEPT_BYTES: usize = 8 << 10;
 
 /// The body of a streamed answer.
 pub struct EventStream {
-    state: State,
+    state: StreamState,
     cut: CutoffWatch,
     /// Drains the call if the client disconnects.
     leavers: Option<DisconnectDrain>,
@@ -62,13 +62,13 @@ pub struct EventStream {
 impl std::fmt::Debug for EventStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = match self.state {
-            State::Waiting(..) => "waiting",
-            State::Streaming(..) => "stream",
-            State::Digesting(..) => "digesting",
-            State::Continuing(..) => "resuming",
-            State::Follower(_) => "shared",
-            State::Ready(_) => "ready",
-            State::Over => "over",
+            StreamState::Waiting(..) => "waiting",
+            StreamState::Streaming(..) => "stream",
+            StreamState::Digesting(..) => "digesting",
+            StreamState::Continuing(..) => "resuming",
+            StreamState::Follower(_) => "shared",
+            StreamState::Ready(_) => "ready",
+            StreamState::Over => "over",
         };
         f.debug_struct("EventStream").field("state", &state).finish_non_exhaustive()
     }
@@ -82,7 +82,7 @@ impl EventStream {
         cut: CutoffWatch,
         leavers: Option<DisconnectDrain>,
     ) -> Self {
-        let mut stream = Self::new(State::Waiting(opening, log), keepalive, cut, leavers);
+        let mut stream = Self::new(StreamState::Waiting(opening, log), keepalive, cut, leavers);
         // A first keep-alive follows the head at once, so that proxies on the way see bytes.
         stream.last_sent = long_ago();
         stream
@@ -92,7 +92,7 @@ impl EventStream {
     /// knows how long it runs without readers.
     pub(crate) fn unheard(call: Box<Call>, stream: Box<UpstreamStream>, cut: CutoffWatch) -> Self {
         let due = deadline_of(&call, &stream);
-        Self::new(State::Streaming(call, stream), None, cut, None).due_by(due)
+        Self::new(StreamState::Streaming(call, stream), None, cut, None).due_by(due)
     }
 
     /// Sets the deadline of the whole request.
@@ -110,7 +110,7 @@ impl EventStream {
 
     pub(crate) fn shared(shared: FollowerStream, keepalive: Option<Duration>, cut: CutoffWatch) -> Self {
         let (has_content, due) = (shared.has_content(), shared.deadline());
-        let mut stream = Self::new(State::Follower(Box::new(shared)), keepalive, cut, None).due_by(due);
+        let mut stream = Self::new(StreamState::Follower(Box::new(shared)), keepalive, cut, None).due_by(due);
         if !has_content {
             stream.last_sent = long_ago();
         }
@@ -119,7 +119,7 @@ impl EventStream {
 
     /// A stream whose bytes are all known, with the deadline for reading them.
     pub(crate) fn ready(bytes: Vec<u8>, due: Instant) -> Self {
-        Self::new(State::Ready(bytes.into()), None, CutoffWatch::default(), None).due_by(due)
+        Self::new(StreamState::Ready(bytes.into()), None, CutoffWatch::default(), None).due_by(due)
     }
 
     /// Takes the summary of a complete answer.
@@ -134,7 +134,7 @@ impl EventStream {
 
     fn poll_shared(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         match &mut self.state {
-            State::Follower(shared) => match shared.poll(cx) {
+            StreamState::Follower(shared) => match shared.poll(cx) {
                 Poll::Ready(Some(bytes)) => {
                     self.last_sent = Instant::now();
                     let is_late = !shared.is_leader() && self.last_sent >= shared.deadline();
@@ -144,14 +144,14 @@ impl EventStream {
                     Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
                 }
                 Poll::Ready(None) => {
-                    self.state = State::Over;
+                    self.state = StreamState::Over;
                     None
                 }
                 Poll::Pending => self.poll_clocks(cx),
             },
-            State::Ready(bytes) => {
+            StreamState::Ready(bytes) => {
                 let bytes = std::mem::take(bytes);
-                self.state = State::Over;
+                self.state = StreamState::Over;
                 Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
             }
             _ => None,
@@ -159,7 +159,7 @@ impl EventStream {
     }
 
     fn new(
-        state: State,
+        state: StreamState,
         keepalive: Option<Duration>,
         cut: CutoffWatch,
         leavers: Option<DisconnectDrain>,
@@ -190,7 +190,7 @@ impl EventStream {
         let mut out = out;
         write_error(&mut out, &error.message, "upstream_error", kind.code());
         self.failure = Some(error.clone());
-        self.state = State::Over;
+        self.state = StreamState::Over;
         self.send(&out)
     }
 
@@ -202,7 +202,7 @@ impl EventStream {
         {
             return late;
         }
-        let State::Streaming(call, stream) = &mut self.state else { return Poll::Ready(None) };
+        let StreamState::Streaming(call, stream) = &mut self.state else { return Poll::Ready(None) };
         // The progress is noted before the client gets it: a process that dies later has noted it.
         stream.note_progress(call);
         let frame = if stream.output.len() <= KEPT_BYTES {
@@ -225,7 +225,7 @@ impl EventStream {
 
     /// Ends the stream, because there is no room for a large event.
     fn full(&mut self) -> Polled {
-        let State::Streaming(call, mut stream) = std::mem::replace(&mut self.state, State::Over) else {
+        let StreamState::Streaming(call, mut stream) = std::mem::replace(&mut self.state, StreamState::Over) else {
             return Poll::Ready(None);
         };
         stream.cancel();
@@ -239,7 +239,7 @@ impl EventStream {
             if let Some(polled) = self.poll_digesting(cx) {
                 return polled;
             }
-            let State::Streaming(_, stream) = &mut self.state else { return Poll::Ready(None) };
+            let StreamState::Streaming(_, stream) = &mut self.state else { return Poll::Ready(None) };
             let is_over = stream.normaliser.is_complete() || stream.normaliser.has_failed();
             // A large last event is sent by itself, so that it is counted like the others.
             if is_over && stream.output.len() <= SMALL_EVENT {
@@ -253,7 +253,7 @@ impl EventStream {
             {
                 return ended;
             }
-            let State::Streaming(_, stream) = &mut self.state else { return Poll::Ready(None) };
+            let StreamState::Streaming(_, stream) = &mut self.state else { return Poll::Ready(None) };
             match stream.poll_step(cx) {
                 Poll::Ready(ReadStep::Over) => {}
                 Poll::Ready(ReadStep::Heavy) => self.digest(),
@@ -280,7 +280,7 @@ impl EventStream {
 
     /// Ends a stream whose upstream is finished: with the closing events, or with an error event.
     fn conclude(&mut self) -> Polled {
-        let State::Streaming(mut call, mut stream) = std::mem::replace(&mut self.state, State::Over) else {
+        let StreamState::Streaming(mut call, mut stream) = std::mem::replace(&mut self.state, StreamState::Over) else {
             return Poll::Ready(None);
         };
         let mut out = std::mem::take(&mut stream.output);
@@ -312,24 +312,24 @@ impl EventStream {
     /// Settles a stream that is ended from outside. The client gets `kind`; the ledger and the log get `code`.
     fn settle_cut(&mut self, kind: Kind, code: &'static str) {
         match &mut self.state {
-            State::Streaming(call, stream) => {
+            StreamState::Streaming(call, stream) => {
                 stream.cancel();
                 stream.observe(&call.context.upstream_calls);
                 call.interrupt(&stream.candidate, stream.attempt, code);
             }
             // A call that is dropped is settled as disconnected.
-            State::Waiting(_, log) | State::Digesting(_, log) | State::Continuing(_, log, _)
+            StreamState::Waiting(_, log) | StreamState::Digesting(_, log) | StreamState::Continuing(_, log, _)
                 if kind != Kind::ClientClosedRequest =>
             {
                 log.note(|record| record.status = Some(code));
             }
-            State::Follower(shared) if kind != Kind::ClientClosedRequest => shared.cut(kind, code),
-            State::Waiting(..)
-            | State::Digesting(..)
-            | State::Continuing(..)
-            | State::Follower(_)
-            | State::Ready(_)
-            | State::Over => {}
+            StreamState::Follower(shared) if kind != Kind::ClientClosedRequest => shared.cut(kind, code),
+            StreamState::Waiting(..)
+            | StreamState::Digesting(..)
+            | StreamState::Continuing(..)
+            | StreamState::Follower(_)
+            | StreamState::Ready(_)
+            | StreamState::Over => {}
         }
     }
 }
@@ -358,7 +358,7 @@ impl Body for EventStream {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.state, State::Over)
+        matches!(self.state, StreamState::Over)
     }
 }
 
@@ -370,11 +370,11 @@ impl Drop for EventStream {
             return;
         }
         if let Some(leavers) = self.leavers.take() {
-            match std::mem::replace(&mut self.state, State::Over) {
-                State::Streaming(call, stream) => leavers.take_live(call, stream),
-                State::Waiting(opening, log) => leavers.take_opening(opening, &log),
-                State::Digesting(digesting, log) => leavers.take_digesting(digesting, &log),
-                State::Continuing(..) | State::Follower(_) | State::Ready(_) | State::Over => {}
+            match std::mem::replace(&mut self.state, StreamState::Over) {
+                StreamState::Streaming(call, stream) => leavers.take_live(call, stream),
+                StreamState::Waiting(opening, log) => leavers.take_opening(opening, &log),
+                StreamState::Digesting(digesting, log) => leavers.take_digesting(digesting, &log),
+                StreamState::Continuing(..) | StreamState::Follower(_) | StreamState::Ready(_) | StreamState::Over => {}
             }
             return;
         }

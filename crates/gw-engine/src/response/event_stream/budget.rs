@@ -18,7 +18,7 @@ use crate::call::upstream_call::AttemptOutcome;
 use crate::error::{Error, Kind};
 use crate::limit_error;
 use crate::response::event_stream::EventStream;
-use crate::response::event_stream::state::{Polled, State};
+use crate::response::event_stream::state::{Polled, StreamState};
 use crate::upstream::stream::UpstreamStream;
 
 /// Tokens of each answer that one step reserves.
@@ -74,7 +74,7 @@ impl EventStream {
     /// Checks whether the reservation allows the stream to continue; None = it does.
     pub(super) fn poll_funds(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         loop {
-            let State::Streaming(call, stream) = &mut self.state else { return None };
+            let StreamState::Streaming(call, stream) = &mut self.state else { return None };
             let (tokens, reservation) = (stream.normaliser.answer_tokens(), stream.reservation.as_mut()?);
             let mut refusal = None;
             if let Some(growing) = reservation.growing.get_mut() {
@@ -107,7 +107,7 @@ impl EventStream {
 
     /// Ends the stream, because the budget has nothing left. The client gets the usage and the reason.
     fn cut_off(&mut self, refusal: Option<Refusal>) -> Polled {
-        let State::Streaming(mut call, mut stream) = std::mem::replace(&mut self.state, State::Over) else {
+        let StreamState::Streaming(mut call, mut stream) = std::mem::replace(&mut self.state, StreamState::Over) else {
             return Poll::Ready(None);
         };
         stream.cancel();

@@ -11,7 +11,7 @@ use gw_wire::stream::KEEPALIVE;
 use crate::call::Call;
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind};
 use crate::response::event_stream::EventStream;
-use crate::response::event_stream::state::{Polled, State, deadline_of};
+use crate::response::event_stream::state::{Polled, StreamState, deadline_of};
 use crate::upstream::stream::UpstreamStream;
 
 /// When a stream is ended, and whether its total timeout is the reason, not a silent upstream.
@@ -28,7 +28,7 @@ impl EventStream {
     /// Begins to stream content.
     pub(super) fn go_live(&mut self, call: Box<Call>, stream: Box<UpstreamStream>) {
         self.due = Some(deadline_of(&call, &stream));
-        self.state = State::Streaming(call, stream);
+        self.state = StreamState::Streaming(call, stream);
         self.last_heard = Instant::now();
         self.is_waiting = true;
     }
@@ -96,12 +96,12 @@ impl EventStream {
     /// The next moment at which the idle or the total timeout ends the stream.
     fn limit(&self) -> Option<StreamLimit> {
         let (silent, late) = match &self.state {
-            State::Streaming(call, stream) => {
+            StreamState::Streaming(call, stream) => {
                 (Some(self.last_heard + stream.candidate.clocks().idle), deadline_of(call, stream))
             }
-            State::Follower(shared) if !shared.is_leader() => (None, shared.deadline()),
+            StreamState::Follower(shared) if !shared.is_leader() => (None, shared.deadline()),
             // The attempt ends itself and reports more, unless its steps wait for the CPU pool.
-            State::Waiting(..) | State::Continuing(..) | State::Digesting(..) => (None, self.due? + GRACE),
+            StreamState::Waiting(..) | StreamState::Continuing(..) | StreamState::Digesting(..) => (None, self.due? + GRACE),
             _ => return None,
         };
         let is_late = silent.is_none_or(|silent| late < silent);

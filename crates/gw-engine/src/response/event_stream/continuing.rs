@@ -11,13 +11,13 @@ use crate::call::settlement::Outcome;
 use crate::error::{Error, Kind};
 use crate::event_memory::SMALL_EVENT;
 use crate::response::event_stream::EventStream;
-use crate::response::event_stream::state::{Polled, State};
+use crate::response::event_stream::state::{Polled, StreamState};
 use crate::upstream::resume;
 use crate::upstream::stream::UpstreamStream;
 
 impl EventStream {
     pub(super) fn poll_resuming(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
-        let State::Continuing(resuming, ..) = &mut self.state else { return None };
+        let StreamState::Continuing(resuming, ..) = &mut self.state else { return None };
         let (mut call, found) = match resuming.as_mut().poll(cx) {
             Poll::Ready(found) => found,
             Poll::Pending => return self.poll_clocks(cx),
@@ -28,7 +28,7 @@ impl EventStream {
                 None
             }
             Err(_) => {
-                let State::Continuing(_, _, error) = std::mem::replace(&mut self.state, State::Over) else {
+                let StreamState::Continuing(_, _, error) = std::mem::replace(&mut self.state, StreamState::Over) else {
                     return None;
                 };
                 call.progress.settlement.finish(&Outcome::Interrupted(error.kind.code()));
@@ -51,7 +51,7 @@ impl EventStream {
         let resumed = if goes_on { resume::resume(call, stream, kind) } else { Err((call, stream)) };
         match resumed {
             Ok(resuming) => {
-                self.state = State::Continuing(resuming, log, error);
+                self.state = StreamState::Continuing(resuming, log, error);
                 // The output before the break belongs to the answer. A keep-alive makes the server poll the body again
                 // at once.
                 self.send(if out.is_empty() { KEEPALIVE } else { &out })
@@ -66,8 +66,8 @@ impl EventStream {
 
     /// Ends a stream at a timeout: of a silent upstream, or of the whole request.
     pub(super) fn time_out(&mut self, error: Error, is_late: bool) -> Polled {
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Streaming(call, mut stream) => {
+        match std::mem::replace(&mut self.state, StreamState::Over) {
+            StreamState::Streaming(call, mut stream) => {
                 stream.cancel();
                 // A large event that came too late is discarded, because it would have to be copied and counted.
                 let out =
@@ -77,7 +77,7 @@ impl EventStream {
                 }
                 self.break_off(call, stream, out, error, !is_late)
             }
-            State::Follower(mut shared) => {
+            StreamState::Follower(mut shared) => {
                 shared.cut(error.kind, error.kind.code());
                 self.fail(Vec::new(), &error, error.kind)
             }

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use crate::cpu_pool::offload;
 use crate::response::event_stream::EventStream;
-use crate::response::event_stream::state::{Polled, State};
+use crate::response::event_stream::state::{Polled, StreamState};
 
 impl EventStream {
     /// Has the CPU pool read the piece.
     pub(super) fn digest(&mut self) {
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Streaming(call, mut stream) => {
+        match std::mem::replace(&mut self.state, StreamState::Over) {
+            StreamState::Streaming(call, mut stream) => {
                 // The usage is recorded before the step and at its end, so that it is known if the client disconnects
                 // meanwhile.
                 stream.observe(&call.context.upstream_calls);
@@ -25,7 +25,7 @@ impl EventStream {
                     .await;
                     (call, stream)
                 });
-                self.state = State::Digesting(Box::pin(reading), log);
+                self.state = StreamState::Digesting(Box::pin(reading), log);
             }
             other => self.state = other,
         }
@@ -33,7 +33,7 @@ impl EventStream {
 
     /// Waits for the CPU pool; None = it reads nothing for this stream, or is done.
     pub(super) fn poll_digesting(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
-        let State::Digesting(reading, _) = &mut self.state else { return None };
+        let StreamState::Digesting(reading, _) = &mut self.state else { return None };
         match reading.as_mut().poll(cx) {
             Poll::Ready((call, stream)) => {
                 let (now, is_content) = (Instant::now(), !stream.output.is_empty());
@@ -41,7 +41,7 @@ impl EventStream {
                     self.last_heard = now;
                 }
                 self.is_waiting = !is_content;
-                self.state = State::Streaming(call, stream);
+                self.state = StreamState::Streaming(call, stream);
                 // As for every piece, only content is a sign of life.
                 if is_content { None } else { self.overdue(now) }
             }

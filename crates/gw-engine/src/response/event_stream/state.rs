@@ -25,7 +25,7 @@ pub(crate) type Polled = Poll<Option<Result<Frame<Bytes>, Infallible>>>;
 pub(crate) type PendingFirstToken =
     Pin<Box<dyn Future<Output = (Box<Call>, Result<(usize, Answer), Error>)> + Send>>;
 
-pub(crate) enum State {
+pub(crate) enum StreamState {
     /// The head is sent, and no candidate has answered yet.
     Waiting(PendingFirstToken, Arc<CallLog>),
     /// Content arrives.

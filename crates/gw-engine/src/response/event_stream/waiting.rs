@@ -6,7 +6,7 @@ use std::task::{Context as TaskContext, Poll};
 use crate::error::{Error, Kind};
 use crate::plan::candidate::Candidate;
 use crate::response::event_stream::EventStream;
-use crate::response::event_stream::state::{Polled, State};
+use crate::response::event_stream::state::{Polled, StreamState};
 use crate::upstream::outcome::Answer;
 
 impl EventStream {
@@ -15,9 +15,9 @@ impl EventStream {
     /// # Errors
     /// No candidate answers.
     pub(crate) async fn opened(&mut self) -> Result<Option<Candidate>, Error> {
-        let State::Waiting(opening, _) = &mut self.state else { return Ok(None) };
+        let StreamState::Waiting(opening, _) = &mut self.state else { return Ok(None) };
         let (call, found) = poll_fn(|cx| opening.as_mut().poll(cx)).await;
-        self.state = State::Over;
+        self.state = StreamState::Over;
         let (index, Answer::Stream(stream)) = found? else { return Err(no_stream()) };
         let served = call.plan.candidates.get(index).cloned();
         self.go_live(call, stream);
@@ -26,7 +26,7 @@ impl EventStream {
     }
 
     pub(super) fn poll_waiting(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
-        let State::Waiting(opening, _) = &mut self.state else { return None };
+        let StreamState::Waiting(opening, _) = &mut self.state else { return None };
         let (call, found) = match opening.as_mut().poll(cx) {
             Poll::Ready(found) => found,
             Poll::Pending => return self.poll_clocks(cx),
