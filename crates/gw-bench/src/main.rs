@@ -29,7 +29,7 @@ struct Options {
     #[command(subcommand)]
     other: Option<Other>,
     /// The gateway's program.
-    #[arg(long, default_value = "target/release/model-gateway")]
+    #[arg(long, default_value = "target/dist/model-gateway")]
     binary: PathBuf,
     /// Concurrent connections to measure at.
     #[arg(long, value_delimiter = ',', default_value = "1,32,256")]

@@ -45,7 +45,7 @@ at 0.8 times the peak (p99, at least 50 ms)."
 )]
 pub(crate) struct OverloadOptions {
     /// The gateway's program.
-    #[arg(long, default_value = "target/release/model-gateway")]
+    #[arg(long, default_value = "target/dist/model-gateway")]
     binary: std::path::PathBuf,
     /// Multiples of the peak.
     #[arg(long, value_delimiter = ',', default_value = "1,2,10")]

@@ -22,7 +22,7 @@ use shapes::{SHAPES, Shape};
 #[derive(Debug, Args)]
 pub(crate) struct WorstOptions {
     /// The gateway's program.
-    #[arg(long, default_value = "target/release/model-gateway")]
+    #[arg(long, default_value = "target/dist/model-gateway")]
     binary: PathBuf,
     /// Sizes of the bodies.
     #[arg(long, value_delimiter = ',', default_value = "1,4,16,31")]
