@@ -248,7 +248,21 @@ async fn the_examples_of_docs_work_with_one_provider_key() {
     for page in pages().iter().filter(|page| *page != "README.md") {
         count += run_page(page, "").await;
     }
-    assert!(count >= 7, "{count} examples were found");
+    assert!(count >= 25, "{count} examples were found");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_examples_of_docs_work_without_a_key() {
+    assert!(
+        run_page("docs/quickstart.md", "demo").await >= 4,
+        "a call, the cache, a fallback and the reports"
+    );
+    for page in pages().iter().filter(|page| *page != "README.md") {
+        assert_eq!(run_page(page, "local").await, 0, "{page}: no test runs such an example");
+        if page != "docs/quickstart.md" {
+            assert_eq!(run_page(page, "demo").await, 0, "{page}: no test runs such an example");
+        }
+    }
 }
 
 #[test]
