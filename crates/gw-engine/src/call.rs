@@ -116,7 +116,7 @@ impl Call {
         if !priced {
             warnings.push(Cow::Borrowed("price_unknown"));
         }
-        if let Some(reason) = self.plan.upgraded(candidate, &self.progress.failures) {
+        if let Some(reason) = self.plan.upgrade_warning(candidate, &self.progress.failures) {
             warnings.push(Cow::Borrowed(reason));
         }
         GatewayMeta {

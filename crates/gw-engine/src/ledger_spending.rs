@@ -9,7 +9,7 @@ use gw_store::journal::Journal;
 use gw_store::ledger::Spender;
 
 /// The time to wait for rows that are not in the ledger yet.
-const ON_THE_WAY: Duration = Duration::from_secs(2);
+const PENDING_ROWS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Looks up spending in the ledger.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl LedgerSpending {
         requests: &[String],
     ) -> Result<(i128, Vec<String>), ()> {
         // A new budget of a key in use must count the requests that ended and are not in the ledger yet.
-        if !self.journal.until_written(ON_THE_WAY).await {
+        if !self.journal.until_written(PENDING_ROWS_TIMEOUT).await {
             tracing::warn!("a budget cannot be looked up: the ledger is behind");
             return Err(());
         }

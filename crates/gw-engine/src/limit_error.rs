@@ -7,9 +7,9 @@ use gw_limits::Refusal;
 use crate::error::{Error, Kind};
 
 /// The `Retry-After` for a concurrency limit, which may have room at any moment.
-const SOON: Duration = Duration::from_secs(1);
+const CONCURRENCY_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The `Retry-After` while the store of budgets is unavailable.
-const AWAY: Duration = Duration::from_secs(5);
+const STORE_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The error of a refusal. A limit has a `Retry-After`; a budget has none, because a retry does not help.
 pub(crate) fn error(refusal: &Refusal) -> Error {
@@ -29,7 +29,7 @@ pub(crate) fn error(refusal: &Refusal) -> Error {
         )
         .retry_after(Duration::from_secs(60)),
         Refusal::InFlight { whose, limit } => {
-            too_fast(&format!("This {whose} has {limit} requests under way, which is its limit."), SOON)
+            too_fast(&format!("This {whose} has {limit} requests under way, which is its limit."), CONCURRENCY_RETRY_AFTER)
         }
         Refusal::Budget { whose, resets_in } => {
             let message = format!(
@@ -45,7 +45,7 @@ pub(crate) fn error(refusal: &Refusal) -> Error {
             Kind::BudgetStoreUnavailable,
             "The budget of this key cannot be looked up at the moment, so nothing may be spent of it.",
         )
-        .retry_after(AWAY),
+        .retry_after(STORE_RETRY_AFTER),
     }
 }
 

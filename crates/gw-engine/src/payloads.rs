@@ -280,13 +280,14 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        let (response, is_cut) = match std::mem::replace(&mut self.answer, CapturedAnswer::Whole(Bytes::new())) {
-            CapturedAnswer::Whole(answer) => (answer, false),
-            CapturedAnswer::Events(assembly) => {
-                let (document, is_cut) = assembly.end();
-                (document.into(), is_cut)
-            }
-        };
+        let (response, is_cut) =
+            match std::mem::replace(&mut self.answer, CapturedAnswer::Whole(Bytes::new())) {
+                CapturedAnswer::Whole(answer) => (answer, false),
+                CapturedAnswer::Events(assembly) => {
+                    let (document, is_cut) = assembly.end();
+                    (document.into(), is_cut)
+                }
+            };
         self.payloads.push(Heard {
             request_id: Arc::clone(&self.request_id),
             at: unix_millis(),

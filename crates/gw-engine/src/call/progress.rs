@@ -198,7 +198,7 @@ fn judge(context: &AttemptContext, candidate: &Candidate, failure: &Failure, att
     let is_hurried =
         failure.kind == FailureKind::Timeout && left < clocks.first_token && left < clocks.total / 2;
     if retry_policy::is_upstreams_fault(failure) && !is_hurried {
-        candidate.broke(&context.snapshot.routing.breaker, now);
+        candidate.note_failure(&context.snapshot.routing.breaker, now);
     }
 }
 

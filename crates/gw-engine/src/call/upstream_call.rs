@@ -101,7 +101,7 @@ struct UpstreamCall {
 impl UpstreamCall {
     /// The usage if the call ends now; None if it is free.
     fn usage(&self) -> Option<Usage> {
-        (!self.is_free).then(|| self.size.sound(self.reported, self.answer_bytes, &self.model))
+        (!self.is_free).then(|| self.size.usage(self.reported, self.answer_bytes, &self.model))
     }
 }
 

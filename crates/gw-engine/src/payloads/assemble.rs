@@ -123,7 +123,11 @@ fn chunk(
     }
 }
 
-fn add_choice(choices: &mut Vec<Map<String, Value>>, mut choice: Map<String, Value>, place: &mut RemainingBytes) {
+fn add_choice(
+    choices: &mut Vec<Map<String, Value>>,
+    mut choice: Map<String, Value>,
+    place: &mut RemainingBytes,
+) {
     if let Some(delta) = choice.remove("delta") {
         choice.insert("message".to_owned(), delta);
     }

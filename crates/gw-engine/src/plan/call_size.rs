@@ -3,7 +3,7 @@
 //!
 //! Each provider has its own tokens, so the prompt is estimated: one token for three bytes of text (English has four
 //! bytes to a token, code and most other scripts about three), of files and of schemas; eight tokens for the frame of
-//! each message, prompt or input; and the provider's own rules for images, pages and sound
+//! each message, prompt or input; and the provider's own rules for images, pages and usage
 //! (`gw_providers::media_sizes`).
 
 use std::ops::Range;
@@ -20,7 +20,7 @@ use crate::request::{ValidatedRequest, fan_out};
 /// Tokens of the role, the separators and the chat template around a message.
 const FRAME: u64 = 8;
 /// The largest token count that is believed of a model without known limits.
-const MOST_BELIEVABLE: u64 = 1 << 24;
+const MAX_BELIEVED_TOKENS: u64 = 1 << 24;
 
 /// The size of one upstream call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,13 +38,13 @@ impl CallSize {
     /// not reported.
     ///
     /// No count exceeds the model's limits, and none is zero if something was read or written.
-    pub(crate) fn sound(&self, told: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
+    pub(crate) fn usage(&self, reported: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
         let estimate = Usage::estimate(self.prompt_tokens, answer_bytes);
-        let Some(mut usage) = told else { return estimate };
-        let longest_prompt = model.context_length.unwrap_or(MOST_BELIEVABLE);
+        let Some(mut usage) = reported else { return estimate };
+        let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
         let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
         let most = |of_one: u64, count: u64, seen: u64| of_one.saturating_mul(count.max(1)).max(seen);
-        let believed = [
+        let counts = [
             (&mut usage.prompt, estimate.prompt, most(longest_prompt, self.prompts, estimate.prompt)),
             (
                 &mut usage.completion,
@@ -52,10 +52,10 @@ impl CallSize {
                 most(longest_answer, self.answers, estimate.completion),
             ),
         ];
-        for (count, estimate, most) in believed {
-            let sound = if *count == 0 { estimate } else { (*count).min(most) };
-            usage.estimated |= sound != *count;
-            *count = sound;
+        for (count, estimate, most) in counts {
+            let credible = if *count == 0 { estimate } else { (*count).min(most) };
+            usage.estimated |= credible != *count;
+            *count = credible;
         }
         let within = |part: Option<u64>, whole: u64| part.map(|part| part.min(whole));
         usage.cached = within(usage.cached, usage.prompt);

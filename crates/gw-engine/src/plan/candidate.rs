@@ -34,13 +34,13 @@ impl Candidate {
     }
 
     /// Notes a good answer and the time that it took.
-    pub(crate) fn served(&self, breaker: &BreakerSettings, after: Duration, now: Instant) {
+    pub(crate) fn note_success(&self, breaker: &BreakerSettings, after: Duration, now: Instant) {
         self.model.measured.served(after, now);
         self.model.health.succeeded(breaker, now);
     }
 
     /// Notes a failure that is the upstream's own fault.
-    pub(crate) fn broke(&self, breaker: &BreakerSettings, now: Instant) {
+    pub(crate) fn note_failure(&self, breaker: &BreakerSettings, now: Instant) {
         self.model.measured.failed(now);
         if self.model.health.failed(breaker, now) {
             let id = &self.model.id;
@@ -83,7 +83,11 @@ impl Plan {
     }
 
     /// The warning for an answer of a model that the client did not name.
-    pub(crate) fn upgraded(&self, candidate: &Candidate, failures: &[Failure]) -> Option<&'static str> {
+    pub(crate) fn upgrade_warning(
+        &self,
+        candidate: &Candidate,
+        failures: &[Failure],
+    ) -> Option<&'static str> {
         let too_long = || failures.iter().any(|failure| failure.kind == FailureKind::ContextLength);
         candidate.is_upgrade.then(|| match () {
             () if self.is_feature_missing => "upgraded_for_feature",

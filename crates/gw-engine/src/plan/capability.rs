@@ -11,10 +11,10 @@ use crate::error::{Error, Kind, Result};
 use crate::request::fan_out;
 
 /// Choices of a prompt that are requested one by one from a provider that gives one choice a call.
-const MOST_CHOICES: u32 = 8;
+const MAX_CHOICES: u32 = 8;
 
 /// Bytes of the other members that all calls of one embeddings request may repeat together: the usual limit of a body.
-const MOST_REPEATED_BYTES: usize = 32 << 20;
+const MAX_REPEATED_BYTES: usize = 32 << 20;
 
 /// The capabilities that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,12 +80,12 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabi
 /// inputs, so a large member beside many inputs would multiply.
 fn bounded_repeats(id: &str, batch: usize, inputs: usize, repeated: Repeated<'_>) -> Result<()> {
     let calls = inputs.div_ceil(batch.max(1));
-    if calls < 2 || calls.saturating_mul(repeated.bytes) <= MOST_REPEATED_BYTES {
+    if calls < 2 || calls.saturating_mul(repeated.bytes) <= MAX_REPEATED_BYTES {
         return Ok(());
     }
     let message = format!(
         "Invalid '{}': too large beside so many inputs. The model '{id}' takes {batch} inputs in one call, and each of the \
-         {calls} calls repeats the {} bytes of the members beside 'input'. Expected at most {MOST_REPEATED_BYTES} bytes in \
+         {calls} calls repeats the {} bytes of the members beside 'input'. Expected at most {MAX_REPEATED_BYTES} bytes in \
          all of them together.",
         clip(repeated.largest),
         repeated.bytes
@@ -95,11 +95,11 @@ fn bounded_repeats(id: &str, batch: usize, inputs: usize, repeated: Repeated<'_>
 
 /// Bounds the upstream calls of a request whose choices its provider does not give in one call.
 fn several_choices(id: &str, can: &Capabilities, n: u32, prompts: usize) -> Result<()> {
-    if n > can.choices && n > MOST_CHOICES {
-        let asked = format!("more than {MOST_CHOICES} choices are not");
+    if n > can.choices && n > MAX_CHOICES {
+        let asked = format!("more than {MAX_CHOICES} choices are not");
         return Err(unsupported_value("n", &asked, id));
     }
-    if prompts > can.prompts && fan_out::calls(can, n, prompts) > fan_out::MOST_CALLS {
+    if prompts > can.prompts && fan_out::calls(can, n, prompts) > fan_out::MAX_CALLS {
         return Err(unsupported_value("prompt", "so many prompts in one request are not", id));
     }
     Ok(())

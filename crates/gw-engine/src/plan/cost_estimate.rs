@@ -16,12 +16,12 @@ use crate::request::ValidatedRequest;
 use crate::settings::RoutingSettings;
 
 /// Tokens of an answer that neither the request nor the model bounds.
-const UNBOUNDED_ANSWER: u64 = 4_096;
+const UNBOUNDED_ANSWER_TOKENS: u64 = 4_096;
 
 /// Tokens of the shortest answer that is worth beginning.
-const FEW_WORDS: u64 = 64;
+const SHORT_ANSWER_TOKENS: u64 = 64;
 /// Tokens that no answer exceeds.
-const LONGEST_ANSWER: u64 = 1 << 24;
+const MAX_ANSWER_TOKENS: u64 = 1 << 24;
 
 /// The tokens and the cost of the worst case.
 pub(crate) fn worst_case(request: &ValidatedRequest, plan: &Plan, routing: &RoutingSettings) -> (u64, Money) {
@@ -47,40 +47,40 @@ pub(crate) fn worst_case(request: &ValidatedRequest, plan: &Plan, routing: &Rout
 /// if the model has no price.
 pub(crate) fn likely_cost(request: &ValidatedRequest, candidate: &Candidate) -> Option<Money> {
     let model = &candidate.model;
-    let longest = model.max_output_tokens.unwrap_or(UNBOUNDED_ANSWER).min(UNBOUNDED_ANSWER);
+    let longest = model.max_output_tokens.unwrap_or(UNBOUNDED_ANSWER_TOKENS).min(UNBOUNDED_ANSWER_TOKENS);
     let completion = request.answers().saturating_mul(request.max_tokens().unwrap_or(longest));
     model.cost(&Usage { prompt: request.prompt_tokens(candidate), completion, ..Usage::default() })
 }
 
 /// The least that a request needs if a part of the worst case is enough: its prompts and a few words of each answer.
 pub(crate) fn least_case(request: &ValidatedRequest, plan: &Plan) -> Money {
-    let one = |candidate: &Candidate| costs(request, candidate, FEW_WORDS);
+    let one = |candidate: &Candidate| costs(request, candidate, SHORT_ANSWER_TOKENS);
     plan.candidates.iter().map(one).max().unwrap_or_default()
 }
 
 /// The longest answer in tokens that an amount of money can pay at a candidate; None if the model has no price.
 pub(crate) fn affordable(request: &ValidatedRequest, candidate: &Candidate, money: Money) -> Option<u64> {
     candidate.model.prices.as_ref()?;
-    let (mut least, mut most) = (1, LONGEST_ANSWER);
+    let (mut least, mut most) = (1, MAX_ANSWER_TOKENS);
     while least < most {
         let middle = least + (most - least).div_ceil(2);
         if costs(request, candidate, middle) <= money { least = middle } else { most = middle - 1 }
     }
     // A model with free answers needs no bound.
-    (least < LONGEST_ANSWER).then_some(least)
+    (least < MAX_ANSWER_TOKENS).then_some(least)
 }
 
 /// The longest answer of a candidate, in tokens.
 pub(crate) fn longest_answer(request: &ValidatedRequest, candidate: &Candidate) -> u64 {
     let model = &candidate.model;
-    let longest = request.max_tokens().or(model.max_output_tokens).unwrap_or(UNBOUNDED_ANSWER);
+    let longest = request.max_tokens().or(model.max_output_tokens).unwrap_or(UNBOUNDED_ANSWER_TOKENS);
     // No answer exceeds the model's context.
     model.context_length.map_or(longest, |most| longest.min(most))
 }
 
 fn at(request: &ValidatedRequest, candidate: &Candidate) -> (u64, Money) {
     let bound = longest_answer(request, candidate);
-    let likely = if request.max_tokens().is_some() { bound } else { bound.min(UNBOUNDED_ANSWER) };
+    let likely = if request.max_tokens().is_some() { bound } else { bound.min(UNBOUNDED_ANSWER_TOKENS) };
     let tokens = |size: &CallSize| size.prompt_tokens.saturating_add(size.answers.saturating_mul(likely));
     let tokens = request.sizes(candidate).iter().map(tokens).fold(0, u64::saturating_add);
     (tokens, costs(request, candidate, bound))

@@ -11,7 +11,7 @@ use gw_routing::retry_budget::RetryBudget;
 use crate::event_memory::EventMemory;
 
 /// Conversations whose provider is remembered.
-const CONVERSATIONS: usize = 65_536;
+const MAX_CONVERSATIONS: usize = 65_536;
 
 /// The state of one process. It outlives a configuration.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl RoutingState {
             turn: AtomicU64::new(0),
             retry_budget: RetryBudget::new(Instant::now()),
             hedges: hedge.map(|settings| Arc::new(HedgePurse::new(settings))),
-            affinity: Affinity::new(CONVERSATIONS),
+            affinity: Affinity::new(MAX_CONVERSATIONS),
             event_memory: EventMemory::default(),
         }
     }

@@ -7,7 +7,7 @@ use crate::plan::PlanRequest;
 use crate::plan::candidate::Candidate;
 
 /// Upgrades in one plan. Further ones would only delay the failure of a request.
-const MOST: usize = 3;
+const MAX_UPGRADES: usize = 3;
 
 /// The models that have the needed capabilities and are at least as good as the requested one in each known respect:
 /// those of the same provider first, then the cheapest.
@@ -34,7 +34,9 @@ pub(crate) fn candidates(
         (model.provider != base.provider, price.is_none(), price)
     });
     let able = better.into_iter().filter_map(|model| planner.candidate(model, 0).ok());
-    able.take(MOST).map(|candidate| Candidate { is_fallback: true, is_upgrade: true, ..candidate }).collect()
+    able.take(MAX_UPGRADES)
+        .map(|candidate| Candidate { is_fallback: true, is_upgrade: true, ..candidate })
+        .collect()
 }
 
 /// Whether the model is no downgrade. An unknown figure counts as the lowest.

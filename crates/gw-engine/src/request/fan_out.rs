@@ -3,7 +3,7 @@
 use gw_providers::adapter::{Capabilities, Share};
 
 /// Upstream calls that one request may become.
-pub(crate) const MOST_CALLS: usize = 64;
+pub(crate) const MAX_CALLS: usize = 64;
 
 /// The part of a request that one upstream call asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,9 +23,9 @@ use crate::upstream::outcome::Answer;
 use crate::upstream::stream::UpstreamStream;
 
 /// The longest time that a call drains.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_DRAIN_TIME: Duration = Duration::from_secs(30);
 /// Calls that drain at the same time. Further ones are cancelled.
-const MOST: usize = 256;
+const MAX_DRAINS: usize = 256;
 
 /// Drains calls whose client disconnected.
 #[derive(Clone, Debug)]
@@ -33,55 +33,55 @@ pub(crate) struct DisconnectDrain(Arc<Semaphore>);
 
 impl Default for DisconnectDrain {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MOST)))
+        Self(Arc::new(Semaphore::new(MAX_DRAINS)))
     }
 }
 
 impl DisconnectDrain {
     /// Drains an open stream.
-    pub(crate) fn take_live(&self, call: Box<Call>, stream: Box<UpstreamStream>) {
-        left(&call.context.client.log);
-        self.spawn(call.context.cpu.clone().host(to_its_end(DrainingStream { call, stream })));
+    pub(crate) fn drain_stream(&self, call: Box<Call>, stream: Box<UpstreamStream>) {
+        note_disconnect(&call.context.client.log);
+        self.spawn(call.context.cpu.clone().host(read_to_end(DrainingStream { call, stream })));
     }
 
     /// Drains a stream whose piece is being read on the CPU pool.
-    pub(crate) fn take_digesting(&self, digesting: PendingDigest, log: &CallLog) {
-        left(log);
+    pub(crate) fn drain_digesting(&self, digesting: PendingDigest, log: &CallLog) {
+        note_disconnect(log);
         self.spawn(async move {
             let (call, stream) = digesting.await;
-            call.context.cpu.clone().host(to_its_end(DrainingStream { call, stream })).await;
+            call.context.cpu.clone().host(read_to_end(DrainingStream { call, stream })).await;
         });
     }
 
     /// Drains a stream without a first token.
-    pub(crate) fn take_opening(&self, opening: PendingFirstToken, log: &CallLog) {
-        left(log);
+    pub(crate) fn drain_waiting(&self, opening: PendingFirstToken, log: &CallLog) {
+        note_disconnect(log);
         self.spawn(async move {
             if let (call, Ok((_, Answer::Stream(stream)))) = opening.await {
-                call.context.cpu.clone().host(to_its_end(DrainingStream { call, stream })).await;
+                call.context.cpu.clone().host(read_to_end(DrainingStream { call, stream })).await;
             }
         });
     }
 
     /// Runs the drain within its bounds. A cancelled drain settles the call with the usage so far.
-    fn spawn(&self, going_on: impl Future<Output = ()> + Send + 'static) {
-        let Ok(place) = Arc::clone(&self.0).try_acquire_owned() else { return };
+    fn spawn(&self, draining: impl Future<Output = ()> + Send + 'static) {
+        let Ok(permit) = Arc::clone(&self.0).try_acquire_owned() else { return };
         tokio::spawn(async move {
-            let _ = tokio::time::timeout(LONGEST, going_on).await;
-            drop(place);
+            let _ = tokio::time::timeout(MAX_DRAIN_TIME, draining).await;
+            drop(permit);
         });
     }
 }
 
 /// Lasts as long as a shared call without readers may run: no time if such calls are cancelled, or if too many drain.
-pub(crate) async fn patience(leavers: Option<DisconnectDrain>) {
-    let Some(DisconnectDrain(places)) = leavers else { return };
-    let Ok(_place) = places.try_acquire_owned() else { return };
-    tokio::time::sleep(LONGEST).await;
+pub(crate) async fn patience(drain: Option<DisconnectDrain>) {
+    let Some(DisconnectDrain(permits)) = drain else { return };
+    let Ok(_permit) = permits.try_acquire_owned() else { return };
+    tokio::time::sleep(MAX_DRAIN_TIME).await;
 }
 
 /// Notes that the client disconnected, whatever the upstream reports later.
-fn left(log: &CallLog) {
+fn note_disconnect(log: &CallLog) {
     log.ended(Kind::ClientClosedRequest.code());
 }
 
@@ -105,13 +105,13 @@ impl Drop for DrainingStream {
     }
 }
 
-async fn to_its_end(mut going: DrainingStream) {
+async fn read_to_end(mut draining: DrainingStream) {
     // A drain does not reserve more money.
-    if going.stream.reservation.is_some() {
+    if draining.stream.reservation.is_some() {
         return;
     }
     loop {
-        let DrainingStream { call, stream } = &mut going;
+        let DrainingStream { call, stream } = &mut draining;
         stream.discard_output();
         stream.note_progress(call);
         if stream.normaliser.is_complete() || stream.normaliser.has_failed() {
@@ -126,17 +126,17 @@ async fn to_its_end(mut going: DrainingStream) {
 /// A call that drains if it is dropped before its end.
 pub(crate) struct DetachOnDrop<T: Send + 'static> {
     call: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
-    leavers: DisconnectDrain,
+    drain: DisconnectDrain,
     log: Arc<CallLog>,
 }
 
 impl<T: Send + 'static> DetachOnDrop<T> {
     pub(crate) fn new(
         call: Pin<Box<dyn Future<Output = T> + Send>>,
-        leavers: DisconnectDrain,
+        drain: DisconnectDrain,
         log: Arc<CallLog>,
     ) -> Self {
-        Self { call: Some(call), leavers, log }
+        Self { call: Some(call), drain, log }
     }
 }
 
@@ -156,8 +156,8 @@ impl<T: Send + 'static> Future for DetachOnDrop<T> {
 impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     fn drop(&mut self) {
         if let Some(call) = self.call.take() {
-            left(&self.log);
-            self.leavers.spawn(async move {
+            note_disconnect(&self.log);
+            self.drain.spawn(async move {
                 let _ = call.await;
             });
         }
@@ -171,25 +171,25 @@ mod tests {
 
     use super::*;
 
-    async fn lasts(leavers: Option<&DisconnectDrain>) -> Duration {
+    async fn patience_of(drain: Option<&DisconnectDrain>) -> Duration {
         let begun = Instant::now();
-        patience(leavers.cloned()).await;
+        patience(drain.cloned()).await;
         begun.elapsed()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_shared_call_goes_on_for_nobody_within_the_bounds_of_all_calls() {
-        let leavers = DisconnectDrain::default();
-        assert_eq!(lasts(None).await, Duration::ZERO, "where calls are dropped");
-        assert!(lasts(Some(&leavers)).await >= LONGEST);
-        leavers.spawn(std::future::pending());
-        let mut others: Vec<_> = (1..MOST).map(|_| Box::pin(patience(Some(leavers.clone())))).collect();
+        let drain = DisconnectDrain::default();
+        assert_eq!(patience_of(None).await, Duration::ZERO, "where calls are dropped");
+        assert!(patience_of(Some(&drain)).await >= MAX_DRAIN_TIME);
+        drain.spawn(std::future::pending());
+        let mut others: Vec<_> = (1..MAX_DRAINS).map(|_| Box::pin(patience(Some(drain.clone())))).collect();
         for other in &mut others {
             assert!(other.now_or_never().is_none());
         }
-        assert_eq!(lasts(Some(&leavers)).await, Duration::ZERO, "too many go on");
+        assert_eq!(patience_of(Some(&drain)).await, Duration::ZERO, "too many go on");
         // One of the drains ends.
         others.pop();
-        assert!(lasts(Some(&leavers)).await >= LONGEST);
+        assert!(patience_of(Some(&drain)).await >= MAX_DRAIN_TIME);
     }
 }

@@ -36,14 +36,14 @@ use crate::upstream::merge::ReadStep;
 use crate::upstream::stream::UpstreamStream;
 
 /// Output up to this size is copied, and the stream keeps its buffer.
-const KEPT_BYTES: usize = 8 << 10;
+const MAX_COPIED_BYTES: usize = 8 << 10;
 
 /// The body of a streamed answer.
 pub struct EventStream {
     state: StreamState,
     cut: CutoffWatch,
     /// Drains the call if the client disconnects.
-    leavers: Option<DisconnectDrain>,
+    disconnect_drain: Option<DisconnectDrain>,
     keepalive: Option<Duration>,
     last_sent: Instant,
     /// When content last arrived, or when the wait for it began.
@@ -80,9 +80,9 @@ impl EventStream {
         log: Arc<CallLog>,
         keepalive: Option<Duration>,
         cut: CutoffWatch,
-        leavers: Option<DisconnectDrain>,
+        disconnect_drain: Option<DisconnectDrain>,
     ) -> Self {
-        let mut stream = Self::new(StreamState::Waiting(opening, log), keepalive, cut, leavers);
+        let mut stream = Self::new(StreamState::Waiting(opening, log), keepalive, cut, disconnect_drain);
         // A first keep-alive follows the head at once, so that proxies on the way see bytes.
         stream.last_sent = long_ago();
         stream
@@ -90,7 +90,7 @@ impl EventStream {
 
     /// The stream of a call that requests share. It sends no keep-alives, because each reader has its own, and its task
     /// knows how long it runs without readers.
-    pub(crate) fn unheard(call: Box<Call>, stream: Box<UpstreamStream>, cut: CutoffWatch) -> Self {
+    pub(crate) fn for_sharing(call: Box<Call>, stream: Box<UpstreamStream>, cut: CutoffWatch) -> Self {
         let due = deadline_of(&call, &stream);
         Self::new(StreamState::Streaming(call, stream), None, cut, None).due_by(due)
     }
@@ -162,13 +162,13 @@ impl EventStream {
         state: StreamState,
         keepalive: Option<Duration>,
         cut: CutoffWatch,
-        leavers: Option<DisconnectDrain>,
+        disconnect_drain: Option<DisconnectDrain>,
     ) -> Self {
         let now = Instant::now();
         Self {
             state,
             cut,
-            leavers,
+            disconnect_drain,
             keepalive,
             last_sent: now,
             last_heard: now,
@@ -195,7 +195,7 @@ impl EventStream {
     }
 
     /// Sends the output.
-    fn give(&mut self) -> Polled {
+    fn send_output(&mut self) -> Polled {
         // Content without a pause must not hold up the deadline.
         if self.due.is_some_and(|due| self.last_heard >= due)
             && let Some(late) = self.overdue(self.last_heard)
@@ -205,7 +205,7 @@ impl EventStream {
         let StreamState::Streaming(call, stream) = &mut self.state else { return Poll::Ready(None) };
         // The progress is noted before the client gets it: a process that dies later has noted it.
         stream.note_progress(call);
-        let frame = if stream.output.len() <= KEPT_BYTES {
+        let frame = if stream.output.len() <= MAX_COPIED_BYTES {
             let frame = Bytes::copy_from_slice(&stream.output);
             stream.output.clear();
             frame
@@ -216,7 +216,7 @@ impl EventStream {
             let memory = &call.context.snapshot.state.event_memory;
             match memory.hand_out(stream.take_output()) {
                 Ok(frame) => frame,
-                Err(Full) => return self.full(),
+                Err(Full) => return self.fail_for_memory(),
             }
         };
         self.last_sent = self.last_heard;
@@ -224,8 +224,9 @@ impl EventStream {
     }
 
     /// Ends the stream, because there is no room for a large event.
-    fn full(&mut self) -> Polled {
-        let StreamState::Streaming(call, mut stream) = std::mem::replace(&mut self.state, StreamState::Over) else {
+    fn fail_for_memory(&mut self) -> Polled {
+        let StreamState::Streaming(call, mut stream) = std::mem::replace(&mut self.state, StreamState::Over)
+        else {
             return Poll::Ready(None);
         };
         stream.cancel();
@@ -243,10 +244,10 @@ impl EventStream {
             let is_over = stream.normaliser.is_complete() || stream.normaliser.has_failed();
             // A large last event is sent by itself, so that it is counted like the others.
             if is_over && stream.output.len() <= SMALL_EVENT {
-                return self.conclude();
+                return self.finish();
             }
             if !stream.output.is_empty() {
-                return self.give();
+                return self.send_output();
             }
             if stream.reservation.is_some()
                 && let Some(ended) = self.poll_funds(cx)
@@ -279,15 +280,17 @@ impl EventStream {
     }
 
     /// Ends a stream whose upstream is finished: with the closing events, or with an error event.
-    fn conclude(&mut self) -> Polled {
-        let StreamState::Streaming(mut call, mut stream) = std::mem::replace(&mut self.state, StreamState::Over) else {
+    fn finish(&mut self) -> Polled {
+        let StreamState::Streaming(mut call, mut stream) =
+            std::mem::replace(&mut self.state, StreamState::Over)
+        else {
             return Poll::Ready(None);
         };
         let mut out = std::mem::take(&mut stream.output);
         if let Some(failure) = stream.normaliser.take_failure() {
             let mut failure = stream.candidate.provider.censor(failure);
             if retry_policy::is_upstreams_fault(&failure) {
-                stream.candidate.broke(&call.context.snapshot.routing.breaker, Instant::now());
+                stream.candidate.note_failure(&call.context.snapshot.routing.breaker, Instant::now());
             }
             // No other model continues a request that would fail everywhere.
             let goes_on = retry_policy::verdict(&failure, false) != RetryDecision::Stop;
@@ -298,7 +301,7 @@ impl EventStream {
         stream.observe(&call.context.upstream_calls);
         let billed = call.progress.end_attempt(&stream.candidate, stream.attempt, AttemptOutcome::Served, OK);
         let breaker = &call.context.snapshot.routing.breaker;
-        stream.candidate.served(breaker, stream.first_content, Instant::now());
+        stream.candidate.note_success(breaker, stream.first_content, Instant::now());
         stream.record_throughput(billed.usage.completion);
         let gateway = call.meta(&stream.candidate, billed.known_cost().is_some());
         let answer = call.context.upstream_calls.answer();
@@ -310,7 +313,7 @@ impl EventStream {
     }
 
     /// Settles a stream that is ended from outside. The client gets `kind`; the ledger and the log get `code`.
-    fn settle_cut(&mut self, kind: Kind, code: &'static str) {
+    fn finish_from_outside(&mut self, kind: Kind, code: &'static str) {
         match &mut self.state {
             StreamState::Streaming(call, stream) => {
                 stream.cancel();
@@ -318,7 +321,9 @@ impl EventStream {
                 call.interrupt(&stream.candidate, stream.attempt, code);
             }
             // A call that is dropped is settled as disconnected.
-            StreamState::Waiting(_, log) | StreamState::Digesting(_, log) | StreamState::Continuing(_, log, _)
+            StreamState::Waiting(_, log)
+            | StreamState::Digesting(_, log)
+            | StreamState::Continuing(_, log, _)
                 if kind != Kind::ClientClosedRequest =>
             {
                 log.note(|record| record.status = Some(code));
@@ -366,19 +371,22 @@ impl Drop for EventStream {
     fn drop(&mut self) {
         if self.due.is_some_and(|due| Instant::now() >= due) {
             // The client did not take the pending event in time, so the upstream call ends.
-            self.settle_cut(Kind::UpstreamTimeout, Kind::UpstreamTimeout.code());
+            self.finish_from_outside(Kind::UpstreamTimeout, Kind::UpstreamTimeout.code());
             return;
         }
-        if let Some(leavers) = self.leavers.take() {
+        if let Some(disconnect_drain) = self.disconnect_drain.take() {
             match std::mem::replace(&mut self.state, StreamState::Over) {
-                StreamState::Streaming(call, stream) => leavers.take_live(call, stream),
-                StreamState::Waiting(opening, log) => leavers.take_opening(opening, &log),
-                StreamState::Digesting(digesting, log) => leavers.take_digesting(digesting, &log),
-                StreamState::Continuing(..) | StreamState::Follower(_) | StreamState::Ready(_) | StreamState::Over => {}
+                StreamState::Streaming(call, stream) => disconnect_drain.drain_stream(call, stream),
+                StreamState::Waiting(opening, log) => disconnect_drain.drain_waiting(opening, &log),
+                StreamState::Digesting(digesting, log) => disconnect_drain.drain_digesting(digesting, &log),
+                StreamState::Continuing(..)
+                | StreamState::Follower(_)
+                | StreamState::Ready(_)
+                | StreamState::Over => {}
             }
             return;
         }
         // The client disconnected: the usage so far is settled, and the upstream call is dropped with the state.
-        self.settle_cut(Kind::ClientClosedRequest, Kind::ClientClosedRequest.code());
+        self.finish_from_outside(Kind::ClientClosedRequest, Kind::ClientClosedRequest.code());
     }
 }

@@ -45,11 +45,13 @@ impl<'a> AnswerContent<'a> {
     }
 
     /// The bytes of the cache entry.
-    pub(crate) fn to_be_kept(&self, told: &CallSummary) -> Vec<u8> {
-        let model = &told.candidate.model.upstream_model;
+    pub(crate) fn entry_body(&self, summary: &CallSummary) -> Vec<u8> {
+        let model = &summary.candidate.model.upstream_model;
         match self {
-            Self::Chat(reply) => render::kept_chat(reply, model, &fingerprint(&told.candidate), &told.usage),
-            Self::Text(reply) => render::kept_text(reply, model, &told.usage),
+            Self::Chat(reply) => {
+                render::kept_chat(reply, model, &fingerprint(&summary.candidate), &summary.usage)
+            }
+            Self::Text(reply) => render::kept_text(reply, model, &summary.usage),
         }
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct CacheRequest {
     pub(crate) key: Key,
     /// The single-flight key: only requests with the same routing options and cache directives share a call.
     pub(crate) flight: Key,
-    pub(crate) wish: Wish,
+    pub(crate) directives: Wish,
     /// The lifetime of its answer.
     pub(crate) ttl: Duration,
 }
@@ -38,16 +38,16 @@ pub(crate) enum CacheUse {
 impl CacheUse {
     /// Decides how a call uses the cache.
     pub(crate) fn of(cache: &ResponseCache, call: &Call) -> Self {
-        let Some((wish, ttl)) = cache.wish(call) else { return Self::None };
+        let Some((directives, ttl)) = cache.directives(call) else { return Self::None };
         let planned = match &call.context.request {
-            _ if wish.is_nothing() => None,
+            _ if directives.is_nothing() => None,
             ValidatedRequest::Embeddings(request) => {
-                EmbeddingsCacheRequest::of(cache, call, request, wish, ttl)
+                EmbeddingsCacheRequest::of(cache, call, request, directives, ttl)
                     .map(|wanted| Self::Vectors(Box::new(wanted)))
             }
             ValidatedRequest::Chat(_) | ValidatedRequest::Completion(_) => cache
-                .keys(call, &wish, ttl)
-                .map(|(key, flight)| Self::Answer(CacheRequest { key, flight, wish, ttl })),
+                .keys(call, &directives, ttl)
+                .map(|(key, flight)| Self::Answer(CacheRequest { key, flight, directives, ttl })),
         };
         planned.unwrap_or_else(|| {
             cache.cache.count(Outcome::Bypass);
@@ -59,7 +59,7 @@ impl CacheUse {
 impl ResponseCache {
     /// The cache directives of a call and the lifetime of its answer: a chat states them itself; other operations
     /// follow the configuration. None = no cache.
-    pub(crate) fn wish(&self, call: &Call) -> Option<(Wish, Duration)> {
+    pub(crate) fn directives(&self, call: &Call) -> Option<(Wish, Duration)> {
         let CachingSettings { default_ttl, completions, embeddings, .. } = self.settings;
         let (mode, ttl) = match &call.context.request {
             ValidatedRequest::Chat(request) => {
@@ -71,20 +71,21 @@ impl ResponseCache {
             ValidatedRequest::Embeddings(_) if embeddings => (Mode::ReadWrite, default_ttl),
             ValidatedRequest::Completion(_) | ValidatedRequest::Embeddings(_) => return None,
         };
-        let wish = Wish::new(mode, ttl);
+        let directives = Wish::new(mode, ttl);
         let lines = call.context.client.cache_control.as_deref();
-        Some((lines.map_or(wish, |lines| wish.with_cache_control(lines)), ttl))
+        Some((lines.map_or(directives, |lines| directives.with_cache_control(lines)), ttl))
     }
 
     /// The keys of the answer and of the shared call. Only an answer of a requested model is kept, so its key ignores
     /// fallbacks. A shared call is answered by whatever its plan reaches, and fails if its plan fails, so its key
     /// includes them.
-    pub(crate) fn keys(&self, call: &Call, wish: &Wish, ttl: Duration) -> Option<(Key, Key)> {
+    pub(crate) fn keys(&self, call: &Call, directives: &Wish, ttl: Duration) -> Option<(Key, Key)> {
         let named = CandidateIdentities::of(call);
         let asked = named.asked();
         let key = Key::of(&self.scope(&call.context.client.caller), &question(call, &asked))?;
         let mut hasher = DefaultHasher::new();
-        (wish.reads, wish.writes, wish.max_age, wish.stale_if_error, ttl).hash(&mut hasher);
+        (directives.reads, directives.writes, directives.max_age, directives.stale_if_error, ttl)
+            .hash(&mut hasher);
         named.0.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
         // A request after a purge does not wait for a call from before it.
         self.cache.stamp().hash(&mut hasher);

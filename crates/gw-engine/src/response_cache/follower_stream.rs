@@ -34,7 +34,7 @@ fn too_slow() -> Error {
 /// A stream that follows a shared call.
 pub(crate) struct FollowerStream {
     caching: Arc<ResponseCache>,
-    asker: ReplyContext,
+    reply_context: ReplyContext,
     follower: Follower<FlightResult, FlightError>,
     reader: Reader,
     first: Option<Bytes>,
@@ -58,22 +58,22 @@ struct FollowerReader {
 impl FollowerStream {
     pub(crate) fn new(
         caching: Arc<ResponseCache>,
-        asker: ReplyContext,
+        reply_context: ReplyContext,
         follower: Follower<FlightResult, FlightError>,
         call: Option<Box<Call>>,
         first: Option<Bytes>,
     ) -> Self {
         let reader = match call {
-            None => Reader::Leader(LogOnDisconnect(Some(Arc::clone(&asker.log)))),
+            None => Reader::Leader(LogOnDisconnect(Some(Arc::clone(&reply_context.log)))),
             Some(call) => {
                 let model = call.plan.candidates.first().map_or("", |first| &*first.model.upstream_model);
-                let normaliser = Normaliser::new(asker.opening(model));
+                let normaliser = Normaliser::new(reply_context.opening(model));
                 // An event larger than the flight's log is not copied for each follower.
                 let decoder = own::stream(caching.flights.bounds().log);
                 Reader::FollowerReader(Box::new(FollowerReader { call, decoder, normaliser }))
             }
         };
-        Self { caching, asker, follower, reader, first, begun: false, over: false }
+        Self { caching, reply_context, follower, reader, first, begun: false, over: false }
     }
 
     /// Whether output is ready.
@@ -83,7 +83,7 @@ impl FollowerStream {
 
     /// The deadline of this request. The call that it follows may run longer.
     pub(crate) fn deadline(&self) -> Instant {
-        self.asker.deadline
+        self.reply_context.deadline
     }
 
     /// Whether this reader started the call. The leader's call reports the total timeout itself.
@@ -94,7 +94,7 @@ impl FollowerStream {
     /// Ends the stream for a reason other than its client.
     pub(crate) fn cut(&mut self, kind: Kind, code: &'static str) {
         self.over = true;
-        self.asker.log.ended(code);
+        self.reply_context.log.ended(code);
         match &mut self.reader {
             Reader::Leader(leaving) => leaving.0 = None,
             Reader::FollowerReader(other) => {
@@ -179,7 +179,7 @@ impl FollowerStream {
     }
 
     fn complete(&mut self, done: &SharedAnswer) -> Bytes {
-        let asker = self.asker.of(done);
+        let reply_context = self.reply_context.of(done);
         let warnings: &[&'static str] = if done.is_stale { &["stale_if_error"] } else { &[] };
         if !self.begun {
             // The answer came from the cache, or from a call without a stream.
@@ -191,7 +191,7 @@ impl FollowerStream {
                 self.caching.cache.count(Outcome::Coalesced(answer));
                 other.call.finish_cached(answer, done.fallback_used);
             }
-            return rendered::replay(&asker, answer, warnings)
+            return rendered::replay(&reply_context, answer, warnings)
                 .map_or_else(|error| self.broken(&error), Bytes::from);
         }
         let Reader::FollowerReader(other) = &mut self.reader else { return Bytes::new() };
@@ -200,7 +200,7 @@ impl FollowerStream {
         }
         let mut out = Vec::with_capacity(1024);
         let answer = &done.answer;
-        let gateway = asker.meta(answer, warnings);
+        let gateway = reply_context.meta(answer, warnings);
         let closing = Closing { usage: answer.usage, cost: Money::ZERO, gateway: &gateway };
         other.normaliser.close(&closing, &mut out);
         self.caching.cache.count(Outcome::Coalesced(answer));

@@ -21,24 +21,24 @@ fn header(name: HeaderName, value: &str) -> Option<(HeaderName, HeaderValue)> {
 
 /// The reply of a kept answer.
 pub(crate) fn reply(
-    asker: &ReplyContext,
+    reply_context: &ReplyContext,
     stored: &Stored,
     what: &'static str,
     warnings: &[&'static str],
 ) -> Result<Reply> {
     let mut headers = named(&stored.model_used, &stored.provider);
     headers.push(cache_status(what));
-    if let Some(similar) = asker.similar(stored) {
+    if let Some(similar) = reply_context.similar(stored) {
         headers.extend(header(SIMILARITY, &similar.shown()));
         headers.extend(header(SOURCE, &similar.source));
     }
     headers.push((AGE, HeaderValue::from(stored.life.age_ms(now_ms()) / 1000)));
-    let kept = kept(asker, stored)?;
-    let body = if asker.streams {
-        let events = replayed(asker, stored, kept, warnings);
-        ReplyBody::Stream(Box::new(EventStream::ready(events, asker.deadline)))
+    let kept = kept(reply_context, stored)?;
+    let body = if reply_context.streams {
+        let events = replayed(reply_context, stored, kept, warnings);
+        ReplyBody::Stream(Box::new(EventStream::ready(events, reply_context.deadline)))
     } else {
-        ReplyBody::Full(Bytes::from(written(asker, stored, &kept, warnings)))
+        ReplyBody::Full(Bytes::from(written(reply_context, stored, &kept, warnings)))
     };
     Ok(Reply { headers, body })
 }

@@ -40,7 +40,7 @@ pub(crate) struct LeaderCall {
     pub(crate) stale: Option<Arc<Stored>>,
     /// Another flight may have stored the answer since the first look.
     pub(crate) looks_again: bool,
-    pub(crate) means: LookupServices,
+    pub(crate) lookup_services: LookupServices,
 }
 
 /// The call with the services that it uses.
@@ -62,24 +62,26 @@ impl LeaderCall {
 impl ReadyLeader {
     pub(crate) async fn run(self, pieces: Pushed) -> Result<FlightResult, FlightError> {
         let Self { work, caching, cut } = self;
-        let LeaderCall { mut call, wanted, stamp, stale, looks_again, means } = work;
+        let LeaderCall { mut call, wanted, stamp, stale, looks_again, lookup_services } = work;
         if looks_again
-            && let Found::Fresh(stored) = caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await
+            && let Found::Fresh(stored) =
+                caching.cache.look(&wanted.key, wanted.directives.max_age, now_ms()).await
         {
             caching.cache.count(Outcome::Hit(&stored));
             call.finish_cached(&stored, false);
             return Ok(Arc::new(SharedAnswer::kept(stored, false)));
         }
         // Nothing has been paid for yet.
-        if let Err(error) = reserve(&means.limiter, &mut call).await {
+        if let Err(error) = reserve(&lookup_services.limiter, &mut call).await {
             caching.cache.count(Outcome::Miss);
             call.fail(&error);
             return Err(Arc::new(SharedFailure { error, is_the_leaders: true }));
         }
-        let begin = || caching.semantic.begin(&caching, &call, &wanted, means);
-        let looking = if wanted.wish.reads { offload_if(call.context.is_heavy, begin).await } else { None };
-        let (nearest, remember) = match looking {
-            Some(looking) => looking.answer().await,
+        let begin = || caching.semantic.begin(&caching, &call, &wanted, lookup_services);
+        let lookup =
+            if wanted.directives.reads { offload_if(call.context.is_heavy, begin).await } else { None };
+        let (nearest, remember) = match lookup {
+            Some(lookup) => lookup.answer().await,
             None => (None, None),
         };
         if let Some(SimilarAnswer { stored, similarity }) = nearest {
@@ -125,10 +127,10 @@ struct AnswerWriter {
 impl AnswerWriter {
     fn whole(self, call: &mut Call, body: Vec<u8>) -> Result<FlightResult, FlightError> {
         let body = Bytes::from(body);
-        let asked = AnswerOrigin::of(&self.caching, call);
-        let told = call.summary.take().ok_or_else(|| SharedFailure::of(gone()))?;
-        let content = AnswerContent::read(asked.shape, &body);
-        let done = self.done(&asked, &told, content.as_ref());
+        let origin = AnswerOrigin::of(&self.caching, call);
+        let summary = call.summary.take().ok_or_else(|| SharedFailure::of(gone()))?;
+        let content = AnswerContent::read(origin.shape, &body);
+        let done = self.done(&origin, &summary, content.as_ref());
         Ok(Arc::new(SharedAnswer { own: Some(body), ..done }))
     }
 
@@ -139,8 +141,8 @@ impl AnswerWriter {
         cut: CutoffWatch,
         pieces: &Pushed,
     ) -> Result<FlightResult, FlightError> {
-        let asked = AnswerOrigin::of(&self.caching, &call);
-        let mut stream = EventStream::unheard(call, live, cut);
+        let origin = AnswerOrigin::of(&self.caching, &call);
+        let mut stream = EventStream::for_sharing(call, live, cut);
         let mut decoder = own::stream(MAX_ANSWER_BYTES);
         let mut gather = Gather::new(MAX_ANSWER_BYTES);
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
@@ -154,13 +156,13 @@ impl AnswerWriter {
                 let _late = tokio::time::timeout_at(due.into(), pieces.room()).await;
             }
         }
-        let Some(told) = stream.take_summary() else {
+        let Some(summary) = stream.take_summary() else {
             let error = stream.failure().unwrap_or_else(gone);
             // A limit of the leader ended its stream. Followers have limits of their own.
             let is_the_leaders = matches!(error.kind, Kind::InsufficientQuota | Kind::BudgetStoreUnavailable);
             return Err(Arc::new(SharedFailure { error, is_the_leaders }));
         };
-        Ok(Arc::new(self.done(&asked, &told, AnswerContent::gathered(asked.shape, gather).as_ref())))
+        Ok(Arc::new(self.done(&origin, &summary, AnswerContent::gathered(origin.shape, gather).as_ref())))
     }
 
     fn failed(
@@ -171,7 +173,8 @@ impl AnswerWriter {
     ) -> Result<FlightResult, FlightError> {
         let had_stale = stale.is_some();
         let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
-        let usable = stale.filter(|stored| is_theirs && self.wanted.wish.takes_stale(&stored.life, now_ms()));
+        let usable =
+            stale.filter(|stored| is_theirs && self.wanted.directives.takes_stale(&stored.life, now_ms()));
         let Some(stored) = usable else {
             if had_stale {
                 self.caching.cache.count(Outcome::Miss);
@@ -187,31 +190,31 @@ impl AnswerWriter {
     /// The answer for all readers. It is kept if it is complete and a requested model gave it.
     fn done(
         self,
-        asked: &AnswerOrigin,
-        told: &CallSummary,
+        origin: &AnswerOrigin,
+        summary: &CallSummary,
         content: Option<&AnswerContent<'_>>,
     ) -> SharedAnswer {
-        let model = &told.candidate.model;
-        let body = content.map(|content| content.to_be_kept(told));
+        let model = &summary.candidate.model;
+        let body = content.map(|content| content.entry_body(summary));
         let finishes = content.and_then(AnswerContent::finishes);
         let is_whole = finishes.is_some();
         let answer = Arc::new(Stored {
-            scope: asked.scope.clone(),
-            source: Arc::clone(&asked.request_id),
-            model: asked.model.as_str().into(),
+            scope: origin.scope.clone(),
+            source: Arc::clone(&origin.request_id),
+            model: origin.model.as_str().into(),
             model_used: Arc::clone(&model.id),
             provider: Arc::clone(&model.provider),
             body: body.unwrap_or_default().into(),
             finishes: finishes.unwrap_or_default(),
-            usage: told.usage,
-            cost: told.cost.unwrap_or_default(),
+            usage: summary.usage,
+            cost: summary.cost.unwrap_or_default(),
             took_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
             life: Life::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
         });
-        let is_fallback = told.candidate.is_fallback;
+        let is_fallback = summary.candidate.is_fallback;
         // An answer of two models belongs to neither.
-        let is_cut_short = told.is_shortened && answer.finishes.contains(&Finish::Length);
-        let may = self.wanted.wish.writes && !is_fallback && !told.is_continued && !is_cut_short;
+        let is_cut_short = summary.is_shortened && answer.finishes.contains(&Finish::Length);
+        let may = self.wanted.directives.writes && !is_fallback && !summary.is_continued && !is_cut_short;
         if may && gw_cache::may_be_kept(&answer.finishes) && is_whole {
             let is_kept = self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
             if let Some(remember) = self.remember.filter(|_| is_kept) {

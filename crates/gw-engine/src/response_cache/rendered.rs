@@ -9,45 +9,49 @@ use crate::error::{Error, Kind, Result};
 use crate::response_cache::answer_content::AnswerContent;
 use crate::response_cache::reply_context::ReplyContext;
 
-pub(crate) fn kept<'a>(asker: &ReplyContext, stored: &'a Stored) -> Result<AnswerContent<'a>> {
+pub(crate) fn kept<'a>(reply_context: &ReplyContext, stored: &'a Stored) -> Result<AnswerContent<'a>> {
     // It could be read when it was stored, so a fault is the gateway's.
-    AnswerContent::read(asker.shape, &stored.body)
+    AnswerContent::read(reply_context.shape, &stored.body)
         .ok_or_else(|| Error::new(Kind::InternalError, "The kept answer cannot be read."))
 }
 
 pub(crate) fn written(
-    asker: &ReplyContext,
+    reply_context: &ReplyContext,
     stored: &Stored,
     content: &AnswerContent<'_>,
     warnings: &[&'static str],
 ) -> Vec<u8> {
     content.write(&Envelope {
-        id: &asker.id,
-        created: asker.created,
+        id: &reply_context.id,
+        created: reply_context.created,
         model: &stored.model_used,
         fingerprint: "",
         usage: stored.usage,
         cost: Money::ZERO,
-        gateway: &asker.meta(stored, warnings),
+        gateway: &reply_context.meta(stored, warnings),
     })
 }
 
 /// The events of the whole stream.
 pub(crate) fn replayed(
-    asker: &ReplyContext,
+    reply_context: &ReplyContext,
     stored: &Stored,
     content: AnswerContent<'_>,
     warnings: &[&'static str],
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(stored.body.len() + 2048);
-    let mut normaliser = Normaliser::new(asker.opening(&stored.model_used));
+    let mut normaliser = Normaliser::new(reply_context.opening(&stored.model_used));
     content.replay(&mut |event| normaliser.accept(event, &mut out));
-    let gateway = asker.meta(stored, warnings);
+    let gateway = reply_context.meta(stored, warnings);
     normaliser.close(&Closing { usage: stored.usage, cost: Money::ZERO, gateway: &gateway }, &mut out);
     out
 }
 
 /// The events of the whole stream for a request whose head is sent.
-pub(crate) fn replay(asker: &ReplyContext, stored: &Stored, warnings: &[&'static str]) -> Result<Vec<u8>> {
-    Ok(replayed(asker, stored, kept(asker, stored)?, warnings))
+pub(crate) fn replay(
+    reply_context: &ReplyContext,
+    stored: &Stored,
+    warnings: &[&'static str],
+) -> Result<Vec<u8>> {
+    Ok(replayed(reply_context, stored, kept(reply_context, stored)?, warnings))
 }

@@ -39,9 +39,9 @@ use crate::upstream::outcome::Answer;
 use crate::{plan, request_id};
 
 /// Nearest questions that one lookup tries. The answer of one may be gone or too old.
-const MOST_TRIES: usize = 4;
+const MAX_TRIES: usize = 4;
 /// The time limit of a shadow lookup.
-const SHADOWS_TIME: Duration = Duration::from_secs(10);
+const SHADOW_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The services that a lookup uses.
 pub(crate) struct LookupServices {
@@ -102,7 +102,7 @@ impl Semantic {
         caching: &Arc<ResponseCache>,
         call: &Call,
         wanted: &CacheRequest,
-        means: LookupServices,
+        services: LookupServices,
     ) -> Option<PendingLookup> {
         let ValidatedRequest::Chat(request) = &call.context.request else { return None };
         let alias = Arc::clone(self.aliases.get(&request.model)?);
@@ -112,7 +112,7 @@ impl Semantic {
         let scope = caching.scope(&call.context.client.caller);
         let context = SimilarContext::of(&scope, &question(call, &asked), embedder)?;
         let permit = Arc::clone(&alias.looks).try_acquire_owned().ok()?;
-        let embedding = embedding(call, embedder, &context.text, &means)?;
+        let embedding = embedding(call, embedder, &context.text, &services)?;
         let waits = alias.settings.similar.mode == SimilarMode::Answer;
         let timeout = waits.then_some(alias.settings.timeout);
         let (tell, found) = oneshot::channel();
@@ -122,10 +122,10 @@ impl Semantic {
             caching: Arc::clone(caching),
             context: context.key,
             key: wanted.key,
-            wish: wanted.wish,
+            directives: wanted.directives,
         };
         tokio::spawn(async move {
-            let embedding = embed(embedding, &means.limiter, timeout.unwrap_or(SHADOWS_TIME));
+            let embedding = embed(embedding, &services.limiter, timeout.unwrap_or(SHADOW_TIMEOUT));
             let (vector, was_kept) = while_wanted(embedding, was_kept).await;
             drop(permit);
             let Some(vector) = vector else { return };
@@ -148,7 +148,7 @@ enum KeptSignal {
 impl KeptSignal {
     async fn in_the_end(self) -> bool {
         match self {
-            Self::NotYet(told) => told.await.is_ok(),
+            Self::NotYet(signal) => signal.await.is_ok(),
             Self::Kept => true,
             Self::Never => false,
         }
@@ -158,12 +158,12 @@ impl KeptSignal {
 /// The vector of the question; None if the embedding fails, or if all readers are gone and it is of no use.
 async fn while_wanted(
     embedding: impl Future<Output = Option<Unit>>,
-    mut told: oneshot::Receiver<()>,
+    mut signal: oneshot::Receiver<()>,
 ) -> (Option<Unit>, KeptSignal) {
     tokio::pin!(embedding);
     tokio::select! {
-        vector = &mut embedding => (vector, KeptSignal::NotYet(told)),
-        kept = &mut told => match kept {
+        vector = &mut embedding => (vector, KeptSignal::NotYet(signal)),
+        kept = &mut signal => match kept {
             Ok(()) => (embedding.await, KeptSignal::Kept),
             Err(_) => (None, KeptSignal::Never),
         },
@@ -176,7 +176,7 @@ struct Lookup {
     caching: Arc<ResponseCache>,
     context: Key,
     key: Key,
-    wish: Wish,
+    directives: Wish,
 }
 
 impl Lookup {
@@ -184,7 +184,7 @@ impl Lookup {
     async fn answer(&self, vector: &Unit, tell: oneshot::Sender<SimilarAnswer>) {
         let similar = &self.alias.similar;
         let mut used = None;
-        for found in similar.find(&self.context, vector, MOST_TRIES) {
+        for found in similar.find(&self.context, vector, MAX_TRIES) {
             let stored = match self.caching.cache.peek(&found.key, now_ms()).await {
                 Peeked::There(stored) => stored,
                 Peeked::Absent => {
@@ -193,7 +193,7 @@ impl Lookup {
                 }
                 Peeked::Unknown => break,
             };
-            if stored.life.at(now_ms(), self.wish.max_age) == Freshness::Fresh {
+            if stored.life.at(now_ms(), self.directives.max_age) == Freshness::Fresh {
                 let nearest = SimilarAnswer { stored, similarity: found.similarity };
                 // The request may have continued without waiting longer.
                 used = (!found.counts || tell.send(nearest).is_ok()).then_some(found);
@@ -205,7 +205,7 @@ impl Lookup {
 }
 
 /// The call that embeds a text for a call's key; None if it is refused.
-fn embedding(call: &Call, model: &str, text: &str, means: &LookupServices) -> Option<Box<Call>> {
+fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) -> Option<Box<Call>> {
     let mut body = json!({"model": model, "input": text});
     if let (Some(user), Some(members)) = (call.context.request.user(), body.as_object_mut()) {
         members.insert("user".to_owned(), user.into());
@@ -215,7 +215,7 @@ fn embedding(call: &Call, model: &str, text: &str, means: &LookupServices) -> Op
     let is_heavy = is_heavy(&body);
     let request = parse(Operation::Embeddings, body, &snapshot.request_limits).ok()?;
     let caller = &call.context.client.caller;
-    let planner = PlanRequest { snapshot: &snapshot, metrics: &means.metrics, caller, request: &request };
+    let planner = PlanRequest { snapshot: &snapshot, metrics: &services.metrics, caller, request: &request };
     let plan = plan::plan(planner, None).ok()?;
     let client = RequestContext {
         request_id: request_id::generate(),
@@ -227,7 +227,7 @@ fn embedding(call: &Call, model: &str, text: &str, means: &LookupServices) -> Op
     };
     let operation = Operation::Embeddings.as_str();
     let mut settlement =
-        Settlement::open(&client, Arc::clone(&means.metrics), means.journal.as_ref(), operation);
+        Settlement::open(&client, Arc::clone(&services.metrics), services.journal.as_ref(), operation);
     settlement.note_request(&request);
     settlement.note_plan(&plan);
     let context = AttemptContext {
@@ -238,7 +238,7 @@ fn embedding(call: &Call, model: &str, text: &str, means: &LookupServices) -> Op
         created: 0,
         is_heavy,
         cpu: call.context.cpu.clone(),
-        limiter: means.limiter.clone(),
+        limiter: services.limiter.clone(),
         granted: None,
         is_shortened: false.into(),
         upstream_calls: Arc::clone(settlement.upstream_calls()),

@@ -38,23 +38,23 @@ pub(crate) async fn run(
     mut call: Box<Call>,
     wanted: CacheRequest,
 ) -> Result<Reply> {
-    let asker = ReplyContext::new(&call);
+    let reply_context = ReplyContext::new(&call);
     let stamp = caching.cache.stamp();
     let mut stale = None;
-    let looking = Instant::now();
-    if wanted.wish.reads {
-        match caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await {
+    let looked_at = Instant::now();
+    if wanted.directives.reads {
+        match caching.cache.look(&wanted.key, wanted.directives.max_age, now_ms()).await {
             Found::Fresh(stored) => {
                 caching.cache.count(Outcome::Hit(&stored));
                 call.finish_cached(&stored, false);
-                return reply(&asker, &stored, "HIT", &[]).await;
+                return reply(&reply_context, &stored, "HIT", &[]).await;
             }
             Found::Stale(stored) => stale = Some(stored),
             Found::Nothing => {}
         }
     }
-    let (flights, wants) = (&caching.flights, if asker.streams { Wants::Pieces } else { Wants::End });
-    let role = if wanted.wish.reads {
+    let (flights, wants) = (&caching.flights, if reply_context.streams { Wants::Pieces } else { Wants::End });
+    let role = if wanted.directives.reads {
         flights.join(wanted.flight, wants)
     } else {
         flights.alone(wanted.flight, wants)
@@ -62,10 +62,16 @@ pub(crate) async fn run(
     let (follower, call) = match role {
         Role::Leader(lead, follower) => {
             // A slow store is not asked twice.
-            let looks_again = wanted.wish.reads && looking.elapsed() < SLOW_LOOK;
+            let looks_again = wanted.directives.reads && looked_at.elapsed() < SLOW_LOOK;
             let cpu = call.context.cpu.clone();
-            let work =
-                LeaderCall { call, wanted, stamp, stale, looks_again, means: LookupServices::of(services) };
+            let work = LeaderCall {
+                call,
+                wanted,
+                stamp,
+                stale,
+                looks_again,
+                lookup_services: LookupServices::of(services),
+            };
             let work = work.of(services, Arc::clone(caching));
             let driven =
                 lead.drive(patience(services.disconnect_drain.clone()), move |pieces| work.run(pieces));
@@ -74,44 +80,50 @@ pub(crate) async fn run(
         }
         Role::Follower(follower) => (follower, Some(call)),
     };
-    if asker.streams {
-        stream(services, caching, asker, follower, call).await
+    if reply_context.streams {
+        stream(services, caching, reply_context, follower, call).await
     } else {
-        whole(services, caching, asker, follower, call).await
+        document(services, caching, reply_context, follower, call).await
     }
 }
 
-async fn whole(
+async fn document(
     services: &Services,
     caching: &ResponseCache,
-    asker: ReplyContext,
+    reply_context: ReplyContext,
     mut follower: Follower<FlightResult, FlightError>,
     call: Option<Box<Call>>,
 ) -> Result<Reply> {
-    let mut leaving = LogOnDisconnect(call.is_none().then(|| Arc::clone(&asker.log)));
+    let mut leaving = LogOnDisconnect(call.is_none().then(|| Arc::clone(&reply_context.log)));
     let end = match call {
-        Some(_) => tokio::time::timeout_at(asker.deadline.into(), follower.end()).await,
+        Some(_) => tokio::time::timeout_at(reply_context.deadline.into(), follower.end()).await,
         None => Ok(follower.end().await),
     };
     leaving.0 = None;
     let Ok(end) = end else { return Err(failed(call, End::Failed(SharedFailure::of(late())))) };
     match end {
-        End::Failed(fault) if fault.is_the_leaders && call.is_some() => alone(services, caching, call).await,
+        End::Failed(fault) if fault.is_the_leaders && call.is_some() => {
+            execute_alone(services, caching, call).await
+        }
         End::Complete(done) => match (&done.own, call) {
             (Some(own), None) => {
-                let headers = asker.headers(&done, "MISS");
+                let headers = reply_context.headers(&done, "MISS");
                 Ok(Reply { headers, body: ReplyBody::Full(own.clone()) })
             }
-            (_, call) if done.is_whole => joined(caching, &asker, call, &done).await,
+            (_, call) if done.is_whole => joined(caching, &reply_context, call, &done).await,
             // The answer cannot be shared, so this request makes a call of its own.
-            (_, call) => alone(services, caching, call).await,
+            (_, call) => execute_alone(services, caching, call).await,
         },
         other => Err(failed(call, other)),
     }
 }
 
 /// Executes a request that could not share another request's answer.
-async fn alone(services: &Services, caching: &ResponseCache, call: Option<Box<Call>>) -> Result<Reply> {
+async fn execute_alone(
+    services: &Services,
+    caching: &ResponseCache,
+    call: Option<Box<Call>>,
+) -> Result<Reply> {
     let call = call.ok_or_else(gone)?;
     caching.cache.count(Outcome::Miss);
     execute_after_miss(services, call).await
@@ -120,7 +132,7 @@ async fn alone(services: &Services, caching: &ResponseCache, call: Option<Box<Ca
 /// The reply of a follower, or of a leader that found an answer after all.
 async fn joined(
     caching: &ResponseCache,
-    asker: &ReplyContext,
+    reply_context: &ReplyContext,
     call: Option<Box<Call>>,
     done: &SharedAnswer,
 ) -> Result<Reply> {
@@ -134,17 +146,17 @@ async fn joined(
         caching.cache.count(Outcome::Coalesced(answer));
         call.finish_cached(answer, done.fallback_used);
     }
-    reply(&asker.of(done), answer, what, warnings).await
+    reply(&reply_context.of(done), answer, what, warnings).await
 }
 
 /// The reply of a kept answer.
 async fn reply(
-    asker: &ReplyContext,
+    reply_context: &ReplyContext,
     stored: &Stored,
     what: &'static str,
     warnings: &[&'static str],
 ) -> Result<Reply> {
-    offload_if(is_heavy(&stored.body), || hit::reply(asker, stored, what, warnings)).await
+    offload_if(is_heavy(&stored.body), || hit::reply(reply_context, stored, what, warnings)).await
 }
 
 /// The error of a shared call for a request whose head is not sent.
@@ -170,12 +182,12 @@ fn late() -> Error {
 async fn stream(
     services: &Services,
     caching: &Arc<ResponseCache>,
-    asker: ReplyContext,
+    reply_context: ReplyContext,
     mut follower: Follower<FlightResult, FlightError>,
     call: Option<Box<Call>>,
 ) -> Result<Reply> {
-    let mut leaving = LogOnDisconnect(call.is_none().then(|| Arc::clone(&asker.log)));
-    let left = asker.deadline.saturating_duration_since(Instant::now());
+    let mut leaving = LogOnDisconnect(call.is_none().then(|| Arc::clone(&reply_context.log)));
+    let left = reply_context.deadline.saturating_duration_since(Instant::now());
     let is_late = call.is_some() && left <= COMMIT_AFTER;
     let patience = if is_late { left } else { COMMIT_AFTER };
     let first = tokio::time::timeout(patience, follower.next()).await.ok();
@@ -183,22 +195,22 @@ async fn stream(
     let what = if call.is_none() { "MISS" } else { "COALESCED" };
     let (first, call) = match (first, call) {
         (Some(Next::End(End::Complete(done))), call) if done.is_whole => {
-            return joined(caching, &asker, call, &done).await;
+            return joined(caching, &reply_context, call, &done).await;
         }
         // The answer cannot be shared, or the flight dropped this reader before it was sent anything.
         (Some(Next::End(End::Complete(_) | End::TooSlow)), call @ Some(_)) => {
-            return alone(services, caching, call).await;
+            return execute_alone(services, caching, call).await;
         }
         (Some(Next::End(End::Failed(fault))), call @ Some(_)) if fault.is_the_leaders => {
-            return alone(services, caching, call).await;
+            return execute_alone(services, caching, call).await;
         }
         (Some(Next::End(end)), call) => return Err(failed(call, end)),
         (Some(Next::Piece(piece)), call) => (Some(piece), call),
         (None, call) if is_late => return Err(failed(call, End::Failed(SharedFailure::of(late())))),
         (None, call) => (None, call),
     };
-    let keepalive = asker.keepalive;
-    let shared = FollowerStream::new(Arc::clone(caching), asker, follower, call, first);
+    let keepalive = reply_context.keepalive;
+    let shared = FollowerStream::new(Arc::clone(caching), reply_context, follower, call, first);
     let stream = EventStream::shared(shared, keepalive, services.cutoff_watch());
     Ok(Reply { headers: vec![cache_status(what)], body: ReplyBody::Stream(Box::new(stream)) })
 }

@@ -17,7 +17,7 @@ use crate::upstream::hedge;
 use crate::upstream::outcome::Answer;
 
 /// The longest `Retry-After` that the gateway waits before it tries a target again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// Runs the plan until a candidate answers. A failure finishes the call.
 ///
@@ -46,7 +46,7 @@ pub(crate) async fn search(call: &mut Call, from: usize) -> Result<Option<(usize
     while let Some(candidate) = call.plan.candidates.get(next).cloned() {
         match attempt(call, next, &candidate).await? {
             CandidateOutcome::Answered(index, answer) => return Ok(Some((index, answer))),
-            CandidateOutcome::Next => next = call.plan.after(next, call.progress.hedged),
+            CandidateOutcome::Next => next = call.plan.next_index(next, call.progress.hedged),
             CandidateOutcome::Stop => break,
         }
     }
@@ -154,6 +154,6 @@ fn pause(call: &Call, candidate: &Candidate, failure: &Failure) -> Option<Durati
     let asked = failure.retry_after.unwrap_or_default();
     let jitter = Duration::from_millis(rand::rng().random_range(20..80));
     let left = candidate.clocks().total.saturating_sub(call.context.client.accepted.elapsed());
-    let fits = asked <= LONGEST_PAUSE && asked + jitter < left;
+    let fits = asked <= MAX_PAUSE && asked + jitter < left;
     (fits && call.context.snapshot.state.retry_budget.allow(now)).then_some(asked + jitter)
 }

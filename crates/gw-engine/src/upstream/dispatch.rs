@@ -16,7 +16,7 @@ use crate::upstream::outcome::{Answer, AttemptOutput, ServedAttempt};
 use crate::upstream::{embeddings, stream, unary};
 
 /// How often the progress of the longest possible answer is noted at least.
-const NOTES: u64 = 20;
+const PROGRESS_NOTES: u64 = 20;
 
 /// Sends an attempt to its candidate. The output is not decoded yet, unless it is a stream.
 pub(crate) async fn dispatch(
@@ -24,26 +24,26 @@ pub(crate) async fn dispatch(
     candidate: &Candidate,
     attempt: Attempt,
 ) -> Result<AttemptOutput, Failure> {
-    let got = match &context.request {
+    let output = match &context.request {
         request if request.wants_stream() => Box::pin(stream::open(context, candidate, attempt))
             .await
             .map(|stream| AttemptOutput::Stream(Box::new(stream))),
         ValidatedRequest::Embeddings(request) => {
             Box::pin(embeddings::fetch(context, candidate, attempt, request))
                 .await
-                .map(AttemptOutput::Vectors)
+                .map(AttemptOutput::Embeddings)
         }
         _ => Box::pin(unary::fetch(context, candidate, attempt))
             .await
-            .map(|(given, told)| AttemptOutput::Whole(given, told)),
+            .map(|(responses, warnings)| AttemptOutput::Unary(responses, warnings)),
     };
-    got.map_err(|failure| candidate.provider.censor(failure))
+    output.map_err(|failure| candidate.provider.censor(failure))
 }
 
 /// Writes an attempt's output for the client. An unreadable answer is a failure like any other.
 pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(usize, Answer), ()> {
-    let ServedAttempt { index, candidate, attempt, got, in_flight, probe } = served;
-    let answer = match got {
+    let ServedAttempt { index, candidate, attempt, output, in_flight, probe } = served;
+    let answer = match output {
         AttemptOutput::Stream(mut stream) => {
             call.progress.warnings.append(&mut stream.warnings);
             if !stream.normaliser.resumes() {
@@ -52,7 +52,7 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
             stream.index = index;
             if let Some(tokens) = call.progress.settlement.progress_tokens() {
                 stream.note_progress_every(
-                    tokens.min(longest_answer(&call.context.request, &candidate) / NOTES),
+                    tokens.min(longest_answer(&call.context.request, &candidate) / PROGRESS_NOTES),
                 );
             }
             let begin = |granted| StreamReservation::new(&call.context.limiter, granted);
@@ -68,21 +68,21 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
             stream.in_flight = Some(in_flight);
             return Ok((index, Answer::Stream(stream)));
         }
-        AttemptOutput::Whole(given, mut told) => {
-            call.progress.warnings.append(&mut told);
-            let is_heavy = given.iter().any(unary::UnaryResponse::is_heavy);
-            offload_if(is_heavy, || unary::complete(call, &candidate, attempt, &given))
+        AttemptOutput::Unary(responses, mut warnings) => {
+            call.progress.warnings.append(&mut warnings);
+            let is_heavy = responses.iter().any(unary::UnaryResponse::is_heavy);
+            offload_if(is_heavy, || unary::complete(call, &candidate, attempt, &responses))
                 .await
                 .map(Answer::Full)
         }
-        AttemptOutput::Vectors(batches) => {
+        AttemptOutput::Embeddings(batches) => {
             let is_heavy = batches.iter().any(embeddings::Batch::is_heavy);
             offload_if(is_heavy, || embeddings::complete(call, &candidate, attempt, batches)).await
         }
     };
     match answer {
         Ok(answer) => {
-            candidate.served(&call.context.snapshot.routing.breaker, attempt.elapsed(), Instant::now());
+            candidate.note_success(&call.context.snapshot.routing.breaker, attempt.elapsed(), Instant::now());
             Ok((index, answer))
         }
         Err(failure) => {

@@ -45,14 +45,14 @@ pub(crate) async fn run(
     // A probe must find out about its own target, so it has no hedge.
     let hedge = hedge(call, index, candidate).filter(|_| probe.is_none());
     let Call { context, plan, progress, .. } = call;
-    let mut asking = pin!(dispatch(context, candidate, first.attempt));
+    let mut running = pin!(dispatch(context, candidate, first.attempt));
     let early = match hedge {
-        None => Some(asking.as_mut().await),
-        Some((_, after)) => tokio::time::timeout(after, asking.as_mut()).await.ok(),
+        None => Some(running.as_mut().await),
+        Some((_, after)) => tokio::time::timeout(after, running.as_mut()).await.ok(),
     };
     let second = hedge.filter(|_| early.is_none()).and_then(|(index, _)| {
         let candidate = plan.candidates.get(index)?;
-        progress.hedge = Some(afford(context, first.candidate, candidate)?);
+        progress.hedge = Some(reserve_hedge(context, first.candidate, candidate)?);
         let count = progress.records.len() + 2;
         let attempt = progress.settlement.begin_hedge(candidate, count, &context.request);
         Some(RunningAttempt { index, candidate, attempt })
@@ -60,10 +60,10 @@ pub(crate) async fn run(
     let Some(second) = second else {
         let result = match early {
             Some(result) => result,
-            None => asking.await,
+            None => running.await,
         };
         return match result {
-            Ok(got) => Ok(first.served(got, in_flight, probe)),
+            Ok(output) => Ok(first.served(output, in_flight, probe)),
             Err(failure) => {
                 progress.fail_attempt(context, candidate, failure, first.attempt);
                 Err(())
@@ -72,18 +72,18 @@ pub(crate) async fn run(
     };
     progress.hedged = Some(second.index);
     let hedge_in_flight = second.candidate.model.measured.begun();
-    let mut asking_too = pin!(dispatch(context, second.candidate, second.attempt));
-    match decide(context, progress, &first, asking.as_mut(), &second, asking_too.as_mut()).await {
-        Some((got, true)) => Ok(second.served(got, hedge_in_flight, None)),
-        Some((got, false)) => Ok(first.served(got, in_flight, probe)),
+    let mut running_hedge = pin!(dispatch(context, second.candidate, second.attempt));
+    match decide(context, progress, &first, running.as_mut(), &second, running_hedge.as_mut()).await {
+        Some((output, true)) => Ok(second.served(output, hedge_in_flight, None)),
+        Some((output, false)) => Ok(first.served(output, in_flight, probe)),
         None => Err(()),
     }
 }
 
 impl RunningAttempt<'_> {
-    fn served(&self, got: AttemptOutput, in_flight: InFlight, probe: Option<Probe>) -> ServedAttempt {
+    fn served(&self, output: AttemptOutput, in_flight: InFlight, probe: Option<Probe>) -> ServedAttempt {
         let Self { index, candidate, attempt } = *self;
-        ServedAttempt { index, candidate: candidate.clone(), attempt, got, in_flight, probe }
+        ServedAttempt { index, candidate: candidate.clone(), attempt, output, in_flight, probe }
     }
 }
 
@@ -92,19 +92,19 @@ async fn decide(
     context: &AttemptContext,
     progress: &mut CallProgress,
     first: &RunningAttempt<'_>,
-    mut asking: RunningFuture<'_>,
+    mut running: RunningFuture<'_>,
     second: &RunningAttempt<'_>,
-    mut asking_too: RunningFuture<'_>,
+    mut running_hedge: RunningFuture<'_>,
 ) -> Option<(AttemptOutput, bool)> {
     let (result, is_second) = tokio::select! {
         biased;
-        result = &mut asking => (result, false),
-        result = &mut asking_too => (result, true),
+        result = &mut running => (result, false),
+        result = &mut running_hedge => (result, true),
     };
     let fallback_on_4xx = context.snapshot.routing.fallback_on_4xx;
     let (winner, other) = if is_second { (second, first) } else { (first, second) };
     match result {
-        Ok(got) => {
+        Ok(output) => {
             progress.cancel_attempt(other.candidate, other.attempt);
             let model = &other.candidate.model;
             // The loser is at least this slow, which is all that is known of it.
@@ -113,7 +113,7 @@ async fn decide(
                 // The second candidate only was slower: it may continue the stream if the first one breaks off.
                 progress.hedged = None;
             }
-            Some((got, is_second))
+            Some((output, is_second))
         }
         // A request that the first upstream refuses is refused everywhere, and the client gets the first upstream's
         // error, as without a hedge.
@@ -127,9 +127,9 @@ async fn decide(
         }
         Err(failure) => {
             progress.fail_attempt(context, winner.candidate, failure, winner.attempt);
-            let result = if is_second { asking.await } else { asking_too.await };
+            let result = if is_second { running.await } else { running_hedge.await };
             match result {
-                Ok(got) => Some((got, !is_second)),
+                Ok(output) => Some((output, !is_second)),
                 Err(failure) => {
                     progress.fail_attempt(context, other.candidate, failure, other.attempt);
                     progress.finish_hedge();
@@ -143,7 +143,7 @@ async fn decide(
 /// The second candidate, and the silence after which it is called; None = no hedge for this attempt.
 fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Duration)> {
     let settings = call.context.snapshot.routing.hedge?;
-    let second_index = call.plan.after(index, call.progress.hedged);
+    let second_index = call.plan.next_index(index, call.progress.hedged);
     let second = call.plan.candidates.get(second_index)?;
     let now = Instant::now();
     let standing = second.model.health.standing(&call.context.snapshot.routing.breaker, now);
@@ -166,10 +166,10 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
 }
 
 /// Reserves the cost of a hedge: the slower call's prompt. None if the hedge budget has too little.
-fn afford(context: &AttemptContext, first: &Candidate, second: &Candidate) -> Option<Hedge> {
+fn reserve_hedge(context: &AttemptContext, first: &Candidate, second: &Candidate) -> Option<Hedge> {
     let state = &context.snapshot.state;
-    let worst = context.request.prompt_cost(first).max(context.request.prompt_cost(second));
-    let hedge = state.hedges.as_ref()?.allow(worst)?;
+    let prompt_cost = context.request.prompt_cost(first).max(context.request.prompt_cost(second));
+    let hedge = state.hedges.as_ref()?.allow(prompt_cost)?;
     if state.retry_budget.allow(Instant::now()) {
         return Some(hedge);
     }
@@ -179,7 +179,7 @@ fn afford(context: &AttemptContext, first: &Candidate, second: &Candidate) -> Op
 
 impl Plan {
     /// The next candidate, without the one that a hedge already asked.
-    pub(crate) fn after(&self, index: usize, hedged: Option<usize>) -> usize {
+    pub(crate) fn next_index(&self, index: usize, hedged: Option<usize>) -> usize {
         let next = index + 1;
         if hedged == Some(next) { next + 1 } else { next }
     }

@@ -15,15 +15,15 @@ pub(crate) enum Answer {
     Full(Vec<u8>),
     /// A stream whose first content has come.
     Stream(Box<UpstreamStream>),
-    /// Vectors that are merged with vectors of the response cache.
+    /// Embeddings that are merged with vectors of the response cache.
     Embeddings(Box<embeddings::EmbeddingsOutput>),
 }
 
 /// The output of an attempt before it is written for the client.
 pub(crate) enum AttemptOutput {
     Stream(Box<UpstreamStream>),
-    Whole(Vec<unary::UnaryResponse>, Warnings),
-    Vectors(Vec<embeddings::Batch>),
+    Unary(Vec<unary::UnaryResponse>, Warnings),
+    Embeddings(Vec<embeddings::Batch>),
 }
 
 /// A successful attempt.
@@ -31,7 +31,7 @@ pub(crate) struct ServedAttempt {
     pub(crate) index: usize,
     pub(crate) candidate: Candidate,
     pub(crate) attempt: Attempt,
-    pub(crate) got: AttemptOutput,
+    pub(crate) output: AttemptOutput,
     /// Counts the attempt as in flight.
     pub(crate) in_flight: InFlight,
     /// Set if this request probes whether a failing target has recovered.

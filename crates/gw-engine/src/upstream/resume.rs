@@ -43,7 +43,7 @@ pub(crate) fn resume(
         };
         call.context.request = ValidatedRequest::Chat(Box::new(rest));
         call.context.continuation = Some(Continuation { normaliser: stream.normaliser.resumed(), original });
-        let next = call.plan.after(stream.index, call.progress.hedged);
+        let next = call.plan.next_index(stream.index, call.progress.hedged);
         match search(&mut call, next).await {
             Ok(Some((_, Answer::Stream(next)))) => {
                 call.progress.warnings.push(Cow::Borrowed("continued_mid_stream"));
@@ -59,7 +59,7 @@ fn rest(call: &Call, stream: &UpstreamStream) -> Option<(Box<ChatRequest>, Strin
     let routing = &call.context.snapshot.routing;
     let ValidatedRequest::Chat(asked) = &call.context.request else { return None };
     let original = call.context.continuation.as_ref().map_or(asked, |resume| &resume.original);
-    let more = call.plan.candidates.len() > call.plan.after(stream.index, call.progress.hedged);
+    let more = call.plan.candidates.len() > call.plan.next_index(stream.index, call.progress.hedged);
     let in_time = call.context.client.accepted.elapsed() < stream.candidate.clocks().total;
     let may = routing.continue_mid_stream && more && in_time && original.wants_plain_text();
     let said = stream.normaliser.said().filter(|_| may)?;

@@ -22,11 +22,11 @@ use crate::response::event_stream::state::{Polled, StreamState};
 use crate::upstream::stream::UpstreamStream;
 
 /// Tokens of each answer that one step reserves.
-const STEP: u64 = 1_024;
+const STEP_TOKENS: u64 = 1_024;
 /// Tokens between two checks of the reservation.
-const LOOK_EVERY: u64 = 64;
+const CHECK_INTERVAL_TOKENS: u64 = 64;
 /// Tokens that an upstream may make after it is cancelled.
-const MARGIN: u64 = 32;
+const MARGIN_TOKENS: u64 = 32;
 
 /// The cost of all calls of the request so far, and the cost of further tokens of each answer.
 fn needs(call: &Call, stream: &UpstreamStream, tokens: u64) -> (Money, Money) {
@@ -89,8 +89,8 @@ impl EventStream {
             }
             let (held, is_exhausted) = (reservation.held, reservation.is_exhausted || refusal.is_some());
             // Near the end of the budget each piece is checked.
-            reservation.next_look = tokens + if is_exhausted { 1 } else { LOOK_EVERY };
-            let (spent, step) = needs(call, stream, if is_exhausted { MARGIN } else { STEP });
+            reservation.next_look = tokens + if is_exhausted { 1 } else { CHECK_INTERVAL_TOKENS };
+            let (spent, step) = needs(call, stream, if is_exhausted { MARGIN_TOKENS } else { STEP_TOKENS });
             if spent + step <= held {
                 return None;
             }
@@ -107,7 +107,9 @@ impl EventStream {
 
     /// Ends the stream, because the budget has nothing left. The client gets the usage and the reason.
     fn cut_off(&mut self, refusal: Option<Refusal>) -> Polled {
-        let StreamState::Streaming(mut call, mut stream) = std::mem::replace(&mut self.state, StreamState::Over) else {
+        let StreamState::Streaming(mut call, mut stream) =
+            std::mem::replace(&mut self.state, StreamState::Over)
+        else {
             return Poll::Ready(None);
         };
         stream.cancel();

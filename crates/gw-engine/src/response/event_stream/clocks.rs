@@ -75,7 +75,7 @@ impl EventStream {
                 code: Some(GATEWAY_SHUTDOWN.into()),
                 ..Error::new(kind, "The gateway is shutting down; the stream was cut.")
             };
-            self.settle_cut(kind, GATEWAY_SHUTDOWN);
+            self.finish_from_outside(kind, GATEWAY_SHUTDOWN);
             return Some(self.fail(Vec::new(), &error, kind));
         }
         if let Some(limit) = self.limit()
@@ -101,7 +101,9 @@ impl EventStream {
             }
             StreamState::Follower(shared) if !shared.is_leader() => (None, shared.deadline()),
             // The attempt ends itself and reports more, unless its steps wait for the CPU pool.
-            StreamState::Waiting(..) | StreamState::Continuing(..) | StreamState::Digesting(..) => (None, self.due? + GRACE),
+            StreamState::Waiting(..) | StreamState::Continuing(..) | StreamState::Digesting(..) => {
+                (None, self.due? + GRACE)
+            }
             _ => return None,
         };
         let is_late = silent.is_none_or(|silent| late < silent);

@@ -28,7 +28,9 @@ impl EventStream {
                 None
             }
             Err(_) => {
-                let StreamState::Continuing(_, _, error) = std::mem::replace(&mut self.state, StreamState::Over) else {
+                let StreamState::Continuing(_, _, error) =
+                    std::mem::replace(&mut self.state, StreamState::Over)
+                else {
                     return None;
                 };
                 call.progress.settlement.finish(&Outcome::Interrupted(error.kind.code()));
@@ -73,7 +75,7 @@ impl EventStream {
                 let out =
                     Some(stream.take_output()).filter(|out| out.len() <= SMALL_EVENT).unwrap_or_default();
                 if !is_late {
-                    stream.candidate.broke(&call.context.snapshot.routing.breaker, Instant::now());
+                    stream.candidate.note_failure(&call.context.snapshot.routing.breaker, Instant::now());
                 }
                 self.break_off(call, stream, out, error, !is_late)
             }

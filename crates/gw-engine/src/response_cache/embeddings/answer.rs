@@ -8,14 +8,14 @@ use gw_wire::usage::Usage;
 
 use crate::cpu_pool::offload;
 use crate::error::Result;
-use crate::response_cache::embeddings::kept_reply::odd;
+use crate::response_cache::embeddings::kept_reply::inconsistent;
 use crate::response_cache::embeddings::memory::MemoryPermit;
 use crate::response_cache::embeddings::vectors;
 use crate::response_cache::embeddings::vectors::{CachedVector, CachedVectors};
 use crate::upstream::embeddings::EmbeddingsOutput;
 
 /// Vector components that are read and written in less than a millisecond. Larger answers use the CPU pool.
-const FEW: usize = 1 << 16;
+const MAX_INLINE_COMPONENTS: usize = 1 << 16;
 
 /// The parts of the answer.
 pub(crate) struct EmbeddingsAnswer {
@@ -27,12 +27,12 @@ pub(crate) struct EmbeddingsAnswer {
     pub(crate) found: CachedVectors,
     pub(crate) fresh: Option<FetchedVectors>,
     /// Counts the memory of the body.
-    pub(crate) place: MemoryPermit,
+    pub(crate) permit: MemoryPermit,
 }
 
 /// The vectors of an upstream.
 pub(crate) struct FetchedVectors {
-    pub(crate) brought: EmbeddingsOutput,
+    pub(crate) output: EmbeddingsOutput,
     /// The key number of each vector.
     pub(crate) numbers: Vec<usize>,
     /// The reported model, else the requested one.
@@ -44,8 +44,8 @@ pub(crate) struct FetchedVectors {
 impl FetchedVectors {
     /// The bodies of the cache entries, without an answer.
     pub(crate) async fn into_entries(self) -> Result<Vec<Option<Bytes>>> {
-        let write = |fresh: &Self| Ok(fresh.entries(&fresh.brought.reply().map_err(|_| odd())?));
-        if self.brought.dimensions.saturating_mul(self.numbers.len()) <= FEW {
+        let write = |fresh: &Self| Ok(fresh.entries(&fresh.output.reply().map_err(|_| inconsistent())?));
+        if self.output.dimensions.saturating_mul(self.numbers.len()) <= MAX_INLINE_COMPONENTS {
             return write(&self);
         }
         offload(|| write(&self)).await
@@ -65,11 +65,11 @@ impl EmbeddingsAnswer {
     pub(crate) async fn make(self) -> Result<WrittenAnswer> {
         let of_one = match (&self.fresh, self.found.first().and_then(|first| CachedVector::read(&first.body)))
         {
-            (Some(fresh), _) => fresh.brought.dimensions,
+            (Some(fresh), _) => fresh.output.dimensions,
             (None, Some(entry)) => entry.vector.dimensions(),
-            (None, None) => return Err(odd()),
+            (None, None) => return Err(inconsistent()),
         };
-        if of_one.saturating_mul(self.at.len()) <= FEW {
+        if of_one.saturating_mul(self.at.len()) <= MAX_INLINE_COMPONENTS {
             return self.write();
         }
         offload(|| self.write()).await
@@ -77,7 +77,7 @@ impl EmbeddingsAnswer {
 
     fn write(self) -> Result<WrittenAnswer> {
         let reply = match &self.fresh {
-            Some(fresh) => fresh.brought.reply().map_err(|_| odd())?,
+            Some(fresh) => fresh.output.reply().map_err(|_| inconsistent())?,
             None => EmbeddingsReply::default(),
         };
         let numbers = self.fresh.as_ref().map_or(&[][..], |fresh| &fresh.numbers);
@@ -86,21 +86,21 @@ impl EmbeddingsAnswer {
             if places.len() <= *number {
                 places.resize(*number + 1, None);
             }
-            if let Some(place) = places.get_mut(*number) {
-                *place = Some(vector);
+            if let Some(permit) = places.get_mut(*number) {
+                *permit = Some(vector);
             }
         }
         let vector = |number: &usize| match places.get(*number).copied().flatten() {
             Some(vector) => Some(vector.clone()),
             None => Some(Vector::Kept(CachedVector::read(&self.found.get(*number)?.body)?.vector)),
         };
-        let vectors = self.at.iter().map(vector).collect::<Option<_>>().ok_or_else(odd)?;
+        let vectors = self.at.iter().map(vector).collect::<Option<_>>().ok_or_else(inconsistent)?;
         let kept =
             self.found.first().and_then(|first| CachedVector::read(&first.body)).map(|entry| entry.model);
         let model = self.fresh.as_ref().map(|fresh| &*fresh.model).or(kept).unwrap_or_default();
         let all = EmbeddingsReply { vectors, ..EmbeddingsReply::default() };
         let body = write_embeddings(&all, self.encoding, model, &self.usage);
         let entries = self.fresh.as_ref().map_or_else(Vec::new, |fresh| fresh.entries(&reply));
-        Ok((self.place.of(body), entries))
+        Ok((self.permit.of(body), entries))
     }
 }

@@ -17,11 +17,11 @@ use crate::response_cache::flight::now_ms;
 pub(crate) async fn kept_reply(
     call: &Call,
     wanted: &EmbeddingsCacheRequest,
-    (found, place): (CachedVectors, MemoryPermit),
+    (found, permit): (CachedVectors, MemoryPermit),
     sum: &Stored,
     what: &'static str,
 ) -> Result<Reply> {
-    let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(odd()) };
+    let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(inconsistent()) };
     let mut headers = named(&sum.model_used, &sum.provider);
     headers.extend(cost_header(call));
     headers.push(cache_status(what));
@@ -32,13 +32,13 @@ pub(crate) async fn kept_reply(
         usage: sum.usage,
         found,
         fresh: None,
-        place,
+        permit,
     };
     let (body, _) = page.make().await?;
     Ok(Reply { headers, body: ReplyBody::Full(body) })
 }
 
 /// The error of a state that the code rules out.
-pub(crate) fn odd() -> Error {
+pub(crate) fn inconsistent() -> Error {
     Error::new(Kind::InternalError, "The vectors do not go together.")
 }

@@ -10,9 +10,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::call::attempt_context::MAX_ANSWER_BYTES;
 
 /// Bytes of all such answers together.
-const ALL: usize = 8 * MAX_ANSWER_BYTES;
+const MAX_TOTAL_BYTES: usize = 8 * MAX_ANSWER_BYTES;
 /// Smaller answers do not count, because the number of requests bounds them.
-const SMALL: usize = 64 << 10;
+const MAX_UNCOUNTED_BYTES: usize = 64 << 10;
 
 /// The memory for answers made of kept vectors.
 #[derive(Debug)]
@@ -20,14 +20,14 @@ pub(in crate::response_cache) struct AnswerMemory(Arc<Semaphore>);
 
 impl Default for AnswerMemory {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ALL)))
+        Self(Arc::new(Semaphore::new(MAX_TOTAL_BYTES)))
     }
 }
 
 impl AnswerMemory {
     /// Takes memory for an answer; None if the answer is too large or the limit is reached.
     pub(crate) fn take(&self, bytes: usize) -> Option<MemoryPermit> {
-        if bytes <= SMALL {
+        if bytes <= MAX_UNCOUNTED_BYTES {
             return Some(MemoryPermit(None));
         }
         let bytes = u32::try_from(bytes).ok().filter(|_| bytes <= MAX_ANSWER_BYTES)?;
@@ -43,7 +43,7 @@ impl MemoryPermit {
     /// The body, which holds the share until its last reference is dropped.
     pub(crate) fn of(self, body: Vec<u8>) -> Bytes {
         match self.0 {
-            Some(_) => Bytes::from_owner(CountedBody { body, _place: self }),
+            Some(_) => Bytes::from_owner(CountedBody { body, _permit: self }),
             None => body.into(),
         }
     }
@@ -51,7 +51,7 @@ impl MemoryPermit {
 
 struct CountedBody {
     body: Vec<u8>,
-    _place: MemoryPermit,
+    _permit: MemoryPermit,
 }
 
 impl AsRef<[u8]> for CountedBody {

@@ -21,7 +21,7 @@ use crate::response::headers::{cache_status, cost_header, named};
 use crate::response::reply::{Reply, ReplyBody};
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::embeddings::answer::{EmbeddingsAnswer, FetchedVectors};
-use crate::response_cache::embeddings::kept_reply::{kept_reply, odd};
+use crate::response_cache::embeddings::kept_reply::{inconsistent, kept_reply};
 use crate::response_cache::embeddings::memory::MemoryPermit;
 use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
 use crate::response_cache::embeddings::vectors::CachedVectors;
@@ -43,7 +43,7 @@ pub(crate) struct PartialFetch {
     wanted: EmbeddingsCacheRequest,
     found: CachedVectors,
     /// The memory of the answer.
-    place: Option<MemoryPermit>,
+    permit: Option<MemoryPermit>,
     /// The cached vectors, including stale ones in case no upstream answers.
     kept: Vec<Option<Arc<Stored>>>,
     stamp: Stamp,
@@ -58,19 +58,19 @@ impl PartialFetch {
         caching: Arc<ResponseCache>,
         mut call: Box<Call>,
         wanted: EmbeddingsCacheRequest,
-        (found, place): (CachedVectors, MemoryPermit),
+        (found, permit): (CachedVectors, MemoryPermit),
         kept: Vec<Option<Arc<Stored>>>,
         stamp: Stamp,
     ) -> Result<Self> {
-        let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(odd()) };
+        let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(inconsistent()) };
         let request = request.clone();
         call.is_shared = true;
-        let place = Some(place);
-        Ok(Self { caching, call, request, wanted, found, place, kept, stamp, numbers: Vec::new() })
+        let permit = Some(permit);
+        Ok(Self { caching, call, request, wanted, found, permit, kept, stamp, numbers: Vec::new() })
     }
 
     pub(crate) async fn run(mut self, limiter: Limiter) -> Result<Reply> {
-        let (mut whole, is_paid_for) = match self.set_aside(&limiter).await {
+        let (mut full_plan, is_paid_for) = match self.set_aside(&limiter).await {
             Ok(set_aside) => set_aside,
             Err(error) => {
                 self.call.fail(&error);
@@ -78,15 +78,17 @@ impl PartialFetch {
             }
         };
         let answered = match self.search().await {
-            Ok(Some(brought)) if !self.goes_with_what_was_found(&brought) => {
-                self.in_vain(*brought).await;
-                self.anew(&limiter, whole, false).await
+            Ok(Some(output)) if !self.matches_found(&output) => {
+                self.keep_wasted(*output).await;
+                self.fetch_all(&limiter, full_plan, false).await
             }
-            Ok(None) if self.leaves_others(&mut whole) => self.anew(&limiter, whole, is_paid_for).await,
+            Ok(None) if self.retain_others(&mut full_plan) => {
+                self.fetch_all(&limiter, full_plan, is_paid_for).await
+            }
             answered => answered,
         };
         match answered {
-            Ok(Some(brought)) => self.complete(brought).await,
+            Ok(Some(output)) => self.complete(output).await,
             Ok(None) => {
                 let error = self.call.progress.error();
                 self.failed(error).await
@@ -99,22 +101,22 @@ impl PartialFetch {
     /// cost instead, if the budget has it. Gives the plan for all inputs, and whether it is paid for.
     async fn set_aside(&mut self, limiter: &Limiter) -> Result<(Plan, bool)> {
         let missing = self.found.missing();
-        let whole = self.call.plan.clone();
+        let full_plan = self.call.plan.clone();
         let Some(id) = self.found.first().map(|first| Arc::clone(&first.model_used)) else {
-            self.ask_for(missing)?;
+            self.request_only(missing)?;
             reserve(limiter, &mut self.call).await?;
-            return Ok((whole, true));
+            return Ok((full_plan, true));
         };
         let is_whose = |candidate: &Candidate| candidate.model.id == id;
         let mut is_paid_for = false;
-        if !whole.candidates.iter().all(is_whose) {
-            self.ask_for(self.all())?;
+        if !full_plan.candidates.iter().all(is_whose) {
+            self.request_only(self.all())?;
             is_paid_for = reserve(limiter, &mut self.call).await.is_ok();
         }
-        let others = if is_paid_for { self.call.plan.clone() } else { whole.clone() };
-        self.call.plan = whole;
+        let others = if is_paid_for { self.call.plan.clone() } else { full_plan.clone() };
+        self.call.plan = full_plan;
         self.call.plan.candidates.retain(is_whose);
-        self.ask_for(missing)?;
+        self.request_only(missing)?;
         if !is_paid_for {
             reserve(limiter, &mut self.call).await?;
         }
@@ -126,14 +128,14 @@ impl PartialFetch {
     }
 
     /// Makes the call one for the inputs with these key numbers, each once.
-    fn ask_for(&mut self, numbers: Vec<usize>) -> Result<()> {
+    fn request_only(&mut self, numbers: Vec<usize>) -> Result<()> {
         self.call.context.request =
             ValidatedRequest::Embeddings(if numbers.len() == self.request.inputs.len() {
                 self.request.clone()
             } else {
                 let first = |number: &usize| self.wanted.firsts.get(*number).copied();
                 let places: Vec<usize> = numbers.iter().filter_map(first).collect();
-                Box::new(self.request.only(&places).ok_or_else(odd)?)
+                Box::new(self.request.only(&places).ok_or_else(inconsistent)?)
             });
         self.numbers = numbers;
         Ok(())
@@ -147,30 +149,30 @@ impl PartialFetch {
         })
     }
 
-    fn goes_with_what_was_found(&self, brought: &EmbeddingsOutput) -> bool {
-        self.found.take(brought.model(&self.request), brought.dimensions)
+    fn matches_found(&self, output: &EmbeddingsOutput) -> bool {
+        self.found.accepts(output.model(&self.request), output.dimensions)
     }
 
     /// Removes the candidates that the cached vectors belong to. Whether others remain and may succeed.
-    fn leaves_others(&self, whole: &mut Plan) -> bool {
+    fn retain_others(&self, full_plan: &mut Plan) -> bool {
         let Some(id) = self.found.model_used() else { return false };
         let fallback_on_4xx = self.call.context.snapshot.routing.fallback_on_4xx;
         let last = self.call.progress.failures.last();
-        whole.candidates.retain(|candidate| *candidate.model.id != *id);
+        full_plan.candidates.retain(|candidate| *candidate.model.id != *id);
         // A request that would fail everywhere is not sent to other models.
         let is_hopeless =
             last.is_some_and(|last| retry_policy::verdict(last, fallback_on_4xx) == RetryDecision::Stop);
-        !whole.candidates.is_empty() && !is_hopeless
+        !full_plan.candidates.is_empty() && !is_hopeless
     }
 
     /// Handles a model that changed behind its name. Its vectors are paid for and of no use to this request. They are
     /// kept, so the next request finds that the vectors differ, and asks for all inputs at once.
-    async fn in_vain(&mut self, brought: EmbeddingsOutput) {
+    async fn keep_wasted(&mut self, output: EmbeddingsOutput) {
         let ValidatedRequest::Embeddings(request) = &self.call.context.request else { return };
-        let (usage, tokens) = brought.tokens(request);
-        let cost = brought.cost();
-        self.call.progress.waste_attempt(&brought.candidate, brought.attempt);
-        let (fresh, keeping) = self.fresh(brought, &usage, &tokens, cost);
+        let (usage, tokens) = output.tokens(request);
+        let cost = output.cost();
+        self.call.progress.waste_attempt(&output.candidate, output.attempt);
+        let (fresh, keeping) = self.fresh(output, &usage, &tokens, cost);
         let keys = self.keys();
         if let Ok(bodies) = fresh.into_entries().await {
             self.caching.cache.store_all(keeping.entries(keys.into_iter(), bodies), self.stamp);
@@ -178,7 +180,7 @@ impl PartialFetch {
     }
 
     /// Asks for all inputs, because the new vectors do not match the cached ones.
-    async fn anew(
+    async fn fetch_all(
         &mut self,
         limiter: &Limiter,
         plan: Plan,
@@ -186,7 +188,7 @@ impl PartialFetch {
     ) -> Result<Option<Box<EmbeddingsOutput>>> {
         self.found = CachedVectors::none(self.wanted.keys.len());
         self.call.plan = plan;
-        self.ask_for(self.all())?;
+        self.request_only(self.all())?;
         if !is_paid_for {
             reserve_more(limiter, &mut self.call).await?;
         }
@@ -196,19 +198,19 @@ impl PartialFetch {
     /// The fetched vectors, and the template of their cache entries.
     fn fresh(
         &self,
-        brought: EmbeddingsOutput,
+        output: EmbeddingsOutput,
         usage: &Usage,
         tokens: &[u64],
         cost: Option<Money>,
     ) -> (FetchedVectors, EntryTemplate) {
         let cost = cost.map_or(0, |cost| u128::try_from(cost.femtos()).unwrap_or(0));
         let shares = tokens.iter().copied().zip(divide(cost, tokens)).collect();
-        let took_ms = millis(brought.attempt.elapsed());
-        let keeping = EntryTemplate { stored: self.stored(&brought.candidate, usage, took_ms), shares };
+        let took_ms = millis(output.attempt.elapsed());
+        let keeping = EntryTemplate { stored: self.stored(&output.candidate, usage, took_ms), shares };
         let fresh = FetchedVectors {
-            model: brought.model(&self.request).to_owned(),
-            is_kept: self.wanted.wish.writes && !brought.candidate.is_fallback,
-            brought,
+            model: output.model(&self.request).to_owned(),
+            is_kept: self.wanted.directives.writes && !output.candidate.is_fallback,
+            output,
             numbers: self.numbers.clone(),
         };
         (fresh, keeping)
@@ -219,11 +221,13 @@ impl PartialFetch {
         self.numbers.iter().filter_map(|number| self.wanted.keys.get(*number).copied()).collect()
     }
 
-    async fn complete(mut self, brought: Box<EmbeddingsOutput>) -> Result<Reply> {
-        let ValidatedRequest::Embeddings(request) = &self.call.context.request else { return Err(odd()) };
-        let candidate = brought.candidate.clone();
-        let (usage, tokens) = brought.tokens(request);
-        let cost = brought.cost();
+    async fn complete(mut self, output: Box<EmbeddingsOutput>) -> Result<Reply> {
+        let ValidatedRequest::Embeddings(request) = &self.call.context.request else {
+            return Err(inconsistent());
+        };
+        let candidate = output.candidate.clone();
+        let (usage, tokens) = output.tokens(request);
+        let cost = output.cost();
         let usage_told = self.usage_told(&usage, &tokens);
         let saved = self.found.sum(&[]);
         let more = usage_told.prompt.saturating_sub(usage.prompt);
@@ -232,20 +236,26 @@ impl PartialFetch {
             .progress
             .settlement
             .note_found(more, saved.as_ref().map_or(Money::ZERO, |saved| saved.cost));
-        let billed = self.call.progress.end_attempt(&candidate, brought.attempt, AttemptOutcome::Served, OK);
+        let billed = self.call.progress.end_attempt(&candidate, output.attempt, AttemptOutcome::Served, OK);
         self.call.finish_served(&candidate, &billed);
         self.caching.cache.count(saved.as_ref().map_or(Outcome::Miss, Outcome::Partial));
 
         let mut headers = named(&candidate.model.id, &candidate.model.provider);
         headers.extend(cost_header(&self.call));
         headers.push(cache_status(if saved.is_some() { "PARTIAL" } else { "MISS" }));
-        let (fresh, keeping) = self.fresh(*brought, &usage, &tokens, cost);
+        let (fresh, keeping) = self.fresh(*output, &usage, &tokens, cost);
         let keys = self.keys();
-        let Self { caching, request, wanted, found, place, stamp, .. } = self;
-        let place = place.ok_or_else(odd)?;
+        let Self { caching, request, wanted, found, permit, stamp, .. } = self;
+        let permit = permit.ok_or_else(inconsistent)?;
         let encoding = request.encoding;
-        let page =
-            EmbeddingsAnswer { at: wanted.at, encoding, usage: usage_told, found, fresh: Some(fresh), place };
+        let page = EmbeddingsAnswer {
+            at: wanted.at,
+            encoding,
+            usage: usage_told,
+            found,
+            fresh: Some(fresh),
+            permit,
+        };
         let (body, bodies) = page.make().await?;
         caching.cache.store_all(keeping.entries(keys.into_iter(), bodies), stamp);
         Ok(Reply { headers, body: ReplyBody::Full(body) })
@@ -257,8 +267,8 @@ impl PartialFetch {
             .map(|number| self.found.get(number).map_or(Usage::default(), |stored| stored.usage))
             .collect();
         for (number, tokens) in self.numbers.iter().zip(tokens) {
-            if let Some(place) = by_key.get_mut(*number) {
-                *place = Usage { prompt: *tokens, ..*usage };
+            if let Some(permit) = by_key.get_mut(*number) {
+                *permit = Usage { prompt: *tokens, ..*usage };
             }
         }
         let of = |number: &usize| by_key.get(*number);
@@ -285,22 +295,22 @@ impl PartialFetch {
     /// Answers with stale vectors if all are there and the upstreams failed.
     async fn failed(mut self, error: Error) -> Result<Reply> {
         let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
-        let wish = self.wanted.wish;
-        let usable = |stored: &Arc<Stored>| wish.takes_stale(&stored.life, now_ms());
+        let directives = self.wanted.directives;
+        let usable = |stored: &Arc<Stored>| directives.takes_stale(&stored.life, now_ms());
         let kept = CachedVectors::of(
             std::mem::take(&mut self.kept).into_iter().map(|kept| kept.filter(usable)).collect(),
         );
         let sum = kept.sum(&self.wanted.at).filter(|_| is_theirs && kept.are_all_there());
-        self.place = None;
-        let place = || self.caching.vectors.take(kept.unsent(&self.wanted.at, &self.request));
-        let Some((sum, place)) = sum.and_then(|sum| Some((sum, place()?))) else {
+        self.permit = None;
+        let permit = || self.caching.vectors.take(kept.unsent(&self.wanted.at, &self.request));
+        let Some((sum, permit)) = sum.and_then(|sum| Some((sum, permit()?))) else {
             self.caching.cache.count(Outcome::Miss);
             self.call.fail(&error);
             return Err(error);
         };
         self.caching.cache.count(Outcome::Stale(&sum));
         self.call.finish_cached(&sum, false);
-        kept_reply(&self.call, &self.wanted, (kept, place), &sum, "STALE").await
+        kept_reply(&self.call, &self.wanted, (kept, permit), &sum, "STALE").await
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct EmbeddingsCacheRequest {
     pub(crate) firsts: Vec<usize>,
     /// The key number of each input.
     pub(crate) at: Vec<usize>,
-    pub(crate) wish: Wish,
+    pub(crate) directives: Wish,
     /// The lifetime of its vectors.
     pub(crate) ttl: Duration,
 }
@@ -30,7 +30,7 @@ impl EmbeddingsCacheRequest {
         caching: &ResponseCache,
         call: &Call,
         request: &EmbeddingsRequest,
-        wish: Wish,
+        directives: Wish,
         ttl: Duration,
     ) -> Option<Self> {
         let named = CandidateIdentities::of(call);
@@ -49,6 +49,6 @@ impl EmbeddingsCacheRequest {
             }
             at.push(number);
         }
-        Some(Self { keys, firsts, at, wish, ttl })
+        Some(Self { keys, firsts, at, directives, ttl })
     }
 }

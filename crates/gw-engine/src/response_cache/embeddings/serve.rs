@@ -11,7 +11,7 @@ use crate::request::ValidatedRequest;
 use crate::response::disconnect::DetachOnDrop;
 use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
-use crate::response_cache::embeddings::kept_reply::{kept_reply, odd};
+use crate::response_cache::embeddings::kept_reply::{inconsistent, kept_reply};
 use crate::response_cache::embeddings::partial_fetch::PartialFetch;
 use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
 use crate::response_cache::embeddings::vectors::CachedVectors;
@@ -29,8 +29,8 @@ pub(crate) async fn run(
     wanted: EmbeddingsCacheRequest,
 ) -> Result<Reply> {
     let stamp = caching.cache.stamp();
-    let looked = if wanted.wish.reads {
-        caching.cache.look_all(&wanted.keys, wanted.wish.max_age, now_ms()).await
+    let looked = if wanted.directives.reads {
+        caching.cache.look_all(&wanted.keys, wanted.directives.max_age, now_ms()).await
     } else {
         wanted.keys.iter().map(|_| Found::Nothing).collect()
     };
@@ -51,23 +51,23 @@ pub(crate) async fn run(
     if !are_all_there && !found.model_used().is_some_and(is_there) {
         found = CachedVectors::none(wanted.keys.len());
     }
-    let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(odd()) };
-    let Some(place) = caching.vectors.take(found.unsent(&wanted.at, request)) else {
+    let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(inconsistent()) };
+    let Some(permit) = caching.vectors.take(found.unsent(&wanted.at, request)) else {
         // The answer of an upstream has a size limit and a cost, unlike one of cached vectors.
         caching.cache.count(Outcome::Miss);
         return execute_after_miss(services, call).await;
     };
     if are_all_there {
-        let sum = found.sum(&wanted.at).ok_or_else(odd)?;
+        let sum = found.sum(&wanted.at).ok_or_else(inconsistent)?;
         caching.cache.count(Outcome::Hit(&sum));
         call.finish_cached(&sum, false);
-        return kept_reply(&call, &wanted, (found, place), &sum, "HIT").await;
+        return kept_reply(&call, &wanted, (found, permit), &sum, "HIT").await;
     }
     let (log, cpu) = (Arc::clone(&call.context.client.log), call.context.cpu.clone());
-    let asking = PartialFetch::new(Arc::clone(caching), call, wanted, (found, place), kept, stamp)?;
+    let asking = PartialFetch::new(Arc::clone(caching), call, wanted, (found, permit), kept, stamp)?;
     let asking = Box::pin(cpu.host(asking.run(services.limiter.clone())));
     match services.disconnect_drain.clone() {
-        Some(leavers) => DetachOnDrop::new(asking, leavers, log).await,
+        Some(drain) => DetachOnDrop::new(asking, drain, log).await,
         None => asking.await,
     }
 }

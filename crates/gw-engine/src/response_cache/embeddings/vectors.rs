@@ -10,9 +10,9 @@ use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
 
 /// Bytes around each vector of an answer, at most.
-const FRAME: usize = 64;
+const FRAME_BYTES: usize = 64;
 /// The assumed length of an unknown vector. Most models have at most 3,072 components.
-const UNKNOWN: usize = 4096;
+const ASSUMED_COMPONENTS: usize = 4096;
 
 /// A cached vector: the length of the model's name, the name, the vector.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ impl CachedVectors {
     }
 
     /// Whether a vector of this reported model and length goes with them.
-    pub(crate) fn take(&self, model: &str, dimensions: usize) -> bool {
+    pub(crate) fn accepts(&self, model: &str, dimensions: usize) -> bool {
         let Some(first) = self.first() else { return true };
         CachedVector::read(&first.body)
             .is_some_and(|entry| entry.model == model && entry.vector.dimensions() == dimensions)
@@ -98,11 +98,11 @@ impl CachedVectors {
     /// The largest size of the answer's part that no upstream sends: the cached vectors, and the repetitions of inputs.
     pub(crate) fn unsent(&self, at: &[usize], request: &EmbeddingsRequest) -> usize {
         let shown = |stored: &Arc<Stored>| {
-            Some(CachedVector::read(&stored.body)?.vector.most_bytes(request.encoding) + FRAME)
+            Some(CachedVector::read(&stored.body)?.vector.most_bytes(request.encoding) + FRAME_BYTES)
         };
         let mut known: Vec<Option<usize>> = self.0.iter().map(|found| shown(found.as_ref()?)).collect();
-        let asked = request.dimensions.map_or(UNKNOWN, |asked| asked as usize);
-        let others = || most_bytes(asked, request.encoding).saturating_add(FRAME);
+        let asked = request.dimensions.map_or(ASSUMED_COMPONENTS, |asked| asked as usize);
+        let others = || most_bytes(asked, request.encoding).saturating_add(FRAME_BYTES);
         let other = known.iter().flatten().max().copied().unwrap_or_else(others);
         let mut of = |number: &usize| match known.get_mut(*number) {
             Some(Some(bytes)) => *bytes,
