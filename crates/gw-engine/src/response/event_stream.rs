@@ -132,28 +132,28 @@ impl EventStream {
         self.failure.take()
     }
 
-    fn poll_shared(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
-        match &mut self.state {
-            StreamState::Follower(shared) => match shared.poll(cx) {
-                Poll::Ready(Some(bytes)) => {
-                    self.last_sent = Instant::now();
-                    let is_late = !shared.is_leader() && self.last_sent >= shared.deadline();
-                    if is_late && let Some(cut) = self.overdue(self.last_sent) {
-                        return Some(cut);
-                    }
-                    Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
+    fn poll_follower(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
+        let StreamState::Follower(follower) = &mut self.state else { return None };
+        match follower.poll(cx) {
+            Poll::Ready(Some(bytes)) => {
+                self.last_sent = Instant::now();
+                let is_late = !follower.is_leader() && self.last_sent >= follower.deadline();
+                if is_late && let Some(cut) = self.overdue(self.last_sent) {
+                    return Some(cut);
                 }
-                Poll::Ready(None) => {
-                    self.state = StreamState::Over;
-                    None
-                }
-                Poll::Pending => self.poll_clocks(cx),
-            },
-            StreamState::Ready(bytes) => {
-                let bytes = std::mem::take(bytes);
-                self.state = StreamState::Over;
                 Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
             }
+            Poll::Ready(None) => {
+                self.state = StreamState::Over;
+                None
+            }
+            Poll::Pending => self.poll_clocks(cx),
+        }
+    }
+
+    fn send_ready(&mut self) -> Option<Polled> {
+        match std::mem::replace(&mut self.state, StreamState::Over) {
+            StreamState::Ready(bytes) => Some(Poll::Ready(Some(Ok(Frame::data(bytes))))),
             _ => None,
         }
     }
@@ -235,48 +235,51 @@ impl EventStream {
         self.break_off(call, stream, Vec::new(), error, false)
     }
 
-    fn poll_live(&mut self, cx: &mut TaskContext<'_>) -> Polled {
+    /// Reads the upstream; None = the state has changed.
+    fn poll_streaming(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         loop {
-            if let Some(polled) = self.poll_digesting(cx) {
-                return polled;
-            }
-            let StreamState::Streaming(_, stream) = &mut self.state else { return Poll::Ready(None) };
+            let StreamState::Streaming(_, stream) = &mut self.state else { return None };
             let is_over = stream.normaliser.is_complete() || stream.normaliser.has_failed();
             // A large last event is sent by itself, so that it is counted like the others.
             if is_over && stream.output.len() <= SMALL_EVENT {
-                return self.finish();
+                return Some(self.finish());
             }
             if !stream.output.is_empty() {
-                return self.send_output();
+                return Some(self.send_output());
             }
             if stream.reservation.is_some()
-                && let Some(ended) = self.poll_funds(cx)
+                && let Some(ended) = self.poll_reservation(cx)
             {
-                return ended;
+                return Some(ended);
             }
-            let StreamState::Streaming(_, stream) = &mut self.state else { return Poll::Ready(None) };
+            let StreamState::Streaming(_, stream) = &mut self.state else { return None };
             match stream.poll_step(cx) {
                 Poll::Ready(ReadStep::Over) => {}
                 Poll::Ready(ReadStep::Heavy) => self.digest(),
                 Poll::Ready(ReadStep::Progress) => {
-                    let (now, is_content) = (Instant::now(), !stream.output.is_empty());
-                    if is_content || !self.is_waiting {
-                        self.last_heard = now;
-                    }
-                    self.is_waiting = !is_content;
-                    // Only content counts as a sign of life: comments must not buy the upstream time.
-                    if !is_content && let Some(polled) = self.overdue(now) {
-                        return polled;
+                    let is_content = !stream.output.is_empty();
+                    if let Some(polled) = self.heard(is_content) {
+                        return Some(polled);
                     }
                 }
                 Poll::Pending => {
                     if !std::mem::replace(&mut self.is_waiting, true) {
                         self.last_heard = Instant::now();
                     }
-                    return self.poll_clocks(cx).unwrap_or(Poll::Pending);
+                    return Some(self.poll_clocks(cx).unwrap_or(Poll::Pending));
                 }
             }
         }
+    }
+
+    /// Notes that a piece was read. Only content counts as a sign of life: comments must not buy the upstream time.
+    fn heard(&mut self, is_content: bool) -> Option<Polled> {
+        let now = Instant::now();
+        if is_content || !self.is_waiting {
+            self.last_heard = now;
+        }
+        self.is_waiting = !is_content;
+        if is_content { None } else { self.overdue(now) }
     }
 
     /// Ends a stream whose upstream is finished: with the closing events, or with an error event.
@@ -350,16 +353,20 @@ impl Body for EventStream {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Polled {
-        if let Some(answer) = self.poll_waiting(cx) {
-            return answer;
+        loop {
+            let polled = match &self.state {
+                StreamState::Waiting(..) => self.poll_waiting(cx),
+                StreamState::Streaming(..) => self.poll_streaming(cx),
+                StreamState::Digesting(..) => self.poll_digesting(cx),
+                StreamState::Continuing(..) => self.poll_continuing(cx),
+                StreamState::Follower(_) => self.poll_follower(cx),
+                StreamState::Ready(_) => self.send_ready(),
+                StreamState::Over => Some(Poll::Ready(None)),
+            };
+            if let Some(polled) = polled {
+                return polled;
+            }
         }
-        if let Some(answer) = self.poll_shared(cx) {
-            return answer;
-        }
-        if let Some(answer) = self.poll_resuming(cx) {
-            return answer;
-        }
-        self.poll_live(cx)
     }
 
     fn is_end_stream(&self) -> bool {

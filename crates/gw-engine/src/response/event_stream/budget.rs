@@ -72,7 +72,7 @@ impl StreamReservation {
 
 impl EventStream {
     /// Checks whether the reservation allows the stream to continue; None = it does.
-    pub(super) fn poll_funds(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
+    pub(super) fn poll_reservation(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         loop {
             let StreamState::Streaming(call, stream) = &mut self.state else { return None };
             let (tokens, reservation) = (stream.normaliser.answer_tokens(), stream.reservation.as_mut()?);

@@ -16,7 +16,7 @@ use crate::upstream::resume;
 use crate::upstream::stream::UpstreamStream;
 
 impl EventStream {
-    pub(super) fn poll_resuming(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
+    pub(super) fn poll_continuing(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         let StreamState::Continuing(resuming, ..) = &mut self.state else { return None };
         let (mut call, found) = match resuming.as_mut().poll(cx) {
             Poll::Ready(found) => found,

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
-use std::time::Instant;
 
 use crate::cpu_pool::offload;
 use crate::response::event_stream::EventStream;
@@ -31,19 +30,14 @@ impl EventStream {
         }
     }
 
-    /// Waits for the CPU pool; None = it reads nothing for this stream, or is done.
+    /// Waits for the CPU pool; None = it is done.
     pub(super) fn poll_digesting(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         let StreamState::Digesting(reading, _) = &mut self.state else { return None };
         match reading.as_mut().poll(cx) {
             Poll::Ready((call, stream)) => {
-                let (now, is_content) = (Instant::now(), !stream.output.is_empty());
-                if is_content || !self.is_waiting {
-                    self.last_heard = now;
-                }
-                self.is_waiting = !is_content;
+                let is_content = !stream.output.is_empty();
                 self.state = StreamState::Streaming(call, stream);
-                // As for every piece, only content is a sign of life.
-                if is_content { None } else { self.overdue(now) }
+                self.heard(is_content)
             }
             Poll::Pending => self.poll_clocks(cx),
         }
