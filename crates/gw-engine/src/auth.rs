@@ -1,4 +1,5 @@
-//! Who is calling: gateway keys, held in memory as SHA-256 digests and replaced whole while the gateway serves.
+//! Identifies callers by gateway keys. The keys are in memory as SHA-256 digests, and the whole set is replaced while
+//! the gateway serves.
 
 mod ring;
 
@@ -19,34 +20,34 @@ use crate::settings::KeySettings;
 
 pub use ring::configured_id;
 
-/// The longest key that is looked at.
+/// The longest key that is looked up, in bytes.
 const MAX_KEY_BYTES: usize = 1024;
-/// An unknown key is refused for good only when the store was seen so lately: another program may just have made it.
+/// An unknown key gets 401 only if the keys are this fresh. Otherwise another program may just have created it.
 const UNKNOWN_FOR: Duration = Duration::from_secs(5);
-/// A key of the store is let in so long after the store was last seen: it may have been revoked since.
+/// A stored key is accepted until the keys are this old. It may have been revoked since.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 
 /// An authenticated caller. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Caller(Arc<Key>);
 
-/// Every key that may call.
+/// All keys.
 #[derive(Debug)]
 pub(crate) struct KeyRing {
     ring: ArcSwap<Ring>,
     configured: Vec<(KeySettings, Caller)>,
-    /// Keeps what the keys have used when a ring is replaced.
+    /// Keeps the usage of the keys when the ring is replaced.
     limiter: Limiter,
-    /// Held while a ring is made, so that an older one never takes the place of a newer one's successor.
+    /// Held while a ring is built, so that an older ring never replaces a newer one.
     setting: Mutex<()>,
     seen: Seen,
 }
 
-/// When the store was last seen as it is.
+/// When the keys last agreed with the store.
 #[derive(Debug)]
 struct Seen {
     epoch: Instant,
-    /// Milliseconds after `epoch`, plus one; 0 = nobody looks, so nothing is ever stale.
+    /// Milliseconds after `epoch`, plus one; 0 = no store, so the keys are never stale.
     at: AtomicU64,
 }
 
@@ -56,7 +57,7 @@ impl Seen {
         self.at.store(u64::try_from(since).unwrap_or(u64::MAX - 1) + 1, Ordering::Release);
     }
 
-    /// How long ago that was.
+    /// The age of the keys.
     fn ago(&self, now: Instant) -> Duration {
         match self.at.load(Ordering::Acquire) {
             0 => Duration::ZERO,
@@ -72,7 +73,7 @@ impl Caller {
         &self.0.name
     }
 
-    /// Names the key in the ledger and the management API: the public first 12 characters of a key of the store, or
+    /// The id of the key in the ledger and the management API: the public first 12 characters of a stored key, or
     /// [`configured_id`].
     #[must_use]
     pub fn key_id(&self) -> &Arc<str> {
@@ -85,38 +86,37 @@ impl Caller {
         self.0.team.as_ref()
     }
 
-    /// The team, told from an earlier one of the same name: whose what the team has in common is.
+    /// The scope of the team. A team that was created again under an old name has another scope.
     pub(crate) fn team_scope(&self) -> Option<&Arc<str>> {
         self.0.team_scope.as_ref()
     }
 
-    /// What the key may do.
+    /// The role of the key.
     #[must_use]
     pub fn is_admin(&self) -> bool {
         self.0.role == Role::Admin
     }
 
-    /// Whether the key's model list holds this model: by its id, by a beginning of its id and `*`, or by a name that stands
-    /// for it.
+    /// Whether the key's model list has this model: its id, a prefix of its id with `*`, or a name that stands for it.
     #[must_use]
     pub fn may_use(&self, model: &Model) -> bool {
         let holds = |pattern: &String| matches(pattern, &model.id) || model.is_called(pattern);
         self.0.models.as_ref().is_none_or(|patterns| patterns.iter().any(holds))
     }
 
-    /// True when the key is limited to some models.
+    /// Whether the key may use only some models.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.0.models.is_some()
     }
 
-    /// Whether what its requests and answers say is stored.
+    /// Whether the prompts and answers of its requests are stored.
     #[must_use]
     pub fn logs_payloads(&self) -> bool {
         self.0.logs_payloads
     }
 
-    /// Whether an answer is cut where the budget ends: when the key says so, or its team.
+    /// Whether the budget of the key or its team cuts answers (`on_budget = "cut"`).
     #[must_use]
     pub fn is_cut_by_budget(&self) -> bool {
         self.subjects().iter().any(|subject| subject.is_cut_by_budget())
@@ -141,7 +141,7 @@ fn matches(pattern: &str, id: &str) -> bool {
 }
 
 impl KeyRing {
-    /// From the configuration's keys and the store's.
+    /// A ring of the configured and the stored keys.
     pub(crate) fn new(
         configured: &[KeySettings],
         stored: &[StoredKey],
@@ -159,18 +159,18 @@ impl KeyRing {
         }
     }
 
-    /// Replaces the keys of the store; from the next request on.
+    /// Replaces the stored keys from the next request on.
     pub(crate) fn set(&self, stored: &[StoredKey], teams: &[Team]) {
         let _setting = self.setting.lock();
         self.ring.store(Arc::new(Ring::new(&self.configured, stored, teams, &self.limiter)));
     }
 
-    /// The store was seen just now, and the keys are as they are there. From the first time on the keys grow stale.
+    /// Notes that the keys agree with the store now. From the first note on, they grow stale.
     pub(crate) fn seen(&self) {
         self.seen.now(Instant::now());
     }
 
-    /// The key of this id. Looks at every key: for the start, not for requests.
+    /// The key of this id. It looks at all keys, so requests must not call it.
     pub(crate) fn find(&self, id: &str) -> Option<Caller> {
         self.ring.load().find(id).cloned()
     }
@@ -179,8 +179,8 @@ impl KeyRing {
         self.ring.load().is_empty()
     }
 
-    /// Finds the caller of a request by the values of its headers `Authorization` and `x-api-key`. Either is enough; two
-    /// different keys are refused.
+    /// Identifies the caller by the values of the headers `Authorization` and `x-api-key`. One is enough; two different
+    /// keys are refused.
     pub(crate) fn identify<'h>(
         &self,
         authorization: impl Iterator<Item = &'h [u8]>,
@@ -191,7 +191,7 @@ impl KeyRing {
             return refuse("More than one Authorization header was sent.");
         };
         let Ok(api_key) = only(api_key) else { return refuse("More than one x-api-key header was sent.") };
-        // Some clients send the header of a key that they do not have.
+        // Some clients send the header without a key.
         let api_key = api_key.map(<[u8]>::trim_ascii).filter(|key| !key.is_empty());
         let key = match (authorization.map(bearer), api_key) {
             (None, None) => {
@@ -215,7 +215,7 @@ impl KeyRing {
         self.admit(key, unix_seconds(), self.seen.ago(Instant::now()))
     }
 
-    /// Decides about a key; `ago` is when the store was last seen.
+    /// Decides whether a key is accepted. `ago` is the age of the keys.
     fn admit(&self, key: &str, now: u64, ago: Duration) -> Result<Caller> {
         let hash = gw_store::keys::hash(key);
         let ring = self.ring.load();
@@ -223,7 +223,7 @@ impl KeyRing {
         match verdict {
             Verdict::Welcome if ago <= KNOWN_FOR || !caller.0.is_stored => Ok(caller.clone()),
             Verdict::Welcome => Err(away()),
-            // A key whose check does not hold was never made: no store could know it.
+            // A key with a wrong checksum was never created, so no store can know it.
             Verdict::Unknown if ago > UNKNOWN_FOR && gw_store::keys::is_well_formed(key) => Err(away()),
             refused => Err(Error::new(Kind::InvalidApiKey, refusal(refused))),
         }
@@ -246,13 +246,13 @@ fn refusal(verdict: Verdict) -> &'static str {
 
 const INCORRECT: &str = "Incorrect API key provided.";
 
-/// The only value of a header, if it was sent.
+/// The value of a header that was sent once.
 fn only<'h>(mut values: impl Iterator<Item = &'h [u8]>) -> std::result::Result<Option<&'h [u8]>, ()> {
     let first = values.next();
     if values.next().is_some() { Err(()) } else { Ok(first) }
 }
 
-/// The key of a `Bearer` header: the scheme in any case, then everything after the first run of spaces.
+/// The key of a `Bearer` header: the scheme in any case, then the rest after the first spaces.
 fn bearer(header: &[u8]) -> Option<&[u8]> {
     let header = header.trim_ascii();
     let (scheme, rest) = match header.iter().position(|byte| *byte == b' ' || *byte == b'\t') {

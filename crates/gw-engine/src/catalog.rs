@@ -1,4 +1,4 @@
-//! The models this gateway can reach: what is known about them, what they cost, and what a name stands for.
+//! The models that the gateway can reach: their facts, their prices, and the names that stand for them.
 //!
 //! A [`Catalog`] never changes: a reload builds a new one.
 
@@ -40,16 +40,16 @@ pub const SHIPPED: &str = include_str!("../data/catalogue.json");
 pub struct Catalog {
     index: Index,
     unlisted: Vec<String>,
-    /// The answer to the commonest question: everything, for a caller who may see everything.
+    /// The body of the most common request: all models, for a caller who may see all.
     everything: OnceLock<Bytes>,
 }
 
 impl Catalog {
-    /// Puts it together. Order: the `shipped` files' own, then `overrides` that add a model in file order, then
-    /// `discovered` models in the providers' order. Only configured providers' models are kept.
+    /// Builds the catalogue. Order: the `shipped` files, then `overrides` that add a model in file order, then
+    /// `discovered` models in the order of the providers. Only models of configured providers are kept.
     ///
     /// # Errors
-    /// Everything that is wrong, each a sentence for the operator.
+    /// All problems, each as a sentence for the operator.
     pub fn build(
         shipped: &[&str],
         overrides: &[ModelSettings],
@@ -60,7 +60,7 @@ impl Catalog {
         Self::build_after(&Self::default(), shipped, overrides, aliases, providers, discovered)
     }
 
-    /// As [`Catalog::build`]; goes on with what an earlier catalogue has measured.
+    /// As [`Catalog::build`], with the measurements of an earlier catalogue.
     ///
     /// # Errors
     /// As [`Catalog::build`].
@@ -102,7 +102,7 @@ impl Catalog {
         &self.index.models
     }
 
-    /// Ids of `[[models]]` entries whose provider is not configured: legal, but worth a word in the log.
+    /// The ids of `[[models]]` entries whose provider is not configured. They are legal, and the log mentions them.
     #[must_use]
     pub fn unlisted(&self) -> &[String] {
         &self.unlisted
@@ -114,13 +114,13 @@ impl Catalog {
         self.index.get(id)
     }
 
-    /// What a requested name stands for: an id, an alias, a bare name, or one of these with a strategy suffix.
+    /// The models of a requested name: an id, an alias, a bare name, or one of these with a strategy suffix.
     #[must_use]
     pub fn resolve(&self, name: &str) -> Option<Resolved<'_>> {
         self.index.resolve(name)
     }
 
-    /// How many models a provider has here.
+    /// How many models a provider has.
     #[must_use]
     pub fn count(&self, provider: &str) -> usize {
         self.index.models.iter().filter(|model| &*model.provider == provider).count()
@@ -144,10 +144,10 @@ impl Catalog {
         Ok(self.everything.get_or_init(|| everything).clone())
     }
 
-    /// The body of `GET /v1/models/{id}`. `id` is percent-decoded (once) already.
+    /// The body of `GET /v1/models/{id}`. `id` is percent-decoded once.
     ///
     /// # Errors
-    /// 404 when there is no such model, or none that the caller may see.
+    /// 404 if there is no such model, or the caller may not see it.
     pub fn retrieve(&self, id: &str, visible: Visible<'_>) -> Result<Bytes> {
         list::one(&self.index, id, visible)
     }
@@ -155,7 +155,7 @@ impl Catalog {
     /// The body of `GET /v1/models/compare`. `query` is the raw query string.
     ///
     /// # Errors
-    /// 400 unless it names two to four different models, 404 when one of them is unknown.
+    /// 400 unless the query names two to four different models; 404 if one of them is unknown.
     pub fn compare(&self, query: &str, visible: Visible<'_>) -> Result<Bytes> {
         compare::compare(&self.index, query, visible)
     }

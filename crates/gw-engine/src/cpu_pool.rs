@@ -1,15 +1,15 @@
-//! CPU-heavy steps of a request run on threads of their own.
+//! Runs the CPU-heavy steps of requests on threads of their own.
 //!
-//! A worker thread serves many connections, so a step that computes for longer than about a millisecond makes all of them wait.
-//! A step marks itself with [`offload`]. A request's future is wrapped once with [`CpuPool::host`]; the wrapper has a thread of
-//! the pool poll it for exactly those steps. Sockets and timers stay with the worker. Nothing is copied and no step has to
-//! own its data, because the whole future moves.
+//! A worker thread serves many connections, so a step that computes for more than a millisecond delays all of them. A
+//! step marks itself with [`offload`]. [`CpuPool::host`] wraps a request's future once, and has a pool thread poll it
+//! for exactly those steps. Sockets and timers stay with the worker. Nothing is copied, and no step must own its data,
+//! because the whole future moves.
 //!
-//! While a step waits for a thread, the worker still polls the future: its clocks run, and dropping it frees all that it
-//! holds. A poll in the pool runs one step. So a request that is dropped while its step runs ends after this step: a step is
-//! bounded by the limits on a request's size and structure ([`gw_wire::request`]).
+//! While a step waits for a thread, the worker still polls the future: its timeouts run, and a drop frees all that it
+//! holds. One poll in the pool runs one step, so a request that is dropped during a step ends after it. The limits on a
+//! request's size and structure bound a step ([`gw_wire::request`]).
 //!
-//! Tenants take turns: the steps of one wait for its own, and for one step of each other tenant.
+//! Tenants take turns: a step waits for the earlier steps of its own tenant and for one step of each other tenant.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -29,23 +29,23 @@ use slot::{Slot, Taken};
 mod queue;
 mod slot;
 
-/// How much a pool thread gives way to the workers: a worker that has something to do runs first.
+/// The `nice` value of pool threads: a worker with something to do runs first.
 const NICE: i32 = 5;
-/// A body up to this size takes less than a millisecond to read, unless the schemas in it refer to one another.
+/// Bodies up to this size are read in less than a millisecond, unless their schemas refer to one another.
 pub const LIGHT_BYTES: usize = 16 << 10;
-/// A body from this size on always leaves the worker.
+/// Bodies from this size on always use the pool.
 pub(crate) const HEAVY_BYTES: usize = 512 << 10;
-/// JSON values in a body between the two that take about a millisecond to read.
+/// JSON values that take about a millisecond to read.
 const HEAVY_VALUES: usize = 4_000;
 
-/// Threads for steps that compute, as one tenant sees them. Cheap to clone; without threads, every step runs in place.
+/// The pool as one tenant uses it. Cheap to clone; without threads, each step runs in place.
 #[derive(Clone, Debug, Default)]
 pub struct CpuPool {
     threads: Option<Arc<Threads>>,
     tenant: Option<Arc<str>>,
 }
 
-/// The threads end when the last handle drops.
+/// The threads end when the last handle is dropped.
 #[derive(Debug)]
 struct Threads {
     queue: Arc<Queue>,
@@ -58,7 +58,7 @@ impl Drop for Threads {
 }
 
 impl CpuPool {
-    /// A pool of so many threads, which start at once.
+    /// A pool with this many threads, which start at once.
     ///
     /// # Errors
     /// The system refuses a thread.
@@ -69,7 +69,7 @@ impl CpuPool {
             let work = move || {
                 give_way();
                 while let Some(step) = queue.next() {
-                    // A panic of a step is its request's. This one comes from dropping a request that nobody waits for.
+                    // A step's panic goes to its request. This one comes from dropping a request without a reader.
                     let _ = catch_unwind(AssertUnwindSafe(|| step.run()));
                 }
             };
@@ -78,27 +78,27 @@ impl CpuPool {
         Ok(Self { threads: Some(Arc::new(started)), tenant: None })
     }
 
-    /// The pool for the steps of a tenant.
+    /// The pool as a tenant uses it.
     #[must_use]
     pub fn of(&self, tenant: &Arc<str>) -> Self {
         Self { threads: self.threads.clone(), tenant: Some(Arc::clone(tenant)) }
     }
 
-    /// Adds the pool's metrics; nothing without threads.
+    /// Registers the pool's metrics, if it has threads.
     pub fn register(&self, registry: &mut Registry) {
         if let Some(threads) = &self.threads {
             threads.queue.register(registry);
         }
     }
 
-    /// How long the oldest step of this tenant has waited for a thread.
+    /// How long the oldest step of this tenant has waited.
     #[must_use]
     pub fn lateness(&self) -> Duration {
         let Some(threads) = &self.threads else { return Duration::ZERO };
         threads.queue.lateness(self.tenant.as_ref())
     }
 
-    /// Runs a future whose [`offload`] steps move to this pool.
+    /// Hosts a future: its [`offload`] steps move to this pool.
     pub fn host<F>(&self, future: F) -> Hosted<F>
     where
         F: Future + Send + 'static,
@@ -108,7 +108,7 @@ impl CpuPool {
     }
 }
 
-/// Lets the workers run first when there are fewer cores than threads.
+/// Gives the pool threads a lower priority, for machines with fewer cores than threads.
 fn give_way() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE) {
@@ -116,12 +116,12 @@ fn give_way() {
     }
 }
 
-/// The shortest body whose references can multiply into more than a millisecond's work.
+/// The smallest body whose references can cost more than a millisecond.
 const SHORTEST_MULTIPLYING: usize = 512;
 
-/// Whether a step over these bytes of JSON may take longer than a millisecond. The number of values decides, not the size: a
-/// long text is read in no time. It is estimated from samples across the body, whose places no client can know. References in
-/// schemas decide, too, because what they refer to may be copied.
+/// Whether reading these bytes of JSON may take more than a millisecond. The number of values decides, not the size,
+/// because long texts are read quickly. It is estimated from samples at places that no client can predict. References
+/// in schemas decide, too, because their targets may be copied.
 #[must_use]
 pub fn is_heavy(json: &[u8]) -> bool {
     const WINDOW: usize = 64;
@@ -137,34 +137,34 @@ pub fn is_heavy(json: &[u8]) -> bool {
         let seen: usize = windows.map(|window| window.iter().filter(is_structure).count()).sum();
         return seen * stride / WINDOW >= HEAVY_VALUES;
     }
-    // A name may be spelled with escapes.
+    // Member names may be written with escapes.
     json.len() > SHORTEST_MULTIPLYING
         && memchr2(b'$', b'\\', json).is_some()
         && (memmem::find(json, b"$ref").is_some() || memmem::find(json, b"\\u").is_some())
 }
 
-/// Runs a step on the CPU pool; in place where the future is not hosted by one.
+/// Runs a step on the CPU pool, or in place if no pool hosts the future.
 pub async fn offload<T>(step: impl FnOnce() -> T) -> T {
     seated(Seat::Pool).await;
     let done = step();
-    // A request that was dropped meanwhile ends here, before it does anything with the result.
+    // A request that was dropped meanwhile ends here, before it uses the result.
     seated(Seat::Worker).await;
     done
 }
 
-/// As [`offload`] when the step is heavy, else in place.
+/// Runs a heavy step with [`offload`], and any other in place.
 pub async fn offload_if<T>(is_heavy: bool, step: impl FnOnce() -> T) -> T {
     if is_heavy { offload(step).await } else { step() }
 }
 
-/// Where a hosted future is being polled.
+/// The thread kind that polls a hosted future.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seat {
     Worker,
     Pool,
 }
 
-/// The parts of a hosted future that wait to be polled at a seat.
+/// The parts of a hosted future that wait for a seat.
 #[derive(Debug, Default)]
 struct WaitingParts {
     pool: Vec<Waker>,
@@ -197,11 +197,12 @@ struct Hosting {
 }
 
 thread_local! {
-    /// Set while a hosted future is polled on this thread.
+    /// Set while this thread polls a hosted future.
     static HOSTING: RefCell<Option<Hosting>> = const { RefCell::new(None) };
 }
 
-/// Waits until the future is polled there. At once when nobody hosts it. In the pool, one caller a poll goes on.
+/// Waits until the future is polled at this seat; at once if no pool hosts it. In the pool, one caller a poll
+/// continues.
 async fn seated(seat: Seat) {
     poll_fn(|cx| {
         HOSTING.with_borrow_mut(|hosting| {
@@ -217,7 +218,7 @@ async fn seated(seat: Seat) {
     .await;
 }
 
-/// Puts back what was there before, also when the poll panics.
+/// Restores the earlier value, even if the poll panics.
 struct Restore(Option<Hosting>);
 
 impl Drop for Restore {
@@ -226,7 +227,7 @@ impl Drop for Restore {
     }
 }
 
-/// Polls a hosted future with its parts that wait for this seat woken.
+/// Polls a hosted future, and wakes its parts that wait for this seat.
 fn poll_seated<F: Future>(
     future: Pin<&mut F>,
     cx: &mut Context<'_>,
@@ -234,7 +235,7 @@ fn poll_seated<F: Future>(
     mut waiting: WaitingParts,
 ) -> (Poll<F::Output>, WaitingParts) {
     let mut outer = Restore(HOSTING.take());
-    // Inside a host that is in the pool already, this one is, too.
+    // A host inside a host that is in the pool is in the pool, too.
     let in_pool = outer.0.as_mut().filter(|outer| outer.seat == Seat::Pool);
     let seat = if in_pool.is_some() { Seat::Pool } else { seat };
     let has_stepped = in_pool.as_ref().is_some_and(|outer| outer.has_stepped);
@@ -253,13 +254,12 @@ fn poll_seated<F: Future>(
 
 enum HostState<F: Future> {
     Here(Pin<Box<F>>, WaitingParts),
-    /// A step waits for a thread, or runs.
+    /// A step waits for a thread or runs on one.
     There(Arc<Slot<F>>),
     Over,
 }
 
-/// A future whose [`offload`] steps run in a [`CpuPool`]. Dropping it drops the future: at once, or when the step that runs
-/// is done.
+/// A future whose [`offload`] steps run in a [`CpuPool`]. Dropping it drops the future, after the step that runs.
 pub struct Hosted<F: Future> {
     state: HostState<F>,
     pool: CpuPool,
@@ -315,7 +315,7 @@ where
                 }
                 HostState::There(slot) => match slot.poll(cx) {
                     Taken::Output(output) => return Poll::Ready(output),
-                    // A wake-up meant for it may have come while it was away: it is polled at once.
+                    // A wake-up may have come while the future was away, so it is polled at once.
                     Taken::Future(future, waiting) => this.state = HostState::Here(future, waiting),
                     Taken::Nothing => {
                         this.state = HostState::There(slot);

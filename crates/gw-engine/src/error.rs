@@ -1,9 +1,9 @@
-//! The one error a client can get: a closed kind (one table: status, type, code), a safe message, a retry hint.
+//! The client's error: a closed kind (one table of status, type and code), a safe message, and a retry hint.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Rows of CONTRACT 1.3. Codes of `Invalid` (all the 400s about a request's shape) travel beside the kind.
+/// The kinds of errors. An error of kind `Invalid` carries a code of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are the codes of the contract's table")]
 pub enum Kind {
@@ -137,7 +137,7 @@ impl Kind {
         self.row().2
     }
 
-    /// `x-should-retry: false`: a retry by the client's SDK cannot help.
+    /// `x-should-retry: false`: the client's SDK should not retry.
     #[must_use]
     pub fn forbids_retry(self) -> bool {
         matches!(
@@ -150,24 +150,24 @@ impl Kind {
     }
 }
 
-/// The status, in ledger and access log, of a call that the gateway's own shutdown has ended. Its client hears
+/// The status in the ledger and the access log of a call that the gateway's own shutdown ended. Its client gets
 /// [`Kind::UpstreamStreamError`].
 pub const GATEWAY_SHUTDOWN: &str = "gateway_shutdown";
 
-/// An error on its way to a client. Built anywhere, written as a body in one place (gw-server).
+/// An error for a client. gw-server writes its body.
 #[derive(Clone, Debug)]
 pub struct Error {
-    /// Which row of the table.
+    /// Its row of the table.
     pub kind: Kind,
-    /// The code when it is not the row's own (`Invalid`: a request's fault, or an upstream's own code).
+    /// The code, if it differs from the row's.
     pub code: Option<Cow<'static, str>>,
-    /// Safe for the client.
+    /// The message, which is safe for the client.
     pub message: Cow<'static, str>,
-    /// Becomes `retry-after`, whole seconds, 1..=120.
+    /// Becomes `retry-after`: whole seconds, 1 to 120.
     pub retry_after: Option<Duration>,
 }
 
-/// Shorthand.
+/// A result with this error.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -196,7 +196,7 @@ impl Error {
         self.kind.row().0
     }
 
-    /// The body of CONTRACT 1.3: exactly `{"error":{"message","type","code"}}`.
+    /// The body: exactly `{"error":{"message","type","code"}}`.
     #[must_use]
     pub fn body(&self) -> Vec<u8> {
         gw_wire::error_body::error_body(&self.message, self.kind.row().1, self.code())
@@ -218,7 +218,7 @@ impl From<gw_wire::request::Invalid> for Error {
 mod tests {
     use super::*;
 
-    /// The table of docs/errors.md, made from the rows.
+    /// The table of docs/errors.md.
     fn document() -> String {
         let mut rows: Vec<(u16, &str, &str, bool)> = Kind::ALL
             .iter()

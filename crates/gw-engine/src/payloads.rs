@@ -1,8 +1,8 @@
-//! What requests and answers said, for the keys that have it switched on: heard at the edge, masked and written to the
-//! store beside the request's path.
+//! Stores the prompts and answers of keys with payload logging. The edge hands them over, and a task masks and writes
+//! them beside the request's path.
 //!
-//! Best effort: a bounded number waits in memory, more is dropped and counted, and what waits when the process is killed is
-//! lost. The ledger does not depend on it, and a request never fails for it.
+//! Best effort: a bounded number waits in memory, more are dropped and counted, and a killed process loses the waiting
+//! ones. The ledger does not depend on payloads, and no request fails because of them.
 
 mod assemble;
 mod patterns;
@@ -25,27 +25,27 @@ use crate::clock::unix_millis;
 pub use patterns::Masks;
 pub use redact::Redactor;
 
-/// Payloads that wait for the store in memory.
+/// Payloads that may wait in memory.
 const MOST_WAITING: usize = 10_000;
-/// And their bytes, before anything is masked or cut.
+/// The bytes of the waiting payloads, before masking and cutting.
 const MOST_BYTES: usize = 64 << 20;
-/// Payloads of one transaction.
+/// Payloads in one transaction.
 const BATCH: usize = 64;
-/// And their bytes: the ledger's rows wait as long as it takes.
+/// The bytes of one transaction: the ledger's rows wait for it.
 const BATCH_BYTES: usize = 4 << 20;
 /// How long payloads are gathered before they are written.
 const GATHER: Duration = Duration::from_millis(100);
-/// Between two tries while the store is away, at most.
+/// The longest pause between two tries while the store is unavailable.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// `[store.payloads]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PayloadSettings {
-    /// What is masked before anything is stored.
+    /// The kinds of text that are masked.
     pub masks: Masks,
-    /// How long payloads are kept, and never longer than the ledger's rows.
+    /// How long payloads are kept; at most as long as the ledger's rows.
     pub retention_days: u32,
-    /// Bytes of a body that are kept.
+    /// The bytes of a body that are kept.
     pub most: usize,
 }
 
@@ -55,14 +55,14 @@ impl Default for PayloadSettings {
     }
 }
 
-/// Payloads on their way to the store.
+/// The payloads that wait for the store.
 #[derive(Debug)]
 pub struct Payloads {
     redactor: Arc<Redactor>,
     most: usize,
     waiting: Mutex<PendingPayloads>,
     wake: Notify,
-    /// Cuts a pause short.
+    /// Ends a pause early.
     stop: Notify,
     closing: AtomicBool,
     dropped: AtomicU64,
@@ -71,12 +71,12 @@ pub struct Payloads {
 #[derive(Debug, Default)]
 struct PendingPayloads {
     heard: VecDeque<Heard>,
-    /// Payloads and bytes, those that are being written among them.
+    /// The payloads and their bytes, including those that are being written.
     count: usize,
     bytes: usize,
 }
 
-/// What was heard of one request.
+/// The payload of one request.
 struct Heard {
     request_id: Arc<str>,
     at: i64,
@@ -107,10 +107,10 @@ impl Heard {
 }
 
 impl Payloads {
-    /// Nothing waits yet.
+    /// An empty queue.
     ///
     /// # Errors
-    /// None that an operator could do something about.
+    /// None that an operator could mend.
     pub fn new(settings: &PayloadSettings) -> Result<Arc<Self>, regex::Error> {
         Ok(Arc::new(Self {
             redactor: Arc::new(Redactor::new(settings.masks, settings.most)?),
@@ -123,7 +123,7 @@ impl Payloads {
         }))
     }
 
-    /// Begins to hear a request whose body was read.
+    /// Begins to capture a request whose body was read.
     pub(crate) fn hear(self: &Arc<Self>, request_id: &Arc<str>, request: &Bytes) -> Box<Capture> {
         Box::new(Capture {
             payloads: Arc::clone(self),
@@ -133,19 +133,19 @@ impl Payloads {
         })
     }
 
-    /// Payloads that are not in the store yet.
+    /// The payloads that are not in the store yet.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.waiting.lock().count as u64
     }
 
-    /// Payloads since the start that were not kept, because too many waited or the store would not have them.
+    /// The payloads that were dropped since the start, because too many waited or the store refused them.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Nothing more will come: [`Payloads::run`] ends once everything is in the store.
+    /// No more payloads will come: [`Payloads::run`] ends when all are in the store.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.wake.notify_one();
@@ -155,7 +155,7 @@ impl Payloads {
     fn push(&self, heard: Heard) {
         let mut waiting = self.waiting.lock();
         let bytes = heard.bytes();
-        // One alone always finds a place, however large.
+        // A single payload is always accepted, whatever its size.
         let is_full = waiting.count >= MOST_WAITING || waiting.bytes.saturating_add(bytes) > MOST_BYTES;
         if is_full && waiting.count > 0 {
             drop(waiting);
@@ -169,7 +169,7 @@ impl Payloads {
         self.wake.notify_one();
     }
 
-    /// Said at the first, and at every thousandth: each one would be a line per request.
+    /// Logs the first drop and every thousandth, not a line per request.
     fn missed(&self, count: usize, reason: &str) {
         let before = self.dropped.fetch_add(count as u64, Ordering::Relaxed);
         let now = before + count as u64;
@@ -178,7 +178,7 @@ impl Payloads {
         }
     }
 
-    /// Masks payloads and writes them into the store until [`Payloads::close`] and all are there. For one task.
+    /// Masks payloads and writes them into the store until [`Payloads::close`] and all are written. One task runs it.
     pub async fn run(&self, store: &Store) {
         loop {
             let (heard, bytes) = self.next_batch();
@@ -192,7 +192,7 @@ impl Payloads {
             }
             let count = heard.len();
             let redactor = Arc::clone(&self.redactor);
-            // On a thread of its own: masking takes milliseconds, and others wait for this one.
+            // Masking takes milliseconds, so it runs on a thread of its own.
             let masking = tokio::task::spawn_blocking(move || {
                 heard.iter().map(|heard| heard.masked(&redactor)).collect::<Vec<_>>()
             });
@@ -206,7 +206,7 @@ impl Payloads {
         }
     }
 
-    /// Tries until it is done, the store refuses for good, or nobody can wait any more.
+    /// Tries until it succeeds, the store refuses for good, or the shutdown ends.
     async fn write(&self, store: &Store, payloads: &[Payload]) {
         let mut pause = GATHER;
         while let Err(error) = store.keep_payloads(payloads).await {
@@ -241,7 +241,7 @@ impl Payloads {
     }
 }
 
-/// Hears one request. What it has heard is on its way to the store when it is dropped. Prints itself without it.
+/// Captures one request. Its drop hands the payload to the queue. Its `Debug` output has no payload.
 pub struct Capture {
     payloads: Arc<Payloads>,
     request_id: Arc<str>,
@@ -249,7 +249,7 @@ pub struct Capture {
     answer: CapturedAnswer,
 }
 
-/// What was heard of the answer so far.
+/// The captured part of the answer.
 enum CapturedAnswer {
     /// A document, sent at once.
     Whole(Bytes),
@@ -269,7 +269,7 @@ impl Capture {
         self.answer = CapturedAnswer::Events(Box::new(Assembly::new(self.payloads.most)));
     }
 
-    /// A piece of the answer, on its way to the client.
+    /// A piece of the answer.
     pub fn sent(&mut self, bytes: &Bytes) {
         match &mut self.answer {
             CapturedAnswer::Whole(answer) => *answer = bytes.clone(),

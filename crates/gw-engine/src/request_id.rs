@@ -1,4 +1,4 @@
-//! Request ids: ordered by time, never taken from a client.
+//! Request ids. They sort by time, and clients cannot choose them.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! The keys that are known at a moment, and the one look that decides about a digest.
+//! The keys of one moment, and the lookup of a digest.
 //!
-//! The look takes the same steps and the same time whether the digest is unknown, of a wrong secret, of a revoked or of
-//! an expired key: the number of keys alone decides how many digests are compared, and no branch depends on the outcome.
+//! The lookup takes the same steps and the same time for a digest that is unknown, wrong, revoked or expired: only the
+//! number of keys decides how many digests are compared, and no branch depends on the result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,40 +16,41 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreate
 use super::Caller;
 use crate::settings::KeySettings;
 
-/// What a team's keys have in common: its limits, and its name for all time.
+/// The facts that a team's keys share: its limits and its permanent scope.
 type OfTeam = (Arc<Subject>, Arc<str>);
 
-/// One key, however it came to us.
+/// A key of the configuration or of the store.
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) id: Arc<str>,
     pub(super) name: Arc<str>,
     pub(super) team: Option<Arc<str>>,
-    /// Its team and when that was made: another team that is called the same later is another one.
+    /// Its team, and when the team was created: a later team of the same name is another one.
     pub(super) team_scope: Option<Arc<str>>,
     pub(super) role: Role,
     pub(super) models: Option<Vec<String>>,
-    /// The key and its team, with or without limits: a request that is under way when a budget is given counts, too.
+    /// The subjects of the key and its team, even without limits: a request that is under way when a budget is set
+    /// counts towards it.
     pub(super) subjects: Box<[Arc<Subject>]>,
-    /// What its requests and answers say is stored.
+    /// The prompts and answers of its requests are stored.
     pub(super) logs_payloads: bool,
-    /// Of the store, which may be away; the configuration's keys are always at hand.
+    /// It is a stored key. Configured keys never become stale.
     pub(super) is_stored: bool,
 }
 
-/// A digest that is known.
+/// A known digest.
 #[derive(Debug)]
 struct DigestEntry {
     hash: [u8; 32],
     caller: Caller,
     is_revoked: Choice,
-    /// Unix seconds at which the key ends.
+    /// The unix second at which the key expires.
     expires: u64,
-    /// Unix seconds at which this secret ends although the key goes on: the grace time of a rotation.
+    /// The unix second at which this secret expires, although the key stays: the grace period of a rotation.
     rotated: u64,
 }
 
-/// What a look at a digest says.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Welcome,
@@ -64,7 +65,7 @@ const REVOKED: u8 = 1;
 const EXPIRED: u8 = 2;
 const ROTATED: u8 = 4;
 
-/// By the bits above.
+/// The results by their bits.
 const VERDICTS: [Verdict; 16] = {
     use Verdict::{Expired, Revoked, Rotated, Unknown, Welcome};
     [
@@ -73,20 +74,19 @@ const VERDICTS: [Verdict; 16] = {
     ]
 };
 
-/// Every key that may call.
+/// All keys of one moment.
 #[derive(Debug)]
 pub(super) struct Ring {
-    /// The first half of each digest, in order: what is searched. Two digests with the same half would take 2^64 tries to
-    /// find.
+    /// The first half of each digest, sorted for the search. Two digests with one half would take 2^64 tries to find.
     heads: Vec<u128>,
     /// In the order of `heads`.
     places: Vec<DigestEntry>,
-    /// What is compared when the search ends behind the last place.
+    /// Compared if the search ends behind the last digest.
     nobody: DigestEntry,
 }
 
 impl Ring {
-    /// The keys of the configuration as they are, and these of the store. What they have used is the limiter's to know.
+    /// Combines the configured keys with these stored keys. The limiter has their usage.
     pub(super) fn new(
         configured: &[(KeySettings, Caller)],
         stored: &[StoredKey],
@@ -112,7 +112,7 @@ impl Ring {
                 places.push(DigestEntry::new(hash, &caller, is_revoked, key.expires_at, Some(until)));
             }
         }
-        // The sort is stable: of a digest that is there twice, the configuration's counts.
+        // The sort is stable: if two keys have one digest, the configured one counts.
         places.sort_by_key(|place| head(&place.hash));
         places.dedup_by_key(|place| place.hash);
         let nobody = DigestEntry::new([0; 32], &Caller::nobody(), true, None, None);
@@ -127,7 +127,7 @@ impl Ring {
         self.places.is_empty()
     }
 
-    /// Who has the key of this digest at this moment (unix seconds).
+    /// The key of a digest at this unix second.
     pub(super) fn look(&self, hash: &[u8; 32], now: u64) -> (Verdict, &Caller) {
         let wanted = head(hash);
         let at = self.heads.partition_point(|head| *head < wanted);
@@ -158,7 +158,7 @@ impl DigestEntry {
         expires: Option<i64>,
         rotated: Option<i64>,
     ) -> Self {
-        // A time before 1970 is over whatever it is.
+        // A time before 1970 has passed.
         let end = |at: Option<i64>| at.map_or(u64::MAX, |at| u64::try_from(at).unwrap_or(0));
         Self {
             hash,
@@ -188,7 +188,7 @@ impl Caller {
         }))
     }
 
-    /// A key of the store and its team.
+    /// A stored key and its team.
     fn of_store(key: &StoredKey, team: Option<&OfTeam>, limiter: &Limiter) -> Self {
         let own = limiter.subject(Whose::Key, &key.id, key.limits);
         let subjects = std::iter::once(own).chain(team.map(|(subject, _)| Arc::clone(subject))).collect();
@@ -205,7 +205,7 @@ impl Caller {
         }))
     }
 
-    /// Whoever runs the program: every model, no limits, and no key that anybody could send.
+    /// The operator's own process: all models, no limits, and no key that a client could send.
     #[must_use]
     pub fn operator() -> Self {
         Self::without_key("operator", Role::Admin)
@@ -230,8 +230,8 @@ impl Caller {
     }
 }
 
-/// The id of a key of the configuration: `cfg-` and the first 12 hexadecimal digits of its name's SHA-256. It stays the
-/// same as long as the name does, tells nothing of the key, and no key of the store begins so.
+/// The id of a configured key: `cfg-` and the first 12 hexadecimal digits of its name's SHA-256. It changes only with
+/// the name, reveals nothing of the key, and never equals the id of a stored key.
 #[must_use]
 pub fn configured_id(name: &str) -> String {
     let digest = Sha256::digest(name.as_bytes());

@@ -1,4 +1,4 @@
-//! Putting the catalogue together: shipped facts, overrides field by field, discovered models; all faults at once.
+//! Builds the catalogue: shipped facts, overrides field by field, discovered models. It reports all problems at once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -32,12 +32,12 @@ pub(super) struct Builder<'a> {
     places: HashMap<Arc<str>, usize>,
     /// Ids of `[[models]]` whose provider is not configured.
     pub(super) unlisted: Vec<String>,
-    /// What is wrong, for people.
+    /// The problems, as sentences for the operator.
     pub(super) problems: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
-    /// Nothing yet.
+    /// An empty builder.
     pub(super) fn new(providers: &[ProviderFacts<'a>]) -> Self {
         Self {
             multipliers: providers
@@ -74,7 +74,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds, or lays over what is there, the `[[models]]` entries.
+    /// Adds the `[[models]]` entries, or overrides existing models with them.
     pub(super) fn overrides(&mut self, overrides: &[ModelSettings]) {
         let mut seen = HashSet::new();
         for set in overrides {
@@ -97,9 +97,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds models that a provider lists and nobody described, in the order of the configured providers. What a
-    /// provider lists is never our fault: blank and overlong names are left out. A model that an entry covers already is
-    /// not added; its entry learns the context length if it has none. A name that the operator made an alias stays one.
+    /// Adds the models that a provider lists and no entry describes, in the order of the configured providers. Blank
+    /// and overlong names are skipped, because the operator cannot mend them. A model with an entry is not added; its
+    /// entry takes the context length if it has none. A name that is an alias stays one.
     pub(super) fn discovered(
         &mut self,
         providers: &[ProviderFacts<'_>],
@@ -160,7 +160,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The longest id of a model taken from a provider's own list: a request may name no longer one.
+/// The longest discovered model id, in bytes. Requests may not name longer ones.
 const LONGEST_DISCOVERED: usize = 256;
 
 impl ModelDraft<'_> {
@@ -220,7 +220,7 @@ fn replace<T>(place: &mut T, with: Option<T>) {
     }
 }
 
-/// An entry of which only the name is known.
+/// An entry without facts.
 fn bare<'a>(id: &str, provider: &str, name: &str, multiplier: Price) -> ModelDraft<'a> {
     let (pricing, provenance) = (pricing::PriceDraft::default(), Provenance::default());
     ModelDraft { model: blank(id, provider, name), pricing, multiplier, provenance }
@@ -243,7 +243,7 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         prices: None,
         performance: Performance::default(),
         measured: Arc::default(),
-        // Replicas draw different jitter, so that they do not probe together.
+        // Replicas draw different jitter, so that they do not probe at the same time.
         health: Arc::new(Health::seeded(rand::random())),
         weight: 1,
         scores: Scores::default(),
@@ -294,7 +294,7 @@ fn fill(model: &mut Model, entry: &shipped::ShippedEntry<'_>) {
     model.is_fault = entry.fault;
 }
 
-/// Two numbers are a range, any other count is a set; none at all means that there is no choice.
+/// Two numbers are a range, any other count is a set, and none means that there is no choice.
 fn dimensions(choice: &[u32]) -> Option<Dimensions> {
     match *choice {
         [] => None,
@@ -333,7 +333,7 @@ fn impossible(model: &Model) -> impl Iterator<Item = &'static str> + use<> {
     .filter_map(|(broken, problem)| broken.then_some(problem))
 }
 
-/// Parses the catalogue files. A file that cannot be read is a problem, not a panic.
+/// Parses the catalogue files. An unreadable file is a problem, not a panic.
 pub(super) fn parse<'a>(texts: &[&'a str], problems: &mut Vec<String>) -> Vec<shipped::ShippedEntry<'a>> {
     let mut entries = Vec::new();
     for text in texts {

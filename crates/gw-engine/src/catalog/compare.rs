@@ -1,4 +1,4 @@
-//! `GET /v1/models/compare`: two to four models side by side, and which is best at what.
+//! `GET /v1/models/compare`: two to four models side by side, with the best of each figure.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) fn compare(index: &Index, query: &str, visible: Visible<'_>) -> Resul
     Ok(Bytes::from(out))
 }
 
-/// The models asked for, each once, in request order.
+/// The requested models, each once, in the order of the request.
 fn asked<'i>(index: &'i Index, query: &Query, visible: Visible<'_>) -> Result<Vec<&'i Arc<Model>>> {
     let names = query.items("models");
     if names.is_empty() {
@@ -80,7 +80,7 @@ fn write_side(side: &mut Object<'_>, model: &Model) {
 fn write_highlights(highlights: &mut Object<'_>, models: &[&Arc<Model>]) {
     let mut currencies = models.iter().filter_map(|model| price(model)).map(|(_, currency)| currency);
     let first = currencies.next();
-    // Sums in different currencies say nothing about each other.
+    // Prices in different currencies cannot be compared.
     let comparable = currencies.all(|currency| Some(currency) == first);
     let most = |figure: Figure| best(models, figure, |new: &f64, old: &f64| new.total_cmp(old).is_gt());
     let cheapest =
@@ -95,16 +95,16 @@ fn write_highlights(highlights: &mut Object<'_>, models: &[&Arc<Model>]) {
     highlights.text("longest_context", longest);
 }
 
-/// A number that is known of some models.
+/// A figure that some models have.
 type Figure = fn(&Model) -> Option<f64>;
 
-/// How dear a model is, and in which currency.
+/// A price with its currency.
 fn price(model: &Model) -> Option<(u128, &str)> {
     let prices = model.prices.as_ref()?;
     Some((prices.sum()?, &prices.currency))
 }
 
-/// The id of the model with the best figure: a missing one is worst, of equals the earliest wins.
+/// The id of the model with the best figure. A missing figure is the worst; of equal ones the first wins.
 fn best<'m, T>(
     models: &[&'m Arc<Model>],
     figure: impl Fn(&'m Model) -> Option<T>,

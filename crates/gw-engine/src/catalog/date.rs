@@ -1,6 +1,6 @@
 //! `created`: the dates of the catalogue as Unix seconds.
 
-/// `created` of a model whose release date nobody told us: the day the shipped catalogue was made, 2026-11-20.
+/// `created` of a model with an unknown release date: the day of the shipped catalogue, 2026-11-20.
 pub(super) const UNKNOWN_CREATED: i64 = 1_795_132_800;
 
 /// Midnight UTC of a `YYYY-MM-DD`, or of the first day of a `YYYY-MM`.
@@ -13,7 +13,7 @@ fn seconds(date: &str) -> Option<i64> {
     let year: i64 = parts.next()?.parse().ok().filter(|year| (1970..=9999).contains(year))?;
     let month: i64 = parts.next()?.parse().ok().filter(|month| (1..=12).contains(month))?;
     let day: i64 = parts.next().map_or(Ok(1), str::parse).ok().filter(|day| (1..=31).contains(day))?;
-    // A year that begins in March has its leap day at the end, and months of a length that one line can tell.
+    // A year that begins in March has its leap day at its end, and one formula gives the lengths of its months.
     let (march_year, march_month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days_before_month = (153 * march_month + 2) / 5;
     let leap_days = march_year / 4 - march_year / 100 + march_year / 400;

@@ -10,7 +10,7 @@ use super::prices::{Prices, Rates, Tier};
 use super::shipped::{ShippedPricing, ShippedScores};
 use super::write::Object;
 
-/// Where the facts of a shipped entry come from. A part that was overridden has no source any more.
+/// The sources of a shipped entry's facts. An overridden part has no source.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Provenance<'a> {
     pub(super) pricing: Option<&'a ShippedPricing<'a>>,
@@ -37,7 +37,7 @@ pub(super) fn render(model: &mut Model, provenance: Provenance<'_>) {
     model.entry_end = if end.is_empty() { Bytes::from_static(b"}") } else { Bytes::copy_from_slice(&end) };
 }
 
-/// Copies the entry as it is now: what was measured stands in place of the prior.
+/// Copies the entry with its current figures: measured values replace the configured ones.
 pub(super) fn copy(model: &Model, out: &mut Vec<u8>) {
     let at = &model.performance_at;
     match (model.entry.get(..at.start), model.entry.get(at.end..)) {
@@ -137,7 +137,7 @@ fn known(object: &mut Object<'_>, key: &str, value: Option<impl Display>) {
     }
 }
 
-/// `,"sources":{…}}`, or nothing when there is no source to name.
+/// `,"sources":{…}}`, or nothing if there are no sources.
 fn sources(out: &mut Vec<u8>, from: Provenance<'_>) {
     let pricing = from.pricing.filter(|pricing| pricing.source.is_some());
     let scores = from.scores.filter(|scores| scores.source.is_some());

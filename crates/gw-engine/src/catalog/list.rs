@@ -8,7 +8,7 @@ use super::names::Index;
 use super::query::{Query, invalid, shown};
 use crate::error::{Error, Kind, Result};
 
-/// Which models the caller's key may see. None = all.
+/// The models that the caller's key may see; None = all.
 pub type Visible<'a> = Option<&'a dyn Fn(&Model) -> bool>;
 
 /// Whether the caller may see the model.
@@ -16,29 +16,29 @@ pub(super) fn sees(visible: Visible<'_>, model: &Model) -> bool {
     visible.is_none_or(|visible| visible(model))
 }
 
-/// The 404 for a model that is not there, or that the caller may not see.
+/// The 404 for a model that does not exist or that the caller may not see.
 #[must_use]
 pub fn not_found(name: &str) -> Error {
     let message = format!("The model '{}' does not exist or you do not have access to it.", shown(name));
     Error::new(Kind::ModelNotFound, message)
 }
 
-/// The largest page that may be asked for.
+/// The largest page.
 const MOST_PER_PAGE: usize = 1000;
 
-/// What a list request asks for.
+/// The parameters of a list request.
 struct Ask<'q> {
     limit: usize,
-    /// Place in the catalogue where the page begins.
+    /// The place in the catalogue where the page begins.
     from: usize,
-    /// Matching entries left out.
+    /// Matching entries that are skipped.
     offset: usize,
     providers: Vec<&'q str>,
     categories: Vec<&'q str>,
     features: Vec<&'q str>,
     modalities: Vec<&'q str>,
     search: String,
-    /// `include=faults`: the models that misbehave on purpose, too.
+    /// `include=faults`: lists the demo models that fail on purpose, too.
     with_faults: bool,
 }
 
@@ -99,12 +99,12 @@ impl<'q> Ask<'q> {
     }
 }
 
-/// A filter that is not set lets everything through.
+/// A filter that is not set passes everything.
 fn any(wanted: &[&str], has: impl Fn(&str) -> bool) -> bool {
     wanted.is_empty() || wanted.iter().any(|wanted| has(wanted))
 }
 
-/// Unlike a capability question: a filter finds what is known, an unknown list has no items.
+/// A filter finds known facts only, so an unknown list matches nothing.
 fn lists(known: Option<&[Box<str>]>, wanted: &str) -> bool {
     known.is_some_and(|known| known.iter().any(|item| &**item == wanted))
 }
@@ -143,9 +143,9 @@ pub(super) fn page(index: &Index, query: &str, visible: Visible<'_>) -> Result<B
     Ok(Bytes::from(body))
 }
 
-/// The body of `GET /v1/models/{id}`. A bare name or alias gives its first model that the caller may see.
+/// The body of `GET /v1/models/{id}`. A bare name or an alias gives its first model that the caller may see.
 pub(super) fn one(index: &Index, id: &str, visible: Visible<'_>) -> Result<Bytes> {
-    // A slash at the end of a path is not significant, but it may be the end of a model's name.
+    // A slash at the end of a path has no meaning, but a model's name may end with one.
     let without = || index.resolve(id.strip_suffix('/')?);
     let resolved = index.resolve(id).or_else(without).or_else(|| index.resolve(&format!("{id}/")));
     let resolved = resolved.ok_or_else(|| not_found(id))?;

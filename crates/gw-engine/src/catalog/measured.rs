@@ -1,10 +1,10 @@
-//! The figures of the catalogue: what was seen of a model over its latest calls, the configured prior where nothing was.
+//! The figures of the catalogue: measured over the latest calls, else configured.
 
 use gw_routing::measured::Measured;
 
 use super::model::Performance;
 
-/// The measured figures; the prior stands in for what was not measured.
+/// The measured figures, and the configured ones where nothing was measured.
 pub(super) fn over(measured: &Measured, prior: Performance) -> Performance {
     let seen = measured.window();
     if seen.samples == 0 {

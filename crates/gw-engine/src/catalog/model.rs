@@ -1,4 +1,4 @@
-//! One model of the catalogue: every fact about it, and the questions the engine asks.
+//! One model of the catalogue with all its facts.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use gw_wire::usage::Usage;
 use super::prices::Prices;
 use crate::error::{Error, Kind, Result};
 
-/// What goes in and what comes out.
+/// The kinds of content that a model reads and writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Modalities {
     /// Kinds of content it reads.
@@ -23,7 +23,7 @@ pub struct Modalities {
     pub output: Vec<Box<str>>,
 }
 
-/// What was configured about speed and reliability.
+/// The configured figures of speed and availability.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Performance {
     /// Percent.
@@ -47,31 +47,31 @@ pub struct Scores {
     pub reasoning: Option<f64>,
 }
 
-/// What is known about the length of an embedding model's vectors.
+/// The vector lengths of an embedding model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dimensions {
-    /// Its full size. A shorter vector may be asked for; whether it can, the provider knows.
+    /// The full length. Only the provider knows whether it can shorten a vector.
     Native(u32),
-    /// Exactly these.
+    /// One of these lengths.
     Set(Vec<u32>),
-    /// Anything from the first to the second.
+    /// Any length between the two.
     Range(u32, u32),
 }
 
-/// A catalogue entry. None is always "nobody told us", never "no".
+/// A catalogue entry. None means "unknown", never "no".
 #[derive(Clone, Debug)]
 pub struct Model {
     /// `<provider>/<model_name>`.
     pub id: Arc<str>,
     /// The part before the first slash.
     pub provider: Arc<str>,
-    /// What the provider calls it.
+    /// The provider's name of the model.
     pub upstream_model: Arc<str>,
-    /// The model's demands on a request, looked up once when the catalogue is built.
+    /// The model's rules for requests, looked up once when the catalogue is built.
     pub rules: Option<ModelRules>,
     /// Display name.
     pub name: Box<str>,
-    /// For people; empty when unknown.
+    /// A description; empty if unknown.
     pub description: Box<str>,
     /// chat, embedding, vision, …
     pub category: Option<Vec<Box<str>>>,
@@ -81,19 +81,19 @@ pub struct Model {
     pub max_output_tokens: Option<u64>,
     /// Kinds of content.
     pub modalities: Option<Modalities>,
-    /// Feature names of the contract.
+    /// The features, by the names of the API.
     pub features: Option<Vec<Box<str>>>,
-    /// Under which the model is available.
+    /// The licence of the model.
     pub license: Option<Box<str>>,
-    /// Prices; None when not a single one is known.
+    /// The prices; None if no price is known.
     pub prices: Option<Prices>,
-    /// The configured prior.
+    /// The configured figures of speed and availability.
     pub performance: Performance,
-    /// What was seen of it: this replaces the prior.
+    /// The measured figures, which replace the configured ones.
     pub measured: Arc<Measured>,
-    /// Whether it may be asked at the moment.
+    /// The circuit breaker and the rest of the model.
     pub health: Arc<Health>,
-    /// Its share of the turns in `round_robin`.
+    /// Its weight in `round_robin`.
     pub weight: u32,
     /// Benchmark scores.
     pub scores: Scores,
@@ -107,79 +107,79 @@ pub struct Model {
     pub knowledge_cutoff: Option<Box<str>>,
     /// `YYYY-MM-DD`: the provider stops serving it.
     pub deprecation_date: Option<Box<str>>,
-    /// It misbehaves on purpose, for drills and tests: lists show it only where they are asked for faults.
+    /// It fails on purpose, for drills and tests. Lists show it only with `include=faults`.
     pub is_fault: bool,
-    /// Clocks set again for this model.
+    /// The timeouts of this model.
     pub timeouts: TimeoutOverrides,
-    /// The names beside its id that stand for it in this catalogue: its bare name and aliases. Set once all are known.
+    /// The other names of the model: its bare name and its aliases. Set once all are known.
     pub(super) names: OnceLock<Box<[Box<str>]>>,
-    /// The entry as the API shows it, without its closing brace and its `sources`.
+    /// The entry as JSON, without its closing brace and its `sources`.
     pub(super) entry: Bytes,
-    /// Where in `entry` the prior stands, its comma and name included.
+    /// The place of the configured figures in `entry`, with their comma and name.
     pub(super) performance_at: Range<usize>,
     /// The rest of the full entry, closing brace included.
     pub(super) entry_end: Bytes,
 }
 
 impl Model {
-    /// The part of the id after its first slash: what a bare name is compared with.
+    /// The part of the id after its first slash, for bare names.
     #[must_use]
     pub fn bare_name(&self) -> &str {
         self.id.split_once('/').map_or(&*self.id, |(_, name)| name)
     }
 
-    /// Whether a request for this name may be served by this model: the name is its id, its bare name or an alias of it.
+    /// Whether the name is the model's id, its bare name or an alias of it.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         let names = self.names.get().map(AsRef::as_ref).unwrap_or_default();
         *self.id == *name || names.iter().any(|known| **known == *name)
     }
 
-    /// Speed and reliability: measured once there was traffic, the prior before.
+    /// The figures of speed and availability: measured after the first traffic, configured before.
     #[must_use]
     pub fn performance(&self) -> Performance {
         super::measured::over(&self.measured, self.performance)
     }
 
-    /// What a call costs in USD. None = no price (or not in USD): reported as 0 with a warning, never silently.
+    /// The cost of a call in USD. None = no price in USD: the answer says 0 with a warning.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<Money> {
         self.prices.as_ref()?.cost(usage)
     }
 
-    /// Gateway input plus output price in nano-USD per million tokens, to order models by; None sorts last.
+    /// Gateway input plus output price in nano-USD per million tokens; None sorts last.
     #[must_use]
     pub fn price_sum(&self) -> Option<u128> {
         self.prices.as_ref().filter(|prices| prices.is_usd())?.sum()
     }
 
-    /// The same in USD, for scores.
+    /// The price in USD, for scores.
     #[must_use]
     pub fn price_per_million(&self) -> Option<f64> {
-        // Far below 2^53 nano-USD: nothing is lost.
+        // The amount is far below 2^53 nano-USD, so the conversion is exact.
         #[expect(clippy::cast_precision_loss, reason = "a score is a guide")]
         self.price_sum().map(|nano| nano as f64 / 1e9)
     }
 
-    /// Whether it has the feature. An entry without a feature list refuses nothing.
+    /// Whether it has the feature. An entry without a feature list allows all.
     #[must_use]
     pub fn supports(&self, feature: &str) -> bool {
         self.features.as_ref().is_none_or(|known| has(known, feature))
     }
 
-    /// Whether it reads this kind of content. An entry without modalities refuses nothing.
+    /// Whether it reads this kind of content. An entry without modalities allows all.
     #[must_use]
     pub fn accepts_input(&self, modality: &str) -> bool {
         self.modalities.as_ref().is_none_or(|known| has(&known.input, modality))
     }
 
-    /// Whether it writes this kind of content. An entry without modalities refuses nothing.
+    /// Whether it writes this kind of content. An entry without modalities allows all.
     #[must_use]
     pub fn gives_output(&self, modality: &str) -> bool {
         self.modalities.as_ref().is_none_or(|known| has(&known.output, modality))
     }
 
-    /// Whether all it does is embed, so that a chat with it is the client's mistake.
+    /// Whether it can only embed.
     #[must_use]
     pub fn is_embedding_only(&self) -> bool {
         match self.known_category() {
@@ -188,13 +188,13 @@ impl Model {
         }
     }
 
-    /// Whether it may be asked to chat or to complete a text.
+    /// Whether it can chat or complete text.
     #[must_use]
     pub fn is_chat(&self) -> bool {
         !self.is_embedding_only()
     }
 
-    /// Whether it may be asked for embeddings. An entry without category and modalities refuses nothing.
+    /// Whether it can embed. An entry without category and modalities allows all.
     #[must_use]
     pub fn is_embedding(&self) -> bool {
         match (self.known_category(), &self.modalities) {
@@ -204,12 +204,11 @@ impl Model {
         }
     }
 
-    /// Whether vectors of this length may be asked for.
+    /// Checks whether its vectors can have this length.
     ///
     /// # Errors
-    /// `unsupported_parameter` when the model is not marked as having a choice, `unsupported_value` when the
-    /// length is outside its set or range. A model of which nothing is known (discovered, or a bare id in
-    /// `[[models]]`) refuses nothing.
+    /// `unsupported_parameter` if the model has no choice of lengths, `unsupported_value` if the length is not one of
+    /// them. An entry without facts (discovered, or a bare id in `[[models]]`) allows all.
     pub fn check_dimensions(&self, wanted: u32) -> Result<()> {
         let (fits, expected) = match &self.dimensions {
             None if self.category.is_none() && self.features.is_none() && self.modalities.is_none() => {

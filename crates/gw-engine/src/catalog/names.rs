@@ -1,4 +1,4 @@
-//! From a name in a request to models: ids, aliases, bare names, strategy suffixes; hash lookups, no scans.
+//! Resolves the name in a request to models: ids, aliases, bare names, strategy suffixes. Hash lookups, no scans.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use super::model::Model;
 use super::providers::ProviderFacts;
 use crate::settings::Aliases;
 
-/// What a requested name stands for.
+/// The models of a requested name.
 #[derive(Clone, Copy, Debug)]
 pub struct Resolved<'a> {
-    /// One model for an id; for a bare name every model of that name, in catalogue order. Never empty.
+    /// One model for an id; all models of a bare name, in catalogue order. There is at least one.
     pub models: &'a [Arc<Model>],
-    /// Canonical strategy that a `:floor` or `:nitro` suffix asks for.
+    /// The canonical strategy of a `:floor` or `:nitro` suffix.
     pub strategy: Option<&'static str>,
 }
 
-/// Suffixes of a model name that choose a strategy.
+/// The suffixes that choose a strategy.
 const SUFFIXES: [(&str, &str); 2] = [(":floor", "cheapest"), (":nitro", "throughput")];
 
 /// Splits an id into provider and model name.
@@ -24,7 +24,7 @@ pub(super) fn split_id(id: &str) -> Result<(&str, &str), &'static str> {
     let Some((provider, name)) = id.split_once('/') else {
         return Err("an id has the form <provider>/<model_name>");
     };
-    // Only the first slash has a meaning here: a local server names a model by its path, as `/models/x.gguf`.
+    // Only the first slash separates: a local server may name a model by its path, as `/models/x.gguf`.
     if provider.trim().is_empty() || name.trim().is_empty() {
         return Err("an id has a provider before its first slash and a model's name behind it");
     }
@@ -37,7 +37,7 @@ pub(super) fn split_id(id: &str) -> Result<(&str, &str), &'static str> {
 /// Models in catalogue order.
 type Models = Vec<Arc<Model>>;
 
-/// The models in catalogue order and every way to name them.
+/// The models in catalogue order, with an index of all names.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub(super) models: Models,
@@ -47,7 +47,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Of models in catalogue order, with unique ids.
+    /// An index of models with unique ids, in catalogue order.
     pub(super) fn new(models: Models) -> Self {
         let mut index = Self::default();
         for (at, model) in models.iter().enumerate() {
@@ -58,7 +58,7 @@ impl Index {
         index
     }
 
-    /// Adds the aliases; what is wrong with them goes to `problems`.
+    /// Adds the aliases. Their problems go to `problems`.
     pub(super) fn alias(
         &mut self,
         all: &Aliases,
@@ -66,7 +66,7 @@ impl Index {
         problems: &mut Vec<String>,
     ) {
         let mut resolved = HashMap::with_capacity(all.len());
-        // Providers whose list we could not read yet: they may have what is missing.
+        // Providers whose model list is not read yet. They may have the missing models.
         let discovering: HashSet<&str> =
             providers.iter().filter(|provider| provider.discovers).map(|provider| provider.name).collect();
         let may_turn_up = |target: &str| match target.split_once('/') {
@@ -97,7 +97,7 @@ impl Index {
         self.aliases = resolved;
     }
 
-    /// Tells every model which names stand for it, so that a key's model list can hold them.
+    /// Tells each model the names that stand for it, so that a key's model list can use them.
     pub(super) fn tell_names(&self) {
         let mut names: Vec<Vec<Box<str>>> = vec![Vec::new(); self.models.len()];
         let is_hidden = |name: &str| self.by_id.contains_key(name) || self.aliases.contains_key(name);
@@ -109,13 +109,13 @@ impl Index {
             }
         }
         for (model, names) in self.models.iter().zip(names) {
-            // A catalogue's models are its own, so nobody has set them before.
+            // The models belong to this catalogue, so nothing has set the names before.
             let _first = model.names.set(names.into());
         }
     }
 
-    /// Adds what an alias names: an id, the targets of another alias (one level, so no circle can be), or a bare name. False
-    /// when there is no model.
+    /// Adds the models of an alias' target: an id, another alias (one level, so there are no circles), or a bare name.
+    /// False if there is no model.
     fn alias_target(&self, alias: &str, target: &str, all: &Aliases, stands_for: &mut Distinct) -> bool {
         let mut add = |name: &str| {
             let models = self.exact(name).or_else(|| self.by_name.get(name).map(Vec::as_slice));
@@ -135,7 +135,7 @@ impl Index {
         self.models.get(self.place(id)?)
     }
 
-    /// Where the model of exactly this id stands in the catalogue.
+    /// The place of the model with exactly this id.
     pub(super) fn place(&self, id: &str) -> Option<usize> {
         self.by_id.get(id).copied()
     }
@@ -149,7 +149,7 @@ impl Index {
             .or_else(|| self.aliases.get(name).or_else(|| self.by_name.get(name)).map(Vec::as_slice))
     }
 
-    /// Exact id, alias, bare name; when none of these, the same without a strategy suffix.
+    /// Looks up an id, an alias, a bare name, and then the name without a strategy suffix.
     pub(super) fn resolve(&self, name: &str) -> Option<Resolved<'_>> {
         if let Some(models) = self.lookup(name) {
             return Some(Resolved { models, strategy: None });
@@ -161,7 +161,7 @@ impl Index {
     }
 }
 
-/// Models, each once, in the order they came.
+/// Distinct models in the order of their arrival.
 #[derive(Default)]
 struct Distinct {
     models: Models,

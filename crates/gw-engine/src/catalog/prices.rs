@@ -1,9 +1,9 @@
-//! What the tokens of one model cost: official and gateway prices, tiers by prompt length, and the sum of a call.
+//! The prices of one model: official and gateway prices, tiers by prompt length, the cost of a call.
 
 use gw_wire::money::{Money, Price};
 use gw_wire::usage::Usage;
 
-/// Prices per million tokens. None is a price that nobody told us.
+/// Prices per million tokens; None = unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// Prompt tokens.
@@ -17,7 +17,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// What is set here, and for the rest what is set in `below`.
+    /// These prices, with those of `below` where one is missing.
     #[must_use]
     pub fn or(self, below: Self) -> Self {
         Self {
@@ -28,7 +28,7 @@ impl Rates {
         }
     }
 
-    /// Every price × the multiplier of a provider.
+    /// The prices times the multiplier of a provider.
     #[must_use]
     pub fn times(self, multiplier: Price) -> Self {
         let times = |price: Option<Price>| price.map(|price| price.times(multiplier));
@@ -40,7 +40,7 @@ impl Rates {
         }
     }
 
-    /// Whether no price is known at all.
+    /// Whether no price is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -53,7 +53,7 @@ impl Rates {
         let input = self.input?;
         let output = match self.output {
             Some(price) => price.cost(usage.completion.min(MOST_TOKENS)),
-            // An embedding model has no price for what it never generates.
+            // An embedding model generates no tokens, so it needs no price for them.
             None if usage.completion == 0 => Money::ZERO,
             None => return None,
         };
@@ -66,17 +66,17 @@ impl Rates {
     }
 }
 
-/// More tokens than any call has: above it the count is cut, so that no product can leave the range of money.
+/// A bound on token counts, so that no cost can overflow.
 const MOST_TOKENS: u64 = 1 << 62;
 
-/// The prices of prompts longer than a bound, for the whole request.
+/// The prices of requests whose prompt exceeds a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tier {
-    /// The tier holds when the prompt has more tokens than this.
+    /// The tier applies to prompts with more tokens.
     pub above_input_tokens: u64,
     /// The provider's own prices.
     pub official: Rates,
-    /// What is shown and charged.
+    /// The prices that are shown and charged.
     pub gateway: Rates,
 }
 
@@ -85,16 +85,16 @@ pub struct Tier {
 pub struct Prices {
     /// The provider's own prices.
     pub official: Rates,
-    /// What is shown and charged: official × `price_multiplier`, unless set outright.
+    /// The prices that are shown and charged: official × `price_multiplier`, or set directly.
     pub gateway: Rates,
-    /// By rising bound.
+    /// In the order of their bounds.
     pub tiers: Vec<Tier>,
     /// Three-letter code.
     pub currency: Box<str>,
 }
 
 impl Prices {
-    /// Whether amounts in these prices are amounts of USD.
+    /// Whether the prices are in USD.
     #[must_use]
     pub fn is_usd(&self) -> bool {
         &*self.currency == "USD"
@@ -107,13 +107,13 @@ impl Prices {
         reached.map_or(&self.gateway, |tier| &tier.gateway)
     }
 
-    /// What a call costs in USD; None when a needed price is unknown, or is not in USD.
+    /// The cost of a call in USD; None if a needed price is unknown or not in USD.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<Money> {
         if self.is_usd() { self.rates(usage.prompt).cost(usage) } else { None }
     }
 
-    /// Gateway input plus output, the figure by which models are called cheap or dear, in nano-units.
+    /// Gateway input plus output price in nano-units.
     #[must_use]
     pub fn sum(&self) -> Option<u128> {
         Some(u128::from(self.gateway.input?.nanos()) + u128::from(self.gateway.output?.nanos()))
@@ -164,7 +164,7 @@ mod tests {
             (usage(1000, 400, 100, 50), "0.00179"),
             (usage(272_000, 0, 0, 1_000_000), "10.544"),
             (usage(272_001, 0, 0, 1_000_000), "16.088004"),
-            // More cached than sent: the prompt is the bound.
+            // More tokens are cached than the prompt has, so the prompt is the bound.
             (usage(10, 25, 30, 0), "0.000001"),
             (usage(10, 4, 30, 0), "0.0000154"),
         ] {

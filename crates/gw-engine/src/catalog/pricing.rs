@@ -1,4 +1,4 @@
-//! From what the catalogue and the configuration say about prices to what is shown and charged.
+//! Combines the prices of the catalogue and the configuration.
 
 use gw_wire::money::{Price, PriceError};
 
@@ -6,11 +6,11 @@ use super::prices::{Prices, Rates, Tier};
 use super::shipped::ShippedPricing;
 use crate::settings::{PricingSettings, TierSettings};
 
-/// Prices while they are put together.
+/// Prices before they are final.
 #[derive(Debug, Default)]
 pub(super) struct PriceDraft {
     official: Rates,
-    /// Gateway prices that somebody wrote down: the multiplier does not touch them.
+    /// Gateway prices that the operator set. The multiplier does not change them.
     outright: Rates,
     tiers: Vec<TierDraft>,
     currency: Option<String>,
@@ -24,7 +24,7 @@ struct TierDraft {
 }
 
 impl PriceDraft {
-    /// The shipped facts: all of them the provider's own prices.
+    /// The shipped prices, which are the provider's own.
     pub(super) fn shipped(pricing: &ShippedPricing<'_>) -> Result<Self, PriceError> {
         let tier = |tier: &super::shipped::ShippedTier<'_>| {
             let above = tier.above_input_tokens;
@@ -38,7 +38,7 @@ impl PriceDraft {
         })
     }
 
-    /// Lays a `[[models]]` entry over it, field by field. `tiers` are one field.
+    /// Overrides prices with those of a `[[models]]` entry, field by field. `tiers` are one field.
     pub(super) fn apply(&mut self, set: &PricingSettings) {
         let official = Rates {
             input: set.official_input_per_m,
@@ -56,7 +56,7 @@ impl PriceDraft {
         }
     }
 
-    /// The prices of a provider with this multiplier; None when not a single one is known.
+    /// The final prices with a provider's multiplier; None if no price is known.
     pub(super) fn finish(mut self, multiplier: Price) -> Result<Option<Prices>, String> {
         let currency = self.currency.as_deref().unwrap_or("USD");
         if currency.len() != 3 || !currency.bytes().all(|byte| byte.is_ascii_alphabetic()) {
@@ -71,7 +71,7 @@ impl PriceDraft {
         let mut below = (self.official, gateway);
         let mut tiers = Vec::with_capacity(self.tiers.len());
         for tier in &self.tiers {
-            // What a tier does not state stays as it is below the bound.
+            // A tier takes the prices that it does not state from below its bound.
             below =
                 (tier.official.or(below.0), tier.outright.or(tier.official.times(multiplier)).or(below.1));
             tiers.push(Tier { above_input_tokens: tier.above, official: below.0, gateway: below.1 });
@@ -96,8 +96,8 @@ impl From<&TierSettings> for TierDraft {
     }
 }
 
-/// Only these two can be written down as the gateway's own; `cached_input_per_m` is the provider's, as in the
-/// shipped catalogue, whose fields a `[[models]]` entry overrides one by one.
+/// Operators can set only these two as gateway prices. `cached_input_per_m` is the provider's price, as in the shipped
+/// catalogue.
 fn outright(input: Option<Price>, output: Option<Price>) -> Rates {
     Rates { input, output, ..Rates::default() }
 }

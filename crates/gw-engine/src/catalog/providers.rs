@@ -1,19 +1,19 @@
-//! What the catalogue is told about providers.
+//! The providers as the catalogue knows them.
 
 use gw_providers::adapter::ListedModel;
 use gw_providers::settings::Api;
 use gw_wire::money::Price;
 
-/// What the catalogue needs to know of a configured provider.
+/// The facts of a configured provider that the catalogue needs.
 #[derive(Clone, Copy, Debug)]
 pub struct ProviderFacts<'a> {
     /// The first segment of its model ids.
     pub name: &'a str,
-    /// The API that it speaks: which rules its models have depends on it.
+    /// Its API, which decides the rules of its models.
     pub api: Api,
-    /// Gateway price = official price × this.
+    /// The factor from official to gateway prices.
     pub price_multiplier: Price,
-    /// Its model list is asked for, so that a model we do not know yet may still turn up.
+    /// The gateway reads its model list, so an unknown model may still appear.
     pub discovers: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The query string of the lists: decoding, and the error every parameter fault becomes.
+//! Decodes query strings, and makes the errors of their parameters.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,8 @@ use crate::error::{Error, Kind};
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Decodes `a=b&c=d` with percent escapes and `+`. What is no escape stands for itself: there is no bad query.
+    /// Decodes `a=b&c=d` with percent escapes and `+`. Text that is no escape stays as it is, so there are no bad
+    /// queries.
     #[must_use]
     pub fn parse(query: &str) -> Self {
         let pairs = query.strip_prefix('?').unwrap_or(query).split('&').filter(|pair| !pair.is_empty());
@@ -21,24 +22,24 @@ impl Query {
         )
     }
 
-    /// The values of a parameter, all repetitions.
+    /// All values of a parameter.
     fn values<'a>(&'a self, name: &'a str) -> impl DoubleEndedIterator<Item = &'a str> {
         self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a parameter; the last one when it is repeated.
+    /// The last value of a parameter.
     #[must_use]
     pub fn last<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         self.values(name).next_back().map(str::trim)
     }
 
-    /// The first parameter that is none of these.
+    /// The first parameter with another name.
     #[must_use]
     pub fn unknown(&self, known: &[&str]) -> Option<&str> {
         self.0.iter().map(|(name, _)| name.as_str()).find(|name| !known.contains(name))
     }
 
-    /// The comma-separated items of a parameter and its repetitions, trimmed, empty ones left out.
+    /// The comma-separated items of a parameter and its repetitions, trimmed and without empty ones.
     #[must_use]
     pub fn items<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
         self.values(name)
@@ -48,7 +49,7 @@ impl Query {
             .collect()
     }
 
-    /// A whole number of at least `least`; above the range of the machine it is the largest there is.
+    /// A whole number of at least `least`. A number beyond the machine's range becomes its largest one.
     ///
     /// # Errors
     /// `invalid_type` for anything but a whole number, `integer_below_min_value` below `least`.
@@ -77,7 +78,7 @@ pub fn invalid(code: &'static str, message: impl Into<Cow<'static, str>>) -> Err
     Error { code: Some(Cow::Borrowed(code)), ..Error::new(Kind::Invalid, message) }
 }
 
-/// As much of a client's text as fits a message.
+/// The beginning of a client's text, short enough for a message.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MOST_SHOWN) {

@@ -1,4 +1,4 @@
-//! The shape of a catalogue file: what `data/catalogue.json` and the demo provider's entries look like.
+//! The schema of a catalogue file: `data/catalogue.json` and the demo provider's entries.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::prices::Rates;
 
-/// One entry. Members that no schema of ours needs are skipped.
+/// One entry. Unknown members are skipped.
 #[derive(Debug, Deserialize)]
 pub(super) struct ShippedEntry<'a> {
     #[serde(borrow)]
@@ -38,7 +38,7 @@ pub(super) struct ShippedEntry<'a> {
     pub(super) release_date: Option<Box<str>>,
     pub(super) knowledge_cutoff: Option<Box<str>>,
     pub(super) deprecation_date: Option<Box<str>>,
-    /// It misbehaves on purpose.
+    /// It fails on purpose.
     #[serde(default)]
     pub(super) fault: bool,
 }
@@ -51,7 +51,7 @@ pub(super) struct ShippedModalities {
     pub(super) output: Vec<Box<str>>,
 }
 
-/// A number kept as the digits that were written, so that a price never is a binary float.
+/// A number as its digits, so that a price is never a binary float.
 type Digits<'a> = Option<&'a RawValue>;
 
 #[derive(Debug, Default, Deserialize)]
@@ -144,7 +144,7 @@ pub(super) struct ShippedScores<'a> {
     pub(super) note: Option<Cow<'a, str>>,
 }
 
-/// One number is the native size, a list is what may be asked for.
+/// One number is the only length; a list has the possible lengths.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum ShippedDimensions {

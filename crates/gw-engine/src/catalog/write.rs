@@ -1,11 +1,11 @@
-//! Writing JSON objects by hand, member by member, in an order that we choose.
+//! Writes JSON objects member by member, in a chosen order.
 
 use std::fmt::Display;
 use std::io::Write;
 
 use gw_wire::json::write_str;
 
-/// An object being written. [`Object::end`] closes it; dropping it instead leaves it open on purpose.
+/// An object that is being written. [`Object::end`] closes it; dropping it leaves it open on purpose.
 pub(super) struct Object<'a> {
     out: &'a mut Vec<u8>,
     empty: bool,
@@ -18,7 +18,7 @@ impl<'a> Object<'a> {
         Self { out, empty: true }
     }
 
-    /// Goes on with an object that already has members.
+    /// Continues an object that has members.
     pub(super) fn more(out: &'a mut Vec<u8>) -> Self {
         Self { out, empty: false }
     }
@@ -43,14 +43,14 @@ impl<'a> Object<'a> {
         write_str(self.key(key), value);
     }
 
-    /// A string, when known.
+    /// A string, if it is known.
     pub(super) fn known(&mut self, key: &str, value: Option<&str>) {
         if let Some(value) = value {
             self.text(key, value);
         }
     }
 
-    /// A number (anything that is shown as a JSON number or boolean), null when unknown.
+    /// A number or a boolean; null if unknown.
     pub(super) fn number(&mut self, key: &str, value: Option<impl Display>) {
         let out = self.key(key);
         match value {
@@ -64,7 +64,7 @@ impl<'a> Object<'a> {
         list(self.key(key), values, write_str);
     }
 
-    /// A list of anything.
+    /// A list of any values.
     pub(super) fn list<T>(
         &mut self,
         key: &str,

@@ -1,4 +1,4 @@
-//! The steps that wait for a thread of the pool. Tenants take turns.
+//! The queue of the CPU pool. Tenants take turns.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -12,11 +12,11 @@ use prometheus_client::registry::{Registry, Unit};
 
 /// Work for a thread of the pool.
 pub(super) trait Step: Send + Sync {
-    /// Does it, if somebody still waits for it.
+    /// Runs the work, if its request still waits.
     fn run(&self);
 }
 
-/// The steps of a tenant, oldest first. None: of no tenant.
+/// The steps of a tenant, oldest first. None = no tenant.
 type Tenant = Option<Arc<str>>;
 
 struct QueuedStep {
@@ -32,9 +32,9 @@ impl fmt::Debug for QueuedStep {
 
 #[derive(Debug, Default)]
 struct TenantQueues {
-    /// No list is empty.
+    /// Each list has at least one step.
     tenants: HashMap<Tenant, VecDeque<QueuedStep>>,
-    /// Each tenant with a step that waits, once.
+    /// The tenants with waiting steps, each once.
     turns: VecDeque<Tenant>,
     is_closed: bool,
 }
@@ -101,7 +101,7 @@ impl Queue {
         self.has_work.notify_one();
     }
 
-    /// Waits for the next step. None: the pool is closed.
+    /// Waits for the next step. None = the pool is closed.
     pub(super) fn next(&self) -> Option<Arc<dyn Step>> {
         let mut waiting = self.waiting.lock();
         let entry = loop {
@@ -126,7 +126,7 @@ impl Queue {
         oldest.map(|entry| entry.since.elapsed()).unwrap_or_default()
     }
 
-    /// The threads end; the steps that wait are let go.
+    /// Closes the pool: its threads end, and waiting steps are dropped.
     pub(super) fn close(&self) {
         let mut waiting = self.waiting.lock();
         waiting.is_closed = true;

@@ -1,4 +1,4 @@
-//! A hosted future with a step that waits for a thread or runs on one. The worker's task and the pool's thread share it.
+//! The shared state of a hosted future whose step waits for a pool thread or runs on one.
 
 use std::any::Any;
 use std::future::Future;
@@ -12,17 +12,17 @@ use tokio::runtime::Handle;
 use super::queue::Step;
 use super::{Seat, WaitingParts, poll_seated};
 
-/// Where the future is.
+/// The place of the future.
 enum Place<F: Future> {
-    /// Its step waits for a thread. The worker still polls it.
+    /// Its step waits for a thread, and the worker still polls it.
     Queued(Pin<Box<F>>, WaitingParts),
-    /// A thread of the pool polls it.
+    /// A pool thread polls it.
     Running,
     /// The poll is over, and the worker has not looked yet.
     Polled(Pin<Box<F>>, Poll<F::Output>, WaitingParts),
     /// The poll panicked.
     Panicked(Box<dyn Any + Send>),
-    /// The worker has taken it, or waits no longer.
+    /// The worker has taken it back, or has gone.
     Left,
 }
 
@@ -77,7 +77,7 @@ impl<F: Future> Slot<F> {
         }
     }
 
-    /// The worker waits no longer. A future that no thread has is given back, to be dropped.
+    /// The worker waits no longer. It gets back a future that no thread has, to drop it.
     pub(super) fn leave(&self) -> impl Sized + use<F> {
         std::mem::replace(&mut self.inner.lock().place, Place::Left)
     }
@@ -113,7 +113,7 @@ where
         let mut inner = self.inner.lock();
         if matches!(inner.place, Place::Left) {
             drop(inner);
-            // The request was dropped while its step ran: it ends here, still inside its runtime.
+            // The request was dropped during its step. It ends here, inside its runtime.
             drop(place);
             return;
         }

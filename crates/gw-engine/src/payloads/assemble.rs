@@ -1,5 +1,5 @@
-//! What a stream said, put together while it is sent: one document, as if it had not been streamed. An address that came
-//! in several pieces is whole in it, and can be masked.
+//! Assembles a streamed answer into one document. A secret that arrived in several pieces is whole in it, and can be
+//! masked.
 
 use gw_wire::json::{self, View};
 use gw_wire::sse::SseDecoder;
@@ -7,32 +7,32 @@ use serde_json::{Map, Value};
 
 use super::redact::whole_words;
 
-/// Strings that are given once; all others come in pieces.
+/// Strings that arrive whole; all others arrive in pieces.
 const GIVEN_ONCE: [&str; 6] = ["id", "type", "role", "name", "object", "finish_reason"];
 
-/// What an element of a list takes besides its texts.
+/// The bytes of a list element beside its texts.
 const PER_ITEM: usize = 8;
 
-/// Stands at the end of a text for what there was no place for.
+/// Marks the place where a text was cut.
 const CUT: char = '…';
 
-/// A streamed answer as it grows. Holds no more text than it was given place for.
+/// A streamed answer that grows within a bound.
 pub(super) struct Assembly {
     decoder: SseDecoder,
-    /// Every other member of the chunks as it was written last, in the order in which they came.
+    /// The other members of the chunks, each with its last value, in the order of their first arrival.
     members: Vec<(String, String)>,
     choices: Vec<Map<String, Value>>,
     place: RemainingBytes,
 }
 
-/// How much more is kept.
+/// The bytes that may still be kept.
 struct RemainingBytes {
     left: usize,
     is_cut: bool,
 }
 
 impl RemainingBytes {
-    /// Takes so many bytes, if there are.
+    /// Takes this many bytes, if there are so many.
     fn take(&mut self, bytes: usize) -> bool {
         let fits = !self.is_cut && bytes <= self.left;
         self.left = if fits { self.left - bytes } else { 0 };
@@ -42,7 +42,7 @@ impl RemainingBytes {
 }
 
 impl Assembly {
-    /// With place for so many bytes.
+    /// An empty answer with this bound in bytes.
     pub(super) fn new(most: usize) -> Self {
         Self {
             decoder: SseDecoder::default(),
@@ -52,7 +52,7 @@ impl Assembly {
         }
     }
 
-    /// What was sent next.
+    /// Adds the next event.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         let Self { decoder, members, choices, place } = self;
         let too_large = decoder.feed(bytes, &mut |event| {
@@ -64,7 +64,7 @@ impl Assembly {
         self.place.is_cut |= too_large.is_err();
     }
 
-    /// The document so far, and whether something is missing.
+    /// The document so far, and whether a part is missing.
     pub(super) fn end(self) -> (Vec<u8>, bool) {
         let mut out = Vec::new();
         if self.members.is_empty() && self.choices.is_empty() {
@@ -79,12 +79,12 @@ impl Assembly {
             out.push(b',');
         }
         if self.choices.is_empty() {
-            // An error alone: no choices were begun.
+            // The stream had an error and no choices.
             out.pop();
         } else {
             out.extend_from_slice(b"\"choices\":");
             let choices = self.choices.into_iter().map(Value::Object).collect::<Vec<_>>();
-            // A tree of values: there is nothing in it that JSON could not say.
+            // A tree of JSON values can always be written.
             out.extend(serde_json::to_vec(&choices).unwrap_or_default());
         }
         out.push(b'}');
@@ -102,7 +102,7 @@ fn chunk(
         let Some(name) = name.string() else { continue };
         if name == "choices" {
             for choice in value.elements() {
-                // Deeper than serde_json likes: nothing of ours is.
+                // serde_json refuses deeper values, and the gateway writes none.
                 let Ok(Value::Object(choice)) = serde_json::from_str(choice.text()) else { continue };
                 add_choice(choices, choice, place);
             }
@@ -114,7 +114,7 @@ fn chunk(
             None if place.take(name.len() + value.text().len()) => {
                 members.push((name.into_owned(), value.text().to_owned()));
             }
-            // What an answer ends with is short, and says the most.
+            // The end of an answer is short, and tells the most.
             None if matches!(&*name, "usage" | "gateway" | "error") => {
                 members.push((name.into_owned(), value.text().to_owned()));
             }

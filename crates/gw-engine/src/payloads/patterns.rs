@@ -1,48 +1,48 @@
-//! What personal data and secrets look like in a text, and the masks in their place. Everything here is one pass over the
-//! text: the patterns are automata without backtracking.
+//! The patterns of personal data and secrets, and their masks. Each pattern is one pass over the text, without
+//! backtracking.
 //!
-//! Patterns know forms, not meanings: a name, or a secret that looks like a word, stays.
+//! Patterns know forms, not meanings: names, and secrets that look like words, are not masked.
 
 use std::borrow::Cow;
 
 use regex::{Captures, Regex};
 
-/// What is masked.
+/// The kinds of text that are masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Masks {
-    /// Addresses of mail.
+    /// E-mail addresses.
     pub email: bool,
     /// Phone numbers.
     pub phone: bool,
-    /// Numbers of payment cards.
+    /// Payment card numbers.
     pub card: bool,
     /// Keys, tokens, passwords.
     pub secret: bool,
 }
 
 impl Masks {
-    /// Everything.
+    /// All kinds.
     pub const ALL: Self = Self { email: true, phone: true, card: true, secret: true };
-    /// Nothing.
+    /// No kind.
     pub const NONE: Self = Self { email: false, phone: false, card: false, secret: false };
 }
 
-/// Keys and tokens that show what they are: ours and those that look alike (`sk-`), AWS, GitHub, Google, Slack, JSON web
+/// Keys and tokens with a known form: the gateway's and similar ones (`sk-`), AWS, GitHub, Google, Slack, JSON web
 /// tokens, private keys.
 const TOKENS: &str = r"\bsk-[A-Za-z0-9_-]{12,}|\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_[A-Za-z0-9_]{30,}|\bAIza[A-Za-z0-9_-]{35}|\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?|-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)";
-/// A token behind its scheme.
+/// A token after its scheme.
 const BEARER: &str = r"(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{20,}";
-/// A secret behind its name.
+/// A secret after its name.
 const ASSIGNED: &str = r#"(?i)(\b(?:api[_-]?key|client[_-]?secret|secret[_-]?access[_-]?key|aws_secret_access_key|aws_session_token|access[_-]?token|refresh[_-]?token|password|passwd)["']?\s*[:=]\s*["']?)[^\s"',;&\[\]]{6,}"#;
-/// As RFC 5322 has it where no quotes are used, in any alphabet.
+/// The unquoted form of RFC 5322, in any alphabet.
 const EMAIL: &str = r"[\p{L}\p{N}._%+'-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+";
-/// With a country's number (+ or 00), as in North America, or with an area's number in brackets or before a dash.
+/// With a country code (+ or 00), in the form of North America, or with an area code in brackets or before a dash.
 const PHONE: &str = r"(?:\B\+|\b00)[1-9](?:[ ()./-]{0,2}[0-9]){6,14}|(?:\B\([0-9]{3}\) ?|\b[0-9]{3}[-. ])[0-9]{3}[-. ][0-9]{4}\b|\b0[1-9][0-9]{1,4}[ /-][0-9]{3,4}[ -]?[0-9]{2,8}\b";
 /// Bytes inside a text.
 const DATA_URL: &str =
     r"data:([A-Za-z0-9.+/-]{0,80})(?:;[A-Za-z0-9_.=+-]{1,80}){0,4};base64,[A-Za-z0-9+/_=%-]*";
 
-/// Members whose text is a secret whatever it looks like, in small letters.
+/// Members whose text is always a secret, in lower case.
 const SECRET_MEMBERS: [&str; 14] = [
     "authorization",
     "proxy-authorization",
@@ -59,18 +59,18 @@ const SECRET_MEMBERS: [&str; 14] = [
     "secret_access_key",
     "aws_secret_access_key",
 ];
-/// Members that hold bytes: `input_audio.data`, `file.file_data`, made images, vectors.
+/// Members with binary data: `input_audio.data`, `file.file_data`, generated images, vectors.
 const BYTES_MEMBERS: [&str; 4] = ["data", "file_data", "b64_json", "embedding"];
-/// Shorter ones may be words.
+/// Shorter texts may be words.
 const SHORTEST_BYTES: usize = 48;
 
-/// Nothing shorter is masked: `a@b.c`.
+/// The shortest text that is masked: `a@b.c`.
 const SHORTEST: usize = 5;
 
-/// A mask that was put in can make a neighbour stand alone, and be seen only then.
+/// A mask may isolate its neighbour, which is only then recognised.
 const ROUNDS: usize = 4;
 
-/// The patterns, ready for use.
+/// The compiled patterns.
 #[derive(Debug)]
 pub(super) struct Patterns {
     masks: Masks,
@@ -97,12 +97,12 @@ impl Patterns {
         })
     }
 
-    /// Whether numbers that stand alone must be looked at.
+    /// Whether numbers outside strings must be checked.
     pub(super) fn masks_cards(&self) -> bool {
         self.masks.card
     }
 
-    /// The value of a member of this name.
+    /// Masks the value of a member.
     pub(super) fn member<'t>(&self, name: &str, text: &'t str) -> Cow<'t, str> {
         if self.masks.secret
             && !text.is_empty()
@@ -113,7 +113,7 @@ impl Patterns {
         bytes_of(name, text).map_or_else(|| self.text(text), Cow::Owned)
     }
 
-    /// Any text.
+    /// Masks a text.
     pub(super) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
         if text.len() < SHORTEST {
@@ -126,7 +126,7 @@ impl Patterns {
         text
     }
 
-    /// None: there is nothing to mask.
+    /// None = nothing to mask.
     fn round(&self, text: &str) -> Option<String> {
         let Masks { email, phone, card, secret } = self.masks;
         let mut now = Cow::Borrowed(text);
@@ -162,7 +162,7 @@ fn replace(now: &mut Cow<'_, str>, pattern: &Regex, is_on: bool, mask: impl Fn(&
     }
 }
 
-/// What is said of a value that is nothing but bytes: a data URL, or a member that holds them. However long it is.
+/// The placeholder of a value that is binary data only: a data URL, or a member with binary data.
 pub(super) fn bytes_of(name: &str, text: &str) -> Option<String> {
     if let Some((head, bytes)) = text.strip_prefix("data:").and_then(|url| url.split_once(";base64,"))
         && is_base64(bytes)
@@ -186,16 +186,16 @@ fn is_base64(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/-_=\r\n".contains(&byte))
 }
 
-/// Bytes that a base64 text stands for.
+/// The decoded bytes of a base64 text.
 fn decoded_len(text: &str) -> usize {
     text.trim_end_matches('=').len() * 3 / 4
 }
 
-/// Digits of a card's number.
+/// The digits of a card number.
 const CARD_DIGITS: std::ops::RangeInclusive<usize> = 13..=19;
 
-/// Masks what looks like the number of a card: 13 to 19 digits, in groups with a blank or a dash between them or in one,
-/// whose check digit is right and whose first digit is one that banks and shops use.
+/// Masks payment card numbers: 13 to 19 digits in one run or in groups with a blank or a dash between them, with a
+/// valid check digit and a first digit of the card industry.
 fn cards(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let mut out = String::new();
@@ -211,7 +211,7 @@ fn cards(text: &str) -> Option<String> {
                 out.push_str("[card]");
                 (at, copied) = (end, end);
             }
-            // The next group may begin one.
+            // The next group may begin a number.
             None => at += bytes.iter().skip(at).take_while(|byte| byte.is_ascii_digit()).count().max(1),
         }
     }
@@ -222,7 +222,7 @@ fn cards(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// A digit that does not go on a number or a word, nor a fraction's.
+/// A digit that does not continue a number, a word or a fraction.
 fn starts_number(bytes: &[u8], at: usize) -> bool {
     let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
     let before = at.checked_sub(1);
@@ -234,7 +234,7 @@ fn starts_number(bytes: &[u8], at: usize) -> bool {
     is_digit(Some(at)) && !goes_on
 }
 
-/// Where the longest card's number that begins here ends.
+/// The end of the longest card number that begins here.
 fn card_end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut digits = Vec::with_capacity(*CARD_DIGITS.end());
     let (mut at, mut found) = (from, None);
@@ -255,7 +255,7 @@ fn card_end(bytes: &[u8], from: usize) -> Option<usize> {
     found
 }
 
-/// Luhn's check (ISO/IEC 7812-1, annex B), and a first digit of a bank, a shop or a traveller.
+/// The Luhn check (ISO/IEC 7812-1, annex B), and a first digit of the card industry.
 fn is_card(digits: &[u8]) -> bool {
     let sum: u32 = digits
         .iter()
@@ -271,7 +271,7 @@ fn is_card(digits: &[u8]) -> bool {
         && sum.is_multiple_of(10)
 }
 
-/// Whether the text of a JSON number is a card's.
+/// Whether the digits of a JSON number are a card number.
 pub(super) fn is_card_number(text: &str) -> bool {
     CARD_DIGITS.contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_digit())

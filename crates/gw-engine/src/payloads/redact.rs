@@ -1,6 +1,6 @@
-//! A body as it may be stored: its strings masked wherever they stand in the JSON, and not longer than is wanted.
+//! Masks a body: its strings wherever they stand in the JSON, cut to a length.
 //!
-//! JSON is not read into a tree: what is not masked stays as the client wrote it, to the letter.
+//! JSON is not parsed into a tree: the unmasked parts stay byte for byte.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use gw_wire::json::{self, View};
 
 use super::patterns::{Masks, Patterns, bytes_of, is_card_number};
 
-/// JSON inside a string of JSON is looked into so deep: the arguments of a tool call.
+/// The depth of JSON inside JSON strings, such as the arguments of a tool call.
 const DEEPEST: u32 = 3;
-/// What is read beyond the wanted length, so that nothing is masked by half.
+/// Bytes that are read beyond the kept length, so that no secret is cut in half.
 const SLACK: usize = 4 << 10;
 
 /// Masks bodies.
 #[derive(Debug)]
 pub struct Redactor {
     patterns: Arc<Patterns>,
-    /// Bytes of a body.
+    /// The kept bytes of a body.
     most: usize,
 }
 
-/// Where a walk stands.
+/// The state of a walk.
 struct Walk {
     out: Vec<u8>,
     is_cut: bool,
@@ -31,7 +31,7 @@ struct Walk {
 }
 
 impl Redactor {
-    /// Gives at most so many bytes of a body.
+    /// A masker that keeps at most this many bytes of a body.
     ///
     /// # Errors
     /// None: the patterns are constants that a test compiles.
@@ -39,7 +39,7 @@ impl Redactor {
         Ok(Self { patterns: Arc::new(Patterns::new(masks)?), most })
     }
 
-    /// A body as it may be stored.
+    /// Masks a body.
     #[must_use]
     pub fn body(&self, body: &[u8], was_cut: bool) -> Said {
         let body = String::from_utf8_lossy(body);
@@ -82,7 +82,7 @@ impl Redactor {
         walk.is_cut |= !rest.is_empty();
     }
 
-    /// A string that is a value; false: it was the last that there is place for.
+    /// Copies a string value; false = the bound is reached.
     fn value(&self, name: &str, literal: &str, written: &str, walk: &mut Walk) -> bool {
         let is_nested = walk.depth < DEEPEST && written.trim_start().starts_with(['{', '[']);
         if is_nested && json::check(written).is_ok() {
@@ -108,7 +108,7 @@ impl Redactor {
         false
     }
 
-    /// The beginning of a text for which there is place, without what the cut may have left of a secret.
+    /// The beginning of a text within the bound, without the rest of a cut secret.
     fn bounded<'t>(&self, text: &'t str, used: usize, is_cut: &mut bool) -> &'t str {
         let place = self.most.saturating_sub(used) + SLACK;
         if text.len() <= place {
@@ -118,9 +118,9 @@ impl Redactor {
         whole_words(text.get(..text.floor_char_boundary(place)).unwrap_or_default())
     }
 
-    /// Copies what is between two strings, where a card's number may stand without quotes.
+    /// Copies the text between two strings, which may hold a card number without quotes.
     fn numbers(&self, between: &str, out: &mut Vec<u8>) {
-        // No more than is needed: a long list of numbers is a vector.
+        // A long list of numbers is a vector, so the search stops early.
         let between = between.get(..between.floor_char_boundary(self.most + 1)).unwrap_or(between);
         if !self.patterns.masks_cards() {
             out.extend_from_slice(between.as_bytes());
@@ -138,7 +138,7 @@ impl Redactor {
     }
 }
 
-/// A text that was cut behind its last character, without what may be the beginning of a secret, an address or a number.
+/// A text that was cut, without a possible beginning of a secret, an address or a number at its end.
 pub(super) fn whole_words(text: &str) -> &str {
     let tail = text.floor_char_boundary(text.len().saturating_sub(SLACK));
     let end = text.rfind(char::is_whitespace).filter(|at| *at >= tail).unwrap_or(tail);
@@ -146,7 +146,7 @@ pub(super) fn whole_words(text: &str) -> &str {
     text.trim_end_matches(|c: char| c.is_ascii_digit() || c.is_whitespace() || "+-()./".contains(c))
 }
 
-/// Writes a string: as it was written, or masked.
+/// Writes a string, masked where needed.
 fn put(literal: &str, written: &str, masked: &str, out: &mut Vec<u8>) {
     if masked == written {
         out.extend_from_slice(literal.as_bytes());
@@ -155,7 +155,7 @@ fn put(literal: &str, written: &str, masked: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes of the string literal at the front of this text.
+/// The bytes of the string literal at the beginning of the text.
 fn literal_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 1;
@@ -163,14 +163,14 @@ fn literal_end(text: &str) -> usize {
         match bytes.get(at) {
             None => return text.len(),
             Some(b'"') => return at + 1,
-            // The character behind a backslash is ASCII.
+            // The character after a backslash is ASCII.
             Some(b'\\') => at += 2,
             Some(_) => at += 1,
         }
     }
 }
 
-/// What a literal says. Half a surrogate pair, which no text holds, becomes U+FFFD.
+/// The text of a literal. Half a surrogate pair becomes U+FFFD.
 fn decoded(literal: &str) -> Cow<'_, str> {
     let view = View::new(literal);
     view.string().unwrap_or_else(|| {
