@@ -9,13 +9,14 @@
 //! 5. settled exactly once, however it ends (`call/settlement.rs`).
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::settlement::{Outcome, Settlement};
+use crate::clock::unix_seconds;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::{Error, Kind, Result};
 use crate::execute::execute;
@@ -67,7 +68,7 @@ pub(crate) async fn run(
     });
     let context = AttemptContext {
         id: answer_id(operation),
-        created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+        created: unix_seconds(),
         request,
         cpu: services.cpu_of(&client.caller),
         client,

@@ -141,7 +141,7 @@ fn add_choice(
     }
 }
 
-/// Adds what is new. As deep as serde_json reads, which is bounded.
+/// Merges a new value. serde_json bounds the depth.
 fn merge(known: &mut Map<String, Value>, more: Map<String, Value>, place: &mut RemainingBytes) {
     for (name, value) in more {
         let once = GIVEN_ONCE.contains(&name.as_str());
@@ -157,7 +157,7 @@ fn merge(known: &mut Map<String, Value>, more: Map<String, Value>, place: &mut R
             (Some(Value::String(text)), Value::String(piece)) if !once => append(text, &piece, place),
             (Some(Value::Object(known)), Value::Object(more)) => merge(known, more, place),
             (Some(Value::Array(known)), Value::Array(more)) => merge_lists(known, more, place),
-            // As large as what it replaces, or nearly.
+            // About as large as the value that it replaces.
             (Some(Value::Bool(_) | Value::Number(_)), value @ (Value::Bool(_) | Value::Number(_))) => {
                 known.insert(name, value);
             }
@@ -166,7 +166,7 @@ fn merge(known: &mut Map<String, Value>, more: Map<String, Value>, place: &mut R
     }
 }
 
-/// Calls of tools carry their place, pieces of logprobs do not.
+/// Tool calls have an index; pieces of logprobs have none.
 fn merge_lists(known: &mut Vec<Value>, more: Vec<Value>, place: &mut RemainingBytes) {
     for item in more {
         let same = known.iter_mut().find_map(|old| match (old, &item) {
