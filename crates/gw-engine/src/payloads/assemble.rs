@@ -183,7 +183,7 @@ fn merge_lists(known: &mut Vec<Value>, more: Vec<Value>, place: &mut RemainingBy
     }
 }
 
-/// A new value, as much of it as there is place for.
+/// A new value, as much of it as the bound allows.
 fn fresh(value: Value, place: &mut RemainingBytes) -> Value {
     match value {
         Value::String(text) => {
