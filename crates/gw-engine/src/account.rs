@@ -112,7 +112,7 @@ impl Account {
     /// A budget counts it in the period in which the ledger has it.
     fn dated(&self, mut reservation: Reservation) -> Reservation {
         if let Some(line) = &self.line {
-            reservation.begun_at(line.at());
+            reservation.set_begin(line.at());
         }
         reservation
     }

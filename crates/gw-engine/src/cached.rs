@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gw_cache::{
-    Cache, End, Flights, Follower, Found, Key, Mode, Next, Outcome, Question, Role, Route, Scope,
-    SimilarFigures, Stored, Wants, Wish,
+    Cache, CacheDirectives, End, Follower, Found, Key, Mode, Next, Outcome, Question, Role, Route, Scope,
+    SimilarityFigures, SingleFlight, Stored, Wants,
 };
 use http::{HeaderName, HeaderValue};
 
@@ -100,7 +100,7 @@ impl Fault {
 #[derive(Debug)]
 pub struct Caching {
     cache: Cache,
-    flights: Flights<Finished, Failed>,
+    flights: SingleFlight<Finished, Failed>,
     settings: CachingSettings,
     semantic: Semantic,
     /// For answers made of kept vectors.
@@ -113,7 +113,7 @@ pub(crate) struct Wanted {
     key: Key,
     /// Under which it shares a call: with those alone who want the very same of routing and cache.
     flight: Key,
-    wish: Wish,
+    wish: CacheDirectives,
     /// How long its answer stays.
     ttl: Duration,
 }
@@ -138,12 +138,12 @@ impl Caching {
     /// Over this cache; with these aliases, similar questions are answered, too.
     #[must_use]
     pub fn new(cache: Cache, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
-        let (flights, vectors) = (Flights::default(), embeddings::Room::default());
+        let (flights, vectors) = (SingleFlight::default(), embeddings::Room::default());
         Self { cache, flights, settings, semantic: Semantic::new(semantic), vectors }
     }
 
     /// What came of the similar questions of each alias.
-    pub fn similar(&self) -> impl Iterator<Item = (&str, SimilarFigures)> {
+    pub fn similar(&self) -> impl Iterator<Item = (&str, SimilarityFigures)> {
         self.semantic.figures().into_iter().map(|(settings, figures)| (settings.alias.as_str(), figures))
     }
 
@@ -157,7 +157,7 @@ impl Caching {
     pub(crate) fn plan(&self, call: &Call) -> Plan {
         let Some((wish, ttl)) = self.wish(call) else { return Plan::NotAsked };
         let planned = match &call.job.ask {
-            _ if wish.is_nothing() => None,
+            _ if wish.is_bypass() => None,
             Ask::Embeddings(request) => embeddings::Wanted::of(self, call, request, wish, ttl)
                 .map(|wanted| Plan::Vectors(Box::new(wanted))),
             Ask::Chat(_) | Ask::Completion(_) => {
@@ -172,19 +172,19 @@ impl Caching {
 
     /// What a call wants of the cache, and how long its answer stays: a chat as it says itself, all others as the operator
     /// does. None = nothing.
-    fn wish(&self, call: &Call) -> Option<(Wish, Duration)> {
+    fn wish(&self, call: &Call) -> Option<(CacheDirectives, Duration)> {
         let CachingSettings { default_ttl, completions, embeddings, .. } = self.settings;
         let (mode, ttl) = match &call.job.ask {
             Ask::Chat(request) => {
                 let asked = request.cache.filter(|asked| asked.enabled)?;
                 let ttl = asked.ttl.map_or(default_ttl, |seconds| Duration::from_secs(seconds.into()));
-                (Mode::read(asked.mode).unwrap_or_default(), ttl)
+                (Mode::parse(asked.mode).unwrap_or_default(), ttl)
             }
             Ask::Completion(_) if completions => (Mode::ReadWrite, default_ttl),
             Ask::Embeddings(_) if embeddings => (Mode::ReadWrite, default_ttl),
             Ask::Completion(_) | Ask::Embeddings(_) => return None,
         };
-        let wish = Wish::new(mode, ttl);
+        let wish = CacheDirectives::new(mode, ttl);
         let lines = call.job.context.cache_control.as_deref();
         Some((lines.map_or(wish, |lines| wish.with_cache_control(lines)), ttl))
     }
@@ -201,12 +201,12 @@ impl Caching {
     /// The key of the answer, and that of a call which is shared. An answer is only kept when it is of a model that was asked for, so
     /// its key knows nothing of fallbacks; a call that is shared is answered by whoever its plan leads to, and fails when its
     /// plan fails.
-    fn keys(&self, call: &Call, wish: &Wish, ttl: Duration) -> Option<(Key, Key)> {
+    fn keys(&self, call: &Call, wish: &CacheDirectives, ttl: Duration) -> Option<(Key, Key)> {
         let named = Named::of(call);
         let asked = named.asked();
         let key = Key::of(&self.scope(&call.job.context.caller), &question(call, &asked))?;
         let mut hasher = DefaultHasher::new();
-        (wish.reads, wish.writes, wish.max_age, wish.stale_if_error, ttl).hash(&mut hasher);
+        (wish.can_read, wish.can_write, wish.max_age, wish.stale_if_error, ttl).hash(&mut hasher);
         named.0.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
         // What was purged meanwhile is not waited for.
         self.cache.stamp().hash(&mut hasher);
@@ -264,7 +264,7 @@ pub(crate) async fn run(
     let stamp = caching.cache.stamp();
     let mut stale = None;
     let looking = Instant::now();
-    if wanted.wish.reads {
+    if wanted.wish.can_read {
         match caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await {
             Found::Fresh(stored) => {
                 caching.cache.count(Outcome::Hit(&stored));
@@ -275,16 +275,16 @@ pub(crate) async fn run(
             Found::Nothing => {}
         }
     }
-    let (flights, wants) = (&caching.flights, if asker.streams { Wants::Pieces } else { Wants::End });
-    let role = if wanted.wish.reads {
+    let (flights, wants) = (&caching.flights, if asker.streams { Wants::Chunks } else { Wants::End });
+    let role = if wanted.wish.can_read {
         flights.join(wanted.flight, wants)
     } else {
-        flights.alone(wanted.flight, wants)
+        flights.lead_alone(wanted.flight, wants)
     };
     let (follower, call) = match role {
         Role::Leader(lead, follower) => {
             // A store that is slow is not waited for twice.
-            let looks_again = wanted.wish.reads && looking.elapsed() < SLOW_LOOK;
+            let looks_again = wanted.wish.can_read && looking.elapsed() < SLOW_LOOK;
             let cpu = call.job.cpu.clone();
             let work = Work { call, wanted, stamp, stale, looks_again, means: Means::of(engine) };
             let work = work.of(engine, Arc::clone(caching));
@@ -377,7 +377,7 @@ async fn reply(
 fn failed(call: Option<Box<Call>>, end: End<Finished, Failed>) -> Error {
     let mut error = match end {
         End::Failed(fault) => fault.error.clone(),
-        End::Gone => Error::new(Kind::InternalError, "The gateway failed while answering this request."),
+        End::WorkLost => Error::new(Kind::InternalError, "The gateway failed while answering this request."),
         _ => gone(),
     };
     if let Some(mut call) = call {
@@ -423,7 +423,7 @@ async fn stream(
             return alone(engine, caching, call).await;
         }
         (Some(Next::End(end)), call) => return Err(failed(call, end)),
-        (Some(Next::Piece(piece)), call) => (Some(piece), call),
+        (Some(Next::Chunk(piece)), call) => (Some(piece), call),
         (None, call) if is_late => return Err(failed(call, End::Failed(Fault::of(late())))),
         (None, call) => (None, call),
     };

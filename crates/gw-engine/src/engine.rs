@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use gw_limits::{Entered, Limiter, Refused};
+use gw_limits::{AdmissionPermit, LimitStates, Limiter, Refused};
 use gw_providers::adapter::ListedModel;
 use gw_providers::provider::Provider;
 use gw_store::Team;
@@ -69,7 +69,7 @@ pub struct Stored {
 impl Default for Stored {
     /// No keys, no ledger, and limits that begin with nothing used.
     fn default() -> Self {
-        let limiter = Limiter::local(Arc::new(NothingSpent));
+        let limiter = Limiter::in_process(Arc::new(NothingSpent));
         Self {
             keys: Vec::new(),
             teams: Vec::new(),
@@ -225,14 +225,14 @@ impl Engine {
         &self,
         caller: &Caller,
         request_id: &str,
-    ) -> std::result::Result<Entered, Box<(Entered, Error)>> {
+    ) -> std::result::Result<AdmissionPermit, Box<(LimitStates, Error)>> {
         if caller.subjects().is_empty() {
-            return Ok(Entered::default());
+            return Ok(AdmissionPermit::default());
         }
-        let entering = self.limiter.enter(request_id, caller.subjects()).await;
+        let entering = self.limiter.admit(request_id, caller.subjects()).await;
         entering.map_err(|refused| {
-            let Refused { entered, refusal } = *refused;
-            Box::new((entered, refusal::error(&refusal)))
+            let Refused { limits, refusal } = *refused;
+            Box::new((limits, refusal::error(&refusal)))
         })
     }
 
@@ -315,7 +315,7 @@ impl Engine {
         let now = Instant::now();
         let open = |model: &Arc<Model>| Some((model.id.to_string(), model.health.open_for(now)?));
         let open: Vec<_> = snapshot.catalog.models().iter().filter_map(open).collect();
-        let Some(heard) = self.limiter.circuits(&open).await else { return false };
+        let Some(heard) = self.limiter.exchange_circuits(&open).await else { return false };
         let now = Instant::now();
         for (id, left) in heard {
             if let Some(model) = snapshot.catalog.get(&id) {

@@ -51,5 +51,5 @@ pub use auth::Caller;
 pub use call::{CallLog, CallRecord, Context, Reply, ReplyBody};
 pub use engine::Engine;
 pub use error::{Error, Kind, Result};
-pub use gw_limits::{Entered, Limiter};
+pub use gw_limits::{AdmissionPermit, LimitStates, Limiter};
 pub use stream::EventStream;

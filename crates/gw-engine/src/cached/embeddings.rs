@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_cache::{Found, Key, Outcome, Stored, Wish};
+use gw_cache::{CacheDirectives, Found, Key, Outcome, Stored};
 use gw_wire::request::EmbeddingsRequest;
 
 use self::asking::Asking;
@@ -39,7 +39,7 @@ pub(crate) struct Wanted {
     firsts: Vec<usize>,
     /// Which of them each input has.
     at: Vec<usize>,
-    wish: Wish,
+    wish: CacheDirectives,
     /// How long its vectors stay.
     ttl: Duration,
 }
@@ -50,7 +50,7 @@ impl Wanted {
         caching: &Caching,
         call: &Call,
         request: &EmbeddingsRequest,
-        wish: Wish,
+        wish: CacheDirectives,
         ttl: Duration,
     ) -> Option<Self> {
         let named = Named::of(call);
@@ -80,7 +80,7 @@ pub(crate) async fn run(
     wanted: Wanted,
 ) -> Result<Reply> {
     let stamp = caching.cache.stamp();
-    let looked = if wanted.wish.reads {
+    let looked = if wanted.wish.can_read {
         caching.cache.look_all(&wanted.keys, wanted.wish.max_age, now_ms()).await
     } else {
         wanted.keys.iter().map(|_| Found::Nothing).collect()
@@ -135,7 +135,7 @@ async fn kept_reply(
     let mut headers = named(&sum.model_used, &sum.provider);
     headers.extend(cost_header(call));
     headers.push(told(what));
-    headers.push((AGE, (sum.life.age_ms(now_ms()) / 1000).into()));
+    headers.push((AGE, (sum.lifetime.age_ms(now_ms()) / 1000).into()));
     let page = Page {
         at: wanted.at.clone(),
         encoding: request.encoding,

@@ -132,7 +132,7 @@ pub(super) fn reply(
         headers.extend(header(SIMILARITY, &similar.shown()));
         headers.extend(header(SOURCE, &similar.source));
     }
-    headers.push((AGE, HeaderValue::from(stored.life.age_ms(now_ms()) / 1000)));
+    headers.push((AGE, HeaderValue::from(stored.lifetime.age_ms(now_ms()) / 1000)));
     let kept = kept(asker, stored)?;
     let body = if asker.streams {
         let events = replayed(asker, stored, kept, warnings);

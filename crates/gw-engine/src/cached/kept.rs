@@ -1,7 +1,7 @@
 //! The content of an answer, of a chat or of a text completion: read from what the gateway wrote itself, written to be kept, and
 //! written again for another request.
 
-use gw_cache::Gather;
+use gw_cache::Accumulator;
 use gw_providers::own;
 use gw_wire::event::Event;
 use gw_wire::render::{self, Envelope};
@@ -29,7 +29,7 @@ impl<'a> Content<'a> {
     }
 
     /// Of a stream that the gateway has written; None when it is not complete.
-    pub(super) fn gathered(shape: Shape, gather: Gather) -> Option<Self> {
+    pub(super) fn gathered(shape: Shape, gather: Accumulator) -> Option<Self> {
         match shape {
             Shape::Chat => gather.into_chat().map(Self::Chat),
             Shape::Text => gather.into_text().map(Self::Text),

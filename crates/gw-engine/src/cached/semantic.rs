@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gw_cache::{
-    Context as Company, Freshness, Key, Peeked, Similar, SimilarFigures, SimilarMode, SimilarSettings,
-    Stored, Unit, Wish,
+    CacheDirectives, Context as Company, Freshness, Key, Peeked, SimilarityFigures, SimilarityIndex,
+    SimilarityMode, SimilaritySettings, Stored, UnitVector,
 };
 use gw_limits::Limiter;
 use gw_store::journal::Journal;
@@ -49,7 +49,7 @@ pub struct SemanticSettings {
     /// The catalogue id of the model that makes vectors.
     pub embedding_model: String,
     /// How near a question must be, and what is done then.
-    pub similar: SimilarSettings,
+    pub similar: SimilaritySettings,
     /// How long a request waits for its look.
     pub timeout: Duration,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Semantic {
 #[derive(Debug)]
 struct Alias {
     settings: SemanticSettings,
-    similar: Similar,
+    similar: SimilarityIndex,
     looks: Arc<Semaphore>,
 }
 
@@ -142,7 +142,7 @@ impl Looking {
 impl Semantic {
     pub(super) fn new(settings: Vec<SemanticSettings>) -> Self {
         let alias = |settings: SemanticSettings| {
-            let similar = Similar::new(settings.similar);
+            let similar = SimilarityIndex::new(settings.similar);
             let looks = Arc::new(Semaphore::new(MOST_LOOKS));
             (settings.alias.clone(), Arc::new(Alias { settings, similar, looks }))
         };
@@ -150,7 +150,7 @@ impl Semantic {
     }
 
     /// What came of it so far, by alias.
-    pub(super) fn figures(&self) -> Vec<(&SemanticSettings, SimilarFigures)> {
+    pub(super) fn figures(&self) -> Vec<(&SemanticSettings, SimilarityFigures)> {
         let mut all: Vec<_> =
             self.aliases.values().map(|alias| (&alias.settings, alias.similar.figures())).collect();
         all.sort_by(|(one, _), (other, _)| one.alias.cmp(&other.alias));
@@ -175,7 +175,7 @@ impl Semantic {
         let context = Company::of(&scope, &question(call, &asked), embedder)?;
         let permit = Arc::clone(&alias.looks).try_acquire_owned().ok()?;
         let embedding = embedding(call, embedder, &context.text, &means)?;
-        let waits = alias.settings.similar.mode == SimilarMode::Answer;
+        let waits = alias.settings.similar.mode == SimilarityMode::Answer;
         let timeout = waits.then_some(alias.settings.timeout);
         let (tell, found) = oneshot::channel();
         let (kept, was_kept) = oneshot::channel();
@@ -219,9 +219,9 @@ impl WasKept {
 
 /// The vector, unless all who were to get the answer have gone, or there is none: then it is of no use any more.
 async fn while_wanted(
-    embedding: impl Future<Output = Option<Unit>>,
+    embedding: impl Future<Output = Option<UnitVector>>,
     mut told: oneshot::Receiver<()>,
-) -> (Option<Unit>, WasKept) {
+) -> (Option<UnitVector>, WasKept) {
     tokio::pin!(embedding);
     tokio::select! {
         vector = &mut embedding => (vector, WasKept::NotYet(told)),
@@ -238,31 +238,31 @@ struct Look {
     caching: Arc<Caching>,
     context: Key,
     key: Key,
-    wish: Wish,
+    wish: CacheDirectives,
 }
 
 impl Look {
     /// Tells the nearest question whose answer is there and young enough. A shadow counts it, and tells nothing.
-    async fn answer(&self, vector: &Unit, tell: oneshot::Sender<Nearest>) {
+    async fn answer(&self, vector: &UnitVector, tell: oneshot::Sender<Nearest>) {
         let similar = &self.alias.similar;
         let mut used = None;
         for found in similar.find(&self.context, vector, MOST_TRIES) {
             let stored = match self.caching.cache.peek(&found.key, now_ms()).await {
-                Peeked::There(stored) => stored,
+                Peeked::Present(stored) => stored,
                 Peeked::Absent => {
-                    similar.forget(&self.context, &found.key);
+                    similar.remove(&self.context, &found.key);
                     continue;
                 }
                 Peeked::Unknown => break,
             };
-            if stored.life.at(now_ms(), self.wish.max_age) == Freshness::Fresh {
+            if stored.lifetime.at(now_ms(), self.wish.max_age) == Freshness::Fresh {
                 let nearest = Nearest { stored, similarity: found.similarity };
                 // Whoever waited may have gone on without it.
-                used = (!found.counts || tell.send(nearest).is_ok()).then_some(found);
+                used = (!found.is_usable || tell.send(nearest).is_ok()).then_some(found);
                 break;
             }
         }
-        similar.looked(&self.context, used.as_ref());
+        similar.record_lookup(&self.context, used.as_ref());
     }
 }
 
@@ -309,7 +309,7 @@ fn embedding(call: &Call, model: &str, text: &str, means: &Means) -> Option<Box<
 }
 
 /// The vector; None when it cannot be paid for, is late, or fails: all of it is in the ledger.
-async fn embed(mut call: Box<Call>, limiter: &Limiter, timeout: Duration) -> Option<Unit> {
+async fn embed(mut call: Box<Call>, limiter: &Limiter, timeout: Duration) -> Option<UnitVector> {
     if let Err(error) = pipeline::reserve(limiter, &mut call).await {
         call.tally.account.failed(&error);
         return None;
@@ -325,7 +325,7 @@ async fn embed(mut call: Box<Call>, limiter: &Limiter, timeout: Duration) -> Opt
     vector(&body)
 }
 
-fn vector(body: &[u8]) -> Option<Unit> {
+fn vector(body: &[u8]) -> Option<UnitVector> {
     #[derive(Deserialize)]
     struct Document {
         data: Vec<Item>,
@@ -335,5 +335,5 @@ fn vector(body: &[u8]) -> Option<Unit> {
         embedding: Vec<f32>,
     }
     let document: Document = serde_json::from_slice(body).ok()?;
-    Unit::of(&document.data.first()?.embedding)
+    UnitVector::of(&document.data.first()?.embedding)
 }

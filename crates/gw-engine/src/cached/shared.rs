@@ -67,7 +67,7 @@ impl Shared {
                 let model = call.plan.candidates.first().map_or("", |first| &*first.model.upstream_model);
                 let normaliser = Normaliser::new(asker.opening(model));
                 // What is more than a flight keeps is not copied for each who follows it.
-                let decoder = own::stream(caching.flights.bounds().log);
+                let decoder = own::stream(caching.flights.bounds().max_log_bytes);
                 Reader::Other(Box::new(Other { call, decoder, normaliser }))
             }
         };
@@ -109,7 +109,7 @@ impl Shared {
                 return Poll::Ready(None);
             }
             let next = match self.first.take() {
-                Some(piece) => Next::Piece(piece),
+                Some(piece) => Next::Chunk(piece),
                 None => {
                     let step = std::task::ready!(coop::poll_proceed(cx));
                     let next = std::task::ready!(self.follower.poll_next(cx));
@@ -118,7 +118,7 @@ impl Shared {
                 }
             };
             let out = match next {
-                Next::Piece(piece) => self.piece(piece),
+                Next::Chunk(piece) => self.piece(piece),
                 Next::End(end) => {
                     self.over = true;
                     self.end(end)
@@ -169,7 +169,7 @@ impl Shared {
                 self.broken(&gone())
             }
             End::Failed(fault) => self.broken(&fault.error),
-            End::Gone => self.broken(&gone()),
+            End::WorkLost => self.broken(&gone()),
             End::TooSlow => self.broken(&too_slow()),
         }
     }

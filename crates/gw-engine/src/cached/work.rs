@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use gw_cache::{Found, Gather, Life, Outcome, Pieces, Stamp, Stored};
+use gw_cache::{Accumulator, Found, Lifetime, Outcome, Publisher, Stamp, Stored};
 use gw_providers::own;
 use gw_wire::reply::Finish;
 use gw_wire::stream::Shape;
@@ -46,7 +46,7 @@ pub(super) struct Ready {
     cut: Cut,
 }
 
-type Pushed = Pieces<Finished, Failed>;
+type Pushed = Publisher<Finished, Failed>;
 
 impl Work {
     pub(super) fn of(mut self, engine: &Engine, caching: Arc<Caching>) -> Ready {
@@ -73,7 +73,7 @@ impl Ready {
             return Err(Arc::new(Fault { error, is_the_leaders: true }));
         }
         let begin = || caching.semantic.begin(&caching, &call, &wanted, means);
-        let looking = if wanted.wish.reads { offload_if(call.job.is_heavy, begin).await } else { None };
+        let looking = if wanted.wish.can_read { offload_if(call.job.is_heavy, begin).await } else { None };
         let (nearest, remember) = match looking {
             Some(looking) => looking.answer().await,
             None => (None, None),
@@ -130,16 +130,16 @@ impl Keeper {
         let asked = Asked::of(&self.caching, &call);
         let mut stream = EventStream::unheard(call, live, cut);
         let mut decoder = own::stream(MAX_ANSWER_BYTES);
-        let mut gather = Gather::new(MAX_ANSWER_BYTES);
+        let mut gather = Accumulator::new(MAX_ANSWER_BYTES);
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
             let Ok(piece) = frame.into_data() else { continue };
             let is_heavy = piece.len() >= HEAVY_BYTES;
-            offload_if(is_heavy, || decoder.feed(&piece, &mut |event| gather.note(&event))).await;
-            pieces.push(piece);
-            if pieces.room().now_or_never().is_none() {
+            offload_if(is_heavy, || decoder.feed(&piece, &mut |event| gather.add(&event))).await;
+            pieces.publish(piece);
+            if pieces.wait_for_room().now_or_never().is_none() {
                 // All readers are slow. The total clock keeps running, and the next poll ends the stream.
                 let due = stream.due().unwrap_or_else(Instant::now);
-                let _late = tokio::time::timeout_at(due.into(), pieces.room()).await;
+                let _late = tokio::time::timeout_at(due.into(), pieces.wait_for_room()).await;
             }
         }
         let Some(told) = stream.told() else {
@@ -154,7 +154,7 @@ impl Keeper {
     fn failed(&self, call: &mut Call, error: Error, stale: Option<Arc<Stored>>) -> Result<Finished, Failed> {
         let had_stale = stale.is_some();
         let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
-        let usable = stale.filter(|stored| is_theirs && self.wanted.wish.takes_stale(&stored.life, now_ms()));
+        let usable = stale.filter(|stored| is_theirs && self.wanted.wish.can_use_stale(&stored.lifetime, now_ms()));
         let Some(stored) = usable else {
             if had_stale {
                 self.caching.cache.count(Outcome::Miss);
@@ -184,13 +184,13 @@ impl Keeper {
             usage: told.usage,
             cost: told.cost.unwrap_or_default(),
             took_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
-            life: Life::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
+            lifetime: Lifetime::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
         });
         let is_fallback = told.candidate.is_fallback;
         // What two models have said together is neither's answer.
         let is_cut_short = told.is_shortened && answer.finishes.contains(&Finish::Length);
-        let may = self.wanted.wish.writes && !is_fallback && !told.is_continued && !is_cut_short;
-        if may && gw_cache::may_be_kept(&answer.finishes) && is_whole {
+        let may = self.wanted.wish.can_write && !is_fallback && !told.is_continued && !is_cut_short;
+        if may && gw_cache::is_cacheable(&answer.finishes) && is_whole {
             let is_kept = self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
             if let Some(remember) = self.remember.filter(|_| is_kept) {
                 remember.kept();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_cache::{Key, Life, Outcome, Stamp, Stored};
+use gw_cache::{Key, Lifetime, Outcome, Stamp, Stored};
 use gw_limits::Limiter;
 use gw_wire::money::Money;
 use gw_wire::request::EmbeddingsRequest;
@@ -193,7 +193,7 @@ impl Asking {
         let keeping = Keeping { stored: self.stored(&brought.candidate, usage, took_ms), shares };
         let fresh = Fresh {
             model: brought.model(&self.request).to_owned(),
-            is_kept: self.wanted.wish.writes && !brought.candidate.is_fallback,
+            is_kept: self.wanted.wish.can_write && !brought.candidate.is_fallback,
             brought,
             numbers: self.numbers.clone(),
         };
@@ -259,7 +259,7 @@ impl Asking {
             usage: *usage,
             cost: Money::ZERO,
             took_ms,
-            life: Life::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
+            lifetime: Lifetime::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
         }
     }
 
@@ -267,7 +267,7 @@ impl Asking {
     async fn failed(mut self, error: Error) -> Result<Reply> {
         let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
         let wish = self.wanted.wish;
-        let usable = |stored: &Arc<Stored>| wish.takes_stale(&stored.life, now_ms());
+        let usable = |stored: &Arc<Stored>| wish.can_use_stale(&stored.lifetime, now_ms());
         let kept =
             Vectors::of(std::mem::take(&mut self.kept).into_iter().map(|kept| kept.filter(usable)).collect());
         let sum = kept.sum(&self.wanted.at).filter(|_| is_theirs && kept.are_all_there());
