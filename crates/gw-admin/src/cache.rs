@@ -1,7 +1,7 @@
 //! What operators do with the cache: look at its figures, throw answers away.
 
 use bytes::Bytes;
-use gw_cache::{Purge, Scope, SimilarFigures, SimilarMode};
+use gw_cache::{Purge, Scope, SimilarityFigures, SimilarityMode};
 use gw_engine::Engine;
 use gw_engine::auth::configured_id;
 use gw_engine::catalog::query::{Query, shown};
@@ -44,11 +44,11 @@ pub fn figures(engine: &Engine) -> Bytes {
 }
 
 /// One alias whose similar questions are compared.
-fn semantic((settings, figures): (&SemanticSettings, SimilarFigures)) -> Value {
+fn semantic((settings, figures): (&SemanticSettings, SimilarityFigures)) -> Value {
     json!({
         "alias": settings.alias,
         "embedding_model": settings.embedding_model,
-        "mode": if settings.similar.mode == SimilarMode::Answer { "answer" } else { "shadow" },
+        "mode": if settings.similar.mode == SimilarityMode::Answer { "answer" } else { "shadow" },
         "threshold": number((f64::from(settings.similar.threshold) * 1e6).round() / 1e6),
         "looks": figures.looks,
         "matches": figures.matches,

@@ -1,182 +1,178 @@
-//! The cache as the engine sees it: look, store, purge, and what it was good for.
+//! The cache, as the engine sees it: lookups, stores, purges and figures.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::entry::Stored;
-use crate::figures::{Counts, Figures, Outcome};
+use crate::figures::{Counters, Figures, Outcome};
+use crate::freshness::Freshness;
+use crate::in_process::InProcessStore;
 use crate::key::Key;
-use crate::life::Freshness;
-use crate::memory::Memory;
-use crate::purges::{Purge, Stamp};
-use crate::shared::{Shared, SharedSettings};
+use crate::purge_log::{Purge, PurgeError};
+use crate::redis::RedisStore;
+use crate::redis::settings::RedisSettings;
+use crate::stamp::Stamp;
 
-/// What was found under a key.
+/// The result of a lookup.
 #[derive(Clone, Debug)]
 pub enum Found {
     /// An answer to use.
     Fresh(Arc<Stored>),
-    /// An answer that is too old for this reader: to be used only in place of an error, and to say so then.
+    /// An answer that is too old for this request. It may only stand in for an error, and the response has to say so.
     Stale(Arc<Stored>),
-    /// Nothing, or nothing in time.
+    /// No answer, or none in time.
     Nothing,
 }
 
 impl Found {
     fn of(stored: Option<Arc<Stored>>, max_age: Duration, now_ms: u64) -> Self {
         let Some(stored) = stored else { return Self::Nothing };
-        match stored.life.at(now_ms, max_age) {
+        match stored.lifetime.at(now_ms, max_age) {
             Freshness::Fresh => Self::Fresh(stored),
             Freshness::Stale => Self::Stale(stored),
-            Freshness::Dead => Self::Nothing,
+            Freshness::Expired => Self::Nothing,
         }
     }
 }
 
-/// What is kept under a key, whatever its age.
+/// What is stored under a key, whatever its age.
 #[derive(Clone, Debug)]
 pub enum Peeked {
-    /// This.
-    There(Arc<Stored>),
-    /// Nothing any more.
+    /// This answer.
+    Present(Arc<Stored>),
+    /// No answer.
     Absent,
-    /// The store that is shared did not say.
+    /// Redis did not answer.
     Unknown,
 }
 
-/// The store that replicas share did not hear of a purge: it holds nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotPurged;
-
-/// Answers that were kept, in process or shared by replicas. It fails open: whatever is wrong with it is a miss.
+/// Stored answers, in this process or shared by replicas over Redis. The cache fails open: every fault is a miss.
 #[derive(Debug)]
 pub struct Cache {
-    kept: Kept,
-    counts: Counts,
+    store: Store,
+    counters: Counters,
 }
 
 #[derive(Debug)]
-enum Kept {
-    Here(Memory),
-    Shared(Shared),
+enum Store {
+    InProcess(InProcessStore),
+    Redis(RedisStore),
 }
 
 impl Cache {
-    /// In this process, of at most so many bytes.
+    /// A cache in this process, of at most `max_bytes`.
     #[must_use]
     pub fn in_process(max_bytes: u64) -> Self {
-        Self { kept: Kept::Here(Memory::new(max_bytes)), counts: Counts::default() }
+        Self { store: Store::InProcess(InProcessStore::new(max_bytes)), counters: Counters::default() }
     }
 
-    /// Over Redis or Valkey, shared by replicas. It need not be there: it is looked for in the background.
-    pub async fn shared(settings: SharedSettings) -> Self {
-        Self { kept: Kept::Shared(Shared::start(settings).await), counts: Counts::default() }
+    /// A cache over Redis or Valkey that replicas share. If Redis does not answer now, a task in the background goes on trying.
+    pub async fn over_redis(settings: RedisSettings) -> Self {
+        Self { store: Store::Redis(RedisStore::start(settings).await), counters: Counters::default() }
     }
 
-    /// To be taken before anything is looked for, and given back with what is stored in the end: a purge in between voids it.
+    /// The stamp of a call that begins now. Take it before the first lookup and pass it to [`Cache::store`]: a purge in between voids the
+    /// answer.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
-        match &self.kept {
-            Kept::Here(memory) => memory.stamp(),
-            Kept::Shared(shared) => shared.stamp(),
+        match &self.store {
+            Store::InProcess(store) => store.stamp(),
+            Store::Redis(store) => store.stamp(),
         }
     }
 
-    /// Looks for an answer, for a reader who takes what is at most `max_age` old. Counts nothing: see [`Cache::count`].
+    /// Looks up an answer that is at most `max_age` old. Does not count anything: see [`Cache::count`].
     pub async fn look(&self, key: &Key, max_age: Duration, now_ms: u64) -> Found {
-        let stored = match &self.kept {
-            Kept::Here(memory) => memory.get(key, now_ms),
-            Kept::Shared(shared) => shared.get(key, now_ms).await,
+        let stored = match &self.store {
+            Store::InProcess(store) => store.get(key, now_ms),
+            Store::Redis(store) => store.get(key, now_ms).await,
         };
         Found::of(stored, max_age, now_ms)
     }
 
-    /// What is there under a key, for readers of whatever patience.
+    /// Looks up whatever is stored under a key.
     pub async fn peek(&self, key: &Key, now_ms: u64) -> Peeked {
-        let found = match &self.kept {
-            Kept::Here(memory) => Some(memory.get(key, now_ms)),
-            Kept::Shared(shared) => shared.peek(key, now_ms).await,
+        let found = match &self.store {
+            Store::InProcess(store) => Some(store.get(key, now_ms)),
+            Store::Redis(store) => store.peek(key, now_ms).await,
         };
         match found {
-            Some(Some(stored)) => Peeked::There(stored),
+            Some(Some(stored)) => Peeked::Present(stored),
             Some(None) => Peeked::Absent,
             None => Peeked::Unknown,
         }
     }
 
-    /// Looks for many answers at once: what was found of each, in the order of the keys. All of it takes no longer than one
-    /// look may.
+    /// Looks up many answers, within the time limit of one lookup. The results are in the order of the keys.
     pub async fn look_all(&self, keys: &[Key], max_age: Duration, now_ms: u64) -> Vec<Found> {
-        let found = match &self.kept {
-            Kept::Here(memory) => keys.iter().map(|key| memory.get(key, now_ms)).collect(),
-            Kept::Shared(shared) => shared.get_all(keys, now_ms).await,
+        let found = match &self.store {
+            Store::InProcess(store) => keys.iter().map(|key| store.get(key, now_ms)).collect(),
+            Store::Redis(store) => store.get_all(keys, now_ms).await,
         };
         found.into_iter().map(|stored| Found::of(stored, max_age, now_ms)).collect()
     }
 
-    /// Keeps an answer, in place of what is there. It never waits; a store that is shared gets it from a task of its own.
-    /// In process it is found from now on. Gives whether it will be kept.
+    /// Stores an answer, in place of an earlier one. It does not wait: a task in the background writes to Redis. In process, lookups find the
+    /// answer at once. Returns whether it will be stored.
     pub fn store(&self, key: Key, stored: Arc<Stored>, stamp: Stamp) -> bool {
         self.store_all(vec![(key, stored)], stamp) > 0
     }
 
-    /// The same for many answers of one call; gives how many will be kept.
+    /// Stores many answers of one call. Returns how many will be stored.
     pub fn store_all(&self, answers: Vec<(Key, Arc<Stored>)>, stamp: Stamp) -> usize {
-        let kept = match &self.kept {
-            Kept::Here(memory) => answers
-                .into_iter()
-                .filter(|(key, stored)| memory.put(*key, Arc::clone(stored), stamp))
-                .count(),
-            Kept::Shared(shared) => shared.put_all(answers, stamp),
+        let stored = match &self.store {
+            Store::InProcess(store) => {
+                answers.into_iter().filter(|(key, stored)| store.put(*key, Arc::clone(stored), stamp)).count()
+            }
+            Store::Redis(store) => store.put_all(answers, stamp),
         };
-        self.counts.were_stored(kept as u64);
-        kept
+        self.counters.add_stored(stored as u64);
+        stored
     }
 
-    /// Throws answers away, and what is under way and would become one. Its work does not depend on how many they are.
+    /// Removes answers, and those whose calls are in flight. The effort does not depend on their number.
     ///
     /// # Errors
-    /// A store that is shared did not hear of it within a second.
-    pub async fn purge(&self, purge: &Purge) -> Result<(), NotPurged> {
-        match &self.kept {
-            Kept::Here(memory) => memory.purge(purge),
-            Kept::Shared(shared) if !shared.purge(purge).await => return Err(NotPurged),
-            Kept::Shared(_) => {}
+    /// Redis did not confirm the purge within a second.
+    pub async fn purge(&self, purge: &Purge) -> Result<(), PurgeError> {
+        match &self.store {
+            Store::InProcess(store) => store.purge(purge),
+            Store::Redis(store) => store.purge(purge).await?,
         }
         Ok(())
     }
 
-    /// Waits until what was stored so far is written where it is shared, or given up.
-    pub async fn written(&self) {
-        if let Kept::Shared(shared) = &self.kept {
-            shared.written().await;
+    /// Waits until all answers so far are written to Redis, or given up.
+    pub async fn wait_until_written(&self) {
+        if let Store::Redis(store) = &self.store {
+            store.wait_until_written().await;
         }
     }
 
-    /// Whether the store that is shared does not answer: everything is a miss then.
+    /// Whether the cache is in Redis and Redis does not answer. Every lookup is a miss then.
     #[must_use]
     pub fn is_away(&self) -> bool {
-        match &self.kept {
-            Kept::Here(_) => false,
-            Kept::Shared(shared) => shared.is_away(),
+        match &self.store {
+            Store::InProcess(_) => false,
+            Store::Redis(store) => store.is_away(),
         }
     }
 
-    /// Counts how a request went: once for each that asked for the cache.
+    /// Counts the outcome of a request. Call it once for each request that asked for the cache.
     pub fn count(&self, outcome: Outcome<'_>) {
-        self.counts.count(outcome);
+        self.counters.count(outcome);
     }
 
-    /// What it was good for so far.
+    /// The figures since the start.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        let mut figures = self.counts.read();
-        match &self.kept {
-            Kept::Here(memory) => {
-                figures.entries = memory.entries();
-                figures.bytes = memory.bytes();
+        let mut figures = self.counters.read();
+        match &self.store {
+            Store::InProcess(store) => {
+                figures.entries = store.entries();
+                figures.bytes = store.bytes();
             }
-            Kept::Shared(shared) => shared.figures(&mut figures),
+            Store::Redis(store) => store.add_figures(&mut figures),
         }
         figures
     }

@@ -1,24 +1,23 @@
-//! The canonical form of JSON, fed to a hash as it is read: what means the same is the same bytes.
+//! The canonical form of JSON, fed into a hash while the text is read. Two texts with the same meaning have the same form.
 //!
-//! Members are in the order of their names, strings are their characters, numbers their decimal value (`1`, `1.0` and
-//! `10e-1` are one number; no digit is lost, however many there are). The form says where each part ends, so that two
-//! different values never give the same bytes. The text is read once, whatever its depth: a container inside an object
-//! counts by its own hash, because where it stands among its siblings is known only at their end.
+//! Members are sorted by name. Strings count by their characters, numbers by their exact decimal value (`1`, `1.0` and `10e-1` are one number).
+//! The form marks where each part ends, so different values never have the same form. The text is read once, at any depth: a container in an
+//! object is hashed by itself, because its place among the sorted members is known only at the end of the object.
 
 use std::borrow::Cow;
 
 use gw_wire::json::{MAX_DEPTH, Reader, View};
 use sha2::{Digest, Sha256};
 
-/// Feeds a value. None when the text is no JSON value, is deeper than 128 levels or holds half of a surrogate pair: such
-/// a text has no canonical form.
+/// Feeds a value. None for a text without a canonical form: one that is not JSON, is deeper than 128 levels, or contains half of a surrogate
+/// pair.
 pub(crate) fn feed(text: &str, out: &mut Sha256) -> Option<()> {
     let mut reader = Reader::new(text);
     value(&mut reader, out, 0)?;
     reader.is_at_end().then_some(())
 }
 
-/// Feeds a string so that it is clear where it ends.
+/// Feeds a string with its length, which marks its end.
 pub(crate) fn feed_text(text: &str, out: &mut Sha256) {
     out.update([b's']);
     out.update((text.len() as u64).to_le_bytes());
@@ -47,8 +46,8 @@ fn array(reader: &mut Reader<'_>, out: &mut Sha256, depth: u32) -> Option<()> {
     Some(())
 }
 
-/// A member's value until its turn comes.
-enum Part<'a> {
+/// The value of a member, until the members are sorted.
+enum MemberValue<'a> {
     Scalar(View<'a>),
     Container([u8; 32]),
 }
@@ -57,26 +56,27 @@ fn object(reader: &mut Reader<'_>, out: &mut Sha256, depth: u32) -> Option<()> {
     if depth == MAX_DEPTH {
         return None;
     }
-    let mut members: Vec<(Cow<'_, str>, Part<'_>)> = Vec::new();
+    let mut members: Vec<(Cow<'_, str>, MemberValue<'_>)> = Vec::new();
     reader.members(|reader, name| {
-        let part = if matches!(reader.peek()?, b'{' | b'[') {
+        let member = if matches!(reader.peek()?, b'{' | b'[') {
             let mut inner = Sha256::new();
             value(reader, &mut inner, depth + 1)?;
-            Part::Container(inner.finalize().into())
+            MemberValue::Container(inner.finalize().into())
         } else {
-            Part::Scalar(reader.value()?)
+            MemberValue::Scalar(reader.value()?)
         };
-        members.push((name, part));
+        members.push((name, member));
         Some(())
     })?;
-    // Stable: of two members of one name, which only a nested object can have, some readers take the first and some the last.
+    // The sort is stable, so the order of two members of one name counts. Some readers use the first one and some the last. Only a nested
+    // object can have such members.
     members.sort_by(|(one, _), (other, _)| one.cmp(other));
     out.update([b'o']);
-    for (name, part) in members {
+    for (name, member) in members {
         feed_text(&name, out);
-        match part {
-            Part::Scalar(view) => scalar(view, out)?,
-            Part::Container(digest) => {
+        match member {
+            MemberValue::Scalar(view) => scalar(view, out)?,
+            MemberValue::Container(digest) => {
                 out.update([b'h']);
                 out.update(digest);
             }
@@ -97,9 +97,9 @@ fn scalar(view: View<'_>, out: &mut Sha256) -> Option<()> {
     Some(())
 }
 
-/// A number as sign, digits without zeros at either end, and the power of ten that the last digit counts.
+/// Feeds a number as its sign, its digits without zeros at either end, and the power of ten of the last digit.
 fn number(text: &str, out: &mut Sha256) {
-    let (negative, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let (is_negative, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     let (mantissa, exponent) = rest.split_once(['e', 'E']).unwrap_or((rest, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let (mut whole, mut fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
@@ -120,13 +120,13 @@ fn number(text: &str, out: &mut Sha256) {
     let digits = whole.len() + fraction.len();
     match (digits, power) {
         (0, _) => out.update([b'z']),
-        // A power that no reader computes with: only the same spelling is the same number.
+        // The power does not fit into 64 bits. Only the same spelling counts as the same number.
         (_, None) => {
             out.update([b'r']);
             feed_text(text, out);
         }
         (_, Some(power)) => {
-            out.update([b'd', u8::from(negative)]);
+            out.update([b'd', u8::from(is_negative)]);
             out.update(power.to_le_bytes());
             out.update((digits as u64).to_le_bytes());
             out.update(whole.as_bytes());

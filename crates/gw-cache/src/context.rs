@@ -1,7 +1,7 @@
-//! What a chat request must share with another one to be answered alike: everything but the words of the last turn.
+//! What two chat requests must have in common before their last turns are compared: everything else.
 //!
-//! Similar words alone are not a similar question. The system prompt, the tools, all parameters and all turns before must be the same,
-//! and so must the figures in the last turn: embeddings hardly tell "refund order 4711" from "refund order 4712".
+//! Similar words alone do not make a similar question. The system prompt, the tools, all parameters and all earlier turns must be equal. The
+//! figures in the last turn must be equal too, because embeddings hardly tell "refund order 4711" from "refund order 4712".
 
 use gw_wire::json::{Kind, View};
 use sha2::{Digest, Sha256};
@@ -9,17 +9,17 @@ use sha2::{Digest, Sha256};
 use crate::canonical;
 use crate::key::{Key, Question, Scope};
 
-/// The company in which a last turn stands, and its words.
+/// Everything around the last turn, as a key, and the words of the last turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// Requests with the same one may be compared. It is no answer's key.
+    /// Requests with the same key may be compared. It is not the key of an answer.
     pub key: Key,
-    /// The words of the last turn: what is to be embedded.
+    /// The words of the last turn, to be embedded.
     pub text: String,
 }
 
 impl Context {
-    /// Of a chat request, for vectors of this embedding model. None when the last message is no user's, or is more than text.
+    /// The context of a chat request, for vectors of this embedding model. None if the last message is not a user's, or contains more than text.
     #[must_use]
     pub fn of(scope: &Scope, question: &Question<'_>, embedder: &str) -> Option<Self> {
         let messages = question.body.view("messages")?;
@@ -27,7 +27,7 @@ impl Context {
         let member = |name: &str| {
             let mut members = last.members().filter(|(key, _)| key.string().as_deref() == Some(name));
             let first = members.next().map(|(_, value)| value);
-            // Of two the one that counts is anybody's guess.
+            // With two members of one name it is unclear which one counts.
             first.filter(|_| members.next().is_none())
         };
         if member("role")?.string()? != "user" {
@@ -36,8 +36,8 @@ impl Context {
         let text = words(member("content")?)?;
         let mut rest = Sha256::new();
         canonical::feed_text(embedder, &mut rest);
-        figures(&text, &mut rest);
-        // The other messages, one by one, and what the last one says besides its words, as a name.
+        feed_figures(&text, &mut rest);
+        // The earlier messages, then the other members of the last one (such as `name`).
         let count = messages.elements().count();
         rest.update((count as u64).to_le_bytes());
         for message in messages.elements().take(count.saturating_sub(1)) {
@@ -51,17 +51,17 @@ impl Context {
             canonical::feed_text(&name, &mut rest);
             canonical::feed(value.text(), &mut rest)?;
         }
-        Some(Self { key: Key::around(scope, question, rest)?, text })
+        Some(Self { key: Key::of_context(scope, question, rest)?, text })
     }
 }
 
-/// The text of a content: a string, or text parts, each on lines of its own. None for anything else, and for nothing.
+/// The text of a content: a string, or text parts joined by line breaks. None for other content, and for an empty text.
 fn words(content: View<'_>) -> Option<String> {
     let text = match content.kind() {
         Kind::String => content.string()?.into_owned(),
         Kind::Array => {
             let parts = content.elements().map(|part| {
-                // A text part has these two members: one more, as a mark for a provider's cache, would be lost.
+                // A part with a third member, such as a mark for a provider's cache, is not compared: the member would be lost.
                 let [(first, one), (second, two)] =
                     <[_; 2]>::try_from(part.members().collect::<Vec<_>>()).ok()?;
                 let (first, second) = (first.string()?, second.string()?);
@@ -79,11 +79,11 @@ fn words(content: View<'_>) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// Feeds what a vector hardly tells apart, in its order: each word with a digit in it (`4711`, `-5`, `1.5`, `AB12`, `5mg`) or with a
-/// sign that computes, compares or addresses (`>`, `a/b`, `x@y`), without the punctuation around it.
-fn figures(text: &str, out: &mut Sha256) {
-    let is_about_figures = |c: char| c.is_numeric() || "<>=+*/\\^%@#$€£¥≠≤≥±~|&".contains(c);
-    for word in text.split_whitespace().filter(|word| word.chars().any(is_about_figures)) {
+/// Feeds the words that vectors hardly tell apart, in their order: words with a digit (`4711`, `-5`, `1.5`, `AB12`, `5mg`) or with a sign of
+/// arithmetic, comparison or addresses (`>`, `a/b`, `x@y`). Punctuation around them is left out.
+fn feed_figures(text: &str, out: &mut Sha256) {
+    let is_figure_sign = |c: char| c.is_numeric() || "<>=+*/\\^%@#$€£¥≠≤≥±~|&".contains(c);
+    for word in text.split_whitespace().filter(|word| word.chars().any(is_figure_sign)) {
         let word = word.trim_start_matches(['(', '[', '"', '\'']);
         let word = word.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '"', '\'']);
         canonical::feed_text(&word.to_lowercase(), out);

@@ -9,16 +9,16 @@ use gw_wire::reply::Finish;
 use gw_wire::request::{Body, RequestLimits};
 use gw_wire::usage::Usage;
 
-use crate::{Key, Life, Question, Route, Scope, Stored};
+use crate::{Key, Lifetime, Question, Route, Scope, Stored};
 
-/// Some moment, ms since 1970.
+/// An arbitrary moment, in milliseconds since 1970.
 pub(crate) const NOW: u64 = 1_790_000_000_000;
 
 pub(crate) fn scope() -> Scope {
     Scope::Key(Arc::from("key_1"))
 }
 
-/// A key of its own for each name.
+/// A different key for each name.
 pub(crate) fn key(name: &str) -> Key {
     let body = Body::parse(Bytes::from(format!("{{\"prompt\":{name:?}}}")), &RequestLimits::default())
         .expect("a body");
@@ -33,7 +33,7 @@ pub(crate) fn key(name: &str) -> Key {
     Key::of(&scope(), &question).expect("a key")
 }
 
-/// An answer that says this, fresh for a minute from [`NOW`] on.
+/// An answer with this body, fresh for a minute from [`NOW`] on.
 pub(crate) fn answer(text: &str) -> Stored {
     Stored {
         scope: scope(),
@@ -46,6 +46,6 @@ pub(crate) fn answer(text: &str) -> Stored {
         usage: Usage { prompt: 3, completion: 5, cached: Some(1), ..Usage::default() },
         cost: Money::from_femtos(7_000_000_000),
         took_ms: 900,
-        life: Life::new(NOW, Duration::from_secs(60), Duration::ZERO),
+        lifetime: Lifetime::new(NOW, Duration::from_secs(60), Duration::ZERO),
     }
 }

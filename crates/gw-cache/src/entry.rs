@@ -1,5 +1,4 @@
-//! A complete answer as it is kept: without what belongs to one request, and as bytes that can tell when they were
-//! changed on the way.
+//! A stored answer: complete, without the fields of a single request, and with an encoding whose checksum reveals damage.
 
 use std::sync::Arc;
 
@@ -9,48 +8,48 @@ use gw_wire::reply::Finish;
 use gw_wire::usage::{Usage, small};
 use sha2::{Digest, Sha256};
 
-use crate::fields::{Fields, put_bytes, put_count, put_optional};
+use crate::encoding::{FieldReader, put_bytes, put_number, put_optional};
+use crate::freshness::Lifetime;
 use crate::key::{Key, Scope};
-use crate::life::Life;
-use crate::purges::Stamp;
+use crate::stamp::Stamp;
 
-/// An answer that was complete and a success. What is put in here is the caller's promise.
+/// An answer that was complete and successful. The caller guarantees both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Whose it is.
+    /// The scope in which it may be used.
     pub scope: Scope,
-    /// The request that it was made for: `req_…`.
+    /// The id of the request that produced it: `req_…`.
     pub source: Arc<str>,
-    /// The model as it was asked for.
+    /// The model as the client named it.
     pub model: Arc<str>,
     /// The model that answered, as `gateway.model_used` shows it.
     pub model_used: Arc<str>,
     /// The provider that answered.
     pub provider: Arc<str>,
-    /// The answer as JSON in OpenAI's shape without what belongs to one request (`id`, `created`, `gateway`, cost): model,
-    /// choices, usage, fingerprint. A plain answer and a stream can both be made of it. For embeddings: one vector.
+    /// The answer as JSON in OpenAI's shape: model, choices, usage, fingerprint. The fields of a single request (`id`, `created`, `gateway`,
+    /// cost) are left out. Both a plain answer and a stream can be built from it. For embeddings it is one vector.
     pub body: Bytes,
     /// Why each choice ended.
     pub finishes: Vec<Finish>,
-    /// What was used, as it was reported or estimated.
+    /// The usage, as reported or estimated.
     pub usage: Usage,
-    /// What it cost: what a hit saves.
+    /// The cost, which a hit saves.
     pub cost: Money,
-    /// How long it took, ms: what a hit saves.
+    /// The duration of the call in ms, which a hit saves.
     pub took_ms: u64,
     /// How long it may be used.
-    pub life: Life,
+    pub lifetime: Lifetime,
 }
 
-/// The first byte of a value. Another one is another gateway's: a miss.
+/// The first byte of a value. A value with another byte comes from another version, and is a miss.
 const VERSION: u8 = 3;
-/// Bytes of the checksum at a value's end.
-const CHECKSUM: usize = 32;
+/// The length of the checksum at the end of a value.
+const CHECKSUM_BYTES: usize = 32;
 
 impl Stored {
-    /// Bytes of memory that it takes, about: the text, the names, and what an allocator adds.
+    /// The memory that it takes in bytes, approximately: the text, the names, and the overhead of the allocator.
     #[must_use]
-    pub fn size(&self) -> u64 {
+    pub fn size_bytes(&self) -> u64 {
         let parts = [
             self.scope.id().len(),
             self.source.len(),
@@ -66,7 +65,7 @@ impl Stored {
         parts.into_iter().map(allocated).sum::<usize>() as u64 + allocated(own) as u64
     }
 
-    /// As bytes for a store that is shared, under this key.
+    /// Encodes the answer for Redis, under this key.
     #[must_use]
     pub fn encode(&self, key: &Key, stamp: Stamp) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.body.len() + 512);
@@ -81,34 +80,33 @@ impl Stored {
         put_bytes(&mut out, &self.body);
         put_bytes(&mut out, &self.finishes.iter().map(|finish| finish_byte(*finish)).collect::<Vec<u8>>());
         let Usage { prompt, completion, estimated, .. } = self.usage;
-        let Life { stored_at_ms, fresh_ms, stale_ms } = self.life;
+        let Lifetime { stored_at_ms, fresh_ms, stale_ms } = self.lifetime;
         for count in [prompt, completion, self.took_ms, stored_at_ms, fresh_ms, stale_ms] {
-            put_count(&mut out, count);
+            put_number(&mut out, count);
         }
         for count in details(&self.usage) {
             put_optional(&mut out, count);
         }
         out.push(u8::from(estimated));
         out.extend_from_slice(&self.cost.femtos().to_le_bytes());
-        let checksum: [u8; CHECKSUM] = Sha256::digest(&out).into();
+        let checksum: [u8; CHECKSUM_BYTES] = Sha256::digest(&out).into();
         out.extend_from_slice(&checksum);
         out
     }
 
-    /// What bytes say that were found under this key: the answer and its stamp. None when they were written under another
-    /// key, by another version, or are not what was written.
+    /// Decodes a value that was found under this key. None if it was written under another key or by another version, or if it is damaged.
     #[must_use]
     pub fn decode(bytes: &Bytes, key: &Key) -> Option<(Self, Stamp)> {
-        let (written, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM)?)?;
-        // The key first: it tells most of what is wrong, and cheaply.
-        let mut fields = Fields::of(bytes.slice_ref(written));
+        let (written, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM_BYTES)?)?;
+        // The key is compared first, because that is cheap and finds most faults.
+        let mut fields = FieldReader::new(bytes.slice_ref(written));
         if fields.byte()? != VERSION || fields.take(key.bytes().len())?.as_ref() != key.bytes() {
             return None;
         }
-        if <[u8; CHECKSUM]>::from(Sha256::digest(written)) != checksum {
+        if <[u8; CHECKSUM_BYTES]>::from(Sha256::digest(written)) != checksum {
             return None;
         }
-        let stamp = Stamp(fields.count()?);
+        let stamp = Stamp(fields.number()?);
         let (kind, id) = (fields.text()?, fields.text()?);
         let scope = match &*kind {
             "k" => Scope::Key(id),
@@ -117,12 +115,15 @@ impl Stored {
         };
         let source = fields.text()?;
         let (model, model_used, provider) = (fields.text()?, fields.text()?, fields.text()?);
-        // A copy of its own: the slice would keep the whole answer of the store alive.
+        // A copy, because a slice would keep the whole value of Redis alive.
         let body = Bytes::copy_from_slice(&fields.bytes()?);
         let finishes = fields.bytes()?.iter().map(|byte| finish_of(*byte)).collect::<Option<Vec<_>>>()?;
-        let (prompt, completion, took_ms) = (fields.count()?, fields.count()?, fields.count()?);
-        let life =
-            Life { stored_at_ms: fields.count()?, fresh_ms: fields.count()?, stale_ms: fields.count()? };
+        let (prompt, completion, took_ms) = (fields.number()?, fields.number()?, fields.number()?);
+        let lifetime = Lifetime {
+            stored_at_ms: fields.number()?,
+            fresh_ms: fields.number()?,
+            stale_ms: fields.number()?,
+        };
         let usage = Usage {
             prompt,
             completion,
@@ -136,13 +137,24 @@ impl Stored {
             estimated: fields.byte()? == 1,
         };
         let cost = Money::from_femtos(i128::from_le_bytes(fields.array()?));
-        let stored =
-            Self { scope, source, model, model_used, provider, body, finishes, usage, cost, took_ms, life };
+        let stored = Self {
+            scope,
+            source,
+            model,
+            model_used,
+            provider,
+            body,
+            finishes,
+            usage,
+            cost,
+            took_ms,
+            lifetime,
+        };
         fields.is_empty().then_some((stored, stamp))
     }
 }
 
-/// The counts that may be unknown, in the order in which they are written.
+/// The counts that may be unknown, in the order of the encoding.
 fn details(usage: &Usage) -> [Option<u64>; 7] {
     [
         usage.cached,

@@ -1,4 +1,4 @@
-//! What the cache was good for.
+//! Figures of the cache: outcomes of requests, and the money and time that hits saved.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,60 +7,60 @@ use parking_lot::Mutex;
 
 use crate::entry::Stored;
 
-/// How a request went that asked for the cache. Each request is one of these.
+/// The outcome of a request that asked for the cache.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome<'a> {
-    /// Answered with what was stored.
+    /// Answered with a stored answer.
     Hit(&'a Stored),
-    /// Answered with what was stored and too old, because no upstream answered.
+    /// Answered with a stale answer, because no upstream answered.
     Stale(&'a Stored),
     /// Shared the upstream call of an identical request.
     Coalesced(&'a Stored),
-    /// Answered with what a similar request was answered.
+    /// Answered with the stored answer to a similar question.
     Similar(&'a Stored),
     /// An upstream was called.
     Miss,
-    /// An upstream was called, for the part that was not there: a miss that saved what this would have cost.
+    /// An upstream was called for the part of the answer that was not stored. Carries the stored part, whose cost was saved.
     Partial(&'a Stored),
-    /// Was not to be answered from the cache, or not by its own wish.
+    /// The request or the configuration excluded the cache.
     Bypass,
 }
 
-/// Counts since the start of the process, and what is kept now.
+/// Counters since the start of the process, and the current size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Answered with what was stored.
+    /// Requests answered with a stored answer.
     pub hits: u64,
-    /// Answered with what was too old.
+    /// Requests answered with a stale answer.
     pub stale: u64,
-    /// Shared another request's call.
+    /// Requests that shared another request's upstream call.
     pub coalesced: u64,
-    /// Answered with a similar request's answer.
+    /// Requests answered with the answer to a similar question.
     pub similar: u64,
-    /// Called an upstream.
+    /// Requests that called an upstream.
     pub misses: u64,
-    /// Those of the misses that found a part of what they asked for.
+    /// Misses that found a part of their answer.
     pub partial: u64,
-    /// Did not look.
+    /// Requests that did not use the cache.
     pub bypassed: u64,
-    /// Answers that were stored.
+    /// Answers stored.
     pub stored: u64,
-    /// What the answers that were not asked for again would have cost.
+    /// The cost of the upstream calls that the cache saved.
     pub saved: Money,
-    /// How long they took when they were made, ms. Shared calls save none.
+    /// The time that those calls took originally, in ms. A shared call saves none.
     pub saved_ms: u64,
-    /// Answers that are kept now. Unknown (0) when others share the store.
+    /// Answers in the cache. 0 (unknown) over Redis.
     pub entries: u64,
-    /// Bytes that they take. Unknown (0) when others share the store.
+    /// The memory that they take, in bytes. 0 (unknown) over Redis.
     pub bytes: u64,
-    /// Questions that the shared store did not answer in time, or not with an answer.
+    /// Questions without a usable answer of Redis in time.
     pub unanswered: u64,
-    /// Answers that were not written to the shared store, because it was away or slow.
+    /// Answers that were not written to Redis, because it was slow or did not answer.
     pub unwritten: u64,
 }
 
 impl Figures {
-    /// Answered without an upstream call of their own, of all that asked for the cache and looked; 0 before the first.
+    /// The share of requests answered without an upstream call of their own, among those that looked anything up. 0 before the first one.
     #[must_use]
     pub fn hit_ratio(&self) -> f64 {
         let hits = self.hits + self.stale + self.coalesced + self.similar;
@@ -70,7 +70,7 @@ impl Figures {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct Counters {
     hits: AtomicU64,
     stale: AtomicU64,
     coalesced: AtomicU64,
@@ -83,7 +83,7 @@ pub(crate) struct Counts {
     saved: Mutex<Money>,
 }
 
-impl Counts {
+impl Counters {
     pub(crate) fn count(&self, outcome: Outcome<'_>) {
         let (counter, saved) = match outcome {
             Outcome::Hit(stored) => (&self.hits, Some((stored, stored.took_ms))),
@@ -93,7 +93,7 @@ impl Counts {
             Outcome::Miss => (&self.misses, None),
             Outcome::Partial(stored) => {
                 self.partial.fetch_add(1, Ordering::Relaxed);
-                // What is not there takes as long as all of it.
+                // The missing part takes as long as the whole answer.
                 (&self.misses, Some((stored, 0)))
             }
             Outcome::Bypass => (&self.bypassed, None),
@@ -107,7 +107,7 @@ impl Counts {
         }
     }
 
-    pub(crate) fn were_stored(&self, count: u64) {
+    pub(crate) fn add_stored(&self, count: u64) {
         self.stored.fetch_add(count, Ordering::Relaxed);
     }
 

@@ -1,4 +1,4 @@
-//! What an answer is found by: everything that it depends on, and whose it is. There is no key without a scope.
+//! The key of an answer: a hash of everything that the answer depends on, and of its scope. There is no key without a scope.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,17 +9,17 @@ use sha2::{Digest, Sha256};
 
 use crate::canonical;
 
-/// Whose answers these are. Nobody outside a scope can find, or by the time of an answer guess at, what is in it.
+/// Who shares answers. A caller outside a scope cannot find its answers, and cannot guess at them from response times.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// One API key, by its id: the default.
+    /// One API key, by its id. This is the default.
     Key(Arc<str>),
-    /// A team whose keys agreed to share, by the team's id.
+    /// A team whose keys share answers, by the id of the team.
     Team(Arc<str>),
 }
 
 impl Scope {
-    /// The kind's letter; also in stored values.
+    /// The letter of the kind, which stored values contain too.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Key(_) => "k",
@@ -36,14 +36,14 @@ impl Scope {
     }
 }
 
-/// Which endpoint was asked.
+/// The endpoint of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
     /// Chat completions.
     Chat,
     /// Text completions.
     Completion,
-    /// Embeddings: each input has its own key.
+    /// Embeddings. Each input has its own key.
     Embedding,
 }
 
@@ -57,40 +57,37 @@ impl Route {
     }
 }
 
-/// What is asked, and in what circumstances it would be answered.
+/// A request, and everything else that decides its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The endpoint.
     pub route: Route,
     /// The model as the client named it.
     pub model: &'a str,
-    /// The models that may answer, in their order: ids, and whatever else decides (an upgrade's permission, …).
+    /// The models that may answer, in their order: their ids, and other conditions such as a permitted upgrade.
     pub candidates: &'a [&'a str],
-    /// Changes with whatever in the configuration or in policies an answer depends on.
+    /// A number that changes with every part of the configuration or of a policy that an answer depends on.
     pub config: u64,
-    /// The request. `stream`, `stream_options`, `user`, `metadata`, `cache` and `routing` do not matter in it, nor does
-    /// `model`, which is a part of its own; in one for embeddings `encoding_format` does not, either.
+    /// The body. Its members `stream`, `stream_options`, `user`, `metadata`, `cache` and `routing` are ignored. So is `model`, which is a
+    /// component of its own, and `encoding_format` in a request for embeddings.
     pub body: &'a Body,
-    /// For embeddings: one input's JSON text. It stands for the member `input`, so that an input is found whatever else is
-    /// in its batch. None: the body counts as it is.
+    /// The JSON text of one input of a request for embeddings. It replaces the member `input`, so an input has one key in every batch. None:
+    /// the body counts as it is.
     pub input: Option<&'a str>,
 }
 
-/// An answer's name: SHA-256 over [`Scope`] and [`Question`]. [`Key::of`] is the only way to an
-/// answer's.
+/// The key of an answer: SHA-256 over a [`Scope`] and a [`Question`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// The key of a question in a scope. None when the body has no canonical form, which a body that was accepted always has:
-    /// then the answer is not kept.
+    /// The key of a question in a scope. None if the body has no canonical form. A body that the gateway accepts always has one.
     #[must_use]
     pub fn of(scope: &Scope, question: &Question<'_>) -> Option<Self> {
         Self::over(scope, question, COMPONENTS.iter())
     }
 
-    /// The keys of the inputs of a batch, each as [`Key::of`] makes it. What they have in common is read once, so that the work
-    /// is that of reading the request.
+    /// The keys of the inputs of a batch, each equal to that of [`Key::of`]. The common part of the request is read once.
     #[must_use]
     pub fn of_inputs<'i>(
         scope: &Scope,
@@ -99,7 +96,7 @@ impl Key {
     ) -> Option<Vec<Self>> {
         let mut around = Sha256::new();
         for (name, feed) in COMPONENTS.iter().filter(|(name, _)| *name != BODY) {
-            part(name, |out| feed(scope, question, out), &mut around)?;
+            feed_component(name, |out| feed(scope, question, out), &mut around)?;
         }
         let members = members(question, Some("input"));
         let (before, after) = members.split_at(members.partition_point(|(name, _)| *name < "input"));
@@ -112,19 +109,19 @@ impl Key {
                 feed_members(&[("input", &input)], body)?;
                 feed_members(after, body)
             };
-            part(BODY, body, &mut out)?;
+            feed_component(BODY, body, &mut out)?;
             Some(Self(out.finalize().into()))
         };
         inputs.map(key).collect()
     }
 
-    /// The key of what stands around a part of a question: the rest of it, and what `rest` was fed in place of its messages.
-    pub(crate) fn around(scope: &Scope, question: &Question<'_>, rest: Sha256) -> Option<Self> {
+    /// The key of a [`crate::Context`]: the question without its messages, and `rest` in their place.
+    pub(crate) fn of_context(scope: &Scope, question: &Question<'_>, rest: Sha256) -> Option<Self> {
         let components = COMPONENTS.iter().filter(|(name, _)| *name != BODY);
         let around = Self::over(scope, question, components)?;
         let mut out = Sha256::new();
         feed_members(&members(question, Some("messages")), &mut out)?;
-        // Three hashes of a known length behind a name that no component has: no answer's key is made like this.
+        // The name "around" belongs to no component, so this key differs from that of every answer.
         let mut all = Sha256::new();
         canonical::feed_text("around", &mut all);
         all.update(around.0);
@@ -140,13 +137,13 @@ impl Key {
     ) -> Option<Self> {
         let mut out = Sha256::new();
         for (name, feed) in components {
-            part(name, |out| feed(scope, question, out), &mut out)?;
+            feed_component(name, |out| feed(scope, question, out), &mut out)?;
         }
         Some(Self(out.finalize().into()))
     }
 
-    /// The key of a call that is shared by those who ask this question, of these candidates and in these circumstances. No answer has
-    /// it.
+    /// The key of an upstream call that identical requests share: this question, asked of these candidates under these circumstances. It is not
+    /// the key of an answer.
     #[must_use]
     pub fn of_call(&self, candidates: &[&str], circumstances: u64) -> Self {
         let mut out = Sha256::new();
@@ -161,7 +158,7 @@ impl Key {
         &self.0
     }
 
-    /// The first bytes: for logs, and for choosing a shard. No identity.
+    /// The first bytes, for logs and for choosing a shard. They do not identify the key.
     #[must_use]
     pub fn short(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
@@ -176,13 +173,14 @@ impl fmt::Debug for Key {
 }
 
 /// Members of a body that do not change the answer, or that are a component of their own.
-const NO_MATTER: [&str; 7] = ["cache", "metadata", "model", "routing", "stream", "stream_options", "user"];
+const IGNORED_MEMBERS: [&str; 7] =
+    ["cache", "metadata", "model", "routing", "stream", "stream_options", "user"];
 
-/// A part of the key: its name, and how it is fed.
+/// A component of the key: its name, and the function that feeds it.
 type Component = (&'static str, fn(&Scope, &Question<'_>, &mut Sha256) -> Option<()>);
 
-/// Feeds a component: its own hash of a known length, behind its name. So none can run into the next.
-fn part(name: &str, feed: impl FnOnce(&mut Sha256) -> Option<()>, out: &mut Sha256) -> Option<()> {
+/// Feeds the name and the hash of a component. The hash has a fixed length, so no component can run into the next.
+fn feed_component(name: &str, feed: impl FnOnce(&mut Sha256) -> Option<()>, out: &mut Sha256) -> Option<()> {
     let mut component = Sha256::new();
     feed(&mut component)?;
     canonical::feed_text(name, out);
@@ -190,17 +188,17 @@ fn part(name: &str, feed: impl FnOnce(&mut Sha256) -> Option<()>, out: &mut Sha2
     Some(())
 }
 
-/// The name of the component that is the request itself: the last one.
+/// The name of the last component, the body.
 const BODY: &str = "body";
 
-/// All that an answer depends on. A test takes each out in turn and finds two requests that then share an answer.
+/// Everything that an answer depends on. A test leaves each component out in turn and finds two requests that would then share an answer.
 const COMPONENTS: [Component; 7] = [
-    ("whose", |scope, _, out| text(scope.kind(), out)),
-    ("scope", |scope, _, out| text(scope.id(), out)),
-    ("route", |_, question, out| text(question.route.name(), out)),
-    ("model", |_, question, out| text(question.model, out)),
+    ("whose", |scope, _, out| feed_str(scope.kind(), out)),
+    ("scope", |scope, _, out| feed_str(scope.id(), out)),
+    ("route", |_, question, out| feed_str(question.route.name(), out)),
+    ("model", |_, question, out| feed_str(question.model, out)),
     ("candidates", |_, question, out| {
-        question.candidates.iter().try_for_each(|candidate| text(candidate, out))
+        question.candidates.iter().try_for_each(|candidate| feed_str(candidate, out))
     }),
     ("config", |_, question, out| {
         out.update(question.config.to_le_bytes());
@@ -214,18 +212,18 @@ const COMPONENTS: [Component; 7] = [
     }),
 ];
 
-fn text(text: &str, out: &mut Sha256) -> Option<()> {
+fn feed_str(text: &str, out: &mut Sha256) -> Option<()> {
     canonical::feed_text(text, out);
     Some(())
 }
 
-/// What matters of a body, but for one of its members, in the order of the names.
-fn members<'q>(question: &Question<'q>, but: Option<&str>) -> Vec<(&'q str, &'q str)> {
-    let is_vector = question.route == Route::Embedding;
+/// The members of a body that count, sorted by name, without the member `excluded`.
+fn members<'q>(question: &Question<'q>, excluded: Option<&str>) -> Vec<(&'q str, &'q str)> {
+    let is_embedding = question.route == Route::Embedding;
     let matters = |name: &str| {
-        // A vector is kept as numbers, however they are to be written.
-        let is_spelling = is_vector && name == "encoding_format";
-        !is_spelling && !NO_MATTER.contains(&name) && Some(name) != but
+        // A vector is stored as numbers, whatever their format in the response.
+        let is_format_only = is_embedding && name == "encoding_format";
+        !is_format_only && !IGNORED_MEMBERS.contains(&name) && Some(name) != excluded
     };
     let mut members: Vec<_> = question.body.members().filter(|(name, _)| matters(name)).collect();
     members.sort_unstable();

@@ -1,57 +1,64 @@
-//! Answers that were given before: kept under keys that say whose they are, shared by identical requests in flight.
+//! The response cache: stored answers, looked up by everything they depend on, and upstream calls that identical concurrent requests share.
 //!
-//! # A request that asks for the cache
+//! # How a request uses the cache
 //!
-//! 1. [`Key::of`] its [`Scope`] and [`Question`], and [`Cache::stamp`].
-//! 2. [`Cache::look`]. [`Found::Fresh`] is the answer.
-//! 3. [`Flights::join`]. A [`Role::Follower`] waits for what another request's work brings. A [`Role::Leader`] spawns
-//!    [`Lead::drive`] and follows it, too.
-//! 4. The work looks once more, calls the upstream, gives its [`Pieces`], [`Cache::store`]s what is complete and may be kept
-//!    ([`may_be_kept`]), and returns it. A streamed answer is put together
-//!    by a [`Gather`] first.
-//! 5. [`Cache::count`] how it went.
+//! 1. Build the [`Key`] from a [`Scope`] and a [`Question`] ([`Key::of`]), and take a [`Stamp`] ([`Cache::stamp`]).
+//! 2. Look the key up ([`Cache::look`]). [`Found::Fresh`] is the answer.
+//! 3. Join the calls in flight ([`SingleFlight::join`]). A [`Role::Follower`] waits for the answer of another request's call. A
+//!    [`Role::Leader`] spawns [`Leader::drive`] with its own call, and follows it too.
+//! 4. The call looks the key up once more and asks the upstream. It publishes the answer's chunks ([`Publisher`]), stores a complete answer that
+//!    may be stored ([`is_cacheable`], [`Cache::store`]), and returns it. An [`Accumulator`] puts a streamed answer together first.
+//! 5. Count the outcome ([`Cache::count`]).
 //!
-//! [`Wish`] says which of these a request wants at all: who does not want to read neither looks nor joins. A [`Similar`] stands beside: where nothing is found under the key, a
-//! [`Context`] and a vector lead to the key of a similar question, whose answer is then looked for like any other.
+//! [`CacheDirectives`] say which of these steps a request wants. A request that does not read the cache neither looks nor joins.
 //!
-//! # Promises
+//! If nothing is stored under the key, a [`SimilarityIndex`] can help: a [`Context`] and a vector lead to the key of a similar question. Its
+//! answer is then looked up like any other.
 //!
-//! - There is no key without a scope, and no answer crosses one: not from the store, not by sharing a call.
-//! - Whatever is wrong with a store is a miss. Nothing waits for one longer than it was told to.
-//! - A value from a shared store carries its key and a checksum; what does not fit is a miss.
-//! - What was purged is not given out any more, nor what was under way then.
+//! # Guarantees
 //!
-//! This crate neither calls an upstream nor knows what an answer costs; it keeps what it is given.
+//! - Every key has a scope, and no answer leaves its scope, neither from the store nor through a shared call.
+//! - A store that fails is a cache miss. A lookup in Redis never takes longer than its timeout.
+//! - A value in Redis carries its key and a checksum. A value that does not match is a miss.
+//! - A purged answer is never returned, and neither is an answer whose call was in flight during the purge.
+//!
+//! This crate does not call upstreams and does not compute costs. It stores what it is given.
 
-mod body;
+mod accumulator;
 mod cache;
 mod canonical;
 mod context;
+mod directives;
 #[cfg(test)]
 mod doubles;
+mod eligibility;
+mod encoding;
 mod entry;
-mod fields;
 mod figures;
-mod flight;
-mod gather;
+mod freshness;
+mod in_process;
 mod key;
-mod life;
-mod memory;
-mod purges;
-mod shared;
-mod similar;
-mod wish;
+mod purge_log;
+mod redis;
+mod similarity;
+mod single_flight;
+mod stamp;
 
-pub use body::may_be_kept;
-pub use cache::{Cache, Found, NotPurged, Peeked};
+pub use self::redis::settings::RedisSettings;
+pub use accumulator::Accumulator;
+pub use cache::{Cache, Found, Peeked};
 pub use context::Context;
+pub use directives::{CacheDirectives, Mode};
+pub use eligibility::is_cacheable;
 pub use entry::Stored;
 pub use figures::{Figures, Outcome};
-pub use flight::{Bounds, End, Flights, Follower, Lead, Next, Pieces, Role, Wants};
-pub use gather::Gather;
+pub use freshness::{Freshness, Lifetime};
 pub use key::{Key, Question, Route, Scope};
-pub use life::{Freshness, Life};
-pub use purges::{Purge, Stamp};
-pub use shared::SharedSettings;
-pub use similar::{Match, Similar, SimilarFigures, SimilarMode, SimilarSettings, THRESHOLD, Unit};
-pub use wish::{Mode, Wish};
+pub use purge_log::{Purge, PurgeError};
+pub use similarity::vector::UnitVector;
+pub use similarity::{
+    DEFAULT_THRESHOLD, Match, SimilarityFigures, SimilarityIndex, SimilarityMode, SimilaritySettings,
+};
+pub use single_flight::delivery::{End, FlightBounds, Next, Wants};
+pub use single_flight::{Follower, Leader, Publisher, Role, SingleFlight};
+pub use stamp::Stamp;

@@ -1,11 +1,11 @@
-//! How much memory the cache really takes, in a process of its own, with the gateway's allocator.
+//! The real memory of the cache, measured in a process of its own with the allocator of the gateway.
 #![expect(clippy::expect_used, reason = "a test")]
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gw_cache::{Cache, Key, Life, Question, Route, Scope, Stored};
+use gw_cache::{Cache, Key, Lifetime, Question, Route, Scope, Stored};
 use gw_wire::money::Money;
 use gw_wire::reply::Finish;
 use gw_wire::request::{Body, RequestLimits};
@@ -16,7 +16,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const MIB: u64 = 1 << 20;
 
-/// Resident bytes of this process.
+/// The resident memory of this process in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     let pages: u64 = status.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
@@ -37,7 +37,7 @@ fn key(n: u64) -> Key {
     Key::of(&scope, &question).expect("a key")
 }
 
-/// As from a worker: names are the catalogue's, the text is its own.
+/// An answer as the engine stores it: the names are shared, the text is not.
 fn answer(names: &[Arc<str>; 3], bytes: usize) -> Stored {
     let [key, model, provider] = names.clone();
     Stored {
@@ -51,17 +51,17 @@ fn answer(names: &[Arc<str>; 3], bytes: usize) -> Stored {
         usage: Usage::default(),
         cost: Money::ZERO,
         took_ms: 1,
-        life: Life::new(0, Duration::from_secs(3600), Duration::ZERO),
+        lifetime: Lifetime::new(0, Duration::from_secs(3600), Duration::ZERO),
     }
 }
 
-/// `CACHE_ANSWERS=1000000` is the promise; what is the default fills the cache several times over, which shows the same.
+/// `CACHE_ANSWERS=1000000` runs the full test. The default fills the cache several times over.
 #[tokio::test]
 async fn memory_stays_within_the_bound_and_a_tenth_under_a_million_distinct_answers() {
     let answers = std::env::var("CACHE_ANSWERS").ok().and_then(|text| text.parse().ok()).unwrap_or(50_000);
     let names = ["key_1", "p/m", "p"].map(Arc::<str>::from);
     let before = resident();
-    // Small answers first: for them the tables count most, and the memory that they leave is used again by the others.
+    // Small answers come first. The tables weigh most for them, and the freed memory is used again for the others.
     for (max_bytes, sizes) in [(16 * MIB, &[40][..]), (16 * MIB, &[200, 900, 2_000, 7_000])] {
         let cache = Cache::in_process(max_bytes);
         let mut most = 0;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use gw_cache::Stored;
 use gw_wire::gateway::GatewayMeta;
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
@@ -27,7 +28,6 @@ use self::stream_reservation::StreamReservation;
 use self::upstream_call::{Attempt, AttemptOutcome, BilledUsage};
 use crate::error::Error;
 use crate::plan::candidate::{Candidate, Plan};
-use gw_cache::Stored;
 
 /// One call on its way.
 #[derive(Debug)]

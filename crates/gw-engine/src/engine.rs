@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use gw_limits::{Entered, Limiter, Refused};
+use gw_limits::{AdmissionPermit, LimitStates, Limiter, Refused};
 use gw_providers::adapter::ListedModel;
 use gw_providers::provider::Provider;
 use gw_routing::health::BreakerSettings;
@@ -70,7 +70,7 @@ pub struct Stored {
 impl Default for Stored {
     /// No keys, no ledger, and limits with nothing used.
     fn default() -> Self {
-        let limiter = Limiter::local(Arc::new(NothingSpent));
+        let limiter = Limiter::in_process(Arc::new(NothingSpent));
         Self {
             keys: Vec::new(),
             teams: Vec::new(),
@@ -220,14 +220,14 @@ impl Engine {
         &self,
         caller: &Caller,
         request_id: &str,
-    ) -> std::result::Result<Entered, Box<(Entered, Error)>> {
+    ) -> std::result::Result<AdmissionPermit, Box<(LimitStates, Error)>> {
         if caller.subjects().is_empty() {
-            return Ok(Entered::default());
+            return Ok(AdmissionPermit::default());
         }
-        let entering = self.services.limiter.enter(request_id, caller.subjects()).await;
+        let entering = self.services.limiter.admit(request_id, caller.subjects()).await;
         entering.map_err(|refused| {
-            let Refused { entered, refusal } = *refused;
-            Box::new((entered, limit_error::error(&refusal)))
+            let Refused { limits, refusal } = *refused;
+            Box::new((limits, limit_error::error(&refusal)))
         })
     }
 
@@ -309,7 +309,7 @@ impl Engine {
         let now = Instant::now();
         let open = |model: &Arc<Model>| Some((model.id.to_string(), model.health.open_for(now)?));
         let open: Vec<_> = snapshot.catalog.models().iter().filter_map(open).collect();
-        let Some(heard) = self.services.limiter.circuits(&open).await else { return false };
+        let Some(heard) = self.services.limiter.exchange_circuits(&open).await else { return false };
         let now = Instant::now();
         for (id, left) in heard {
             if let Some(model) = snapshot.catalog.get(&id) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_limits::{Counted, Spending, Whose};
+use gw_limits::{LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SubjectKind};
 use gw_store::Store;
 use gw_store::journal::Journal;
 use gw_store::ledger::Spender;
@@ -19,7 +19,7 @@ pub struct LedgerSpending {
 }
 
 impl LedgerSpending {
-    /// Spending in this store, whose rows come from this journal.
+    /// Spending in this store, kind rows come from this journal.
     #[must_use]
     pub fn new(store: Store, journal: Arc<Journal>) -> Self {
         Self { store, journal }
@@ -27,34 +27,38 @@ impl LedgerSpending {
 
     async fn look_up(
         &self,
-        whose: Whose,
+        kind: SubjectKind,
         id: &str,
         (from, until): (i64, i64),
         requests: &[String],
-    ) -> Result<(i128, Vec<String>), ()> {
+    ) -> Result<Spending, LedgerUnavailable> {
         // A new budget of a key in use must count the requests that ended and are not in the ledger yet.
         if !self.journal.until_written(PENDING_ROWS_TIMEOUT).await {
             tracing::warn!("a budget cannot be looked up: the ledger is behind");
-            return Err(());
+            return Err(LedgerUnavailable);
         }
-        let who = match whose {
-            Whose::Key => Spender::Key(id),
-            Whose::Team => Spender::Team(id),
+        let who = match kind {
+            SubjectKind::Key => Spender::Key(id),
+            SubjectKind::Team => Spender::Team(id),
         };
         let spent = self.store.spent_with(who, from, until, requests).await;
-        spent.map_err(|error| tracing::warn!("a budget cannot be looked up: {error}"))
+        let spent = spent.map(|(cost_femtos, counted_requests)| Spending { cost_femtos, counted_requests });
+        spent.map_err(|error| {
+            tracing::warn!("a budget cannot be looked up: {error}");
+            LedgerUnavailable
+        })
     }
 }
 
-impl Spending for LedgerSpending {
-    fn spent<'a>(
+impl SpendingLedger for LedgerSpending {
+    fn spending<'a>(
         &'a self,
-        whose: Whose,
+        kind: SubjectKind,
         id: &'a str,
         period: (i64, i64),
         requests: &'a [String],
-    ) -> Counted<'a> {
-        Box::pin(self.look_up(whose, id, period, requests))
+    ) -> SpendingFuture<'a> {
+        Box::pin(self.look_up(kind, id, period, requests))
     }
 }
 
@@ -62,8 +66,14 @@ impl Spending for LedgerSpending {
 #[derive(Clone, Copy, Debug)]
 pub struct NothingSpent;
 
-impl Spending for NothingSpent {
-    fn spent<'a>(&'a self, _: Whose, _: &'a str, _: (i64, i64), _: &'a [String]) -> Counted<'a> {
-        Box::pin(std::future::ready(Ok((0, Vec::new()))))
+impl SpendingLedger for NothingSpent {
+    fn spending<'a>(
+        &'a self,
+        _: SubjectKind,
+        _: &'a str,
+        _: (i64, i64),
+        _: &'a [String],
+    ) -> SpendingFuture<'a> {
+        Box::pin(std::future::ready(Ok(Spending::default())))
     }
 }

@@ -32,7 +32,7 @@ mod upstream;
 pub use auth::Caller;
 pub use engine::Engine;
 pub use error::{Error, Kind, Result};
-pub use gw_limits::{Entered, Limiter};
+pub use gw_limits::{AdmissionPermit, LimitStates, Limiter};
 pub use request::context::{CallLog, CallRecord, RequestContext};
 pub use response::event_stream::EventStream;
 pub use response::reply::{Reply, ReplyBody};

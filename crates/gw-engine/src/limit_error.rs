@@ -14,26 +14,26 @@ const STORE_RETRY_AFTER: Duration = Duration::from_secs(5);
 /// The error of a refusal. A limit has a `Retry-After`; a budget has none, because a retry does not help.
 pub(crate) fn error(refusal: &Refusal) -> Error {
     match *refusal {
-        Refusal::Requests { whose, limit, retry_after } => {
-            too_fast(&format!("Rate limit reached for this {whose}: {limit} requests per minute."), retry_after)
+        Refusal::Requests { subject, limit, retry_after } => {
+            too_fast(&format!("Rate limit reached for this {subject}: {limit} requests per minute."), retry_after)
         }
-        Refusal::Tokens { whose, limit, wanted, retry_after: Some(wait) } => too_fast(
-            &format!("Rate limit reached for this {whose}: {limit} tokens per minute; this request may need {wanted}."),
+        Refusal::Tokens { subject, limit, wanted, retry_after: Some(wait) } => too_fast(
+            &format!("Rate limit reached for this {subject}: {limit} tokens per minute; this request may need {wanted}."),
             wait,
         ),
-        Refusal::Tokens { whose, limit, wanted, retry_after: None } => Error::new(
+        Refusal::Tokens { subject, limit, wanted, retry_after: None } => Error::new(
             Kind::RateLimitExceeded,
             format!(
-                "This request may need {wanted} tokens, and this {whose} has {limit} per minute. ValidatedRequest for fewer with 'max_tokens'."
+                "This request may need {wanted} tokens, and this {subject} has {limit} per minute. ValidatedRequest for fewer with 'max_tokens'."
             ),
         )
         .retry_after(Duration::from_secs(60)),
-        Refusal::InFlight { whose, limit } => {
-            too_fast(&format!("This {whose} has {limit} requests under way, which is its limit."), CONCURRENCY_RETRY_AFTER)
+        Refusal::InFlight { subject, limit } => {
+            too_fast(&format!("This {subject} has {limit} requests under way, which is its limit."), CONCURRENCY_RETRY_AFTER)
         }
-        Refusal::Budget { whose, resets_in } => {
+        Refusal::Budget { subject, resets_in } => {
             let message = format!(
-                "The budget of this {whose} does not hold what this request may cost, beside what was spent and what is set aside for requests under way."
+                "The budget of this {subject} does not hold what this request may cost, beside what was spent and what is set aside for requests under way."
             );
             let message = match resets_in {
                 Some(wait) => format!("{message} It begins anew in {}.", in_words(wait)),
@@ -41,7 +41,7 @@ pub(crate) fn error(refusal: &Refusal) -> Error {
             };
             Error::new(Kind::InsufficientQuota, message)
         }
-        Refusal::StoreAway => Error::new(
+        Refusal::StoreUnavailable => Error::new(
             Kind::BudgetStoreUnavailable,
             "The budget of this key cannot be looked up at the moment, so nothing may be spent of it.",
         )
@@ -65,21 +65,23 @@ fn in_words(wait: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gw_limits::Whose;
+    use gw_limits::SubjectKind;
 
     #[test]
     fn a_limit_says_when_to_come_back_and_a_budget_does_not() {
         let wait = Duration::from_millis(1_200);
-        let slow = error(&Refusal::Requests { whose: Whose::Key, limit: 3, retry_after: wait });
+        let slow = error(&Refusal::Requests { subject: SubjectKind::Key, limit: 3, retry_after: wait });
         assert_eq!((slow.code(), slow.retry_after), ("rate_limit_exceeded", Some(Duration::from_secs(2))));
         assert!(slow.message.contains("this key: 3 requests") && slow.message.ends_with("in 2s."));
-        let never = Refusal::Tokens { whose: Whose::Team, limit: 5, wanted: 6, retry_after: None };
+        let never = Refusal::Tokens { subject: SubjectKind::Team, limit: 5, wanted: 6, retry_after: None };
         assert!(error(&never).message.contains("max_tokens"));
-        let poor =
-            error(&Refusal::Budget { whose: Whose::Team, resets_in: Some(Duration::from_secs(7_000)) });
+        let poor = error(&Refusal::Budget {
+            subject: SubjectKind::Team,
+            resets_in: Some(Duration::from_secs(7_000)),
+        });
         assert_eq!((poor.status(), poor.code(), poor.retry_after), (429, "insufficient_quota", None));
         assert!(poor.message.contains("this team") && poor.message.ends_with("in 2 hours."));
-        let away = error(&Refusal::StoreAway);
+        let away = error(&Refusal::StoreUnavailable);
         assert_eq!((away.status(), away.code()), (503, "budget_store_unavailable"));
     }
 }

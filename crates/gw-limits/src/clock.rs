@@ -1,14 +1,14 @@
-//! The two clocks of limits: one that only goes forward, for rates, and the calendar's, for the periods of budgets.
+//! The two clocks of limits: a monotonic clock for rates, and the calendar for the periods of budgets.
 
 use std::fmt::Debug;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// What time it is. Tests set it; everything else uses [`SystemClock`].
+/// The current time. Tests set it. Everything else uses [`SystemClock`].
 pub trait Clock: Debug + Send + Sync {
-    /// Microseconds since some moment, never going back.
-    fn micros(&self) -> f64;
+    /// Microseconds since an arbitrary moment. Never goes back.
+    fn monotonic_micros(&self) -> f64;
     /// Seconds since 1970, UTC. May jump.
-    fn unix(&self) -> i64;
+    fn unix_seconds(&self) -> i64;
 }
 
 /// The clocks of this machine.
@@ -22,11 +22,11 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
-    fn micros(&self) -> f64 {
+    fn monotonic_micros(&self) -> f64 {
         self.0.elapsed().as_nanos() as f64 / 1000.0
     }
 
-    fn unix(&self) -> i64 {
+    fn unix_seconds(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
     }

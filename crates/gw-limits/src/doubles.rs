@@ -1,119 +1,113 @@
-//! A clock that is set, and a ledger that says what it is told to.
+//! Test doubles: a clock that tests set, and a ledger that answers what tests tell it to.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::{Clock, Counted, Spending, Whose};
+use crate::{Clock, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SubjectKind};
 
-/// 2026-11-21T09:38:16Z, a Saturday.
+/// 2026-11-21T09:38:16Z, a Saturday, in unix seconds.
 pub(crate) const NOW: i64 = 1_795_253_896;
-/// Seconds.
+/// A day in seconds.
 pub(crate) const DAY: i64 = 86_400;
-/// 2025, where Redis's count of microseconds begins.
-const EPOCH: i64 = 1_735_689_600;
+/// The begin of 2025, from which the scripts count microseconds, in unix seconds.
+const SCRIPT_EPOCH: i64 = 1_735_689_600;
 
-/// A clock that stands until it is set; the two hands are set apart.
+/// A clock that stands still until it is set. The monotonic time and the calendar are set apart.
 #[derive(Debug)]
-pub(crate) struct Hands {
+pub(crate) struct TestClock {
     /// Microseconds since 2025.
-    pub(crate) micros: AtomicI64,
+    pub(crate) monotonic_micros: AtomicI64,
     /// Microseconds since 1970.
-    pub(crate) unix: AtomicI64,
+    pub(crate) unix_micros: AtomicI64,
 }
 
-impl Hands {
-    /// Both at this moment.
+impl TestClock {
+    /// A clock that shows this unix second.
     pub(crate) fn at(unix: i64) -> Self {
-        let micros = (unix - EPOCH) * 1_000_000;
-        Self { micros: micros.into(), unix: (unix * 1_000_000).into() }
+        let micros = (unix - SCRIPT_EPOCH) * 1_000_000;
+        Self { monotonic_micros: micros.into(), unix_micros: (unix * 1_000_000).into() }
     }
 
-    /// Sets the calendar's.
-    pub(crate) fn set_unix(&self, seconds: i64) {
-        self.unix.store(seconds.saturating_mul(1_000_000), Ordering::SeqCst);
+    /// Sets the calendar.
+    pub(crate) fn set_calendar(&self, unix: i64) {
+        self.unix_micros.store(unix.saturating_mul(1_000_000), Ordering::SeqCst);
     }
 
-    /// Sets both: scripts go by the other one.
-    pub(crate) fn set_both(&self, seconds: i64) {
-        self.micros.store((seconds - EPOCH) * 1_000_000, Ordering::SeqCst);
-        self.set_unix(seconds);
+    /// Sets the calendar and the monotonic time, which scripts use.
+    pub(crate) fn set_both(&self, unix: i64) {
+        self.monotonic_micros.store((unix - SCRIPT_EPOCH) * 1_000_000, Ordering::SeqCst);
+        self.set_calendar(unix);
     }
 
-    /// Moves the calendar's.
-    pub(crate) fn jump(&self, seconds: i64) {
-        self.unix.fetch_add(seconds * 1_000_000, Ordering::SeqCst);
+    /// Moves the calendar.
+    pub(crate) fn move_calendar(&self, seconds: i64) {
+        self.unix_micros.fetch_add(seconds * 1_000_000, Ordering::SeqCst);
     }
 
-    /// Moves both.
-    pub(crate) fn pass(&self, time: Duration) {
+    /// Moves both forward.
+    pub(crate) fn advance(&self, time: Duration) {
         let micros = i64::try_from(time.as_micros()).unwrap();
-        self.micros.fetch_add(micros, Ordering::SeqCst);
-        self.unix.fetch_add(micros, Ordering::SeqCst);
+        self.monotonic_micros.fetch_add(micros, Ordering::SeqCst);
+        self.unix_micros.fetch_add(micros, Ordering::SeqCst);
     }
-}
 
-impl Hands {
     /// Moves both back.
     pub(crate) fn go_back(&self, time: Duration) {
         let micros = i64::try_from(time.as_micros()).unwrap();
-        self.micros.fetch_sub(micros, Ordering::SeqCst);
-        self.unix.fetch_sub(micros, Ordering::SeqCst);
+        self.monotonic_micros.fetch_sub(micros, Ordering::SeqCst);
+        self.unix_micros.fetch_sub(micros, Ordering::SeqCst);
     }
 }
 
-impl Clock for Hands {
-    fn micros(&self) -> f64 {
-        self.micros.load(Ordering::SeqCst) as f64
+impl Clock for TestClock {
+    fn monotonic_micros(&self) -> f64 {
+        self.monotonic_micros.load(Ordering::SeqCst) as f64
     }
 
-    fn unix(&self) -> i64 {
-        self.unix.load(Ordering::SeqCst).div_euclid(1_000_000)
+    fn unix_seconds(&self) -> i64 {
+        self.unix_micros.load(Ordering::SeqCst).div_euclid(1_000_000)
     }
 }
 
-/// A ledger that notes what it was asked.
+/// A ledger that records the questions.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    /// In every period.
+pub(crate) struct TestLedger {
+    /// The spending in every period, in femto-USD.
     pub(crate) spent: Mutex<i128>,
-    /// At which moment, and how much.
-    pub(crate) dated: Mutex<Vec<(i64, i128)>>,
-    pub(crate) away: AtomicBool,
-    /// It answers when somebody lets it.
-    pub(crate) held: Option<tokio::sync::Semaphore>,
-    pub(crate) asked: Mutex<Vec<i64>>,
-    /// Requests that it counts.
+    /// More spending: unix seconds and femto-USD.
+    pub(crate) rows: Mutex<Vec<(i64, i128)>>,
+    pub(crate) is_away: AtomicBool,
+    /// If set, each answer takes a permit.
+    pub(crate) answer_permits: Option<tokio::sync::Semaphore>,
+    /// The begin of the period of each question.
+    pub(crate) questions: Mutex<Vec<i64>>,
+    /// The requests that the spending includes.
     pub(crate) counted: Mutex<Vec<String>>,
 }
 
-impl Spending for Ledger {
-    fn spent<'a>(
+impl SpendingLedger for TestLedger {
+    fn spending<'a>(
         &'a self,
-        _: Whose,
+        _: SubjectKind,
         _: &'a str,
         (from, until): (i64, i64),
         requests: &'a [String],
-    ) -> Counted<'a> {
-        self.asked.lock().push(from);
-        let rows = self
-            .dated
-            .lock()
-            .iter()
-            .filter(|(at, _)| (from..until).contains(at))
-            .map(|row| row.1)
-            .sum::<i128>();
+    ) -> SpendingFuture<'a> {
+        self.questions.lock().push(from);
+        let in_period = |(at, _): &&(i64, i128)| (from..until).contains(at);
+        let rows = self.rows.lock().iter().filter(in_period).map(|row| row.1).sum::<i128>();
         Box::pin(async move {
-            if let Some(held) = &self.held {
-                held.acquire().await.map_err(|_| ())?.forget();
+            if let Some(permits) = &self.answer_permits {
+                permits.acquire().await.map_err(|_| LedgerUnavailable)?.forget();
             }
-            if self.away.load(Ordering::SeqCst) {
-                return Err(());
+            if self.is_away.load(Ordering::SeqCst) {
+                return Err(LedgerUnavailable);
             }
             let counted = self.counted.lock();
-            let counts = requests.iter().filter(|id| counted.contains(id)).cloned().collect();
-            Ok((rows + *self.spent.lock(), counts))
+            let counted_requests = requests.iter().filter(|id| counted.contains(id)).cloned().collect();
+            Ok(Spending { cost_femtos: rows + *self.spent.lock(), counted_requests })
         })
     }
 }

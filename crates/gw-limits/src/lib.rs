@@ -1,59 +1,66 @@
-//! Limits and budgets of keys and teams: in process, or shared over Redis or Valkey by several replicas. One algorithm.
+//! Limits and budgets of keys and teams. One process counts for itself, or several replicas count together over Redis or Valkey. Both
+//! use the same algorithms.
 //!
-//! # Two doors
+//! # The life of a request
 //!
-//! [`Limiter::enter`], before the body is read: the rate of requests, a place among those at one time, and whether any
-//! money is left. [`Limiter::reserve`], when it is known what the request can use at the worst: tokens and money are set
-//! aside with the key and with the team, with both or with neither, before an upstream is called.
-//! [`Reservation::settle`] puts what was really used in its place, exactly once.
+//! 1. [`Limiter::admit`], before the body is read: requests per minute, requests in flight, and whether any money is left.
+//! 2. [`Limiter::reserve`], before an upstream is called: the tokens and the money of the worst case are set aside. The key and its team
+//!    both set them aside, or neither does.
+//! 3. [`Reservation::settle`], when the request is over: the real usage replaces the reservation, exactly once.
 //!
-//! # The algorithm
+//! # The algorithms
 //!
-//! **Requests per minute** are counted: at most so many in any 60 seconds. Those of the last minute are kept in runs of a
-//! tenth of a second, each as long as the last of it (`minute.rs`).
+//! **Requests per minute without a burst** use a sliding window: at most `L` requests pass in any 60 seconds. The window groups requests
+//! into buckets of a tenth of a second (`sliding_window.rs`).
 //!
-//! **Requests with a burst, and tokens per minute**, are one number each, the moment `next` at which all of the limit is
-//! free again. Taking `n` of a limit of `L` a minute moves it by `n` × 60 s / `L`, and is allowed when it then lies at
-//! most as far ahead as the burst takes to come back, for tokens a minute: so much may be used at once after a quiet
-//! minute, and comes back evenly. For requests this is the generic cell rate algorithm, for tokens a bucket; it is the
-//! same arithmetic. A settlement moves `next` by what was used more (at most two minutes ahead) or less (not before now).
-//! `next` is a double in microseconds, in process and in Lua, with the same operations in the same order, so both decide
-//! alike to the last bit (`rate.rs`).
+//! **Requests with a burst, and tokens per minute,** use the generic cell rate algorithm (GCRA). Its state is one timestamp per subject
+//! (`gcra.rs`). A token limit has a burst of a whole minute's tokens. The timestamp is a double in microseconds. Rust and Lua execute the
+//! same operations in the same order, so both decide alike to the last bit.
 //!
-//! **Requests at one time** are counted; a place is given back when it is dropped.
+//! **Requests in flight** are counted. A permit gives its place back when it is dropped.
 //!
-//! **Money** is what was spent in the budget's period and what is set aside for requests under way. A reservation is
-//! allowed when `spent + reserved + cost <= budget`, at that moment, atomically: parallel requests cannot exceed it. The
-//! period is a day, an ISO week, a month (UTC) or all time; a new one begins with nothing spent. What is
-//! under way then stays set aside, and counts in the period that it began in, as in the ledger. A purse that knows nothing of its period (the first use, another period, a clock that
-//! went back) asks the ledger through [`Spending`], once for all who wait; until it has an answer nothing is spent
-//! ([`Refusal::StoreAway`]).
+//! **Budgets** add up the money spent in a period and the money reserved for requests in flight. A reservation passes when
+//! `spent + reserved + cost <= budget`, checked atomically, so parallel requests cannot exceed the budget. A period is a day, an ISO week, a
+//! month (UTC) or all time. A new period begins with nothing spent. A request counts in the period in which it began, as it does in the
+//! ledger.
 //!
-//! Limits come with every question, state does not: a changed limit holds from the next request on. A budget that is
-//! given to who had none asks the ledger, and requests that are under way then are counted when they settle; for that,
-//! keys and teams without limits are subjects, too.
+//! A budget whose spending is unknown asks the ledger through [`SpendingLedger`], once for all waiting requests (single-flight). This
+//! happens at the first use, after a change of the period's kind, and after the clock went back. Until the ledger answers, the budget
+//! refuses ([`Refusal::StoreUnavailable`]).
+//!
+//! # Limits and state
+//!
+//! A [`Subject`] carries its limits together with a reference to its state. A changed limit is a new subject over the same state, so it
+//! applies to the next request. A budget that is added to a key without one asks the ledger. Requests that are in flight at that moment
+//! count when they settle. Subjects without any limit exist for this reason.
 
+mod admission;
+mod budget;
 mod clock;
 #[cfg(test)]
 mod doubles;
-mod few;
-mod gate;
+mod gcra;
+mod in_flight;
+mod in_process;
+mod limit_state;
 mod limiter;
-mod local;
-mod minute;
-mod purse;
-mod rate;
+mod redis;
+mod refusal;
 mod registry;
 mod reservation;
-mod shared;
-mod spending;
+mod single_flight;
+mod sliding_window;
+mod spending_ledger;
 mod subject;
-mod verdict;
+mod subject_kind;
 
+pub use self::redis::settings::{RedisSettings, WhenAway};
+pub use admission::AdmissionPermit;
 pub use clock::{Clock, SystemClock};
-pub use limiter::Limiter;
+pub use limit_state::{LimitStates, RateState, TokenState};
+pub use limiter::{DeliveryFigures, HoldingFigures, Limiter};
+pub use refusal::{Refusal, Refused};
 pub use reservation::Reservation;
-pub use shared::{RedisSettings, WhenAway};
-pub use spending::{Counted, Spending};
-pub use subject::{Subject, Whose};
-pub use verdict::{Entered, RateState, Refusal, Refused, TokenState};
+pub use spending_ledger::{LedgerUnavailable, Spending, SpendingFuture, SpendingLedger};
+pub use subject::Subject;
+pub use subject_kind::SubjectKind;

@@ -1,4 +1,4 @@
-//! The limiter that the rest of the gateway sees.
+//! The limiter, as the rest of the gateway sees it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,128 +6,158 @@ use std::time::Duration;
 use gw_store::Limits;
 use tokio::sync::watch;
 
+use crate::admission::AdmissionPermit;
 use crate::clock::{Clock, SystemClock};
-use crate::local::Local;
+use crate::in_process::InProcess;
+use crate::redis::RedisLimiter;
+use crate::redis::settings::RedisSettings;
+use crate::refusal::{Refusal, Refused};
 use crate::registry::Registry;
-use crate::reservation::{Reservation, Wish};
-use crate::shared::{RedisSettings, Shared};
-use crate::spending::Spending;
-use crate::subject::{Subject, Whose};
-use crate::verdict::{Entered, Refusal, Refused};
+use crate::reservation::{Reservation, ReservationRequest};
+use crate::spending_ledger::SpendingLedger;
+use crate::subject::Subject;
+use crate::subject_kind::SubjectKind;
 
-/// Limits and budgets of all keys and teams. Cheap to clone; all clones are one.
+/// Limits and budgets of all keys and teams. Cheap to clone. All clones share their state.
 #[derive(Clone, Debug)]
-pub struct Limiter(Arc<Inner>);
+pub struct Limiter(Arc<Backends>);
 
 #[derive(Debug)]
-struct Inner {
+struct Backends {
     registry: Registry,
-    local: Local,
-    /// None when this process counts for itself.
-    shared: Option<Shared>,
+    in_process: InProcess,
+    /// None if this process counts for itself.
+    redis: Option<RedisLimiter>,
+}
+
+/// Settlements on their way to Redis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryFigures {
+    /// Settlements that wait.
+    pub waiting: usize,
+    /// Settlements that were lost since the start, because too many waited.
+    pub lost: u64,
+}
+
+/// Requests that Redis counts and the ledger does not yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HoldingFigures {
+    /// The number of these requests.
+    pub requests: usize,
+    /// How often Redis lost its memory since the start.
+    pub memory_losses: u64,
 }
 
 impl Limiter {
-    /// One that counts in this process.
+    /// A limiter that counts in this process.
     #[must_use]
-    pub fn local(spending: Arc<dyn Spending>) -> Self {
-        Self::local_by(Arc::new(SystemClock::default()), spending)
+    pub fn in_process(ledger: Arc<dyn SpendingLedger>) -> Self {
+        Self::in_process_with_clock(Arc::new(SystemClock::default()), ledger)
     }
 
-    /// One that counts in this process, by a clock of the caller's.
+    /// A limiter that counts in this process and uses the caller's clock.
     #[must_use]
-    pub fn local_by(clock: Arc<dyn Clock>, spending: Arc<dyn Spending>) -> Self {
-        Self::new(Local { clock, spending }, None)
+    pub fn in_process_with_clock(clock: Arc<dyn Clock>, ledger: Arc<dyn SpendingLedger>) -> Self {
+        Self::new(InProcess { clock, ledger }, None)
     }
 
-    /// One that counts in Redis, together with other replicas. A Redis that cannot be reached is away, and asked again
-    /// in the background, on the runtime that this is called on.
-    pub async fn shared(redis: RedisSettings, spending: Arc<dyn Spending>) -> Self {
+    /// A limiter that counts in Redis, together with other replicas. A Redis that cannot be reached now is tried again in the
+    /// background, on the runtime of this call.
+    pub async fn over_redis(settings: RedisSettings, ledger: Arc<dyn SpendingLedger>) -> Self {
         let clock = Arc::new(SystemClock::default());
-        Self::new(Local { clock, spending }, Some(Shared::start(redis, None).await))
+        Self::new(InProcess { clock, ledger }, Some(RedisLimiter::start(settings, None).await))
     }
 
-    pub(crate) fn new(local: Local, shared: Option<Shared>) -> Self {
-        Self(Arc::new(Inner { registry: Registry::default(), local, shared }))
+    pub(crate) fn new(in_process: InProcess, redis: Option<RedisLimiter>) -> Self {
+        Self(Arc::new(Backends { registry: Registry::default(), in_process, redis }))
     }
 
-    /// Whether limits are shared, and the Redis that they are shared over does not answer.
+    /// Whether limits are shared over Redis, and Redis does not answer.
     #[must_use]
     pub fn is_away(&self) -> bool {
-        self.0.shared.as_ref().is_some_and(Shared::is_away)
+        self.0.redis.as_ref().is_some_and(RedisLimiter::is_away)
     }
 
-    /// Settlements that wait for Redis, and how many did not find room to wait and were lost.
+    /// Settlements on their way to Redis.
     #[must_use]
-    pub fn undelivered(&self) -> (usize, u64) {
-        self.0.shared.as_ref().map(Shared::undelivered).unwrap_or_default()
+    pub fn delivery_figures(&self) -> DeliveryFigures {
+        let figures = self.0.redis.as_ref().map(RedisLimiter::delivery_figures);
+        figures.map(|(waiting, lost)| DeliveryFigures { waiting, lost }).unwrap_or_default()
     }
 
-    /// Requests that are held in Redis and not in the ledger yet, and how often Redis has lost its memory of them.
+    /// Requests that Redis counts and the ledger does not yet.
     #[must_use]
-    pub fn held(&self) -> (usize, u64) {
-        self.0.shared.as_ref().map(Shared::held).unwrap_or_default()
+    pub fn holding_figures(&self) -> HoldingFigures {
+        let figures = self.0.redis.as_ref().map(RedisLimiter::holding_figures);
+        figures
+            .map(|(requests, memory_losses)| HoldingFigures { requests, memory_losses })
+            .unwrap_or_default()
     }
 
-    /// The rows of these requests are in the ledger.
-    pub fn written(&self, request_ids: &mut dyn Iterator<Item = &str>) {
-        if let Some(shared) = &self.0.shared {
-            shared.written(request_ids);
+    /// Notes that the rows of these requests are in the ledger.
+    pub fn mark_written(&self, request_ids: &mut dyn Iterator<Item = &str>) {
+        if let Some(redis) = &self.0.redis {
+            redis.mark_written(request_ids);
         }
     }
 
-    /// The name of the memory of Redis that has been told everything: another one after it was lost. None when this process counts for itself.
+    /// The generation of Redis' memory that this replica has completely reported to. It changes after Redis lost its memory. None if this
+    /// process counts for itself.
     #[must_use]
     pub fn generations(&self) -> Option<watch::Receiver<Arc<str>>> {
-        self.0.shared.as_ref().map(Shared::generations)
+        self.0.redis.as_ref().map(RedisLimiter::generations)
     }
 
-    /// What Redis has counted is not right: as soon as it can be told so, every budget asks the ledger again, and every
-    /// replica tells what it holds.
-    pub fn begin_anew(&self) {
-        if let Some(shared) = &self.0.shared {
-            shared.core().begin_anew();
+    /// Discards what Redis has counted, because it is wrong. As soon as Redis answers, every budget asks the ledger again and every
+    /// replica reports what it holds.
+    pub fn begin_new_generation(&self) {
+        if let Some(redis) = &self.0.redis {
+            redis.begin_new_generation();
         }
     }
 
-    /// Waits until Redis was told of everything that was settled so far, but not longer than this. For the end of the
-    /// process; what is not delivered then is a lease that expires.
-    pub async fn drain(&self, patience: Duration) {
-        if let Some(shared) = &self.0.shared {
-            shared.drain(patience).await;
+    /// Waits until Redis has heard of all settlements so far, for at most `timeout`. The process calls it before it ends. A settlement
+    /// that is not delivered by then becomes a lease that expires.
+    pub async fn drain(&self, timeout: Duration) {
+        if let Some(redis) = &self.0.redis {
+            redis.drain(timeout).await;
         }
     }
 
-    /// Tells other replicas which circuits (by a name) are open here and for how long, and hears of all that are open
-    /// anywhere, which ours are among. None = there is no Redis to tell, or it is away.
-    pub async fn circuits(&self, open: &[(String, Duration)]) -> Option<Vec<(String, Duration)>> {
-        self.0.shared.as_ref()?.circuits(open).await
+    /// Tells other replicas which circuits are open here, by name and remaining time. Returns those that are open at any replica,
+    /// this one included. None without Redis, and while it does not answer.
+    pub async fn exchange_circuits(&self, open: &[(String, Duration)]) -> Option<Vec<(String, Duration)>> {
+        self.0.redis.as_ref()?.exchange_circuits(open).await
     }
 
-    /// A key or a team and its limits, with the state that it had with other limits before. For when keys are loaded
-    /// or changed; requests use the subject.
+    /// A key or a team with these limits, over the state that it had before. Called when keys are loaded or changed. Requests use the
+    /// result.
     #[must_use]
-    pub fn subject(&self, whose: Whose, id: &str, limits: Limits) -> Arc<Subject> {
-        self.0.registry.subject(whose, id, limits)
+    pub fn subject(&self, kind: SubjectKind, id: &str, limits: Limits) -> Arc<Subject> {
+        self.0.registry.subject(kind, id, limits)
     }
 
-    /// The first door, before the body is read: requests per minute, places at one time, and whether any money is left
-    /// at all; the key first, then its team.
+    /// Admits a request before its body is read: checks the requests per minute, the requests in flight, and whether any money is left.
+    /// The key comes first, then its team.
     ///
     /// # Errors
-    /// One of them refuses, or a budget cannot be looked up. Requests per minute that an earlier one counted stay
-    /// counted, places are given back.
-    pub async fn enter(&self, request_id: &str, subjects: &[Arc<Subject>]) -> Result<Entered, Box<Refused>> {
-        match &self.0.shared {
-            None => self.0.local.enter(subjects, 1).await,
-            Some(shared) => shared.enter(&self.0.local, request_id, subjects).await,
+    /// A subject refuses, or the spending of a budget cannot be looked up. A request per minute that an earlier subject has counted stays
+    /// counted. Places among the requests in flight are released.
+    pub async fn admit(
+        &self,
+        request_id: &str,
+        subjects: &[Arc<Subject>],
+    ) -> Result<AdmissionPermit, Box<Refused>> {
+        match &self.0.redis {
+            None => self.0.in_process.admit(subjects, 1).await,
+            Some(redis) => redis.admit(&self.0.in_process, request_id, subjects).await,
         }
     }
 
-    /// The second door, before an upstream is called: sets the worst case aside with every subject, or with none.
+    /// Reserves the tokens and the money (femto-USD) of the worst case before an upstream is called, with every subject or with none.
     ///
     /// # Errors
-    /// One of them refuses, or a budget cannot be looked up.
+    /// A subject refuses, or the spending of a budget cannot be looked up.
     pub async fn reserve(
         &self,
         request_id: &str,
@@ -139,37 +169,38 @@ impl Limiter {
         Ok(reserved.0)
     }
 
-    /// The second door for a request that can do with less money: sets `most` femto-USD aside with every subject, or
-    /// what the one with the least left has, down to `least`. What is granted comes with it; less than `most` is whole
-    /// nano-USD. One request may set aside several times, with another id each time.
+    /// Reserves for a request that can do with less money: `max_femtos` with every subject, or what the subject with the least money has
+    /// left, but at least `min_femtos`. Returns the granted amount too. An amount below `max_femtos` is a whole number of nano-USD. One
+    /// request may reserve several times, with another id each time.
     ///
     /// # Errors
-    /// Less than `least` is left, or as [`Limiter::reserve`] has it.
+    /// Less than `min_femtos` is left, or the reasons of [`Limiter::reserve`].
     pub async fn reserve_up_to(
         &self,
         request_id: &str,
         subjects: &[Arc<Subject>],
         tokens: u64,
-        most: i128,
-        least: i128,
+        max_femtos: i128,
+        min_femtos: i128,
     ) -> Result<(Reservation, i128), Refusal> {
-        let most = most.max(0);
-        let wish = Wish { tokens, most, least: least.clamp(0, most) };
-        match &self.0.shared {
-            None => self.0.local.reserve(subjects, &wish, 1).await,
-            Some(shared) => shared.reserve(&self.0.local, request_id, subjects, &wish).await,
+        let max_femtos = max_femtos.max(0);
+        let request = ReservationRequest { tokens, max_femtos, min_femtos: min_femtos.clamp(0, max_femtos) };
+        match &self.0.redis {
+            None => self.0.in_process.reserve(subjects, &request, 1).await,
+            Some(redis) => redis.reserve(&self.0.in_process, request_id, subjects, &request).await,
         }
     }
 
-    /// Counts money that was spent outside of a reservation: a journal that is replayed after a crash. Call it when the
-    /// ledger knows of it, too: in process, a budget that was not asked for yet will hear of it from there. In Redis it
-    /// ends the request's lease, or what is left of it; a request that was settled there before is not counted twice.
-    /// It counts in the period in which the request began (unix seconds). It does not wait for Redis.
+    /// Counts the cost of a request without a reservation: one that a journal reports after a crash. `begun` is the unix second in which
+    /// the request began. The caller also writes the cost into the ledger.
+    ///
+    /// In process, a budget with unknown spending hears of the cost from the ledger later. In Redis, the call ends what is left of the
+    /// request's lease. A request that was settled there before does not count twice. The call does not wait for Redis.
     pub async fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost_femtos: i128, begun: i64) {
         let cost = cost_femtos.max(0);
-        match &self.0.shared {
-            None => self.0.local.charge(subjects, cost, begun),
-            Some(shared) => shared.charge(request_id, subjects, cost, begun),
+        match &self.0.redis {
+            None => self.0.in_process.charge(subjects, cost, begun),
+            Some(redis) => redis.charge(request_id, subjects, cost, begun),
         }
     }
 }

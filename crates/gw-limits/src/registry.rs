@@ -1,4 +1,4 @@
-//! The state of every key and team that was ever seen and is still of use.
+//! The state of every key and team that is in use or was used a short time ago.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,52 +7,58 @@ use std::time::{Duration, Instant};
 use gw_store::Limits;
 use parking_lot::Mutex;
 
-use crate::subject::{State, Subject, Whose};
+use crate::subject::{State, Subject};
+use crate::subject_kind::SubjectKind;
 
-/// How long the state of a key that nobody holds is kept: longer than its tokens take to come back, and than the ledger
-/// takes to learn what it spent.
-const KEPT: Duration = Duration::from_secs(600);
-/// So many more entries before the idle ones are looked for.
-const BATCH: usize = 1024;
+/// How long the state of an unused subject is kept. Its tokens are free again long before that, and the ledger knows its spending.
+const IDLE_TTL: Duration = Duration::from_secs(600);
+/// The number of new entries after which idle entries are removed.
+const SWEEP_INTERVAL: usize = 1024;
 
-/// States by whose they are. Looked into when a key is made or changed, not by requests.
+/// States by subject. Used when a key is created or changed, but not by requests.
 #[derive(Debug, Default)]
-pub(crate) struct Registry(Mutex<Inner>);
+pub(crate) struct Registry(Mutex<Entries>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    states: HashMap<(Whose, Box<str>), Entry>,
-    /// The size at which it is swept next.
+struct Entries {
+    by_subject: HashMap<(SubjectKind, Box<str>), Entry>,
+    /// The number of entries at which the next sweep happens.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
     state: Arc<State>,
-    asked: Instant,
+    last_used: Instant,
 }
 
 impl Registry {
-    /// The subject with these limits and with the state that it had before.
-    pub(crate) fn subject(&self, whose: Whose, id: &str, limits: Limits) -> Arc<Subject> {
+    /// A subject with these limits over the state that it had before.
+    pub(crate) fn subject(&self, kind: SubjectKind, id: &str, limits: Limits) -> Arc<Subject> {
         let now = Instant::now();
-        let inner = &mut *self.0.lock();
-        if inner.states.len() >= inner.sweep_at {
-            inner.states.retain(|_, entry| {
-                // Held by a subject, a place or a reservation; or only just let go.
-                if Arc::strong_count(&entry.state) > 1 {
-                    entry.asked = now;
-                }
-                now.duration_since(entry.asked) < KEPT
-            });
-            inner.sweep_at = inner.states.len() + BATCH;
+        let entries = &mut *self.0.lock();
+        if entries.by_subject.len() >= entries.sweep_at {
+            entries.sweep(now);
         }
-        let entry = inner
-            .states
-            .entry((whose, id.into()))
-            .or_insert_with(|| Entry { state: Arc::new(State::new(whose, id, &limits)), asked: now });
-        entry.asked = now;
-        entry.state.limit(&limits);
+        let entry = entries
+            .by_subject
+            .entry((kind, id.into()))
+            .or_insert_with(|| Entry { state: Arc::new(State::new(kind, id, &limits)), last_used: now });
+        entry.last_used = now;
+        entry.state.update_limits(&limits);
         Arc::new(Subject::new(limits, Arc::clone(&entry.state)))
+    }
+}
+
+impl Entries {
+    fn sweep(&mut self, now: Instant) {
+        self.by_subject.retain(|_, entry| {
+            // A subject, a permit or a reservation still refers to it.
+            if Arc::strong_count(&entry.state) > 1 {
+                entry.last_used = now;
+            }
+            now.duration_since(entry.last_used) < IDLE_TTL
+        });
+        self.sweep_at = self.by_subject.len() + SWEEP_INTERVAL;
     }
 }

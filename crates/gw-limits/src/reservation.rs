@@ -1,110 +1,120 @@
-//! What is set aside for a request, here or in Redis, until it is settled.
+//! The tokens and the money that are set aside for a request, in this process or in Redis, until it settles.
 
 use std::sync::Arc;
 
 use gw_store::Limits;
+use smallvec::SmallVec;
 
 use crate::clock::Clock;
-use crate::few::Few;
-use crate::rate::Pace;
-use crate::shared::{Meanwhile, Owed};
+use crate::gcra::Gcra;
+use crate::redis::late_budget::UnbudgetedRequest;
+use crate::redis::outbox::SendOnDrop;
 use crate::subject::State;
 
-/// What a request asks for.
+/// The amounts that a request asks for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct ReservationRequest {
     pub(crate) tokens: u64,
-    /// Femto-USD.
-    pub(crate) most: i128,
-    /// Femto-USD that will do when `most` is not left.
-    pub(crate) least: i128,
+    /// The amount to reserve if it is left, in femto-USD.
+    pub(crate) max_femtos: i128,
+    /// The least amount that the request can do with, in femto-USD.
+    pub(crate) min_femtos: i128,
 }
 
-/// Tokens and money that are set aside for a request. Dropped unsettled, all of it goes back.
+/// Tokens and money that are set aside for a request. Dropping it without a settlement releases everything.
 #[derive(Debug, Default)]
 pub struct Reservation {
-    pub(crate) pieces: Few<Piece>,
-    /// What Redis is told in the end.
-    pub(crate) owed: Option<Owed>,
-    /// Who had no budget in Redis when it began.
-    pub(crate) meanwhile: Option<Meanwhile>,
+    /// One part for the key, one for the team.
+    pub(crate) local: SmallVec<[LocalReservation; 2]>,
+    /// The settlement for Redis.
+    pub(crate) redis: Option<SendOnDrop>,
+    /// The subjects that had no budget in Redis when the request began.
+    pub(crate) unbudgeted: Option<UnbudgetedRequest>,
 }
 
 impl Reservation {
-    /// When the request began, unix seconds: what it spends counts in that period of a budget. The moment of the
-    /// reservation unless told otherwise.
-    pub fn begun_at(&mut self, unix: i64) {
-        self.pieces.iter_mut().for_each(|piece| piece.begun = unix);
-        if let Some(owed) = &mut self.owed {
-            owed.begun_at(unix);
+    /// Sets when the request began, in unix seconds. Its cost counts in that period of a budget. Without this call it is the moment of
+    /// the reservation.
+    pub fn set_begin(&mut self, unix: i64) {
+        self.local.iter_mut().for_each(|local| local.begun = unix);
+        if let Some(redis) = &mut self.redis {
+            redis.set_begin_unix(unix);
         }
-        if let Some(meanwhile) = &mut self.meanwhile {
-            meanwhile.begun_at(unix);
+        if let Some(unbudgeted) = &mut self.unbudgeted {
+            unbudgeted.set_begin_unix(unix);
         }
     }
 
-    /// Puts what was really used in the place of what was set aside; more than that is counted, too. Only the first
-    /// call counts. It never waits: Redis hears of it from a task of its own.
+    /// Replaces the reservation by the real usage, which may be higher. Only the first call counts. It never waits: a background task
+    /// tells Redis.
     pub fn settle(&mut self, tokens: u64, cost_femtos: i128) {
         let cost = cost_femtos.max(0);
-        self.pieces.iter_mut().for_each(|piece| piece.settle(tokens, cost));
-        if let Some(owed) = self.owed.take() {
-            owed.settle(tokens, cost);
+        self.local.iter_mut().for_each(|local| local.settle(tokens, cost));
+        if let Some(redis) = self.redis.take() {
+            redis.settle(tokens, cost);
         }
-        if let Some(meanwhile) = self.meanwhile.take() {
-            meanwhile.settle(cost);
+        if let Some(unbudgeted) = self.unbudgeted.take() {
+            unbudgeted.settle(cost);
         }
     }
 }
 
-/// What one subject set aside in this process.
+/// The reservation of one subject in this process.
 #[derive(Debug)]
-pub(crate) struct Piece {
+pub(crate) struct LocalReservation {
     state: Arc<State>,
     tpm: Option<u64>,
     clock: Arc<dyn Clock>,
     tokens: u64,
-    cost: i128,
-    /// When the request began, unix seconds.
+    cost_femtos: i128,
+    /// When the request began, in unix seconds.
     begun: i64,
-    open: bool,
+    is_open: bool,
 }
 
-impl Piece {
-    pub(crate) fn new(state: &Arc<State>, limits: &Limits, clock: &Arc<dyn Clock>, tokens: u64) -> Self {
+impl LocalReservation {
+    /// A reservation of tokens that were taken before.
+    pub(crate) fn of_tokens(
+        state: &Arc<State>,
+        limits: &Limits,
+        clock: &Arc<dyn Clock>,
+        tokens: u64,
+    ) -> Self {
         let (state, clock) = (Arc::clone(state), Arc::clone(clock));
-        let begun = clock.unix();
-        Self { state, tpm: limits.tpm, clock, tokens, cost: 0, begun, open: true }
+        let begun = clock.unix_seconds();
+        Self { state, tpm: limits.tpm, clock, tokens, cost_femtos: 0, begun, is_open: true }
     }
 
-    /// Keeps no more money than this.
-    pub(crate) fn shrink(&mut self, most: i128) {
-        if self.cost > most {
-            self.state.purse.give_back(self.cost.saturating_sub(most));
-            self.cost = most;
+    /// Takes charge of money that was reserved before.
+    pub(crate) fn set_cost(&mut self, cost_femtos: i128) {
+        self.cost_femtos = cost_femtos;
+    }
+
+    /// Releases money beyond `max_femtos`.
+    pub(crate) fn shrink(&mut self, max_femtos: i128) {
+        if self.cost_femtos > max_femtos {
+            self.state.budget.release(self.cost_femtos.saturating_sub(max_femtos));
+            self.cost_femtos = max_femtos;
         }
     }
 
-    fn settle(&mut self, tokens: u64, cost: i128) {
-        if !std::mem::replace(&mut self.open, false) {
+    fn settle(&mut self, tokens: u64, cost_femtos: i128) {
+        if !std::mem::replace(&mut self.is_open, false) {
             return;
         }
         if let Some(limit) = self.tpm {
-            self.state.tokens.settle(Pace::new(limit), self.clock.micros(), self.tokens, tokens);
+            let now = self.clock.monotonic_micros();
+            self.state.token_gcra.settle(Gcra::new(limit), now, self.tokens, tokens);
         }
-        // Who had no budget when the request began may have one now.
-        if self.cost != 0 || cost != 0 {
-            self.state.purse.settle(self.clock.unix(), self.begun, self.cost, cost);
+        // A subject that had no budget when the request began may have one now.
+        if self.cost_femtos != 0 || cost_femtos != 0 {
+            let now = self.clock.unix_seconds();
+            self.state.budget.settle(now, self.begun, self.cost_femtos, cost_femtos);
         }
-    }
-
-    /// Holds this much money, too.
-    pub(crate) fn hold(&mut self, cost: i128) {
-        self.cost = cost;
     }
 }
 
-impl Drop for Piece {
+impl Drop for LocalReservation {
     fn drop(&mut self) {
         self.settle(0, 0);
     }

@@ -1,34 +1,16 @@
-//! Who is limited, and by what.
+//! A key or a team: its limits, and what it uses of them.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use gw_store::{Limits, OnBudget};
 
-use crate::minute::Minute;
-use crate::purse::Purse;
-use crate::rate::Rate;
+use crate::budget::BudgetState;
+use crate::gcra::GcraState;
+use crate::sliding_window::SlidingWindow;
+use crate::subject_kind::SubjectKind;
 
-/// Whose limit it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Whose {
-    /// A gateway key's.
-    Key,
-    /// The key's team's.
-    Team,
-}
-
-impl fmt::Display for Whose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Key => "key",
-            Self::Team => "team",
-        })
-    }
-}
-
-/// A key or a team with its limits. Made by [`crate::Limiter::subject`], held by whoever holds the key.
+/// A key or a team with its limits. [`crate::Limiter::subject`] makes it. The settings of the key hold it.
 #[derive(Debug)]
 pub struct Subject {
     limits: Limits,
@@ -40,28 +22,32 @@ impl Subject {
         Self { limits, state }
     }
 
-    /// A key or a team.
+    /// Whether this is a key or a team.
     #[must_use]
-    pub fn whose(&self) -> Whose {
-        self.state.whose
+    pub fn kind(&self) -> SubjectKind {
+        self.state.kind
     }
 
-    /// Its id.
+    /// The id of the key or the team.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.state.id
     }
 
-    /// Its limits.
+    /// The limits.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Whether its budget cuts answers that it does not hold.
+    /// Whether an answer that exceeds the budget is cut.
     #[must_use]
     pub fn is_cut_by_budget(&self) -> bool {
         self.limits.budget.is_some() && self.limits.on_budget == OnBudget::Cut
+    }
+
+    pub(crate) fn has_budget(&self) -> bool {
+        self.limits.budget.is_some()
     }
 
     pub(crate) fn state(&self) -> &Arc<State> {
@@ -69,80 +55,79 @@ impl Subject {
     }
 }
 
-/// What a key or a team uses now, in this process. It outlives a change of limits.
+/// What a key or a team uses now, in this process. It outlives a change of the limits.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) whose: Whose,
+    pub(crate) kind: SubjectKind,
     pub(crate) id: Box<str>,
-    /// Requests of a limit without a burst.
-    pub(crate) minute: Minute,
-    /// Requests of one with a burst.
-    pub(crate) requests: Rate,
-    pub(crate) tokens: Rate,
-    /// Requests under way.
-    pub(crate) running: AtomicU32,
-    pub(crate) purse: Purse,
-    pub(crate) given: Given,
+    /// Requests, under a limit without a burst.
+    pub(crate) request_window: SlidingWindow,
+    /// Requests, under a limit with a burst.
+    pub(crate) request_gcra: GcraState,
+    pub(crate) token_gcra: GcraState,
+    /// Requests in flight.
+    pub(crate) in_flight: AtomicU32,
+    pub(crate) budget: BudgetState,
+    pub(crate) budget_changes: BudgetChanges,
 }
 
 impl State {
-    pub(crate) fn new(whose: Whose, id: &str, limits: &Limits) -> Self {
+    pub(crate) fn new(kind: SubjectKind, id: &str, limits: &Limits) -> Self {
         Self {
-            whose,
+            kind,
             id: id.into(),
-            minute: Minute::default(),
-            requests: Rate::default(),
-            tokens: Rate::default(),
-            running: AtomicU32::new(0),
-            purse: Purse::default(),
-            given: Given::new(limits),
+            request_window: SlidingWindow::default(),
+            request_gcra: GcraState::default(),
+            token_gcra: GcraState::default(),
+            in_flight: AtomicU32::new(0),
+            budget: BudgetState::default(),
+            budget_changes: BudgetChanges::new(limits),
         }
     }
 
-    /// Hears of new limits. A purse counts reliably only while there is a budget: when one is given to who had none, it
-    /// begins anew.
-    pub(crate) fn limit(&self, limits: &Limits) {
-        if self.given.limit(limits) {
-            self.purse.forget();
+    /// Applies new limits. Spending is counted reliably only while there is a budget, so a budget that is added starts unknown.
+    pub(crate) fn update_limits(&self, limits: &Limits) {
+        if self.budget_changes.update(limits) {
+            self.budget.forget_spending();
         }
     }
 }
 
-/// Whether there is a budget, and how often one was given to who had none.
+/// Whether a subject has a budget, and how often one was added to a subject without one.
 #[derive(Debug)]
-pub(crate) struct Given {
-    /// Twice that number, and one more while there is none.
+pub(crate) struct BudgetChanges {
+    /// The number of changes between having a budget and having none. Even while there is a budget.
     count: AtomicU64,
-    /// The same when Redis was told last.
-    told: AtomicU64,
+    /// The count that Redis was told of last.
+    reported: AtomicU64,
 }
 
-impl Given {
-    /// A budget that is there from the beginning is none that was given: Redis may know it.
+impl BudgetChanges {
+    /// A budget that exists from the beginning is not an added one: Redis may know its spending.
     fn new(limits: &Limits) -> Self {
-        Self { count: u64::from(limits.budget.is_none()).into(), told: 0.into() }
+        Self { count: u64::from(limits.budget.is_none()).into(), reported: 0.into() }
     }
 
-    /// Whether new limits give a budget.
-    fn limit(&self, limits: &Limits) -> bool {
-        let has = limits.budget.is_some();
-        let step = |count: u64| (count.is_multiple_of(2) != has).then(|| count.wrapping_add(1));
-        self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).is_ok() && has
+    /// Applies new limits. Returns whether they add a budget.
+    fn update(&self, limits: &Limits) -> bool {
+        let has_budget = limits.budget.is_some();
+        let step = |count: u64| (count.is_multiple_of(2) != has_budget).then(|| count.wrapping_add(1));
+        self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).is_ok() && has_budget
     }
 
     /// Whether there is a budget now.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn has_budget(&self) -> bool {
         self.count.load(Ordering::Acquire).is_multiple_of(2)
     }
 
-    /// The count that Redis is to be told of, when there is a budget.
-    pub(crate) fn untold(&self) -> Option<u64> {
+    /// The count that Redis has to be told of. None if it knows it, and if there is no budget.
+    pub(crate) fn unreported(&self) -> Option<u64> {
         let count = self.count.load(Ordering::Acquire);
-        (count.is_multiple_of(2) && count != self.told.load(Ordering::Acquire)).then_some(count)
+        (count.is_multiple_of(2) && count != self.reported.load(Ordering::Acquire)).then_some(count)
     }
 
-    /// Redis was told of this count.
-    pub(crate) fn told(&self, count: u64) {
-        self.told.store(count, Ordering::Release);
+    /// Notes that Redis was told of this count.
+    pub(crate) fn mark_reported(&self, count: u64) {
+        self.reported.store(count, Ordering::Release);
     }
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use gw_engine::cpu_pool::is_heavy;
 use gw_engine::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
-use gw_engine::{CallLog, Caller, Entered, EventStream, ReplyBody, RequestContext, request_id};
+use gw_engine::{CallLog, Caller, EventStream, LimitStates, ReplyBody, RequestContext, request_id};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
@@ -300,13 +300,13 @@ where
 {
     let edge = Arc::clone(&ticket.edge);
     match edge.engine.enter(&caller, &ticket.request_id).await {
-        Ok(entered) => {
-            tell_limits(&entered, extra);
-            ticket.entered = Some(entered);
+        Ok(permit) => {
+            tell_limits(&permit.limits, extra);
+            ticket.entered = Some(permit);
         }
         Err(refused) => {
-            let (entered, error) = *refused;
-            tell_limits(&entered, extra);
+            let (limits, error) = *refused;
+            tell_limits(&limits, extra);
             return Err(error);
         }
     }
@@ -351,17 +351,17 @@ where
     })
 }
 
-fn tell_limits(entered: &Entered, extra: &mut Extra) {
+fn tell_limits(limits: &LimitStates, extra: &mut Extra) {
     let mut tell = |names: [HeaderName; 3], limit: u64, remaining: u64, reset| {
         let [name, left, back] = names;
         extra.push((name, HeaderValue::from(limit)));
         extra.push((left, HeaderValue::from(remaining)));
         extra.extend(HeaderValue::from_str(&spell_reset(reset)).ok().map(|reset| (back, reset)));
     };
-    if let Some(state) = &entered.requests {
+    if let Some(state) = &limits.requests {
         tell([LIMIT, REMAINING, RESET], state.limit.into(), state.remaining.into(), state.reset);
     }
-    if let Some(state) = &entered.tokens {
+    if let Some(state) = &limits.tokens {
         tell([LIMIT_TOKENS, REMAINING_TOKENS, RESET_TOKENS], state.limit, state.remaining, state.reset);
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use gw_engine::error::Kind;
 use gw_engine::payloads::Capture;
-use gw_engine::{CallLog, Entered};
+use gw_engine::{AdmissionPermit, CallLog};
 use http::{Method, StatusCode, Uri};
 
 use crate::access_log::LogLine;
@@ -41,7 +41,7 @@ pub(crate) struct Ticket {
     pub(crate) is_complete: bool,
     pub(crate) place: Option<Place>,
     /// Held for its drop: its places among the key's and the team's requests at one time.
-    pub(crate) entered: Option<Entered>,
+    pub(crate) entered: Option<AdmissionPermit>,
     pub(crate) share: Option<Share>,
     /// Hears what is said, where the key has that switched on.
     pub(crate) capture: Option<Box<Capture>>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gw_cache::{Cache, SharedSettings, SimilarFigures};
+use gw_cache::{Cache, RedisSettings, SimilarityFigures};
 use gw_engine::response_cache::ResponseCache;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -21,13 +21,13 @@ pub async fn open(config: &Config, registry: &mut Registry) -> Option<Arc<Respon
     }
     let cache = match config.redis.as_ref().filter(|_| settings.shared) {
         Some(redis) => {
-            let shared = SharedSettings {
+            let shared = RedisSettings {
                 ca_file: redis.ca_file.clone(),
                 prefix: format!("{}cache:", redis.prefix),
                 timeout: redis.timeout,
-                ..SharedSettings::new(redis.url.clone())
+                ..RedisSettings::new(redis.url.clone())
             };
-            Cache::shared(shared).await
+            Cache::over_redis(shared).await
         }
         None => Cache::in_process(settings.max_bytes),
     };
@@ -103,7 +103,7 @@ impl Collector for Figures {
 }
 
 /// A counter's name, what it counts, and where it stands.
-type Column = (&'static str, &'static str, fn(&SimilarFigures) -> u64);
+type Column = (&'static str, &'static str, fn(&SimilarityFigures) -> u64);
 
 /// What came of similar questions, by alias: a shadow's matches beside those that were answered.
 fn similar(caching: &ResponseCache, encoder: &mut DescriptorEncoder<'_>) -> std::fmt::Result {

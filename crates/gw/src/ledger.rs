@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_engine::{Engine, Limiter};
+use gw_limits::{DeliveryFigures, HoldingFigures};
 use gw_store::Store;
 use gw_store::journal::{Journal, Replayed, is_in_use, replay, set_aside};
 use prometheus_client::collector::Collector;
@@ -97,7 +98,7 @@ pub async fn charge(
             engine.charge(&entry.key_id, &entry.request_id, entry.cost, entry.at).await;
         }
     } else if !left.entries.is_empty() {
-        limiter.begin_anew();
+        limiter.begin_new_generation();
     }
     if let Some(generations) = generations {
         tokio::spawn(keep_generation(path, generations));
@@ -153,7 +154,7 @@ impl Ledger {
             // What Redis has not heard of yet must be in the journal: a replica that is killed now could not say it again.
             async move {
                 let others_know = |ids: &mut dyn Iterator<Item = &str>| {
-                    limiter.written(ids);
+                    limiter.mark_written(ids);
                     limiter.drain(UNTIL_TOLD)
                 };
                 journal.run_with(&store, others_know).await;
@@ -264,7 +265,7 @@ struct Undelivered(Limiter);
 
 impl Collector for Undelivered {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let (waiting, lost) = self.0.undelivered();
+        let DeliveryFigures { waiting, lost } = self.0.delivery_figures();
         let waiting = ConstGauge::new(i64::try_from(waiting).unwrap_or(i64::MAX));
         let help = "Settlements that wait for Redis";
         let name = "gateway_limits_undelivered";
@@ -274,7 +275,7 @@ impl Collector for Undelivered {
         let help = "Settlements that Redis was never told, because too many waited";
         let metric = encoder.encode_descriptor("gateway_limits_lost", help, None, lost.metric_type())?;
         lost.encode(metric)?;
-        let (held, rebuilds) = self.0.held();
+        let HoldingFigures { requests: held, memory_losses: rebuilds } = self.0.holding_figures();
         let held = ConstGauge::new(i64::try_from(held).unwrap_or(i64::MAX));
         let help = "Requests that a budget or a limit of tokens in Redis counts and the ledger does not yet";
         let metric = encoder.encode_descriptor("gateway_limits_held", help, None, held.metric_type())?;

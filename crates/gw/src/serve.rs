@@ -123,8 +123,8 @@ async fn keep(
     let (journal, left) = ledger::open(setup, store, last_use, registry).await?;
     let spending = Arc::new(LedgerSpending::new(store.clone(), Arc::clone(&journal)));
     let limiter = match setup.config.redis.clone() {
-        Some(redis) => Limiter::shared(redis, spending).await,
-        None => Limiter::local(spending),
+        Some(redis) => Limiter::over_redis(redis, spending).await,
+        None => Limiter::in_process(spending),
     };
     ledger::show(&limiter, registry);
     let teams = store.teams().await.map_err(runtime)?;
@@ -142,7 +142,7 @@ async fn keep(
     let engine = engine(setup, deployed, stored, registry)?;
     let may_be_forgotten = ledger::charge(setup, &engine, &limiter, &left).await?;
     limiter.drain(LAST_SETTLES).await;
-    if may_be_forgotten && limiter.undelivered().0 == 0 {
+    if may_be_forgotten && limiter.delivery_figures().waiting == 0 {
         left.forget();
     }
     Ok(Kept { engine, journal, payloads, limiter, clock })

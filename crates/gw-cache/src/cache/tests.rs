@@ -1,18 +1,18 @@
-//! From a look to the figures, in process. The same over Redis is in `shared/tests.rs`.
+//! The cache in process, from lookups to figures. `redis/tests.rs` tests it over Redis.
 
 use gw_wire::money::Money;
 
 use super::*;
 use crate::doubles::{NOW, answer, key};
-use crate::{Life, Wish};
+use crate::{CacheDirectives, Lifetime};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn an_answer_is_fresh_then_stale_then_gone() {
+async fn an_answer_is_fresh_then_stale_then_expired() {
     let cache = Cache::in_process(1 << 20);
-    let life = Life::new(NOW, Duration::from_secs(60), Duration::from_secs(30));
-    cache.store(key("a"), Arc::new(Stored { life, ..answer("A") }), cache.stamp());
+    let lifetime = Lifetime::new(NOW, Duration::from_secs(60), Duration::from_secs(30));
+    cache.store(key("a"), Arc::new(Stored { lifetime, ..answer("A") }), cache.stamp());
     let look = async |max_age, later_ms| cache.look(&key("a"), max_age, NOW + later_ms).await;
     assert!(matches!(look(HOUR, 60_000).await, Found::Fresh(_)));
     assert!(matches!(look(Duration::from_secs(5), 5_001).await, Found::Stale(_)));
@@ -23,20 +23,20 @@ async fn an_answer_is_fresh_then_stale_then_gone() {
 }
 
 #[tokio::test]
-async fn a_reader_of_a_longer_time_finds_it_for_its_writers_time() {
+async fn an_answer_is_fresh_for_its_own_time_even_if_the_request_takes_older_ones() {
     let cache = Cache::in_process(1 << 20);
-    let wish = Wish::new(crate::Mode::ReadWrite, HOUR).with_cache_control(b"max-age=10");
+    let directives = CacheDirectives::new(crate::Mode::ReadWrite, HOUR).with_cache_control(b"max-age=10");
     cache.store(key("a"), Arc::new(answer("A")), cache.stamp());
     let look = async |max_age, later_ms| cache.look(&key("a"), max_age, NOW + later_ms).await;
-    assert!(matches!(look(wish.max_age, 10_000).await, Found::Fresh(_)));
-    // There is no window for stale answers here, so what is too old for one reader is nothing to him, and still fresh for others.
-    assert!(matches!(look(wish.max_age, 10_001).await, Found::Nothing));
+    assert!(matches!(look(directives.max_age, 10_000).await, Found::Fresh(_)));
+    // Without a window for stale answers, an answer that is too old for one request is a miss, and still fresh for others.
+    assert!(matches!(look(directives.max_age, 10_001).await, Found::Nothing));
     assert!(matches!(look(HOUR, 59_999).await, Found::Fresh(_)));
     assert!(matches!(look(HOUR, 60_001).await, Found::Nothing));
 }
 
 #[tokio::test]
-async fn what_it_was_good_for_is_counted_to_the_last_digit() {
+async fn savings_are_counted_exactly() {
     let cache = Cache::in_process(1 << 20);
     let stored = answer("A");
     cache.store(key("a"), Arc::new(stored.clone()), cache.stamp());
@@ -58,17 +58,13 @@ async fn what_it_was_good_for_is_counted_to_the_last_digit() {
     let counts =
         (figures.hits, figures.coalesced, figures.stale, figures.similar, figures.misses, figures.bypassed);
     assert_eq!(counts, (2, 1, 1, 1, 3, 1));
-    assert_eq!(figures.partial, 1, "and one of the misses");
+    assert_eq!(figures.partial, 1, "it is one of the misses too");
     assert_eq!(figures.saved, Money::from_femtos(6 * stored.cost.femtos()));
-    assert_eq!(
-        figures.saved_ms,
-        4 * stored.took_ms,
-        "who shares a call or makes one for a part waits for it"
-    );
+    assert_eq!(figures.saved_ms, 4 * stored.took_ms, "a shared call and a call for a part save no time");
     assert!((figures.hit_ratio() - 5.0 / 8.0).abs() < 1e-9);
     assert_eq!((figures.stored, figures.entries), (1, 1));
     assert!(figures.bytes > 0);
     cache.purge(&Purge::All).await.unwrap();
     assert_eq!((cache.figures().entries, cache.figures().bytes), (0, 0));
-    cache.written().await;
+    cache.wait_until_written().await;
 }

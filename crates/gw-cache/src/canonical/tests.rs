@@ -1,4 +1,4 @@
-//! What is one value and what are two, one spelling at a time. Random pairs are with the keys.
+//! Pairs of texts with the same and with different canonical forms. Random pairs are in `key/tests/random.rs`.
 
 use std::time::Instant;
 
@@ -36,11 +36,11 @@ fn numbers_are_their_decimal_value() {
     differ("1", "10");
     differ("0.1", "0.01");
     differ("12", "1.2");
-    // Beyond what a double tells apart.
+    // These differ beyond the precision of a double.
     differ("9007199254740993", "9007199254740992");
     differ("123456789012345678901234567890", "123456789012345678901234567891");
     differ("0.1", "0.1000000000000000055511151231257827");
-    // Powers that fit no integer are compared as they are written.
+    // Powers beyond 64 bits are compared as text.
     same("1e99999999999999999999", "1e99999999999999999999");
     differ("1e99999999999999999999", "1e99999999999999999998");
     differ("1e9223372036854775807", "10e9223372036854775807");
@@ -55,7 +55,7 @@ fn strings_are_their_characters() {
     differ(r#""a""#, r#""A""#);
     differ(r#""1""#, "1");
     differ(r#""null""#, "null");
-    // One character and a letter with a mark look alike; models are told which.
+    // A composed and a decomposed character look alike, but a model gets different characters.
     differ("\"\u{e9}\"", "\"e\u{301}\"");
 }
 
@@ -83,14 +83,14 @@ fn order_and_blanks_do_not_matter_in_objects_and_order_does_in_arrays() {
 }
 
 #[test]
-fn of_two_members_of_one_name_the_order_counts() {
+fn the_order_of_two_members_with_one_name_counts() {
     differ(r#"{"a":1,"a":2}"#, r#"{"a":2,"a":1}"#);
     differ(r#"{"a":1,"a":1}"#, r#"{"a":1}"#);
     same(r#"{"a":1,"b":0,"a":2}"#, r#"{"b":0,"a":1,"\u0061":2}"#);
 }
 
 #[test]
-fn what_is_no_value_has_no_form() {
+fn a_text_that_is_not_json_has_no_form() {
     for text in ["", " ", "{", "[1,]", "nul", "1 2", r#"{"a"}"#, r#""\ud800""#, r#"{"\ud800":1}"#, "01", "+1"]
     {
         assert_eq!(form(text), None, "{text}");
@@ -99,14 +99,14 @@ fn what_is_no_value_has_no_form() {
 
 #[test]
 fn no_part_runs_into_the_next() {
-    // As if strings had no length, and arrays no beginning.
+    // These would be equal if strings had no length and arrays no beginning.
     differ(r#"["a","b"]"#, r#"["asb"]"#);
     differ("[[],[]]", "[[[]]]");
     differ(r#"{"a":"","b":""}"#, r#"{"a":"sb"}"#);
-    // As if objects had no end, or no beginning.
+    // These would be equal if objects had no end or no beginning.
     differ(r#"[{"a":1},"b",2]"#, r#"[{"a":1,"b":2}]"#);
     differ(r#"[[{"a":1}]]"#, r#"[["a",1],{}]"#);
-    // As if strings were not marked as such: one whose length begins like an array, and whose text goes on like it.
+    // These would be equal if strings had no mark: a string whose length and text look like the form of an array.
     let lengths = [0x100, 0x4068, 0x7f60, 0x3f7f];
     let strings: Vec<String> = lengths.map(|length| format!("\"{}\"", "x".repeat(length))).into();
     let array = format!("[{}]", strings.join(","));
@@ -133,7 +133,7 @@ fn neither_arrays_nor_objects_are_read_beyond_the_deepest_level() {
 }
 
 #[test]
-fn a_deep_text_is_read_once_and_a_deeper_one_is_not_read() {
+fn a_deep_text_is_read_once_and_a_too_deep_one_is_refused() {
     let nested = |depth: usize, inner: &str| {
         let (open, close) = ("[{\"a\":".repeat(depth / 2), "}]".repeat(depth / 2));
         format!("{open}{inner}{close}")
@@ -141,7 +141,7 @@ fn a_deep_text_is_read_once_and_a_deeper_one_is_not_read() {
     assert!(form(&nested(128, "1")).is_some());
     assert!(form(&nested(130, "1")).is_none());
     let numbers = vec!["1"; 300_000].join(",");
-    // The best of three: the machine may be busy.
+    // The best of three runs, because the machine may be busy.
     let time = |text: &str| {
         let once = || {
             let start = Instant::now();
@@ -152,6 +152,6 @@ fn a_deep_text_is_read_once_and_a_deeper_one_is_not_read() {
     };
     let flat = time(&format!("[{numbers}]"));
     let deep = time(&nested(120, &format!("[{numbers}]")));
-    // Read again at each level, it would take more than a hundred times as long.
+    // A text that is read again at each level would take more than a hundred times as long.
     assert!(deep < flat * 12, "flat {flat:?}, deep {deep:?}");
 }

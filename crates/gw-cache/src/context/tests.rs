@@ -1,4 +1,4 @@
-//! What may be compared, and what not.
+//! Which requests may be compared, and which may not.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn only_the_words_of_the_last_turn_may_differ() {
 }
 
 #[test]
-fn contexts_have_scopes_and_embedders_and_are_no_keys_of_answers() {
+fn a_context_depends_on_scope_and_embedding_model_and_is_not_the_key_of_an_answer() {
     let scope = |id: &str| Scope::Key(Arc::from(id));
     let asked = of(ASKED).unwrap().key;
     assert_ne!(asked, by(&scope("key_2"), ASKED, "embedder").unwrap().key);
@@ -72,7 +72,7 @@ fn contexts_have_scopes_and_embedders_and_are_no_keys_of_answers() {
 }
 
 #[test]
-fn what_the_last_turn_says_besides_its_words_is_compared_by_name_and_value() {
+fn other_members_of_the_last_turn_must_be_equal() {
     let with = |more: &str| {
         of(&ASKED.replace("\"role\":\"user\"", &format!("\"role\":\"user\",{more}"))).unwrap().key
     };
@@ -84,7 +84,7 @@ fn what_the_last_turn_says_besides_its_words_is_compared_by_name_and_value() {
 }
 
 #[test]
-fn every_circumstance_is_part_of_a_context() {
+fn every_field_of_the_question_is_part_of_a_context() {
     let body = Body::parse(Bytes::from_static(ASKED.as_bytes()), &RequestLimits::default()).unwrap();
     let (scope, candidates) = (Scope::Key(Arc::from("key_1")), ["p/m", "q/m"]);
     let question = Question {
@@ -107,7 +107,7 @@ fn every_circumstance_is_part_of_a_context() {
 }
 
 #[test]
-fn questions_about_different_figures_are_not_compared() {
+fn questions_with_different_figures_are_not_compared() {
     let about = |words: &str| of(&ASKED.replace("What is a cache?", words)).unwrap().key;
     assert_eq!(about("Refund order 4711, please"), about("Please refund the order 4711!"));
     for other in
@@ -134,7 +134,7 @@ fn questions_about_different_figures_are_not_compared() {
 }
 
 #[test]
-fn what_is_more_than_words_is_not_compared() {
+fn a_last_turn_with_more_than_text_is_not_compared() {
     let last = |message: &str| of(&format!("{{\"messages\":[{message}]}}")).map(|context| context.text);
     assert_eq!(last(r#"{"role":"user","content":"a"}"#).as_deref(), Some("a"));
     let parts = r#"{"role":"user","content":[{"type":"text","text":"a"},{"text":"b","type":"text"}]}"#;

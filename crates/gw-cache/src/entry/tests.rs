@@ -1,4 +1,4 @@
-//! What is written is read again, and nothing else is.
+//! Values are decoded as they were encoded, and damaged ones are refused.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn finish() -> impl Strategy<Value = Finish> {
 
 proptest! {
     #[test]
-    fn an_answer_is_read_as_it_was_written(
+    fn an_answer_is_decoded_as_it_was_encoded(
         body in prop::collection::vec(any::<u8>(), 0..300),
         names in prop::array::uniform5(".{0,12}"),
         is_team in any::<bool>(),
@@ -57,7 +57,7 @@ proptest! {
             },
             cost: Money::from_femtos(femtos),
             took_ms,
-            life: Life { stored_at_ms: NOW, fresh_ms, stale_ms },
+            lifetime: Lifetime { stored_at_ms: NOW, fresh_ms, stale_ms },
         };
         let bytes = Bytes::from(stored.encode(&key("a"), Stamp(stamp)));
         prop_assert_eq!(Stored::decode(&bytes, &key("a")), Some((stored, Stamp(stamp))));
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert_eq!(Stored::decode(&Bytes::from(bytes), &key("a")), None);
     }
 }
@@ -88,9 +88,9 @@ fn s10_a_value_that_was_changed_or_cut_or_is_another_keys_is_refused() {
 }
 
 #[test]
-fn a_value_of_another_version_is_refused_though_it_is_whole() {
+fn an_undamaged_value_of_another_version_is_refused() {
     let written = answer("x").encode(&key("a"), Stamp(4));
-    let (value, _) = written.split_at(written.len() - CHECKSUM);
+    let (value, _) = written.split_at(written.len() - CHECKSUM_BYTES);
     let mut value = value.to_vec();
     value[0] = VERSION + 1;
     let checksum = Sha256::digest(&value);
@@ -99,8 +99,8 @@ fn a_value_of_another_version_is_refused_though_it_is_whole() {
 }
 
 #[test]
-fn an_answer_knows_when_it_was_stored() {
+fn a_decoded_answer_has_its_age() {
     let stored = answer("x");
-    assert_eq!(stored.life.age_ms(NOW + 5), 5);
-    assert_eq!(stored.life.kept_ms(), u64::try_from(Duration::from_secs(60).as_millis()).unwrap());
+    assert_eq!(stored.lifetime.age_ms(NOW + 5), 5);
+    assert_eq!(stored.lifetime.kept_ms(), u64::try_from(Duration::from_secs(60).as_millis()).unwrap());
 }

@@ -1,4 +1,4 @@
-//! Two requests have one key exactly when they are one question in one scope.
+//! Two requests have the same key exactly if they ask the same question in the same scope.
 
 mod random;
 
@@ -8,7 +8,7 @@ use gw_wire::request::RequestLimits;
 
 use super::*;
 
-/// A request and its circumstances.
+/// A request with everything that decides its key.
 #[derive(Clone, Debug)]
 struct Asked {
     scope: Scope,
@@ -51,7 +51,7 @@ impl Asked {
         self.with(Key::of).expect("a key")
     }
 
-    /// The key as it would be if this component were forgotten.
+    /// The key as it would be without this component.
     fn key_without(&self, forgotten: &str) -> Key {
         let components = COMPONENTS.iter().filter(|(name, _)| *name != forgotten);
         self.with(|scope, question| Key::over(scope, question, components)).expect("a key")
@@ -98,7 +98,7 @@ fn each_component_forgotten_would_share_an_answer_that_is_not_the_same() {
     for (name, other) in others {
         assert!(COMPONENTS.iter().any(|(component, _)| *component == name), "{name}");
         assert_ne!(asked.key(), other.key(), "{name}");
-        assert_eq!(asked.key_without(name), other.key_without(name), "{name} alone tells them apart");
+        assert_eq!(asked.key_without(name), other.key_without(name), "{name} alone makes the difference");
     }
 }
 
@@ -112,7 +112,7 @@ fn names_differ_by_their_case_and_candidates_by_each_of_them() {
 }
 
 #[test]
-fn what_has_no_form_has_no_key() {
+fn a_body_without_a_canonical_form_has_no_key() {
     let of = |input: &str| {
         let input = Some(input.to_owned());
         Asked { route: Route::Embedding, input, ..Asked::body(HELLO) }.with(Key::of)
@@ -124,7 +124,7 @@ fn what_has_no_form_has_no_key() {
 }
 
 #[test]
-fn the_first_bytes_choose_shards_evenly() {
+fn the_first_bytes_spread_over_shards_evenly() {
     let mut shards = [0_u32; 16];
     for n in 0..1_600 {
         let key = Asked::body(&format!("{{\"n\":{n}}}")).key();
@@ -144,7 +144,7 @@ fn components_do_not_run_into_each_other() {
 }
 
 #[test]
-fn what_does_not_change_the_answer_is_no_part_of_it_at_the_top_and_only_there() {
+fn members_that_do_not_change_the_answer_are_ignored_at_the_top_level_only() {
     let key = Asked::body(HELLO).key();
     let with =
         |more: &str| Asked::body(&HELLO.replace("\"temperature\"", &format!("{more},\"temperature\""))).key();
@@ -170,7 +170,7 @@ fn what_does_not_change_the_answer_is_no_part_of_it_at_the_top_and_only_there() 
 }
 
 #[test]
-fn an_input_of_a_batch_is_found_whatever_else_was_in_the_batch() {
+fn an_input_has_the_same_key_in_every_batch() {
     let of = |body: &str, input: &str| {
         let input = Some(input.to_owned());
         Asked { route: Route::Embedding, input, ..Asked::body(body) }.key()
@@ -180,14 +180,14 @@ fn an_input_of_a_batch_is_found_whatever_else_was_in_the_batch() {
     assert_ne!(alone, of(r#"{"model":"m","input":["b","a"],"dimensions":3}"#, r#""b""#));
     assert_ne!(alone, of(r#"{"model":"m","input":"a","dimensions":4}"#, r#""a""#));
     assert_ne!(alone, of(r#"{"model":"m","input":"a","dimensions":3}"#, "[1]"));
-    // How it is to be written is no matter of the vector, and of an embedding alone.
+    // The format of the vector is ignored, for embeddings only.
     let written = r#"{"model":"m","input":"a","dimensions":3,"encoding_format":"base64"}"#;
     assert_eq!(alone, of(written, r#""a""#));
     assert_ne!(Asked::body(written).key(), Asked::body(r#"{"model":"m","input":"a","dimensions":3}"#).key());
 }
 
 #[test]
-fn the_inputs_of_a_batch_have_the_keys_that_each_has_alone() {
+fn the_keys_of_a_batch_are_the_keys_of_its_inputs() {
     let inputs = [r#""a""#, r#""b""#, r#""\u0061""#, "[1,2]", "[1,3]"];
     let batch = Asked {
         route: Route::Embedding,
@@ -209,7 +209,7 @@ fn the_inputs_of_a_batch_have_the_keys_that_each_has_alone() {
 }
 
 #[test]
-fn a_call_is_of_its_question_its_candidates_and_its_circumstances() {
+fn the_key_of_a_call_depends_on_question_candidates_and_circumstances() {
     let (a, b) = (crate::doubles::key("a"), crate::doubles::key("b"));
     let all = [
         a.of_call(&["p/m"], 1),

@@ -1,4 +1,4 @@
-//! What must hold of every key, on seeds that are changed at random: what the fuzz target `cache_key` holds.
+//! The property of the fuzz target `cache_key`, checked on randomly changed seeds.
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 mod property;
@@ -19,7 +19,7 @@ fn seeds() -> Vec<Vec<u8>> {
     files.into_iter().map(|file| std::fs::read(file).expect("a seed")).collect()
 }
 
-/// Pieces that are put in somewhere.
+/// Texts that are inserted at random places.
 const PIECES: [&str; 22] = [
     "\"a\":1,",
     ",\"a\":{\"b\":[null]}",
@@ -61,7 +61,7 @@ fn changed(seed: &[u8], rng: &mut StdRng) -> Vec<u8> {
     bytes
 }
 
-/// `PROPTEST_CASES=100000` makes it look longer.
+/// `PROPTEST_CASES=100000` checks more cases.
 #[test]
 fn t01_every_body_has_one_key_however_it_is_spelled_and_no_other_body_has_it() {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000);

@@ -1,4 +1,4 @@
-//! What holds of the key of any body: the tests call it on bodies that they make, `fuzz/` on what libFuzzer makes up.
+//! The property of every key. The tests check it on bodies that they make, and `fuzz/` on bodies of libFuzzer.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -8,9 +8,10 @@ use gw_cache::{Context, Key, Question, Route, Scope};
 use gw_wire::json::{Kind, View};
 use gw_wire::request::{Body, RequestLimits, parse_chat};
 
-/// Members of a body that do not count: written down once more, so that a change of the list is noticed.
-const NO_MATTER: [&str; 7] = ["cache", "metadata", "model", "routing", "stream", "stream_options", "user"];
-/// Changes of a body that are tried.
+/// Members of a body that do not count. The list is repeated here so that a change of it is noticed.
+const IGNORED_MEMBERS: [&str; 7] =
+    ["cache", "metadata", "model", "routing", "stream", "stream_options", "user"];
+/// The number of changes tried on each body.
 const CHANGES: usize = 8;
 
 fn question<'a>(body: &'a Body, model: &'a str) -> Question<'a> {
@@ -21,14 +22,14 @@ fn scope(id: &str) -> Scope {
     Scope::Key(Arc::from(id))
 }
 
-/// The key of a body. One that was accepted has one.
+/// The key of a body. Every accepted body has one.
 fn key_of(body: &str, model: &str) -> Key {
     let read = Body::parse(Bytes::from(body.to_owned()), &RequestLimits::default());
     let read = read.unwrap_or_else(|error| panic!("{error:?}: {body}"));
     Key::of(&scope("key_1"), &question(&read, model)).unwrap_or_else(|| panic!("no key: {body}"))
 }
 
-/// Any bytes as a client's chat. Whether they were one.
+/// Checks the property on a client's body. Returns whether the body is an accepted chat.
 pub(crate) fn holds(input: &[u8]) -> bool {
     let Ok(request) = parse_chat(Bytes::copy_from_slice(input), &RequestLimits::default()) else {
         return false;
@@ -39,15 +40,15 @@ pub(crate) fn holds(input: &[u8]) -> bool {
     circumstances(&asked, key);
     let members: Vec<(String, View<'_>)> =
         body.members().map(|(name, value)| (name.to_owned(), View::new(value))).collect();
-    let matters = |name: &str| !NO_MATTER.contains(&name);
-    // The same in other words, and among other members that do not count.
+    let matters = |name: &str| !IGNORED_MEMBERS.contains(&name);
+    // Another spelling and additional ignored members do not change the key.
     assert_eq!(key, key_of(&respelled(&members), model));
     let counts: Vec<_> = members.iter().filter(|(name, _)| matters(name)).cloned().collect();
     let bare = respelled(&counts);
     assert_eq!(key, key_of(&bare, model), "{bare}");
     let ignored = format!("{{\"user\":\"x\",\"stream\":true,\"metadata\":{{}},{}", &bare[1..]);
     assert_eq!(key, key_of(&ignored, model), "{ignored}");
-    // Without a member that counts, with one more, and with one leaf changed it is another question.
+    // A removed member, an added member and a changed leaf change the key.
     for at in 0..counts.len() {
         let mut fewer = counts.clone();
         fewer.remove(at);
@@ -64,7 +65,7 @@ pub(crate) fn holds(input: &[u8]) -> bool {
     true
 }
 
-/// Whatever else decides tells two questions with one body apart.
+/// Checks that every other field tells two questions with one body apart.
 fn circumstances(asked: &Question<'_>, key: Key) {
     let one = scope("key_1");
     let longer = format!("{}x", asked.model);
@@ -85,7 +86,7 @@ fn circumstances(asked: &Question<'_>, key: Key) {
     }
 }
 
-/// A body of these members that means the same: other order, escapes, numbers and blanks.
+/// Another spelling of these members: other order, escapes, numbers and blanks.
 fn respelled(members: &[(String, View<'_>)]) -> String {
     let mut out = String::from("{");
     for (name, value) in members.iter().rev() {
@@ -116,7 +117,7 @@ fn string(value: View<'_>) -> String {
     value.string().expect("text that was accepted is Unicode").into_owned()
 }
 
-/// Places where something can be changed: what is no container, and containers with nothing in them.
+/// The number of leaves: scalars, and empty containers.
 fn leaves(value: View<'_>) -> usize {
     let inner: usize = match value.kind() {
         Kind::Object => value.members().map(|(_, value)| leaves(value)).sum(),
@@ -139,7 +140,7 @@ fn with_leaf_changed(members: &[(String, View<'_>)], leaf: usize) -> String {
     out
 }
 
-/// Writes a value anew; the leaf after `left` others as another value.
+/// Writes a value in another spelling. Changes the value of the leaf after `left` others.
 fn spell(value: View<'_>, left: &mut usize, out: &mut String) {
     if leaves(value) == 1 && is_leaf(value) {
         let changes = *left == 0;
@@ -150,7 +151,7 @@ fn spell(value: View<'_>, left: &mut usize, out: &mut String) {
         Kind::Object => {
             let mut members: Vec<(String, View<'_>)> =
                 value.members().map(|(name, value)| (string(name), value)).collect();
-            // Stable: of two members of one name the first stays the first. Leaves are counted as they stand.
+            // The sort is stable, so members of one name keep their order. While a leaf is searched, the order stays, because leaves are counted in it.
             if *left > leaves(value) {
                 members.sort_by(|(one, _), (other, _)| other.cmp(one));
             }
@@ -196,7 +197,7 @@ fn spell_leaf(value: View<'_>, changes: bool, out: &mut String) {
     }
 }
 
-/// A digit before the first makes it another number; a zero behind the point and an exponent of 0 do not.
+/// Writes a number. A digit in front changes it. A zero after the point and an exponent of 0 do not.
 fn spell_number(number: &str, changes: bool, out: &mut String) {
     let digits = number.strip_prefix('-').unwrap_or(number);
     out.push_str(&number[..number.len() - digits.len()]);

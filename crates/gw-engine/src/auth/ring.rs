@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gw_limits::{Limiter, Subject, Whose};
+use gw_limits::{Limiter, Subject, SubjectKind};
 use gw_store::keys::StoredKey;
 use gw_store::{Role, Team};
 use secrecy::ExposeSecret;
@@ -95,7 +95,7 @@ impl Ring {
     ) -> Self {
         let team = |team: &Team| {
             let scope: Arc<str> = format!("{}@{}", team.id, team.created_at).into();
-            (team.id.clone(), (limiter.subject(Whose::Team, &team.id, team.limits), scope))
+            (team.id.clone(), (limiter.subject(SubjectKind::Team, &team.id, team.limits), scope))
         };
         let teams: HashMap<String, OfTeam> = teams.iter().map(team).collect();
         let mut places = Vec::with_capacity(configured.len() + stored.len());
@@ -174,7 +174,7 @@ impl Caller {
     /// A `[[keys]]` entry.
     pub(super) fn of_configuration(settings: &KeySettings, limiter: &Limiter) -> Self {
         let id = configured_id(&settings.name);
-        let subjects = Box::new([limiter.subject(Whose::Key, &id, settings.limits)]);
+        let subjects = Box::new([limiter.subject(SubjectKind::Key, &id, settings.limits)]);
         Self(Arc::new(Key {
             id: id.into(),
             name: settings.name.as_str().into(),
@@ -190,7 +190,7 @@ impl Caller {
 
     /// A stored key and its team.
     fn of_store(key: &StoredKey, team: Option<&OfTeam>, limiter: &Limiter) -> Self {
-        let own = limiter.subject(Whose::Key, &key.id, key.limits);
+        let own = limiter.subject(SubjectKind::Key, &key.id, key.limits);
         let subjects = std::iter::once(own).chain(team.map(|(subject, _)| Arc::clone(subject))).collect();
         Self(Arc::new(Key {
             id: key.id.as_str().into(),

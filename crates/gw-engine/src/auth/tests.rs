@@ -100,7 +100,7 @@ fn a_model_list_takes_wildcards() {
 }
 
 fn limiter() -> Limiter {
-    Limiter::local(Arc::new(crate::ledger_spending::NothingSpent))
+    Limiter::in_process(Arc::new(crate::ledger_spending::NothingSpent))
 }
 
 fn stored(name: &str) -> (String, StoredKey) {
@@ -160,7 +160,7 @@ async fn what_a_key_has_used_of_its_rate_outlives_a_change_of_keys() {
     ring.set(std::slice::from_ref(&key), &[]);
     let enters = async || {
         let caller = ring.admit(&secret, NOW, LATELY).unwrap();
-        limiter.enter("req_1", caller.subjects()).await.is_ok()
+        limiter.admit("req_1", caller.subjects()).await.is_ok()
     };
     assert!(enters().await && !enters().await);
     ring.set(&[key.clone(), stored("b").1], &[]);

@@ -109,7 +109,7 @@ impl Settlement {
     /// A budget counts the request in the period in which the ledger has it.
     fn dated(&self, mut reservation: Reservation) -> Reservation {
         if let Some(line) = &self.line {
-            reservation.begun_at(line.at());
+            reservation.set_begin(line.at());
         }
         reservation
     }

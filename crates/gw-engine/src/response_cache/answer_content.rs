@@ -1,7 +1,7 @@
 //! The content of a chat or completion answer: read from the gateway's own document, written into the cache, and
 //! written again for another request.
 
-use gw_cache::Gather;
+use gw_cache::Accumulator;
 use gw_providers::own;
 use gw_wire::event::Event;
 use gw_wire::render::{self, Envelope};
@@ -29,10 +29,10 @@ impl<'a> AnswerContent<'a> {
     }
 
     /// Takes the content of a gathered stream; None if the stream is incomplete.
-    pub(crate) fn gathered(shape: Shape, gather: Gather) -> Option<Self> {
+    pub(crate) fn gathered(shape: Shape, accumulator: Accumulator) -> Option<Self> {
         match shape {
-            Shape::Chat => gather.into_chat().map(Self::Chat),
-            Shape::Text => gather.into_text().map(Self::Text),
+            Shape::Chat => accumulator.into_chat().map(Self::Chat),
+            Shape::Text => accumulator.into_text().map(Self::Text),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use gw_cache::{Key, Mode, Outcome, Wish};
+use gw_cache::{CacheDirectives, Key, Mode, Outcome};
 
 use crate::call::Call;
 use crate::request::ValidatedRequest;
@@ -18,7 +18,7 @@ pub(crate) struct CacheRequest {
     pub(crate) key: Key,
     /// The single-flight key: only requests with the same routing options and cache directives share a call.
     pub(crate) flight: Key,
-    pub(crate) directives: Wish,
+    pub(crate) directives: CacheDirectives,
     /// The lifetime of its answer.
     pub(crate) ttl: Duration,
 }
@@ -40,7 +40,7 @@ impl CacheUse {
     pub(crate) fn of(cache: &ResponseCache, call: &Call) -> Self {
         let Some((directives, ttl)) = cache.directives(call) else { return Self::None };
         let planned = match &call.context.request {
-            _ if directives.is_nothing() => None,
+            _ if directives.is_bypass() => None,
             ValidatedRequest::Embeddings(request) => {
                 EmbeddingsCacheRequest::of(cache, call, request, directives, ttl)
                     .map(|wanted| Self::Vectors(Box::new(wanted)))
@@ -59,19 +59,19 @@ impl CacheUse {
 impl ResponseCache {
     /// The cache directives of a call and the lifetime of its answer: a chat states them itself; other operations
     /// follow the configuration. None = no cache.
-    pub(crate) fn directives(&self, call: &Call) -> Option<(Wish, Duration)> {
+    pub(crate) fn directives(&self, call: &Call) -> Option<(CacheDirectives, Duration)> {
         let CachingSettings { default_ttl, completions, embeddings, .. } = self.settings;
         let (mode, ttl) = match &call.context.request {
             ValidatedRequest::Chat(request) => {
                 let asked = request.cache.filter(|asked| asked.enabled)?;
                 let ttl = asked.ttl.map_or(default_ttl, |seconds| Duration::from_secs(seconds.into()));
-                (Mode::read(asked.mode).unwrap_or_default(), ttl)
+                (Mode::parse(asked.mode).unwrap_or_default(), ttl)
             }
             ValidatedRequest::Completion(_) if completions => (Mode::ReadWrite, default_ttl),
             ValidatedRequest::Embeddings(_) if embeddings => (Mode::ReadWrite, default_ttl),
             ValidatedRequest::Completion(_) | ValidatedRequest::Embeddings(_) => return None,
         };
-        let directives = Wish::new(mode, ttl);
+        let directives = CacheDirectives::new(mode, ttl);
         let lines = call.context.client.cache_control.as_deref();
         Some((lines.map_or(directives, |lines| directives.with_cache_control(lines)), ttl))
     }
@@ -79,12 +79,17 @@ impl ResponseCache {
     /// The keys of the answer and of the shared call. Only an answer of a requested model is kept, so its key ignores
     /// fallbacks. A shared call is answered by whatever its plan reaches, and fails if its plan fails, so its key
     /// includes them.
-    pub(crate) fn keys(&self, call: &Call, directives: &Wish, ttl: Duration) -> Option<(Key, Key)> {
+    pub(crate) fn keys(
+        &self,
+        call: &Call,
+        directives: &CacheDirectives,
+        ttl: Duration,
+    ) -> Option<(Key, Key)> {
         let named = CandidateIdentities::of(call);
         let asked = named.asked();
         let key = Key::of(&self.scope(&call.context.client.caller), &question(call, &asked))?;
         let mut hasher = DefaultHasher::new();
-        (directives.reads, directives.writes, directives.max_age, directives.stale_if_error, ttl)
+        (directives.can_read, directives.can_write, directives.max_age, directives.stale_if_error, ttl)
             .hash(&mut hasher);
         named.0.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
         // A request after a purge does not wait for a call from before it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gw_cache::{Cache, Flights, Scope, SimilarFigures};
+use gw_cache::{Cache, Scope, SimilarityFigures, SingleFlight};
 
 use crate::auth::Caller;
 use crate::response_cache::embeddings::memory::AnswerMemory;
@@ -14,7 +14,7 @@ use crate::response_cache::settings::{CachingSettings, SemanticSettings};
 #[derive(Debug)]
 pub struct ResponseCache {
     pub(crate) cache: Cache,
-    pub(crate) flights: Flights<FlightResult, FlightError>,
+    pub(crate) flights: SingleFlight<FlightResult, FlightError>,
     pub(crate) settings: CachingSettings,
     pub(crate) semantic: Semantic,
     /// The memory of answers that are made of cached vectors.
@@ -25,12 +25,12 @@ impl ResponseCache {
     /// A response cache over this store. `semantic` lists the aliases whose similar questions are answered.
     #[must_use]
     pub fn new(cache: Cache, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
-        let (flights, vectors) = (Flights::default(), AnswerMemory::default());
+        let (flights, vectors) = (SingleFlight::default(), AnswerMemory::default());
         Self { cache, flights, settings, semantic: Semantic::new(semantic), vectors }
     }
 
     /// The settings and the figures of each alias whose questions are compared, ordered by alias.
-    pub fn similar(&self) -> impl Iterator<Item = (&SemanticSettings, SimilarFigures)> {
+    pub fn similar(&self) -> impl Iterator<Item = (&SemanticSettings, SimilarityFigures)> {
         self.semantic.figures().into_iter()
     }
 

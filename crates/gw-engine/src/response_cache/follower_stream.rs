@@ -69,7 +69,7 @@ impl FollowerStream {
                 let model = call.plan.candidates.first().map_or("", |first| &*first.model.upstream_model);
                 let normaliser = Normaliser::new(reply_context.opening(model));
                 // An event larger than the flight's log is not copied for each follower.
-                let decoder = own::stream(caching.flights.bounds().log);
+                let decoder = own::stream(caching.flights.bounds().max_log_bytes);
                 Reader::FollowerReader(Box::new(FollowerReader { call, decoder, normaliser }))
             }
         };
@@ -111,7 +111,7 @@ impl FollowerStream {
                 return Poll::Ready(None);
             }
             let next = match self.first.take() {
-                Some(piece) => Next::Piece(piece),
+                Some(piece) => Next::Chunk(piece),
                 None => {
                     let step = std::task::ready!(coop::poll_proceed(cx));
                     let next = std::task::ready!(self.follower.poll_next(cx));
@@ -120,7 +120,7 @@ impl FollowerStream {
                 }
             };
             let out = match next {
-                Next::Piece(piece) => self.piece(piece),
+                Next::Chunk(piece) => self.piece(piece),
                 Next::End(end) => {
                     self.over = true;
                     self.end(end)
@@ -173,7 +173,7 @@ impl FollowerStream {
                 self.broken(&gone())
             }
             End::Failed(fault) => self.broken(&fault.error),
-            End::Gone => self.broken(&gone()),
+            End::WorkLost => self.broken(&gone()),
             End::TooSlow => self.broken(&too_slow()),
         }
     }

@@ -32,7 +32,7 @@ pub(crate) fn reply(
         headers.extend(header(SIMILARITY, &similar.shown()));
         headers.extend(header(SOURCE, &similar.source));
     }
-    headers.push((AGE, HeaderValue::from(stored.life.age_ms(now_ms()) / 1000)));
+    headers.push((AGE, HeaderValue::from(stored.lifetime.age_ms(now_ms()) / 1000)));
     let kept = kept(reply_context, stored)?;
     let body = if reply_context.streams {
         let events = replayed(reply_context, stored, kept, warnings);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use gw_cache::{Found, Gather, Life, Outcome, Pieces, Stamp, Stored};
+use gw_cache::{Accumulator, Found, Lifetime, Outcome, Publisher, Stamp, Stored};
 use gw_providers::own;
 use gw_wire::reply::Finish;
 use gw_wire::stream::Shape;
@@ -50,7 +50,7 @@ pub(crate) struct ReadyLeader {
     cut: CutoffWatch,
 }
 
-type Pushed = Pieces<FlightResult, FlightError>;
+type Pushed = Publisher<FlightResult, FlightError>;
 
 impl LeaderCall {
     pub(crate) fn of(mut self, services: &Services, caching: Arc<ResponseCache>) -> ReadyLeader {
@@ -79,7 +79,7 @@ impl ReadyLeader {
         }
         let begin = || caching.semantic.begin(&caching, &call, &wanted, lookup_services);
         let lookup =
-            if wanted.directives.reads { offload_if(call.context.is_heavy, begin).await } else { None };
+            if wanted.directives.can_read { offload_if(call.context.is_heavy, begin).await } else { None };
         let (nearest, remember) = match lookup {
             Some(lookup) => lookup.answer().await,
             None => (None, None),
@@ -144,16 +144,16 @@ impl AnswerWriter {
         let origin = AnswerOrigin::of(&self.caching, &call);
         let mut stream = EventStream::for_sharing(call, live, cut);
         let mut decoder = own::stream(MAX_ANSWER_BYTES);
-        let mut gather = Gather::new(MAX_ANSWER_BYTES);
+        let mut accumulator = Accumulator::new(MAX_ANSWER_BYTES);
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
             let Ok(piece) = frame.into_data() else { continue };
             let is_heavy = piece.len() >= HEAVY_BYTES;
-            offload_if(is_heavy, || decoder.feed(&piece, &mut |event| gather.note(&event))).await;
-            pieces.push(piece);
-            if pieces.room().now_or_never().is_none() {
+            offload_if(is_heavy, || decoder.feed(&piece, &mut |event| accumulator.add(&event))).await;
+            pieces.publish(piece);
+            if pieces.wait_for_room().now_or_never().is_none() {
                 // All readers are slow. The deadline stays, and the next poll ends the stream.
                 let due = stream.due().unwrap_or_else(Instant::now);
-                let _late = tokio::time::timeout_at(due.into(), pieces.room()).await;
+                let _late = tokio::time::timeout_at(due.into(), pieces.wait_for_room()).await;
             }
         }
         let Some(summary) = stream.take_summary() else {
@@ -162,7 +162,11 @@ impl AnswerWriter {
             let is_the_leaders = matches!(error.kind, Kind::InsufficientQuota | Kind::BudgetStoreUnavailable);
             return Err(Arc::new(SharedFailure { error, is_the_leaders }));
         };
-        Ok(Arc::new(self.done(&origin, &summary, AnswerContent::gathered(origin.shape, gather).as_ref())))
+        Ok(Arc::new(self.done(
+            &origin,
+            &summary,
+            AnswerContent::gathered(origin.shape, accumulator).as_ref(),
+        )))
     }
 
     fn failed(
@@ -173,8 +177,8 @@ impl AnswerWriter {
     ) -> Result<FlightResult, FlightError> {
         let had_stale = stale.is_some();
         let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
-        let usable =
-            stale.filter(|stored| is_theirs && self.wanted.directives.takes_stale(&stored.life, now_ms()));
+        let usable = stale
+            .filter(|stored| is_theirs && self.wanted.directives.can_use_stale(&stored.lifetime, now_ms()));
         let Some(stored) = usable else {
             if had_stale {
                 self.caching.cache.count(Outcome::Miss);
@@ -209,13 +213,13 @@ impl AnswerWriter {
             usage: summary.usage,
             cost: summary.cost.unwrap_or_default(),
             took_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
-            life: Life::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
+            lifetime: Lifetime::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
         });
         let is_fallback = summary.candidate.is_fallback;
         // An answer of two models belongs to neither.
         let is_cut_short = summary.is_shortened && answer.finishes.contains(&Finish::Length);
-        let may = self.wanted.directives.writes && !is_fallback && !summary.is_continued && !is_cut_short;
-        if may && gw_cache::may_be_kept(&answer.finishes) && is_whole {
+        let may = self.wanted.directives.can_write && !is_fallback && !summary.is_continued && !is_cut_short;
+        if may && gw_cache::is_cacheable(&answer.finishes) && is_whole {
             let is_kept = self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
             if let Some(remember) = self.remember.filter(|_| is_kept) {
                 remember.kept();

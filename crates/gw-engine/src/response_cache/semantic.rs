@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gw_cache::{Similar, SimilarFigures};
+use gw_cache::{SimilarityFigures, SimilarityIndex};
 use tokio::sync::Semaphore;
 
 use crate::response_cache::settings::SemanticSettings;
@@ -20,14 +20,14 @@ pub(crate) struct Semantic {
 #[derive(Debug)]
 pub(crate) struct Alias {
     pub(crate) settings: SemanticSettings,
-    pub(crate) similar: Similar,
+    pub(crate) similar: SimilarityIndex,
     pub(crate) looks: Arc<Semaphore>,
 }
 
 impl Semantic {
     pub(crate) fn new(settings: Vec<SemanticSettings>) -> Self {
         let alias = |settings: SemanticSettings| {
-            let similar = Similar::new(settings.similar);
+            let similar = SimilarityIndex::new(settings.similar);
             let looks = Arc::new(Semaphore::new(MAX_LOOKUPS_PER_ALIAS));
             (settings.alias.clone(), Arc::new(Alias { settings, similar, looks }))
         };
@@ -35,7 +35,7 @@ impl Semantic {
     }
 
     /// The figures of each alias.
-    pub(crate) fn figures(&self) -> Vec<(&SemanticSettings, SimilarFigures)> {
+    pub(crate) fn figures(&self) -> Vec<(&SemanticSettings, SimilarityFigures)> {
         let mut all: Vec<_> =
             self.aliases.values().map(|alias| (&alias.settings, alias.similar.figures())).collect();
         all.sort_by(|(one, _), (other, _)| one.alias.cmp(&other.alias));

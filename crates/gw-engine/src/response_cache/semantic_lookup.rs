@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gw_cache::{Context as SimilarContext, Freshness, Key, Peeked, SimilarMode, Stored, Unit, Wish};
+use gw_cache::{
+    CacheDirectives, Context as SimilarContext, Freshness, Key, Peeked, SimilarityMode, Stored, UnitVector,
+};
 use gw_limits::Limiter;
 use gw_store::journal::Journal;
 use serde::Deserialize;
@@ -113,7 +115,7 @@ impl Semantic {
         let context = SimilarContext::of(&scope, &question(call, &asked), embedder)?;
         let permit = Arc::clone(&alias.looks).try_acquire_owned().ok()?;
         let embedding = embedding(call, embedder, &context.text, &services)?;
-        let waits = alias.settings.similar.mode == SimilarMode::Answer;
+        let waits = alias.settings.similar.mode == SimilarityMode::Answer;
         let timeout = waits.then_some(alias.settings.timeout);
         let (tell, found) = oneshot::channel();
         let (kept, was_kept) = oneshot::channel();
@@ -157,9 +159,9 @@ impl KeptSignal {
 
 /// The vector of the question; None if the embedding fails, or if all readers are gone and it is of no use.
 async fn while_wanted(
-    embedding: impl Future<Output = Option<Unit>>,
+    embedding: impl Future<Output = Option<UnitVector>>,
     mut signal: oneshot::Receiver<()>,
-) -> (Option<Unit>, KeptSignal) {
+) -> (Option<UnitVector>, KeptSignal) {
     tokio::pin!(embedding);
     tokio::select! {
         vector = &mut embedding => (vector, KeptSignal::NotYet(signal)),
@@ -176,31 +178,31 @@ struct Lookup {
     caching: Arc<ResponseCache>,
     context: Key,
     key: Key,
-    directives: Wish,
+    directives: CacheDirectives,
 }
 
 impl Lookup {
     /// Reports the nearest question with an answer that is young enough. A shadow lookup only counts it.
-    async fn answer(&self, vector: &Unit, tell: oneshot::Sender<SimilarAnswer>) {
+    async fn answer(&self, vector: &UnitVector, tell: oneshot::Sender<SimilarAnswer>) {
         let similar = &self.alias.similar;
         let mut used = None;
         for found in similar.find(&self.context, vector, MAX_TRIES) {
             let stored = match self.caching.cache.peek(&found.key, now_ms()).await {
-                Peeked::There(stored) => stored,
+                Peeked::Present(stored) => stored,
                 Peeked::Absent => {
-                    similar.forget(&self.context, &found.key);
+                    similar.remove(&self.context, &found.key);
                     continue;
                 }
                 Peeked::Unknown => break,
             };
-            if stored.life.at(now_ms(), self.directives.max_age) == Freshness::Fresh {
+            if stored.lifetime.at(now_ms(), self.directives.max_age) == Freshness::Fresh {
                 let nearest = SimilarAnswer { stored, similarity: found.similarity };
                 // The request may have continued without waiting longer.
-                used = (!found.counts || tell.send(nearest).is_ok()).then_some(found);
+                used = (!found.is_usable || tell.send(nearest).is_ok()).then_some(found);
                 break;
             }
         }
-        similar.looked(&self.context, used.as_ref());
+        similar.record_lookup(&self.context, used.as_ref());
     }
 }
 
@@ -248,7 +250,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
 }
 
 /// The vector; None if the embedding cannot be paid, is late or fails. The ledger has a row in each case.
-async fn embed(mut call: Box<Call>, limiter: &Limiter, timeout: Duration) -> Option<Unit> {
+async fn embed(mut call: Box<Call>, limiter: &Limiter, timeout: Duration) -> Option<UnitVector> {
     if let Err(error) = reserve(limiter, &mut call).await {
         call.fail(&error);
         return None;
@@ -264,7 +266,7 @@ async fn embed(mut call: Box<Call>, limiter: &Limiter, timeout: Duration) -> Opt
     vector(&body)
 }
 
-fn vector(body: &[u8]) -> Option<Unit> {
+fn vector(body: &[u8]) -> Option<UnitVector> {
     #[derive(Deserialize)]
     struct Document {
         data: Vec<Item>,
@@ -274,5 +276,5 @@ fn vector(body: &[u8]) -> Option<Unit> {
         embedding: Vec<f32>,
     }
     let document: Document = serde_json::from_slice(body).ok()?;
-    Unit::of(&document.data.first()?.embedding)
+    UnitVector::of(&document.data.first()?.embedding)
 }

@@ -42,7 +42,7 @@ pub(crate) async fn run(
     let stamp = caching.cache.stamp();
     let mut stale = None;
     let looked_at = Instant::now();
-    if wanted.directives.reads {
+    if wanted.directives.can_read {
         match caching.cache.look(&wanted.key, wanted.directives.max_age, now_ms()).await {
             Found::Fresh(stored) => {
                 caching.cache.count(Outcome::Hit(&stored));
@@ -53,16 +53,16 @@ pub(crate) async fn run(
             Found::Nothing => {}
         }
     }
-    let (flights, wants) = (&caching.flights, if reply_context.streams { Wants::Pieces } else { Wants::End });
-    let role = if wanted.directives.reads {
+    let (flights, wants) = (&caching.flights, if reply_context.streams { Wants::Chunks } else { Wants::End });
+    let role = if wanted.directives.can_read {
         flights.join(wanted.flight, wants)
     } else {
-        flights.alone(wanted.flight, wants)
+        flights.lead_alone(wanted.flight, wants)
     };
     let (follower, call) = match role {
         Role::Leader(lead, follower) => {
             // A slow store is not asked twice.
-            let looks_again = wanted.directives.reads && looked_at.elapsed() < SLOW_LOOK;
+            let looks_again = wanted.directives.can_read && looked_at.elapsed() < SLOW_LOOK;
             let cpu = call.context.cpu.clone();
             let work = LeaderCall {
                 call,
@@ -163,7 +163,7 @@ async fn reply(
 fn failed(call: Option<Box<Call>>, end: End<FlightResult, FlightError>) -> Error {
     let mut error = match end {
         End::Failed(fault) => fault.error.clone(),
-        End::Gone => Error::new(Kind::InternalError, "The gateway failed while answering this request."),
+        End::WorkLost => Error::new(Kind::InternalError, "The gateway failed while answering this request."),
         _ => gone(),
     };
     if let Some(mut call) = call {
@@ -205,7 +205,7 @@ async fn stream(
             return execute_alone(services, caching, call).await;
         }
         (Some(Next::End(end)), call) => return Err(failed(call, end)),
-        (Some(Next::Piece(piece)), call) => (Some(piece), call),
+        (Some(Next::Chunk(piece)), call) => (Some(piece), call),
         (None, call) if is_late => return Err(failed(call, End::Failed(SharedFailure::of(late())))),
         (None, call) => (None, call),
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gw_cache::SimilarSettings;
+use gw_cache::SimilaritySettings;
 
 use crate::catalog::Catalog;
 
@@ -29,7 +29,7 @@ pub struct SemanticSettings {
     /// The catalogue id of the embedding model.
     pub embedding_model: String,
     /// The threshold of similarity, and what a match does.
-    pub similar: SimilarSettings,
+    pub similar: SimilaritySettings,
     /// How long a request waits for its lookup.
     pub timeout: Duration,
 }

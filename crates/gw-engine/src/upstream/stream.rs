@@ -27,7 +27,7 @@ use crate::request::fan_out::SubRequest;
 use crate::upstream::merge::{ReadStep, StreamUsage, SubStream, UpstreamSource};
 use crate::upstream::replay::{replay_chat, replay_text};
 
-/// Pieces without content that one poll reads before it yields.
+/// Publisher without content that one poll reads before it yields.
 const STEPS_A_POLL: usize = 64;
 
 /// An open upstream stream.

@@ -15,10 +15,8 @@ use serde_json::value::RawValue;
 
 use crate::call::Call;
 use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
-use crate::call::progress::OK;
-use crate::call::progress::Warnings;
-use crate::call::upstream_call::AttemptOutcome;
-use crate::call::upstream_call::{Attempt, UpstreamCallId};
+use crate::call::progress::{OK, Warnings};
+use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId};
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;

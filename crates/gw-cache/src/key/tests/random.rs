@@ -1,5 +1,5 @@
-//! A million random pairs, by two tenants, against a slow oracle: the tree, its members sorted, that was written as a text
-//! in some random spelling.
+//! A million random pairs of requests by two tenants, compared by key and by a slow oracle. The oracle compares trees, each of which was written as text
+//! in a random spelling.
 
 use std::collections::HashMap;
 
@@ -14,14 +14,14 @@ const FAMILIES: usize = 2_000;
 const MEMBERS_OF_A_FAMILY: usize = 10;
 const PAIRS: usize = 1_000_000;
 
-/// A tree with few different leaves, so that trees often differ in one place only.
+/// A random tree. It has few different leaves, so trees often differ in one place only.
 fn tree(rng: &mut StdRng, depth: u32) -> Value {
     match rng.random_range(0..if depth == 0 { 6 } else { 9 }) {
         0 => json!(null),
         1 => json!(rng.random_bool(0.5)),
         2 => json!(rng.random_range(-3..1000)),
         3 => json!(*[0, 1 << 53, (1 << 53) + 1, u64::MAX, 10_000_000].choose(rng).unwrap()),
-        // Halves and hundredths: as doubles they are as different as they are as decimals.
+        // Fractions that differ as doubles exactly if they differ as decimals.
         4 => json!(f64::from(rng.random_range(-300..300)) / *[2.0, 100.0, 1e6].choose(rng).unwrap()),
         5 => json!(*["", "a", "A", "é", "\u{1f600}\n", "\"\\", "1", "null", "ab"].choose(rng).unwrap()),
         6 => Value::Array((0..rng.random_range(0..4)).map(|_| tree(rng, depth - 1)).collect()),
@@ -35,7 +35,7 @@ fn object(rng: &mut StdRng, depth: u32, names: &[&str]) -> Value {
     Value::Object(names.map(|name| ((*name).to_owned(), tree(rng, depth))).collect())
 }
 
-/// The same tree, written in another way.
+/// Writes a tree in a random spelling.
 fn spell(value: &Value, rng: &mut StdRng, out: &mut String) {
     blank(rng, out);
     match value {
@@ -88,7 +88,7 @@ fn spell_text(text: &str, rng: &mut StdRng, out: &mut String) {
 }
 
 fn spell_number(number: &Number, rng: &mut StdRng) -> String {
-    // `1.0e-6` as digits and a power; then the power moved, and zeros added.
+    // Splits `1.0e-6` into digits and a power, then moves the power and adds zeros.
     let text = number.to_string();
     let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -108,7 +108,7 @@ fn spell_number(number: &Number, rng: &mut StdRng) -> String {
     }
 }
 
-/// What the oracle tells requests apart by: everything, the body as sorted text.
+/// The text by which the oracle compares requests: all fields, and the body as sorted text.
 fn oracle(asked: &Asked, tree: &Map<String, Value>) -> String {
     let mut body = tree.clone();
     let ignored = ["stream", "stream_options", "user", "metadata", "cache", "routing", "model"];
@@ -117,7 +117,7 @@ fn oracle(asked: &Asked, tree: &Map<String, Value>) -> String {
     format!("{scope:?}|{route:?}|{model:?}|{candidates:?}|{config}|{}", plain(Value::Object(body)))
 }
 
-/// Numbers that are whole as whole numbers.
+/// Writes whole numbers in one form.
 fn plain(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -132,7 +132,7 @@ fn plain(value: Value) -> Value {
     }
 }
 
-/// A request, and requests that are the same or nearly.
+/// A request, and requests that equal it or differ in few places.
 fn family(rng: &mut StdRng, out: &mut Vec<(Asked, String)>) {
     const TOP: [&str; 12] = [
         "messages",
@@ -189,7 +189,7 @@ fn t01_a_hit_is_the_same_scope_and_the_same_question_in_a_million_random_pairs()
     let (mut hits, mut near_misses) = (0, 0);
     for pair in 0..PAIRS {
         let one = rng.random_range(0..all.len());
-        // Of the same family more often than not: elsewhere nothing is alike.
+        // Mostly pairs of the same family, because other requests have little in common.
         let relative =
             one / MEMBERS_OF_A_FAMILY * MEMBERS_OF_A_FAMILY + rng.random_range(0..MEMBERS_OF_A_FAMILY);
         let other = if pair % 4 == 0 { rng.random_range(0..all.len()) } else { relative };
@@ -202,7 +202,7 @@ fn t01_a_hit_is_the_same_scope_and_the_same_question_in_a_million_random_pairs()
     forgotten_components_are_found_out(&all, &known);
 }
 
-/// Without any one component the pairs above would not all have been right.
+/// Checks that without any single component some pairs would have been judged wrongly.
 fn forgotten_components_are_found_out(all: &[(Asked, String)], known: &[(Key, usize)]) {
     for (component, _) in COMPONENTS {
         let mut seen: HashMap<Key, usize> = HashMap::new();
@@ -210,6 +210,6 @@ fn forgotten_components_are_found_out(all: &[(Asked, String)], known: &[(Key, us
             let first = *seen.entry(asked.key_without(component)).or_insert(*name);
             first != *name
         });
-        assert!(wrong, "{component}: nobody would notice");
+        assert!(wrong, "{component}: no pair depends on it");
     }
 }

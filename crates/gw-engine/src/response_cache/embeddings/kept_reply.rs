@@ -25,7 +25,7 @@ pub(crate) async fn kept_reply(
     let mut headers = named(&sum.model_used, &sum.provider);
     headers.extend(cost_header(call));
     headers.push(cache_status(what));
-    headers.push((AGE, (sum.life.age_ms(now_ms()) / 1000).into()));
+    headers.push((AGE, (sum.lifetime.age_ms(now_ms()) / 1000).into()));
     let page = EmbeddingsAnswer {
         at: wanted.at.clone(),
         encoding: request.encoding,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_cache::{Key, Life, Outcome, Stamp, Stored};
+use gw_cache::{Key, Lifetime, Outcome, Stamp, Stored};
 use gw_limits::Limiter;
 use gw_wire::money::Money;
 use gw_wire::request::EmbeddingsRequest;
@@ -209,7 +209,7 @@ impl PartialFetch {
         let keeping = EntryTemplate { stored: self.stored(&output.candidate, usage, took_ms), shares };
         let fresh = FetchedVectors {
             model: output.model(&self.request).to_owned(),
-            is_kept: self.wanted.directives.writes && !output.candidate.is_fallback,
+            is_kept: self.wanted.directives.can_write && !output.candidate.is_fallback,
             output,
             numbers: self.numbers.clone(),
         };
@@ -288,7 +288,7 @@ impl PartialFetch {
             usage: *usage,
             cost: Money::ZERO,
             took_ms,
-            life: Life::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
+            lifetime: Lifetime::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
         }
     }
 
@@ -296,7 +296,7 @@ impl PartialFetch {
     async fn failed(mut self, error: Error) -> Result<Reply> {
         let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
         let directives = self.wanted.directives;
-        let usable = |stored: &Arc<Stored>| directives.takes_stale(&stored.life, now_ms());
+        let usable = |stored: &Arc<Stored>| directives.can_use_stale(&stored.lifetime, now_ms());
         let kept = CachedVectors::of(
             std::mem::take(&mut self.kept).into_iter().map(|kept| kept.filter(usable)).collect(),
         );

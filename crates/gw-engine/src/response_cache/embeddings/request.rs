@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use gw_cache::{Key, Wish};
+use gw_cache::{CacheDirectives, Key};
 use gw_wire::request::EmbeddingsRequest;
 
 use crate::call::Call;
@@ -19,7 +19,7 @@ pub(crate) struct EmbeddingsCacheRequest {
     pub(crate) firsts: Vec<usize>,
     /// The key number of each input.
     pub(crate) at: Vec<usize>,
-    pub(crate) directives: Wish,
+    pub(crate) directives: CacheDirectives,
     /// The lifetime of its vectors.
     pub(crate) ttl: Duration,
 }
@@ -30,7 +30,7 @@ impl EmbeddingsCacheRequest {
         caching: &ResponseCache,
         call: &Call,
         request: &EmbeddingsRequest,
-        directives: Wish,
+        directives: CacheDirectives,
         ttl: Duration,
     ) -> Option<Self> {
         let named = CandidateIdentities::of(call);

@@ -29,7 +29,7 @@ pub(crate) async fn run(
     wanted: EmbeddingsCacheRequest,
 ) -> Result<Reply> {
     let stamp = caching.cache.stamp();
-    let looked = if wanted.directives.reads {
+    let looked = if wanted.directives.can_read {
         caching.cache.look_all(&wanted.keys, wanted.directives.max_age, now_ms()).await
     } else {
         wanted.keys.iter().map(|_| Found::Nothing).collect()

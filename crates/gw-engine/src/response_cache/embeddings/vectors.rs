@@ -119,7 +119,7 @@ impl CachedVectors {
     /// if there are no vectors.
     pub(crate) fn sum(&self, at: &[usize]) -> Option<Stored> {
         let found = || self.0.iter().flatten();
-        let oldest = found().min_by_key(|stored| stored.life.stored_at_ms)?;
+        let oldest = found().min_by_key(|stored| stored.lifetime.stored_at_ms)?;
         let usages = at.iter().filter_map(|number| Some(self.get(*number)?.usage));
         Some(Stored {
             body: Bytes::new(),

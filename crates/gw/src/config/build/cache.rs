@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gw_cache::{SimilarMode, SimilarSettings};
+use gw_cache::{SimilarityMode, SimilaritySettings};
 use gw_engine::response_cache::SemanticSettings;
 
 use super::super::CacheSettings;
@@ -58,13 +58,13 @@ fn semantic(
         let hint = report.search(|| did_you_mean(provider, providers.iter().map(String::as_str)));
         report.fault_with_hint(at, &path, "begins with the name of no provider", hint);
     }
-    let mut similar = SimilarSettings::default();
+    let mut similar = SimilaritySettings::default();
     if table.choice("mode") == Some("answer") {
-        similar.mode = SimilarMode::Answer;
+        similar.mode = SimilarityMode::Answer;
     }
     #[expect(clippy::cast_possible_truncation, reason = "a part of one")]
     set(&mut similar.threshold, table.number("threshold").map(|threshold| threshold as f32));
-    set(&mut similar.most_bytes, table.int::<usize>("max_mib").map(|mib| mib << 20));
+    set(&mut similar.max_bytes, table.int::<usize>("max_mib").map(|mib| mib << 20));
     let mut timeout = Duration::from_secs(1);
     set(&mut timeout, table.millis("timeout_ms"));
     Some(SemanticSettings { alias, embedding_model, similar, timeout })

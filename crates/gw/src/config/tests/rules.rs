@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gw_cache::SimilarMode;
+use gw_cache::SimilarityMode;
 use gw_engine::settings::Role;
 use gw_limits::WhenAway;
 use gw_providers::settings::Api;
@@ -483,7 +483,7 @@ fn aliases_whose_similar_questions_are_compared() {
         (read[0].alias.as_str(), read[0].similar.threshold, read[0].timeout),
         ("help", 0.97, MS * 1000)
     );
-    assert_eq!(read[0].similar.mode, SimilarMode::Shadow);
+    assert_eq!(read[0].similar.mode, SimilarityMode::Shadow);
     check(
         &entry("alias = \"helps\"\nembedding_model = \"opneai/x\""),
         &[

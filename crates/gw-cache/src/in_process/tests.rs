@@ -1,0 +1,125 @@
+//! Bounds, purges and ages. `tests/memory.rs` measures the real memory in a process of its own.
+
+use std::time::Duration;
+
+use super::*;
+use crate::doubles::{NOW, answer, key};
+use crate::{Lifetime, Scope};
+
+const MIB: u64 = 1 << 20;
+
+fn put(store: &InProcessStore, name: &str, stored: Stored) -> bool {
+    store.put(key(name), Arc::new(stored), store.stamp())
+}
+
+fn said(store: &InProcessStore, name: &str, now_ms: u64) -> Option<String> {
+    let stored = store.get(&key(name), now_ms)?;
+    Some(String::from_utf8(stored.body.to_vec()).unwrap())
+}
+
+#[test]
+fn an_answer_is_found_under_its_key_until_it_expires() {
+    let store = InProcessStore::new(MIB);
+    assert!(put(&store, "a", answer("A")));
+    assert_eq!(said(&store, "a", NOW).as_deref(), Some("A"));
+    assert_eq!(said(&store, "b", NOW), None);
+    assert_eq!(said(&store, "a", NOW + 60_000).as_deref(), Some("A"));
+    assert_eq!(said(&store, "a", NOW + 60_001), None);
+    assert_eq!((store.entries(), store.bytes()), (0, 0), "the lookup removed the expired answer");
+    let lifetime = Lifetime::new(NOW, Duration::from_secs(60), Duration::from_secs(10));
+    assert!(put(&store, "a", Stored { lifetime, ..answer("A") }));
+    assert!(said(&store, "a", NOW + 70_000).is_some(), "kept to stand in for errors");
+    assert!(said(&store, "a", NOW + 70_001).is_none());
+}
+
+#[test]
+fn a_later_answer_replaces_an_earlier_one() {
+    let store = InProcessStore::new(MIB);
+    put(&store, "a", answer("A"));
+    put(&store, "a", answer("B"));
+    assert_eq!(said(&store, "a", NOW).as_deref(), Some("B"));
+    assert_eq!(store.entries(), 1);
+}
+
+#[test]
+fn a_purge_voids_what_it_concerns_and_nothing_else() {
+    let other = Scope::Key(Arc::from("key_2"));
+    let team = Scope::Team(Arc::from("key_1"));
+    let fill = |store: &InProcessStore| {
+        put(store, "plain", answer("plain"));
+        put(store, "scope", Stored { scope: other.clone(), ..answer("scope") });
+        put(store, "team", Stored { scope: team.clone(), ..answer("team") });
+        put(store, "asked", Stored { model: Arc::from("alias"), ..answer("asked") });
+        put(store, "used", Stored { model_used: Arc::from("q/m"), ..answer("used") });
+    };
+    let left = |store: &InProcessStore| {
+        let all = ["plain", "scope", "team", "asked", "used"];
+        all.into_iter().filter(|name| said(store, name, NOW).is_some()).collect::<Vec<_>>()
+    };
+    for (purge, expected) in [
+        (Purge::All, &[][..]),
+        (Purge::Scope(other.clone()), &["plain", "team", "asked", "used"]),
+        (Purge::Scope(team.clone()), &["plain", "scope", "asked", "used"]),
+        (Purge::Scope(crate::doubles::scope()), &["scope", "team"]),
+        (Purge::Model(Arc::from("alias")), &["plain", "scope", "team", "used"]),
+        (Purge::Model(Arc::from("q/m")), &["plain", "scope", "team", "asked"]),
+        (Purge::Model(Arc::from("nobody")), &["plain", "scope", "team", "asked", "used"]),
+    ] {
+        let store = InProcessStore::new(MIB);
+        fill(&store);
+        store.purge(&purge);
+        assert_eq!(left(&store), expected, "{purge:?}");
+        assert_eq!(store.entries(), expected.len() as u64, "{purge:?}");
+        fill(&store);
+        assert_eq!(left(&store).len(), 5, "stored after {purge:?}");
+    }
+}
+
+#[test]
+fn an_answer_whose_call_began_before_a_purge_is_not_stored() {
+    let store = InProcessStore::new(MIB);
+    let before = store.stamp();
+    store.purge(&Purge::Model(Arc::from("m")));
+    assert!(!store.put(key("a"), Arc::new(answer("A")), before));
+    let elsewhere = Stored { model: Arc::from("n"), ..answer("B") };
+    assert!(store.put(key("b"), Arc::new(elsewhere), before), "the purge does not concern the other model");
+    assert!(store.put(key("a"), Arc::new(answer("A")), store.stamp()));
+    assert!(said(&store, "a", NOW).is_some());
+}
+
+#[test]
+fn purges_of_too_many_names_purge_more_and_never_less() {
+    let store = InProcessStore::new(MIB);
+    put(&store, "a", answer("A"));
+    for n in 0..5000 {
+        store.purge(&Purge::Model(Arc::from(format!("other-{n}"))));
+    }
+    store.purge(&Purge::Scope(crate::doubles::scope()));
+    assert_eq!(said(&store, "a", NOW), None);
+    assert!(put(&store, "a", answer("A")));
+    assert!(said(&store, "a", NOW).is_some());
+}
+
+#[test]
+fn the_memory_is_bounded_for_answers_of_any_size() {
+    for max_bytes in [MIB, 16 * MIB] {
+        let store = InProcessStore::new(max_bytes);
+        let mut put_bytes = 0;
+        for (n, size) in [0, 100, 5_000, 60_000].into_iter().cycle().enumerate().take(8_000) {
+            let stored = answer(&"x".repeat(size));
+            put_bytes += stored.size_bytes();
+            put(&store, &n.to_string(), stored);
+            assert!(store.bytes() <= max_bytes, "{} of {max_bytes}", store.bytes());
+        }
+        assert!(put_bytes > 4 * max_bytes);
+        assert!(store.bytes() > max_bytes / 2, "{} of {max_bytes}", store.bytes());
+    }
+}
+
+#[test]
+fn a_large_answer_does_not_evict_all_others() {
+    let store = InProcessStore::new(8 * MIB);
+    put(&store, "a", answer("A"));
+    assert!(!put(&store, "large", answer(&"x".repeat(3 << 20))));
+    assert!(said(&store, "a", NOW).is_some() && said(&store, "large", NOW).is_none());
+}

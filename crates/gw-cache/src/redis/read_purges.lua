@@ -1,0 +1,2 @@
+-- Reads the table.
+return redis.call('HGETALL', KEYS[1])

@@ -1,0 +1,212 @@
+//! A budget in process: the money spent in its period, and the money reserved for requests in flight. `redis/prelude.lua` has the same
+//! rules.
+
+use std::time::Duration;
+
+use gw_store::{Budget, Period};
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::single_flight::{LookupFailed, SingleFlight};
+use crate::spending_ledger::{LedgerUnavailable, SpendingLedger, ask};
+use crate::subject_kind::SubjectKind;
+
+/// Femto-USD of a nano-USD.
+const NANO_USD: i128 = 1_000_000;
+
+/// The money of one key or one team.
+#[derive(Debug, Default)]
+pub(crate) struct BudgetState {
+    amounts: Mutex<Amounts>,
+    /// Keeps requests from asking the ledger several times at once.
+    pub(crate) lookup: SingleFlight,
+}
+
+/// Amounts are femto-USD, moments unix seconds.
+#[derive(Debug, Default)]
+struct Amounts {
+    period: Period,
+    /// The begin of the period.
+    start: i64,
+    /// The end of the period, which does not belong to it.
+    end: i64,
+    /// The latest end of all periods so far. Nothing can have been spent in a period that begins at or after it.
+    latest_end: i64,
+    /// Whether `spent` includes what the ledger knows of the period. While it does not, `spent` is the amount since the ledger was asked.
+    is_known: bool,
+    spent: i128,
+    reserved: i128,
+}
+
+/// A budget's answer to a question: what it grants, or why it grants nothing.
+pub(crate) type Decision<T> = Result<T, BudgetDenial>;
+
+/// The reason for which a budget grants nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BudgetDenial {
+    /// The budget has too little left. Carries the time until the next period, or None for a budget of all time.
+    #[error("the budget is used up")]
+    Exhausted(Option<Duration>),
+    /// The ledger has to be asked first. The period began a moment ago.
+    #[error("the spending is not known")]
+    Unknown,
+}
+
+impl BudgetState {
+    /// Whether the spending of the current period is known without the ledger.
+    pub(crate) fn is_known(&self, budget: Budget, unix: i64) -> bool {
+        let amounts = &mut *self.amounts.lock();
+        amounts.enter_period(budget.period, unix);
+        amounts.is_known
+    }
+
+    /// Checks that anything is left.
+    pub(crate) fn check(&self, budget: Budget, unix: i64) -> Decision<()> {
+        let amounts = &mut *self.amounts.lock();
+        if amounts.remaining(budget, unix)? > 0 { Ok(()) } else { Err(amounts.exhausted(unix)) }
+    }
+
+    /// Reserves `max_femtos`, or what is left, but at least `min_femtos`. An amount below `max_femtos` is a whole number of nano-USD.
+    /// Returns the amount.
+    pub(crate) fn reserve(
+        &self,
+        budget: Budget,
+        unix: i64,
+        max_femtos: i128,
+        min_femtos: i128,
+    ) -> Decision<i128> {
+        let amounts = &mut *self.amounts.lock();
+        let remaining = amounts.remaining(budget, unix)?;
+        let granted = if remaining < max_femtos {
+            remaining.div_euclid(NANO_USD).saturating_mul(NANO_USD)
+        } else {
+            max_femtos
+        };
+        if granted < min_femtos {
+            return Err(amounts.exhausted(unix));
+        }
+        amounts.reserved = amounts.reserved.saturating_add(granted);
+        Ok(granted)
+    }
+
+    /// Releases a part of a reservation.
+    pub(crate) fn release(&self, femtos: i128) {
+        let amounts = &mut *self.amounts.lock();
+        amounts.reserved = amounts.reserved.saturating_sub(femtos);
+    }
+
+    /// Replaces a reservation by the real cost. The cost counts if the request began in the current period. The request may have begun
+    /// under a budget with another kind of period, or without a budget.
+    pub(crate) fn settle(&self, unix: i64, begun: i64, reserved_femtos: i128, cost_femtos: i128) {
+        let amounts = &mut *self.amounts.lock();
+        amounts.enter_period(amounts.period, unix);
+        amounts.reserved = amounts.reserved.saturating_sub(reserved_femtos);
+        if begun >= amounts.start {
+            amounts.spent = amounts.spent.saturating_add(cost_femtos);
+        }
+    }
+
+    /// Counts a cost that had no reservation. While the spending is unknown, the ledger will report this cost too.
+    pub(crate) fn charge(&self, budget: Budget, unix: i64, begun: i64, cost_femtos: i128) {
+        let amounts = &mut *self.amounts.lock();
+        amounts.enter_period(budget.period, unix);
+        if amounts.is_known && begun >= amounts.start {
+            amounts.spent = amounts.spent.saturating_add(cost_femtos);
+        }
+    }
+
+    /// Forgets the spending, but not the reservations. A subject without a budget does not count everything, so the ledger has to be
+    /// asked when a budget is added.
+    pub(crate) fn forget_spending(&self) {
+        self.amounts.lock().is_known = false;
+    }
+
+    /// Asks the ledger for the spending of the current period, unless another request does. The spending stays unknown if the next
+    /// period begins meanwhile.
+    ///
+    /// # Errors
+    /// The ledger did not answer.
+    pub(crate) async fn learn_spending(
+        &self,
+        subject: (SubjectKind, &str),
+        budget: Budget,
+        clock: &dyn Clock,
+        ledger: &dyn SpendingLedger,
+    ) -> Result<(), LookupFailed> {
+        let question = async {
+            let Some((start, end)) = self.begin_lookup(budget, clock.unix_seconds()) else { return Ok(()) };
+            let spending = ask(ledger, subject, (start, end), &[]).await?;
+            let amounts = &mut *self.amounts.lock();
+            amounts.enter_period(budget.period, clock.unix_seconds());
+            if amounts.start == start && !amounts.is_known {
+                amounts.spent = amounts.spent.saturating_add(spending.cost_femtos);
+                amounts.is_known = true;
+            }
+            Ok::<_, LedgerUnavailable>(())
+        };
+        self.lookup.run(question).await
+    }
+
+    /// The period to ask the ledger about. None if the spending is known. From now on this process counts settlements itself. One that
+    /// is in the ledger's answer too counts twice, which is safer than not at all.
+    fn begin_lookup(&self, budget: Budget, unix: i64) -> Option<(i64, i64)> {
+        let amounts = &mut *self.amounts.lock();
+        amounts.enter_period(budget.period, unix);
+        if amounts.is_known {
+            return None;
+        }
+        amounts.spent = 0;
+        Some((amounts.start, amounts.end))
+    }
+
+    /// Whether the amounts are those of the period around this moment.
+    #[cfg(test)]
+    pub(crate) fn is_current(&self, budget: Budget, unix: i64) -> bool {
+        let amounts = self.amounts.lock();
+        amounts.is_known && amounts.period == budget.period && amounts.start <= unix && unix < amounts.end
+    }
+
+    /// The spent and the reserved amount.
+    #[cfg(test)]
+    pub(crate) fn figures(&self) -> (i128, i128) {
+        let amounts = self.amounts.lock();
+        (amounts.spent, amounts.reserved)
+    }
+}
+
+impl Amounts {
+    /// Changes to the period around this moment.
+    fn enter_period(&mut self, period: Period, unix: i64) {
+        if self.period == period && self.start <= unix && unix < self.end {
+            return;
+        }
+        let (start, end) = period.around(unix);
+        // Nothing is spent yet in a period that begins after all others. In an earlier period, or in one of another kind, only the
+        // ledger knows the spending.
+        self.is_known &= self.period == period && start >= self.latest_end;
+        self.latest_end = self.latest_end.max(end);
+        (self.period, self.start, self.end) = (period, start, end);
+        self.spent = 0;
+    }
+
+    /// The amount that is neither spent nor reserved.
+    fn remaining(&mut self, budget: Budget, unix: i64) -> Decision<i128> {
+        self.enter_period(budget.period, unix);
+        if !self.is_known {
+            return Err(BudgetDenial::Unknown);
+        }
+        Ok(budget.femtos().saturating_sub(self.spent.saturating_add(self.reserved)))
+    }
+
+    fn exhausted(&self, unix: i64) -> BudgetDenial {
+        BudgetDenial::Exhausted(time_until(self.end, unix))
+    }
+}
+
+/// The time until the end of a period. None for a period without an end.
+fn time_until(end: i64, unix: i64) -> Option<Duration> {
+    if end == i64::MAX {
+        return None;
+    }
+    Some(Duration::from_secs(u64::try_from(end.saturating_sub(unix)).unwrap_or_default()))
+}

@@ -1,0 +1,196 @@
+//! Admission and reservation within one process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gw_store::Limits;
+
+use crate::admission::AdmissionPermit;
+use crate::budget::BudgetDenial;
+use crate::clock::Clock;
+use crate::gcra::Gcra;
+use crate::in_flight::InFlightPermit;
+use crate::limit_state::{RateState, TokenState, time_until_expiry};
+use crate::refusal::{Refusal, Refused};
+use crate::reservation::{LocalReservation, Reservation, ReservationRequest};
+use crate::spending_ledger::SpendingLedger;
+use crate::subject::{State, Subject};
+
+/// The limiter of one process.
+#[derive(Debug)]
+pub(crate) struct InProcess {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ledger: Arc<dyn SpendingLedger>,
+}
+
+/// The share of one replica in the limits, if `replicas` count separately: at least one of each. Budgets are not divided.
+fn divided(limits: &Limits, replicas: u32) -> Limits {
+    if replicas <= 1 {
+        return *limits;
+    }
+    Limits {
+        rpm: limits.rpm.map(|limit| (limit / replicas).max(1)),
+        burst: limits.burst.map(|limit| (limit / replicas).max(1)),
+        tpm: limits.tpm.map(|limit| (limit / u64::from(replicas)).max(1)),
+        max_in_flight: limits.max_in_flight.map(|limit| (limit / replicas).max(1)),
+        ..*limits
+    }
+}
+
+impl InProcess {
+    /// Admits a request. `replicas` is the number of processes that each count for themselves.
+    pub(crate) async fn admit(
+        &self,
+        subjects: &[Arc<Subject>],
+        replicas: u32,
+    ) -> Result<AdmissionPermit, Box<Refused>> {
+        // Nothing is counted before every budget is known.
+        self.learn_budgets(subjects).await?;
+        let mut permit = AdmissionPermit::default();
+        for subject in subjects {
+            let limits = divided(subject.limits(), replicas);
+            let passed = self.pass_rates(subject.state(), &limits, &mut permit);
+            if let Err(refusal) = passed.and_then(|()| self.check_budget(subject)) {
+                return Err(Box::new(Refused { limits: permit.limits, refusal }));
+            }
+        }
+        Ok(permit)
+    }
+
+    /// Asks the ledger about every budget with unknown spending.
+    async fn learn_budgets(&self, subjects: &[Arc<Subject>]) -> Result<(), Refusal> {
+        for subject in subjects {
+            let Some(budget) = subject.limits().budget else { continue };
+            let state = &subject.state().budget;
+            if !state.is_known(budget, self.clock.unix_seconds()) {
+                let name = (subject.kind(), subject.id());
+                let learned = state.learn_spending(name, budget, &*self.clock, &*self.ledger).await;
+                learned.map_err(|_| Refusal::StoreUnavailable)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a request per minute and a place among the requests in flight.
+    fn pass_rates(
+        &self,
+        state: &Arc<State>,
+        limits: &Limits,
+        permit: &mut AdmissionPermit,
+    ) -> Result<(), Refusal> {
+        if limits.rpm.is_none() && limits.tpm.is_none() && limits.max_in_flight.is_none() {
+            return Ok(());
+        }
+        let (subject, now) = (state.kind, self.clock.monotonic_micros());
+        if let Some(limit) = limits.tpm {
+            permit.limits.add_tokens(TokenState::new(limit, state.token_gcra.tat(), now));
+        }
+        if let Some(limit) = limits.rpm {
+            let (seen, wait) = take_request(state, limit, limits.burst, now);
+            permit.limits.add_requests(seen);
+            if let Some(retry_after) = wait {
+                return Err(Refusal::Requests { subject, limit, retry_after });
+            }
+        }
+        if let Some(limit) = limits.max_in_flight {
+            let acquired = InFlightPermit::acquire(state, limit);
+            permit.in_flight.push(acquired.ok_or(Refusal::InFlight { subject, limit })?);
+        }
+        Ok(())
+    }
+
+    fn check_budget(&self, subject: &Subject) -> Result<(), Refusal> {
+        let Some(budget) = subject.limits().budget else { return Ok(()) };
+        let decision = subject.state().budget.check(budget, self.clock.unix_seconds());
+        decision.map_err(|denial| budget_refusal(denial, subject))
+    }
+
+    /// Reserves with every subject or with none. Returns the granted money in femto-USD.
+    pub(crate) async fn reserve(
+        &self,
+        subjects: &[Arc<Subject>],
+        request: &ReservationRequest,
+        replicas: u32,
+    ) -> Result<(Reservation, i128), Refusal> {
+        self.learn_budgets(subjects).await?;
+        let mut reservation = Reservation::default();
+        let mut granted = request.max_femtos;
+        for subject in subjects {
+            // If a later subject refuses, dropping `reservation` releases what earlier ones reserved.
+            let request = ReservationRequest { max_femtos: granted, ..*request };
+            let (local, less) = self.reserve_one(subject, &request, replicas)?;
+            reservation.local.push(local);
+            granted = less;
+        }
+        // Each subject holds the amount that the one with the least left has granted.
+        reservation.local.iter_mut().for_each(|local| local.shrink(granted));
+        Ok((reservation, granted))
+    }
+
+    /// Reserves with one subject. A subject without a budget reserves no money, but a budget that is added meanwhile counts the cost.
+    fn reserve_one(
+        &self,
+        subject: &Arc<Subject>,
+        request: &ReservationRequest,
+        replicas: u32,
+    ) -> Result<(LocalReservation, i128), Refusal> {
+        let ReservationRequest { tokens, max_femtos, min_femtos } = *request;
+        let (limits, state) = (&divided(subject.limits(), replicas), subject.state());
+        if let Some(limit) = limits.tpm {
+            let refuse =
+                |retry_after| Refusal::Tokens { subject: state.kind, limit, wanted: tokens, retry_after };
+            if tokens > limit {
+                return Err(refuse(None));
+            }
+            let taken = state.token_gcra.take(Gcra::new(limit), self.clock.monotonic_micros(), tokens);
+            // A stream that reserves more money asks for no tokens. It must not be refused for want of tokens.
+            if let Err((_, wait)) = taken
+                && tokens > 0
+            {
+                return Err(refuse(Some(wait)));
+            }
+        }
+        // Dropping this gives the tokens back if the budget refuses.
+        let mut local = LocalReservation::of_tokens(state, limits, &self.clock, tokens);
+        let Some(budget) = limits.budget else { return Ok((local, max_femtos)) };
+        let decision = state.budget.reserve(budget, self.clock.unix_seconds(), max_femtos, min_femtos);
+        let granted = decision.map_err(|denial| budget_refusal(denial, subject))?;
+        local.set_cost(granted);
+        Ok((local, granted))
+    }
+
+    pub(crate) fn charge(&self, subjects: &[Arc<Subject>], cost_femtos: i128, begun: i64) {
+        for subject in subjects {
+            if let Some(budget) = subject.limits().budget {
+                subject.state().budget.charge(budget, self.clock.unix_seconds(), begun, cost_femtos);
+            }
+        }
+    }
+}
+
+/// Takes one request. Returns the state of the limit, and the time to wait if the limit is used up.
+fn take_request(state: &State, limit: u32, burst: Option<u32>, now: f64) -> (RateState, Option<Duration>) {
+    if let Some(burst) = burst {
+        let (tat, wait) = match state.request_gcra.take(Gcra::with_burst(limit.into(), burst.into()), now, 1)
+        {
+            Ok(tat) => (tat, None),
+            Err((tat, wait)) => (tat, Some(wait)),
+        };
+        return (RateState::of_gcra(limit, burst, tat, now), wait);
+    }
+    let (window, wait) = match state.request_window.take(limit, now) {
+        Ok(window) => (window, None),
+        Err(window) => (window, Some(time_until_expiry(window.blocked_by, now))),
+    };
+    (RateState::of_window(limit, window, now), wait)
+}
+
+fn budget_refusal(denial: BudgetDenial, subject: &Subject) -> Refusal {
+    match denial {
+        BudgetDenial::Exhausted(resets_in) => Refusal::Budget { subject: subject.kind(), resets_in },
+        BudgetDenial::Unknown => Refusal::StoreUnavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests;

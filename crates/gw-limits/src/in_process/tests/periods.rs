@@ -1,0 +1,69 @@
+//! The periods of budgets under a clock that jumps.
+
+use super::*;
+use crate::Clock;
+
+#[tokio::test]
+async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
+    for (period, days) in [(Period::Day, 1), (Period::Week, 7), (Period::Month, 31)] {
+        let world = world();
+        let key = world.key(budget(100_000_000, period));
+        let (start, end) = period.around(NOW);
+        let spend = async |cost: i128| {
+            let mut reserved = world.limiter.reserve("r", &key, 0, cost).await?;
+            reserved.settle(0, cost);
+            world.ledger.rows.lock().push((world.clock.unix_seconds(), cost));
+            Ok::<_, Refusal>(())
+        };
+        for moment in [start, end - 1, start - 1, start, end, start - 86_400 * days, end - 1, end, start] {
+            world.clock.set_calendar(moment);
+            let _ = spend(60_000_000).await;
+            let _ = spend(40_000_000).await;
+            let why = spend(1).await.unwrap_err();
+            assert!(matches!(why, Refusal::Budget { .. }), "{period:?} {moment}: {why:?}");
+        }
+        let rows = world.ledger.rows.lock();
+        for (at, _) in rows.iter() {
+            let (from, until) = period.around(*at);
+            let spent: i128 = rows.iter().filter(|row| (from..until).contains(&row.0)).map(|row| row.1).sum();
+            assert_eq!(spent, 100_000_000, "{period:?}: one budget in each period");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_next_period_begins_without_a_question_to_the_ledger() {
+    let world = world();
+    let key = world.key(budget(100_000_000, Period::Day));
+    for day in 0..5 {
+        world.clock.set_calendar(NOW + day * DAY);
+        world.limiter.reserve("r", &key, 0, 100_000_000).await.unwrap().settle(0, 100_000_000);
+    }
+    assert_eq!(world.ledger.questions.lock().len(), 1);
+}
+
+#[tokio::test]
+async fn a_cost_counts_in_the_period_in_which_the_request_began() {
+    let world = world();
+    let key = world.key(budget(100_000_000, Period::Day));
+    let team = world.limiter.subject(SubjectKind::Team, "t", total(1_000));
+    let both = [key[0].clone(), team.clone()];
+    let midnight = Period::Day.around(NOW).1;
+    world.clock.set_calendar(midnight - 1);
+    let mut over = world.limiter.reserve("r", &both, 0, 70_000_000).await.unwrap();
+    world.clock.set_calendar(midnight);
+    // This request began before midnight too, and reserved after its long body had arrived.
+    let mut late = world.limiter.reserve("r", &both, 0, 10_000_000).await.unwrap();
+    late.set_begin(midnight - 1);
+    let mut new = world.limiter.reserve("r", &both, 0, 10_000_000).await.unwrap();
+    new.set_begin(midnight);
+    assert_eq!([figures(&key[0]), figures(&team)], [(0, 90_000_000); 2], "everything is reserved");
+    over.settle(0, 70_000_000);
+    late.settle(0, 5_000_000);
+    new.settle(0, 3_000_000);
+    assert_eq!([figures(&key[0]), figures(&team)], [(3_000_000, 0), (78_000_000, 0)]);
+    world.limiter.charge("lost", &both, 20_000_000, midnight - 1).await;
+    world.limiter.charge("lost too", &both, 20_000_000, midnight).await;
+    assert_eq!([figures(&key[0]), figures(&team)], [(23_000_000, 0), (118_000_000, 0)]);
+    world.limiter.reserve("r", &key, 0, 77_000_000).await.unwrap();
+}

@@ -1,0 +1,364 @@
+//! Limits that several replicas share over Redis or Valkey.
+//!
+//! **One script per step** handles the key and its team together, so that both are counted or neither. A request asks Redis twice. After
+//! its end a background task sends the settlement. The clock of Redis counts, so the clocks of replicas may differ. A key and its team lie
+//! in different hash slots, so this works with one Redis (6.2 or later, or Valkey) and its replicas, but not with Redis Cluster.
+//!
+//! **Leases.** A reservation is a lease with the id of its request, and so is a place among the requests in flight. A lease that nobody
+//! ends expires ([`RedisSettings::lease`]), so a killed replica leaks nothing. The next call about the subject removes it. A settlement after
+//! the expiry still counts, once (`settle.lua`). A request that stops waiting for Redis sends a message that it holds nothing. If Redis
+//! executes the request after that message, the lease expires.
+//!
+//! **Amounts** are whole nano-USD, each rounded up. A budget above 9,007,199 USD counts as that.
+//!
+//! **While Redis does not answer**, no request waits for it. Redis counts as away when an answer takes longer than
+//! [`gw_redis::MAX_MISSED_ANSWERS`] times [`RedisSettings::timeout`], and when the connection breaks. A task in the background reconnects. A
+//! budget refuses meanwhile ([`Refusal::StoreUnavailable`]). This process counts the other limits by itself, divided by the number of replicas
+//! that were alive last, or refuses them too ([`WhenAway`]). Its own count starts full, so at most twice a limit passes in the minute in which
+//! Redis goes away. Requests in flight that began meanwhile are reported when Redis is back.
+//!
+//! **Settlements wait** for Redis in a queue of [`replica::MAX_QUEUED_MESSAGES`]. If the queue overflows, budgets ask the ledger again
+//! (`recovery.rs`). A settlement counts once, because a lease ends once.
+//!
+//! **Lost memory** (FLUSHALL, a restart, a failover) makes budgets unknown, not zero. The memory of Redis has a name, its generation, which
+//! is lost with it. Every script compares it first (`begin_generation.lua`). Each replica lists what it holds in Redis (`holdings.rs`) and
+//! reports it to a new generation (`recovery.rs`). Budgets wait until all known replicas have reported. Then they ask the ledger for the
+//! spending and for those of the reported requests that it already counts, both of one moment (`retries.rs`), so each request counts once.
+//! Two things can be overspent: what a killed replica held, until its successor has read the journal, and what a replica holds that Redis
+//! does not hear of for five seconds.
+//!
+//! **Lost keys** (eviction) make budgets unknown too, but no replica reports again. What other replicas have not yet written into the ledger
+//! can be overspent. The same is true of a budget that is added to a subject without one (`forget_spending.lua`): a replica that does not
+//! know the budget yet, or that knows it no more, does not count requests that end meanwhile. Use `maxmemory-policy noeviction`, and a
+//! Redis for limits alone.
+
+pub(crate) mod amount;
+pub(crate) mod answer;
+mod circuits;
+pub(crate) mod holdings;
+pub(crate) mod late_budget;
+pub(crate) mod message;
+pub(crate) mod outbox;
+mod recovery;
+pub(crate) mod replica;
+mod retries;
+pub(crate) mod script;
+pub(crate) mod script_call;
+pub(crate) mod settings;
+mod upkeep;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use gw_store::Limits;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use self::amount::{FEMTOS_OF_NANO, nano_usd};
+use self::answer::{Answer, ScriptRefusal};
+use self::late_budget::{UnbudgetedRequest, report_added_budgets};
+use self::message::{Message, MessageKind, Settlement};
+use self::outbox::SendOnDrop;
+use self::replica::{AskError, Replica};
+use self::retries::Retries;
+use self::settings::{RedisSettings, WhenAway};
+use crate::admission::AdmissionPermit;
+use crate::clock::Clock;
+use crate::gcra::Gcra;
+use crate::in_flight::InFlightPermit;
+use crate::in_process::InProcess;
+use crate::limit_state::{LimitStates, RateState, TokenState, time_until_expiry};
+use crate::refusal::{Refusal, Refused};
+use crate::reservation::{Reservation, ReservationRequest};
+use crate::subject::Subject;
+
+/// The limiter over Redis.
+#[derive(Debug)]
+pub(crate) struct RedisLimiter {
+    replica: Arc<Replica>,
+    /// The upkeep of the connection and the delivery of messages. Aborted when the limiter is dropped.
+    _tasks: JoinSet<()>,
+}
+
+impl RedisLimiter {
+    /// Connects and starts the background tasks. Only tests pass a `clock`, which the scripts then use too.
+    pub(crate) async fn start(settings: RedisSettings, clock: Option<Arc<dyn Clock>>) -> Self {
+        let (replica, messages) = Replica::new(settings, clock);
+        let replica = Arc::new(replica);
+        let wait = replica.supervisor.connect_at_start(&*replica).await.unwrap_or_default();
+        let mut tasks = JoinSet::new();
+        let upkeep = Arc::clone(&replica);
+        tasks.spawn(async move { upkeep.supervisor.run(&*upkeep).await });
+        tasks.spawn(outbox::deliver(Arc::clone(&replica), messages));
+        // Budgets would wait for unknown replicas. The start waits instead, so that the first request does not.
+        tokio::time::sleep(wait).await;
+        Self { replica, _tasks: tasks }
+    }
+
+    /// Waits until all messages so far are delivered, for at most `timeout`.
+    pub(crate) async fn drain(&self, timeout: Duration) {
+        let _late = tokio::time::timeout(timeout, self.replica.pending.wait_until_zero()).await;
+    }
+
+    /// The number of messages that wait, and of those that were lost.
+    pub(crate) fn delivery_figures(&self) -> (usize, u64) {
+        (self.replica.pending.count(), self.replica.lost_messages.load(Ordering::Relaxed))
+    }
+
+    /// The number of requests that Redis counts and the ledger does not yet, and how often Redis lost its memory.
+    pub(crate) fn holding_figures(&self) -> (usize, u64) {
+        self.replica.holdings.figures()
+    }
+
+    pub(crate) fn mark_written(&self, request_ids: &mut dyn Iterator<Item = &str>) {
+        request_ids.for_each(|id| self.replica.holdings.mark_written(id));
+    }
+
+    pub(crate) fn generations(&self) -> watch::Receiver<Arc<str>> {
+        self.replica.reported_generation.subscribe()
+    }
+
+    pub(crate) fn begin_new_generation(&self) {
+        self.replica.begin_new_generation();
+    }
+
+    pub(crate) fn is_away(&self) -> bool {
+        self.replica.supervisor.is_disconnected()
+    }
+
+    pub(crate) async fn exchange_circuits(
+        &self,
+        open: &[(String, Duration)],
+    ) -> Option<Vec<(String, Duration)>> {
+        self.replica.exchange_circuits(open).await
+    }
+
+    /// Admits a request.
+    pub(crate) async fn admit(
+        &self,
+        in_process: &InProcess,
+        request_id: &str,
+        subjects: &[Arc<Subject>],
+    ) -> Result<AdmissionPermit, Box<Refused>> {
+        let is_limited = |subject: &Subject| *subject.limits() != Limits::default();
+        let limited = select(subjects, is_limited);
+        if limited.is_empty() {
+            return Ok(AdmissionPermit::default());
+        }
+        report_added_budgets(&self.replica, &limited).await?;
+        let with_permits = select(&limited, |subject| subject.limits().max_in_flight.is_some());
+        let mut retries = Retries::new();
+        loop {
+            let mut release = (!with_permits.is_empty()).then(|| {
+                let message = Message::new(request_id, with_permits.clone(), MessageKind::Release);
+                SendOnDrop::new(&self.replica, message)
+            });
+            let call = self.replica.call(request_id).subjects(&self.replica.settings.prefix, &limited);
+            let answer = match self.replica.ask(&self.replica.scripts.admit, &call).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    return self
+                        .admit_without_redis(in_process, request_id, &limited, &with_permits, release, error)
+                        .await;
+                }
+            };
+            let is_void = answer.refused.is_none()
+                && !with_permits.is_empty()
+                && !self.replica.holdings.add_permit(request_id, call.generation(), &with_permits);
+            if is_void || answer.refused.is_some() {
+                SendOnDrop::cancel(&mut release);
+            }
+            let ledger = &*in_process.ledger;
+            let retry = self.replica.prepare_retry(ledger, &limited, &call, answer.refused, &mut retries);
+            if is_void || retry.await? {
+                continue;
+            }
+            let limits = limit_states(&answer, &limited);
+            if let Some(refusal) = refusal(&answer, &limited, 0) {
+                return Err(Box::new(Refused { limits, refusal }));
+            }
+            let in_flight = with_permits.iter().map(|subject| InFlightPermit::mirror(subject.state()));
+            return Ok(AdmissionPermit { limits, in_flight: in_flight.collect(), release });
+        }
+    }
+
+    /// Admits a request that Redis did not answer.
+    async fn admit_without_redis(
+        &self,
+        in_process: &InProcess,
+        request_id: &str,
+        limited: &[Arc<Subject>],
+        with_permits: &[Arc<Subject>],
+        mut release: Option<SendOnDrop>,
+        error: AskError,
+    ) -> Result<AdmissionPermit, Box<Refused>> {
+        let admitted = match self.check_without_redis(limited) {
+            Ok(()) => in_process.admit(limited, self.replica.replica_count()).await,
+            Err(refusal) => Err(refusal.into()),
+        };
+        if admitted.is_err() {
+            SendOnDrop::undo_if_in_doubt(&mut release, error);
+        } else if !with_permits.is_empty() {
+            let may_be_known = error == AskError::InDoubt;
+            self.replica.holdings.add_local_permit(request_id, with_permits, may_be_known);
+        }
+        admitted.map(|permit| AdmissionPermit { release, ..permit })
+    }
+
+    /// Reserves with every subject or with none. Returns the granted money in femto-USD.
+    pub(crate) async fn reserve(
+        &self,
+        in_process: &InProcess,
+        request_id: &str,
+        subjects: &[Arc<Subject>],
+        request: &ReservationRequest,
+    ) -> Result<(Reservation, i128), Refusal> {
+        let is_limited = |subject: &Subject| subject.limits().tpm.is_some() || subject.has_budget();
+        let limited = select(subjects, is_limited);
+        let unlimited = select(subjects, |subject| !is_limited(subject));
+        let unbudgeted = UnbudgetedRequest::new(&self.replica, request_id, unlimited);
+        if limited.is_empty() {
+            return Ok((Reservation { unbudgeted, ..Reservation::default() }, request.max_femtos));
+        }
+        report_added_budgets(&self.replica, &limited).await?;
+        let (tokens, max_nano, min_nano) =
+            (request.tokens, nano_usd(request.max_femtos), nano_usd(request.min_femtos));
+        let mut retries = Retries::new();
+        loop {
+            // If the amount may vary, only Redis knows it until the answer comes.
+            let reserved_nano = (max_nano == min_nano).then_some(max_nano);
+            let settlement = Settlement { reserved_tokens: tokens, reserved_nano, ..Settlement::default() };
+            let message = Message::new(request_id, limited.clone(), MessageKind::Settle(settlement));
+            let mut settle = Some(SendOnDrop::new(&self.replica, message));
+            let call = self.replica.call(request_id).arg(&tokens).arg(&max_nano).arg(&min_nano);
+            let call = call.subjects(&self.replica.settings.prefix, &limited);
+            let answer = match self.replica.ask(&self.replica.scripts.reserve, &call).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    SendOnDrop::undo_if_in_doubt(&mut settle, error);
+                    self.check_without_redis(&limited)?;
+                    let replicas = self.replica.replica_count();
+                    let (reserved, granted) = in_process.reserve(&limited, request, replicas).await?;
+                    // None of the subjects has a budget, or the check would have failed.
+                    let unbudgeted = UnbudgetedRequest::new(&self.replica, request_id, subjects.to_vec());
+                    return Ok((Reservation { unbudgeted, ..reserved }, granted));
+                }
+            };
+            let granted_nano = answer.detail().unwrap_or(max_nano);
+            let is_void = answer.refused.is_none()
+                && !self.replica.holdings.add_reservation(
+                    request_id,
+                    call.generation(),
+                    &limited,
+                    granted_nano,
+                );
+            if is_void || answer.refused.is_some() {
+                SendOnDrop::cancel(&mut settle);
+            }
+            let ledger = &*in_process.ledger;
+            let retry = self.replica.prepare_retry(ledger, &limited, &call, answer.refused, &mut retries);
+            if is_void || retry.await? {
+                continue;
+            }
+            if let Some(refusal) = refusal(&answer, &limited, tokens) {
+                return Err(refusal);
+            }
+            let epochs: Vec<&str> = (0..limited.len()).map(|index| answer.field(index)).collect();
+            if let Some(settle) = &mut settle {
+                settle.set_reserved(&epochs.join(","), granted_nano);
+            }
+            let granted = request.max_femtos.min(i128::from(granted_nano).saturating_mul(FEMTOS_OF_NANO));
+            return Ok((Reservation { redis: settle, unbudgeted, ..Reservation::default() }, granted));
+        }
+    }
+
+    /// Sends the cost of a request that another process began.
+    pub(crate) fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost_femtos: i128, begun: i64) {
+        let with_budget = select(subjects, Subject::has_budget);
+        if !with_budget.is_empty() {
+            let settlement = Settlement { cost_nano: nano_usd(cost_femtos), ..Settlement::default() };
+            let message = Message::new(request_id, with_budget, MessageKind::Settle(settlement));
+            SendOnDrop::new(&self.replica, message).set_begin_unix(begun);
+        }
+    }
+
+    /// Checks that these subjects may be served while Redis does not answer.
+    fn check_without_redis(&self, subjects: &[Arc<Subject>]) -> Result<(), Refusal> {
+        let is_closed = self.replica.settings.when_away == WhenAway::Closed;
+        if is_closed || subjects.iter().any(|subject| subject.has_budget()) {
+            return Err(Refusal::StoreUnavailable);
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn replica(&self) -> &Arc<Replica> {
+        &self.replica
+    }
+}
+
+fn select(subjects: &[Arc<Subject>], is_selected: impl Fn(&Subject) -> bool) -> Vec<Arc<Subject>> {
+    subjects.iter().filter(|subject| is_selected(subject)).map(Arc::clone).collect()
+}
+
+/// The limits as they stand after `admit.lua`.
+fn limit_states(answer: &Answer, subjects: &[Arc<Subject>]) -> LimitStates {
+    let mut states = LimitStates::default();
+    for (index, subject) in subjects.iter().enumerate() {
+        let limits = subject.limits();
+        if let Some((state, _)) = request_state(answer, index, limits) {
+            states.add_requests(state);
+        }
+        if let (Some(limit), Some(tat)) = (limits.tpm, answer.tat(2 * index + 1)) {
+            states.add_tokens(TokenState::new(limit, tat, answer.now));
+        }
+    }
+    states
+}
+
+/// A subject's requests per minute, and the time to wait if they are used up. None if the script did not look at them.
+fn request_state(answer: &Answer, index: usize, limits: &Limits) -> Option<(RateState, Duration)> {
+    let (limit, now) = (limits.rpm?, answer.now);
+    let Some(burst) = limits.burst else {
+        let window = answer.window(2 * index)?;
+        let wait = time_until_expiry(window.blocked_by, now);
+        return Some((RateState::of_window(limit, window, now), wait));
+    };
+    let tat = answer.tat(2 * index)?;
+    let wait = Gcra::with_burst(limit.into(), burst.into()).wait(tat, now, 1);
+    Some((RateState::of_gcra(limit, burst, tat, now), wait))
+}
+
+/// Converts the refusal of a script. `wanted` is the number of tokens that the request asked for.
+fn refusal(answer: &Answer, subjects: &[Arc<Subject>], wanted: u64) -> Option<Refusal> {
+    let (index, reason) = answer.refused?;
+    let Some(refusing) = subjects.get(index) else { return Some(Refusal::StoreUnavailable) };
+    let (subject, limits) = (refusing.kind(), refusing.limits());
+    Some(match reason {
+        ScriptRefusal::Requests => {
+            let retry_after = request_state(answer, index, limits).map(|(_, wait)| wait).unwrap_or_default();
+            Refusal::Requests { subject, limit: limits.rpm.unwrap_or_default(), retry_after }
+        }
+        ScriptRefusal::InFlight => {
+            Refusal::InFlight { subject, limit: limits.max_in_flight.unwrap_or_default() }
+        }
+        ScriptRefusal::Budget(seconds) => {
+            Refusal::Budget { subject, resets_in: seconds.map(Duration::from_secs) }
+        }
+        ScriptRefusal::Tokens(tat) => {
+            let limit = limits.tpm.unwrap_or_default();
+            let retry_after = Some(Gcra::new(limit).wait(tat, answer.now, wanted));
+            Refusal::Tokens { subject, limit, wanted, retry_after }
+        }
+        ScriptRefusal::NeverEnoughTokens => {
+            Refusal::Tokens { subject, limit: limits.tpm.unwrap_or_default(), wanted, retry_after: None }
+        }
+        ScriptRefusal::Unknown(_) | ScriptRefusal::Rebuilding | ScriptRefusal::Generation => {
+            Refusal::StoreUnavailable
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

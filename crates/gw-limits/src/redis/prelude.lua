@@ -1,0 +1,274 @@
+-- The common part of all scripts. The arithmetic is that of gcra.rs and budget.rs, operation by operation.
+--
+-- ARGV[1]  the time in microseconds since 1970, or '' for the clock of this server. Only tests set it.
+-- ARGV[2]  the id of the request
+-- ARGV[3]  the duration of a lease in microseconds
+-- Then the arguments of the script itself. Then six values for each subject: requests per minute, tokens per minute, requests in
+-- flight, budget in nano-USD, its period, burst of requests. A value is '' if there is no such limit.
+-- The last argument is the generation that the caller knows, '' if it does not matter.
+--
+-- KEYS, four for each subject, all with the name of the subject as their hash tag:
+--   1  a hash, the state of the subject:
+--        requests, tokens     the TAT of each limit (see gcra.rs), microseconds since 2025
+--        head, runs, sum, r*  the sliding window of requests (`admit.lua`)
+--        period, start, upto  the budget's period, its begin, and the latest end of all periods with known spending
+--        spent, reserved      nano-USD
+--        open                 the number of leases
+--        epoch                the name of this state
+--        generation           the generation in which it was written
+--        least, least_of      the spending before `forget_spending`, and the begin of its period
+--        version              changes when a request settles while the ledger is asked
+--   2  a sorted set, the leases: '<nano-USD>:<request>' by the moment of expiry
+--   3  a sorted set, marks of requests without a lease, by the moment at which each is dropped:
+--        '<request>'                           the lease expired, and the request has not settled
+--        'settled:<request>'                   the request has settled and must not count again
+--        'spent:<nano-USD>:<begin>:<request>'  the request settled while the spending was unknown; the ledger may know it or not
+--   4  a sorted set, the requests in flight, by the moment of expiry
+-- The last key holds the generation: the name of what Redis remembers. A caller that knows another one learns that Redis has lost its
+-- memory. '<generation>:rebuild' then lists the replicas that have to report what they hold.
+--
+-- The spending of a budget is known if the hash has `start`. Numbers are doubles. Integers are exact up to 2^53.
+
+local MINUTE = 60000000
+local DAY = 86400
+-- The slack for rounding, in microseconds (see gcra.rs).
+local ROUNDING = 1
+-- The most expired entries that one call removes for one subject.
+local BATCH = 100
+-- Milliseconds after which Redis drops the state of an idle subject: one without a budget, one with a budget (longer than a month, the
+-- longest period that ends), and one whose spending is unknown.
+local IDLE, IDLE_BUDGET, IDLE_UNKNOWN = 600000, 40 * DAY * 1000, DAY * 1000
+
+-- Microseconds since 1970.
+local time = tonumber(ARGV[1])
+if not time then
+  local parts = redis.call('TIME')
+  time = parts[1] * 1000000 + parts[2]
+end
+-- Microseconds since 2025. Small numbers leave more digits for the fractions of a TAT.
+local now = time - 1735689600000000
+-- Seconds since 1970.
+local unix = math.floor(time / 1000000)
+local request = ARGV[2]
+local lease = tonumber(ARGV[3])
+
+-- Formats a number so that no bit is lost.
+local function exact(number)
+  return string.format('%.17g', number)
+end
+
+-- A call under another generation changes nothing.
+local generation = ARGV[#ARGV]
+if generation ~= '' and redis.call('GET', KEYS[#KEYS]) ~= generation then
+  return { exact(now), '1', 'generation', '' }
+end
+
+-- Drops the state of a subject from an earlier generation, which a restart from an old file or a failover can bring back. State of an
+-- older version of this program has no generation, and stays.
+local function enter_generation(subject)
+  local written_in = redis.call('HGET', subject.state, 'generation')
+  if written_in == generation then return end
+  if written_in then
+    redis.call('DEL', subject.leases, subject.marks, subject.in_flight)
+    redis.call('HDEL', subject.state, 'period', 'start', 'spent', 'reserved', 'open', 'epoch', 'least', 'least_of')
+  end
+  redis.call('HSET', subject.state, 'generation', generation)
+  if redis.call('PTTL', subject.state) < 0 then redis.call('PEXPIRE', subject.state, IDLE_BUDGET) end
+end
+
+-- Whether replicas still have to report what they hold, after Redis lost its memory.
+local function is_rebuilding()
+  local key = KEYS[#KEYS] .. ':rebuild'
+  local fields = redis.call('HGETALL', key)
+  if #fields == 0 then return false end
+  local has_missing, not_before, at_last = false, 0, 0
+  for i = 1, #fields, 2 do
+    if fields[i] == 'not_before' then
+      not_before = tonumber(fields[i + 1])
+    elseif fields[i] == 'at_last' then
+      at_last = tonumber(fields[i + 1])
+    elseif fields[i + 1] == '0' then
+      has_missing = true
+    end
+  end
+  if now < at_last and (has_missing or now < not_before) then return true end
+  redis.call('DEL', key)
+  return false
+end
+
+-- The reason with which a budget refuses while its spending is unknown.
+local function unknown_reason()
+  return is_rebuilding() and 'rebuilding' or 'unknown'
+end
+
+-- The subjects of this call. Their limits follow the `own` arguments of the script itself.
+local function subjects(own)
+  local all = {}
+  for i = 1, math.floor(#KEYS / 4) do
+    local key, arg = (i - 1) * 4, 3 + own + (i - 1) * 6
+    all[i] = {
+      state = KEYS[key + 1], leases = KEYS[key + 2], marks = KEYS[key + 3], in_flight = KEYS[key + 4],
+      rpm = tonumber(ARGV[arg + 1]), tpm = tonumber(ARGV[arg + 2]), max_in_flight = tonumber(ARGV[arg + 3]),
+      budget = tonumber(ARGV[arg + 4]), period = ARGV[arg + 5], burst = tonumber(ARGV[arg + 6]),
+    }
+    enter_generation(all[i])
+  end
+  return all
+end
+
+-- Rates ------------------------------------------------------------------------------------------------------------
+
+-- The TAT, but not before now. A TAT further ahead than possible is from before the clock went back: the whole limit is free then.
+local function effective_tat(tat)
+  if tat > now + 2 * MINUTE then return now end
+  return math.max(tat, now)
+end
+
+-- GCRA: takes units. Returns the TAT afterwards, or nil if the units are not free.
+local function take(tat, units, limit, burst)
+  local after = effective_tat(tat) + units * MINUTE / limit
+  if after <= now + burst * MINUTE / limit + ROUNDING then return after end
+end
+
+-- GCRA: takes `more` units without asking whether they are free, or gives them back if `more` is negative. Returns the TAT afterwards.
+local function settle_tat(tat, more, limit)
+  return math.max(now, math.min(effective_tat(tat) + more * MINUTE / limit, now + 2 * MINUTE))
+end
+
+-- Periods ----------------------------------------------------------------------------------------------------------
+
+-- The days from 1970 to the first of January of a year.
+local function days_before_year(year)
+  return 365 * (year - 1970) + math.floor((year - 1969) / 4) - math.floor((year - 1901) / 100)
+    + math.floor((year - 1601) / 400)
+end
+
+-- The first day of a day's month, and of the next month, in days since 1970.
+local function month_around(day)
+  local year = 1970 + math.floor(day / 365.2425)
+  while days_before_year(year) > day do year = year - 1 end
+  while days_before_year(year + 1) <= day do year = year + 1 end
+  local leap = days_before_year(year + 1) - days_before_year(year) - 365
+  local first = days_before_year(year)
+  for _, length in ipairs({ 31, 28 + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 }) do
+    if day < first + length then return first, first + length end
+    first = first + length
+  end
+end
+
+-- The begin and the end of the current period in unix seconds. `total` begins at 0 and has no end.
+local function current_period(period)
+  local day = math.floor(unix / DAY)
+  if period == 'day' then return day * DAY, (day + 1) * DAY end
+  if period == 'week' then
+    -- The first of January 1970 was a Thursday.
+    local monday = day - (day + 3) % 7
+    return monday * DAY, (monday + 7) * DAY
+  end
+  if period == 'month' then
+    local first, next_first = month_around(day)
+    return first * DAY, next_first * DAY
+  end
+  return 0, nil
+end
+
+-- Money ------------------------------------------------------------------------------------------------------------
+
+-- The nano-USD of a lease.
+local function amount(member)
+  return tonumber(string.match(member, '^(%d+):')) or 0
+end
+
+-- Sets fields of a state.
+local function put(state, ...)
+  redis.call('HSET', state, ...)
+end
+
+-- Formats a number as a non-negative integer that is exact in a double.
+local function whole(number)
+  return string.format('%.0f', math.max(0, math.min(number, 9007199254740991)))
+end
+
+-- The latest end of all periods with known spending, the current one included.
+local function latest_end(money)
+  return math.max(money.upto or 0, money.stop or math.huge)
+end
+
+-- The budget of a subject in the current period: is_known, start, stop, spent, reserved, open, epoch. Expired leases are released first.
+-- Without the argument `period` the period is the one in the state.
+local function budget_state(subject, period)
+  local got = redis.call('HMGET', subject.state, 'period', 'start', 'spent', 'reserved', 'open', 'epoch', 'upto')
+  local money = {
+    period = period or got[1] or 'total', spent = tonumber(got[3]) or 0, reserved = tonumber(got[4]) or 0,
+    open = tonumber(got[5]) or 0, epoch = got[6] or '',
+  }
+  local start = tonumber(got[2])
+  money.start, money.stop = current_period(money.period)
+  money.upto = tonumber(got[7])
+  local is_same = got[1] == money.period and start == money.start
+  money.is_known = is_same or (start ~= nil and got[1] == money.period and money.upto ~= nil and money.start >= money.upto)
+  if start and not is_same then
+    -- Nothing is spent yet in a period that begins after all others. In an earlier period, or in one of another kind, only the ledger
+    -- knows the spending.
+    money.spent = 0
+    redis.call('HDEL', subject.state, 'start')
+    put(subject.state, 'spent', '0')
+    if money.is_known then put(subject.state, 'start', whole(money.start), 'upto', whole(latest_end(money))) end
+  end
+  -- Redis may have evicted the hash or the set alone. The set then decides what is reserved.
+  if money.open ~= redis.call('ZCARD', subject.leases) then
+    money.open, money.reserved = 0, 0
+    for _, member in ipairs(redis.call('ZRANGE', subject.leases, 0, -1)) do
+      money.open, money.reserved = money.open + 1, money.reserved + amount(member)
+    end
+    put(subject.state, 'open', money.open, 'reserved', whole(money.reserved))
+  end
+  local expired = redis.call('ZRANGEBYSCORE', subject.leases, '-inf', exact(now), 'LIMIT', 0, BATCH)
+  for _, member in ipairs(expired) do
+    redis.call('ZREM', subject.leases, member)
+    money.open, money.reserved = money.open - 1, money.reserved - amount(member)
+    local id = string.gsub(member, '^%d+:', '')
+    redis.call('ZADD', subject.marks, exact(now + DAY * 1000000), id)
+  end
+  if #expired > 0 then
+    redis.call('PEXPIRE', subject.marks, DAY * 1000)
+    put(subject.state, 'open', money.open, 'reserved', whole(money.reserved))
+  end
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', subject.marks, '-inf', exact(now), 'LIMIT', 0, BATCH)) do
+    redis.call('ZREM', subject.marks, id)
+  end
+  return money
+end
+
+-- Adds a lease for a request. Changes nothing if the lease exists.
+local function add_lease(subject, money, nano, id)
+  local member = whole(nano) .. ':' .. id
+  if redis.call('ZADD', subject.leases, exact(now + lease), member) == 1 then
+    put(subject.state, 'open', money.open + 1, 'reserved', whole(money.reserved + nano))
+  end
+  redis.call('PEXPIRE', subject.leases, whole(lease / 1000 + DAY * 1000))
+end
+
+-- Adds a mark of a request without a lease. Returns whether the mark is new.
+local function add_mark(subject, member)
+  local is_new = redis.call('ZADD', subject.marks, exact(now + DAY * 1000000), member) == 1
+  redis.call('PEXPIRE', subject.marks, DAY * 1000)
+  return is_new
+end
+
+-- Counts the cost of a request that began at this moment (unix seconds). While the spending is unknown, the cost becomes a mark: the ledger
+-- has to say whether it includes the cost already.
+local function add_cost(subject, money, nano, id, begun)
+  if money.is_known then
+    if begun >= money.start then put(subject.state, 'spent', whole(money.spent + nano)) end
+  elseif subject.budget then
+    add_mark(subject, 'spent:' .. whole(nano) .. ':' .. whole(begun) .. ':' .. id)
+    redis.call('HINCRBY', subject.state, 'version', 1)
+  end
+end
+
+-- Sets when Redis drops the state if the subject stays idle.
+local function set_ttl(subject, is_known)
+  local budget = subject.budget and (is_known and IDLE_BUDGET or IDLE_UNKNOWN)
+  redis.call('PEXPIRE', subject.state, budget or IDLE)
+end

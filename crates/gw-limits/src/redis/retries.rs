@@ -1,0 +1,141 @@
+//! What a request does before it asks a script again: ask the ledger for a budget's spending, or wait until the replicas have reported
+//! what they hold after Redis lost its memory.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::amount::nano_usd;
+use super::answer::ScriptRefusal;
+use super::replica::{AskError, Replica};
+use super::script_call::ScriptCall;
+use crate::refusal::Refusal;
+use crate::spending_ledger::{LedgerUnavailable, SpendingLedger, ask};
+use crate::subject::Subject;
+
+/// The most questions to the ledger for one call.
+const MAX_LEDGER_QUESTIONS: usize = 4;
+/// How long a request waits in total after Redis has lost its memory.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(3);
+/// The pause between two looks at whether all replicas have reported.
+const REBUILD_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// The number of ids in one page of `list_requests.lua`.
+const IDS_PER_PAGE: usize = 500;
+/// No subject has more requests than this. A server that names more is not Redis.
+const MAX_REQUESTS_OF_SUBJECT: usize = 500_000;
+
+/// How often and how long a request may still retry.
+#[derive(Debug)]
+pub(crate) struct Retries {
+    ledger_questions: usize,
+    deadline: Instant,
+}
+
+impl Retries {
+    pub(crate) fn new() -> Self {
+        Self { ledger_questions: MAX_LEDGER_QUESTIONS, deadline: Instant::now() + RECOVERY_TIMEOUT }
+    }
+
+    fn remaining_time(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
+/// The reason for which the ledger's answer did not reach Redis.
+#[derive(Debug, thiserror::Error)]
+enum LearnError {
+    #[error(transparent)]
+    Ledger(#[from] LedgerUnavailable),
+    #[error(transparent)]
+    Redis(#[from] AskError),
+    #[error("Redis lost its memory meanwhile")]
+    OtherGeneration,
+    #[error("Redis names more requests than there can be")]
+    TooManyRequests,
+}
+
+impl Replica {
+    /// Resolves a refusal that a retry may lift. Returns whether to retry. False means that the script has decided.
+    ///
+    /// # Errors
+    /// The refusal cannot be resolved in time.
+    pub(crate) async fn prepare_retry(
+        &self,
+        ledger: &dyn SpendingLedger,
+        subjects: &[Arc<Subject>],
+        call: &ScriptCall,
+        refused: Option<(usize, ScriptRefusal)>,
+        retries: &mut Retries,
+    ) -> Result<bool, Refusal> {
+        match refused {
+            Some((number, ScriptRefusal::Unknown(period_start))) => {
+                retries.ledger_questions =
+                    retries.ledger_questions.checked_sub(1).ok_or(Refusal::StoreUnavailable)?;
+                let subject = subjects.get(number).ok_or(Refusal::StoreUnavailable)?;
+                let question = self.learn_spending(ledger, subject, period_start);
+                let learned = subject.state().budget.lookup.run(question).await;
+                learned.map_err(|_| Refusal::StoreUnavailable)?;
+            }
+            Some((_, ScriptRefusal::Rebuilding)) if retries.remaining_time().is_zero() => {
+                return Err(Refusal::StoreUnavailable);
+            }
+            Some((_, ScriptRefusal::Rebuilding)) => tokio::time::sleep(REBUILD_POLL_INTERVAL).await,
+            Some((_, ScriptRefusal::Generation)) => {
+                let remaining = retries.remaining_time();
+                if !self.wait_for_other_generation(call.generation(), remaining).await {
+                    return Err(Refusal::StoreUnavailable);
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Asks the ledger for the spending of the current period and tells Redis.
+    async fn learn_spending(
+        &self,
+        ledger: &dyn SpendingLedger,
+        subject: &Subject,
+        period_start: i64,
+    ) -> Result<(), LearnError> {
+        // The caller saw a budget, so without one there is nothing left to learn.
+        let Some(budget) = subject.limits().budget else { return Ok(()) };
+        let generation = self.holdings.generation();
+        let (version, requests) = self.list_requests(subject).await?;
+        let period = budget.period.around(period_start);
+        let spending = ask(ledger, (subject.kind(), subject.id()), period, &requests).await?;
+        let spent_nano = nano_usd(spending.cost_femtos);
+        let call = self.call("").arg(&period_start).arg(&spent_nano).arg(&self.new_epoch());
+        let call = call.arg(&version).arg(&spending.counted_requests.join("\n"));
+        let call = call.subject(&self.settings.prefix, subject);
+        // The next generation must not get this answer: not every replica may have reported to it yet.
+        if *call.generation() != *generation {
+            return Err(LearnError::OtherGeneration);
+        }
+        self.ask(&self.scripts.learn_spending, &call).await?;
+        Ok(())
+    }
+
+    /// The requests of a subject that the ledger may or may not know, and the version of the state that lists them.
+    async fn list_requests(&self, subject: &Subject) -> Result<(String, Vec<String>), LearnError> {
+        let (mut version, mut requests, mut from) = (None, Vec::new(), 0);
+        loop {
+            let call = self.call("").arg(&from).arg(&IDS_PER_PAGE);
+            let call = call.subject(&self.settings.prefix, subject);
+            let answer = self.ask(&self.scripts.list_requests, &call).await?;
+            if answer.refused.is_some() {
+                // Redis lost its memory. The script that asked for the spending meets the same refusal and handles it.
+                return Ok((String::new(), Vec::new()));
+            }
+            let version = version.get_or_insert_with(|| answer.field(0).to_owned());
+            let page = answer.fields_from(1);
+            requests.extend(page.iter().filter(|id| *id != "-").cloned());
+            if page.len() < IDS_PER_PAGE {
+                return Ok((std::mem::take(version), requests));
+            }
+            from += IDS_PER_PAGE;
+            if from > MAX_REQUESTS_OF_SUBJECT {
+                return Err(LearnError::TooManyRequests);
+            }
+        }
+    }
+}

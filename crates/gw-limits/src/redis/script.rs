@@ -1,0 +1,111 @@
+//! The Lua scripts, and how they are loaded and run.
+
+use gw_redis::{CallError, Connection};
+use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
+
+use super::answer::Answer;
+use super::script_call::ScriptCall;
+
+/// A script and the hash under which Redis stores it.
+#[derive(Debug)]
+pub(crate) struct Script {
+    code: &'static str,
+    hash: String,
+}
+
+/// All scripts. Each file describes its script.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    pub(crate) admit: Script,
+    pub(crate) reserve: Script,
+    pub(crate) settle: Script,
+    pub(crate) release: Script,
+    pub(crate) learn_spending: Script,
+    pub(crate) forget_spending: Script,
+    pub(crate) heartbeat: Script,
+    pub(crate) circuits: Script,
+    pub(crate) list_requests: Script,
+    pub(crate) report_holding: Script,
+    pub(crate) begin_generation: Script,
+    #[cfg(test)]
+    pub(crate) period: Script,
+}
+
+macro_rules! script {
+    ($file:literal) => {
+        Script::new(concat!(include_str!("prelude.lua"), include_str!($file)))
+    };
+}
+
+impl Default for Scripts {
+    fn default() -> Self {
+        Self {
+            admit: script!("admit.lua"),
+            reserve: script!("reserve.lua"),
+            settle: script!("settle.lua"),
+            release: script!("release.lua"),
+            learn_spending: script!("learn_spending.lua"),
+            forget_spending: script!("forget_spending.lua"),
+            heartbeat: script!("heartbeat.lua"),
+            circuits: script!("circuits.lua"),
+            list_requests: script!("list_requests.lua"),
+            report_holding: script!("report_holding.lua"),
+            begin_generation: script!("begin_generation.lua"),
+            #[cfg(test)]
+            period: script!("period.lua"),
+        }
+    }
+}
+
+impl Scripts {
+    pub(crate) fn all(&self) -> [&Script; 11] {
+        let Self { admit, reserve, settle, release, learn_spending, forget_spending, .. } = self;
+        let Self { heartbeat, circuits, list_requests, report_holding, begin_generation, .. } = self;
+        [
+            admit,
+            reserve,
+            settle,
+            release,
+            learn_spending,
+            forget_spending,
+            heartbeat,
+            circuits,
+            list_requests,
+            report_holding,
+            begin_generation,
+        ]
+    }
+}
+
+impl Script {
+    fn new(code: &'static str) -> Self {
+        Self { code, hash: redis::Script::new(code).get_hash().to_owned() }
+    }
+
+    /// The command that stores the script in Redis.
+    pub(crate) fn load_command(&self) -> Cmd {
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(self.code);
+        command
+    }
+
+    /// The command that runs the stored script.
+    pub(crate) fn run_command(&self, call: &ScriptCall) -> Cmd {
+        call.command("EVALSHA", &self.hash)
+    }
+
+    /// Runs the script, and stores it first if Redis has forgotten it. The caller sets the time limit.
+    ///
+    /// # Errors
+    /// Redis did not answer, or not as this script does.
+    pub(crate) async fn run(&self, connection: &Connection, call: &ScriptCall) -> Result<Answer, CallError> {
+        let value = match connection.ask(&self.run_command(call)).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                connection.ask(&call.command("EVAL", self.code)).await?
+            }
+            other => other?,
+        };
+        let fields = Vec::<String>::from_redis_value(value).map_err(|_| CallError::UnexpectedAnswer)?;
+        Answer::parse(fields).ok_or(CallError::UnexpectedAnswer)
+    }
+}

@@ -1,0 +1,60 @@
+-- Replaces a reservation by the real usage. Repeated deliveries of one settlement count once.
+--
+-- ARGV[4]  the reserved tokens
+-- ARGV[5]  the reserved nano-USD, '' if the caller does not know them (a replayed journal)
+-- ARGV[6]  the used tokens
+-- ARGV[7]  the cost in nano-USD
+-- ARGV[8]  the epochs of the subjects' states when the request reserved, separated by commas
+-- ARGV[9]  the age of the request in microseconds. The cost counts in the period in which the request began.
+--
+-- The lease decides whether the cost counts:
+--   the lease exists           the cost counts, and the lease ends
+--   the lease has expired      the cost counts, and the mark of the expired lease goes
+--   the state has been evicted and learned anew from the ledger: the cost counts, and leaves a mark
+--   otherwise                  the request was settled before, or the ledger knows its cost. It does not count. A lease that was lost with
+--                              the whole memory of Redis exists again, because its replica has reported it (`report_holding.lua`).
+
+local all = subjects(6)
+local reserved_tokens, used_tokens = tonumber(ARGV[4]), tonumber(ARGV[6])
+local cost = tonumber(ARGV[7])
+local begun = math.floor((time - tonumber(ARGV[9])) / 1000000)
+local epochs = {}
+for epoch in string.gmatch(ARGV[8] .. ',', '([^,]*),') do epochs[#epochs + 1] = epoch end
+
+-- Whether the request reserved in a state of this generation that does not exist any more.
+local function is_evicted(epoch, current_epoch)
+  return epoch ~= current_epoch and string.sub(epoch or '', 1, #generation + 1) == generation .. '/'
+end
+
+-- The member of the set of leases that belongs to this request, if there is one.
+local function find_lease(subject)
+  if ARGV[5] ~= '' then return whole(tonumber(ARGV[5])) .. ':' .. request end
+  for _, member in ipairs(redis.call('ZRANGE', subject.leases, 0, -1)) do
+    if string.gsub(member, '^%d+:', '') == request then return member end
+  end
+end
+
+for i, subject in ipairs(all) do
+  local money = budget_state(subject)
+  local member = find_lease(subject)
+  local counts = false
+  if member and redis.call('ZREM', subject.leases, member) == 1 then
+    counts = true
+    put(subject.state, 'open', money.open - 1, 'reserved', whole(money.reserved - amount(member)))
+    local tokens = subject.tpm and used_tokens and redis.call('HGET', subject.state, 'tokens')
+    if tokens then
+      local more = used_tokens - reserved_tokens
+      put(subject.state, 'tokens', exact(settle_tat(tonumber(tokens) or 0, more, subject.tpm)))
+    end
+  elseif redis.call('ZREM', subject.marks, request) == 1 then
+    counts = true
+  elseif cost > 0 and ARGV[5] ~= '' and is_evicted(epochs[i], money.epoch) then
+    counts = add_mark(subject, 'settled:' .. request)
+  end
+  if counts and cost > 0 then add_cost(subject, money, cost, request, begun) end
+  if redis.call('EXISTS', subject.state) == 1 then
+    subject.budget = subject.budget or (money.is_known and 0)
+    set_ttl(subject, money.is_known)
+  end
+end
+return { exact(now), '0', '', '' }

@@ -1,0 +1,71 @@
+//! Budgets over Redis that are removed, added again, or added while requests are in flight. No cost is forgotten.
+
+use super::*;
+use crate::Refusal;
+
+#[tokio::test]
+async fn a_budget_that_was_removed_and_added_asks_the_ledger_once_for_each_replica() {
+    let redis = Redis::start().await;
+    let ledger = ledger();
+    let (one, two) = (replica(settings(&redis), &ledger).await, replica(settings(&redis), &ledger).await);
+    let total = budget(100, Period::Total);
+    let subjects = [key(&one, total), key(&two, total)];
+    one.admit("a", &subjects[0]).await.unwrap();
+    one.reserve("a", &subjects[0], 0, nano(10)).await.unwrap().settle(0, nano(10));
+    let mut over = two.reserve("b", &subjects[1], 0, nano(20)).await.unwrap();
+    drained(&one).await;
+    for (n, limiter) in [&one, &two, &one, &two, &one].into_iter().enumerate() {
+        let free = key(limiter, Limits::default());
+        limiter.reserve(&format!("c{n}"), &free, 0, nano(10)).await.unwrap().settle(0, nano(10));
+    }
+    *ledger.spent.lock() = nano(60);
+    let again = [key(&one, total), key(&two, total)];
+    assert!(one.reserve("d", &again[0], 0, nano(21)).await.is_err(), "60 are spent, 20 are reserved");
+    assert_eq!(figures(&redis, &again[0][0]).await, (60, 20));
+    // The ledger of the other replica knows less. The counted spending stays.
+    one.reserve("e", &again[0], 0, nano(5)).await.unwrap().settle(0, nano(5));
+    drained(&one).await;
+    two.admit("f", &again[1]).await.unwrap();
+    assert_eq!(figures(&redis, &again[1][0]).await, (65, 20));
+    over.settle(0, nano(40));
+    drained(&two).await;
+    for (limiter, subjects) in [(&one, &again[0]), (&two, &again[1])] {
+        let same = key(limiter, total);
+        assert!(Arc::ptr_eq(same[0].state(), subjects[0].state()));
+        let why = limiter.admit("g", &same).await.unwrap_err().refusal;
+        assert_eq!(why, Refusal::Budget { subject: SubjectKind::Key, resets_in: None });
+    }
+    assert_eq!(figures(&redis, &again[0][0]).await, (105, 0));
+    assert_eq!(ledger.questions.lock().len(), 3);
+}
+
+#[tokio::test]
+async fn a_request_that_began_without_a_budget_counts_in_a_budget_added_meanwhile() {
+    let redis = Redis::start().await;
+    for before in [Limits::default(), Limits { tpm: Some(1_000), ..Limits::default() }] {
+        redis.flush().await;
+        let limiter = replica(settings(&redis), &ledger()).await;
+        let free =
+            [key(&limiter, before)[0].clone(), limiter.subject(SubjectKind::Team, "t", Limits::default())];
+        let mut under_way = Vec::new();
+        for n in 0..10 {
+            limiter.admit(&format!("a{n}"), &free).await.unwrap();
+            under_way.push(limiter.reserve(&format!("a{n}"), &free, 1, nano(10)).await.unwrap());
+        }
+        let total = budget(300, Period::Total);
+        let given = [
+            key(&limiter, total)[0].clone(),
+            limiter.subject(SubjectKind::Team, "t", budget(100, Period::Day)),
+        ];
+        limiter.admit("b", &given).await.unwrap();
+        for mut reserved in under_way {
+            reserved.settle(1, nano(10));
+        }
+        drained(&limiter).await;
+        for subject in &given {
+            assert_eq!(figures(&redis, subject).await, (100, 0), "{before:?}");
+        }
+        let why = limiter.admit("c", &given).await.unwrap_err().refusal;
+        assert!(matches!(why, Refusal::Budget { subject: SubjectKind::Team, .. }), "{why:?}");
+    }
+}

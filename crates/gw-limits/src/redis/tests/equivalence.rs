@@ -1,0 +1,262 @@
+//! The limiter in process and the limiter over Redis decide alike.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{AdmissionPermit, Refusal, Reservation};
+
+#[tokio::test]
+async fn scripts_compute_the_periods_of_the_store() {
+    let redis = Redis::start().await;
+    let clock = clock();
+    let (_limiter, core) = replica_at(settings(&redis), &clock, &ledger()).await;
+    // Moments in five centuries from 1970 on, and the seconds around the edges of their periods.
+    let odd = (0..2_000_i64).map(|n| n * 91 * 86_400 + n * 7_919 % 86_400);
+    for moment in odd {
+        for period in [Period::Day, Period::Week, Period::Month] {
+            let (start, end) = period.around(moment);
+            for moment in [start, start - 1, moment, end - 1, end].into_iter().filter(|moment| *moment >= 0) {
+                clock.monotonic_micros.store((moment - 1_735_689_600) * 1_000_000, Ordering::SeqCst);
+                let call = core.call("").arg(period.as_str());
+                let answer = core.ask(&core.scripts.period, &call).await.unwrap();
+                let seen = (answer.field(0).parse().unwrap(), answer.field(1).parse().unwrap());
+                let (start, end) = period.around(moment);
+                // Scripts do not handle moments before 1970.
+                assert_eq!(seen, (start.max(0), end), "{period:?} around {moment}");
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Enter { who: usize },
+    Leave { which: usize },
+    Reserve { who: usize, tokens: u64, worst: u64, least: u64 },
+    Settle { which: usize, tokens: u64, used: u64 },
+    Drop { which: usize },
+    Change { rpm: u32, tpm: u64, budget: u64 },
+    Pass { millis: u64 },
+    Back { millis: u64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (0_usize..3).prop_map(|who| Step::Enter { who }),
+        3 => (0_usize..6).prop_map(|which| Step::Leave { which }),
+        4 => (0_usize..3, 0_u64..400, 0_u64..60).prop_map(|(who, tokens, worst)| {
+            Step::Reserve { who, tokens, worst, least: worst }
+        }),
+        3 => (0_usize..3, 0_u64..400, 0_u64..200, 0_u64..200).prop_map(|(who, tokens, worst, least)| {
+            Step::Reserve { who, tokens, worst, least }
+        }),
+        3 => (0_usize..6, 0_u64..500, 0_u64..80).prop_map(|(which, tokens, used)| Step::Settle { which, tokens, used }),
+        1 => (0_usize..6).prop_map(|which| Step::Drop { which }),
+        1 => (1_u32..12, 1_u64..700, 0_u64..300).prop_map(|(rpm, tpm, budget)| Step::Change { rpm, tpm, budget }),
+        3 => (0_u64..40_000).prop_map(|millis| Step::Pass { millis }),
+        1 => (0_u64..100_000_000).prop_map(|millis| Step::Pass { millis }),
+        1 => prop_oneof![0_u64..3_000, 0_u64..200_000_000].prop_map(|millis| Step::Back { millis }),
+    ]
+}
+
+/// One of the two limiters that are compared.
+struct Side {
+    limiter: Limiter,
+    rates: bool,
+    subjects: Vec<Arc<Subject>>,
+    permit: Vec<AdmissionPermit>,
+    reserved: Vec<Reservation>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Observed {
+    Nothing,
+    Granted { femtos: i128 },
+    AdmissionPermit { requests: Option<(u32, u32, u64)>, tokens: Option<(u64, u64, u64)> },
+    Refused { refusal: Refusal },
+}
+
+/// Whole microseconds. The slack hides differences in the last bit of a double.
+fn micros(time: Duration) -> u64 {
+    u64::try_from((time + Duration::from_nanos(200)).as_micros()).unwrap()
+}
+
+impl Side {
+    fn new(limiter: Limiter, rates: bool) -> Self {
+        Self { limiter, rates, subjects: Vec::new(), permit: Vec::new(), reserved: Vec::new() }
+    }
+
+    fn limit(&mut self, case: u64, rpm: u32, tpm: u64, budget: u64) {
+        let limits = |rpm, tpm, most, nano, period| Limits {
+            rpm: Some(rpm),
+            // Every third limit has a burst.
+            burst: (rpm % 3 == 0).then_some(rpm.div_ceil(2)),
+            tpm: Some(tpm),
+            max_in_flight: Some(most),
+            budget: Some(Budget { nano, period }),
+            ..Limits::default()
+        };
+        let total = Limits { tpm: Some(tpm), ..super::budget(200, Period::Total) };
+        let subject = |kind, name: &str, limits: Limits| {
+            let plain = Limits { rpm: None, burst: None, tpm: None, ..limits };
+            let limits = if self.rates { limits } else { plain };
+            self.limiter.subject(kind, &format!("{name}-{case}-{}", self.rates), limits)
+        };
+        self.subjects = vec![
+            subject(SubjectKind::Key, "one", limits(rpm, tpm, 3, budget, Period::Day)),
+            subject(SubjectKind::Key, "two", total),
+            subject(SubjectKind::Team, "team", limits(10, 900, 4, 280, Period::Week)),
+        ];
+    }
+
+    /// The first key, the second key, or the first key with its team.
+    fn who(&self, who: usize) -> Vec<Arc<Subject>> {
+        match who {
+            0 | 1 => vec![self.subjects[who].clone()],
+            _ => vec![self.subjects[0].clone(), self.subjects[2].clone()],
+        }
+    }
+
+    async fn step(&mut self, step: Step, case: u64, id: &str) -> Observed {
+        match step {
+            Step::Enter { who } => match self.limiter.admit(id, &self.who(who)).await {
+                Ok(permit) => {
+                    let requests =
+                        permit.limits.requests.map(|seen| (seen.limit, seen.remaining, micros(seen.reset)));
+                    let tokens =
+                        permit.limits.tokens.map(|seen| (seen.limit, seen.remaining, micros(seen.reset)));
+                    self.permit.push(permit);
+                    return Observed::AdmissionPermit { requests, tokens };
+                }
+                Err(refused) => return Observed::Refused { refusal: rounded(refused.refusal) },
+            },
+            Step::Reserve { who, tokens, worst, least } => {
+                let (most, least) = (nano(worst), nano(least));
+                match self.limiter.reserve_up_to(id, &self.who(who), tokens, most, least).await {
+                    Ok((reserved, femtos)) => {
+                        self.reserved.push(reserved);
+                        return Observed::Granted { femtos };
+                    }
+                    Err(refusal) => return Observed::Refused { refusal: rounded(refusal) },
+                }
+            }
+            Step::Leave { which } if which < self.permit.len() => drop(self.permit.swap_remove(which)),
+            Step::Settle { which, tokens, used } if which < self.reserved.len() => {
+                self.reserved.swap_remove(which).settle(tokens, nano(used));
+            }
+            Step::Drop { which } if which < self.reserved.len() => drop(self.reserved.swap_remove(which)),
+            Step::Change { rpm, tpm, budget } => self.limit(case, rpm, tpm, budget),
+            Step::Pass { .. }
+            | Step::Back { .. }
+            | Step::Leave { .. }
+            | Step::Settle { .. }
+            | Step::Drop { .. } => {}
+        }
+        drained(&self.limiter).await;
+        Observed::Nothing
+    }
+}
+
+/// Rounds the times of a refusal.
+fn rounded(refusal: Refusal) -> Refusal {
+    let round = |time| Duration::from_micros(micros(time));
+    match refusal {
+        Refusal::Requests { subject, limit, retry_after } => {
+            Refusal::Requests { subject, limit, retry_after: round(retry_after) }
+        }
+        Refusal::Tokens { subject, limit, wanted, retry_after } => {
+            Refusal::Tokens { subject, limit, wanted, retry_after: retry_after.map(round) }
+        }
+        other => other,
+    }
+}
+
+#[test]
+fn both_decide_alike() {
+    decide_alike(300, true);
+}
+
+/// Rates are left out, because their clock never goes back in process.
+#[test]
+fn both_decide_alike_about_money_when_the_clock_goes_back() {
+    decide_alike(200, false);
+}
+
+fn decide_alike(cases: u32, rates: bool) {
+    static CASES: AtomicU64 = AtomicU64::new(0);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let redis = runtime.block_on(Redis::start());
+    let ledger = Arc::new(TestLedger { spent: nano(7).into(), ..TestLedger::default() });
+    let clock = clock();
+    // Reservations in process do not expire, so the leases have to outlast the test.
+    let settings = RedisSettings { lease: Duration::from_secs(400 * 86_400), ..settings(&redis) };
+    let (remote, _core) = runtime.block_on(replica_at(settings, &clock, &ledger));
+    let local = Limiter::in_process_with_clock(clock.clone(), ledger);
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let steps = prop::collection::vec(step(), 1..80);
+    let checked = runner.run(&steps, |steps| {
+        let case = CASES.fetch_add(1, Ordering::Relaxed);
+        let (mut here, mut there) = (Side::new(local.clone(), rates), Side::new(remote.clone(), rates));
+        here.limit(case, 5, 500, 150);
+        there.limit(case, 5, 500, 150);
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Pass { millis } => clock.advance(Duration::from_millis(millis)),
+                Step::Back { millis } if !rates => clock.go_back(Duration::from_millis(millis)),
+                _ => {}
+            }
+            // The two treat a settlement differently while the spending is unknown: Redis adds it to the ledger's answer, and the process
+            // expects it in that answer. So both ask the ledger first.
+            let look = Step::Enter { who: 2 };
+            let looks = !rates && matches!(step, Step::Pass { .. } | Step::Back { .. });
+            let step = if looks { look } else { step };
+            let id = format!("{case}-{number}");
+            let told =
+                (runtime.block_on(here.step(step, case, &id)), runtime.block_on(there.step(step, case, &id)));
+            prop_assert_eq!(&told.0, &told.1, "step {}: {:?}", number, step);
+        }
+        // The spent and the reserved amounts are the same, to the nano-USD.
+        for (here, there) in here.subjects.iter().zip(&there.subjects) {
+            let (spent, reserved) = here.state().budget.figures();
+            let seen = runtime.block_on(figures(&redis, there));
+            let reserved_there = (nano(seen.0), nano(seen.1));
+            if here.state().budget.is_current(here.limits().budget.unwrap(), clock.unix_seconds()) {
+                prop_assert_eq!((spent, reserved), reserved_there);
+            }
+        }
+        Ok(())
+    });
+    checked.unwrap();
+}
+
+#[tokio::test]
+async fn s12_a_redis_whose_clock_jumps_neither_forgets_nor_locks() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let limits = Limits { rpm: Some(3), tpm: Some(100), max_in_flight: Some(9), ..budget(100, Period::Day) };
+    let subjects = key(&limiter, limits);
+    // A minute before midnight.
+    clock.advance(Duration::from_secs(14 * 3600 + 20 * 60 + 44));
+    drop(limiter.admit("a", &subjects).await.unwrap());
+    limiter.reserve("a", &subjects, 50, nano(90)).await.unwrap().settle(50, nano(90));
+    drained(&limiter).await;
+    *ledger.spent.lock() = nano(90);
+    let hour = 3_600_000_000;
+    for jump in [hour, -hour, -hour, hour] {
+        clock.monotonic_micros.fetch_add(jump, Ordering::SeqCst);
+        // A TAT is at most two minutes ahead, so requests pass after a jump.
+        drop(limiter.admit("b", &subjects).await.unwrap());
+        drained(&limiter).await;
+    }
+    // The clock is back on the first day, and the ledger was asked for its spending.
+    let why = limiter.reserve("c", &subjects, 0, nano(11)).await.unwrap_err();
+    assert!(matches!(why, Refusal::Budget { .. }), "{why:?}");
+    limiter.reserve("c", &subjects, 0, nano(10)).await.unwrap();
+}

@@ -1,0 +1,102 @@
+//! The periods of budgets over Redis under a clock that jumps.
+
+use super::*;
+use crate::Refusal;
+use crate::doubles::DAY;
+
+#[tokio::test]
+async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
+    let redis = Redis::start().await;
+    for (period, days) in [(Period::Day, 1), (Period::Week, 7), (Period::Month, 31)] {
+        redis.flush().await;
+        let (clock, ledger) = (clock(), ledger());
+        let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+        let subjects = key(&limiter, budget(100, period));
+        let (start, end) = period.around(NOW);
+        let spend = async |cost| {
+            let mut reserved = limiter.reserve("r", &subjects, 0, nano(cost)).await?;
+            reserved.settle(0, nano(cost));
+            drained(&limiter).await;
+            ledger.rows.lock().push((clock.unix_seconds(), nano(cost)));
+            Ok::<_, Refusal>(())
+        };
+        for moment in [start, end - 1, start - 1, start, end, start - DAY * days, end - 1, end, start] {
+            clock.set_both(moment);
+            let _ = spend(60).await;
+            let _ = spend(40).await;
+            let why = spend(1).await.unwrap_err();
+            assert!(matches!(why, Refusal::Budget { .. }), "{period:?} {moment}: {why:?}");
+        }
+        let rows = ledger.rows.lock();
+        for (at, _) in rows.iter() {
+            let (from, until) = period.around(*at);
+            let spent: i128 = rows.iter().filter(|row| (from..until).contains(&row.0)).map(|row| row.1).sum();
+            assert_eq!(spent, nano(100), "{period:?}: one budget in each period");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_next_period_begins_without_a_question_to_the_ledger() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let subjects = key(&limiter, budget(100, Period::Day));
+    for day in 0..5 {
+        clock.set_both(NOW + day * DAY);
+        limiter.reserve("r", &subjects, 0, nano(100)).await.unwrap().settle(0, nano(100));
+        drained(&limiter).await;
+    }
+    assert_eq!(ledger.questions.lock().len(), 1);
+}
+
+#[tokio::test]
+async fn a_cost_counts_in_the_period_in_which_the_request_began() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let both = [
+        key(&limiter, budget(100, Period::Day))[0].clone(),
+        limiter.subject(SubjectKind::Team, "t", budget(1_000, Period::Total)),
+    ];
+    let seen = async || [figures(&redis, &both[0]).await, figures(&redis, &both[1]).await];
+    let midnight = Period::Day.around(NOW).1;
+    clock.set_both(midnight - 1);
+    let mut over = limiter.reserve("over", &both, 0, nano(70)).await.unwrap();
+    let lost = limiter.reserve("lost", &both, 0, nano(5)).await.unwrap();
+    std::mem::forget(lost);
+    clock.set_both(midnight);
+    let mut late = limiter.reserve("late", &both, 0, nano(10)).await.unwrap();
+    late.set_begin(midnight - 1);
+    let mut new = limiter.reserve("new", &both, 0, nano(10)).await.unwrap();
+    new.set_begin(midnight);
+    assert_eq!(seen().await, [(0, 95); 2], "everything is reserved");
+    clock.advance(Duration::from_secs(100));
+    over.settle(0, nano(70));
+    late.settle(0, nano(5));
+    new.settle(0, nano(3));
+    drained(&limiter).await;
+    assert_eq!(seen().await, [(3, 5), (78, 5)]);
+    limiter.charge("lost", &both, nano(4), midnight - 1).await;
+    drained(&limiter).await;
+    assert_eq!(seen().await, [(3, 0), (82, 0)], "the charge ends the lease");
+    std::mem::forget(limiter.reserve("lost too", &both, 0, nano(5)).await.unwrap());
+    limiter.charge("lost too", &both, nano(4), midnight + 50).await;
+    drained(&limiter).await;
+    assert_eq!(seen().await, [(7, 0), (86, 0)]);
+}
+
+#[tokio::test]
+async fn a_jump_of_the_calendar_moves_no_request_to_another_period() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let subjects = key(&limiter, budget(100, Period::Day));
+    let mut one = limiter.reserve("one", &subjects, 0, nano(10)).await.unwrap();
+    one.set_begin(clock.unix_seconds());
+    // Scripts use the monotonic time, which stays.
+    clock.move_calendar(3 * DAY);
+    one.settle(0, nano(10));
+    drained(&limiter).await;
+    assert_eq!(figures(&redis, &subjects[0]).await, (10, 0));
+}

@@ -1,0 +1,186 @@
+//! Redis loses its memory while several replicas use it. Everything that they hold counts again before anything is granted.
+
+use super::*;
+use crate::Refusal;
+use crate::redis::replica::REPLICA_TTL;
+
+/// Waits until this replica knows of all others.
+async fn met(core: &Replica, count: u32) {
+    while core.replica_count() != count {
+        core.send_heartbeat(&core.supervisor.connection().unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn s16_what_every_replica_holds_is_known_again_before_anything_is_granted() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (one, first) = replica_at(settings(&redis), &clock, &ledger).await;
+    let (two, second) = replica_at(settings(&redis), &clock, &ledger).await;
+    met(&first, 2).await;
+    met(&second, 2).await;
+    let limits = Limits { max_in_flight: Some(3), ..budget(1_000, Period::Month) };
+    let subjects = [key(&one, limits), key(&two, limits)];
+    let _places = (one.admit("a", &subjects[0]).await.unwrap(), two.admit("b", &subjects[1]).await.unwrap());
+    let mut mine = one.reserve("a", &subjects[0], 1, nano(300)).await.unwrap();
+    let mut theirs = two.reserve("b", &subjects[1], 1, nano(400)).await.unwrap();
+    // This request is over at the other replica and is not in the ledger yet.
+    two.reserve("c", &subjects[1], 1, nano(100)).await.unwrap().settle(1, nano(100));
+    drained(&two).await;
+    for round in 0..10 {
+        redis.flush().await;
+        // The request at the first replica finds the loss. The second replica learns of it at its next heartbeat.
+        let id = format!("r{round}");
+        let why = one.reserve(&id, &subjects[0], 1, nano(201)).await.unwrap_err();
+        assert!(matches!(why, Refusal::Budget { .. }), "{round}: {why:?}");
+        assert_eq!(figures(&redis, &subjects[0][0]).await, (100, 700), "{round}");
+        drop(one.reserve(&id, &subjects[0], 1, nano(200)).await.unwrap());
+        drained(&one).await;
+    }
+    assert_eq!(redis.command(&["ZCARD", "gw:{key:k}:flying"]).await, ["2"]);
+    mine.settle(1, nano(10));
+    theirs.settle(1, nano(20));
+    drained(&one).await;
+    drained(&two).await;
+    assert_eq!(figures(&redis, &subjects[0][0]).await, (130, 0));
+    assert_eq!(leases(&redis, &subjects[0][0]).await, 0);
+}
+
+#[tokio::test]
+async fn s16_a_replica_is_waited_for_however_often_redis_forgets_it() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (one, first) = replica_at(settings(&redis), &clock, &ledger).await;
+    let (two, second) = replica_at(settings(&redis), &clock, &ledger).await;
+    met(&first, 2).await;
+    met(&second, 2).await;
+    let subjects = [key(&one, budget(1_000, Period::Month)), key(&two, budget(1_000, Period::Month))];
+    let _theirs = two.reserve("b", &subjects[1], 1, nano(900)).await.unwrap();
+    for round in 0..5 {
+        // Redis has not named the other replica for a long time.
+        let ago = std::time::Instant::now().checked_sub(REPLICA_TTL * 2).unwrap();
+        first.peers.lock().as_mut().unwrap().values_mut().for_each(|heard| *heard = ago);
+        redis.flush().await;
+        let why = one.reserve(&format!("r{round}"), &subjects[0], 1, nano(200)).await.unwrap_err();
+        assert!(matches!(why, Refusal::Budget { .. }), "{round}: {why:?}");
+    }
+}
+
+#[tokio::test]
+async fn s16_a_replica_that_is_never_heard_of_again_is_waited_for_no_longer_than_five_seconds() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (one, first) = replica_at(settings(&redis), &clock, &ledger).await;
+    let (two, _second) = replica_at(settings(&redis), &clock, &ledger).await;
+    met(&first, 2).await;
+    let subjects = key(&one, budget(1_000, Period::Month));
+    drop(two);
+    redis.flush().await;
+    assert_eq!(one.admit("a", &subjects).await.unwrap_err().refusal, Refusal::StoreUnavailable);
+    let free = [one.subject(SubjectKind::Key, "free", Limits { rpm: Some(10), ..Limits::default() })];
+    one.admit("b", &free).await.unwrap();
+    clock.advance(Duration::from_secs(5));
+    one.admit("c", &subjects).await.unwrap();
+}
+
+#[tokio::test]
+async fn s16_a_redis_that_comes_back_with_an_old_memory_is_not_believed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_string_lossy().into_owned();
+    let mut redis = Redis::start_with(&["--dir", &path]).await;
+    let ledger = ledger();
+    let limiter = replica(settings(&redis), &ledger).await;
+    let subjects = key(&limiter, budget(1_000, Period::Month));
+    let mut old = limiter.reserve("old", &subjects, 1, nano(700)).await.unwrap();
+    redis.command(&["SAVE"]).await;
+    old.settle(1, nano(600));
+    let _held = limiter.reserve("held", &subjects, 1, nano(250)).await.unwrap();
+    drained(&limiter).await;
+    *ledger.spent.lock() = nano(600);
+    *ledger.counted.lock() = vec!["old".to_owned()];
+    redis.restart().await;
+    assert_eq!(redis.command(&["EXISTS", "gw:{key:k}"]).await, ["1"], "the file was read");
+    gw_testkit::eventually("a new generation", || {
+        (limiter.holding_figures().memory_losses == 1).then_some(())
+    })
+    .await;
+    gw_testkit::eventually("Redis is used again", || (!limiter.is_away()).then_some(())).await;
+    assert!(limiter.reserve("x", &subjects, 1, nano(151)).await.is_err());
+    limiter.reserve("y", &subjects, 1, nano(150)).await.unwrap();
+    assert_eq!(figures(&redis, &subjects[0]).await.0, 600);
+}
+
+#[tokio::test]
+async fn a_settlement_that_the_ledger_already_counts_is_not_counted_again() {
+    let redis = Redis::start().await;
+    let ledger = ledger();
+    let limiter = replica(settings(&redis), &ledger).await;
+    let subjects = key(&limiter, budget(1_000, Period::Month));
+    let mut late = limiter.reserve("late", &subjects, 1, nano(300)).await.unwrap();
+    let mut later = limiter.reserve("later", &subjects, 1, nano(300)).await.unwrap();
+    redis.flush().await;
+    // The row of the request reached the ledger before the settlement reached Redis.
+    *ledger.spent.lock() = nano(200);
+    ledger.counted.lock().push("late".to_owned());
+    limiter.admit("x", &subjects).await.unwrap();
+    assert_eq!(figures(&redis, &subjects[0]).await, (200, 300));
+    late.settle(1, nano(200));
+    later.settle(1, nano(100));
+    drained(&limiter).await;
+    assert_eq!(figures(&redis, &subjects[0]).await, (300, 0));
+    // Requests with a row in the ledger are not held any longer.
+    limiter.mark_written(&mut ["late", "later"].into_iter());
+    assert_eq!(limiter.holding_figures().requests, 0);
+}
+
+#[tokio::test]
+async fn a_settlement_while_the_spending_is_unknown_counts_once_whether_the_ledger_has_it_or_not() {
+    let redis = Redis::start().await;
+    let answer_permits = Some(tokio::sync::Semaphore::new(1));
+    let ledger = Arc::new(TestLedger { answer_permits, ..TestLedger::default() });
+    let limiter = replica(settings(&redis), &ledger).await;
+    let subjects = key(&limiter, budget(1_000, Period::Month));
+    let mut reserved = Vec::new();
+    for id in ["in", "out"] {
+        reserved.push(limiter.reserve(id, &subjects, 1, nano(300)).await.unwrap());
+    }
+    redis.flush().await;
+    let asking = tokio::spawn({
+        let (limiter, subjects) = (limiter.clone(), subjects.clone());
+        async move { limiter.reserve("x", &subjects, 1, nano(701)).await.is_err() }
+    });
+    gw_testkit::eventually("the ledger is asked", || (ledger.questions.lock().len() == 2).then_some(()))
+        .await;
+    for mut reserved in reserved {
+        reserved.settle(1, nano(150));
+    }
+    drained(&limiter).await;
+    *ledger.spent.lock() = nano(150);
+    ledger.counted.lock().push("in".to_owned());
+    ledger.answer_permits.as_ref().unwrap().add_permits(9);
+    assert!(asking.await.unwrap());
+    assert_eq!(figures(&redis, &subjects[0]).await, (300, 0));
+}
+
+#[tokio::test]
+async fn a_request_in_flight_that_began_while_redis_was_away_is_reported_later() {
+    let mut redis = Redis::start().await;
+    let ledger = ledger();
+    let limiter = replica(settings(&redis), &ledger).await;
+    let subjects = key(&limiter, Limits { max_in_flight: Some(2), ..Limits::default() });
+    let first = limiter.admit("first", &subjects).await.unwrap();
+    redis.kill();
+    gw_testkit::eventually("away", || limiter.is_away().then_some(())).await;
+    let _second = limiter.admit("second", &subjects).await.unwrap();
+    let gone = limiter.delivery_figures();
+    // Redis never hears of a request that begins and ends meanwhile.
+    assert!(limiter.admit("third", &subjects).await.is_err());
+    assert_eq!(limiter.delivery_figures(), gone);
+    redis.restart().await;
+    gw_testkit::eventually("Redis is used again", || (!limiter.is_away()).then_some(())).await;
+    assert!(limiter.admit("fourth", &subjects).await.is_err());
+    drop(first);
+    drained(&limiter).await;
+    assert_eq!(redis.command(&["ZRANGE", "gw:{key:k}:flying", "0", "-1"]).await, ["second"]);
+    limiter.admit("fifth", &subjects).await.unwrap();
+}

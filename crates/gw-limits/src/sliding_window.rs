@@ -1,0 +1,191 @@
+//! A sliding window: at most so many requests pass in any minute. `redis/admit.lua` has the same arithmetic, operation by operation.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+
+use crate::gcra::{MINUTE_MICROS, ROUNDING_MICROS};
+
+/// The width of a bucket, in microseconds. Requests of one bucket leave the window together, a minute after the last of them. A window has
+/// at most 601 buckets.
+const BUCKET_MICROS: f64 = 100_000.0;
+/// A bucket further in the future than this proves that the clock went back. The window starts again then. Smaller differences are
+/// normal between replicas.
+const MAX_AHEAD_MICROS: f64 = 1_000_000.0;
+
+/// The requests of the last minute, of one key or one team.
+#[derive(Debug, Default)]
+pub(crate) struct SlidingWindow(Mutex<Buckets>);
+
+#[derive(Debug, Default)]
+struct Buckets {
+    buckets: VecDeque<Bucket>,
+    /// The sum over all buckets.
+    requests: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// The time of its last request, in microseconds.
+    last: f64,
+    requests: u32,
+}
+
+/// The contents of a window. Times are in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct WindowState {
+    /// The number of requests in the window.
+    pub(crate) requests: u64,
+    /// The time of the newest request.
+    pub(crate) newest: f64,
+    /// The time of the request that must leave the window before another request passes. 0 if a request passes now.
+    pub(crate) blocked_by: f64,
+}
+
+impl SlidingWindow {
+    /// Adds a request, if fewer than `limit` requests are in the window.
+    ///
+    /// # Errors
+    /// The window is full. Nothing is added.
+    pub(crate) fn take(&self, limit: u32, now: f64) -> Result<WindowState, WindowState> {
+        let window = &mut *self.0.lock();
+        window.expire(now);
+        if window.requests >= u64::from(limit) {
+            return Err(window.state(window.blocked_by(limit)));
+        }
+        let current =
+            window.buckets.back_mut().filter(|bucket| bucket_number(bucket.last) >= bucket_number(now));
+        if let Some(bucket) = current {
+            bucket.last = bucket.last.max(now);
+            bucket.requests = bucket.requests.saturating_add(1);
+        } else {
+            window.buckets.push_back(Bucket { last: now, requests: 1 });
+        }
+        window.requests = window.requests.saturating_add(1);
+        Ok(window.state(0.0))
+    }
+}
+
+impl Buckets {
+    /// Removes buckets older than a minute, and everything after the clock went back.
+    fn expire(&mut self, now: f64) {
+        if self.buckets.back().is_some_and(|bucket| bucket.last > now + MAX_AHEAD_MICROS) {
+            *self = Self::default();
+        }
+        let is_old = |bucket: &&Bucket| bucket.last + MINUTE_MICROS <= now + ROUNDING_MICROS;
+        while let Some(bucket) = self.buckets.front().filter(is_old) {
+            self.requests = self.requests.saturating_sub(u64::from(bucket.requests));
+            self.buckets.pop_front();
+        }
+    }
+
+    /// The time of the bucket that must leave before another request passes.
+    fn blocked_by(&self, limit: u32) -> f64 {
+        let mut remaining = self.requests;
+        for bucket in &self.buckets {
+            remaining = remaining.saturating_sub(u64::from(bucket.requests));
+            if remaining < u64::from(limit) {
+                return bucket.last;
+            }
+        }
+        0.0
+    }
+
+    fn state(&self, blocked_by: f64) -> WindowState {
+        let newest = self.buckets.back().map(|bucket| bucket.last).unwrap_or_default();
+        WindowState { requests: self.requests, newest, blocked_by }
+    }
+}
+
+fn bucket_number(moment: f64) -> f64 {
+    (moment / BUCKET_MICROS).floor()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The moments at which a request passes, of those at which one comes.
+    fn passed(limit: u32, moments: impl IntoIterator<Item = f64>) -> Vec<f64> {
+        let window = SlidingWindow::default();
+        moments.into_iter().filter(|now| window.take(limit, *now).is_ok()).collect()
+    }
+
+    #[test]
+    fn the_whole_limit_may_pass_at_once_and_no_more_in_any_minute() {
+        for limit in [1, 3, 120, 999] {
+            // 200 requests a second for three minutes.
+            let passed = passed(limit, (0..36_000).map(|n| 7e9 + f64::from(n) * 5_000.0));
+            assert_eq!(passed.len(), 3 * limit as usize, "{limit}");
+            let limit = limit as usize;
+            let first: Vec<_> = passed.iter().take(limit).collect();
+            assert!(**first.last().unwrap() < 7e9 + 5e6, "the whole limit is free after a quiet minute");
+        }
+    }
+
+    #[test]
+    fn a_refusal_adds_nothing_and_says_when_the_next_request_passes() {
+        let (window, start) = (SlidingWindow::default(), 3e9);
+        for n in 0..4 {
+            let state = window.take(4, start + f64::from(n) * 1e6).unwrap();
+            assert_eq!((state.requests, state.newest), (u64::from(n as u32) + 1, start + f64::from(n) * 1e6));
+        }
+        let refused = WindowState { requests: 4, newest: start + 3e6, blocked_by: start };
+        for _ in 0..50 {
+            assert_eq!(window.take(4, start + 59e6).unwrap_err(), refused);
+        }
+        // After the limit is lowered, more requests must leave the window.
+        assert_eq!(window.take(2, start + 59e6).unwrap_err().blocked_by, start + 2e6);
+        assert_eq!(window.take(4, start + MINUTE_MICROS).unwrap().requests, 4);
+        assert_eq!(window.take(4, start + MINUTE_MICROS).unwrap_err().blocked_by, start + 1e6);
+    }
+
+    #[test]
+    fn a_window_keeps_at_most_one_minute_of_buckets() {
+        let window = SlidingWindow::default();
+        for n in 0..400_000_u32 {
+            let _ = window.take(u32::MAX, f64::from(n) * 997.0);
+            assert!(window.0.lock().buckets.len() <= 601);
+        }
+        assert!(window.0.lock().buckets.len() > 590);
+    }
+
+    #[test]
+    fn the_window_starts_again_after_the_clock_went_back() {
+        let window = SlidingWindow::default();
+        for _ in 0..5 {
+            window.take(5, 9e12).unwrap();
+        }
+        // A small difference changes nothing: requests of several replicas may arrive out of order.
+        assert!(window.take(5, 9e12 - 900_000.0).is_err());
+        for _ in 0..5 {
+            window.take(5, 9e12 - 3_600e6).unwrap();
+        }
+        assert!(window.take(5, 9e12 - 3_600e6).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn every_minute_has_at_most_the_limit(
+            limit in 1_u32..300,
+            gaps in prop::collection::vec(prop_oneof![0_u32..2_000, 0_u32..300_000, 0_u32..40_000_000], 1..1500),
+        ) {
+            let mut now = 1e9;
+            let moments = gaps.into_iter().map(|gap| { now += f64::from(gap); now });
+            let passed = passed(limit, moments);
+            for (first, beyond) in passed.iter().zip(passed.iter().skip(limit as usize)) {
+                prop_assert!(beyond - first >= MINUTE_MICROS - ROUNDING_MICROS, "{first} {beyond}");
+            }
+        }
+
+        #[test]
+        fn evenly_spaced_requests_within_the_limit_are_hardly_ever_refused(limit in 1_u32..8000, minutes in 1_u32..6) {
+            let count = limit * minutes;
+            let even = (0..count).map(|n| 1e9 + f64::from(n) * MINUTE_MICROS / f64::from(limit));
+            let refused = count as usize - passed(limit, even).len();
+            prop_assert!(refused <= count as usize / 600, "{refused} of {count}");
+        }
+    }
+}

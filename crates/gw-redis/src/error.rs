@@ -1,0 +1,52 @@
+//! The ways in which a call to Redis fails.
+
+use redis::{ErrorKind, RedisError};
+
+/// A call without a usable answer. The message never repeats a text of the server, which may be somebody else's.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The answer did not come in time.
+    #[error("no answer in time")]
+    TimedOut,
+    /// The answer has a shape that this program never asked for.
+    #[error("it does not answer as Redis does")]
+    UnexpectedAnswer,
+    /// The connection broke, or Redis answered with an error.
+    #[error("{}", error_kind(.0))]
+    Redis(RedisError),
+}
+
+impl From<RedisError> for CallError {
+    fn from(error: RedisError) -> Self {
+        Self::Redis(error)
+    }
+}
+
+impl CallError {
+    /// Whether the connection cannot be used after this error. An error that Redis answers proves that the connection works. The
+    /// same is true of an answer with an unknown shape.
+    pub(crate) fn is_disconnect(&self, on_timeout: OnTimeout) -> bool {
+        match self {
+            Self::TimedOut => on_timeout == OnTimeout::Disconnect,
+            Self::UnexpectedAnswer => false,
+            Self::Redis(error) => {
+                !matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::Parse)
+            }
+        }
+    }
+}
+
+/// What a late answer means for the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTimeout {
+    /// The connection is given up at once.
+    Disconnect,
+    /// The connection is given up after [`crate::MAX_MISSED_ANSWERS`] late answers in a row.
+    CountMiss,
+}
+
+/// The kind of a Redis error as a word for logs. The detail is left out: it is a text of the server.
+#[must_use]
+pub fn error_kind(error: &RedisError) -> &str {
+    error.code().unwrap_or_else(|| error.category())
+}
