@@ -80,6 +80,11 @@ impl Table {
         self.rows.get(*at)
     }
 
+    /// Whether these words are a name of one of the vendor's models, known or new.
+    pub(super) fn claims(&self, name: &[String]) -> bool {
+        self.row(name, false).or_else(|| self.newest(name, false)).is_some()
+    }
+
     /// The row of the newest model of the family that a name belongs to, or of the vendor.
     pub(super) fn newest(&self, name: &[String], at_start: bool) -> Option<&Row> {
         // Where the name must begin with the family, a number must follow it at once: `gpt-7`, and not `gpt-jt-6b`.

@@ -38,6 +38,10 @@ fn listed() -> Vec<Listed> {
         let name = model["id"].as_str().unwrap().split_once('/').unwrap().1;
         ("amazon".to_owned(), format!("us.anthropic.{name}-v1:0"), format!("amazon/{name}"))
     });
+    let on_vertex = catalogue.iter().filter(|model| model["provider"] == "anthropic").map(|model| {
+        let name = model["id"].as_str().unwrap().split_once('/').unwrap().1;
+        ("vertex".to_owned(), format!("{name}@20261101"), format!("vertex/{name}"))
+    });
     let others = [
         ("amazon", "cohere.command-r-plus-v1:0"),
         ("amazon", "us.deepseek.r1-v1:0"),
@@ -54,11 +58,11 @@ fn listed() -> Vec<Listed> {
         ("ollama", "mine"),
     ]
     .map(|(provider, name)| (provider.to_owned(), name.to_owned(), format!("{provider}/{name}")));
-    let all = of_catalogue.chain(of_clouds).chain(others);
+    let all = of_catalogue.chain(of_clouds).chain(on_vertex).chain(others);
     let listed = all.map(|(provider, upstream, id)| {
-        let preset = presets::find(&provider).unwrap();
-        let adapter = registry::build(&settings(preset.name, preset.api)).unwrap().adapter;
-        Listed { api: preset.api, adapter, upstream, id }
+        let api = presets::find(&provider).map_or(Api::Vertex, |preset| preset.api);
+        let adapter = registry::build(&settings(&provider, api)).unwrap().adapter;
+        Listed { api, adapter, upstream, id }
     });
     listed.collect()
 }
@@ -167,6 +171,8 @@ fn thinking(body: &Value, pointer: &str) -> (bool, Option<Off>) {
 
 fn read(api: Api, body: &Value) -> Sent {
     match api {
+        // Claude.
+        Api::Vertex if has(body, "/anthropic_version") => anthropic(body),
         Api::Anthropic => anthropic(body),
         Api::Bedrock => bedrock(body),
         Api::Gemini | Api::Vertex => google(body),

@@ -3,11 +3,9 @@
 use std::fmt::Write as _;
 
 use gw_providers::model_rules::{self, Row};
-use gw_providers::registry;
-use gw_providers::settings::Api;
 use serde_json::{Value, json};
 
-use crate::capabilities::{Asked, PDF, PNG, model, settings, thinker};
+use crate::capabilities::{PDF, PNG, dialects};
 
 /// What is asked for, and the members that ask for it.
 fn probes() -> Vec<(&'static str, Value)> {
@@ -69,9 +67,7 @@ pub(crate) fn translations() -> String {
          candidate. `parameter_clamped` = the nearest value that is taken; `parameter_weakened` = asked for in words; `message_added` = a\n\
          turn that the provider wants.\n",
     );
-    for api in Api::ALL.into_iter().filter(|api| *api != Api::Demo) {
-        let name = if api == Api::OpenAi { "openai" } else { "any" };
-        let asked = Asked { adapter: registry::build(&settings(name, api)).unwrap().adapter, api };
+    for asked in dialects() {
         let (mut translated, mut warned, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         for (label, members) in probes() {
             match asked.chat(members) {
@@ -83,10 +79,10 @@ pub(crate) fn translations() -> String {
         let list = |items: &[String]| if items.is_empty() { "–".to_owned() } else { items.join(", ") };
         let _ = write!(
             page,
-            "\n**`{}`** (`{}`{})\n\n- translated: {}\n- with a warning: {}\n- refused: {}\n",
-            api.as_str(),
-            model(api),
-            if thinker(api) == model(api) { String::new() } else { format!(", `{}`", thinker(api)) },
+            "\n**{}** (`{}`{})\n\n- translated: {}\n- with a warning: {}\n- refused: {}\n",
+            asked.name(),
+            asked.model(),
+            if asked.thinker() == asked.model() { String::new() } else { format!(", `{}`", asked.thinker()) },
             list(&translated),
             list(&warned),
             list(&refused)
