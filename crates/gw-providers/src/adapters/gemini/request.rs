@@ -204,7 +204,7 @@ fn thinking_config(
     warnings: &mut Warnings,
 ) -> Option<ThinkingConfig> {
     let effort = conversation.reasoning_effort.as_deref()?;
-    let Some((thinking, is_exact)) = thinking::thinking(rules, effort) else {
+    let Some((thinking, is_exact)) = thinking::thinking(&rules, effort) else {
         // A model that does not think does what `none` asks for.
         if effort != "none" {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
