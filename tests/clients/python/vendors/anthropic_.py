@@ -5,7 +5,7 @@ import re
 
 from anthropic import types
 from anthropic._models import FinalRequestOptions
-from anthropic.lib.vertex._client import ANTHROPIC_API_VERSION, _prepare_options
+from anthropic.lib.vertex._client import _prepare_options
 from anthropic.types import message_create_params
 from upstreams import Answer, stream
 
@@ -144,9 +144,10 @@ class ClaudeOnVertex(Anthropic):
         url, model = self.path.fullmatch(request.path).groups()
         body = load(request.body)
         need("model" not in body, "model: Extra inputs are not permitted")
-        need(body.get("anthropic_version") == ANTHROPIC_API_VERSION, "anthropic_version: another version of the API")
+        # The package's own default is 2026-10-21, which has no sampling parameters; this is the older one, as at Anthropic.
+        need(body.get("anthropic_version") == "vertex-2023-10-16", "anthropic_version: another version of the API")
         own = {name: value for name, value in body.items() if name != "anthropic_version"}
-        options = FinalRequestOptions(method="post", url="/v1/messages", json_data={"model": model, **own})
+        options = FinalRequestOptions(method="post", url="/v1/messages", json_data={"model": model, **body})
         options = _prepare_options(options, project_id="a-project", region="europe-west4")
         need((options.url, options.json_data) == (url, body), f"the package sends {options.url} {options.json_data}")
         # "Vision", platform.claude.com, read 2026-11-22: "Claude Models on Google Cloud (Google managed)": base64 sources only.

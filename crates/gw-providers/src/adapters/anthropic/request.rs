@@ -30,8 +30,9 @@ pub(in crate::adapters) enum Host {
     Vertex,
 }
 
-/// The version of the API on Vertex AI. It stands in the body; the model stands in the URL instead
-/// (platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai, anthropic-sdk-python 2.12.0 `lib/vertex/_client.py`, November 2026).
+/// The version of the API on Vertex AI. It stands in the body, and the model in the URL
+/// (platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai, November 2026). 2026-10-21 is taken there, too; it has no sampling
+/// parameters, which Claude up to 4.6 takes.
 const VERTEX_VERSION: &str = "vertex-2023-10-16";
 
 type Warnings = Vec<Cow<'static, str>>;

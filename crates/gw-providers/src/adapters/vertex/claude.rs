@@ -2,7 +2,7 @@
 //!
 //! "Claude Models on Google Cloud (Google managed)" at platform.claude.com and anthropic-sdk-python 2.12.0
 //! (`lib/vertex/_client.py`), November 2026: the URL names the model, the body holds `anthropic_version`, all else is Anthropic's.
-//! Betas are a header there as they are at Anthropic's; the gateway asks for none.
+//! The package sends betas in the header `anthropic-beta`, as to Anthropic; the gateway asks for none.
 //! Structured outputs are there for Claude 4.5 and later, where the organisation's policy
 //! `constraints/vertexai.allowedPartnerModelFeatures` allows them
 //! (docs.cloud.google.com/gemini-enterprise-agent-platform/models/partner-models/claude/structured-outputs).
