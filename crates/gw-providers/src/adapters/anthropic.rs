@@ -29,6 +29,7 @@ use self::request::Host;
 use super::failure;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native, unsupported};
+use super::tool_names::is_claude_name;
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
 use crate::settings::Api;
@@ -106,6 +107,10 @@ impl Dialect for Anthropic {
 
     fn scheme(&self) -> Scheme {
         Scheme::Header("x-api-key")
+    }
+
+    fn takes_tool_name(&self, name: &str) -> bool {
+        is_claude_name(name)
     }
 
     fn reasoning_format(&self) -> &'static str {

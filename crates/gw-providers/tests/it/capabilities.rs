@@ -194,8 +194,9 @@ usual order: reasoning, text, calls. Whatever is left out is told by `reasoning_
 back while it thinks; it refuses them at the end of a turn and refuses blank text, which are left out.
 
 A custom tool is a function with one parameter, `input`, in the dialects that have none; a grammar becomes a part of its description.
-Tool names that a provider refuses are changed there and back. Of `tool_choice` `allowed_tools`, Gemini and Vertex are told the names
-(`ANY`, or `VALIDATED` for `auto`); the others are offered only these tools, which is told by `parameter_simplified:tool_choice`.
+Tool names that a provider refuses are changed there and back. Of `tool_choice` `allowed_tools`, Gemini is told the names
+(`ANY`, or `VALIDATED` for `auto`), and so is Gemini on Vertex where a call is required (`ANY`; its API v1 has no `VALIDATED`). The others
+are offered only these tools, which is told by `parameter_simplified:tool_choice`.
 ";
 
 /// The sentences about Vertex AI's two dialects.

@@ -15,6 +15,7 @@ async fn gateway(upstream: &FakeUpstream) -> Gateway {
         (CLAUDE_ON_VERTEX, "project = \"p\"", "claude-opus-4-5@20251101"),
         ("bedrock", "region = \"eu-west-1\"", "m"),
         ("gemini", "", "m"),
+        ("vertex", "project = \"p\"", "gemini-2.5-pro"),
         ("mistral", "", "m"),
         ("cohere", "", "m"),
         ("ollama", "", "m"),
@@ -229,7 +230,11 @@ async fn allowed_tools_are_said_as_each_provider_can() {
             answer["gateway"]["warnings"],
             json!(["parameter_simplified:tool_choice", "price_unknown"])
         );
-        for api in ["bedrock", "mistral", "cohere", "ollama"] {
+        // Vertex AI has VALIDATED in v1beta1 only.
+        let offered_alone = ["bedrock", "mistral", "cohere", "ollama"]
+            .into_iter()
+            .chain((mode == "auto").then_some("vertex"));
+        for api in offered_alone {
             upstream.always(Answer::json(500, &json!({})));
             client.post_json("/v1/chat/completions", &body(api, mode)).await;
             let tools = upstream.last().json().to_string();
@@ -239,6 +244,10 @@ async fn allowed_tools_are_said_as_each_provider_can() {
             );
         }
     }
+    upstream.always(Answer::json(500, &json!({})));
+    client.post_json("/v1/chat/completions", &body("vertex", "required")).await;
+    let config = json!({"mode": "ANY", "allowedFunctionNames": ["f", "h"]});
+    assert_eq!(upstream.last().json()["toolConfig"]["functionCallingConfig"], config);
     // OpenAI knows it.
     upstream.always(Answer::json(500, &json!({})));
     let asked = body("openai", "auto");

@@ -22,6 +22,7 @@ use crate::adapters::anthropic::request::{self, Host};
 use crate::adapters::anthropic::{self, CAPABILITIES, details, response, stream};
 use crate::adapters::failure::invalid;
 use crate::adapters::native::Dialect;
+use crate::adapters::tool_names::is_claude_name;
 use crate::media_sizes::MediaSizes;
 use crate::settings::Api;
 
@@ -55,6 +56,10 @@ impl Dialect for Claude {
 
     fn scheme(&self) -> Scheme {
         Scheme::Bearer
+    }
+
+    fn takes_tool_name(&self, name: &str) -> bool {
+        is_claude_name(name)
     }
 
     fn reasoning_format(&self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gw_wire::conversation::{self, Conversation};
+use gw_wire::conversation::{self, Conversation, ToolChoice};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
@@ -45,8 +45,10 @@ impl Dialect for Gemini {
         request::is_tool_name(name)
     }
 
-    fn names_allowed_tools(&self) -> bool {
-        true
+    /// API v1, which is called here, has no `VALIDATED` (`FunctionCallingConfig.Mode` of Google.Cloud.AIPlatform.V1 3.50.0; v1beta1
+    /// has it; read 2026-11-22): names stand beside `ANY` alone.
+    fn names_allowed_tools(&self, choice: &ToolChoice<'_>) -> bool {
+        *choice == ToolChoice::Required
     }
 
     fn reasoning_format(&self) -> &'static str {
