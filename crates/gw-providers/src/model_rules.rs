@@ -124,6 +124,18 @@ impl ModelRules {
         self.vendor
     }
 
+    /// Tokens of prompt and answer together; None where the row does not say, or is another model's.
+    #[must_use]
+    pub fn context_tokens(&self) -> Option<u64> {
+        self.row.context_tokens.filter(|_| !self.is_assumed)
+    }
+
+    /// The most tokens of an answer; None where the row does not say, or is another model's.
+    #[must_use]
+    pub fn max_output_tokens(&self) -> Option<u64> {
+        self.row.max_output_tokens.filter(|_| !self.is_assumed)
+    }
+
     /// `model_rules_assumed:<row>`, where the model is in no table.
     #[must_use]
     pub fn warning(&self) -> Option<Cow<'static, str>> {

@@ -109,6 +109,10 @@ fn checked(row: Row) -> Result<Row, String> {
     if row.source.is_empty() || row.as_of.len() != 10 {
         return fault("source and as_of (YYYY-MM-DD) are missing");
     }
+    let has_limits = row.context_tokens.is_some() || row.max_output_tokens.is_some();
+    if has_limits == row.limits_source.is_empty() {
+        return fault("limits and limits_source stand together");
+    }
     if !row.efforts.is_sorted() {
         return fault("efforts are not in ascending order");
     }

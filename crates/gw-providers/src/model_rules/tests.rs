@@ -139,6 +139,21 @@ fn an_effort_that_is_not_taken_becomes_one_that_is() {
 }
 
 #[test]
+fn limits_are_those_of_the_models_that_a_row_names() {
+    for (api, name, limits) in [
+        (Api::Vertex, "claude-opus-5-5", (Some(1_000_000), Some(128_000))),
+        (Api::Bedrock, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", (None, Some(64_000))),
+        (Api::Vertex, "gemini-4-argon", (Some(1_048_576), Some(1_048_576))),
+        (Api::Bedrock, "us.anthropic.claude-opus-7", (None, None)),
+        (Api::Anthropic, "claude-sonnet-4-20250514", (None, None)),
+        (Api::OpenAi, "mine", (None, None)),
+    ] {
+        let rules = of(api, name);
+        assert_eq!((rules.context_tokens(), rules.max_output_tokens()), limits, "{name}");
+    }
+}
+
+#[test]
 fn a_faulty_table_is_told_with_its_reason() {
     let table = |rows: &str| Table::parse(&format!("vendor = 'x'\n{rows}")).unwrap_err();
     let row = "[[rows]]\nname = 'a'\nnames = ['a']\n";
@@ -147,6 +162,7 @@ fn a_faulty_table_is_told_with_its_reason() {
     assert!(table(&format!("{sourced}thoughts = 'never'")).contains("thoughts"));
     assert!(table(&format!("{sourced}thinks = 'never'\nefforts = ['low']")).contains("does not think"));
     assert!(table(&format!("{sourced}thinks = 'always'\nefforts = ['high', 'low']")).contains("ascending"));
+    assert!(table(&format!("{sourced}context_tokens = 8")).contains("limits_source"));
     assert!(table(&format!("newest = 'b'\n{sourced}")).contains("is no row"));
     assert!(table(&format!("{sourced}{sourced}")).contains("two rows"));
 }

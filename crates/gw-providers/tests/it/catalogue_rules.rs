@@ -378,3 +378,24 @@ fn no_request_holds_what_the_models_row_forbids() {
         }
     }
 }
+
+#[test]
+fn the_limits_of_the_rows_are_those_of_the_catalogue() {
+    let catalogue: Vec<Value> = serde_json::from_str(CATALOGUE).unwrap();
+    let mut compared = 0;
+    for model in &catalogue {
+        let id = model["id"].as_str().unwrap();
+        let (provider, name) = id.split_once('/').unwrap();
+        let upstream = model["upstream_model"].as_str().unwrap_or(name);
+        let rules = ModelRules::of(presets::find(provider).unwrap().api, upstream, id);
+        let known =
+            [(rules.context_tokens(), "context_length"), (rules.max_output_tokens(), "max_output_tokens")];
+        for (limit, member) in known.into_iter().filter_map(|(limit, member)| Some((limit?, member))) {
+            if let Some(listed) = model[member].as_u64() {
+                assert_eq!(limit, listed, "{id}: {member} of the row '{}'", rules.name);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 40, "{compared} limits are in both");
+}

@@ -103,6 +103,14 @@ fn efforts(row: &Row) -> String {
     if all.is_empty() { "–".to_owned() } else { all.join(", ") }
 }
 
+fn limits(row: &Row) -> String {
+    let number = |limit: Option<u64>| limit.map_or_else(|| "–".to_owned(), |limit| limit.to_string());
+    match row.limits_source.as_str() {
+        "" => "–".to_owned(),
+        source => format!("{}, {} ({source})", number(row.context_tokens), number(row.max_output_tokens)),
+    }
+}
+
 /// The tables of model rules.
 pub(crate) fn rules() -> String {
     let mut page = String::from(
@@ -110,12 +118,12 @@ pub(crate) fn rules() -> String {
          The rules by which requests are written, one table per vendor (`crates/gw-providers/src/model_rules/*.toml`). A row holds for every\n\
          name that has its words, whatever a cloud writes around them. A model that no row names gets the row of the newest of its family,\n\
          and the answer carries the warning `model_rules_assumed:<row>`. `model-gateway models show ID` prints a model's row with all its\n\
-         members. A new model is one more row.\n",
+         members. A new model is one more row. Limits hold where the catalogue and the configuration name none, as for Claude on a cloud.\n",
     );
     for table in model_rules::tables() {
         let _ = write!(
             page,
-            "\n**{}**\n\n| row | names | forced tools | last message of the assistant | thinks | told not to | efforts, or tokens | temperature, top_p | schema | source | as of |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
+            "\n**{}**\n\n| row | names | forced tools | last message of the assistant | thinks | told not to | efforts, or tokens | temperature, top_p | schema | context, answer in tokens | source | as of |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
             table.vendor
         );
         for row in table.rows.iter().chain(&table.otherwise) {
@@ -127,7 +135,7 @@ pub(crate) fn rules() -> String {
             };
             let _ = writeln!(
                 page,
-                "| `{}` | {names} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| `{}` | {names} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 row.name,
                 word(&value, "forced_tools"),
                 word(&value, "prefill"),
@@ -136,6 +144,7 @@ pub(crate) fn rules() -> String {
                 efforts(row),
                 word(&value, "sampling"),
                 word(&value, "schema"),
+                limits(row),
                 row.source,
                 row.as_of
             );

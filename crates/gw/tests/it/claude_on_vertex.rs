@@ -67,6 +67,16 @@ async fn claude_on_vertex_is_anthropics_dialect_at_googles_address() {
 }
 
 #[tokio::test]
+async fn the_limit_that_the_api_requires_is_that_of_the_models_row() {
+    let (gateway, vertex, _other) = start().await;
+    vertex.always(dialects::anthropic(Say::Words, false));
+    let client = gateway.client().with_key(KEY);
+    let body = json!({"model": MODEL, "messages": [{"role": "user", "content": "hi"}]});
+    client.post_json(CHAT, &body).await.ok();
+    assert_eq!(vertex.last().json()["max_tokens"], 64_000);
+}
+
+#[tokio::test]
 async fn gemini_beside_it_stays_gemini() {
     let (gateway, vertex, _other) = start().await;
     vertex.always(dialects::gemini(Say::Words, false));
