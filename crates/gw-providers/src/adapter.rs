@@ -67,6 +67,8 @@ pub struct Reading {
     pub custom_tools: Vec<String>,
     /// Tools that the provider knows by another name: that one, and the client's.
     pub tool_names: Vec<(String, String)>,
+    /// The answer is in Anthropic's dialect. Only Vertex AI asks: it serves Claude beside Gemini.
+    pub is_claude: bool,
 }
 
 /// Which part of a request one call carries. A provider that gives one choice, or takes one prompt, at a time is called

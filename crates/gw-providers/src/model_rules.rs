@@ -89,7 +89,8 @@ impl ModelRules {
     /// Of a model by its name at the provider, else by its catalogue id (a deployment or an ARN says nothing).
     #[must_use]
     pub fn of(api: Api, upstream_model: &str, id: &str) -> Self {
-        let tables = || vendors(api).iter().filter_map(|vendor| SHIPPED.of_vendor(vendor));
+        let vendors = vendors(api, upstream_model);
+        let tables = || vendors.iter().filter_map(|vendor| SHIPPED.of_vendor(vendor));
         // The first part of an id is the provider's name, which says nothing of the model.
         let listed = id.split_once('/').map_or(id, |(_, model)| model);
         // OpenAI's API has models of all vendors: only the begin of the model's own name says that it is one of OpenAI's.
@@ -123,6 +124,18 @@ impl ModelRules {
         self.vendor
     }
 
+    /// Tokens of prompt and answer together; None where the row does not say, or is another model's.
+    #[must_use]
+    pub fn context_tokens(&self) -> Option<u64> {
+        self.row.context_tokens.filter(|_| !self.is_assumed)
+    }
+
+    /// The most tokens of an answer; None where the row does not say, or is another model's.
+    #[must_use]
+    pub fn max_output_tokens(&self) -> Option<u64> {
+        self.row.max_output_tokens.filter(|_| !self.is_assumed)
+    }
+
     /// `model_rules_assumed:<row>`, where the model is in no table.
     #[must_use]
     pub fn warning(&self) -> Option<Cow<'static, str>> {
@@ -131,9 +144,10 @@ impl ModelRules {
 }
 
 /// The tables that an API's models are looked up in. The last one's `otherwise` is for names that none knows.
-fn vendors(api: Api) -> &'static [&'static str] {
+fn vendors(api: Api, upstream_model: &str) -> &'static [&'static str] {
     match api {
         Api::Anthropic => &["claude"],
+        Api::Vertex if is_claude_on_vertex(upstream_model) => &["claude"],
         Api::Bedrock => &["claude", "bedrock"],
         Api::Gemini | Api::Vertex => &["gemini"],
         Api::Mistral => &["mistral"],
@@ -141,6 +155,23 @@ fn vendors(api: Api) -> &'static [&'static str] {
         Api::Ollama => &["ollama"],
         Api::OpenAi | Api::Azure | Api::Demo => &["gpt"],
     }
+}
+
+/// Whether a name on Vertex AI is of a Claude: a model of the publisher `anthropic`, or a bare name that Claude's table claims.
+/// Deployed endpoints and models of other publishers are none, whatever their projects are called.
+fn is_claude_on_vertex(name: &str) -> bool {
+    let parts: Vec<&str> = name.split('/').collect();
+    let publisher = match parts.as_slice() {
+        [_] => None,
+        ["projects" | "endpoints" | "publishers", ..] => {
+            let at = parts.iter().position(|part| *part == "publishers");
+            Some(at.and_then(|at| parts.get(at + 1)).copied().unwrap_or_default())
+        }
+        [publisher, ..] => Some(*publisher),
+        [] => None,
+    };
+    let is_claimed = || SHIPPED.of_vendor("claude").is_some_and(|table| table.claims(&name::words(name)));
+    publisher.map_or_else(is_claimed, |publisher| publisher == "anthropic")
 }
 
 /// Every table, for documentation and tests.

@@ -9,7 +9,7 @@ mod turns;
 use std::borrow::Cow;
 
 pub use custom::CUSTOM_INPUT;
-pub use ids::{THOUGHT_MARK, alphanumeric_id, short_id, split_thought, word_id};
+pub use ids::{THOUGHT_MARK, alphanumeric_id, converse_id, short_id, split_thought, word_id};
 pub use turns::{Turn, UserItem};
 
 use crate::json::{Kind, View, check, write_str};

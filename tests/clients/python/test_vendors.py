@@ -46,6 +46,20 @@ CLAUDES = [
 ]
 MORE = {
     **{f"amazon/claude-{name}": ("us.anthropic.claude-" + name, "anthropic/claude-opus-5-5") for name in CLAUDES},
+    **{
+        f"vertex/claude-{name.split('@')[0]}": ("claude-" + name, "anthropic/claude-opus-5-5")
+        for name in (
+            "opus-5-5",
+            "opus-5",
+            "opus-4-8",
+            "opus-4-6",
+            "opus-4-5@20251101",
+            "sonnet-5-5",
+            "sonnet-4-6",
+            "haiku-5-5",
+            "haiku-4-5@20251001",
+        )
+    },
     **{f"azure/{name}": (name, "openai/" + name) for name in ("gpt-5.4", "gpt-5-mini", "gpt-4o", "o3")},
     **{
         f"vertex/{name}": (name, "google/" + name)

@@ -144,6 +144,7 @@ impl<'a> Builder<'a> {
             let api = self.apis.get(&*draft.model.provider);
             draft.model.rules =
                 api.map(|api| ModelRules::of(*api, &draft.model.upstream_model, &draft.model.id));
+            limit(&mut draft.model);
             render(&mut draft.model, draft.provenance);
             models.push(Arc::new(draft.model));
         }
@@ -212,6 +213,14 @@ impl ModelDraft<'_> {
         model.timeouts = set.timeouts;
         model.weight = set.weight.unwrap_or(model.weight);
     }
+}
+
+/// Fills in the limits that nobody configured or listed from the model's row.
+fn limit(model: &mut Model) {
+    let Some(rules) = model.rules else { return };
+    model.context_length = model.context_length.or(rules.context_tokens());
+    let within = |answer: u64| model.context_length.map_or(answer, |context| answer.min(context));
+    model.max_output_tokens = model.max_output_tokens.or_else(|| rules.max_output_tokens().map(within));
 }
 
 fn replace<T>(place: &mut T, with: Option<T>) {

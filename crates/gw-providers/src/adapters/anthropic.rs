@@ -2,13 +2,13 @@
 
 mod blocks;
 mod content;
-mod details;
+pub(super) mod details;
 pub(super) mod messages;
 pub(super) mod object;
-mod request;
-mod response;
+pub(super) mod request;
+pub(super) mod response;
 pub(super) mod schema;
-mod stream;
+pub(super) mod stream;
 pub(super) mod thinking;
 mod tools;
 mod usage;
@@ -25,9 +25,11 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 
+use self::request::Host;
 use super::failure;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native, unsupported};
+use super::tool_names::is_claude_name;
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
 use crate::settings::Api;
@@ -39,6 +41,17 @@ const VERSION: (HeaderName, HeaderValue) =
 /// Entries of the model list in one answer: the most that may be asked for.
 const MODELS_PATH: &str = "/v1/models?limit=1000";
 
+/// What the Messages API can carry, whoever serves it.
+pub(super) const CAPABILITIES: Capabilities = Capabilities {
+    openai_fields: false,
+    suffix: false,
+    token_prompts: false,
+    stream_usage: true,
+    image_urls: true,
+    choices: 1,
+    prompts: 1,
+};
+
 /// Anthropic.
 #[derive(Clone, Copy, Debug, Default)]
 struct Anthropic;
@@ -49,11 +62,38 @@ pub fn adapter() -> Box<dyn Adapter> {
     Box::new(Native(Anthropic))
 }
 
-fn headers(accept: &'static str) -> HeaderMap {
+fn headers() -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(8);
-    headers.insert(ACCEPT, HeaderValue::from_static(accept));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     headers.insert(VERSION.0, VERSION.1);
     headers
+}
+
+/// The call of an encoded conversation: the body goes to `path`.
+pub(super) fn call(conversation: &Conversation<'_>, path: String, body: Vec<u8>) -> HttpCall {
+    let accept = if conversation.stream { "text/event-stream" } else { "application/json" };
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(ACCEPT, HeaderValue::from_static(accept));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    HttpCall { method: Method::POST, path, headers, body: Bytes::from(body) }
+}
+
+/// The refusal of a request for embeddings: no Claude makes any.
+pub(super) fn no_embeddings() -> Failure {
+    let failure = unsupported("Invalid 'model': this provider has no embeddings.");
+    Failure { code: Some("unsupported_model".to_owned()), ..failure }
+}
+
+/// The meaning of a non-2xx answer in Anthropic's shape.
+pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+    let failure = failure::classify(status, headers, body);
+    match (failure.kind, status) {
+        (FailureKind::BadRequest, 413) => {
+            Failure { code: failure.code.or(Some("request_too_large".to_owned())), ..failure }
+        }
+        (FailureKind::BadRequest, 400) => refine(failure, body),
+        _ => failure,
+    }
 }
 
 impl Dialect for Anthropic {
@@ -62,19 +102,15 @@ impl Dialect for Anthropic {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            openai_fields: false,
-            suffix: false,
-            token_prompts: false,
-            stream_usage: true,
-            image_urls: true,
-            choices: 1,
-            prompts: 1,
-        }
+        CAPABILITIES
     }
 
     fn scheme(&self) -> Scheme {
         Scheme::Header("x-api-key")
+    }
+
+    fn takes_tool_name(&self, name: &str) -> bool {
+        is_claude_name(name)
     }
 
     fn reasoning_format(&self) -> &'static str {
@@ -86,15 +122,9 @@ impl Dialect for Anthropic {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let written = request::write(conversation, target)?;
-        let mut headers = headers(if conversation.stream { "text/event-stream" } else { "application/json" });
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let call = HttpCall {
-            method: Method::POST,
-            path: "/v1/messages".to_owned(),
-            headers,
-            body: Bytes::from(written.body),
-        };
+        let written = request::write(conversation, target, Host::Anthropic)?;
+        let mut call = call(conversation, "/v1/messages".to_owned(), written.body);
+        call.headers.insert(VERSION.0, VERSION.1);
         Ok(Encoded { call, reading: written.reading, warnings: written.warnings })
     }
 
@@ -107,8 +137,7 @@ impl Dialect for Anthropic {
     }
 
     fn embed(&self, _: &[Cow<'_, str>], _: &EmbeddingsRequest, _: &Target<'_>) -> Result<HttpCall, Failure> {
-        let failure = unsupported("Invalid 'model': this provider has no embeddings.");
-        Err(Failure { code: Some("unsupported_model".to_owned()), ..failure })
+        Err(no_embeddings())
     }
 
     fn decode_embed<'a>(&self, _: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {
@@ -116,18 +145,11 @@ impl Dialect for Anthropic {
     }
 
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        let failure = failure::classify(status, headers, body);
-        match (failure.kind, status) {
-            (FailureKind::BadRequest, 413) => {
-                Failure { code: failure.code.or(Some("request_too_large".to_owned())), ..failure }
-            }
-            (FailureKind::BadRequest, 400) => refine(failure, body),
-            _ => failure,
-        }
+        classify(status, headers, body)
     }
 
     fn list_models(&self) -> Option<HttpCall> {
-        let headers = headers("application/json");
+        let headers = headers();
         Some(HttpCall { method: Method::GET, path: MODELS_PATH.to_owned(), headers, body: Bytes::new() })
     }
 

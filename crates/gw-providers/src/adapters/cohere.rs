@@ -57,8 +57,8 @@ impl Dialect for Cohere {
         }
     }
 
-    /// "Valid names contain only the characters a-z, A-Z, 0-9, _ and must not begin with a digit" (`Tool` of its SDK, read
-    /// 2026-11-22).
+    /// "Valid names contain only the characters a-z, A-Z, 0-9, _ and must not begin with a digit" (`Tool` of cohere
+    /// 7.3.1, which is of API v1; `ToolV2Function` says nothing; read 2026-11-22).
     fn takes_tool_name(&self, name: &str) -> bool {
         tool_names::is_word(name)
             && !name.contains('-')

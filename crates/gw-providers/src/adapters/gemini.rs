@@ -22,7 +22,7 @@ mod usage;
 
 use std::borrow::Cow;
 
-use gw_wire::conversation::{Conversation, Source};
+use gw_wire::conversation::{Conversation, Source, ToolChoice};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
@@ -122,7 +122,7 @@ impl Dialect for Gemini {
         request::is_tool_name(name)
     }
 
-    fn names_allowed_tools(&self) -> bool {
+    fn names_allowed_tools(&self, _: &ToolChoice<'_>) -> bool {
         true
     }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use gw_wire::conversation::{Conversation, Source};
+use gw_wire::conversation::{Conversation, Source, ToolChoice};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
@@ -50,8 +50,8 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
         tool_names::is_word(name)
     }
 
-    /// Whether the tools that may be called now can be named beside those that are offered.
-    fn names_allowed_tools(&self) -> bool {
+    /// Whether the tools that may be called now can be named beside those that are offered, with this choice.
+    fn names_allowed_tools(&self, _: &ToolChoice<'_>) -> bool {
         false
     }
 
@@ -111,7 +111,8 @@ impl<D: Dialect> Adapter for Native<D> {
         let mut conversation = Conversation::of_chat(request, share.n);
         let lost = replay::keep_own(&mut conversation, target.id, self.0.reasoning_format());
         let names = tool_names::fit(&mut conversation, |name| self.0.takes_tool_name(name));
-        let only_allowed = !self.0.names_allowed_tools() && keep_allowed(&mut conversation);
+        let names_allowed = self.0.names_allowed_tools(&conversation.tool_choice);
+        let only_allowed = !names_allowed && keep_allowed(&mut conversation);
         let mut encoded = self.0.encode(&conversation, target)?;
         let own_name = |name: &str| {
             let known = names.iter().find(|(sent, _)| sent == name);

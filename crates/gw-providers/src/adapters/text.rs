@@ -9,6 +9,24 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::adapters) struct Text<'a>(pub(in crate::adapters) Cow<'a, str>);
 
+/// The text of bytes with U+FFFD for what is no UTF-8. serde_json gives a lone surrogate as its three bytes of generalised UTF-8.
+pub(in crate::adapters) fn repaired(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Err(fault) = std::str::from_utf8(rest) {
+        let (valid, broken) = rest.split_at(fault.valid_up_to());
+        out.push_str(&String::from_utf8_lossy(valid));
+        out.push(char::REPLACEMENT_CHARACTER);
+        let width = match broken {
+            [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..] => 3,
+            _ => fault.error_len().unwrap_or(broken.len()).max(1),
+        };
+        rest = broken.get(width..).unwrap_or_default();
+    }
+    out.push_str(&String::from_utf8_lossy(rest));
+    out
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Words;
@@ -21,11 +39,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
             }
 
             fn visit_borrowed_bytes<E: Error>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
-                Ok(Text(String::from_utf8_lossy(bytes)))
+                Ok(Text(
+                    std::str::from_utf8(bytes).map_or_else(|_| Cow::Owned(repaired(bytes)), Cow::Borrowed),
+                ))
             }
 
             fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
+                Ok(Text(Cow::Owned(repaired(bytes))))
             }
 
             fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {

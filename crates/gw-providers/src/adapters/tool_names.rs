@@ -6,14 +6,23 @@ use std::collections::{HashMap, HashSet};
 
 use gw_wire::conversation::{Conversation, Role, ToolChoice, short_id};
 
-/// The longest name that every provider takes.
+/// The length that every provider takes, in characters.
 const LONGEST: usize = 64;
 
-/// `^[a-zA-Z0-9_-]{1,64}$`: "Define tools" at platform.claude.com, `ToolSpecification` in Bedrock's API Reference, the
-/// validator of `mistral-common` (all read 2026-11-22).
+/// `^[a-zA-Z0-9_-]{1,64}$`: `ToolName` of Bedrock's Converse (botocore 1.44.5, whose pattern needs no anchors), the request
+/// validator of mistral-common 1.13.1 (all read 2026-11-22).
 pub(super) fn is_word(name: &str) -> bool {
+    is_word_within(LONGEST, name)
+}
+
+/// `^[a-zA-Z0-9_-]{1,128}$`: "Define tools" at platform.claude.com (read 2026-11-22).
+pub(super) fn is_claude_name(name: &str) -> bool {
+    is_word_within(128, name)
+}
+
+fn is_word_within(longest: usize, name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    !name.is_empty() && name.len() <= LONGEST && name.bytes().all(fits)
+    !name.is_empty() && name.len() <= longest && name.bytes().all(fits)
 }
 
 /// Changes the names that do not fit. Gives each new name with the client's.
@@ -108,7 +117,14 @@ mod tests {
     use gw_wire::request::{RequestLimits, chat::parse_chat};
     use serde_json::json;
 
-    use super::{fit, is_word};
+    use super::{fit, is_claude_name, is_word};
+
+    #[test]
+    fn claude_takes_names_of_128_characters() {
+        let [long, longer] = [128, 129].map(|len| "x".repeat(len));
+        assert!(is_claude_name(&long) && !is_claude_name(&longer) && !is_word(&long));
+        assert!(!is_claude_name("a.b") && !is_claude_name(""));
+    }
 
     #[test]
     fn names_that_are_refused_are_changed_everywhere_and_told() {

@@ -1,30 +1,36 @@
-//! Google's models on Vertex AI: the bodies of `gemini` at a project's regional addresses, opened by OAuth tokens.
+//! Vertex AI: a project's regional addresses, opened by OAuth tokens. Google's own models take the bodies of `gemini` there,
+//! Anthropic's those of `anthropic`.
 //!
 //! <https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference>; embeddings:
 //! <https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api>.
 
+mod claude;
 mod embeddings;
+mod gemini;
 mod metadata;
 mod source;
 mod tokens;
 
-use std::borrow::Cow;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use gw_wire::conversation::{self, Conversation};
 use gw_wire::failure::Failure;
-use gw_wire::reply::{ChatReply, EmbeddingsReply};
-use gw_wire::request::EmbeddingsRequest;
+use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
+use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 use http::HeaderMap;
 
+use self::claude::Claude;
+use self::gemini::Gemini;
 use self::source::Source;
 use self::tokens::Tokens;
 use super::failure::invalid;
 use super::gemini::path::encoded_path;
-use super::gemini::{CAPABILITIES, Flavour, errors, media, method, post, reply, request, stream};
-use super::native::{Dialect, Native};
-use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, Signer, StreamDecoder, Target};
+use super::native::Native;
+use crate::adapter::{
+    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, Signer, StreamDecoder,
+    Target,
+};
 use crate::media_sizes::MediaSizes;
 use crate::registry::Built;
 use crate::settings::{Api, ProviderSettings};
@@ -35,12 +41,16 @@ const CREDENTIALS_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
 /// The region that is nowhere in particular.
 const GLOBAL: &str = "global";
 
-/// Vertex AI.
+/// Vertex AI: one address, two dialects. The model decides.
 #[derive(Debug)]
 struct Vertex {
-    /// `/v1/projects/…/locations/…`.
-    place: String,
+    gemini: Native<Gemini>,
+    claude: Native<Claude>,
 }
+
+/// A project in a region: `/v1/projects/…/locations/…`.
+#[derive(Clone, Debug)]
+struct Place(String);
 
 /// Sets the dialect up: where it is (`region`, `project`) and what opens it. That is `api_key`, a plain access token; or
 /// `credentials_file`, or the file that the environment names; or, with neither, the metadata server of the Google Cloud
@@ -81,8 +91,8 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
     if !is_label(region) || !is_label(&project) {
         return Err("region and project are made of letters, digits, '-', '.' and ':'".to_owned());
     }
-    let place = format!("/v1/projects/{}/locations/{region}", encoded_path(&project));
-    let adapter = Box::new(Native(Vertex { place }));
+    let place = Place(format!("/v1/projects/{}/locations/{region}", encoded_path(&project)));
+    let adapter = Box::new(Vertex { gemini: Native(Gemini(place.clone())), claude: Native(Claude(place)) });
     Ok(Built { adapter, signer, base_url: Some(endpoint(region)) })
 }
 
@@ -116,84 +126,92 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.len() <= 128 && text.bytes().all(fits)
 }
 
-impl Vertex {
-    /// A model of Google's by its bare name, or whatever resource the name itself says.
-    fn path(&self, upstream_model: &str, method: &str) -> String {
-        let place = &self.place;
-        let model = encoded_path(upstream_model);
-        if upstream_model.starts_with("projects/") {
+impl Place {
+    /// A model of this publisher by its bare name, or the resource that the name itself says.
+    fn path(&self, publisher: &str, upstream_model: &str, method: &str) -> String {
+        let Self(place) = self;
+        let name = upstream_model.strip_prefix(publisher).and_then(|name| name.strip_prefix('/'));
+        let name = name.unwrap_or(upstream_model);
+        let model = encoded_path(name);
+        if name.starts_with("projects/") {
             format!("/v1/{model}:{method}")
-        } else if upstream_model.starts_with("publishers/") || upstream_model.starts_with("endpoints/") {
+        } else if name.starts_with("publishers/") || name.starts_with("endpoints/") {
             format!("{place}/{model}:{method}")
         } else {
-            format!("{place}/publishers/google/models/{model}:{method}")
+            format!("{place}/publishers/{publisher}/models/{model}:{method}")
         }
     }
 }
 
-impl Dialect for Vertex {
-    fn api(&self) -> Api {
-        Api::Vertex
+impl Vertex {
+    /// The dialect of a model.
+    fn of(&self, target: &Target<'_>) -> &dyn Adapter {
+        self.read(target.rules(Api::Vertex).vendor() == claude::VENDOR)
     }
 
+    fn read(&self, is_claude: bool) -> &dyn Adapter {
+        if is_claude { &self.claude } else { &self.gemini }
+    }
+}
+
+impl Adapter for Vertex {
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        self.gemini.capabilities()
     }
 
     fn scheme(&self) -> Scheme {
         Scheme::Bearer
     }
 
-    fn takes_back(&self, image: &conversation::Source<'_>) -> bool {
-        media::is_given_back(image)
+    fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
+        self.gemini.media_sizes(upstream_model, id)
     }
 
-    fn takes_tool_name(&self, name: &str) -> bool {
-        request::is_tool_name(name)
+    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
+        self.of(target).chat(request, share, target)
     }
 
-    fn names_allowed_tools(&self) -> bool {
-        true
-    }
-
-    fn reasoning_format(&self) -> &'static str {
-        super::gemini::contents::SIGNATURE_FORMAT
-    }
-
-    fn usual_media_sizes(&self) -> MediaSizes {
-        MediaSizes::gemini()
-    }
-
-    fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let body = request::body(conversation, target, Flavour::Vertex)?;
-        let path = self.path(target.upstream_model, method(conversation.stream));
-        Ok(Encoded { call: post(path, body.bytes), reading: body.reading, warnings: body.warnings })
-    }
-
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        reply::decode(body)
-    }
-
-    fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
-    }
-
-    fn embed(
+    fn completion(
         &self,
-        texts: &[Cow<'_, str>],
+        request: &CompletionRequest,
+        share: &Share,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure> {
+        self.of(target).completion(request, share, target)
+    }
+
+    fn embeddings(
+        &self,
         request: &EmbeddingsRequest,
+        inputs: Range<usize>,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        let (method, body) = embeddings::body(texts, target.upstream_model, request.dimensions)?;
-        Ok(post(self.path(target.upstream_model, method), body))
+        self.of(target).embeddings(request, inputs, target)
     }
 
-    fn decode_embed<'a>(&self, body: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {
-        embeddings::decode(body)
+    fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
+        self.read(reading.is_claude).decode_chat(body, reading)
     }
 
+    fn decode_completion<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<TextReply<'a>, Failure> {
+        self.read(reading.is_claude).decode_completion(body, reading)
+    }
+
+    fn decode_embeddings<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
+        self.gemini.decode_embeddings(body, expected)
+    }
+
+    fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        self.read(reading.is_claude).chat_stream(reading)
+    }
+
+    fn completion_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        self.read(reading.is_claude).completion_stream(reading)
+    }
+
+    /// Google's front answers for every model in its own shape, so the body tells whose error it is.
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        errors::classify(status, headers, body)
+        self.read(claude::is_error(body)).classify(status, headers, body)
     }
 
     fn list_models(&self) -> Option<HttpCall> {

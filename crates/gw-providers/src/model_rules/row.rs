@@ -256,6 +256,12 @@ pub struct Row {
     pub limit_name: LimitName,
     /// Completes text between `prompt` and `suffix`.
     pub fills_in: bool,
+    /// Tokens of prompt and answer together, where all models of the row have the same.
+    pub context_tokens: Option<u64>,
+    /// The most tokens of an answer, where all models of the row have the same.
+    pub max_output_tokens: Option<u64>,
+    /// Where these two are from; empty when there are none.
+    pub limits_source: String,
 }
 
 impl Default for Row {
@@ -295,6 +301,9 @@ impl Default for Row {
             cache_hour: false,
             limit_name: LimitName::default(),
             fills_in: false,
+            context_tokens: None,
+            max_output_tokens: None,
+            limits_source: String::new(),
         }
     }
 }

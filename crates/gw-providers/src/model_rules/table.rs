@@ -80,6 +80,11 @@ impl Table {
         self.rows.get(*at)
     }
 
+    /// Whether these words are a name of one of the vendor's models, known or new.
+    pub(super) fn claims(&self, name: &[String]) -> bool {
+        self.row(name, false).or_else(|| self.newest(name, false)).is_some()
+    }
+
     /// The row of the newest model of the family that a name belongs to, or of the vendor.
     pub(super) fn newest(&self, name: &[String], at_start: bool) -> Option<&Row> {
         // Where the name must begin with the family, a number must follow it at once: `gpt-7`, and not `gpt-jt-6b`.
@@ -103,6 +108,10 @@ fn checked(row: Row) -> Result<Row, String> {
     let fault = |fault: &str| Err(format!("row '{}': {fault}", row.name));
     if row.source.is_empty() || row.as_of.len() != 10 {
         return fault("source and as_of (YYYY-MM-DD) are missing");
+    }
+    let has_limits = row.context_tokens.is_some() || row.max_output_tokens.is_some();
+    if has_limits == row.limits_source.is_empty() {
+        return fault("limits and limits_source stand together");
     }
     if !row.efforts.is_sorted() {
         return fault("efforts are not in ascending order");

@@ -45,6 +45,13 @@ fn a_dated_prefixed_or_cloud_name_finds_its_row() {
         (Api::Bedrock, "arn:aws:bedrock:eu-west-1:1:application-inference-profile/abc", "bedrock-api"),
         (Api::Gemini, "models/gemini-2.5-flash-lite", "gemini-2.5-flash"),
         (Api::Vertex, "publishers/google/models/gemini-3.5-flash", "gemini-3.6-flash"),
+        (Api::Vertex, "claude-opus-4-5@20251101", "claude-4-5"),
+        (Api::Vertex, "anthropic/claude-sonnet-5-5", "claude-sonnet-5-5"),
+        (Api::Vertex, "publishers/anthropic/models/claude-3-5-haiku@20241022", "claude-3-5"),
+        (Api::Vertex, "projects/p/locations/eu/publishers/anthropic/models/new", "anthropic-api"),
+        (Api::Vertex, "projects/opus/locations/eu/endpoints/1", "google-api"),
+        (Api::Vertex, "publishers/google/models/haiku-writer", "google-api"),
+        (Api::Vertex, "endpoints/1", "google-api"),
         (Api::Gemini, "gemini-3-pro-preview", "gemini-3-pro"),
         (Api::Gemini, "gemini-2.0-flash-001", "gemini-2.0"),
         (Api::Gemini, "gemini-flash-latest", "gemini-3.8-flash"),
@@ -81,6 +88,7 @@ fn a_model_that_no_row_names_gets_the_newest_of_its_family_and_a_warning() {
         (Api::Gemini, "gemini-4-flash", "gemini-3.8-flash"),
         (Api::Gemini, "gemini-4.5-flash-lite", "gemini-3.5-flash-lite"),
         (Api::Vertex, "gemini-5-neon", "gemini-4-argon"),
+        (Api::Vertex, "claude-opus-7", "claude-opus-5-5"),
         (Api::Mistral, "mistral-small-2705", "mistral-small-4"),
         (Api::Cohere, "command-b-02-2027", "command-a-reasoning"),
         (Api::OpenAi, "gpt-7", "gpt-6"),
@@ -131,6 +139,21 @@ fn an_effort_that_is_not_taken_becomes_one_that_is() {
 }
 
 #[test]
+fn limits_are_those_of_the_models_that_a_row_names() {
+    for (api, name, limits) in [
+        (Api::Vertex, "claude-opus-5-5", (Some(1_000_000), Some(128_000))),
+        (Api::Bedrock, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", (None, Some(64_000))),
+        (Api::Vertex, "gemini-4-argon", (Some(1_048_576), Some(1_048_576))),
+        (Api::Bedrock, "us.anthropic.claude-opus-7", (None, None)),
+        (Api::Anthropic, "claude-sonnet-4-20250514", (None, None)),
+        (Api::OpenAi, "mine", (None, None)),
+    ] {
+        let rules = of(api, name);
+        assert_eq!((rules.context_tokens(), rules.max_output_tokens()), limits, "{name}");
+    }
+}
+
+#[test]
 fn a_faulty_table_is_told_with_its_reason() {
     let table = |rows: &str| Table::parse(&format!("vendor = 'x'\n{rows}")).unwrap_err();
     let row = "[[rows]]\nname = 'a'\nnames = ['a']\n";
@@ -139,6 +162,7 @@ fn a_faulty_table_is_told_with_its_reason() {
     assert!(table(&format!("{sourced}thoughts = 'never'")).contains("thoughts"));
     assert!(table(&format!("{sourced}thinks = 'never'\nefforts = ['low']")).contains("does not think"));
     assert!(table(&format!("{sourced}thinks = 'always'\nefforts = ['high', 'low']")).contains("ascending"));
+    assert!(table(&format!("{sourced}context_tokens = 8")).contains("limits_source"));
     assert!(table(&format!("newest = 'b'\n{sourced}")).contains("is no row"));
     assert!(table(&format!("{sourced}{sourced}")).contains("two rows"));
 }

@@ -80,15 +80,50 @@ pub(crate) fn settings(name: &str, api: Api) -> ProviderSettings {
 pub(crate) struct Asked {
     pub(crate) adapter: Box<dyn Adapter>,
     pub(crate) api: Api,
+    /// The model that is asked, where it is not [`model`]'s.
+    pub(crate) other: Option<&'static str>,
+}
+
+/// Claude on Vertex AI, which has a dialect of its own there.
+const CLAUDE_ON_VERTEX: &str = "claude-sonnet-4-5@20250929";
+
+/// Every dialect, by its API and, where one API has two, its model.
+pub(crate) fn dialects() -> Vec<Asked> {
+    let asked = |api: Api, other| {
+        let name = if api == Api::OpenAi { "openai" } else { "any" };
+        Asked { adapter: registry::build(&settings(name, api)).unwrap().adapter, api, other }
+    };
+    let apis = Api::ALL.into_iter().filter(|api| *api != Api::Demo);
+    let of = |api| {
+        let second = (api == Api::Vertex).then(|| asked(api, Some(CLAUDE_ON_VERTEX)));
+        std::iter::once(asked(api, None)).chain(second)
+    };
+    apis.flat_map(of).collect()
 }
 
 impl Asked {
+    /// The name that the page gives to the dialect.
+    pub(crate) fn name(&self) -> String {
+        let api = self.api.as_str();
+        if self.other.is_some() { format!("`{api}` (Claude)") } else { format!("`{api}`") }
+    }
+
+    /// The model that is asked for all but thoughts and vectors.
+    pub(crate) fn model(&self) -> &'static str {
+        self.other.unwrap_or_else(|| model(self.api))
+    }
+
+    /// The model that is asked about thinking.
+    pub(crate) fn thinker(&self) -> &'static str {
+        self.other.unwrap_or_else(|| thinker(self.api))
+    }
+
     pub(crate) fn chat(&self, more: Value) -> Result<Encoded, Failure> {
         let mut body =
             json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4096});
         let Value::Object(more) = more else { unreachable!() };
         body.as_object_mut().unwrap().extend(more);
-        let model = if body.get("reasoning_effort").is_some() { thinker(self.api) } else { model(self.api) };
+        let model = if body.get("reasoning_effort").is_some() { self.thinker() } else { self.model() };
         let request = parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
         self.adapter.chat(&request, &Share { n: request.n, prompts: 0..1 }, &self.target(model))
     }
@@ -132,7 +167,9 @@ impl Asked {
     fn embeddings(&self) -> bool {
         let body = json!({"model": "m", "input": ["a"]});
         let request = parse_embeddings(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
-        self.adapter.embeddings(&request, 0..1, &self.target(embedding_model(self.api))).is_ok()
+        self.adapter
+            .embeddings(&request, 0..1, &self.target(self.other.unwrap_or_else(|| embedding_model(self.api))))
+            .is_ok()
     }
 
     fn completion(&self) -> bool {
@@ -141,9 +178,7 @@ impl Asked {
             &RequestLimits::default(),
         )
         .unwrap();
-        self.adapter
-            .completion(&request, &Share { n: 1, prompts: 0..1 }, &self.target(model(self.api)))
-            .is_ok()
+        self.adapter.completion(&request, &Share { n: 1, prompts: 0..1 }, &self.target(self.model())).is_ok()
     }
 }
 
@@ -159,8 +194,17 @@ usual order: reasoning, text, calls. Whatever is left out is told by `reasoning_
 back while it thinks; it refuses them at the end of a turn and refuses blank text, which are left out.
 
 A custom tool is a function with one parameter, `input`, in the dialects that have none; a grammar becomes a part of its description.
-Tool names that a provider refuses are changed there and back. Of `tool_choice` `allowed_tools`, Gemini and Vertex are told the names
-(`ANY`, or `VALIDATED` for `auto`); the others are offered only these tools, which is told by `parameter_simplified:tool_choice`.
+Tool names that a provider refuses are changed there and back. Of `tool_choice` `allowed_tools`, Gemini is told the names
+(`ANY`, or `VALIDATED` for `auto`), and so is Gemini on Vertex where a call is required (`ANY`; its API v1 has no `VALIDATED`). The others
+are offered only these tools, which is told by `parameter_simplified:tool_choice`.
+";
+
+/// The sentences about Vertex AI's two dialects.
+const VERTEX: &str = "
+A provider of `api = \"vertex\"` serves Claude and Gemini side by side. `claude-…`, `anthropic/claude-…` and
+`publishers/anthropic/models/claude-…` are Claude: the request is Anthropic's and goes to `:rawPredict` or `:streamRawPredict`.
+`publishers/…` of others, `endpoints/…` and all other names take Gemini's request. Claude there takes images and files as data only,
+and structured outputs only where the organisation's policy `constraints/vertexai.allowedPartnerModelFeatures` allows them.
 ";
 
 const COLUMNS: [&str; 18] = [
@@ -218,7 +262,7 @@ fn row(asked: &Asked) -> [String; COLUMNS.len()] {
 
 fn asked(preset: &Preset) -> Asked {
     let built = registry::build(&settings(preset.name, preset.api)).unwrap();
-    Asked { adapter: built.adapter, api: preset.api }
+    Asked { adapter: built.adapter, api: preset.api, other: None }
 }
 
 fn page() -> String {
@@ -231,20 +275,14 @@ fn page() -> String {
     );
     let _ = writeln!(page, "| `api` | {} |", COLUMNS.join(" | "));
     let _ = writeln!(page, "|---|{}", "---|".repeat(COLUMNS.len()));
-    for api in Api::ALL.into_iter().filter(|api| *api != Api::Demo) {
-        let built =
-            registry::build(&settings(if api == Api::OpenAi { "openai" } else { "any" }, api)).unwrap();
-        let _ = writeln!(
-            page,
-            "| `{}` | {} |",
-            api.as_str(),
-            row(&Asked { adapter: built.adapter, api }).join(" | ")
-        );
+    for asked in dialects() {
+        let _ = writeln!(page, "| {} | {} |", asked.name(), row(&asked).join(" | "));
     }
+    page.push_str(VERTEX);
     page.push_str("\n## Providers known by name\n\n| provider | `api` | address | key variable | embeddings per call | differs from its dialect in |\n|---|---|---|---|---|---|\n");
     for preset in presets::ALL {
         let plain = registry::build(&settings("any", preset.api)).unwrap();
-        let plain = row(&Asked { adapter: plain.adapter, api: preset.api });
+        let plain = row(&Asked { adapter: plain.adapter, api: preset.api, other: None });
         let own = row(&asked(preset));
         let differs: Vec<String> = COLUMNS
             .iter()

@@ -38,6 +38,10 @@ fn listed() -> Vec<Listed> {
         let name = model["id"].as_str().unwrap().split_once('/').unwrap().1;
         ("amazon".to_owned(), format!("us.anthropic.{name}-v1:0"), format!("amazon/{name}"))
     });
+    let on_vertex = catalogue.iter().filter(|model| model["provider"] == "anthropic").map(|model| {
+        let name = model["id"].as_str().unwrap().split_once('/').unwrap().1;
+        ("vertex".to_owned(), format!("{name}@20261101"), format!("vertex/{name}"))
+    });
     let others = [
         ("amazon", "cohere.command-r-plus-v1:0"),
         ("amazon", "us.deepseek.r1-v1:0"),
@@ -54,11 +58,11 @@ fn listed() -> Vec<Listed> {
         ("ollama", "mine"),
     ]
     .map(|(provider, name)| (provider.to_owned(), name.to_owned(), format!("{provider}/{name}")));
-    let all = of_catalogue.chain(of_clouds).chain(others);
+    let all = of_catalogue.chain(of_clouds).chain(on_vertex).chain(others);
     let listed = all.map(|(provider, upstream, id)| {
-        let preset = presets::find(&provider).unwrap();
-        let adapter = registry::build(&settings(preset.name, preset.api)).unwrap().adapter;
-        Listed { api: preset.api, adapter, upstream, id }
+        let api = presets::find(&provider).map_or(Api::Vertex, |preset| preset.api);
+        let adapter = registry::build(&settings(&provider, api)).unwrap().adapter;
+        Listed { api, adapter, upstream, id }
     });
     listed.collect()
 }
@@ -167,6 +171,8 @@ fn thinking(body: &Value, pointer: &str) -> (bool, Option<Off>) {
 
 fn read(api: Api, body: &Value) -> Sent {
     match api {
+        // Claude.
+        Api::Vertex if has(body, "/anthropic_version") => anthropic(body),
         Api::Anthropic => anthropic(body),
         Api::Bedrock => bedrock(body),
         Api::Gemini | Api::Vertex => google(body),
@@ -371,4 +377,25 @@ fn no_request_holds_what_the_models_row_forbids() {
             assert!(faults.is_empty(), "{id} is sent {faults:?}:\n{body}\nfor {request}");
         }
     }
+}
+
+#[test]
+fn the_limits_of_the_rows_are_those_of_the_catalogue() {
+    let catalogue: Vec<Value> = serde_json::from_str(CATALOGUE).unwrap();
+    let mut compared = 0;
+    for model in &catalogue {
+        let id = model["id"].as_str().unwrap();
+        let (provider, name) = id.split_once('/').unwrap();
+        let upstream = model["upstream_model"].as_str().unwrap_or(name);
+        let rules = ModelRules::of(presets::find(provider).unwrap().api, upstream, id);
+        let known =
+            [(rules.context_tokens(), "context_length"), (rules.max_output_tokens(), "max_output_tokens")];
+        for (limit, member) in known.into_iter().filter_map(|(limit, member)| Some((limit?, member))) {
+            if let Some(listed) = model[member].as_u64() {
+                assert_eq!(limit, listed, "{id}: {member} of the row '{}'", rules.name);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 40, "{compared} limits are in both");
 }

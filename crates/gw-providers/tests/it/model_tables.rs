@@ -3,11 +3,9 @@
 use std::fmt::Write as _;
 
 use gw_providers::model_rules::{self, Row};
-use gw_providers::registry;
-use gw_providers::settings::Api;
 use serde_json::{Value, json};
 
-use crate::capabilities::{Asked, PDF, PNG, model, settings, thinker};
+use crate::capabilities::{PDF, PNG, dialects};
 
 /// What is asked for, and the members that ask for it.
 fn probes() -> Vec<(&'static str, Value)> {
@@ -69,9 +67,7 @@ pub(crate) fn translations() -> String {
          candidate. `parameter_clamped` = the nearest value that is taken; `parameter_weakened` = asked for in words; `message_added` = a\n\
          turn that the provider wants.\n",
     );
-    for api in Api::ALL.into_iter().filter(|api| *api != Api::Demo) {
-        let name = if api == Api::OpenAi { "openai" } else { "any" };
-        let asked = Asked { adapter: registry::build(&settings(name, api)).unwrap().adapter, api };
+    for asked in dialects() {
         let (mut translated, mut warned, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         for (label, members) in probes() {
             match asked.chat(members) {
@@ -83,10 +79,10 @@ pub(crate) fn translations() -> String {
         let list = |items: &[String]| if items.is_empty() { "–".to_owned() } else { items.join(", ") };
         let _ = write!(
             page,
-            "\n**`{}`** (`{}`{})\n\n- translated: {}\n- with a warning: {}\n- refused: {}\n",
-            api.as_str(),
-            model(api),
-            if thinker(api) == model(api) { String::new() } else { format!(", `{}`", thinker(api)) },
+            "\n**{}** (`{}`{})\n\n- translated: {}\n- with a warning: {}\n- refused: {}\n",
+            asked.name(),
+            asked.model(),
+            if asked.thinker() == asked.model() { String::new() } else { format!(", `{}`", asked.thinker()) },
             list(&translated),
             list(&warned),
             list(&refused)
@@ -107,6 +103,14 @@ fn efforts(row: &Row) -> String {
     if all.is_empty() { "–".to_owned() } else { all.join(", ") }
 }
 
+fn limits(row: &Row) -> String {
+    let number = |limit: Option<u64>| limit.map_or_else(|| "–".to_owned(), |limit| limit.to_string());
+    match row.limits_source.as_str() {
+        "" => "–".to_owned(),
+        source => format!("{}, {} ({source})", number(row.context_tokens), number(row.max_output_tokens)),
+    }
+}
+
 /// The tables of model rules.
 pub(crate) fn rules() -> String {
     let mut page = String::from(
@@ -114,12 +118,12 @@ pub(crate) fn rules() -> String {
          The rules by which requests are written, one table per vendor (`crates/gw-providers/src/model_rules/*.toml`). A row holds for every\n\
          name that has its words, whatever a cloud writes around them. A model that no row names gets the row of the newest of its family,\n\
          and the answer carries the warning `model_rules_assumed:<row>`. `model-gateway models show ID` prints a model's row with all its\n\
-         members. A new model is one more row.\n",
+         members. A new model is one more row. Limits hold where the catalogue and the configuration name none, as for Claude on a cloud.\n",
     );
     for table in model_rules::tables() {
         let _ = write!(
             page,
-            "\n**{}**\n\n| row | names | forced tools | last message of the assistant | thinks | told not to | efforts, or tokens | temperature, top_p | schema | source | as of |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
+            "\n**{}**\n\n| row | names | forced tools | last message of the assistant | thinks | told not to | efforts, or tokens | temperature, top_p | schema | context, answer in tokens | source | as of |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
             table.vendor
         );
         for row in table.rows.iter().chain(&table.otherwise) {
@@ -131,7 +135,7 @@ pub(crate) fn rules() -> String {
             };
             let _ = writeln!(
                 page,
-                "| `{}` | {names} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| `{}` | {names} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 row.name,
                 word(&value, "forced_tools"),
                 word(&value, "prefill"),
@@ -140,6 +144,7 @@ pub(crate) fn rules() -> String {
                 efforts(row),
                 word(&value, "sampling"),
                 word(&value, "schema"),
+                limits(row),
                 row.source,
                 row.as_of
             );

@@ -17,12 +17,22 @@ pub fn split_thought(id: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// An id of letters, digits, `_` and `-`, at most 64 of them (Anthropic, Bedrock). One that is so already stays; another
-/// becomes the same one each time.
+/// An id of letters, digits, `_` and `-`, at most 64 of them (Claude). One that is so already stays; another becomes the
+/// same one each time.
 #[must_use]
 pub fn word_id(id: &str) -> Cow<'_, str> {
+    id_of(id, b"_-")
+}
+
+/// The same where `.` and `:` are taken, too: `ToolUseId` of Bedrock's Converse (botocore 1.44.5, November 2026).
+#[must_use]
+pub fn converse_id(id: &str) -> Cow<'_, str> {
+    id_of(id, b"_-.:")
+}
+
+fn id_of<'a>(id: &'a str, marks: &[u8]) -> Cow<'a, str> {
     let id = split_thought(id).0;
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || marks.contains(&byte);
     if !id.is_empty() && id.len() <= 64 && id.bytes().all(fits) {
         return Cow::Borrowed(id);
     }

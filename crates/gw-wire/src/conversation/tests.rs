@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{
-    Content, Conversation, Format, Role, Source, ToolChoice, Turn, UserItem, alphanumeric_id, split_thought,
-    word_id,
+    Content, Conversation, Format, Role, Source, ToolChoice, Turn, UserItem, alphanumeric_id, converse_id,
+    split_thought, word_id,
 };
 use crate::request::{ChatRequest, RequestLimits, parse_chat};
 
@@ -138,6 +138,8 @@ fn custom_tools_become_functions_of_one_text() {
 fn ids_that_fit_stay_and_lose_only_their_signature() {
     assert_eq!(word_id("call_abc-1"), "call_abc-1");
     assert_eq!(word_id("call_1__thought__c2ln"), "call_1");
+    assert_eq!(converse_id("functions.look:0"), "functions.look:0");
+    assert!(word_id("functions.look:0").starts_with("call_") && converse_id("a b").starts_with("call_"));
     assert_eq!(alphanumeric_id("abc123XYZ"), "abc123XYZ");
     assert_eq!(split_thought("a__thought__s/+="), ("a", Some("s/+=")));
     assert_eq!(split_thought("a"), ("a", None));

@@ -83,7 +83,11 @@ fn a_models_rules_are_shown_with_their_source_and_date() {
     assert_eq!((&rules["table"], &rules["name"]), (&"claude".into(), &"claude-opus-5-5".into()));
     assert_eq!((&rules["forced_tools"], &rules["assumed"]), (&"refused".into(), &false.into()));
     assert!(rules["source"].as_str().unwrap().starts_with("platform.claude.com/"), "{rules}");
+    assert_eq!((&rules["context_tokens"], &rules["max_output_tokens"]), (&1_000_000.into(), &128_000.into()));
+    let limits = ["claude-opus-5-5", "claude-opus-6"].map(|id| show(id)["context_length"].as_u64());
+    assert_eq!(limits, [Some(1_000_000), None], "an assumed row says nothing of limits");
     let text = table::one(&show("claude-opus-5-5"));
+    assert!(text.contains("rules.limits_source"), "{text}");
     assert!(text.contains("rules.as_of") && text.contains("2026-11-22"), "{text}");
     let newest = &show("claude-opus-6")["rules"];
     assert_eq!((&newest["name"], &newest["assumed"]), (&"claude-opus-5-5".into(), &true.into()));

@@ -35,8 +35,8 @@ async fn leave(
 }
 
 /// Kinds of content that a dialect has no words for: the gateway refuses them.
-pub(crate) const UNSAID: [&str; 5] =
-    ["anthropic sound", "cohere pdf", "cohere sound", "ollama pdf", "ollama sound"];
+pub(crate) const UNSAID: [&str; 6] =
+    ["anthropic sound", "claude-on-vertex sound", "cohere pdf", "cohere sound", "ollama pdf", "ollama sound"];
 
 /// A picture of 1,024 by 1,024 pixels, as far as its head tells.
 fn picture() -> String {

@@ -4,21 +4,25 @@ use gw_testkit::{Answer, FakeUpstream, Gateway};
 use serde_json::{Value, json};
 
 use crate::harness::{KEY, serve};
+use crate::providers::{CLAUDE_ON_VERTEX, api};
 
 /// A gateway with one provider of each API, all of them this upstream.
 async fn gateway(upstream: &FakeUpstream) -> Gateway {
     let mut config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n");
-    for (api, lines) in [
-        ("openai", ""),
-        ("anthropic", ""),
-        ("bedrock", "region = \"eu-west-1\""),
-        ("gemini", ""),
-        ("mistral", ""),
-        ("cohere", ""),
-        ("ollama", ""),
+    for (name, lines, model) in [
+        ("openai", "", "m"),
+        ("anthropic", "", "m"),
+        (CLAUDE_ON_VERTEX, "project = \"p\"", "claude-opus-4-5@20251101"),
+        ("bedrock", "region = \"eu-west-1\"", "m"),
+        ("gemini", "", "m"),
+        ("vertex", "project = \"p\"", "gemini-2.5-pro"),
+        ("mistral", "", "m"),
+        ("cohere", "", "m"),
+        ("ollama", "", "m"),
     ] {
         config.push_str(&format!(
-            "[[providers]]\nname = \"my-{api}\"\napi = \"{api}\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{lines}\n[[models]]\nid = \"my-{api}/m\"\n",
+            "[[providers]]\nname = \"my-{name}\"\napi = \"{}\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{lines}\n[[models]]\nid = \"my-{name}/m\"\nupstream_model = \"{model}\"\n",
+            api(name),
             upstream.addr
         ));
     }
@@ -59,6 +63,12 @@ fn question(model: &str) -> Value {
         {"type": "custom", "custom": {"name": "run", "description": "Runs code.", "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: /.+/"}}}},
         {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}},
     ]})
+}
+
+/// The models that answer in Anthropic's dialect, plain and streamed.
+fn claudes() -> impl Iterator<Item = (&'static str, bool)> {
+    let models = ["my-anthropic/m", "my-claude-on-vertex/m"];
+    models.into_iter().flat_map(|model| [(model, false), (model, true)])
 }
 
 fn anthropic_call(name: &str, input: &Value, stream: bool) -> Answer {
@@ -121,9 +131,9 @@ async fn a_custom_tool_is_a_function_with_one_string_elsewhere_and_its_calls_com
     let upstream = FakeUpstream::start().await;
     let gateway = gateway(&upstream).await;
     let client = gateway.client().with_key(KEY);
-    for stream in [false, true] {
+    for (model, stream) in claudes() {
         upstream.always(anthropic_call("run", &json!({"input": INPUT}), stream));
-        let mut body = question("my-anthropic/m");
+        let mut body = question(model);
         body["tool_choice"] = json!({"type": "custom", "custom": {"name": "run"}});
         body["stream"] = json!(stream);
         let called = if stream {
@@ -134,7 +144,7 @@ async fn a_custom_tool_is_a_function_with_one_string_elsewhere_and_its_calls_com
         };
         let mut expected = custom_call();
         expected["id"] = json!("toolu_1");
-        assert_eq!(called, [expected], "stream={stream}");
+        assert_eq!(called, [expected], "{model} stream={stream}");
         let sent = upstream.last().json();
         let tool = &sent["tools"][0];
         assert_eq!((&tool["name"], &sent["tool_choice"]["name"]), (&json!("run"), &json!("run")));
@@ -142,7 +152,7 @@ async fn a_custom_tool_is_a_function_with_one_string_elsewhere_and_its_calls_com
         assert!(tool["description"].as_str().is_some_and(|words| words.contains("start: /.+/")), "{tool}");
     }
     // The history, everywhere.
-    for api in ["anthropic", "bedrock", "gemini", "mistral", "cohere", "ollama"] {
+    for api in ["anthropic", CLAUDE_ON_VERTEX, "bedrock", "gemini", "mistral", "cohere", "ollama"] {
         upstream.always(Answer::json(500, &json!({})));
         let mut body = question(&format!("my-{api}/m"));
         body["messages"] = json!([
@@ -162,7 +172,7 @@ async fn names_that_a_provider_refuses_are_changed_there_and_back() {
     let gateway = gateway(&upstream).await;
     let client = gateway.client().with_key(KEY);
     let call = |id: &str, name: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
-    for api in ["anthropic", "bedrock", "gemini", "mistral", "cohere"] {
+    for api in ["anthropic", CLAUDE_ON_VERTEX, "bedrock", "gemini", "mistral", "cohere"] {
         upstream.always(Answer::json(500, &json!({})));
         let body = json!({"model": format!("my-{api}/m"), "messages": [
             {"role": "user", "content": "x"},
@@ -174,9 +184,9 @@ async fn names_that_a_provider_refuses_are_changed_there_and_back() {
         let sent = upstream.last().json().to_string();
         assert!(!sent.contains("at/now!") && sent.contains("weather_at_now_"), "{api}: {sent}");
     }
-    for stream in [false, true] {
+    for (model, stream) in claudes() {
         upstream.always(anthropic_call("weather_at_now_", &json!({"a": 1}), stream));
-        let body = json!({"model": "my-anthropic/m", "stream": stream, "messages": [{"role": "user", "content": "x"}],
+        let body = json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": "x"}],
             "tools": [{"type": "function", "function": {"name": "weather at/now!"}}]});
         let called = if stream {
             calls(&client.stream("/v1/chat/completions", &body).await.rest().await)
@@ -220,7 +230,11 @@ async fn allowed_tools_are_said_as_each_provider_can() {
             answer["gateway"]["warnings"],
             json!(["parameter_simplified:tool_choice", "price_unknown"])
         );
-        for api in ["bedrock", "mistral", "cohere", "ollama"] {
+        // Vertex AI has VALIDATED in v1beta1 only.
+        let offered_alone = ["bedrock", "mistral", "cohere", "ollama"]
+            .into_iter()
+            .chain((mode == "auto").then_some("vertex"));
+        for api in offered_alone {
             upstream.always(Answer::json(500, &json!({})));
             client.post_json("/v1/chat/completions", &body(api, mode)).await;
             let tools = upstream.last().json().to_string();
@@ -230,6 +244,10 @@ async fn allowed_tools_are_said_as_each_provider_can() {
             );
         }
     }
+    upstream.always(Answer::json(500, &json!({})));
+    client.post_json("/v1/chat/completions", &body("vertex", "required")).await;
+    let config = json!({"mode": "ANY", "allowedFunctionNames": ["f", "h"]});
+    assert_eq!(upstream.last().json()["toolConfig"]["functionCallingConfig"], config);
     // OpenAI knows it.
     upstream.always(Answer::json(500, &json!({})));
     let asked = body("openai", "auto");

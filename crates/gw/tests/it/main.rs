@@ -25,6 +25,7 @@ mod chaos;
 mod charged;
 mod charged_endings;
 mod chat;
+mod claude_on_vertex;
 mod clock;
 mod clock_periods;
 mod completions;

@@ -1,4 +1,4 @@
-//! Every provider through the whole gateway: one conversation in eight dialects, and what is asked for in several calls.
+//! Every provider through the whole gateway: one conversation in every dialect, and what is asked for in several calls.
 
 pub(crate) mod dialects;
 
@@ -15,7 +15,8 @@ const SYSTEM: &str = "You know the weather everywhere.";
 type Dialect = fn(Say, bool) -> Answer;
 
 struct Provider {
-    api: &'static str,
+    /// Its API, or another word where one API has two dialects.
+    name: &'static str,
     /// Lines of its entry in gateway.toml.
     lines: &'static str,
     model: &'static str,
@@ -32,58 +33,73 @@ fn by_path(request: &Recorded) -> bool {
     request.path.to_lowercase().contains("stream")
 }
 
-const PROVIDERS: [Provider; 9] = [
-    Provider { api: "openai", lines: "", model: "gpt-4o", dialect: dialects::openai, streams: by_body },
+/// Claude at a provider of `api = "vertex"`: Anthropic's dialect at Google's addresses.
+pub(crate) const CLAUDE_ON_VERTEX: &str = "claude-on-vertex";
+
+/// The API of a provider with this name.
+pub(crate) fn api(name: &'static str) -> &'static str {
+    if name == CLAUDE_ON_VERTEX { "vertex" } else { name }
+}
+
+const PROVIDERS: [Provider; 10] = [
+    Provider { name: "openai", lines: "", model: "gpt-4o", dialect: dialects::openai, streams: by_body },
     Provider {
-        api: "azure",
+        name: "azure",
         lines: "api_version = \"2024-10-21\"\ndeployments = { \"gpt-4o\" = \"my-gpt\" }",
         model: "gpt-4o",
         dialect: dialects::openai,
         streams: by_body,
     },
     Provider {
-        api: "mistral",
+        name: "mistral",
         lines: "",
         model: "mistral-large-latest",
         dialect: dialects::openai,
         streams: by_body,
     },
     Provider {
-        api: "anthropic",
+        name: "anthropic",
         lines: "",
         model: "claude-sonnet-4-5",
         dialect: dialects::anthropic,
         streams: by_body,
     },
     Provider {
-        api: "gemini",
+        name: "gemini",
         lines: "",
         model: "gemini-2.5-pro",
         dialect: dialects::gemini,
         streams: by_path,
     },
     Provider {
-        api: "vertex",
+        name: "vertex",
         lines: "project = \"p\"\nregion = \"europe-west4\"",
         model: "gemini-2.5-pro",
         dialect: dialects::gemini,
         streams: by_path,
     },
     Provider {
-        api: "bedrock",
+        name: CLAUDE_ON_VERTEX,
+        lines: "project = \"p\"\nregion = \"europe-west4\"",
+        model: "claude-sonnet-4-5@20250929",
+        dialect: dialects::anthropic,
+        streams: by_path,
+    },
+    Provider {
+        name: "bedrock",
         lines: "region = \"eu-west-1\"",
         model: "anthropic.claude-sonnet-4-5-20250929-v1:0",
         dialect: dialects::bedrock,
         streams: by_path,
     },
     Provider {
-        api: "cohere",
+        name: "cohere",
         lines: "",
         model: "command-a-vision-07-2025",
         dialect: dialects::cohere,
         streams: by_body,
     },
-    Provider { api: "ollama", lines: "", model: "qwen3", dialect: dialects::ollama, streams: by_body },
+    Provider { name: "ollama", lines: "", model: "qwen3", dialect: dialects::ollama, streams: by_body },
 ];
 
 /// A gateway with one provider of each API, each with an upstream that plays its part of the conversation.
@@ -91,9 +107,9 @@ async fn all() -> (Gateway, Vec<FakeUpstream>) {
     all_with("").await
 }
 
-/// The name of each API and the id of its model, in the order of the upstreams of [`all_with`].
+/// The name of each dialect and the id of its model, in the order of the upstreams of [`all_with`].
 pub(crate) fn targets() -> impl Iterator<Item = (&'static str, String)> {
-    PROVIDERS.iter().map(|provider| (provider.api, format!("my-{}/{}", provider.api, provider.model)))
+    PROVIDERS.iter().map(|provider| (provider.name, format!("my-{}/{}", provider.name, provider.model)))
 }
 
 /// The same with these lines in every provider's entry.
@@ -106,7 +122,7 @@ pub(crate) async fn all_with(more: &str) -> (Gateway, Vec<FakeUpstream>) {
 pub(crate) async fn config_of_all(more: &str) -> (String, Vec<FakeUpstream>) {
     let mut config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n");
     let mut upstreams = Vec::new();
-    for Provider { api, lines, model, dialect, streams } in PROVIDERS {
+    for Provider { name, lines, model, dialect, streams } in PROVIDERS {
         let upstream = FakeUpstream::start().await;
         upstream.respond_with(move |request| {
             let text = String::from_utf8_lossy(&request.body);
@@ -115,13 +131,14 @@ pub(crate) async fn config_of_all(more: &str) -> (String, Vec<FakeUpstream>) {
             dialect(say, streams(request))
         });
         config.push_str(&format!(
-            "[[providers]]\nname = \"my-{api}\"\napi = \"{api}\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{lines}\n{more}\n",
+            "[[providers]]\nname = \"my-{name}\"\napi = \"{}\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{lines}\n{more}\n",
+            api(name),
             upstream.addr
         ));
         config.push_str(&format!(
-            "[[models]]\nid = \"my-{api}/{model}\"\ncategory = [\"chat\"]\npricing = {{ official_input_per_m = 1.0, official_output_per_m = 2.0, currency = \"USD\" }}\n"
+            "[[models]]\nid = \"my-{name}/{model}\"\ncategory = [\"chat\"]\npricing = {{ official_input_per_m = 1.0, official_output_per_m = 2.0, currency = \"USD\" }}\n"
         ));
-        config.push_str(&format!("[[models]]\nid = \"my-{api}/unknown\"\n"));
+        config.push_str(&format!("[[models]]\nid = \"my-{name}/unknown\"\n"));
         upstreams.push(upstream);
     }
     (config, upstreams)
@@ -228,8 +245,8 @@ async fn one_conversation_through_every_provider_ends_in_the_same_messages() {
     let (gateway, upstreams) = all().await;
     for (provider, upstream) in PROVIDERS.iter().zip(&upstreams) {
         for stream in [false, true] {
-            let label = format!("{} stream={stream}", provider.api);
-            let mut body = question(&format!("my-{}/{}", provider.api, provider.model));
+            let label = format!("{} stream={stream}", provider.name);
+            let mut body = question(&format!("my-{}/{}", provider.name, provider.model));
             let (message, finish, usage) = ask(&gateway, &body, stream).await;
             let call =
                 |city: &str| json!({"type": "function", "name": "get_weather", "arguments": {"city": city}});
@@ -261,7 +278,7 @@ async fn one_conversation_through_every_provider_ends_in_the_same_messages() {
             for part in [SYSTEM, PNG, "get_weather", "Paris", "Rome", "sunny", "rainy"] {
                 assert!(sent.contains(part), "{label}: {part} is lost: {sent}");
             }
-            assert!(!sent.contains("__thought__") || provider.api == "openai", "{label}: {sent}");
+            assert!(!sent.contains("__thought__") || provider.name == "openai", "{label}: {sent}");
         }
     }
 }
@@ -270,7 +287,7 @@ async fn one_conversation_through_every_provider_ends_in_the_same_messages() {
 async fn choices_that_a_provider_gives_one_at_a_time_are_asked_for_one_at_a_time() {
     let (gateway, upstreams) = all().await;
     let client = gateway.client().with_key(KEY);
-    let at = PROVIDERS.iter().position(|provider| provider.api == "anthropic").unwrap();
+    let at = PROVIDERS.iter().position(|provider| provider.name == "anthropic").unwrap();
     let mut body = json!({"model": "my-anthropic/claude-sonnet-4-5", "n": 3, "messages": [{"role": "user", "content": "hi"}]});
     let answer = client.post_json("/v1/chat/completions", &body).await.ok().json();
     assert_eq!(upstreams[at].hits(), 3);
@@ -310,7 +327,7 @@ async fn choices_that_a_provider_gives_one_at_a_time_are_asked_for_one_at_a_time
 async fn text_completions_of_a_chat_provider_have_a_choice_for_each_prompt() {
     let (gateway, upstreams) = all().await;
     let client = gateway.client().with_key(KEY);
-    let at = PROVIDERS.iter().position(|provider| provider.api == "anthropic").unwrap();
+    let at = PROVIDERS.iter().position(|provider| provider.name == "anthropic").unwrap();
     let body =
         json!({"model": "my-anthropic/claude-sonnet-4-5", "prompt": ["one", "two"], "n": 2, "echo": true});
     let answer = client.post_json("/v1/completions", &body).await.ok().json();
@@ -326,7 +343,7 @@ async fn text_completions_of_a_chat_provider_have_a_choice_for_each_prompt() {
 async fn one_broken_part_fails_the_whole_answer() {
     let (gateway, upstreams) = all().await;
     let client = gateway.client().with_key(KEY);
-    let at = PROVIDERS.iter().position(|provider| provider.api == "anthropic").unwrap();
+    let at = PROVIDERS.iter().position(|provider| provider.name == "anthropic").unwrap();
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     upstreams[at].enqueue(Answer::json(529, &overloaded));
     let body = json!({"model": "my-anthropic/claude-sonnet-4-5", "n": 2, "messages": [{"role": "user", "content": "hi"}]});
@@ -339,20 +356,20 @@ async fn trap_04_role_id_name_and_type_are_said_once_whatever_the_dialect_repeat
     let (gateway, _upstreams) = all().await;
     let client = gateway.client().with_key(KEY);
     for provider in &PROVIDERS {
-        let mut body = question(&format!("my-{}/{}", provider.api, provider.model));
+        let mut body = question(&format!("my-{}/{}", provider.name, provider.model));
         body["stream"] = json!(true);
         let frames = client.stream("/v1/chat/completions", &body).await.rest().await;
         let chunks = gw_testkit::sse::chunks(&frames);
         let deltas =
             || chunks.iter().filter_map(|chunk| chunk["choices"].get(0)).map(|choice| &choice["delta"]);
-        assert_eq!(deltas().filter(|delta| delta.get("role").is_some()).count(), 1, "{}", provider.api);
+        assert_eq!(deltas().filter(|delta| delta.get("role").is_some()).count(), 1, "{}", provider.name);
         let calls: Vec<&Value> = deltas().filter_map(|delta| delta["tool_calls"].get(0)).collect();
         for index in 0..2 {
             let of = |member: &str| {
                 let own = calls.iter().filter(|call| call["index"] == index);
                 own.filter(|call| call.pointer(member).is_some()).count()
             };
-            assert_eq!([of("/id"), of("/type"), of("/function/name")], [1, 1, 1], "{}", provider.api);
+            assert_eq!([of("/id"), of("/type"), of("/function/name")], [1, 1, 1], "{}", provider.name);
         }
     }
 }
@@ -361,7 +378,7 @@ async fn trap_04_role_id_name_and_type_are_said_once_whatever_the_dialect_repeat
 async fn trap_20_a_client_that_leaves_ends_every_upstream_call_of_its_request() {
     let (gateway, upstreams) = all().await;
     let client = gateway.client().with_key(KEY);
-    let at = PROVIDERS.iter().position(|provider| provider.api == "anthropic").unwrap();
+    let at = PROVIDERS.iter().position(|provider| provider.name == "anthropic").unwrap();
     upstreams[at].always(dialects::anthropic_that_hangs());
     for n in [1, 3] {
         let before = upstreams[at].hits();
@@ -382,7 +399,7 @@ async fn trap_20_a_client_that_leaves_ends_every_upstream_call_of_its_request() 
 async fn a_provider_without_embeddings_says_that_the_model_is_the_wrong_one() {
     let (gateway, upstreams) = all().await;
     let client = gateway.client().with_key(KEY);
-    let at = PROVIDERS.iter().position(|provider| provider.api == "anthropic").unwrap();
+    let at = PROVIDERS.iter().position(|provider| provider.name == "anthropic").unwrap();
     // Of a model without a category nobody knows what it can; the dialect does.
     let body = json!({"model": "my-anthropic/unknown", "input": "x"});
     let answer = client.post_json("/v1/embeddings", &body).await;

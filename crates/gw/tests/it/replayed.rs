@@ -8,15 +8,17 @@ use serde_json::{Value, json};
 
 use self::answers::{DIALECTS, Dialect};
 use crate::harness::{KEY, serve};
+use crate::providers::api;
 
 /// A gateway with one provider of each dialect and its upstream.
 async fn all() -> (Gateway, Vec<FakeUpstream>) {
     let mut config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n");
     let mut upstreams = Vec::new();
-    for Dialect { api, lines, model, .. } in DIALECTS {
+    for Dialect { name, lines, model, .. } in DIALECTS {
         let upstream = FakeUpstream::start().await;
         config.push_str(&format!(
-            "[[providers]]\nname = \"my-{api}\"\napi = \"{api}\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{lines}\n[[models]]\nid = \"my-{api}/{model}\"\n[[models]]\nid = \"my-{api}/twin\"\nupstream_model = \"{model}\"\n",
+            "[[providers]]\nname = \"my-{name}\"\napi = \"{}\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{lines}\n[[models]]\nid = \"my-{name}/{model}\"\n[[models]]\nid = \"my-{name}/twin\"\nupstream_model = \"{model}\"\n",
+            api(name),
             upstream.addr
         ));
         upstreams.push(upstream);
@@ -88,14 +90,14 @@ fn history(message: &Value) -> Value {
 async fn an_answer_that_is_sent_back_reaches_its_provider_as_it_came() {
     let (gateway, upstreams) = all().await;
     for (dialect, upstream) in DIALECTS.iter().zip(&upstreams) {
-        let model = format!("my-{}/{}", dialect.api, dialect.model);
+        let model = format!("my-{}/{}", dialect.name, dialect.model);
         for stream in [false, true] {
-            let label = format!("{} stream={stream}", dialect.api);
+            let label = format!("{} stream={stream}", dialect.name);
             upstream.always((dialect.answer)(stream));
             let first = request(&model, &json!([{"role": "user", "content": "What is there?"}]));
             let (message, _) = ask(&gateway, first, stream).await;
             // Cohere's plan is a line of the text.
-            let plan = if dialect.api == "cohere" { "\nThe plan." } else { "" };
+            let plan = if dialect.name == "cohere" { "\nThe plan." } else { "" };
             assert_eq!(message["content"], answers::SAID.concat() + plan, "{label}");
             let (_, warnings) = ask(&gateway, request(&model, &history(&message)), stream).await;
             let sent = upstream.last().json();
@@ -109,7 +111,7 @@ async fn an_answer_that_is_sent_back_reaches_its_provider_as_it_came() {
 async fn a_message_that_was_edited_or_has_lost_its_details_is_a_valid_turn() {
     let (gateway, upstreams) = all().await;
     for (dialect, upstream) in DIALECTS.iter().zip(&upstreams) {
-        let model = format!("my-{}/{}", dialect.api, dialect.model);
+        let model = format!("my-{}/{}", dialect.name, dialect.model);
         upstream.always((dialect.answer)(false));
         let first = request(&model, &json!([{"role": "user", "content": "What is there?"}]));
         let (message, _) = ask(&gateway, first, false).await;
@@ -120,7 +122,7 @@ async fn a_message_that_was_edited_or_has_lost_its_details_is_a_valid_turn() {
         for (changed, said) in [(edited, "Something else, and longer."), (bare, "Hm. 漢字 I look.")] {
             ask(&gateway, request(&model, &history(&changed)), false).await;
             let turn = (dialect.turn)(&upstream.last().json()).to_string();
-            assert!(turn.contains(said) && turn.contains("look"), "{}: {turn}", dialect.api);
+            assert!(turn.contains(said) && turn.contains("look"), "{}: {turn}", dialect.name);
         }
     }
 }
@@ -131,16 +133,16 @@ async fn what_a_model_signed_goes_to_no_other_model() {
     for (from, upstream) in DIALECTS.iter().zip(&upstreams) {
         upstream.always((from.answer)(false));
         let first =
-            request(&format!("my-{}/{}", from.api, from.model), &json!([{"role": "user", "content": "x"}]));
+            request(&format!("my-{}/{}", from.name, from.model), &json!([{"role": "user", "content": "x"}]));
         let (message, _) = ask(&gateway, first, false).await;
         let signs = message.to_string().contains(answers::SIGNATURE);
         for (to, other) in DIALECTS.iter().zip(&upstreams) {
             other.always((to.answer)(false));
-            let model = if from.api == to.api { "twin" } else { to.model };
-            let again = request(&format!("my-{}/{model}", to.api), &history(&message));
+            let model = if from.name == to.name { "twin" } else { to.model };
+            let again = request(&format!("my-{}/{model}", to.name), &history(&message));
             let (_, warnings) = ask(&gateway, again, false).await;
             let sent = other.last().json().to_string();
-            let label = format!("{} to {}/{model}: {sent}", from.api, to.api);
+            let label = format!("{} to {}/{model}: {sent}", from.name, to.name);
             assert!(!sent.contains(answers::SIGNATURE) && !sent.contains("__thought__"), "{label}");
             assert!(!sent.contains("gateway.order"), "{label}");
             let told = warnings.to_string().contains("reasoning_dropped");

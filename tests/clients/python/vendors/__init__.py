@@ -7,7 +7,7 @@ of the vendor's package where the package refuses it. `write` answers with bytes
 
 import re
 
-from .anthropic_ import Anthropic
+from .anthropic_ import Anthropic, ClaudeOnVertex
 from .bedrock_ import Bedrock
 from .cohere_ import Cohere
 from .common import Invalid
@@ -17,7 +17,18 @@ from .ollama_ import Ollama
 from .openai_ import Azure, OpenAi
 from .others import OTHERS
 
-VENDORS = [Anthropic(), Google(), Vertex(), Bedrock(), Cohere(), Mistral(), Ollama(), Azure(), OpenAi()]
+VENDORS = [
+    Anthropic(),
+    ClaudeOnVertex(),
+    Google(),
+    Vertex(),
+    Bedrock(),
+    Cohere(),
+    Mistral(),
+    Ollama(),
+    Azure(),
+    OpenAi(),
+]
 # The first words of every conversation name its case, so that a request is known by its text in every dialect.
 CASE = re.compile(rb"case-\d+-(?:plain|streamed)")
 

@@ -1,8 +1,11 @@
 """Anthropic: the `anthropic` package. Its types are those of API version 2026-10-21; the gateway names 2023-06-01."""
 
+import json
 import re
 
 from anthropic import types
+from anthropic._models import FinalRequestOptions
+from anthropic.lib.vertex._client import _prepare_options
 from anthropic.types import message_create_params
 from upstreams import Answer, stream
 
@@ -57,7 +60,9 @@ class Anthropic:
     def read(self, request):
         need(request.header("x-api-key") == self.key, "no key")
         need(request.header("anthropic-version") == "2023-06-01", "another version of the API")
-        body = load(request.body)
+        return self.checked(load(request.body))
+
+    def checked(self, body):
         sampled = {name: body.pop(name) for name in SAMPLING if name in body}
         for name, value in sampled.items():
             low, high = SAMPLING[name]
@@ -119,6 +124,35 @@ class Anthropic:
             return Answer(whole.model_dump_json(exclude_unset=True).encode())
         bodies = [event.model_dump_json(exclude_unset=True) for event in events(whole)]
         return stream(sse(*bodies, kind=lambda body: load(body)["type"]), "text/event-stream")
+
+
+class ClaudeOnVertex(Anthropic):
+    """Claude on Vertex AI: `anthropic.AnthropicVertex` must make of the request the request that came."""
+
+    api = "vertex-claude"
+    key = "vertex-test-token"
+    path = re.compile(
+        r"/v1(/projects/a-project/locations/europe-west4/publishers/anthropic/models/([^:?]+):(?:rawPredict|streamRawPredict))"
+    )
+
+    def takes(self, path):
+        return self.path.fullmatch(path) is not None
+
+    def read(self, request):
+        need(request.header("authorization") == "Bearer " + self.key, "no token")
+        need(request.header("anthropic-version") is None, "the version of the API stands in the body")
+        url, model = self.path.fullmatch(request.path).groups()
+        body = load(request.body)
+        need("model" not in body, "model: Extra inputs are not permitted")
+        # The package's own default is 2026-10-21, which has no sampling parameters; this is the older one, as at Anthropic.
+        need(body.get("anthropic_version") == "vertex-2023-10-16", "anthropic_version: another version of the API")
+        own = {name: value for name, value in body.items() if name != "anthropic_version"}
+        options = FinalRequestOptions(method="post", url="/v1/messages", json_data={"model": model, **body})
+        options = _prepare_options(options, project_id="a-project", region="europe-west4")
+        need((options.url, options.json_data) == (url, body), f"the package sends {options.url} {options.json_data}")
+        # "Vision", platform.claude.com, read 2026-11-22: "Claude Models on Google Cloud (Google managed)": base64 sources only.
+        need('"type": "url"' not in json.dumps(body), "source.type: url is not supported")
+        return self.checked({"model": model, **own})
 
 
 def check_model(body, sampled):

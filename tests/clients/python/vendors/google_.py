@@ -62,6 +62,8 @@ def generation(model):
 
 class Google:
     api = "gemini"
+    # `FunctionCallingConfig.Mode`.
+    modes = {"AUTO", "ANY", "NONE", "VALIDATED"}
     key = "google-test-key"
     path = re.compile(r"/v1beta/models/([^:?]+):(generateContent|streamGenerateContent\?alt=sse)")
 
@@ -107,6 +109,7 @@ class Google:
         calling = body.get("toolConfig", {}).get("functionCallingConfig", {})
         allowed = calling.get("allowedFunctionNames", names)
         need(set(allowed) <= set(names), f"allowedFunctionNames: {allowed} is more than {names}")
+        need(calling.get("mode", "AUTO") in self.modes, f"mode: {calling.get('mode')} is not in this version of the API")
         need(
             "allowedFunctionNames" not in calling or calling["mode"] in ("ANY", "VALIDATED"),
             "allowedFunctionNames needs mode ANY",
@@ -170,6 +173,8 @@ class Google:
 
 class Vertex(Google):
     api = "vertex"
+    # Of v1: Google.Cloud.AIPlatform.V1 3.50.0, read 2026-11-22. v1beta1 has VALIDATED, too.
+    modes = {"AUTO", "ANY", "NONE"}
     key = "vertex-test-token"
     path = re.compile(
         r"/v1/projects/a-project/locations/europe-west4/publishers/google/models/"

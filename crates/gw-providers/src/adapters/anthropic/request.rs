@@ -1,8 +1,8 @@
-//! A conversation as the body of `POST /v1/messages` ("Create a Message" at platform.claude.com).
+//! A conversation as the body of `POST /v1/messages` ("Create a Message" at platform.claude.com), and of `rawPredict` on Vertex AI.
 
 use std::borrow::Cow;
 
-use gw_wire::conversation::Conversation;
+use gw_wire::conversation::{Content, Conversation, Part, Source};
 use gw_wire::failure::Failure;
 
 use super::content::Block;
@@ -11,7 +11,7 @@ use super::object::Object;
 use super::thinking::{Circumstances, Plan};
 use super::tools::{Form, Tooling};
 use crate::adapter::{Reading, Target};
-use crate::adapters::native::dropped;
+use crate::adapters::native::{dropped, unsupported};
 use crate::model_rules::Sampling;
 use crate::settings::Api;
 
@@ -21,19 +21,38 @@ const MAX_TOKENS: u64 = 4096;
 /// The longest `metadata.user_id`.
 const LONGEST_USER: usize = 256;
 
+/// Who serves the Messages API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::adapters) enum Host {
+    /// Anthropic itself, and servers that speak as it does.
+    Anthropic,
+    /// Google's Vertex AI.
+    Vertex,
+}
+
+/// The version of the API on Vertex AI. It stands in the body, and the model in the URL
+/// (platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai, November 2026). 2026-10-21 is taken there, too; it has no sampling
+/// parameters, which Claude up to 4.6 takes.
+const VERTEX_VERSION: &str = "vertex-2023-10-16";
+
 type Warnings = Vec<Cow<'static, str>>;
 
 /// A body, how its answer is to be read, and what had to be left out.
 #[derive(Debug)]
-pub(super) struct Written {
-    pub(super) body: Vec<u8>,
-    pub(super) reading: Reading,
-    pub(super) warnings: Warnings,
+pub(in crate::adapters) struct Written {
+    pub(in crate::adapters) body: Vec<u8>,
+    pub(in crate::adapters) reading: Reading,
+    pub(in crate::adapters) warnings: Warnings,
 }
 
 /// Writes the body.
-pub(super) fn write(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Written, Failure> {
-    let rules = target.rules(Api::Anthropic);
+pub(in crate::adapters) fn write(
+    conversation: &Conversation<'_>,
+    target: &Target<'_>,
+    host: Host,
+) -> Result<Written, Failure> {
+    let rules = target.rules(host.api());
+    host.check(conversation)?;
     let mut warnings = unspeakable(conversation);
     let max_tokens =
         target.max_tokens(conversation.max_tokens.or(target.max_output_tokens)).unwrap_or(MAX_TOKENS);
@@ -54,7 +73,10 @@ pub(super) fn write(conversation: &Conversation<'_>, target: &Target<'_>) -> Res
 
     let mut out = Vec::with_capacity(4096 + conversation.body.get("messages").map_or(0, str::len));
     let mut body = Object::open(&mut out);
-    body.text("model", target.upstream_model);
+    match host {
+        Host::Anthropic => body.text("model", target.upstream_model),
+        Host::Vertex => body.text("anthropic_version", VERTEX_VERSION),
+    }
     body.raw("max_tokens", &max_tokens.to_string());
     if conversation.stream {
         body.raw("stream", "true");
@@ -71,6 +93,30 @@ pub(super) fn write(conversation: &Conversation<'_>, target: &Target<'_>) -> Res
     body.array("messages", &said, message);
     body.close();
     Ok(Written { body: out, reading: reading(tooling.form), warnings })
+}
+
+impl Host {
+    fn api(self) -> Api {
+        match self {
+            Self::Anthropic => Api::Anthropic,
+            Self::Vertex => Api::Vertex,
+        }
+    }
+
+    /// Vertex AI takes bytes only: "Vision" at platform.claude.com, November 2026 ("Claude Models on Google Cloud (Google managed)").
+    fn check(self, conversation: &Conversation<'_>) -> Result<(), Failure> {
+        let mut parts = conversation.messages.iter().flat_map(|message| &message.parts);
+        let is_address = |part: &Part<'_>| match &part.content {
+            Content::Image(source) | Content::File { source, .. } => matches!(source, Source::Url(_)),
+            _ => false,
+        };
+        match self {
+            Self::Vertex if parts.any(is_address) => {
+                Err(unsupported("Invalid 'messages': this model takes images and files as data, not by URL."))
+            }
+            Self::Vertex | Self::Anthropic => Ok(()),
+        }
+    }
 }
 
 /// What the API has no word for.

@@ -15,7 +15,7 @@ use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
 use crate::adapters::replay::order::{self, Order, joined};
 
 /// Reads an answer.
-pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let message: Message<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     if Text::of(&message.kind) == "error" || message.error.is_some() {
         let error = serde_json::from_slice(body).unwrap_or(Value::Null);

@@ -24,7 +24,7 @@ pub(super) const CHOICE: u32 = 0;
 
 /// Decodes one stream.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(in crate::adapters) struct Stream {
     sse: SseDecoder,
     body: Body,
     state: State,

@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 
-use gw_wire::conversation::{Called, Content, Message as Said, Part, Source, Turn, UserItem, word_id};
+use gw_wire::conversation::{
+    Called, Content, Message as Said, Part, Source, Turn, UserItem, converse_id, word_id,
+};
 use gw_wire::failure::Failure;
 use gw_wire::json::View;
 use serde_json::value::RawValue;
@@ -154,7 +156,7 @@ impl Writer {
             for part in &message.parts {
                 self.part(part, &mut content)?;
             }
-            content.extend(message.tool_calls.iter().map(|call| Block::ToolUse(tool_use(call))));
+            content.extend(message.tool_calls.iter().map(|call| Block::ToolUse(tool_use(call, self.rules))));
         }
         // Reasoning alone is no turn.
         let only_reasoning = content.iter().all(|block| matches!(block, Block::ReasoningContent(_)));
@@ -174,7 +176,7 @@ impl Writer {
                 Piece::Detail(entry) if self.rules.signs => {
                     content.extend(reasoning::signed(entry).map(Block::ReasoningContent));
                 }
-                Piece::Call(call) => content.push(Block::ToolUse(tool_use(call))),
+                Piece::Call(call) => content.push(Block::ToolUse(tool_use(call, self.rules))),
                 _ => {}
             }
         }
@@ -201,7 +203,7 @@ impl Writer {
         // Only Claude and Nova know a status.
         let failed = message.is_none() && self.rules.result_status;
         content.push(Block::ToolResult(ToolResult {
-            tool_use_id: word_id(id),
+            tool_use_id: call_id(id, self.rules),
             content: result,
             status: failed.then_some("error"),
         }));
@@ -306,10 +308,15 @@ fn document_format(kind: &str) -> Option<&'static str> {
     })
 }
 
-fn tool_use<'t>(call: &'t Called<'_>) -> ToolUse<'t> {
+/// A call's id. Claude refuses `.` and `:`, which Converse takes and other models write (`functions.look:0`).
+fn call_id(id: &str, rules: ModelRules) -> Cow<'_, str> {
+    if rules.vendor() == "claude" { word_id(id) } else { converse_id(id) }
+}
+
+fn tool_use<'t>(call: &'t Called<'_>, rules: ModelRules) -> ToolUse<'t> {
     let input = match call.arguments_object() {
         Cow::Borrowed(object) => written(object),
         Cow::Owned(object) => RawValue::from_string(object).map_or_else(|_| written("{}"), Json::Made),
     };
-    ToolUse { tool_use_id: word_id(&call.id), name: &call.name, input }
+    ToolUse { tool_use_id: call_id(&call.id, rules), name: &call.name, input }
 }

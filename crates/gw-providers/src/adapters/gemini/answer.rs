@@ -2,44 +2,15 @@
 //! <https://ai.google.dev/api/generate-content#generatecontentresponse>. Borrowed from the text wherever it holds no escape.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use gw_wire::failure::Failure;
 use gw_wire::reply::{Finish, Image};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
 
 use super::usage::Counts;
 use crate::adapters::failure::{broken, gave_up};
+pub(super) use crate::adapters::text::Text;
 use crate::media_sizes::made_image;
-
-/// A JSON string.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
-
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(TextVisitor)
-    }
-}
 
 /// The whole, or one event.
 #[derive(Debug, Default, serde::Deserialize)]

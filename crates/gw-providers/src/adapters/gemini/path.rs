@@ -7,7 +7,7 @@ pub(in crate::adapters) fn encoded_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
         match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            b'/' | b'-' | b'.' | b'_' | b'~' | b'@' => out.push(char::from(byte)),
             _ if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
             // Writing into a String cannot fail.
             _ => drop(write!(out, "%{byte:02X}")),
@@ -22,6 +22,6 @@ mod tests {
 
     #[test]
     fn a_name_cannot_leave_its_place_in_the_path() {
-        assert_eq!(encoded_path("a b?c#d%e:f/é"), "a%20b%3Fc%23d%25e%3Af/%C3%A9");
+        assert_eq!(encoded_path("a b?c#d%e:f/é@1"), "a%20b%3Fc%23d%25e%3Af/%C3%A9@1");
     }
 }

@@ -87,7 +87,7 @@ fn tools<'a>(
     let allowed = || conversation.allowed_tools.iter().flatten().map(|name| Cow::Borrowed(&**name)).collect();
     let (mode, allowed_function_names) = match &conversation.tool_choice {
         // "This should only be set when the Mode is ANY or VALIDATED" (`FunctionCallingConfig` of v1beta, read 2026-11-22).
-        // VALIDATED leaves the choice between words and a call to the model.
+        // VALIDATED leaves the choice between words and a call to the model. Vertex AI has it in v1beta1 only.
         ToolChoice::Auto if conversation.allowed_tools.is_some() => ("VALIDATED", allowed()),
         ToolChoice::Required if conversation.allowed_tools.is_some() => ("ANY", allowed()),
         ToolChoice::Unset => return Ok(()),
@@ -102,7 +102,7 @@ fn tools<'a>(
 }
 
 /// "Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain underscores, dots, colons and dashes, with a
-/// maximum length of 64" (`FunctionDeclaration`, read 2026-11-22; newer servers take 128).
+/// maximum length of 64" (`FunctionDeclaration` of Vertex AI's v1, read 2026-11-22; google-genai 3.4.0 says 128).
 pub(in crate::adapters) fn is_tool_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
     let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
@@ -204,7 +204,7 @@ fn thinking_config(
     warnings: &mut Warnings,
 ) -> Option<ThinkingConfig> {
     let effort = conversation.reasoning_effort.as_deref()?;
-    let Some((thinking, is_exact)) = thinking::thinking(rules, effort) else {
+    let Some((thinking, is_exact)) = thinking::thinking(&rules, effort) else {
         // A model that does not think does what `none` asks for.
         if effort != "none" {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));

@@ -2,7 +2,7 @@
 //!
 //! How `reasoning_effort` maps to them: <https://ai.google.dev/gemini-api/docs/openai>.
 
-use crate::model_rules::{Effort, ModelRules, Off};
+use crate::model_rules::{Effort, Off, Row};
 
 /// What `thinkingConfig` a model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) enum Thinking {
 
 /// How a model is told a `reasoning_effort`, and whether that is the effort that was asked for. None: it cannot be told,
 /// because it does not think or nobody knows the word.
-pub(super) fn thinking(rules: ModelRules, word: &str) -> Option<(Thinking, bool)> {
+pub(super) fn thinking(rules: &Row, word: &str) -> Option<(Thinking, bool)> {
     let effort = Effort::read(word)?;
     if let Some(level) = rules.effort(effort) {
         return Some((Thinking::Level(level.as_level()), level == effort));
@@ -28,7 +28,7 @@ pub(super) fn thinking(rules: ModelRules, word: &str) -> Option<(Thinking, bool)
 #[cfg(test)]
 mod tests {
     use super::{Thinking, thinking};
-    use crate::model_rules::ModelRules;
+    use crate::model_rules::{ModelRules, Table};
     use crate::settings::Api;
 
     #[test]
@@ -59,7 +59,22 @@ mod tests {
             ("gemma-3-27b-it", "high", None),
         ] {
             let rules = ModelRules::of(Api::Gemini, name, "");
-            assert_eq!(thinking(rules, effort), expected, "{name} {effort}");
+            assert_eq!(thinking(&rules, effort), expected, "{name} {effort}");
+        }
+    }
+
+    #[test]
+    fn a_row_with_xhigh_is_enough_for_the_level_xhigh() {
+        let row = "[[rows]]\nname = 'a'\nthinks = 'always'\nefforts = ['low', 'high', 'xhigh']\nsource = 'x.y'\nas_of = '2026-11-22'";
+        let table = Table::parse(&format!("vendor = 'gemini'\n{row}")).unwrap();
+        for (effort, level, is_exact) in [
+            ("high", "HIGH", true),
+            ("medium", "LOW", false),
+            ("xhigh", "XHIGH", true),
+            ("max", "XHIGH", false),
+        ] {
+            let expected = Some((Thinking::Level(level), is_exact));
+            assert_eq!(thinking(&table.rows[0], effort), expected, "{effort}");
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The messages of a chat. Older servers know no ids of calls: to them a result belongs to a call by its place and
-//! its tool's name, so both are kept.
+//! The messages of a chat. Calls have ids, and results name them (`ToolCall.ID` and `Message.ToolCallID` in `api/types.go` of
+//! ollama/ollama v0.33.0-rc2, August 2026; no pattern is given). Older servers know no ids: to them a result belongs to a call by its
+//! place and its tool's name, so both are kept.
 
 use std::collections::HashMap;
 

@@ -8,6 +8,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, S
 use serde_json::value::RawValue;
 
 use crate::adapters::annotations::characters;
+use crate::adapters::text::repaired;
 
 /// A JSON string. A lone surrogate escape becomes U+FFFD instead of an error. Borrowed when it holds no escape.
 #[derive(Debug, Default)]
@@ -52,24 +53,6 @@ pub(in crate::adapters) struct Raw<'a>(pub(in crate::adapters) &'a str);
 struct TextVisitor;
 struct ContentVisitor;
 struct NumberVisitor;
-
-/// serde_json gives a lone surrogate as its three bytes of generalised UTF-8.
-fn repaired(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Err(fault) = std::str::from_utf8(rest) {
-        let (valid, broken) = rest.split_at(fault.valid_up_to());
-        out.push_str(&String::from_utf8_lossy(valid));
-        out.push(char::REPLACEMENT_CHARACTER);
-        let width = match broken {
-            [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..] => 3,
-            _ => fault.error_len().unwrap_or(broken.len()).max(1),
-        };
-        rest = broken.get(width..).unwrap_or_default();
-    }
-    out.push_str(&String::from_utf8_lossy(rest));
-    out
-}
 
 impl<'de> Visitor<'de> for TextVisitor {
     type Value = Cow<'de, str>;

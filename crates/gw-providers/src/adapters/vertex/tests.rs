@@ -1,5 +1,6 @@
 //! Addresses, embeddings, and where access tokens come from.
 
+mod claude;
 mod tokens;
 
 use bytes::Bytes;

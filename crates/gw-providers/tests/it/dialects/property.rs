@@ -47,12 +47,13 @@ pub(crate) fn adapter(api: Api) -> Box<dyn Adapter> {
 }
 
 /// How an answer may have to be read, besides as it stands.
-pub(crate) fn readings() -> [Reading; 4] {
+pub(crate) fn readings() -> [Reading; 5] {
     [
         Reading::default(),
         Reading { json_tool: Some("get_weather".to_owned()), ..Reading::default() },
         Reading { fenced: true, echo: Some("Once".to_owned()), ..Reading::default() },
         Reading { function_call: true, ..Reading::default() },
+        Reading { is_claude: true, ..Reading::default() },
     ]
 }
 

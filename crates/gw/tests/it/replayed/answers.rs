@@ -1,13 +1,15 @@
-//! One answer in nine dialects: a thought, two pieces of text, another thought, a call; whole and streamed; and where it stands
+//! One answer in every dialect: a thought, two pieces of text, another thought, a call; whole and streamed; and where it stands
 //! in the next request.
 
 use gw_testkit::Answer;
 use serde_json::{Value, json};
 
+use crate::providers::CLAUDE_ON_VERTEX;
 use crate::providers::dialects::frame;
 
 pub(super) struct Dialect {
-    pub(super) api: &'static str,
+    /// Its API, or another word where one API has two dialects.
+    pub(super) name: &'static str,
     /// Lines of its entry in gateway.toml.
     pub(super) lines: &'static str,
     pub(super) model: &'static str,
@@ -19,9 +21,9 @@ pub(super) struct Dialect {
     pub(super) expected: fn() -> Value,
 }
 
-pub(super) const DIALECTS: [Dialect; 9] = [
+pub(super) const DIALECTS: [Dialect; 10] = [
     Dialect {
-        api: "anthropic",
+        name: "anthropic",
         lines: "",
         model: "claude-opus-5-5",
         answer: anthropic,
@@ -29,7 +31,7 @@ pub(super) const DIALECTS: [Dialect; 9] = [
         expected: || json!({"role": "assistant", "content": anthropic_blocks()}),
     },
     Dialect {
-        api: "bedrock",
+        name: "bedrock",
         lines: "region = \"eu-west-1\"",
         model: "us.anthropic.claude-opus-4-20250514-v1:0",
         answer: bedrock,
@@ -37,7 +39,7 @@ pub(super) const DIALECTS: [Dialect; 9] = [
         expected: || json!({"role": "assistant", "content": bedrock_blocks()}),
     },
     Dialect {
-        api: "gemini",
+        name: "gemini",
         lines: "",
         model: "gemini-3-flash-preview",
         answer: gemini,
@@ -45,7 +47,7 @@ pub(super) const DIALECTS: [Dialect; 9] = [
         expected: || json!({"role": "model", "parts": gemini_parts()}),
     },
     Dialect {
-        api: "vertex",
+        name: "vertex",
         lines: "project = \"p\"\nregion = \"europe-west4\"",
         model: "gemini-2.5-pro",
         answer: gemini,
@@ -53,7 +55,15 @@ pub(super) const DIALECTS: [Dialect; 9] = [
         expected: || json!({"role": "model", "parts": gemini_parts()}),
     },
     Dialect {
-        api: "mistral",
+        name: CLAUDE_ON_VERTEX,
+        lines: "project = \"p\"\nregion = \"europe-west4\"",
+        model: "claude-opus-5-5@20261101",
+        answer: anthropic,
+        turn: message,
+        expected: || json!({"role": "assistant", "content": anthropic_blocks()}),
+    },
+    Dialect {
+        name: "mistral",
         lines: "",
         model: "magistral-medium-2509",
         answer: mistral,
@@ -61,7 +71,7 @@ pub(super) const DIALECTS: [Dialect; 9] = [
         expected: mistral_message,
     },
     Dialect {
-        api: "cohere",
+        name: "cohere",
         lines: "",
         model: "command-a-reasoning-08-2025",
         answer: cohere,
@@ -69,7 +79,7 @@ pub(super) const DIALECTS: [Dialect; 9] = [
         expected: cohere_message,
     },
     Dialect {
-        api: "ollama",
+        name: "ollama",
         lines: "",
         model: "qwen3",
         answer: ollama,
@@ -77,7 +87,7 @@ pub(super) const DIALECTS: [Dialect; 9] = [
         expected: ollama_message,
     },
     Dialect {
-        api: "openai",
+        name: "openai",
         lines: "",
         model: "some-model",
         answer: openai,
@@ -85,7 +95,7 @@ pub(super) const DIALECTS: [Dialect; 9] = [
         expected: || openai_message(true),
     },
     Dialect {
-        api: "azure",
+        name: "azure",
         lines: "api_version = \"2024-10-21\"",
         model: "gpt-4o",
         answer: azure,

@@ -301,3 +301,19 @@ fn an_opaque_profile_is_known_by_its_catalogue_id_and_the_clamp_holds() {
     let path = "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123456789012%3Aapplication-inference-profile%2Fabc123def456/converse";
     assert_eq!(encoded.call.path, path);
 }
+
+#[test]
+fn ids_with_points_and_colons_go_back_to_all_but_claude() {
+    for (model, id) in
+        [("moonshot.kimi-k2-thinking", "functions.look:0"), ("anthropic.claude-opus-4-5", "call_")]
+    {
+        let sent = sent(json!({"model": format!("aws/{model}"), "messages": [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "tool_calls": [{"id": "functions.look:0", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "functions.look:0", "content": "Dark."},
+        ]}));
+        let called = sent["messages"][1]["content"][0]["toolUse"]["toolUseId"].as_str().unwrap();
+        assert!(called.starts_with(id), "{model}: {called}");
+        assert_eq!(sent["messages"][2]["content"][0]["toolResult"]["toolUseId"], called, "{model}");
+    }
+}

@@ -73,6 +73,24 @@ fn expected() -> Vec<String> {
 }
 
 #[test]
+fn half_a_surrogate_pair_does_not_end_the_stream() {
+    let event = |parts: &str| {
+        format!(
+            "data: {{\"candidates\":[{{\"content\":{{\"parts\":[{parts}]}},\"finishReason\":\"STOP\"}}]}}\n\n"
+        )
+    };
+    let stream = [
+        event(r#"{"text":"Up \ud83d"}"#),
+        event(r#"{"text":"\ude42 and"},{"text":" down","thoughtSignature":"\ud83d"}"#),
+        event(r#"{"functionCall":{"id":"c","name":"f\udc00","args":{"a":"\ud83d"}}}"#),
+    ];
+    let lines = whole(&stream.concat());
+    assert!(!lines.iter().any(|line| line.starts_with("error")), "{lines:?}");
+    assert_eq!(lines[0], "text 0: Up \u{fffd}\u{fffd} and down");
+    assert!(lines.iter().any(|line| line.contains("name: \"f\u{fffd}\"")), "{lines:?}");
+}
+
+#[test]
 fn a_stream_becomes_events() {
     assert_eq!(whole(STREAM), expected());
 }

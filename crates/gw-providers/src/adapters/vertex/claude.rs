@@ -1,0 +1,109 @@
+//! Anthropic's models: the Messages API at `rawPredict` and `streamRawPredict`.
+//!
+//! "Claude Models on Google Cloud (Google managed)" at platform.claude.com and anthropic-sdk-python 2.12.0
+//! (`lib/vertex/_client.py`), November 2026: the URL names the model, the body holds `anthropic_version`, all else is Anthropic's.
+//! The package sends betas in the header `anthropic-beta`, as to Anthropic; the gateway asks for none.
+//! Structured outputs are there for Claude 4.5 and later, where the organisation's policy
+//! `constraints/vertexai.allowedPartnerModelFeatures` allows them
+//! (docs.cloud.google.com/gemini-enterprise-agent-platform/models/partner-models/claude/structured-outputs).
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::Conversation;
+use gw_wire::failure::Failure;
+use gw_wire::reply::{ChatReply, EmbeddingsReply};
+use gw_wire::request::EmbeddingsRequest;
+use http::HeaderMap;
+use serde::Deserialize;
+
+use super::Place;
+use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapters::anthropic::request::{self, Host};
+use crate::adapters::anthropic::{self, CAPABILITIES, details, response, stream};
+use crate::adapters::failure::invalid;
+use crate::adapters::native::Dialect;
+use crate::adapters::tool_names::is_claude_name;
+use crate::media_sizes::MediaSizes;
+use crate::settings::Api;
+
+/// The vendor's table of model rules.
+pub(super) const VENDOR: &str = "claude";
+
+const PUBLISHER: &str = "anthropic";
+
+/// Claude on Vertex AI.
+#[derive(Debug)]
+pub(super) struct Claude(pub(super) Place);
+
+/// Whether an error is Anthropic's: `{"type": "error", …}`. Google's have no `type`.
+pub(super) fn is_error(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Said<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    serde_json::from_slice::<Said<'_>>(body).is_ok_and(|said| said.kind == "error")
+}
+
+impl Dialect for Claude {
+    fn api(&self) -> Api {
+        Api::Vertex
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn scheme(&self) -> Scheme {
+        Scheme::Bearer
+    }
+
+    fn takes_tool_name(&self, name: &str) -> bool {
+        is_claude_name(name)
+    }
+
+    fn reasoning_format(&self) -> &'static str {
+        details::FORMAT
+    }
+
+    fn usual_media_sizes(&self) -> MediaSizes {
+        MediaSizes::claude()
+    }
+
+    fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
+        let mut written = request::write(conversation, target, Host::Vertex)?;
+        written.reading.is_claude = true;
+        let method = if conversation.stream { "streamRawPredict" } else { "rawPredict" };
+        let path = self.0.path(PUBLISHER, target.upstream_model, method);
+        let call = anthropic::call(conversation, path, written.body);
+        Ok(Encoded { call, reading: written.reading, warnings: written.warnings })
+    }
+
+    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+        response::decode(body)
+    }
+
+    fn stream(&self) -> Box<dyn StreamDecoder> {
+        Box::new(stream::Stream::default())
+    }
+
+    fn embed(&self, _: &[Cow<'_, str>], _: &EmbeddingsRequest, _: &Target<'_>) -> Result<HttpCall, Failure> {
+        Err(anthropic::no_embeddings())
+    }
+
+    fn decode_embed<'a>(&self, _: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {
+        Err(anthropic::no_embeddings())
+    }
+
+    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+        anthropic::classify(status, headers, body)
+    }
+
+    fn list_models(&self) -> Option<HttpCall> {
+        None
+    }
+
+    fn decode_models(&self, _: &[u8]) -> Result<Vec<ListedModel>, Failure> {
+        Err(invalid("this provider has no list of its models"))
+    }
+}

@@ -1,0 +1,101 @@
+//! Google's own models, and what is tuned or deployed from them: the bodies of `gemini`.
+
+use std::borrow::Cow;
+
+use gw_wire::conversation::{self, Conversation, ToolChoice};
+use gw_wire::failure::Failure;
+use gw_wire::reply::{ChatReply, EmbeddingsReply};
+use gw_wire::request::EmbeddingsRequest;
+use http::HeaderMap;
+
+use super::{Place, embeddings};
+use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapters::failure::invalid;
+use crate::adapters::gemini::{
+    CAPABILITIES, Flavour, contents, errors, media, method, post, reply, request, stream,
+};
+use crate::adapters::native::Dialect;
+use crate::media_sizes::MediaSizes;
+use crate::settings::Api;
+
+const PUBLISHER: &str = "google";
+
+/// Gemini on Vertex AI.
+#[derive(Debug)]
+pub(super) struct Gemini(pub(super) Place);
+
+impl Dialect for Gemini {
+    fn api(&self) -> Api {
+        Api::Vertex
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn scheme(&self) -> Scheme {
+        Scheme::Bearer
+    }
+
+    fn takes_back(&self, image: &conversation::Source<'_>) -> bool {
+        media::is_given_back(image)
+    }
+
+    fn takes_tool_name(&self, name: &str) -> bool {
+        request::is_tool_name(name)
+    }
+
+    /// API v1, which is called here, has no `VALIDATED` (`FunctionCallingConfig.Mode` of Google.Cloud.AIPlatform.V1 3.50.0; v1beta1
+    /// has it; read 2026-11-22): names stand beside `ANY` alone.
+    fn names_allowed_tools(&self, choice: &ToolChoice<'_>) -> bool {
+        *choice == ToolChoice::Required
+    }
+
+    fn reasoning_format(&self) -> &'static str {
+        contents::SIGNATURE_FORMAT
+    }
+
+    fn usual_media_sizes(&self) -> MediaSizes {
+        MediaSizes::gemini()
+    }
+
+    fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
+        let body = request::body(conversation, target, Flavour::Vertex)?;
+        let path = self.0.path(PUBLISHER, target.upstream_model, method(conversation.stream));
+        Ok(Encoded { call: post(path, body.bytes), reading: body.reading, warnings: body.warnings })
+    }
+
+    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+        reply::decode(body)
+    }
+
+    fn stream(&self) -> Box<dyn StreamDecoder> {
+        Box::new(stream::Stream::default())
+    }
+
+    fn embed(
+        &self,
+        texts: &[Cow<'_, str>],
+        request: &EmbeddingsRequest,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        let (method, body) = embeddings::body(texts, target.upstream_model, request.dimensions)?;
+        Ok(post(self.0.path(PUBLISHER, target.upstream_model, method), body))
+    }
+
+    fn decode_embed<'a>(&self, body: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {
+        embeddings::decode(body)
+    }
+
+    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+        errors::classify(status, headers, body)
+    }
+
+    fn list_models(&self) -> Option<HttpCall> {
+        None
+    }
+
+    fn decode_models(&self, _: &[u8]) -> Result<Vec<ListedModel>, Failure> {
+        Err(invalid("this provider has no list of its models"))
+    }
+}
