@@ -91,10 +91,11 @@ impl Live {
         self.out.clear();
     }
 
-    /// Counts what is large of what it holds: an event that is not complete, and what waits for the client.
+    /// Counts large buffers: what decoders and normaliser keep, and what waits for the client.
     fn count_large(&mut self) {
         let large = |bytes: usize| if bytes > SMALL_EVENT { bytes } else { 0 };
-        let held = large(self.sources.held_bytes()).saturating_add(large(self.out.capacity()));
+        let kept = self.sources.held_bytes().saturating_add(self.normaliser.held_bytes());
+        let held = large(kept).saturating_add(large(self.out.capacity()));
         if self.half_event.set(held).is_err() {
             let message = "The gateway is holding as many large events as it can; the stream was cut.";
             let failure = Failure::new(FailureKind::StreamBroken, message);
