@@ -139,7 +139,7 @@ impl Sources {
         }
     }
 
-    /// Bytes that are kept of events that are not complete.
+    /// Bytes that the decoders keep.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
             Self::One(one) => one.decoder.held_bytes(),
@@ -161,8 +161,7 @@ impl Sources {
 
 /// Whether reading this takes long enough to make other connections wait.
 fn is_heavy(decoder: &dyn StreamDecoder, came: Option<&[u8]>) -> bool {
-    let bytes = decoder.held_bytes().saturating_add(came.map_or(0, <[u8]>::len));
-    bytes >= HEAVY_BYTES && came.is_none_or(|chunk| decoder.may_complete(chunk))
+    decoder.work_bytes(came) >= HEAVY_BYTES
 }
 
 impl One {
