@@ -1,6 +1,8 @@
 //! The body of a streamed answer whose call is shared: the leader gets the pieces as they are, everybody else the same
 //! content under an id and a `gateway` object of its own.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -17,10 +19,17 @@ use tokio::task::coop;
 use super::hit::{self, Asker};
 use super::{Caching, Done, Failed, Finished, Leaving, gone};
 use crate::attempts::Call;
+use crate::cpu_pool::{HEAVY_BYTES, offload};
 use crate::error::{Error, Kind};
+use crate::event_memory::{Full, SMALL_EVENT};
 
 fn too_large() -> Error {
     let message = "The answer holds an event that is too large to be shared; the stream was cut.";
+    Error::new(Kind::UpstreamStreamError, message)
+}
+
+fn full() -> Error {
+    let message = "The gateway is holding as many large events as it can; the stream was cut.";
     Error::new(Kind::UpstreamStreamError, message)
 }
 
@@ -49,8 +58,61 @@ enum Reader {
 
 struct Other {
     call: Box<Call>,
+    /// None while the CPU pool reads a large piece.
+    parts: Option<Box<Parts>>,
+    reading: Option<Reading>,
+}
+
+/// Turns the leader's pieces into the follower's own.
+struct Parts {
     decoder: Box<dyn StreamDecoder>,
     normaliser: Normaliser,
+}
+
+/// A large piece that the CPU pool reads. The call stays outside, so that whatever ends the stream can settle it.
+type Reading = Pin<Box<dyn Future<Output = (Box<Parts>, Vec<u8>)> + Send>>;
+
+impl Parts {
+    fn read(&mut self, piece: &[u8]) -> Vec<u8> {
+        let Self { decoder, normaliser } = self;
+        let mut out = Vec::with_capacity(piece.len());
+        decoder.feed(piece, &mut |event| normaliser.accept(event, &mut out));
+        out
+    }
+}
+
+impl Other {
+    /// Reads a piece that takes no time; a large one goes to the CPU pool.
+    fn read(&mut self, piece: Bytes) -> Option<Vec<u8>> {
+        let mut parts = self.parts.take()?;
+        if piece.len() < HEAVY_BYTES {
+            let out = parts.read(&piece);
+            self.parts = Some(parts);
+            return Some(out);
+        }
+        self.reading = Some(Box::pin(self.call.job.cpu.host(async move {
+            let out = offload(|| parts.read(&piece)).await;
+            (parts, out)
+        })));
+        None
+    }
+
+    /// The large piece that is being read, if there is one.
+    fn poll_reading(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        let Some(reading) = &mut self.reading else { return Poll::Ready(None) };
+        let (parts, out) = std::task::ready!(reading.as_mut().poll(cx));
+        self.reading = None;
+        self.parts = Some(parts);
+        Poll::Ready(Some(out))
+    }
+
+    /// Hands content out. A large piece is counted until the client has it.
+    fn hand_out(&self, out: Vec<u8>) -> Result<Bytes, Full> {
+        if out.len() <= SMALL_EVENT {
+            return Ok(out.into());
+        }
+        self.call.job.snapshot.state.event_memory.hand_out(out)
+    }
 }
 
 impl Shared {
@@ -68,7 +130,11 @@ impl Shared {
                 let normaliser = Normaliser::new(asker.opening(model));
                 // What is more than a flight keeps is not copied for each who follows it.
                 let decoder = own::stream(caching.flights.bounds().log);
-                Reader::Other(Box::new(Other { call, decoder, normaliser }))
+                Reader::Other(Box::new(Other {
+                    call,
+                    parts: Some(Box::new(Parts { decoder, normaliser })),
+                    reading: None,
+                }))
             }
         };
         Self { caching, asker, follower, reader, first, begun: false, over: false }
@@ -108,6 +174,15 @@ impl Shared {
             if self.over {
                 return Poll::Ready(None);
             }
+            if let Reader::Other(other) = &mut self.reader
+                && let Some(out) = std::task::ready!(other.poll_reading(cx))
+            {
+                let out = self.has_read(out);
+                if !out.is_empty() {
+                    return Poll::Ready(Some(out));
+                }
+                continue;
+            }
             let next = match self.first.take() {
                 Some(piece) => Next::Piece(piece),
                 None => {
@@ -136,25 +211,35 @@ impl Shared {
                 self.begun = true;
                 piece
             }
-            Reader::Other(other) => {
-                let Other { decoder, normaliser, .. } = &mut **other;
-                let mut out = Vec::with_capacity(piece.len());
-                decoder.feed(&piece, &mut |event| normaliser.accept(event, &mut out));
-                let fault = normaliser.failure().map(|failure| failure.kind);
-                match fault {
-                    // Too large. Who has been sent something must not go on without it.
-                    Some(FailureKind::InvalidResponse) if self.begun => {
-                        self.over = true;
-                        self.broken(&too_large())
-                    }
-                    // Who has not gets the whole answer in the end, or the error that it ends with.
-                    Some(_) if !self.begun => Bytes::new(),
-                    _ => {
-                        self.begun |= !out.is_empty();
-                        out.into()
-                    }
-                }
+            Reader::Other(other) => match other.read(piece) {
+                Some(out) => self.has_read(out),
+                None => Bytes::new(),
+            },
+        }
+    }
+
+    /// What a follower is sent of a piece that was read.
+    fn has_read(&mut self, out: Vec<u8>) -> Bytes {
+        let Reader::Other(other) = &mut self.reader else { return Bytes::new() };
+        let failure = other.parts.as_ref().and_then(|parts| parts.normaliser.failure());
+        match failure.map(|failure| failure.kind) {
+            // Too large. Who has been sent something must not go on without it.
+            Some(FailureKind::InvalidResponse) if self.begun => {
+                self.over = true;
+                self.broken(&too_large())
             }
+            // Who has not gets the whole answer in the end, or the error that it ends with.
+            Some(_) if !self.begun => Bytes::new(),
+            _ => match other.hand_out(out) {
+                Ok(out) => {
+                    self.begun |= !out.is_empty();
+                    out
+                }
+                Err(Full) => {
+                    self.over = true;
+                    self.broken(&full())
+                }
+            },
         }
     }
 
@@ -191,14 +276,14 @@ impl Shared {
                 .map_or_else(|error| self.broken(&error), Bytes::from);
         }
         let Reader::Other(other) = &mut self.reader else { return Bytes::new() };
-        if !other.normaliser.is_complete() {
+        let Some(parts) = other.parts.as_mut().filter(|parts| parts.normaliser.is_complete()) else {
             return self.broken(&gone());
-        }
+        };
         let mut out = Vec::with_capacity(1024);
         let answer = &done.answer;
         let gateway = asker.meta(answer, warnings);
         let closing = Closing { usage: answer.usage, cost: Money::ZERO, gateway: &gateway };
-        other.normaliser.close(&closing, &mut out);
+        parts.normaliser.close(&closing, &mut out);
         self.caching.cache.count(Outcome::Coalesced(answer));
         other.call.tally.account.cached(answer, done.fallback_used);
         out.into()
