@@ -355,6 +355,8 @@ impl Drop for Account {
         if !self.close(kind.code()) {
             return;
         }
+        // The attempts ended for the same reason as the call.
+        let status = self.log.record().status.unwrap_or(kind.code());
         let mut last = None;
         for calling in [self.beside.take(), self.calling.take()].into_iter().flatten() {
             let Calling { candidate, started } = &calling;
@@ -363,7 +365,7 @@ impl Drop for Account {
             let record = AttemptRecord {
                 provider: Arc::clone(&candidate.model.provider),
                 model: Arc::clone(&candidate.model.id),
-                status: kind.code(),
+                status,
                 latency_ms: millis(started.elapsed()),
                 cost: bill.known_cost(),
             };

@@ -77,7 +77,15 @@ impl EventStream {
                 shared.cut(error.kind, error.kind.code());
                 self.fail(Vec::new(), &error, error.kind)
             }
-            _ => self.fail(Vec::new(), &error, Kind::UpstreamTimeout),
+            ended => {
+                if let State::Waiting(_, log) | State::Digesting(_, log) | State::Resuming(_, log, _) = &ended
+                {
+                    // The account in the future that is dropped here would say that the client went away.
+                    log.ended(Kind::UpstreamTimeout.code());
+                }
+                drop(ended);
+                self.fail(Vec::new(), &error, Kind::UpstreamTimeout)
+            }
         }
     }
 }
