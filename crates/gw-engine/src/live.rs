@@ -94,7 +94,7 @@ impl Live {
     /// Counts large buffers: what decoders and normaliser keep, and what waits for the client.
     fn count_large(&mut self) {
         let large = |bytes: usize| if bytes > SMALL_EVENT { bytes } else { 0 };
-        let kept = self.sources.held_bytes().saturating_add(self.normaliser.held_bytes());
+        let kept = self.sources.held_bytes().saturating_add(self.normaliser.member_bytes());
         let held = large(kept).saturating_add(large(self.out.capacity()));
         if self.half_event.set(held).is_err() {
             let message = "The gateway is holding as many large events as it can; the stream was cut.";

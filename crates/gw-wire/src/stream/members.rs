@@ -29,10 +29,10 @@ impl Normaliser {
         }
     }
 
-    /// Bytes that are kept until the stream is closed.
+    /// Bytes of the members that are kept until the stream is closed.
     #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.members.bytes() + self.said.as_ref().map_or(0, String::capacity)
+    pub fn member_bytes(&self) -> usize {
+        self.members.bytes()
     }
 
     pub(super) fn write_members(&self, out: &mut Vec<u8>) {
