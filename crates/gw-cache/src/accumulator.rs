@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use gw_wire::event::Event;
 use gw_wire::json::{Kind, View};
-use gw_wire::reply::{ChatChoice, ChatReply, Finish, Image, TextChoice, TextReply, ToolCall};
+use gw_wire::reply::{ChatChoice, ChatReply, Finish, Image, Members, TextChoice, TextReply, ToolCall};
 use gw_wire::stream::MOST_TOOL_CALLS;
 use gw_wire::usage::Usage;
 use serde_json::value::RawValue;
@@ -26,7 +26,7 @@ pub struct Accumulator {
     model: Option<String>,
     fingerprint: Option<String>,
     choices: Vec<Choice>,
-    members: Vec<(String, Box<RawValue>)>,
+    members: Members,
     usage: Option<Usage>,
     is_finished: bool,
     /// Whether the stream cannot become an answer.
@@ -65,7 +65,7 @@ impl Accumulator {
             model: None,
             fingerprint: None,
             choices: Vec::new(),
-            members: Vec::new(),
+            members: Members::default(),
             usage: None,
             is_finished: false,
             is_failed: false,
@@ -93,8 +93,9 @@ impl Accumulator {
                 Some(())
             }
             Event::Member { name, value } => {
-                self.members.retain(|(known, _)| known != name);
-                self.members.push(((*name).to_owned(), (*value).to_owned()));
+                let before = self.members.bytes();
+                self.members.take(name, value);
+                self.bytes = self.bytes.saturating_sub(before).saturating_add(self.members.bytes());
                 Some(())
             }
             Event::Error(_) => None,
@@ -152,7 +153,7 @@ impl Accumulator {
     pub fn into_chat(self) -> Option<ChatReply<'static>> {
         self.finishes()?;
         let choices = (0..).zip(self.choices).map(|(index, choice)| choice.into_chat(index));
-        let members = self.members.into_iter();
+        let members = self.members.into_vec().into_iter();
         Some(ChatReply {
             model: self.model.map(Cow::Owned),
             fingerprint: self.fingerprint.map(Cow::Owned),
@@ -321,7 +322,8 @@ fn event_bytes(event: &Event<'_>) -> usize {
         }
         Event::Image { image, .. } => image.base64.len() + image.media_type.len() + size_of::<Image<'_>>(),
         Event::Extra { name, value, .. } => name.len() + value.get().len() + size_of::<Box<RawValue>>(),
-        Event::Member { name, value } => name.len() + value.get().len(),
+        // The last value of a member counts; `note` does that.
+        Event::Member { .. } => 0,
         Event::Start { .. } | Event::Finish { .. } | Event::Usage(_) | Event::Error(_) | Event::End => 0,
     }
 }

@@ -254,11 +254,38 @@ pub trait StreamDecoder: Send {
     /// The body ended cleanly; a last complete event without its blank line is still given.
     fn eof(&mut self, sink: &mut dyn FnMut(Event<'_>));
 
-    /// Bytes that are kept of an event that is not complete.
+    /// Bytes that are kept: of an event that is not complete, and of everything that is remembered until the stream ends. A
+    /// decoder of an upstream's stream keeps 32 MiB at most: beyond that it gives an [`Event::Error`] and keeps nothing.
     fn held_bytes(&self) -> usize;
 
-    /// Whether an event that is under way may be complete with this chunk: reading it takes as long as it is large.
-    fn may_complete(&self, chunk: &[u8]) -> bool {
-        memchr2(b'\n', b'\r', chunk).is_some()
+    /// Bytes that are read at once when this chunk comes, or the body's end (`None`): reading takes as long as they are many.
+    /// 0 for a chunk that is only put aside, because it does not complete the event under way.
+    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize;
+}
+
+impl<D: StreamDecoder + ?Sized> StreamDecoder for Box<D> {
+    fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(Event<'_>)) {
+        (**self).feed(chunk, sink);
+    }
+
+    fn eof(&mut self, sink: &mut dyn FnMut(Event<'_>)) {
+        (**self).eof(sink);
+    }
+
+    fn held_bytes(&self) -> usize {
+        (**self).held_bytes()
+    }
+
+    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
+        (**self).work_bytes(chunk)
+    }
+}
+
+/// [`StreamDecoder::work_bytes`] of a stream whose events end with a line, with so many bytes of the event under way.
+pub(crate) fn work_by_lines(pending: usize, chunk: Option<&[u8]>) -> usize {
+    match chunk {
+        None => pending,
+        Some(chunk) if memchr2(b'\n', b'\r', chunk).is_some() => pending.saturating_add(chunk.len()),
+        Some(_) => 0,
     }
 }

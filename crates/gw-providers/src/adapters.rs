@@ -4,6 +4,7 @@ mod annotations;
 pub mod anthropic;
 pub(crate) mod azure;
 pub mod bedrock;
+mod bounded;
 pub(crate) mod cohere;
 mod counts;
 mod definitions;

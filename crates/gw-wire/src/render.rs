@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use crate::gateway::GatewayMeta;
 use crate::json::{write_escaped, write_str};
 use crate::money::Money;
-use crate::reply::{ChatChoice, ChatReply, Finish, Image, TextReply, ToolCall};
+use crate::reply::{ChatChoice, ChatReply, Finish, Image, TextReply, ToolCall, is_passed_on};
 use crate::stream::tools;
 use crate::usage::Usage;
 
@@ -71,7 +71,7 @@ pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     usage(&mut out, &envelope.usage, Some(envelope.cost));
     put(&mut out, ",\"system_fingerprint\":");
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(envelope.fingerprint));
-    reply.members.iter().for_each(|(name, value)| member(&mut out, name, value));
+    members(&mut out, reply);
     put(&mut out, ",\"gateway\":");
     gateway(&mut out, envelope.gateway);
     out.push(b'}');
@@ -95,7 +95,7 @@ pub fn kept_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, counted:
     usage(&mut out, counted, None);
     put(&mut out, ",\"system_fingerprint\":");
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(fingerprint));
-    reply.members.iter().for_each(|(name, value)| member(&mut out, name, value));
+    members(&mut out, reply);
     out.push(b'}');
     // It stays for long: what a buffer that grew has to spare, as much as it holds, would stay, too.
     out.shrink_to_fit();
@@ -256,6 +256,12 @@ fn tool_call(out: &mut Vec<u8>, call: &ToolCall<'_>, id: &str, choice: u32, posi
 pub(crate) fn made_tool_id(answer_id: &str, choice: u32, position: usize) -> String {
     let unique: String = answer_id.chars().filter(char::is_ascii_alphanumeric).rev().take(16).collect();
     format!("call_{unique}{choice}{position}")
+}
+
+/// The members of the answer itself.
+fn members(out: &mut Vec<u8>, reply: &ChatReply<'_>) {
+    let passed_on = reply.members.iter().filter(|(_, value)| is_passed_on(value));
+    passed_on.for_each(|(name, value)| member(out, name, value));
 }
 
 /// A further member of an object that has some.

@@ -1,9 +1,13 @@
 //! A complete upstream answer, as every adapter returns it, before it is written in the client's shape.
 
+mod members;
+
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+pub(crate) use self::members::is_passed_on;
+pub use self::members::{MAX_MEMBER_BYTES, Members};
 use crate::embeddings::Packed;
 use crate::usage::Usage;
 

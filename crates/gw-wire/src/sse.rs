@@ -94,10 +94,16 @@ impl SseDecoder {
         result
     }
 
-    /// Bytes that are kept of an event that is not complete.
+    /// Bytes of memory that are kept for an event that is not complete.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.held.capacity()
+        self.held.capacity() + self.name.capacity()
+    }
+
+    /// Bytes of an event that is not complete.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.held.len()
     }
 
     /// The stream ended: an event whose blank line (or even line end) is missing is given as if it were there.
@@ -191,9 +197,18 @@ impl SseDecoder {
             }
             Line::Name(value) => {
                 value.clone_into(&mut self.name);
-                self.held.truncate(self.line_from);
+                self.drop_line();
             }
-            Line::Ignored | Line::Blank => self.held.truncate(self.line_from),
+            Line::Ignored | Line::Blank => self.drop_line(),
+        }
+    }
+
+    /// The held line is no data. The room of a large one is given back.
+    fn drop_line(&mut self) {
+        self.held.truncate(self.line_from);
+        // To shrink is to copy what is left, which is less than what is given back.
+        if self.held.capacity() > self.held.len().saturating_mul(2).max(KEPT_CAPACITY) {
+            self.held.shrink_to(KEPT_CAPACITY);
         }
     }
 
@@ -204,8 +219,10 @@ impl SseDecoder {
         self.name.clear();
         self.held.clear();
         self.line_from = 0;
-        if self.held.capacity() > KEPT_CAPACITY {
-            self.held = Vec::new();
+        for buffer in [&mut self.held, &mut self.name] {
+            if buffer.capacity() > KEPT_CAPACITY {
+                *buffer = Vec::new();
+            }
         }
     }
 

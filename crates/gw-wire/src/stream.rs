@@ -17,7 +17,7 @@ use crate::gateway::GatewayMeta;
 use crate::json::write_str;
 use crate::money::Money;
 use crate::render::{gateway, put, put_int, raw, text_finish, usage};
-use crate::reply::Finish;
+use crate::reply::{Finish, Members};
 use crate::usage::{BYTES_PER_TOKEN, Usage};
 
 /// Which object a stream's chunks are.
@@ -89,7 +89,7 @@ pub struct Normaliser {
     tail: &'static [u8],
     choices: Vec<Choice>,
     /// Members of the answer itself, for its last chunk.
-    members: Vec<(String, Box<RawValue>)>,
+    members: Members,
     usage: Option<Usage>,
     answer_bytes: u64,
     pieces: u64,
@@ -129,7 +129,7 @@ impl Normaliser {
             head: Vec::new(),
             tail,
             choices: Vec::new(),
-            members: Vec::new(),
+            members: Members::default(),
             usage: None,
             answer_bytes: 0,
             pieces: 0,

@@ -190,3 +190,18 @@ proptest! {
         prop_assert_eq!(&*accumulator.into_text().unwrap().choices[0].text, &whole);
     }
 }
+
+#[test]
+fn of_a_member_that_every_chunk_repeats_the_last_one_counts() {
+    let (value, last) = (raw(&format!("[\"{}\"]", "x".repeat(4_000))), raw("[\"y\"]"));
+    let member = |value| Event::Member { name: "citations", value };
+    let mut events = vec![text(0, "a")];
+    events.extend((0..100).map(|_| member(&*value)));
+    events.extend([member(&last), finish(0), Event::End]);
+    let reply = gathered(&events).into_chat().expect("it is not larger than allowed");
+    assert_eq!(reply.members[0].1.get(), "[\"y\"]");
+    // As in a stream and in a whole answer: what is too large is left out, and the rest is kept.
+    let large = raw(&format!("\"{}\"", "x".repeat(1 << 20)));
+    let events = [text(0, "a"), member(&value), member(&large), finish(0), Event::End];
+    assert!(gathered(&events).into_chat().expect("the rest is kept").members.is_empty());
+}

@@ -1,28 +1,37 @@
 //! The body of a streamed answer that requests share. The leader gets the pieces unchanged. Each follower gets the same
 //! content with its own id and `gateway` object.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
 use gw_cache::{End, Follower, Next, Outcome};
-use gw_providers::adapter::StreamDecoder;
 use gw_providers::own;
+use gw_providers::adapter::StreamDecoder;
 use gw_wire::failure::FailureKind;
 use gw_wire::money::Money;
 use gw_wire::stream::{Closing, Normaliser, write_error};
 use tokio::task::coop;
 
 use crate::call::Call;
+use crate::cpu_pool::{HEAVY_BYTES, offload};
 use crate::error::{Error, Kind};
+use crate::event_memory::{Full, SMALL_EVENT};
+use crate::response_cache::rendered;
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::flight::{FlightError, FlightResult, LogOnDisconnect, SharedAnswer, gone};
-use crate::response_cache::rendered;
 use crate::response_cache::reply_context::ReplyContext;
 
 fn too_large() -> Error {
     let message = "The answer holds an event that is too large to be shared; the stream was cut.";
+    Error::new(Kind::UpstreamStreamError, message)
+}
+
+fn event_memory_full() -> Error {
+    let message = "The gateway is holding as many large events as it can; the stream was cut.";
     Error::new(Kind::UpstreamStreamError, message)
 }
 
@@ -51,8 +60,61 @@ enum Reader {
 
 struct FollowerReader {
     call: Box<Call>,
+    /// None while the CPU pool reads a large piece.
+    translator: Option<Box<Translator>>,
+    reading: Option<PendingRead>,
+}
+
+/// Translates the leader's pieces into the follower's own.
+struct Translator {
     decoder: Box<dyn StreamDecoder>,
     normaliser: Normaliser,
+}
+
+/// A large piece that the CPU pool reads. The call stays outside, so that the end of the stream can settle it.
+type PendingRead = Pin<Box<dyn Future<Output = (Box<Translator>, Vec<u8>)> + Send>>;
+
+impl Translator {
+    fn read(&mut self, piece: &[u8]) -> Vec<u8> {
+        let Self { decoder, normaliser } = self;
+        let mut output = Vec::with_capacity(piece.len());
+        decoder.feed(piece, &mut |event| normaliser.accept(event, &mut output));
+        output
+    }
+}
+
+impl FollowerReader {
+    /// Reads a small piece. A large one goes to the CPU pool.
+    fn read(&mut self, piece: Bytes) -> Option<Vec<u8>> {
+        let mut translator = self.translator.take()?;
+        if piece.len() < HEAVY_BYTES {
+            let output = translator.read(&piece);
+            self.translator = Some(translator);
+            return Some(output);
+        }
+        self.reading = Some(Box::pin(self.call.context.cpu.host(async move {
+            let output = offload(|| translator.read(&piece)).await;
+            (translator, output)
+        })));
+        None
+    }
+
+    /// Waits for the large piece that is being read, if there is one.
+    fn poll_reading(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        let Some(reading) = &mut self.reading else { return Poll::Ready(None) };
+        let (translator, output) = std::task::ready!(reading.as_mut().poll(cx));
+        self.reading = None;
+        self.translator = Some(translator);
+        Poll::Ready(Some(output))
+    }
+
+    /// Gives output for the client. A large piece is counted until the client has it.
+    fn hand_out(&self, output: Vec<u8>) -> Result<Bytes, Full> {
+        if output.len() <= SMALL_EVENT {
+            return Ok(output.into());
+        }
+        self.call.context.snapshot.state.event_memory.hand_out(output)
+    }
 }
 
 impl FollowerStream {
@@ -70,7 +132,11 @@ impl FollowerStream {
                 let normaliser = Normaliser::new(reply_context.opening(model));
                 // An event larger than the flight's log is not copied for each follower.
                 let decoder = own::stream(caching.flights.bounds().max_log_bytes);
-                Reader::FollowerReader(Box::new(FollowerReader { call, decoder, normaliser }))
+                Reader::FollowerReader(Box::new(FollowerReader {
+                    call,
+                    translator: Some(Box::new(Translator { decoder, normaliser })),
+                    reading: None,
+                }))
             }
         };
         Self { caching, reply_context, follower, reader, first, begun: false, over: false }
@@ -110,6 +176,15 @@ impl FollowerStream {
             if self.over {
                 return Poll::Ready(None);
             }
+            if let Reader::FollowerReader(other) = &mut self.reader
+                && let Some(output) = std::task::ready!(other.poll_reading(cx))
+            {
+                let output = self.take_translated(output);
+                if !output.is_empty() {
+                    return Poll::Ready(Some(output));
+                }
+                continue;
+            }
             let next = match self.first.take() {
                 Some(piece) => Next::Chunk(piece),
                 None => {
@@ -138,25 +213,35 @@ impl FollowerStream {
                 self.begun = true;
                 piece
             }
-            Reader::FollowerReader(other) => {
-                let FollowerReader { decoder, normaliser, .. } = &mut **other;
-                let mut out = Vec::with_capacity(piece.len());
-                decoder.feed(&piece, &mut |event| normaliser.accept(event, &mut out));
-                let fault = normaliser.failure().map(|failure| failure.kind);
-                match fault {
-                    // The event is too large, and a reader that has a part of the answer cannot skip it.
-                    Some(FailureKind::InvalidResponse) if self.begun => {
-                        self.over = true;
-                        self.broken(&too_large())
-                    }
-                    // A reader without a part of the answer gets the whole answer at the end, or the call's error.
-                    Some(_) if !self.begun => Bytes::new(),
-                    _ => {
-                        self.begun |= !out.is_empty();
-                        out.into()
-                    }
-                }
+            Reader::FollowerReader(other) => match other.read(piece) {
+                Some(output) => self.take_translated(output),
+                None => Bytes::new(),
+            },
+        }
+    }
+
+    /// The output of a piece that was read.
+    fn take_translated(&mut self, output: Vec<u8>) -> Bytes {
+        let Reader::FollowerReader(other) = &mut self.reader else { return Bytes::new() };
+        let failure = other.translator.as_ref().and_then(|translator| translator.normaliser.failure());
+        match failure.map(|failure| failure.kind) {
+            // The event is too large, and a reader that has a part of the answer cannot skip it.
+            Some(FailureKind::InvalidResponse) if self.begun => {
+                self.over = true;
+                self.broken(&too_large())
             }
+            // A reader without a part of the answer gets the whole answer at the end, or the call's error.
+            Some(_) if !self.begun => Bytes::new(),
+            _ => match other.hand_out(output) {
+                Ok(output) => {
+                    self.begun |= !output.is_empty();
+                    output
+                }
+                Err(Full) => {
+                    self.over = true;
+                    self.broken(&event_memory_full())
+                }
+            },
         }
     }
 
@@ -195,14 +280,15 @@ impl FollowerStream {
                 .map_or_else(|error| self.broken(&error), Bytes::from);
         }
         let Reader::FollowerReader(other) = &mut self.reader else { return Bytes::new() };
-        if !other.normaliser.is_complete() {
+        let translator = other.translator.as_mut();
+        let Some(translator) = translator.filter(|translator| translator.normaliser.is_complete()) else {
             return self.broken(&gone());
-        }
+        };
         let mut out = Vec::with_capacity(1024);
         let answer = &done.answer;
         let gateway = reply_context.meta(answer, warnings);
         let closing = Closing { usage: answer.usage, cost: Money::ZERO, gateway: &gateway };
-        other.normaliser.close(&closing, &mut out);
+        translator.normaliser.close(&closing, &mut out);
         self.caching.cache.count(Outcome::Coalesced(answer));
         other.call.finish_cached(answer, done.fallback_used);
         out.into()

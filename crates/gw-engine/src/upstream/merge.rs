@@ -141,7 +141,7 @@ impl UpstreamSource {
         }
     }
 
-    /// The bytes of incomplete events that the decoders hold.
+    /// The bytes that the decoders hold.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
             Self::SingleStream(one) => one.decoder.held_bytes(),
@@ -167,8 +167,7 @@ impl UpstreamSource {
 
 /// Whether reading the piece takes so long that it runs on the CPU pool.
 fn is_heavy(decoder: &dyn StreamDecoder, came: Option<&[u8]>) -> bool {
-    let bytes = decoder.held_bytes().saturating_add(came.map_or(0, <[u8]>::len));
-    bytes >= HEAVY_BYTES && came.is_none_or(|chunk| decoder.may_complete(chunk))
+    decoder.work_bytes(came) >= HEAVY_BYTES
 }
 
 impl SingleStream {

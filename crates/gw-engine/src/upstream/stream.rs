@@ -92,10 +92,11 @@ impl UpstreamStream {
         self.output.clear();
     }
 
-    /// Counts the large events that the stream holds: the incomplete one, and the output for the client.
+    /// Counts large buffers: those of the decoders and the normaliser, and the output for the client.
     fn count_large(&mut self) {
         let large = |bytes: usize| if bytes > SMALL_EVENT { bytes } else { 0 };
-        let held = large(self.source.held_bytes()).saturating_add(large(self.output.capacity()));
+        let kept = self.source.held_bytes().saturating_add(self.normaliser.member_bytes());
+        let held = large(kept).saturating_add(large(self.output.capacity()));
         if self.half_event.set(held).is_err() {
             let message = "The gateway is holding as many large events as it can; the stream was cut.";
             let failure = Failure::new(FailureKind::StreamBroken, message);

@@ -27,19 +27,34 @@ pub(super) struct Source<'a> {
     pub(super) id: Option<Cow<'a, str>>,
 }
 
+impl Source<'_> {
+    /// All that it says.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        let texts = [Some(&self.url), Some(&self.title), self.quoted.as_ref(), self.id.as_ref()];
+        texts.into_iter().flatten().map(|text| &**text)
+    }
+}
+
+/// About what an entry costs besides its texts.
+const ENTRY_BYTES: usize = 512;
+
 /// All sources of an answer.
 #[derive(Debug, Default)]
-pub(super) struct Annotations(Vec<Value>);
+pub(super) struct Annotations {
+    entries: Vec<Value>,
+    held_bytes: usize,
+}
 
 impl Annotations {
+    /// Bytes that are kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
     /// Adds the source of these characters of the answer's text. The same one is not told twice.
     pub(super) fn add(&mut self, source: &Source<'_>, start: u64, end: u64) {
-        let says_nothing =
-            [Some(&source.url), Some(&source.title), source.quoted.as_ref(), source.id.as_ref()]
-                .into_iter()
-                .flatten()
-                .all(|text| text.is_empty());
-        if says_nothing || self.0.len() >= MOST {
+        let text_bytes = source.texts().map(|text| short(text).len()).sum::<usize>();
+        if text_bytes == 0 || self.entries.len() >= MOST {
             return;
         }
         let mut citation = Map::new();
@@ -53,8 +68,9 @@ impl Annotations {
             }
         }
         let entry = json!({ "type": "url_citation", "url_citation": citation });
-        if !self.0.contains(&entry) {
-            self.0.push(entry);
+        if !self.entries.contains(&entry) {
+            self.entries.push(entry);
+            self.held_bytes += ENTRY_BYTES + text_bytes;
         }
     }
 
@@ -68,11 +84,11 @@ impl Annotations {
         if let Some(value) = self.value() {
             sink(Event::Extra { choice, name: MEMBER, value: &value });
         }
-        self.0.clear();
+        *self = Self::default();
     }
 
     fn value(&self) -> Option<Box<RawValue>> {
-        if self.0.is_empty() { None } else { serde_json::value::to_raw_value(&self.0).ok() }
+        if self.entries.is_empty() { None } else { serde_json::value::to_raw_value(&self.entries).ok() }
     }
 }
 
@@ -100,6 +116,11 @@ pub(super) struct Characters {
 }
 
 impl Characters {
+    /// Bytes that are kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.runs.capacity() * size_of::<(u64, u64, u64)>()
+    }
+
     /// The text goes on with this.
     pub(super) fn add(&mut self, text: &str) {
         if text.is_ascii() {
@@ -175,6 +196,6 @@ mod tests {
             r#"[{"type":"url_citation","url_citation":{"end_index":4,"start_index":0,"title":"","url":"https://a.example"}}]"#
         );
         (0..10_000).for_each(|at| annotations.add(&source, at, at));
-        assert_eq!(annotations.0.len(), MOST);
+        assert_eq!(annotations.entries.len(), MOST);
     }
 }

@@ -59,6 +59,11 @@ impl Lines {
         self.held.capacity()
     }
 
+    /// Bytes of a line that is not complete.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.held.len()
+    }
+
     /// The bound is on the whole line, so that it does not depend on the cuts.
     fn check_room(&mut self, more: &[u8]) -> Result<(), TooLong> {
         if self.held.len() + more.len() > LINE_CAP {

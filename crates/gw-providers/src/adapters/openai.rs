@@ -31,6 +31,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
 
+use super::bounded::Bounded;
 use super::failure;
 use super::model_list::ModelList;
 use super::replay::{self, Stamps};
@@ -334,11 +335,11 @@ impl Adapter for OpenAi {
     }
 
     fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::of(reading.origin.clone()))
+        Box::new(Bounded::new(stream::Stream::of(reading.origin.clone())))
     }
 
     fn completion_stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(Bounded::new(stream::Stream::default()))
     }
 
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {

@@ -32,6 +32,11 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
+    /// Bytes that are kept. While the set grows, it is there three times.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.stamped.capacity() * 3 * size_of::<(u32, u32)>()
+    }
+
     /// The value of `reasoning_details` with the origin in each entry; None when there is none to put it into.
     pub(super) fn stamp(&mut self, choice: u32, details: &RawValue, origin: &str) -> Option<Box<RawValue>> {
         let details = View::new(details.get());
@@ -136,6 +141,24 @@ fn giver(entry: View<'_>, origin: &str) -> (Giver, Option<String>) {
     }
 }
 
+/// The givers of a message's entries, by `index`.
+#[derive(Default)]
+struct Givers(HashMap<u32, Giver>);
+
+impl Givers {
+    /// The giver of an entry. A later piece of an entry has no origin: it belongs to the giver of the first one.
+    fn of(&mut self, entry: View<'_>, told: Giver) -> Giver {
+        let Some(index) = index(entry) else { return told };
+        match told {
+            Giver::Unknown => self.0.get(&index).copied().unwrap_or(told),
+            known => {
+                self.0.insert(index, known);
+                known
+            }
+        }
+    }
+}
+
 /// Blocks of all orders of one request. Messages beyond are said in the usual order: each block is a part of what is sent.
 const MOST_ORDERED: usize = 20_000;
 
@@ -145,11 +168,12 @@ pub(super) fn keep_own(conversation: &mut Conversation<'_>, origin: &str, format
     let mut lost = false;
     let mut room = MOST_ORDERED;
     for message in &mut conversation.messages {
+        let mut givers = Givers::default();
         message.reasoning_details.retain(|entry| {
             if order::is_order(*entry) && !order::takes(*entry, &mut room) {
                 return false;
             }
-            let is_own = match giver(*entry, origin).0 {
+            let is_own = match givers.of(*entry, giver(*entry, origin).0) {
                 Giver::Own => true,
                 Giver::Unknown => has_format(*entry, format),
                 Giver::Other => false,
@@ -188,16 +212,10 @@ fn keep_own_ids(message: &mut Message<'_>, origin: &str) -> bool {
 /// entry that does not say whose it is stays: its client made it for this provider. The value is empty when nothing is left.
 pub(super) fn own_entries(details: View<'_>, origin: &str) -> (String, bool) {
     let (mut out, mut lost) = (String::new(), false);
-    // Later pieces of an entry are those of its first one.
-    let mut givers: HashMap<u32, Giver> = HashMap::new();
+    let mut givers = Givers::default();
     for entry in details.elements() {
-        let (mut giver, former) = giver(entry, origin);
-        if let Some(index) = index(entry) {
-            match giver {
-                Giver::Unknown => giver = givers.get(&index).copied().unwrap_or(giver),
-                known => drop(givers.insert(index, known)),
-            }
-        }
+        let (told, former) = giver(entry, origin);
+        let giver = givers.of(entry, told);
         // An order that nobody stamped is of no use to anybody.
         let is_order = order::is_order(entry) && former.is_none();
         if giver == Giver::Other || is_order {

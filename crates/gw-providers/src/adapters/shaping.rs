@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use gw_wire::event::Event;
 use gw_wire::reply::{ChatChoice, ChatReply, Finish};
 
+use super::bounded::Bounded;
 use super::replay::{DETAILS, Stamps, stamped_id};
 use crate::adapter::{Reading, StreamDecoder};
 
@@ -85,9 +86,10 @@ const LONGEST_ASIDE: usize = 1 << 20;
 /// Shapes a stream.
 pub(super) fn stream(inner: Box<dyn StreamDecoder>, reading: &Reading) -> Box<dyn StreamDecoder> {
     if *reading == Reading::default() {
-        return inner;
+        return Box::new(Bounded::new(inner));
     }
-    Box::new(Shaped { inner, shape: Shape { reading: reading.clone(), ..Shape::default() } })
+    let shape = Shape { reading: reading.clone(), ..Shape::default() };
+    Box::new(Bounded::new(Shaped { inner, shape }))
 }
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
@@ -109,11 +111,11 @@ impl StreamDecoder for Shaped {
     }
 
     fn held_bytes(&self) -> usize {
-        self.inner.held_bytes()
+        self.inner.held_bytes().saturating_add(self.shape.held_bytes())
     }
 
-    fn may_complete(&self, chunk: &[u8]) -> bool {
-        self.inner.may_complete(chunk)
+    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
+        self.inner.work_bytes(chunk)
     }
 }
 
@@ -137,9 +139,24 @@ struct Shape {
     functions: HashMap<u32, u32>,
     /// Calls of custom tools.
     inputs: HashMap<(u32, u32), custom::Input>,
+    /// Bytes of their arguments that are held.
+    input_bytes: usize,
 }
 
+/// About what one entry of the sets and maps costs.
+const ENTRY_BYTES: usize = 64;
+
 impl Shape {
+    fn held_bytes(&self) -> usize {
+        let words = self.asides.iter().map(|(_, words)| words.as_ref().map_or(0, String::capacity));
+        let fences = self.fences.iter().map(|(_, fence)| fence.held.capacity());
+        let calls = self.inputs.len() + self.json_calls.len() + self.functions.len();
+        let choices = self.called.len() + self.json_choices.len() + self.echoed.len();
+        let lists = calls + choices + self.asides.len() + self.fences.len();
+        let texts = words.chain(fences).fold(self.input_bytes, usize::saturating_add);
+        texts.saturating_add(lists * ENTRY_BYTES + self.stamps.held_bytes())
+    }
+
     fn event(&mut self, event: Event<'_>, sink: Sink<'_>) {
         match event {
             Event::ToolStart { choice, call, name, id } => {
@@ -158,7 +175,9 @@ impl Shape {
                 if self.json_calls.contains(&(choice, call)) {
                     self.text(choice, fragment, sink);
                 } else if let Some(input) = self.inputs.get_mut(&(choice, call)) {
+                    let before = input.held_bytes();
                     let fragment: Cow<'_, str> = Cow::Owned(input.push(&fragment));
+                    self.input_bytes = self.input_bytes.saturating_sub(before) + input.held_bytes();
                     if !fragment.is_empty() {
                         sink(Event::ToolArgs { choice, call, fragment });
                     }
@@ -258,6 +277,7 @@ impl Shape {
     /// The choice is over: what was held back is said, without the fence. An answer without a word is an echo, too.
     fn flush(&mut self, choice: u32, sink: Sink<'_>) {
         for ((_, call), input) in self.inputs.iter_mut().filter(|((of, _), _)| *of == choice) {
+            self.input_bytes = self.input_bytes.saturating_sub(input.held_bytes());
             let rest = std::mem::take(input).end();
             if !rest.is_empty() {
                 sink(Event::ToolArgs { choice, call: *call, fragment: Cow::Owned(rest) });

@@ -15,4 +15,5 @@ mod dialects;
 mod linear;
 mod model_tables;
 mod provider;
+mod stream_bounds;
 mod upstream;

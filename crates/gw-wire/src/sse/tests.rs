@@ -241,3 +241,28 @@ fn u13_the_cap_does_not_depend_on_the_cuts() {
         }
     }
 }
+
+#[test]
+fn the_room_of_a_large_line_that_is_no_data_is_given_back() {
+    for field in [": ", "retry: "] {
+        let line = format!("{field}{}", "x".repeat(1 << 20));
+        let mut decoder = SseDecoder::default();
+        let (first, rest) = line.as_bytes().split_at(700_000);
+        decoder.feed(b"data: a\n", &mut |_| {}).unwrap();
+        decoder.feed(first, &mut |_| {}).unwrap();
+        decoder.feed(rest, &mut |_| {}).unwrap();
+        assert!(decoder.pending_bytes() > 1 << 20, "{field}");
+        let mut seen = Vec::new();
+        decoder.feed(b"\ndata: b", &mut |_| {}).unwrap();
+        assert!(decoder.held_bytes() <= super::KEPT_CAPACITY, "{field}: {}", decoder.held_bytes());
+        decoder.feed(b"\n\n", &mut |event| seen = event.data.to_vec()).unwrap();
+        assert_eq!(seen, b"a\nb", "{field}");
+    }
+    // The name of an event belongs to one event.
+    let mut decoder = SseDecoder::default();
+    let name = format!("event: {}\n", "x".repeat(1 << 20));
+    decoder.feed(name.as_bytes(), &mut |_| {}).unwrap();
+    assert!(decoder.held_bytes() >= 1 << 20);
+    decoder.feed(b"\n", &mut |_| {}).unwrap();
+    assert!(decoder.held_bytes() <= super::KEPT_CAPACITY);
+}

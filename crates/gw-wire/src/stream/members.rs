@@ -1,14 +1,10 @@
-//! What a stream carries besides words and calls: pictures, and members of the answer itself.
+//! Pictures of a stream, and members of the answer itself.
 
 use serde_json::value::RawValue;
 
 use super::{Normaliser, Shape};
 use crate::render::{self, image_bytes, put};
 use crate::reply::Image;
-
-/// Members of an answer that are kept for its last chunk, and the bytes of one; no vendor has as many or as large ones.
-const MOST_MEMBERS: usize = 8;
-const LARGEST_MEMBER: usize = 64 << 10;
 
 impl Normaliser {
     pub(super) fn image(&mut self, choice: u32, image: &Image<'_>, out: &mut Vec<u8>) {
@@ -28,20 +24,15 @@ impl Normaliser {
     }
 
     pub(super) fn member(&mut self, name: &str, value: &RawValue) {
-        if self.opening.shape == Shape::Text {
-            return;
+        if self.opening.shape == Shape::Chat {
+            self.members.take(name, value);
         }
-        if value.get().len() > LARGEST_MEMBER {
-            // An earlier value is not the last one.
-            self.members.retain(|(known, _)| known != name);
-            return;
-        }
-        let has_room = self.members.len() < MOST_MEMBERS;
-        match self.members.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => *known = value.to_owned(),
-            None if has_room => self.members.push((name.to_owned(), value.to_owned())),
-            None => {}
-        }
+    }
+
+    /// Bytes of the members that are kept until the stream is closed.
+    #[must_use]
+    pub fn member_bytes(&self) -> usize {
+        self.members.bytes()
     }
 
     pub(super) fn write_members(&self, out: &mut Vec<u8>) {

@@ -310,3 +310,24 @@ fn a_text_completion_has_no_pictures() {
     );
     assert!(chunks.iter().all(|chunk| !chunk.to_string().contains("images")), "{chunks:?}");
 }
+
+#[test]
+fn a_stream_and_a_whole_answer_have_the_same_members() {
+    let member = |bytes: usize| RawValue::from_string(format!("\"{}\"", "x".repeat(bytes - 2))).unwrap();
+    let most = crate::reply::MAX_MEMBER_BYTES;
+    for (bytes, is_there) in [(100_000, true), (most, true), (most + 1, false)] {
+        let value = member(bytes);
+        let event = || Event::Member { name: "metadata", value: &value };
+        let chunks = run(
+            opening(Shape::Chat, 1, false),
+            vec![text(0, "a"), event(), event(), finish(0, Finish::Stop)],
+        );
+        let told = chunks.iter().filter(|chunk| chunk["metadata"].is_string()).count();
+        assert_eq!(told, usize::from(is_there), "{bytes} in a stream");
+        let members = vec![("metadata".into(), Cow::Borrowed(&*value))];
+        let reply = crate::reply::ChatReply { members, ..Default::default() };
+        let whole = crate::render::kept_chat(&reply, "m", "f", &Usage::default());
+        let whole: Value = serde_json::from_slice(&whole).unwrap();
+        assert_eq!(whole["metadata"].is_string(), is_there, "{bytes} in a whole answer");
+    }
+}

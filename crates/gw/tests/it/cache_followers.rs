@@ -248,3 +248,55 @@ async fn a_shutdown_waits_for_no_call_that_goes_on_for_nobody_and_loses_no_row()
     assert_eq!((rows[0].status.as_str(), journals(&world)), ("client_closed_request", 0));
     assert!(rows[0].cost > 0 && rows[0].estimated, "{rows:?}");
 }
+
+/// A figure of `/metrics`.
+async fn metric(world: &World, name: &str) -> u64 {
+    let text = world.client.with_key(ADMIN).get("/metrics").await.text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.expect("the metrics tell it").parse().expect("a whole number")
+}
+
+#[tokio::test]
+async fn followers_read_large_pieces_on_the_cpu_pool_and_they_are_counted() {
+    const FOLLOWERS: u64 = 6;
+    const BYTES: usize = 2 << 20;
+    let world = world().await;
+    let more = Signal::new();
+    let large = piece(&"x".repeat(BYTES));
+    let answer = Answer::sse().data(&piece("a")).wait(&more).data(&large).wait(&more).data(&last_piece(""));
+    world.upstream.enqueue(answer.done());
+    let mut leader = begun(&world, &streamed(), "MISS").await;
+    let mut follower = begun(&world, &streamed(), "COALESCED").await;
+    let mut sleepers = Vec::new();
+    for _ in 1..FOLLOWERS {
+        sleepers.push(asleep(&world, &streamed().to_string()).await);
+    }
+    in_flight(&world, 1 + FOLLOWERS as usize).await;
+    let steps = "gateway_cpu_pool_wait_seconds_count";
+    let before = metric(&world, steps).await;
+    more.fire();
+    for (stream, frames) in [&mut leader, &mut follower] {
+        while text_of(frames, 0).len() < BYTES {
+            frames.push(within("the large piece", stream.data()).await.expect("a piece"));
+        }
+    }
+    // Those who do not read hold the piece, in their own words each.
+    let held = (FOLLOWERS - 1) * BYTES as u64;
+    within("the pieces are counted", async {
+        while metric(&world, "gateway_stream_event_bytes").await < held {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let taken = metric(&world, steps).await - before;
+    assert!(taken >= FOLLOWERS, "{taken} steps of the CPU pool for {FOLLOWERS} followers");
+    more.fire();
+    for reader in [leader, follower] {
+        assert_eq!(text_of(&rest(reader).await, 0).len(), BYTES + 1);
+    }
+    for sleeper in sleepers {
+        assert!(wake(sleeper).await.contains("\"finish_reason\":\"stop\""));
+    }
+    assert_eq!(metric(&world, "gateway_stream_event_bytes").await, 0);
+    assert_eq!(world.upstream.hits(), 1);
+}

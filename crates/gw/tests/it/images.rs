@@ -10,6 +10,7 @@ use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Signal};
 use serde_json::{Value, json};
 
 use crate::harness::{ADMIN, BINARY, KEY, chat, chat_with};
+use crate::stream::assert_broken_off;
 
 const CHAT: &str = "/v1/chat/completions";
 /// What all large events of the process may take together.
@@ -193,5 +194,27 @@ async fn half_sent_lines_of_many_upstreams_stay_within_the_bound_of_all() {
         (gateway.rss_kib().saturating_sub(before) < 64 << 10).then_some(())
     })
     .await;
+    assert_eq!(metric(&gateway, "gateway_stream_event_bytes").await, 0);
+}
+
+#[tokio::test]
+async fn an_upstream_that_opens_blocks_without_end_is_ended() {
+    let (gateway, upstream, client) = gateway("anthropic", "[routing]\nretries = 0").await;
+    let signature = "x".repeat(2 << 20);
+    let block = |at: usize, block: Value| json!({ "type": "content_block_start", "index": at, "content_block": block });
+    let mut answer = Answer::sse()
+        .data(&json!({ "type": "message_start", "message": { "model": "m" } }))
+        .data(&block(0, json!({ "type": "text", "text": "begun" })));
+    for at in 1..40 {
+        answer =
+            answer.data(&block(at, json!({ "type": "thinking", "thinking": "", "signature": signature })));
+    }
+    upstream.enqueue(answer.hang());
+    let before = gateway.rss_kib();
+    let frames = client.stream(CHAT, &streamed()).await.rest().await;
+    assert!(frames[1].contains("begun"), "{frames:?}");
+    assert_broken_off(&frames, "upstream_stream_error");
+    let grown = gateway.rss_kib().saturating_sub(before);
+    assert!(grown < 96 << 10, "{grown} KiB of memory");
     assert_eq!(metric(&gateway, "gateway_stream_event_bytes").await, 0);
 }

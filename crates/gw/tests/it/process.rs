@@ -211,3 +211,17 @@ async fn half_sent_heads_and_silent_connections_are_closed_at_their_clock() {
     eventually("the gateway still serves", || Some(())).await;
     world.chat_ok(&chat("acme/fast")).await;
 }
+
+#[tokio::test]
+async fn the_attempt_of_a_stream_that_the_shutdown_cuts_before_its_first_token_says_so() {
+    let server = "drain_seconds = 1\nkeepalive_seconds = 1";
+    let mut world = Setup { server, ..Setup::default() }.start().await;
+    world.upstream.enqueue(Answer::sse().hang());
+    let mut stream = world.client.stream(CHAT, &chat_with("acme/fast", json!({ "stream": true }))).await;
+    world.gateway.sigterm();
+    assert!(stream.rest().await.iter().any(|frame| frame.contains("\"upstream_stream_error\"")));
+    let rows = rows(&world.gateway, 1).await;
+    let attempts: Vec<_> = rows[0].attempts.iter().map(|attempt| &*attempt.status).collect();
+    assert_eq!((rows[0].status.as_str(), &attempts[..]), ("gateway_shutdown", &["gateway_shutdown"][..]));
+    assert_eq!(world.gateway.ended().await.code(), Some(0));
+}

@@ -83,7 +83,17 @@ impl EventStream {
                 shared.cut(error.kind, error.kind.code());
                 self.fail(Vec::new(), &error, error.kind)
             }
-            _ => self.fail(Vec::new(), &error, Kind::UpstreamTimeout),
+            ended => {
+                if let StreamState::Waiting(_, log)
+                | StreamState::Digesting(_, log)
+                | StreamState::Continuing(_, log, _) = &ended
+                {
+                    // Otherwise the settlement in the dropped future would note a disconnect.
+                    log.ended(Kind::UpstreamTimeout.code());
+                }
+                drop(ended);
+                self.fail(Vec::new(), &error, Kind::UpstreamTimeout)
+            }
         }
     }
 }

@@ -43,3 +43,44 @@ impl EventStream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, poll_fn};
+    use std::pin::Pin;
+    use std::time::{Duration, Instant};
+
+    use http_body::Body;
+
+    use super::*;
+    use crate::request::context::CallLog;
+    use crate::shutdown::CutoffWatch;
+
+    /// A stream with a piece that is never read to its end.
+    fn digesting(log: &Arc<CallLog>, keepalive: Option<Duration>, due: Duration) -> Pin<Box<EventStream>> {
+        let state = StreamState::Digesting(Box::pin(pending()), Arc::clone(log));
+        let stream = EventStream::new(state, keepalive, CutoffWatch::default(), None);
+        Box::pin(stream.due_by(Instant::now() + due))
+    }
+
+    async fn frame(stream: &mut Pin<Box<EventStream>>) -> String {
+        let frame = poll_fn(|cx| stream.as_mut().poll_frame(cx)).await.unwrap().unwrap();
+        String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_clocks_run_while_a_piece_is_read() {
+        let log = Arc::new(CallLog::default());
+        let keepalive = Some(Duration::from_millis(5));
+        let mut stream = digesting(&log, keepalive, Duration::from_secs(600));
+        assert_eq!(frame(&mut stream).await, ": keepalive\n\n");
+        assert_eq!(frame(&mut stream).await, ": keepalive\n\n");
+        drop(stream);
+        assert_eq!(log.record().status, None, "its client disconnected");
+
+        let mut stream = digesting(&log, None, Duration::ZERO);
+        let last = frame(&mut stream).await;
+        assert!(last.contains("upstream_timeout") && last.ends_with("data: [DONE]\n\n"), "{last}");
+        assert_eq!(log.record().status, Some("upstream_timeout"), "the row has the reason of its end");
+    }
+}

@@ -44,12 +44,30 @@ enum Open {
     /// A call: whether fragments came, and what its start said.
     Call { handle: u32, fragments: bool, input: Option<String> },
     /// Text: the character that it begins with, and its sources.
-    Text { start: u64, cited: Vec<Source<'static>> },
+    Text { start: u64, cited: Vec<Source<'static>>, cited_bytes: usize },
     /// What we do not know.
     Other,
 }
 
+impl Open {
+    /// Bytes that are kept besides the text of a thought.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Thought { signature, .. } => signature.capacity(),
+            Self::Call { input, .. } => input.as_ref().map_or(0, String::capacity),
+            Self::Text { cited_bytes, .. } => *cited_bytes,
+            Self::Other => 0,
+        }
+    }
+}
+
 impl Blocks {
+    /// Bytes that are kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        let open: usize = self.open.iter().map(|(_, open)| size_of::<Open>() + open.held_bytes()).sum();
+        self.held.saturating_add(open) + self.annotations.held_bytes() + self.order.held_bytes()
+    }
+
     /// Whether a call was begun.
     pub(super) fn has_calls(&self) -> bool {
         self.calls > 0
@@ -88,8 +106,9 @@ impl Blocks {
             "text" => {
                 let start = self.characters;
                 self.say(block.text.unwrap_or_default().0, sink);
-                let cited = sources(block.citations).into_iter();
-                Open::Text { start, cited: cited.take(MOST).map(own).collect() }
+                let cited: Vec<_> = sources(block.citations).into_iter().take(MOST).map(own).collect();
+                let cited_bytes = cited.iter().map(bytes_of).sum();
+                Open::Text { start, cited, cited_bytes }
             }
             "web_search_tool_result" => {
                 for source in sources(block.content) {
@@ -124,11 +143,13 @@ impl Blocks {
         match Text::of(&delta.kind) {
             "text_delta" => self.say(delta.text.unwrap_or_default().0, sink),
             "citations_delta" => {
-                if let (Some(source), Some(Open::Text { cited, .. })) =
+                if let (Some(source), Some(Open::Text { cited, cited_bytes, .. })) =
                     (source(delta.citation), self.find(index))
                     && cited.len() < MOST
                 {
-                    cited.push(own(source));
+                    let source = own(source);
+                    *cited_bytes += bytes_of(&source);
+                    cited.push(source);
                 }
             }
             "thinking_delta" => self.think(index, delta.thinking.unwrap_or_default().0, sink),
@@ -206,7 +227,7 @@ impl Blocks {
                 let fragment = input.map_or(Cow::Borrowed("{}"), Cow::Owned);
                 sink(Event::ToolArgs { choice: CHOICE, call: handle, fragment });
             }
-            Open::Text { start, cited } => {
+            Open::Text { start, cited, .. } => {
                 cited.iter().for_each(|source| self.annotations.add(source, start, self.characters));
             }
             Open::Call { .. } | Open::Other => {}
@@ -234,6 +255,11 @@ fn own(source: Source<'_>) -> Source<'static> {
         quoted: source.quoted.map(own),
         id: source.id.map(own),
     }
+}
+
+/// What a source costs that is kept.
+fn bytes_of(source: &Source<'_>) -> usize {
+    size_of::<Source<'_>>() + source.texts().map(str::len).sum::<usize>()
 }
 
 /// A thought that is complete.

@@ -13,7 +13,7 @@ use super::blocks::Blocks;
 use super::response;
 use super::usage::Counts;
 use super::wire::{self, Details, FAILED, Text, finish};
-use crate::adapter::StreamDecoder;
+use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
 
 /// Where events go.
@@ -92,9 +92,17 @@ impl StreamDecoder for Stream {
     }
 
     fn held_bytes(&self) -> usize {
-        match &self.body {
+        let body = match &self.body {
             Body::Document(document) => document.capacity(),
             Body::Unknown | Body::Events => self.sse.held_bytes(),
+        };
+        body.saturating_add(self.state.blocks.held_bytes())
+    }
+
+    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
+        match &self.body {
+            Body::Document(document) => chunk.map_or(document.len(), |_| 0),
+            Body::Unknown | Body::Events => work_by_lines(self.sse.pending_bytes(), chunk),
         }
     }
 }

@@ -31,6 +31,13 @@ impl Frames {
         if self.buffer.capacity() == 0 {
             self.buffer.reserve(BEGIN);
         }
+        let (room, needed) = (self.buffer.capacity(), self.buffer.len() + bytes.len());
+        if needed > room && needed > KEPT {
+            // It doubles like any buffer, but not beyond the largest frame.
+            let mut larger = BytesMut::with_capacity(needed.max(room.saturating_mul(2).min(LARGEST)));
+            larger.extend_from_slice(&self.buffer);
+            self.buffer = larger;
+        }
         self.buffer.extend_from_slice(bytes);
     }
 
@@ -65,10 +72,17 @@ impl Frames {
         self.buffer.capacity()
     }
 
-    /// Whether the frame that is under way is complete with so many bytes more.
-    pub(super) fn may_complete(&self, more: usize) -> bool {
-        let length = self.buffer.first_chunk::<4>().map_or(0, |length| u32::from_be_bytes(*length));
-        self.buffer.len().saturating_add(more) >= length as usize
+    /// The frame that is under way, as far as it came.
+    pub(super) fn pending(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// Bytes that are read when this chunk comes; 0 when it does not complete the frame under way.
+    pub(super) fn work_bytes(&self, chunk: &[u8]) -> usize {
+        let head = self.buffer.iter().chain(chunk).take(4);
+        let length = head.fold(0, |length: usize, byte| (length << 8) | usize::from(*byte));
+        let bytes = self.buffer.len().saturating_add(chunk.len());
+        if bytes >= length.max(SMALLEST) { bytes } else { 0 }
     }
 
     /// Whether the begin of a frame waits for its end.

@@ -96,6 +96,11 @@ impl Coming {
         }
         if let Bytes::Base64(text) = &mut self.bytes {
             if text.len() % 4 == 0 && !text.ends_with('=') {
+                let (room, needed) = (text.capacity(), came + piece.len());
+                if needed > room {
+                    // It doubles like any buffer, but not beyond the largest picture.
+                    text.reserve_exact(needed.max(room.saturating_mul(2).min(EVENT_CAP)) - came);
+                }
                 text.push_str(piece);
                 return Ok(());
             }

@@ -153,6 +153,11 @@ pub(super) struct Block<'a> {
 }
 
 impl Block<'_> {
+    /// Bytes that are kept.
+    pub(super) fn held(&self) -> usize {
+        self.text.len() + self.signature.len() + self.redacted.len()
+    }
+
     /// The entry of `reasoning_details`; None when nothing in it has to come back.
     pub(super) fn detail(&self, index: usize) -> Option<Value> {
         if self.is_cut {

@@ -9,6 +9,7 @@ use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 use gw_wire::reply::Finish;
 use gw_wire::stream::MOST_TOOL_CALLS;
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -24,7 +25,7 @@ use crate::adapters::text::{Text, filled};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
-/// Reasoning of one block that is kept until its signature comes; a longer one is not sent back.
+/// Bytes of reasoning that are kept until their signatures come, in all blocks. A block beyond is shown, but not sent back.
 const MOST_REASONING: usize = 4 << 20;
 
 /// Decodes one stream.
@@ -50,6 +51,8 @@ struct State {
     annotations: Annotations,
     /// Bytes of pictures that are not complete.
     image_bytes: usize,
+    /// Bytes of reasoning that waits for its signature.
+    reasoning_bytes: usize,
     order: Order,
     /// The block that said something last.
     last: Option<u32>,
@@ -192,12 +195,26 @@ impl StreamDecoder for Stream {
     }
 
     fn held_bytes(&self) -> usize {
-        self.frames.held_bytes().saturating_add(self.state.image_bytes)
+        self.frames.held_bytes().saturating_add(self.state.held_bytes())
     }
 
-    fn may_complete(&self, chunk: &[u8]) -> bool {
-        self.frames.may_complete(chunk.len())
+    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
+        let Some(chunk) = chunk else { return 0 };
+        let bytes = self.frames.work_bytes(chunk);
+        // A picture is written when its block ends. Its pieces are only put together.
+        let ends = self.state.image_bytes > 0 && bytes > 0 && ends_a_block(self.frames.pending(), chunk);
+        if ends { bytes.saturating_add(self.state.image_bytes) } else { bytes }
     }
+}
+
+/// Whether these bytes of frames, in two pieces, may name an event that ends a block or the message.
+fn ends_a_block(pending: &[u8], chunk: &[u8]) -> bool {
+    // `contentBlockStop` and `messageStop`.
+    let mark = b"Stop";
+    let (before, after) = (mark.len() - 1, chunk.len().min(mark.len() - 1));
+    let last = pending.get(pending.len().saturating_sub(before)..).unwrap_or_default();
+    let border = [last, chunk.get(..after).unwrap_or_default()].concat();
+    [pending, chunk, &border].into_iter().any(|bytes| memmem::find(bytes, mark).is_some())
 }
 
 /// A header of the frame that is a string.
@@ -211,6 +228,12 @@ fn read<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T, Failure> {
 }
 
 impl State {
+    fn held_bytes(&self) -> usize {
+        let open = self.open.len() * size_of::<((u32, usize), Open)>();
+        let told = self.annotations.held_bytes() + self.order.held_bytes();
+        self.image_bytes.saturating_add(self.reasoning_bytes).saturating_add(open + told)
+    }
+
     fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
         if !std::mem::replace(&mut self.over, true) {
             sink(Event::Error(failure));
@@ -357,18 +380,23 @@ impl State {
             self.begin(index, Open::Reasoning(reasoning::Block::default()));
         }
         let text = filled(thought.text);
+        let mut kept = self.reasoning_bytes;
         if let Some(Open::Reasoning(block)) = self.find(index) {
             let signature = filled(thought.signature).unwrap_or_default();
             let redacted = filled(thought.redacted_content).unwrap_or_default();
             let words = text.as_deref().unwrap_or_default();
-            let kept = block.text.len() + block.signature.len() + block.redacted.len();
-            block.is_cut |= kept + words.len() + signature.len() + redacted.len() > MOST_REASONING;
+            let before = block.held();
+            if kept + words.len() + signature.len() + redacted.len() > MOST_REASONING {
+                *block = reasoning::Block { is_cut: true, ..reasoning::Block::default() };
+            }
             if !block.is_cut {
                 block.text.to_mut().push_str(words);
                 block.signature.to_mut().push_str(&signature);
                 block.redacted.to_mut().push_str(&redacted);
             }
+            kept = kept.saturating_sub(before).saturating_add(block.held());
         }
+        self.reasoning_bytes = kept;
         if let Some(text) = text {
             sink(Event::Reasoning { choice: 0, text });
         }
@@ -420,6 +448,7 @@ impl State {
                 }
             }
             Open::Reasoning(block) => {
+                self.reasoning_bytes = self.reasoning_bytes.saturating_sub(block.held());
                 let Some(detail) = block.detail(self.details) else { return };
                 self.details += 1;
                 self.order.add(order::Block::Detail);

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use super::reply::{USUAL, record};
 use super::shape::{self, Call, Delta, Pieces};
 use super::{finish, logprobs, usage};
-use crate::adapter::StreamDecoder;
+use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::annotations::Annotations;
 use crate::adapters::failure::{broken, invalid, invalid_json, reported};
 use crate::adapters::ndjson::Lines;
@@ -101,11 +101,23 @@ impl StreamDecoder for Stream {
     }
 
     fn held_bytes(&self) -> usize {
-        match &self.body {
+        let body = match &self.body {
             Body::Events(sse) => sse.held_bytes(),
             Body::Lines(lines) => lines.held_bytes(),
             Body::Unknown => 0,
-        }
+        };
+        let State { by_index, annotations, order, .. } = &self.state;
+        let calls = by_index.capacity() * size_of::<(u32, u32)>();
+        body.saturating_add(calls + annotations.held_bytes() + order.held_bytes())
+    }
+
+    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
+        let pending = match &self.body {
+            Body::Events(sse) => sse.pending_bytes(),
+            Body::Lines(lines) => lines.pending_bytes(),
+            Body::Unknown => 0,
+        };
+        work_by_lines(pending, chunk)
     }
 }
 

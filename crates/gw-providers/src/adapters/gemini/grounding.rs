@@ -68,9 +68,17 @@ pub(super) struct Sources {
     chunks: Vec<(String, String)>,
     /// The sources that stand at a segment, in bytes: the begin, the end, the place in `chunks`.
     supports: Vec<(u64, u64, usize)>,
+    /// Bytes of the addresses and titles.
+    chunk_bytes: usize,
 }
 
 impl Sources {
+    /// Bytes that are kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        let supports = self.supports.capacity() * size_of::<(u64, u64, usize)>();
+        self.text.held_bytes() + self.chunk_bytes + supports
+    }
+
     /// The text goes on with this.
     pub(super) fn say(&mut self, text: &str) {
         self.text.add(text);
@@ -85,7 +93,9 @@ impl Sources {
             }
             let place = chunk.web.or(chunk.retrieved_context).or(chunk.maps).unwrap_or_default();
             let own = |text: Option<Text<'_>>| text.map(|text| short(&text.0).to_owned()).unwrap_or_default();
-            self.chunks.push((own(place.uri), own(place.title)));
+            let (address, title) = (own(place.uri), own(place.title));
+            self.chunk_bytes += address.len() + title.len() + 2 * size_of::<String>();
+            self.chunks.push((address, title));
         }
         for support in grounding.grounding_supports.unwrap_or_default() {
             let Segment { start_index, end_index, text } = support.segment.unwrap_or_default();

@@ -26,6 +26,11 @@ impl Splitter {
         self.held.capacity()
     }
 
+    /// Bytes of an object that is not complete.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.held.len()
+    }
+
     /// Takes the next bytes; every object that they complete goes to `sink`.
     pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), TooLarge> {
         let mut rest = chunk;

@@ -9,7 +9,7 @@ use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
 use gw_wire::sse::SseDecoder;
-use memchr::memchr3;
+use memchr::memchr;
 use serde_json::Value;
 
 use super::answer::{Answer, Candidate, Part, call_id, finish, made_id, no_candidate};
@@ -18,7 +18,7 @@ use super::grounding::Sources;
 use super::reply::Signature;
 use super::split::Splitter;
 use super::{errors, logprobs, reply};
-use crate::adapter::StreamDecoder;
+use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::replay::order::{Block, Order};
 
@@ -111,20 +111,33 @@ impl StreamDecoder for Stream {
     }
 
     fn held_bytes(&self) -> usize {
-        match &self.body {
+        let body = match &self.body {
             Body::Events(sse) => sse.held_bytes(),
             Body::Objects(splitter) => splitter.held_bytes(),
             Body::Unknown => 0,
-        }
+        };
+        body.saturating_add(self.state.held_bytes())
     }
 
-    fn may_complete(&self, chunk: &[u8]) -> bool {
-        // The objects of a list stand on one line at times.
-        memchr3(b'\n', b'\r', b'}', chunk).is_some()
+    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
+        match (&self.body, chunk) {
+            (Body::Events(sse), _) => work_by_lines(sse.pending_bytes(), chunk),
+            // The objects of a list stand on one line at times.
+            (Body::Objects(splitter), Some(chunk)) if memchr(b'}', chunk).is_some() => {
+                splitter.pending_bytes().saturating_add(chunk.len())
+            }
+            (Body::Unknown, Some(chunk)) => chunk.len(),
+            (Body::Objects(_) | Body::Unknown, _) => 0,
+        }
     }
 }
 
 impl State {
+    fn held_bytes(&self) -> usize {
+        let choices = self.choices.iter().map(Choice::held_bytes);
+        self.response.capacity().saturating_add(choices.sum())
+    }
+
     fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
         if !std::mem::replace(&mut self.is_over, true) {
             self.has_begun = true;
@@ -231,6 +244,11 @@ impl State {
 }
 
 impl Choice {
+    fn held_bytes(&self) -> usize {
+        let reason = self.reason.as_ref().map_or(0, String::capacity);
+        size_of::<Self>() + reason + self.sources.held_bytes() + self.order.held_bytes()
+    }
+
     fn candidate(&mut self, candidate: Candidate<'_>, response: &str, sink: Sink<'_>) {
         let mut logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai);
         for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {

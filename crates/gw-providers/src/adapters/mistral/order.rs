@@ -82,9 +82,9 @@ pub(super) struct InOrder {
     pub(super) orders: Orders,
 }
 
-/// By choice.
+/// The order of each choice; None after it was told.
 #[derive(Default)]
-pub(super) struct Orders(Vec<(u32, Order)>);
+pub(super) struct Orders(Vec<(u32, Option<Order>)>);
 
 impl StreamDecoder for InOrder {
     fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(Event<'_>)) {
@@ -98,11 +98,13 @@ impl StreamDecoder for InOrder {
     }
 
     fn held_bytes(&self) -> usize {
-        self.inner.held_bytes()
+        let list = self.orders.0.capacity() * size_of::<(u32, Option<Order>)>();
+        let orders = self.orders.0.iter().filter_map(|(_, order)| order.as_ref());
+        self.inner.held_bytes() + list + orders.map(Order::held_bytes).sum::<usize>()
     }
 
-    fn may_complete(&self, chunk: &[u8]) -> bool {
-        self.inner.may_complete(chunk)
+    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
+        self.inner.work_bytes(chunk)
     }
 }
 
@@ -113,8 +115,10 @@ impl Orders {
             Event::Reasoning { choice, text } => self.add(*choice, Block::Thought(text.len())),
             Event::ToolStart { choice, .. } => self.add(*choice, Block::Call),
             Event::Finish { choice, .. } => {
-                let order = self.0.iter().find(|(known, _)| known == choice);
-                if let Some(value) = order.and_then(|(_, order)| order.entry(&[USUAL], 0)) {
+                // Some servers repeat the finish.
+                let order = self.0.iter_mut().find(|(known, _)| known == choice);
+                let order = order.and_then(|(_, order)| order.take());
+                if let Some(value) = order.and_then(|order| order.entry(&[USUAL], 0)) {
                     sink(Event::Extra { choice: *choice, name: DETAILS, value: &value });
                 }
             }
@@ -128,11 +132,12 @@ impl Orders {
             return;
         }
         match self.0.iter_mut().find(|(known, _)| *known == choice) {
-            Some((_, order)) => order.add(block),
+            Some((_, Some(order))) => order.add(block),
+            Some((_, None)) => {}
             None => {
                 let mut order = Order::default();
                 order.add(block);
-                self.0.push((choice, order));
+                self.0.push((choice, Some(order)));
             }
         }
     }

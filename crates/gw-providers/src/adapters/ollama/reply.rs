@@ -65,13 +65,23 @@ pub(super) fn tool_call<'a>(call: Call<'a>, ids: &mut Ids) -> Option<ToolCall<'a
 
 /// The ids that an answer has used. Most servers give none, and two calls must not share one.
 #[derive(Debug, Default)]
-pub(super) struct Ids(HashSet<String>);
+pub(super) struct Ids {
+    known: HashSet<String>,
+    held_bytes: usize,
+}
 
 impl Ids {
+    /// Bytes that are kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
     fn unique<'a>(&mut self, id: Cow<'a, str>) -> Cow<'a, str> {
-        if id.is_empty() || !self.0.insert(id.clone().into_owned()) {
+        if id.is_empty() || self.known.contains(&*id) {
             return Cow::Borrowed("");
         }
+        self.held_bytes = self.held_bytes.saturating_add(id.len() + 2 * size_of::<String>());
+        self.known.insert(id.clone().into_owned());
         id
     }
 }

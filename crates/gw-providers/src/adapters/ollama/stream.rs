@@ -9,7 +9,7 @@ use gw_wire::stream::MOST_TOOL_CALLS;
 use super::reply::{Ids, tool_call};
 use super::shape::{Call, Line};
 use super::{errors, logprobs};
-use crate::adapter::StreamDecoder;
+use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::ndjson::Lines;
 use crate::adapters::openai::lenient::Text;
@@ -55,7 +55,11 @@ impl StreamDecoder for Stream {
     }
 
     fn held_bytes(&self) -> usize {
-        self.lines.held_bytes()
+        self.lines.held_bytes().saturating_add(self.state.ids.held_bytes())
+    }
+
+    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
+        work_by_lines(self.lines.pending_bytes(), chunk)
     }
 }
 

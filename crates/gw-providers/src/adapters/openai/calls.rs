@@ -15,7 +15,15 @@ pub(super) struct Calls {
     known: Vec<Known>,
     /// By choice.
     choices: HashMap<u32, Handles>,
+    /// Bytes of all ids, as often as they are kept.
+    id_bytes: usize,
 }
+
+/// About what a call costs in the list and the maps, without its id.
+const CALL_BYTES: usize = 256;
+
+/// So often an id is kept: by its call and in two maps.
+const ID_COPIES: usize = 3;
 
 /// The calls of one choice. Each piece of a stream looks for its call, so each way to find it is a map.
 #[derive(Debug, Default)]
@@ -42,6 +50,11 @@ struct Known {
 }
 
 impl Calls {
+    /// Bytes that are kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.id_bytes.saturating_add(self.known.len() * CALL_BYTES)
+    }
+
     /// Whether this choice has called a tool.
     pub(super) fn any(&self, choice: u32) -> bool {
         self.choices.get(&choice).is_some_and(|calls| calls.has_started)
@@ -90,6 +103,7 @@ impl Calls {
         let Some(known) = self.known.get_mut(handle) else { return };
         if known.id.is_empty() && !id.is_empty() {
             known.id.push_str(&id);
+            self.id_bytes = self.id_bytes.saturating_add(id.len().saturating_mul(ID_COPIES));
             handles.by_id.entry(known.id.clone()).or_insert(handle);
             if let Some(index) = known.index {
                 handles.by_index_and_id.entry((index, known.id.clone())).or_insert(handle);

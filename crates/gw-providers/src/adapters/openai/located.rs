@@ -49,6 +49,11 @@ impl Located {
         choice.characters += characters(text);
     }
 
+    /// Bytes that are kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.choices.iter().map(|choice| size_of::<Choice>() + choice.annotations.held_bytes()).sum()
+    }
+
     /// The choice is over.
     pub(super) fn tell(&mut self, index: u32, sink: &mut dyn FnMut(Event<'_>)) {
         if let Some(choice) = self.choices.iter_mut().find(|choice| choice.index == index) {

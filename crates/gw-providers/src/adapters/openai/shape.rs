@@ -193,9 +193,12 @@ impl<'de> Message<'de> {
         })
     }
 
-    /// Texts and thoughts in the order of the content's parts, true for a thought; None when there is one of each at the most.
+    /// Texts and thoughts in the order of the content's parts, true for a thought; None when there is one of each at the most,
+    /// or when the thoughts have a member of their own.
     pub(super) fn take_parts(&mut self) -> Option<Vec<(bool, String)>> {
-        if self.content.as_ref()?.1.as_ref()?.parts.len() < 2 || self.reasoning_content.is_some() {
+        let named = [&self.reasoning_content, &self.reasoning];
+        let is_named = named.into_iter().flatten().any(|text| !text.0.is_empty());
+        if is_named || self.content.as_ref()?.1.as_ref()?.parts.len() < 2 {
             return None;
         }
         let Content(text, thoughts, _) = self.content.take()?;

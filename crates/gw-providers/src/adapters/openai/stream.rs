@@ -14,7 +14,7 @@ use super::located::Located;
 use super::shape::{Call, Choice, Ended, Envelope, Message};
 use super::template::Template;
 use super::{repair, usage};
-use crate::adapter::StreamDecoder;
+use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
 use crate::adapters::replay::{DETAILS, Stamps, stamped_id};
 
@@ -112,14 +112,26 @@ impl StreamDecoder for Stream {
     }
 
     fn held_bytes(&self) -> usize {
-        match &self.body {
+        let body = match &self.body {
             Body::Document(document) => document.capacity(),
             Body::Unknown | Body::Events => self.sse.held_bytes(),
+        };
+        body.saturating_add(self.state.held_bytes())
+    }
+
+    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
+        match &self.body {
+            Body::Document(document) => chunk.map_or(document.len(), |_| 0),
+            Body::Unknown | Body::Events => work_by_lines(self.sse.pending_bytes(), chunk),
         }
     }
 }
 
 impl State {
+    fn held_bytes(&self) -> usize {
+        self.calls.held_bytes() + self.stamps.held_bytes() + self.located.held_bytes()
+    }
+
     fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
         if !std::mem::replace(&mut self.over, true) {
             self.begun = true;
@@ -267,7 +279,8 @@ impl State {
             let text = Cow::Owned(text);
             sink(match is_thought {
                 true => Event::Reasoning { choice: index, text },
-                false => Event::Text { choice: index, text, logprobs: None },
+                // They are those of all texts of the chunk.
+                false => Event::Text { choice: index, text, logprobs: choice.logprobs.take() },
             });
         }
         if let Some(text) = message.take_reasoning() {

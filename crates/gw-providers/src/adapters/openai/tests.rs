@@ -116,6 +116,14 @@ fn tools_stand_beside_the_effort_that_the_model_allows() {
     }
     assert_eq!(sent("openai", "gpt-5.6-sol", Some("none"), true), none(""));
     assert_eq!(sent("openai", "gpt-5.6-sol", Some("low"), false).0.as_deref(), Some("low"));
+    // Legacy functions are tools by another name.
+    let legacy = json!({"model": "a/b", "messages": [{"role": "user", "content": "hi"}], "reasoning_effort": "low",
+        "functions": [{"name": "f"}]});
+    let request = parse_chat(bytes(&legacy), &RequestLimits::default()).unwrap();
+    for (model, effort) in [("gpt-5.6-sol", json!("none")), ("gpt-5.4", Value::Null)] {
+        let encoded = provider("openai").chat(&request, &whole(), &target(model)).unwrap();
+        assert_eq!(body(&encoded.call)["reasoning_effort"], effort, "{model}");
+    }
     // GPT-5.4 takes tools without an effort: its usual one is `none`.
     let absent = (None, true, "parameter_dropped:reasoning_effort".to_owned());
     assert_eq!(sent("openai", "gpt-5.4", Some("high"), true), absent);

@@ -98,6 +98,11 @@ impl Order {
         }
     }
 
+    /// Bytes that are kept.
+    pub(in crate::adapters) fn held_bytes(&self) -> usize {
+        self.blocks.capacity() * size_of::<Block>()
+    }
+
     /// The block before is complete.
     pub(in crate::adapters) fn close(&mut self) {
         self.is_closed = true;

@@ -147,3 +147,40 @@ fn a_message_that_was_not_changed_is_arranged_as_it_came() {
     fewer["reasoning_details"] = json!([value(&details)[0], value(&details)[2]]);
     assert_eq!(shown(&fewer), None, "an entry is gone");
 }
+
+#[test]
+fn a_later_piece_belongs_to_the_entry_of_its_index() {
+    let message = json!({"role": "assistant", "content": "a", "reasoning_details": [
+        {"type": "reasoning.text", "text": "1", "origin": "q/m", "format": "f", "index": 0},
+        {"type": "reasoning.text", "signature": "2", "format": "f", "index": 0},
+        {"type": "reasoning.text", "text": "3", "origin": "p/m", "format": "f", "index": 1},
+        {"type": "reasoning.text", "signature": "4", "index": 1},
+        {"type": "reasoning.text", "text": "5", "format": "f", "index": 2},
+        {"type": "reasoning.text", "text": "6", "format": "f"},
+    ]});
+    let request = request(&message);
+    for (origin, kept) in [("p/m", "3456"), ("q/m", "1256"), ("r/m", "56")] {
+        let mut conversation = Conversation::of_chat(&request, 1);
+        assert!(keep_own(&mut conversation, origin, "f"), "{origin}: something of another model is left out");
+        let said = |entry: &View<'_>| {
+            let [text, signature] = entry.pick(["text", "signature"]);
+            text.or(signature).and_then(View::string).unwrap().into_owned()
+        };
+        let left: String = conversation.messages[1].reasoning_details.iter().map(said).collect();
+        assert_eq!(left, kept, "{origin}");
+    }
+}
+
+#[test]
+fn orders_of_a_request_have_a_bound_together() {
+    let order = |index: usize| json!({"type": "gateway.order", "order": vec!["c"; 4000].join(" "), "index": index, "origin": "p/m"});
+    let message = |at| json!({"role": "assistant", "content": "a", "reasoning_details": [order(at)]});
+    let messages: Vec<_> = (0..7).map(message).collect();
+    let body = json!({"model": "m", "messages": messages});
+    let request = parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
+    let mut conversation = Conversation::of_chat(&request, 1);
+    // An order that is left out is no loss: its message is said in the usual order.
+    assert!(!keep_own(&mut conversation, "p/m", ""));
+    let kept: Vec<_> = conversation.messages.iter().map(|message| message.reasoning_details.len()).collect();
+    assert_eq!(kept, [1, 1, 1, 1, 1, 0, 0], "20,000 blocks are five orders of 4,000");
+}

@@ -54,6 +54,11 @@ enum State {
 }
 
 impl Input {
+    /// Bytes that are kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held.capacity()
+    }
+
     /// Takes a piece and gives what it adds to the input.
     pub(super) fn push(&mut self, piece: &str) -> String {
         match self.state {
@@ -95,6 +100,7 @@ impl Input {
     /// Decodes what is held, up to the closing quote or to an escape that is not complete.
     fn decode(&mut self) -> String {
         let mut out = String::with_capacity(self.held.len());
+        let mut unfinished = 0;
         let mut rest = self.held.as_str();
         while let Some(at) = rest.find(['"', '\\']) {
             let (plain, from) = rest.split_at(at);
@@ -105,14 +111,19 @@ impl Input {
                 break;
             }
             let Some((letter, len)) = escape(from) else {
-                self.held = from.to_owned();
-                return out;
+                unfinished = from.len();
+                rest = "";
+                break;
             };
             out.push(letter);
             rest = from.get(len..).unwrap_or_default();
         }
         out.push_str(rest);
-        self.held.clear();
+        self.held.drain(..self.held.len().saturating_sub(unfinished));
+        if self.held.capacity() > LONGEST_BEGIN {
+            // Only the begin of an escape is left.
+            self.held.shrink_to_fit();
+        }
         out
     }
 }

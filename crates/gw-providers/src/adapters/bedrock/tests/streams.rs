@@ -319,3 +319,50 @@ fn crc(bytes: &[u8]) -> u32 {
         )
     })
 }
+
+#[test]
+fn a_small_piece_beside_a_large_picture_is_little_work() {
+    let piece = |base64: &str| {
+        let delta =
+            format!(r#"{{"contentBlockIndex":0,"delta":{{"image":{{"source":{{"bytes":"{base64}"}}}}}}}}"#);
+        stream(&[("contentBlockDelta", &delta)])
+    };
+    let mut decoder = Stream::default();
+    let large = piece(&"AAAA".repeat(300_000));
+    assert!(decoder.work_bytes(Some(&large)) >= 1_200_000, "its own size counts");
+    decoder.feed(&large, &mut |_| {});
+    let small = piece("AAAA");
+    assert_eq!(decoder.work_bytes(Some(&small)), small.len());
+    let text = stream(&[("contentBlockDelta", r#"{"contentBlockIndex":1,"delta":{"text":"a"}}"#)]);
+    assert_eq!(decoder.work_bytes(Some(&text)), text.len());
+    // At its end the picture is written, wherever the name of the event is cut.
+    for (name, payload) in [("contentBlockStop", r#"{"contentBlockIndex":0}"#), STOP] {
+        let stop = stream(&[(name, payload)]);
+        let at = stop.windows(4).position(|bytes| bytes == b"Stop").unwrap();
+        for cut in [0, at, at + 1, at + 2, at + 3, at + 4, stop.len() - 1] {
+            let (first, rest) = stop.split_at(cut);
+            let mut decoder = Stream::default();
+            decoder.feed(&large, &mut |_| {});
+            assert_eq!(decoder.work_bytes(Some(first)), 0, "{name} cut at {cut}");
+            decoder.feed(first, &mut |_| {});
+            assert!(decoder.work_bytes(Some(rest)) >= 1_200_000, "{name} cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn the_room_of_a_large_frame_is_not_kept() {
+    let text = "x".repeat(3 << 20);
+    let large = format!(r#"{{"contentBlockIndex":0,"delta":{{"text":"{text}"}}}}"#);
+    let bytes = stream(&[("contentBlockDelta", &large)]);
+    let mut decoder = Stream::default();
+    for chunk in bytes.chunks(64 << 10) {
+        decoder.feed(chunk, &mut |_| {});
+        assert!(decoder.held_bytes() <= LARGEST + (64 << 10), "{}", decoder.held_bytes());
+    }
+    assert!(decoder.held_bytes() < 128 << 10, "{}", decoder.held_bytes());
+    // Small frames go on from the small rest.
+    let small = stream(&[("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"text":"a"}}"#)]);
+    (0..1_000).for_each(|_| decoder.feed(&small, &mut |_| {}));
+    assert!(decoder.held_bytes() < 128 << 10, "{}", decoder.held_bytes());
+}

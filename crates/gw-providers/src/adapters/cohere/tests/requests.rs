@@ -266,3 +266,22 @@ fn json_beside_tools_is_asked_for_in_words_and_without_them_where_none_may_be_ca
     assert_eq!((never.get("tools"), never.get("tool_choice")), (None, None));
     assert_eq!(never["response_format"]["type"], "json_object");
 }
+
+#[test]
+fn several_plans_of_one_answer_go_back_as_one() {
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    for (order, content) in [("p2 c p3 c", "I am you"), ("t2 p2 c p2 c", "I am you")] {
+        // The lengths of the order fit the text, or they do not: nothing of what was said is lost.
+        for content in [content, "Iamyo", "I\nam\ny"] {
+            let order = json!([{"type": "gateway.order", "order": order, "index": 0, "origin": "p/m"}]);
+            let message = json!({"role": "assistant", "content": content, "tool_calls": [call("a"), call("b")],
+                "reasoning_details": order});
+            let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "r"});
+            let user = json!({"role": "user", "content": "hi"});
+            let sent = body(&ask(json!({"messages": [user, message, result("a"), result("b")]})).call);
+            let said = &sent["messages"][1];
+            assert_eq!(said["tool_plan"], content, "{said}");
+            assert_eq!(said["tool_calls"].as_array().map(Vec::len), Some(2), "{said}");
+        }
+    }
+}

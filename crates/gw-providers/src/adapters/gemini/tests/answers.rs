@@ -345,3 +345,17 @@ fn trap_21_retry_info_is_heard() {
         assert_eq!(wait(odd, None), None, "{odd}");
     }
 }
+
+#[test]
+fn a_segment_without_bounds_is_no_fault() {
+    let support =
+        format!(r#"{{"segment":{{"startIndex":{},"text":"7 m"}},"groundingChunkIndices":[0]}}"#, u64::MAX);
+    let body = format!(
+        r#"{{"candidates":[{{"content":{{"parts":[{{"text":"Größe"}}]}},"finishReason":"STOP","groundingMetadata":{{"groundingChunks":[{{"web":{{"uri":"https://a.example"}}}}],"groundingSupports":[{support}]}}}}]}}"#
+    );
+    let reply = read(&body);
+    let (_, value) = reply.choices[0].extras.last().unwrap();
+    let value: serde_json::Value = serde_json::from_str(value.get()).unwrap();
+    let place = &value[0]["url_citation"];
+    assert_eq!((&place["start_index"], &place["end_index"]), (&5.into(), &5.into()), "the end of the text");
+}

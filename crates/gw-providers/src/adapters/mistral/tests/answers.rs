@@ -311,3 +311,15 @@ fn trap_21_the_wish_to_wait_is_kept() {
     let headers: HeaderMap = [("retry-after".parse().unwrap(), "3".parse().unwrap())].into_iter().collect();
     assert_eq!(mistral().classify(429, &headers, b"{}").retry_after, Some(Duration::from_secs(3)));
 }
+
+#[test]
+fn a_server_that_repeats_its_finish_tells_the_order_once() {
+    let content =
+        r#"[{"type":"text","text":"a"},{"type":"thinking","thinking":"b"},{"type":"text","text":"c"}]"#;
+    let chunk = |delta: &str| {
+        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":\"stop\"}}]}}\n\n")
+    };
+    let stream = [chunk(&format!("{{\"content\":{content}}}")), chunk("{}"), chunk("{\"content\":\"\"}")];
+    let told = told(&[stream.concat().as_bytes()]);
+    assert_eq!(told.iter().filter(|line| line.contains("gateway.order")).count(), 1, "{told:?}");
+}

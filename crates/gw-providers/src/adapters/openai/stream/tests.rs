@@ -267,3 +267,33 @@ proptest::proptest! {
         proptest::prop_assert_eq!(said(got), said(expected));
     }
 }
+
+#[test]
+fn a_chunk_with_thoughts_and_texts_keeps_its_log_probabilities_and_tells_each_thought_once() {
+    let parts =
+        r#"[{"type":"thinking","thinking":"t"},{"type":"text","text":"a"},{"type":"text","text":"b"}]"#;
+    let chunk = |more: &str| {
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{parts}{more}}},\"logprobs\":{{\"content\":[]}}}}]}}\n\n"
+        )
+    };
+    let said = |more: &str| {
+        let mut decoder = Stream::default();
+        let mut said = Vec::new();
+        decoder.feed(chunk(more).as_bytes(), &mut |event| match event {
+            Event::Reasoning { text, .. } => said.push(format!("thought {text}")),
+            Event::Text { text, logprobs, .. } => {
+                let logprobs = logprobs.map_or("", |value| value.get());
+                said.push(format!("text {text} {logprobs}").trim().to_owned());
+            }
+            other => panic!("{other:?}"),
+        });
+        said
+    };
+    assert_eq!(said(""), ["thought t", "text a {\"content\":[]}", "text b"]);
+    for name in ["reasoning", "reasoning_content"] {
+        let named = said(&format!(",\"{name}\":\"t\""));
+        assert_eq!(named, ["thought t", "text ab {\"content\":[]}"], "{name}");
+        assert_eq!(said(&format!(",\"{name}\":\"\"")), said(""), "{name} is empty");
+    }
+}

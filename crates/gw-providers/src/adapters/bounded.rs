@@ -1,0 +1,54 @@
+//! The bound on the memory of one stream's decoder.
+//!
+//! A decoder keeps more than the event under way: thoughts until their signature comes, pictures that come in pieces, sources
+//! that are told at the end, the ids of calls. An upstream can open such things without end.
+
+use gw_wire::event::Event;
+
+use super::failure::invalid;
+use crate::adapter::StreamDecoder;
+
+/// The most bytes that the decoder of one stream keeps: an event (16 MiB at most) beside a picture of the same size.
+pub(super) const MAX_HELD_BYTES: usize = 32 << 20;
+
+/// The most bytes that are read between two looks at the bound. Pieces from the network are smaller.
+const MAX_PIECE_BYTES: usize = 1 << 20;
+
+/// A decoder that ends its stream with an error when it would keep more than [`MAX_HELD_BYTES`].
+pub(super) struct Bounded<D> {
+    /// None after the bound was passed.
+    inner: Option<D>,
+}
+
+impl<D: StreamDecoder> Bounded<D> {
+    pub(super) fn new(inner: D) -> Self {
+        Self { inner: Some(inner) }
+    }
+}
+
+impl<D: StreamDecoder> StreamDecoder for Bounded<D> {
+    fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(Event<'_>)) {
+        for piece in chunk.chunks(MAX_PIECE_BYTES) {
+            let Some(inner) = &mut self.inner else { return };
+            inner.feed(piece, sink);
+            if inner.held_bytes() > MAX_HELD_BYTES {
+                self.inner = None;
+                sink(Event::Error(invalid("the gateway would have to keep more than 32 MiB of the stream")));
+            }
+        }
+    }
+
+    fn eof(&mut self, sink: &mut dyn FnMut(Event<'_>)) {
+        if let Some(inner) = &mut self.inner {
+            inner.eof(sink);
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.inner.as_ref().map_or(0, StreamDecoder::held_bytes)
+    }
+
+    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
+        self.inner.as_ref().map_or(0, |inner| inner.work_bytes(chunk))
+    }
+}
