@@ -134,3 +134,6 @@ fn unknown_member(name: &str, known: &[&str]) -> Error {
         format!("Invalid '{}': there is no such field. The fields are {}.", clip(name), known.join(", "));
     Error::new(Kind::UnsupportedParameter, message)
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,15 +17,11 @@ use self::object::KeyObject;
 use crate::body::{KeyChanges, parse_grace_seconds};
 use crate::error::{AdminError, not_found};
 use crate::records::Records;
-use crate::response::AdminResponse;
+use crate::response::{AdminResponse, AdminResult};
 use crate::spending::spent_by_one;
 
 /// `POST /admin/v1/keys` at the time `now` (unix seconds).
-pub(crate) async fn create_key(
-    records: &Records,
-    body: &[u8],
-    now: i64,
-) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn create_key(records: &Records, body: &[u8], now: i64) -> AdminResult {
     let changes = KeyChanges::parse(body)?;
     let name = changes.required_name()?;
     if changes.expires_at.flatten().is_some_and(|at| at <= now) {
@@ -41,7 +37,7 @@ pub(crate) async fn create_key(
 }
 
 /// `GET /admin/v1/keys/{id}` at the time `now` (unix seconds).
-pub(crate) async fn show_key(records: &Records, id: &str, now: i64) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn show_key(records: &Records, id: &str, now: i64) -> AdminResult {
     let Some(key) = records.configured_key(id) else {
         return stored_key_response(records, &records.stored_key(id).await?, now).await;
     };
@@ -49,22 +45,13 @@ pub(crate) async fn show_key(records: &Records, id: &str, now: i64) -> Result<Ad
     AdminResponse::json(&KeyObject::of_configuration(id, key, spent, now))
 }
 
-async fn stored_key_response(
-    records: &Records,
-    key: &StoredKey,
-    now: i64,
-) -> Result<AdminResponse, AdminError> {
+async fn stored_key_response(records: &Records, key: &StoredKey, now: i64) -> AdminResult {
     let spent = spent_by_one(&records.store, By::Key, &key.id, &key.limits, now).await?;
     AdminResponse::json(&KeyObject::of_store(key, spent, now))
 }
 
 /// `PATCH /admin/v1/keys/{id}` at the time `now` (unix seconds).
-pub(crate) async fn update_key(
-    records: &Records,
-    id: &str,
-    body: &[u8],
-    now: i64,
-) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn update_key(records: &Records, id: &str, body: &[u8], now: i64) -> AdminResult {
     let key = changeable_key(records, id).await?;
     let changes = KeyChanges::parse(body)?;
     check_team(records, &changes).await?;
@@ -77,7 +64,7 @@ pub(crate) async fn update_key(
 }
 
 /// `DELETE /admin/v1/keys/{id}` at the time `now` (unix seconds). Revoking a revoked key changes nothing.
-pub(crate) async fn revoke_key(records: &Records, id: &str, now: i64) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn revoke_key(records: &Records, id: &str, now: i64) -> AdminResult {
     check_not_configured(records, id)?;
     let key = records.stored_key(id).await?;
     if key.revoked_at.is_some() {
@@ -90,12 +77,7 @@ pub(crate) async fn revoke_key(records: &Records, id: &str, now: i64) -> Result<
 }
 
 /// `POST /admin/v1/keys/{id}/rotate` at the time `now` (unix seconds).
-pub(crate) async fn rotate_key(
-    records: &Records,
-    id: &str,
-    body: &[u8],
-    now: i64,
-) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn rotate_key(records: &Records, id: &str, body: &[u8], now: i64) -> AdminResult {
     let key = changeable_key(records, id).await?;
     let grace_seconds = parse_grace_seconds(body)?;
     let new = NewKey::successor(&key.id)?;

@@ -8,12 +8,12 @@ use gw_store::ledger::{Attempt, Cursor, Entry};
 use gw_store::payloads::Payload;
 use serde::Serialize;
 
-use crate::error::{AdminError, not_found};
+use crate::error::not_found;
 use crate::ids::is_request_id;
 use crate::json::{DeletedObject, ListObject, Usd};
 use crate::query::QueryParams;
 use crate::records::Records;
-use crate::response::AdminResponse;
+use crate::response::{AdminResponse, AdminResult};
 use crate::time::format_millis;
 
 /// Requests of a page if the query has no `limit`.
@@ -148,11 +148,7 @@ impl<'a> RequestObject<'a> {
 }
 
 /// `GET /admin/v1/requests` at the time `now` (unix seconds).
-pub(crate) async fn list_requests(
-    records: &Records,
-    query: &str,
-    now: i64,
-) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn list_requests(records: &Records, query: &str, now: i64) -> AdminResult {
     let params = QueryParams::parse(query, &PARAMETERS)?;
     let mut filter = params.filter(now)?;
     filter.status = params.text("status")?;
@@ -171,7 +167,7 @@ pub(crate) async fn list_requests(
 }
 
 /// `GET /admin/v1/requests/{request_id}`.
-pub(crate) async fn show_request(records: &Records, id: &str) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn show_request(records: &Records, id: &str) -> AdminResult {
     let found = if is_request_id(id) { records.store.request(id).await? } else { None };
     let entry = found.ok_or_else(|| not_found("request", id))?;
     let attempts = Some(entry.attempts.iter().map(AttemptObject::new).collect());
@@ -180,7 +176,7 @@ pub(crate) async fn show_request(records: &Records, id: &str) -> Result<AdminRes
 }
 
 /// `DELETE /admin/v1/requests/{request_id}/payload`.
-pub(crate) async fn delete_payload(records: &Records, id: &str) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn delete_payload(records: &Records, id: &str) -> AdminResult {
     if !is_request_id(id) || !records.store.delete_payload(id).await? {
         return Err(not_found("stored payload of a request", id).into());
     }

@@ -8,6 +8,9 @@ use serde::Serialize;
 
 use crate::error::AdminError;
 
+/// The answer to an operator's request.
+pub(crate) type AdminResult = Result<AdminResponse, AdminError>;
+
 /// The response to an [`AdminRequest`](crate::AdminRequest). Its `Debug` output leaves the body out, because the body may
 /// hold the secret of a new key.
 #[derive(Clone, PartialEq, Eq)]

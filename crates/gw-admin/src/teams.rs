@@ -6,11 +6,10 @@ use gw_wire::request::fields::{Path, invalid_value};
 use serde::Serialize;
 
 use crate::body::parse_team_limits;
-use crate::error::AdminError;
 use crate::ids::is_team_id;
 use crate::json::{DeletedObject, LimitsObject, ListObject};
 use crate::records::Records;
-use crate::response::AdminResponse;
+use crate::response::{AdminResponse, AdminResult};
 use crate::spending::{spent_by_each, spent_by_one};
 use crate::time::format_seconds;
 
@@ -43,7 +42,7 @@ fn count_keys(keys: &[StoredKey], team: &str) -> usize {
 }
 
 /// `GET /admin/v1/teams` at the time `now` (unix seconds).
-pub(crate) async fn list_teams(records: &Records, now: i64) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn list_teams(records: &Records, now: i64) -> AdminResult {
     let (teams, keys) = (records.store.teams().await?, records.store.keys().await?);
     let limits: Vec<_> = teams.iter().map(|team| (&*team.id, team.limits)).collect();
     let spent = spent_by_each(&records.store, By::Team, &limits, now).await?;
@@ -55,19 +54,14 @@ pub(crate) async fn list_teams(records: &Records, now: i64) -> Result<AdminRespo
 }
 
 /// `GET /admin/v1/teams/{id}` at the time `now` (unix seconds).
-pub(crate) async fn show_team(records: &Records, id: &str, now: i64) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn show_team(records: &Records, id: &str, now: i64) -> AdminResult {
     let team = records.team(id).await?;
     let spent = spent_by_one(&records.store, By::Team, id, &team.limits, now).await?;
     AdminResponse::json(&TeamObject::new(&team, &records.store.keys().await?, spent, now))
 }
 
 /// `PUT /admin/v1/teams/{id}` at the time `now` (unix seconds).
-pub(crate) async fn put_team(
-    records: &Records,
-    id: &str,
-    body: &[u8],
-    now: i64,
-) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn put_team(records: &Records, id: &str, body: &[u8], now: i64) -> AdminResult {
     if !is_team_id(id) {
         let message = "a team id consists of 1 to 64 of the characters A-Z, a-z, 0-9, '.', '_' and '-'.";
         return Err(invalid_value(&Path::Top("id"), message).into());
@@ -79,7 +73,7 @@ pub(crate) async fn put_team(
 }
 
 /// `DELETE /admin/v1/teams/{id}`.
-pub(crate) async fn delete_team(records: &Records, id: &str) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn delete_team(records: &Records, id: &str) -> AdminResult {
     records.team(id).await?;
     let keys = count_keys(&records.store.keys().await?, id);
     if keys > 0 {

@@ -8,7 +8,7 @@ use gw_wire::money::Money;
 use crate::error::AdminError;
 use crate::query::QueryParams;
 use crate::records::Records;
-use crate::response::AdminResponse;
+use crate::response::{AdminResponse, AdminResult};
 use crate::time::{format_millis, format_seconds};
 
 /// The ledger sums requests up by the hour.
@@ -44,7 +44,7 @@ pub(crate) async fn report_usage(
     query: &str,
     is_csv_preferred: bool,
     now: i64,
-) -> Result<AdminResponse, AdminError> {
+) -> AdminResult {
     let params = QueryParams::parse(query, &PARAMETERS)?;
     let (group_name, group_by) = group_by(&params)?;
     let preferred = if is_csv_preferred { ReportFormat::Csv } else { ReportFormat::Json };

@@ -82,7 +82,8 @@ impl LimitChanges {
         }
     }
 
-    /// The action at the end of the budget. Without a budget it is the default, so the next budget begins with that.
+    /// Whether an answer is finished or cut when the budget is used up. Without a budget it is the default, so a later budget
+    /// begins with the default.
     fn new_on_budget(&self, budget: Option<Budget>, before: OnBudget) -> Result<OnBudget, Invalid> {
         match (budget, self.on_budget) {
             (None, Some(Some(_))) => Err(requires("on_budget", "budget_usd")),

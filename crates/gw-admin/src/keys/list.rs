@@ -8,11 +8,11 @@ use gw_store::ledger::By;
 use gw_store::limits::Limits;
 
 use super::object::KeyObject;
-use crate::error::{AdminError, not_found};
+use crate::error::not_found;
 use crate::json::ListObject;
 use crate::query::QueryParams;
 use crate::records::Records;
-use crate::response::AdminResponse;
+use crate::response::{AdminResponse, AdminResult};
 use crate::spending::spent_by_each;
 
 /// Keys of a page if the query has no `limit`.
@@ -73,7 +73,7 @@ impl KeyListQuery {
 }
 
 /// `GET /admin/v1/keys` at the time `now` (unix seconds).
-pub(crate) async fn list_keys(records: &Records, query: &str, now: i64) -> Result<AdminResponse, AdminError> {
+pub(crate) async fn list_keys(records: &Records, query: &str, now: i64) -> AdminResult {
     let query = KeyListQuery::parse(query)?;
     if let Some(team) = &query.team {
         records.team(team).await?;
