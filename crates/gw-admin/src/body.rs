@@ -14,14 +14,14 @@ use self::limits::{LIMIT_MEMBERS, LimitChanges};
 use crate::error::AdminError;
 use crate::ids::MAX_TEAM_ID_CHARS;
 
-/// Characters of a key's name at most.
+/// Maximum length of a key's name, in characters.
 const MAX_KEY_NAME_CHARS: usize = 200;
 /// The longest grace time of a rotation: a week.
 const MAX_GRACE_SECONDS: i64 = 604_800;
-/// The grace time of a rotation that names none.
+/// The grace time of a rotation whose body has no `grace_seconds`.
 const DEFAULT_GRACE_SECONDS: i64 = 3600;
 
-/// The members of a key's body that are no limits.
+/// The members of a key's body other than limits.
 const KEY_MEMBERS: [&str; 7] = ["name", "role", "team", "models", "log_payloads", "expires_at", "metadata"];
 
 /// The body of a new key, or the changes of a key.
@@ -44,7 +44,7 @@ impl KeyChanges {
     /// Reads a body.
     ///
     /// # Errors
-    /// The first fault of the body.
+    /// The first error in the body.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, AdminError> {
         let mut changes = Self::default();
         for (name, value) in strict(body)? {
@@ -99,7 +99,7 @@ impl KeyChanges {
 /// Reads the body of a team, which may be empty.
 ///
 /// # Errors
-/// The first fault of the body.
+/// The first error in the body.
 pub(crate) fn parse_team_limits(body: &[u8]) -> Result<Limits, AdminError> {
     let mut changes = LimitChanges::default();
     if !body.trim_ascii().is_empty() {
@@ -115,7 +115,7 @@ pub(crate) fn parse_team_limits(body: &[u8]) -> Result<Limits, AdminError> {
 /// Reads the body of a rotation, which may be empty: the seconds for which the old secret stays valid.
 ///
 /// # Errors
-/// The first fault of the body.
+/// The first error in the body.
 pub(crate) fn parse_grace_seconds(body: &[u8]) -> Result<i64, AdminError> {
     let mut grace_seconds = DEFAULT_GRACE_SECONDS;
     if !body.trim_ascii().is_empty() {

@@ -1,10 +1,10 @@
-//! Why an operator's request has no answer.
+//! The errors of operators' requests.
 
 use gw_engine::catalog::query::shown;
 use gw_engine::error::{Error, Kind};
 use gw_wire::request::Invalid;
 
-/// Why an operator's request has no answer.
+/// The reason why an operator's request fails.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// The request is wrong, or names something that does not exist.
@@ -27,7 +27,7 @@ impl From<Invalid> for AdminError {
     }
 }
 
-/// The 404 for an id that names nothing; `noun` says what it should name.
+/// The 404 for an unknown id; `noun` names the kind of object, such as `team`.
 pub(crate) fn not_found(noun: &str, id: &str) -> Error {
     Error::new(Kind::NotFound, format!("There is no {noun} '{}'.", shown(id)))
 }

@@ -1,8 +1,8 @@
-//! The shapes of ids. A text that cannot be an id is unknown without a look into the store.
+//! The shapes of ids. The store is not asked for a text that cannot be an id.
 
-/// Characters of a team's id at most.
+/// Maximum length of a team's id, in characters.
 pub(crate) const MAX_TEAM_ID_CHARS: usize = 64;
-/// Bytes of a key's or a request's id at most.
+/// Maximum length of a key's or a request's id, in bytes.
 const MAX_ID_BYTES: usize = 64;
 
 /// Whether a key can have this id.

@@ -25,10 +25,10 @@ pub struct LiveAdminService {
     engine: Arc<Engine>,
     /// The runtime that owns the store's connections; requests arrive on other threads.
     runtime: Handle,
-    /// Makes changes one at a time, because a change is checked against the keys that are there before it.
+    /// Allows one change at a time, because a change is checked against the keys that exist before it.
     change_lock: Mutex<()>,
-    /// The revision of the keys that the engine has. Held while they are read, so that an older reading never replaces a
-    /// newer one.
+    /// The revision of the keys that the engine has. The lock is held while the keys are read, so that an older reading
+    /// never replaces a newer one.
     loaded_revision: Mutex<Option<i64>>,
 }
 

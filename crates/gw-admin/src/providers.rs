@@ -1,4 +1,4 @@
-//! The configured providers: how their keys and their models stand.
+//! The configured providers, with the state of their keys and models.
 
 use std::sync::Arc;
 use std::time::Instant;

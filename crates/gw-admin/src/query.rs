@@ -7,9 +7,9 @@ use gw_wire::request::fields::{Path, invalid_value, not_one_of};
 
 use crate::time::parse_moment;
 
-/// Entries of a page at most.
+/// Maximum number of entries of a page.
 const MAX_PAGE_ENTRIES: usize = 1000;
-/// Bytes of a parameter's value at most.
+/// Maximum length of a parameter's value, in bytes.
 const MAX_PARAMETER_BYTES: usize = 500;
 
 /// The decoded parameters of a query.

@@ -44,7 +44,7 @@ impl Records {
         found.ok_or_else(|| not_found("team", id).into())
     }
 
-    /// The present names of all keys, by id.
+    /// The current names of all keys, by id.
     pub(crate) async fn key_names(&self) -> Result<HashMap<String, String>, AdminError> {
         let stored = self.store.keys().await?.into_iter().map(|key| (key.id, key.name));
         let configured = self.configured_keys.iter().map(|key| (configured_id(&key.name), key.name.clone()));

@@ -1,4 +1,4 @@
-//! The request log: a list of the newest requests first, and one request with its upstream calls and its payload.
+//! The request log: a list with the newest request first, and a single request with its upstream calls and its payload.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
@@ -183,7 +183,7 @@ pub(crate) async fn delete_payload(records: &Records, id: &str) -> AdminResult {
     AdminResponse::json(&DeletedObject::new("payload", id))
 }
 
-/// The position of a request in the log, as the parameter `after` takes it.
+/// Encodes the position of a request in the log as a value of the parameter `after`.
 fn encode_cursor(entry: &Entry) -> String {
     BASE64.encode(format!("{} {}", entry.at, entry.request_id))
 }

@@ -1,4 +1,4 @@
-//! The response cache: its figures, and purges.
+//! The figures of the response cache, and its purges.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,9 +62,11 @@ fn semantic_object((settings, figures): (&SemanticSettings, SimilarFigures)) -> 
     })
 }
 
-/// `DELETE /admin/v1/cache` with its query: purges all answers, those of a model (`?model=`: the requested name, or the id that
-/// answered), or those of a key (`?key=`: an id, or the name of a key of the configuration). If the key's team shares its answers,
-/// all of the team's answers are purged.
+/// `DELETE /admin/v1/cache`: purges the response cache.
+///
+/// Without a query it purges all answers. With `?model=` it purges the answers to requests for this model and those that this
+/// model gave. With `?key=` (an id, or the name of a key of the configuration) it purges the answers of this key; if the key's
+/// team shares its answers, it purges all of the team's answers.
 ///
 /// # Errors
 /// `unsupported_parameter`, `invalid_value` and `empty_string` for a wrong query; `not_found` for an unknown key;
@@ -99,7 +101,7 @@ pub async fn purge_cache(engine: &Engine, query: &str) -> Result<Bytes> {
     Ok(Bytes::from(json!({"object": "cache", "purged": true}).to_string()))
 }
 
-/// The purges of a key's answers: those of its present scope, and those that it got while it was in no team.
+/// The purges that remove a key's answers: those of its current scope, and those from a time when it was in no team.
 fn purges_of_key(engine: &Engine, key: &str) -> Result<Vec<Purge>> {
     let caller = engine.find_key(key).or_else(|| engine.find_key(&configured_id(key)));
     let caller = caller.ok_or_else(|| not_found("key", key))?;

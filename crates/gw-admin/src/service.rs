@@ -1,4 +1,4 @@
-//! Answers operators' requests from a store: a list of all requests and the functions that answer them.
+//! Answers operators' requests from a store: each request and the function that answers it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

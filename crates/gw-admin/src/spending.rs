@@ -8,7 +8,7 @@ use gw_store::{Period, Store};
 
 use crate::error::AdminError;
 
-/// The spending of one key (`By::Key`) or one team (`By::Team`); 0 without a budget.
+/// The spending of one key (`By::Key`) or one team (`By::Team`). Returns 0 if it has no budget.
 pub(crate) async fn spent_by_one(
     store: &Store,
     by: By,

@@ -1,4 +1,4 @@
-//! Times in queries and answers: several spellings are read, RFC 3339 is written.
+//! Reads and writes times. A query may spell a time in several ways; an answer uses RFC 3339.
 
 use jiff::Timestamp;
 use jiff::civil::Date;

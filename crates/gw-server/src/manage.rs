@@ -1,4 +1,4 @@
-//! `/admin/v1/keys`, `teams`, `usage`, `requests`: from a request to the question that the engine answers.
+//! `/admin/v1/keys`, `teams`, `usage`, `requests`: turns an HTTP request into the request that gw-admin answers.
 
 use std::sync::Arc;
 

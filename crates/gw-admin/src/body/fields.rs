@@ -1,4 +1,4 @@
-//! The values of the members of a body: type and range.
+//! Reads the values of a body's members and checks their types and ranges.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ use gw_wire::request::fields::{
 };
 use jiff::Timestamp;
 
-/// Characters of a model's name in a key's model list at most.
+/// Maximum length of a model's name in a key's model list, in characters.
 const MAX_MODEL_NAME_CHARS: usize = 300;
-/// Models in a key's model list at most.
+/// Maximum number of models in a key's model list.
 const MAX_KEY_MODELS: usize = 1000;
-/// Bytes of a key's metadata at most.
+/// Maximum length of a key's metadata, in bytes of JSON.
 const MAX_METADATA_BYTES: usize = 16 << 10;
 
 /// A change of a member that may be cleared: `None` = the member is absent, `Some(None)` = it is null.

@@ -29,10 +29,10 @@ pub(super) struct LimitChanges {
 }
 
 impl LimitChanges {
-    /// Reads a member; false if it is no limit.
+    /// Reads a member. Returns false if the member is not a limit.
     ///
     /// # Errors
-    /// The fault of the value.
+    /// The error in the value.
     pub(super) fn read(&mut self, name: &str, value: View<'_>) -> Result<bool, Invalid> {
         let path = &Path::Top(name);
         match name {
@@ -92,7 +92,7 @@ impl LimitChanges {
         }
     }
 
-    /// The burst of an `rpm`, which ends with it.
+    /// The burst, which exists only together with `rpm`.
     fn new_burst(&self, rpm: Option<u32>, before: Option<u32>) -> Result<Option<u32>, Invalid> {
         match (rpm, self.burst) {
             (None, Some(Some(_))) => Err(requires("burst", "rpm")),

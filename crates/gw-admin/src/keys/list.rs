@@ -18,7 +18,7 @@ use crate::spending::spent_by_each;
 /// Keys of a page if the query has no `limit`.
 const DEFAULT_PAGE_KEYS: usize = 100;
 
-/// A key of either kind.
+/// A key of the configuration or of the store.
 enum ListedKey<'a> {
     Configured(String, &'a KeySettings),
     Stored(&'a StoredKey),

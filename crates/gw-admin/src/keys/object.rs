@@ -86,7 +86,7 @@ impl<'a> KeyObject<'a> {
     }
 }
 
-/// The metadata as the store holds them; `None` if they are no JSON.
+/// The stored metadata; `None` if it is not valid JSON.
 fn parse_stored(json: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(json.to_owned()).ok()
 }
