@@ -1,291 +1,139 @@
-//! The bodies of the management API: every member known, every value in its range, `null` told from absent.
+//! The bodies of the management API: every member is known, every value is in its range, and null differs from absent.
 
-use std::borrow::Cow;
+mod fields;
+mod limits;
 
 use gw_engine::error::{Error, Kind};
-use gw_store::limits::{Budget, Limits, OnBudget};
-use gw_store::{Period, Role};
-use gw_wire::json::{Kind as JsonKind, View};
-use gw_wire::money::{Price, PriceError};
-use gw_wire::request::fields::{
-    Path, array, clip, empty_array, empty_string, integer, invalid_value, missing, not_one_of, string,
-    string_too_long, wrong_type,
-};
+use gw_store::limits::Limits;
+use gw_store::{Role, StoredKey};
+use gw_wire::request::fields::{Path, clip, integer, missing};
 use gw_wire::request::{Invalid, strict};
-use jiff::Timestamp;
 
-use super::Fault;
+use self::fields::{Patch, boolean, line, metadata, models, nullable, role, timestamp};
+use self::limits::{LIMIT_MEMBERS, LimitChanges};
+use crate::error::AdminError;
+use crate::ids::MAX_TEAM_ID_CHARS;
 
-const LONGEST_NAME: usize = 200;
-const LONGEST_MODEL: usize = 300;
-const MOST_MODELS: usize = 1000;
-/// Bytes of a key's metadata.
-const LARGEST_METADATA: usize = 16 << 10;
-/// A team's id.
-const LONGEST_TEAM: usize = 64;
+/// Maximum length of a key's name, in characters.
+const MAX_KEY_NAME_CHARS: usize = 200;
 /// The longest grace time of a rotation: a week.
-const LONGEST_GRACE: i64 = 604_800;
-/// The one that is taken when none is asked for.
-const USUAL_GRACE: i64 = 3600;
+const MAX_GRACE_SECONDS: i64 = 604_800;
+/// The grace time of a rotation whose body has no `grace_seconds`.
+const DEFAULT_GRACE_SECONDS: i64 = 3600;
 
-/// A member that may be cleared: None = absent, Some(None) = null.
-type Set<T> = Option<Option<T>>;
+/// The members of a key's body other than limits.
+const KEY_MEMBERS: [&str; 7] = ["name", "role", "team", "models", "log_payloads", "expires_at", "metadata"];
 
-/// Changes of limits.
+/// The body of a new key, or the changes of a key.
 #[derive(Debug, Default)]
-pub(super) struct LimitChanges {
-    rpm: Set<u32>,
-    burst: Set<u32>,
-    tpm: Set<u64>,
-    max_in_flight: Set<u32>,
-    budget: Set<u64>,
-    period: Set<Period>,
-    on_budget: Set<OnBudget>,
+pub(crate) struct KeyChanges {
+    name: Option<String>,
+    role: Option<Role>,
+    /// The team's id.
+    pub(crate) team: Patch<String>,
+    models: Patch<Vec<String>>,
+    limits: LimitChanges,
+    log_payloads: Patch<bool>,
+    /// Unix seconds.
+    pub(crate) expires_at: Patch<i64>,
+    /// The text of a JSON object.
+    metadata: Patch<String>,
 }
 
-/// Changes of a key, or a whole new one.
-#[derive(Debug, Default)]
-pub(super) struct KeyChanges {
-    pub(super) name: Option<String>,
-    pub(super) role: Option<Role>,
-    pub(super) team: Set<String>,
-    pub(super) models: Set<Vec<String>>,
-    pub(super) limits: LimitChanges,
-    pub(super) log_payloads: Set<bool>,
-    pub(super) expires_at: Set<i64>,
-    pub(super) metadata: Set<String>,
-}
-
-const LIMITS: [&str; 7] =
-    ["rpm", "burst", "tpm", "max_in_flight", "budget_usd", "budget_period", "on_budget"];
-
-impl LimitChanges {
-    /// Reads a member, if it is one of these.
-    fn read(&mut self, name: &str, value: View<'_>) -> Result<bool, Invalid> {
-        let path = &Path::Top(name);
-        match name {
-            "rpm" => self.rpm = set(value, |value| whole(path, value, 10_000_000))?,
-            "burst" => self.burst = set(value, |value| whole(path, value, 10_000_000))?,
-            "tpm" => self.tpm = set(value, |value| whole(path, value, 1_000_000_000_000))?,
-            "max_in_flight" => self.max_in_flight = set(value, |value| whole(path, value, 1_000_000))?,
-            "budget_usd" => self.budget = set(value, |value| money(path, value))?,
-            "budget_period" => self.period = set(value, |value| period(path, value))?,
-            "on_budget" => self.on_budget = set(value, |value| on_budget(path, value))?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    /// What becomes of these limits.
-    pub(super) fn apply(&self, to: Limits) -> Result<Limits, Invalid> {
-        let budget = match (self.budget, to.budget) {
-            (Some(None), _) | (None, None) => None,
-            (Some(Some(nano)), before) => {
-                Some(Budget { nano, period: before.map(|before| before.period).unwrap_or_default() })
+impl KeyChanges {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// The first error in the body.
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, AdminError> {
+        let mut changes = Self::default();
+        for (name, value) in strict(body)? {
+            let path = &Path::Top(&name);
+            match &*name {
+                "name" => changes.name = Some(line(path, value, MAX_KEY_NAME_CHARS)?),
+                "role" => changes.role = Some(role(path, value)?),
+                "team" => changes.team = nullable(value, |value| line(path, value, MAX_TEAM_ID_CHARS))?,
+                "models" => changes.models = nullable(value, |value| models(path, value))?,
+                "log_payloads" => changes.log_payloads = nullable(value, |value| boolean(path, value))?,
+                "expires_at" => changes.expires_at = nullable(value, |value| timestamp(path, value))?,
+                "metadata" => changes.metadata = nullable(value, |value| metadata(path, value))?,
+                _ if changes.limits.read(&name, value)? => {}
+                _ => return Err(unknown_member(&name, &[&KEY_MEMBERS[..], &LIMIT_MEMBERS].concat()).into()),
             }
-            (None, before) => before,
-        };
-        let budget = match (budget, self.period) {
-            (None, Some(Some(_))) => {
-                return Err(invalid_value(&Path::Top("budget_period"), "it needs a 'budget_usd'."));
-            }
-            (Some(budget), Some(period)) => Some(Budget { period: period.unwrap_or_default(), ..budget }),
-            (budget, _) => budget,
-        };
-        // Who has no budget any more begins anew with the next one.
-        let on_budget = match (budget, self.on_budget) {
-            (None, Some(Some(_))) => {
-                return Err(invalid_value(&Path::Top("on_budget"), "it needs a 'budget_usd'."));
-            }
-            (None, _) => OnBudget::default(),
-            (Some(_), on_budget) => on_budget.map_or(to.on_budget, Option::unwrap_or_default),
-        };
-        let rpm = self.rpm.unwrap_or(to.rpm);
-        Ok(Limits {
-            rpm,
-            burst: self.burst_of(rpm, to.burst)?,
-            tpm: self.tpm.unwrap_or(to.tpm),
-            max_in_flight: self.max_in_flight.unwrap_or(to.max_in_flight),
-            budget,
-            on_budget,
-        })
-    }
-
-    /// What may come at once of so many requests a minute: a part of them, which goes when they go.
-    fn burst_of(&self, rpm: Option<u32>, before: Option<u32>) -> Result<Option<u32>, Invalid> {
-        match (rpm, self.burst) {
-            (None, Some(Some(_))) => Err(invalid_value(&Path::Top("burst"), "it needs an 'rpm'.")),
-            (None, _) => Ok(None),
-            (Some(_), burst) => Ok(burst.unwrap_or(before)),
         }
+        Ok(changes)
     }
-}
 
-/// The body of a new key or of a change.
-pub(super) fn key(body: &[u8]) -> Result<KeyChanges, Fault> {
-    const OTHERS: [&str; 7] = ["name", "role", "team", "models", "log_payloads", "expires_at", "metadata"];
-    let mut changes = KeyChanges::default();
-    for (name, value) in strict(body)? {
-        let path = &Path::Top(&name);
-        match &*name {
-            "name" => changes.name = Some(text(path, value, LONGEST_NAME)?),
-            "role" => changes.role = Some(role(path, value)?),
-            "team" => changes.team = set(value, |value| text(path, value, LONGEST_TEAM))?,
-            "models" => changes.models = set(value, |value| models(path, value))?,
-            "log_payloads" => changes.log_payloads = set(value, |value| boolean(path, value))?,
-            "expires_at" => changes.expires_at = set(value, |value| time(path, value))?,
-            "metadata" => changes.metadata = set(value, |value| metadata(path, value))?,
-            _ if changes.limits.read(&name, value)? => {}
-            _ => return Err(unknown(&name, &[&OTHERS[..], &LIMITS].concat()).into()),
+    /// The name, which a new key must have.
+    ///
+    /// # Errors
+    /// `missing_required_parameter`.
+    pub(crate) fn required_name(&self) -> Result<&str, Invalid> {
+        self.name.as_deref().ok_or_else(|| missing(&Path::Top("name")))
+    }
+
+    /// Changes the key. A member that is null gets the value of a new key.
+    ///
+    /// # Errors
+    /// `invalid_value` for a limit that requires another one; the key is unchanged then.
+    pub(crate) fn apply(&self, key: &mut StoredKey) -> Result<(), Invalid> {
+        key.limits = self.limits.apply(key.limits)?;
+        if let Some(name) = &self.name {
+            key.name.clone_from(name);
         }
+        key.role = self.role.unwrap_or(key.role);
+        key.expires_at = self.expires_at.unwrap_or(key.expires_at);
+        key.log_payloads = self.log_payloads.map_or(key.log_payloads, Option::unwrap_or_default);
+        for (field, change) in [(&mut key.team, &self.team), (&mut key.metadata, &self.metadata)] {
+            if let Some(change) = change {
+                field.clone_from(change);
+            }
+        }
+        if let Some(models) = &self.models {
+            key.models.clone_from(models);
+        }
+        Ok(())
     }
-    Ok(changes)
 }
 
-/// The name of a new key.
-pub(super) fn name_of(changes: &KeyChanges) -> Result<&str, Invalid> {
-    changes.name.as_deref().ok_or_else(|| missing(&Path::Top("name")))
-}
-
-/// The body of a team.
-pub(super) fn team(body: &[u8]) -> Result<Limits, Fault> {
+/// Reads the body of a team, which may be empty.
+///
+/// # Errors
+/// The first error in the body.
+pub(crate) fn parse_team_limits(body: &[u8]) -> Result<Limits, AdminError> {
     let mut changes = LimitChanges::default();
     if !body.trim_ascii().is_empty() {
         for (name, value) in strict(body)? {
             if !changes.read(&name, value)? {
-                return Err(unknown(&name, &LIMITS).into());
+                return Err(unknown_member(&name, &LIMIT_MEMBERS).into());
             }
         }
     }
     Ok(changes.apply(Limits::default())?)
 }
 
-/// The seconds for which both secrets of a rotation are good. An empty body is an empty object.
-pub(super) fn grace(body: &[u8]) -> Result<i64, Fault> {
-    let mut grace = USUAL_GRACE;
+/// Reads the body of a rotation, which may be empty: the seconds for which the old secret stays valid.
+///
+/// # Errors
+/// The first error in the body.
+pub(crate) fn parse_grace_seconds(body: &[u8]) -> Result<i64, AdminError> {
+    let mut grace_seconds = DEFAULT_GRACE_SECONDS;
     if !body.trim_ascii().is_empty() {
         for (name, value) in strict(body)? {
             if &*name != "grace_seconds" {
-                return Err(unknown(&name, &["grace_seconds"]).into());
+                return Err(unknown_member(&name, &["grace_seconds"]).into());
             }
-            grace = integer(&Path::Top(&name), value, &(0..=LONGEST_GRACE))?;
+            grace_seconds = integer(&Path::Top(&name), value, &(0..=MAX_GRACE_SECONDS))?;
         }
     }
-    Ok(grace)
+    Ok(grace_seconds)
 }
 
-/// Whether a team can have this id.
-pub(super) fn is_team_id(id: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=LONGEST_TEAM).contains(&id.len()) && id.bytes().all(fits)
-}
-
-fn unknown(name: &str, known: &[&str]) -> Error {
+fn unknown_member(name: &str, known: &[&str]) -> Error {
     let message =
         format!("Invalid '{}': there is no such field. The fields are {}.", clip(name), known.join(", "));
     Error::new(Kind::UnsupportedParameter, message)
 }
 
-fn set<T>(
-    value: View<'_>,
-    read: impl FnOnce(View<'_>) -> Result<T, Invalid>,
-) -> Result<Option<Option<T>>, Invalid> {
-    if value.kind() == JsonKind::Null { Ok(Some(None)) } else { read(value).map(|value| Some(Some(value))) }
-}
-
-fn whole<T: TryFrom<i64>>(path: &Path<'_>, value: View<'_>, most: i64) -> Result<T, Invalid> {
-    let number = integer(path, value, &(1..=most))?;
-    T::try_from(number).map_err(|_| invalid_value(path, "the number is too large."))
-}
-
-/// An amount in nano-USD, from a number's or a string's own digits: never by way of a float.
-fn money(path: &Path<'_>, value: View<'_>) -> Result<u64, Invalid> {
-    let digits: Cow<'_, str> = match value.kind() {
-        JsonKind::Integer | JsonKind::Decimal => value.text().into(),
-        JsonKind::String => string(path, value)?,
-        _ => return Err(wrong_type(path, "a decimal number or a string that holds one", value)),
-    };
-    Price::parse(&digits).map(Price::nanos).map_err(|fault| match fault {
-        PriceError::Malformed => {
-            invalid_value(path, &format!("expected a decimal number, but got '{}' instead.", clip(&digits)))
-        }
-        PriceError::Negative => Invalid {
-            code: "decimal_below_min_value",
-            message: format!(
-                "Invalid '{path}': decimal below minimum value. Expected a value >= 0, but got {} instead.",
-                clip(&digits)
-            ),
-        },
-        PriceError::OutOfRange => {
-            invalid_value(path, "expected at most 9 digits before and 9 digits after the point.")
-        }
-    })
-}
-
-fn role(path: &Path<'_>, value: View<'_>) -> Result<Role, Invalid> {
-    let text = string(path, value)?;
-    Role::parse(&text).ok_or_else(|| not_one_of(path, &["inference", "admin"], &text))
-}
-
-fn period(path: &Path<'_>, value: View<'_>) -> Result<Period, Invalid> {
-    let text = string(path, value)?;
-    Period::parse(&text).ok_or_else(|| not_one_of(path, &Period::ALL.map(Period::as_str), &text))
-}
-
-fn on_budget(path: &Path<'_>, value: View<'_>) -> Result<OnBudget, Invalid> {
-    let text = string(path, value)?;
-    OnBudget::parse(&text).ok_or_else(|| not_one_of(path, &OnBudget::ALL.map(OnBudget::as_str), &text))
-}
-
-fn boolean(path: &Path<'_>, value: View<'_>) -> Result<bool, Invalid> {
-    match (value.kind(), value.text()) {
-        (JsonKind::Boolean, text) => Ok(text == "true"),
-        _ => Err(wrong_type(path, "a boolean", value)),
-    }
-}
-
-/// A string for people and for filters: not empty, on one line.
-fn text(path: &Path<'_>, value: View<'_>, longest: usize) -> Result<String, Invalid> {
-    let text = string(path, value)?;
-    let length = text.chars().count();
-    if text.is_empty() {
-        return Err(empty_string(path));
-    }
-    if length > longest {
-        return Err(string_too_long(path, longest, length));
-    }
-    if text.chars().any(char::is_control) {
-        return Err(invalid_value(path, "it holds a control character."));
-    }
-    Ok(text.into_owned())
-}
-
-fn models(path: &Path<'_>, value: View<'_>) -> Result<Vec<String>, Invalid> {
-    let mut models = Vec::new();
-    for (at, element) in array(path, value, MOST_MODELS, "an array of strings")?.enumerate() {
-        models.push(text(&path.item(at), element, LONGEST_MODEL)?);
-    }
-    if models.is_empty() { Err(empty_array(path)) } else { Ok(models) }
-}
-
-fn time(path: &Path<'_>, value: View<'_>) -> Result<i64, Invalid> {
-    let text = string(path, value)?;
-    let time: Result<Timestamp, _> = text.parse();
-    time.map(Timestamp::as_second).map_err(|_| {
-        let what =
-            format!("expected a time such as 2027-01-01T00:00:00Z, but got '{}' instead.", clip(&text));
-        invalid_value(path, &what)
-    })
-}
-
-fn metadata(path: &Path<'_>, value: View<'_>) -> Result<String, Invalid> {
-    if value.kind() != JsonKind::Object {
-        return Err(wrong_type(path, "an object", value));
-    }
-    if value.text().len() > LARGEST_METADATA {
-        let what =
-            format!("expected at most {LARGEST_METADATA} bytes of JSON, but got {}.", value.text().len());
-        return Err(invalid_value(path, &what));
-    }
-    Ok(value.text().to_owned())
-}
+#[cfg(test)]
+mod tests;

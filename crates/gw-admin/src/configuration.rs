@@ -5,8 +5,8 @@ use gw_engine::Engine;
 
 /// `GET /admin/v1/config`: the settings in force, with masked secrets.
 #[must_use]
-pub fn show(engine: &Engine) -> Bytes {
-    let shown = engine.shown_settings();
-    let shown = if shown.is_empty() { "{}" } else { shown };
-    Bytes::from(format!("{{\"object\":\"config\",\"settings\":{shown}}}"))
+pub fn show_configuration(engine: &Engine) -> Bytes {
+    let settings = engine.shown_settings();
+    let settings = if settings.is_empty() { "{}" } else { settings };
+    Bytes::from(format!("{{\"object\":\"config\",\"settings\":{settings}}}"))
 }

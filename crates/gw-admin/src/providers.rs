@@ -1,4 +1,4 @@
-//! The configured providers: how their keys and their models stand.
+//! The configured providers, with the state of their keys and models.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,48 +11,51 @@ use gw_providers::provider::KeyState;
 use gw_routing::health::{BreakerSettings, Standing};
 use serde_json::{Value, json};
 
-use crate::write::standing;
-
-/// `GET /admin/v1/providers`: the providers in the order of the configuration. A key is named by its place there, never by
-/// its secret.
+/// `GET /admin/v1/providers`: the providers in the order of the configuration. A key is named by its position there, never
+/// by its secret.
 #[must_use]
-pub fn list(engine: &Engine) -> Bytes {
+pub fn list_providers(engine: &Engine) -> Bytes {
     let breaker = engine.breaker_settings();
-    let data: Vec<Value> = engine.deployed().iter().map(|deployed| row(engine, deployed, &breaker)).collect();
+    let data: Vec<Value> =
+        engine.deployed().iter().map(|deployed| provider_object(engine, deployed, &breaker)).collect();
     Bytes::from(json!({"object": "list", "data": data}).to_string())
 }
 
-fn row(engine: &Engine, Deployed { provider, .. }: &Deployed, breaker: &BreakerSettings) -> Value {
+fn provider_object(
+    engine: &Engine,
+    Deployed { provider, .. }: &Deployed,
+    breaker: &BreakerSettings,
+) -> Value {
     let models = engine.models_of(provider.name());
     let now = Instant::now();
-    let keys = provider.keys().into_iter().enumerate().map(|(place, (state, back))| {
+    let keys = provider.keys().into_iter().enumerate().map(|(index, (state, retry_after))| {
         let status = if let KeyState::Dead(status) = state { status } else { None };
-        let seconds = back.map(|back| back.as_secs_f64().ceil());
-        json!({"key": place + 1, "state": state.as_str(), "status": status, "tried_again_in_seconds": seconds})
+        let seconds = retry_after.map(|time| time.as_secs_f64().ceil());
+        json!({"key": index + 1, "state": state.as_str(), "status": status, "tried_again_in_seconds": seconds})
     });
     json!({
         "name": &**provider.name(),
         "api": provider.api().as_str(),
         "models": models.len(),
         "keys": keys.collect::<Vec<_>>(),
-        "targets": models.iter().filter_map(|model| target(model, breaker, now)).collect::<Vec<_>>(),
+        "targets": models.iter().filter_map(|model| model_object(model, breaker, now)).collect::<Vec<_>>(),
     })
 }
 
-/// The state of a model; `None` if the gateway has not called it lately and may call it.
-fn target(model: &Arc<Model>, breaker: &BreakerSettings, now: Instant) -> Option<Value> {
+/// The state of a model; `None` if the gateway has not called the model lately and nothing keeps it from a call.
+fn model_object(model: &Arc<Model>, breaker: &BreakerSettings, now: Instant) -> Option<Value> {
     let (window, seen) = (model.measured.window(), model.measured.seen(now));
-    let stands = model.health.standing(breaker, now);
-    if window.samples == 0 && seen.in_flight == 0 && stands == Standing::Able {
+    let standing = model.health.standing(breaker, now);
+    if window.samples == 0 && seen.in_flight == 0 && standing == Standing::Able {
         return None;
     }
-    let left = match stands {
+    let left = match standing {
         Standing::Resting { left } | Standing::Open { left } => Some(left.as_secs_f64().ceil()),
         _ => None,
     };
     Some(json!({
         "model": &*model.id,
-        "standing": standing(stands),
+        "standing": standing_name(standing),
         "asked_again_in_seconds": left,
         "in_flight": seen.in_flight,
         "samples": window.samples,
@@ -63,4 +66,16 @@ fn target(model: &Arc<Model>, breaker: &BreakerSettings, now: Instant) -> Option
         "tokens_per_second": seen.tokens_per_second,
         "error_rate": seen.error_rate,
     }))
+}
+
+/// The name of a model's standing in answers.
+pub(crate) fn standing_name(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Able => "able",
+        Standing::Ramping { .. } => "ramping",
+        Standing::Resting { .. } => "resting",
+        Standing::Open { .. } => "open",
+        Standing::Probing => "probing",
+        Standing::Ready => "ready_for_probe",
+    }
 }

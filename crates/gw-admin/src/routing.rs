@@ -1,34 +1,36 @@
 //! The routing explanation: which models would serve a request, in which order, and why.
 
 use bytes::Bytes;
-use gw_engine::catalog::query::{Query, shown};
-use gw_engine::error::{Error, Kind, Result};
+use gw_engine::catalog::query::Query;
+use gw_engine::error::Result;
 use gw_engine::explain::{CandidateOrigin, Explanation, RankedCandidate};
 use gw_engine::{Caller, Engine};
 use serde_json::{Map, Value, json};
 
-use crate::write::{approximate_usd, number, standing};
+use crate::error::not_found;
+use crate::json::{approximate_usd, number_or_null};
+use crate::providers::standing_name;
 
 /// `POST /admin/v1/routing/explain`: explains the route of the request `body`, for `caller` or, with `?key=ID`, for that key.
 ///
 /// # Errors
 /// The error that the request itself would get; `not_found` for an unknown key.
-pub fn explain(engine: &Engine, caller: &Caller, query: &str, body: Bytes) -> Result<Bytes> {
+pub fn explain_route(engine: &Engine, caller: &Caller, query: &str, body: Bytes) -> Result<Bytes> {
     let explanation = match Query::parse(query).last("key") {
         None => engine.explain(caller, body)?,
-        Some(id) => engine.explain(&engine.find_key(id).ok_or_else(|| no_such_key(id))?, body)?,
+        Some(id) => engine.explain(&engine.find_key(id).ok_or_else(|| not_found("key", id))?, body)?,
     };
-    Ok(Bytes::from(document(&explanation).to_string()))
+    Ok(Bytes::from(explanation_object(&explanation).to_string()))
 }
 
-fn document(explanation: &Explanation) -> Value {
+fn explanation_object(explanation: &Explanation) -> Value {
     let excluded = explanation.excluded.iter();
     let excluded = excluded.map(|model| json!({"model": &*model.id, "reason": model.reason}));
     json!({
         "object": "routing.explanation",
         "requested_model": explanation.requested_model,
         "strategy": explanation.strategy.as_str(),
-        "candidates": explanation.candidates.iter().map(row).collect::<Vec<_>>(),
+        "candidates": explanation.candidates.iter().map(candidate_object).collect::<Vec<_>>(),
         "excluded": excluded.collect::<Vec<_>>(),
         "worst_case": {
             "tokens": explanation.worst_case_tokens,
@@ -39,10 +41,10 @@ fn document(explanation: &Explanation) -> Value {
     })
 }
 
-fn row(candidate: &RankedCandidate) -> Value {
+fn candidate_object(candidate: &RankedCandidate) -> Value {
     let RankedCandidate { model, origin, scored, facts, expected_cost } = candidate;
     let parts: Map<String, Value> =
-        scored.parts.iter().map(|(name, value)| (name.to_owned(), number(value))).collect();
+        scored.parts.iter().map(|(name, value)| (name.to_owned(), number_or_null(value))).collect();
     let named_as = match origin {
         CandidateOrigin::Requested => "requested",
         CandidateOrigin::Fallback => "fallback",
@@ -52,16 +54,12 @@ fn row(candidate: &RankedCandidate) -> Value {
         "model": &*model.id,
         "provider": &*model.provider,
         "named_as": named_as,
-        "score": number(scored.score),
+        "score": number_or_null(scored.score),
         "parts": parts,
-        "standing": standing(facts.standing),
+        "standing": standing_name(facts.standing),
         "in_flight": facts.seen.in_flight,
         "samples": facts.seen.samples,
         "holds_prompt_cache": facts.warm.is_some(),
         "expected_cost_usd": expected_cost.map(approximate_usd),
     })
-}
-
-fn no_such_key(id: &str) -> Error {
-    Error::new(Kind::NotFound, format!("There is no key '{}'.", shown(id)))
 }

@@ -1,15 +1,17 @@
-//! Teams: limits and a budget of their own above those of their keys.
+//! Teams: limits and a budget above those of their keys.
 
-use gw_engine::catalog::query::shown;
-use gw_engine::error::{Error, Kind};
 use gw_store::ledger::By;
 use gw_store::{StoredKey, Team};
 use gw_wire::request::fields::{Path, invalid_value};
 use serde::Serialize;
 
-use super::body;
-use super::write::{self, Deleted, LimitsObject, List, time};
-use super::{Answer, Books, Document, Fault};
+use crate::body::parse_team_limits;
+use crate::ids::is_team_id;
+use crate::json::{DeletedObject, LimitsObject, ListObject};
+use crate::records::Records;
+use crate::response::{AdminResponse, AdminResult};
+use crate::spending::{spent_by_each, spent_by_one};
+use crate::time::format_seconds;
 
 #[derive(Serialize)]
 struct TeamObject<'a> {
@@ -17,7 +19,7 @@ struct TeamObject<'a> {
     id: &'a str,
     #[serde(flatten)]
     limits: LimitsObject,
-    /// Its keys that are not revoked.
+    /// The number of its keys that are not revoked.
     keys: usize,
     created_at: String,
 }
@@ -28,65 +30,56 @@ impl<'a> TeamObject<'a> {
             object: "team",
             id: &team.id,
             limits: LimitsObject::new(&team.limits, spent, now),
-            keys: members(keys, &team.id),
-            created_at: time(team.created_at),
+            keys: count_keys(keys, &team.id),
+            created_at: format_seconds(team.created_at),
         }
     }
 }
 
-/// How many keys of the team are not revoked.
-fn members(keys: &[StoredKey], team: &str) -> usize {
+/// Counts the keys of a team that are not revoked.
+fn count_keys(keys: &[StoredKey], team: &str) -> usize {
     keys.iter().filter(|key| key.revoked_at.is_none() && key.team.as_deref() == Some(team)).count()
 }
 
-impl Books {
-    pub(super) async fn list_teams(&self, now: i64) -> Answer {
-        let (teams, keys) = (self.store.teams().await?, self.store.keys().await?);
-        let limits: Vec<_> = teams.iter().map(|team| (&*team.id, team.limits)).collect();
-        let spent = self.spent(By::Team, &limits, now).await?;
-        let data: Vec<_> = teams
-            .iter()
-            .map(|team| TeamObject::new(team, &keys, spent.get(&team.id).copied().unwrap_or_default(), now))
-            .collect();
-        write::document(&List::new(data, None))
-    }
-
-    pub(super) async fn show_team(&self, id: &str, now: i64) -> Answer {
-        let team = self.known_team(id).await?;
-        let spent = self.spent_by(By::Team, id, &team.limits, now).await?;
-        write::document(&TeamObject::new(&team, &self.store.keys().await?, spent, now))
-    }
-
-    pub(super) async fn put_team(&self, id: &str, body: &[u8], now: i64) -> Answer {
-        if !body::is_team_id(id) {
-            let what = "a team's id has 1 to 64 of the characters A-Z, a-z, 0-9, '.', '_' and '-'.";
-            return Err(invalid_value(&Path::Top("id"), what).into());
-        }
-        let team = Team { id: id.to_owned(), limits: body::team(body)?, created_at: now };
-        let is_new = self.store.team(id).await?.is_none();
-        self.store.put_team(&team).await?;
-        self.show_team(id, now).await.map(|document| Document { is_new, ..document })
-    }
-
-    pub(super) async fn delete_team(&self, id: &str) -> Answer {
-        self.known_team(id).await?;
-        let keys = members(&self.store.keys().await?, id);
-        if keys > 0 {
-            let what = format!("the team still has {keys} key(s); revoke them or give them to another team.");
-            return Err(invalid_value(&Path::Top("id"), &what).into());
-        }
-        self.store.delete_team(id).await?;
-        write::document(&Deleted { object: "team", id, deleted: true })
-    }
-
-    /// The team of this id.
-    pub(super) async fn known_team(&self, id: &str) -> Result<Team, Fault> {
-        let found = if body::is_team_id(id) { self.store.team(id).await? } else { None };
-        found.ok_or_else(|| no_team(id).into())
-    }
+/// `GET /admin/v1/teams` at the time `now` (unix seconds).
+pub(crate) async fn list_teams(records: &Records, now: i64) -> AdminResult {
+    let (teams, keys) = (records.store.teams().await?, records.store.keys().await?);
+    let limits: Vec<_> = teams.iter().map(|team| (&*team.id, team.limits)).collect();
+    let spent = spent_by_each(&records.store, By::Team, &limits, now).await?;
+    let objects = teams.iter().map(|team| {
+        let spent = spent.get(&team.id).copied().unwrap_or_default();
+        TeamObject::new(team, &keys, spent, now)
+    });
+    AdminResponse::json(&ListObject::new(objects.collect(), None))
 }
 
-/// The 404 for a team that is not there.
-pub(super) fn no_team(id: &str) -> Error {
-    Error::new(Kind::NotFound, format!("There is no team '{}'.", shown(id)))
+/// `GET /admin/v1/teams/{id}` at the time `now` (unix seconds).
+pub(crate) async fn show_team(records: &Records, id: &str, now: i64) -> AdminResult {
+    let team = records.team(id).await?;
+    let spent = spent_by_one(&records.store, By::Team, id, &team.limits, now).await?;
+    AdminResponse::json(&TeamObject::new(&team, &records.store.keys().await?, spent, now))
+}
+
+/// `PUT /admin/v1/teams/{id}` at the time `now` (unix seconds).
+pub(crate) async fn put_team(records: &Records, id: &str, body: &[u8], now: i64) -> AdminResult {
+    if !is_team_id(id) {
+        let message = "a team id consists of 1 to 64 of the characters A-Z, a-z, 0-9, '.', '_' and '-'.";
+        return Err(invalid_value(&Path::Top("id"), message).into());
+    }
+    let team = Team { id: id.to_owned(), limits: parse_team_limits(body)?, created_at: now };
+    let is_new = records.store.team(id).await?.is_none();
+    records.store.put_team(&team).await?;
+    show_team(records, id, now).await.map(|response| AdminResponse { is_new, ..response })
+}
+
+/// `DELETE /admin/v1/teams/{id}`.
+pub(crate) async fn delete_team(records: &Records, id: &str) -> AdminResult {
+    records.team(id).await?;
+    let keys = count_keys(&records.store.keys().await?, id);
+    if keys > 0 {
+        let message = format!("the team still has {keys} key(s); revoke them or move them to another team.");
+        return Err(invalid_value(&Path::Top("id"), &message).into());
+    }
+    records.store.delete_team(id).await?;
+    AdminResponse::json(&DeletedObject::new("team", id))
 }

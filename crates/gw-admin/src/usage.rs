@@ -1,151 +1,147 @@
-//! What was used, by whom and of what: sums of the ledger as JSON or CSV.
+//! The usage report: sums of the ledger, grouped and filtered, as JSON or CSV.
 
-use std::collections::HashMap;
-
-use bytes::Bytes;
-use gw_engine::auth::configured_id;
 use gw_engine::error::Error;
 use gw_store::ledger::{By, Filter, Sums};
 use gw_wire::json::write_str;
+use gw_wire::money::Money;
 
-use super::query::Params;
-use super::write::{columns, time, time_of_millis};
-use super::{Answer, Books, Document, Fault};
+use crate::error::AdminError;
+use crate::query::QueryParams;
+use crate::records::Records;
+use crate::response::{AdminResponse, AdminResult};
+use crate::time::{format_millis, format_seconds};
 
-/// Milliseconds of an hour: what is summed up is no finer.
-const HOUR: i64 = 3_600_000;
+/// The ledger sums requests up by the hour.
+const MILLIS_PER_HOUR: i64 = 3_600_000;
 const PARAMETERS: [&str; 9] =
     ["by", "group_by", "since", "until", "key", "team", "model", "provider", "format"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+enum ReportFormat {
     Json,
     Csv,
 }
 
-struct Report {
-    by: (&'static str, By),
+struct UsageReport {
+    group_name: &'static str,
+    group_by: By,
     filter: Filter,
-    rows: Vec<Row>,
+    rows: Vec<UsageRow>,
     total: Sums,
 }
 
-struct Row {
-    /// None: requests that belong to none (no team, no model found).
+struct UsageRow {
+    /// `None` for requests that belong to no group: they had no team, or their model was not found.
     group: Option<String>,
-    /// The name of a key.
-    name: Option<String>,
+    /// The name of the key, in a report by key.
+    key_name: Option<String>,
     sums: Sums,
 }
 
-impl Books {
-    pub(super) async fn usage(&self, query: &str, csv: bool, now: i64) -> Answer {
-        let params = Params::read(query, &PARAMETERS)?;
-        let by = by(&params)?;
-        let usual = if csv { Format::Csv } else { Format::Json };
-        let format =
-            params.choice("format", &[("json", Format::Json), ("csv", Format::Csv)])?.unwrap_or(usual);
-        let filter = whole_hours(params.filter(now)?);
-        let total = self.store.total(&filter).await?;
-        if total.requests == 0 {
-            self.check_names(&filter).await?;
-        }
-        let rows = self.rows(by.1, &filter).await?;
-        let report = Report { by, filter, rows, total };
-        Ok(match format {
-            Format::Json => Document::json(report.json()),
-            Format::Csv => Document { is_new: false, is_csv: true, body: Bytes::from(report.csv()) },
-        })
+/// `GET /admin/v1/usage` at the time `now` (unix seconds).
+pub(crate) async fn report_usage(
+    records: &Records,
+    query: &str,
+    is_csv_preferred: bool,
+    now: i64,
+) -> AdminResult {
+    let params = QueryParams::parse(query, &PARAMETERS)?;
+    let (group_name, group_by) = group_by(&params)?;
+    let preferred = if is_csv_preferred { ReportFormat::Csv } else { ReportFormat::Json };
+    let formats = [("json", ReportFormat::Json), ("csv", ReportFormat::Csv)];
+    let format = params.choice("format", &formats)?.unwrap_or(preferred);
+    let filter = to_whole_hours(params.filter(now)?);
+    let total = records.store.total(&filter).await?;
+    if total.requests == 0 {
+        records.check_filter(&filter).await?;
     }
-
-    async fn rows(&self, by: By, filter: &Filter) -> Result<Vec<Row>, Fault> {
-        let mut found = self.store.usage(by, filter).await?;
-        let is_time = matches!(by, By::Day | By::Hour);
-        if is_time {
-            // Of unix seconds; the store orders by cost.
-            found.sort_by_key(|(group, _)| group.parse::<i64>().unwrap_or_default());
-        }
-        let names = if by == By::Key { self.names().await? } else { HashMap::new() };
-        let row = |(group, sums): (String, Sums)| Row {
-            name: names.get(&group).cloned(),
-            group: match by {
-                By::Day => Some(group.parse().map(time).unwrap_or_default().chars().take(10).collect()),
-                By::Hour => Some(group.parse().map(time).unwrap_or_default()),
-                _ => Some(group).filter(|group| !group.is_empty()),
-            },
-            sums,
-        };
-        Ok(found.into_iter().map(row).collect())
-    }
-
-    /// Names of keys, as they are now.
-    async fn names(&self) -> Result<HashMap<String, String>, Fault> {
-        let stored = self.store.keys().await?.into_iter().map(|key| (key.id, key.name));
-        let configured = self.configured.iter().map(|key| (configured_id(&key.name), key.name.clone()));
-        Ok(stored.chain(configured).collect())
-    }
+    let rows = rows(records, group_by, &filter).await?;
+    let report = UsageReport { group_name, group_by, filter, rows, total };
+    Ok(match format {
+        ReportFormat::Json => AdminResponse::json_text(report.to_json()),
+        ReportFormat::Csv => AdminResponse::csv(report.to_csv()),
+    })
 }
 
-fn by(params: &Params) -> Result<(&'static str, By), Error> {
+async fn rows(records: &Records, group_by: By, filter: &Filter) -> Result<Vec<UsageRow>, AdminError> {
+    let mut found = records.store.usage(group_by, filter).await?;
+    if matches!(group_by, By::Day | By::Hour) {
+        // The group is a time in unix seconds, and the store orders the groups by cost.
+        found.sort_by_key(|(group, _)| group.parse::<i64>().unwrap_or_default());
+    }
+    let names = if group_by == By::Key { records.key_names().await? } else { Default::default() };
+    let row = |(group, sums): (String, Sums)| UsageRow {
+        key_name: names.get(&group).cloned(),
+        group: match group_by {
+            By::Day => Some(group.parse().map(format_seconds).unwrap_or_default().chars().take(10).collect()),
+            By::Hour => Some(group.parse().map(format_seconds).unwrap_or_default()),
+            _ => Some(group).filter(|group| !group.is_empty()),
+        },
+        sums,
+    };
+    Ok(found.into_iter().map(row).collect())
+}
+
+/// The parameter `by`, or `group_by`, which means the same.
+fn group_by(params: &QueryParams) -> Result<(&'static str, By), Error> {
     let all = By::ALL.map(|(name, by)| (name, (name, by)));
-    // `group_by` is what others call it.
     let by = params.choice("by", &all)?;
     let by = if by.is_some() { by } else { params.choice("group_by", &all)? };
     Ok(by.unwrap_or(("day", By::Day)))
 }
 
-/// The hours that the filter touches: what the sums are made of, and what the report says that it is about.
-fn whole_hours(filter: Filter) -> Filter {
-    let floor = |at: i64| at.div_euclid(HOUR) * HOUR;
+/// Extends the filter to whole hours: the sums exist for whole hours only, and the report names the time that it covers.
+fn to_whole_hours(filter: Filter) -> Filter {
+    let floor = |at: i64| at.div_euclid(MILLIS_PER_HOUR) * MILLIS_PER_HOUR;
     Filter {
         since: filter.since.map(floor),
-        until: filter.until.map(|until| floor(until.saturating_add(HOUR - 1))),
+        until: filter.until.map(|until| floor(until.saturating_add(MILLIS_PER_HOUR - 1))),
         ..filter
     }
 }
 
-impl Report {
-    fn json(&self) -> Vec<u8> {
+impl UsageReport {
+    fn to_json(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256 + self.rows.len() * 320);
         out.extend_from_slice(b"{\"object\":\"usage\",\"by\":");
-        write_str(&mut out, self.by.0);
+        write_str(&mut out, self.group_name);
         for (name, at) in [("since", self.filter.since), ("until", self.filter.until)] {
             out.extend_from_slice(format!(",\"{name}\":").as_bytes());
-            text(&mut out, at.map(time_of_millis).as_deref());
+            write_text_or_null(&mut out, at.map(format_millis).as_deref());
         }
         out.extend_from_slice(b",\"data\":[");
-        for (place, row) in self.rows.iter().enumerate() {
-            out.extend_from_slice(if place == 0 { b"{" } else { b",{" });
-            write_str(&mut out, self.by.0);
+        for (index, row) in self.rows.iter().enumerate() {
+            out.extend_from_slice(if index == 0 { b"{" } else { b",{" });
+            write_str(&mut out, self.group_name);
             out.push(b':');
-            text(&mut out, row.group.as_deref());
-            if self.by.1 == By::Key {
+            write_text_or_null(&mut out, row.group.as_deref());
+            if self.group_by == By::Key {
                 out.extend_from_slice(b",\"key_name\":");
-                text(&mut out, row.name.as_deref());
+                write_text_or_null(&mut out, row.key_name.as_deref());
             }
             out.push(b',');
-            sums(&mut out, &row.sums);
+            write_sums(&mut out, &row.sums);
             out.push(b'}');
         }
         out.extend_from_slice(b"],\"total\":{");
-        sums(&mut out, &self.total);
+        write_sums(&mut out, &self.total);
         out.extend_from_slice(b"}}");
         out
     }
 
-    fn csv(&self) -> String {
-        let mut head = vec![self.by.0];
-        if self.by.1 == By::Key {
+    fn to_csv(&self) -> String {
+        let mut head = vec![self.group_name];
+        if self.group_by == By::Key {
             head.push("key_name");
         }
         head.extend(columns(&Sums::default()).map(|(name, _)| name));
         let mut text = head.join(",");
         text.push_str("\r\n");
         for row in &self.rows {
-            text.push_str(&cell(row.group.as_deref().unwrap_or("")));
-            if self.by.1 == By::Key {
+            text.push_str(&csv_cell(row.group.as_deref().unwrap_or("")));
+            if self.group_by == By::Key {
                 text.push(',');
-                text.push_str(&cell(row.name.as_deref().unwrap_or("")));
+                text.push_str(&csv_cell(row.key_name.as_deref().unwrap_or("")));
             }
             for (_, value) in columns(&row.sums) {
                 text.push(',');
@@ -157,24 +153,43 @@ impl Report {
     }
 }
 
-fn text(out: &mut Vec<u8>, text: Option<&str>) {
+/// The names and the exact values of sums, in the order of the report.
+fn columns(sums: &Sums) -> [(&'static str, String); 11] {
+    let usd = |femtos| Money::from_femtos(femtos).to_string();
+    let tokens = sums.tokens;
+    [
+        ("requests", sums.requests.to_string()),
+        ("failed", sums.failed.to_string()),
+        ("cache_hits", sums.cache_hits.to_string()),
+        ("prompt_tokens", tokens.prompt.to_string()),
+        ("completion_tokens", tokens.completion.to_string()),
+        ("total_tokens", tokens.prompt.saturating_add(tokens.completion).to_string()),
+        ("cached_tokens", tokens.cached.to_string()),
+        ("cache_write_tokens", tokens.cache_write.to_string()),
+        ("reasoning_tokens", tokens.reasoning.to_string()),
+        ("cost_usd", usd(sums.cost)),
+        ("saved_usd", usd(sums.saved)),
+    ]
+}
+
+fn write_text_or_null(out: &mut Vec<u8>, text: Option<&str>) {
     match text {
         Some(text) => write_str(out, text),
         None => out.extend_from_slice(b"null"),
     }
 }
 
-/// Counts and exact amounts: nothing here was ever a float.
-fn sums(out: &mut Vec<u8>, sums: &Sums) {
-    for (place, (name, value)) in columns(sums).iter().enumerate() {
-        let comma = if place == 0 { "" } else { "," };
+/// Writes sums as members of a JSON object. Amounts are written by their digits, so they stay exact.
+fn write_sums(out: &mut Vec<u8>, sums: &Sums) {
+    for (index, (name, value)) in columns(sums).iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
         out.extend_from_slice(format!("{comma}\"{name}\":{value}").as_bytes());
     }
 }
 
-/// A cell of text, quoted as RFC 4180 says. A spreadsheet would compute what begins like a formula, so that gets an
-/// apostrophe in front.
-fn cell(text: &str) -> String {
+/// A cell of text, quoted as RFC 4180 says. A text that begins like a formula gets an apostrophe in front, because a
+/// spreadsheet would run the formula.
+fn csv_cell(text: &str) -> String {
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let guarded = if is_formula { format!("'{text}") } else { text.to_owned() };
     if guarded.contains(['"', ',', '\n', '\r']) {
@@ -186,7 +201,7 @@ fn cell(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::cell;
+    use super::csv_cell;
 
     #[test]
     fn cells_are_quoted_and_formulas_are_text() {
@@ -203,7 +218,7 @@ mod tests {
             ("=HYPERLINK(\"x\",1)", "\"'=HYPERLINK(\"\"x\"\",1)\""),
             ("\tx", "'\tx"),
         ] {
-            assert_eq!(cell(text), written, "{text}");
+            assert_eq!(csv_cell(text), written, "{text}");
         }
     }
 }

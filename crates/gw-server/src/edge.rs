@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use gw_admin::Management;
+use gw_admin::LiveAdminService;
 use gw_engine::Engine;
 use gw_engine::error::Result;
 use parking_lot::RwLock;
@@ -44,7 +44,7 @@ enum Phase {
 pub struct Edge {
     pub(crate) settings: ServerSettings,
     pub(crate) engine: Arc<Engine>,
-    pub(crate) management: Arc<Management>,
+    pub(crate) management: Arc<LiveAdminService>,
     pub(crate) log: Arc<dyn AccessLog>,
     pub(crate) cors: Policies,
     pub(crate) metrics: Metrics,
@@ -72,7 +72,7 @@ impl Edge {
     pub fn new(
         settings: ServerSettings,
         engine: Arc<Engine>,
-        management: Arc<Management>,
+        management: Arc<LiveAdminService>,
         log: Arc<dyn AccessLog>,
         readiness: Readiness,
         mut registry: Registry,

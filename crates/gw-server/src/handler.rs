@@ -233,8 +233,8 @@ where
     let Some(caller) = caller else { return open(&edge, ticket.door, target, parts) };
     match target {
         Target::Metrics => return ops::metrics(&edge),
-        Target::Providers => return Ok(Answer::json(gw_admin::providers::list(&edge.engine))),
-        Target::Config => return Ok(Answer::json(gw_admin::configuration::show(&edge.engine))),
+        Target::Providers => return Ok(Answer::json(gw_admin::list_providers(&edge.engine))),
+        Target::Config => return Ok(Answer::json(gw_admin::show_configuration(&edge.engine))),
         Target::Cache => return manage::response_cache(&edge, parts).await,
         Target::Explain => return manage::explain(&edge, parts, &caller, body).await,
         Target::Admin | Target::UnknownApi => return Err(unknown_url(parts)),

@@ -1,9 +1,9 @@
-//! `/admin/v1/keys`, `teams`, `usage`, `requests`: from a request to the question that the engine answers.
+//! `/admin/v1/keys`, `teams`, `usage`, `requests`: turns an HTTP request into the request that gw-admin answers.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_admin::{Ask, cache};
+use gw_admin::{AdminRequest, purge_cache, show_cache};
 use gw_engine::cpu_pool::{CpuPool, offload};
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::{Caller, EventStream};
@@ -58,9 +58,7 @@ where
     let (engine, caller) = (Arc::clone(&edge.engine), caller.clone());
     let query = parts.uri.query().unwrap_or("").to_owned();
     let cpu = engine.cpu_of(&caller);
-    cpu.host(offload(move || gw_admin::routing::explain(&engine, &caller, &query, body)))
-        .await
-        .map(Answer::json)
+    cpu.host(offload(move || gw_admin::explain_route(&engine, &caller, &query, body))).await.map(Answer::json)
 }
 
 /// `/admin/v1/cache`: its figures, or a purge.
@@ -68,28 +66,30 @@ pub(crate) async fn response_cache(edge: &Edge, parts: &Parts) -> Result<Answer<
     let query = parts.uri.query().unwrap_or("");
     let purges = parts.method == Method::DELETE;
     let engine = &edge.engine;
-    let answer = if purges { cache::purge(engine, query).await? } else { cache::figures(engine) };
+    let answer = if purges { purge_cache(engine, query).await? } else { show_cache(engine) };
     Ok(Answer::json(answer))
 }
 
-fn ask(parts: &Parts, target: &Target<'_>, body: Bytes) -> Result<Ask> {
+fn ask(parts: &Parts, target: &Target<'_>, body: Bytes) -> Result<AdminRequest> {
     let query = || parts.uri.query().unwrap_or("").to_owned();
     let method = &parts.method;
     Ok(match target {
-        Target::Keys if method == Method::POST => Ask::CreateKey(body),
-        Target::Keys => Ask::Keys(query()),
-        Target::Key(id) if method == Method::PATCH => Ask::ChangeKey(owned(id)?, body),
-        Target::Key(id) if method == Method::DELETE => Ask::RevokeKey(owned(id)?),
-        Target::Key(id) => Ask::Key(owned(id)?),
-        Target::RotateKey(id) => Ask::RotateKey(owned(id)?, body),
-        Target::Team(id) if method == Method::PUT => Ask::PutTeam(owned(id)?, body),
-        Target::Team(id) if method == Method::DELETE => Ask::DeleteTeam(owned(id)?),
-        Target::Team(id) => Ask::Team(owned(id)?),
-        Target::Teams => Ask::Teams,
-        Target::Usage => Ask::Usage { query: query(), csv: wants_csv(&parts.headers) },
-        Target::LoggedRequest(id) => Ask::Request(owned(id)?),
-        Target::LoggedPayload(id) => Ask::ForgetPayload(owned(id)?),
-        _ => Ask::Requests(query()),
+        Target::Keys if method == Method::POST => AdminRequest::CreateKey(body),
+        Target::Keys => AdminRequest::ListKeys(query()),
+        Target::Key(id) if method == Method::PATCH => AdminRequest::UpdateKey(owned(id)?, body),
+        Target::Key(id) if method == Method::DELETE => AdminRequest::RevokeKey(owned(id)?),
+        Target::Key(id) => AdminRequest::ShowKey(owned(id)?),
+        Target::RotateKey(id) => AdminRequest::RotateKey(owned(id)?, body),
+        Target::Team(id) if method == Method::PUT => AdminRequest::PutTeam(owned(id)?, body),
+        Target::Team(id) if method == Method::DELETE => AdminRequest::DeleteTeam(owned(id)?),
+        Target::Team(id) => AdminRequest::ShowTeam(owned(id)?),
+        Target::Teams => AdminRequest::ListTeams,
+        Target::Usage => {
+            AdminRequest::ReportUsage { query: query(), is_csv_preferred: wants_csv(&parts.headers) }
+        }
+        Target::LoggedRequest(id) => AdminRequest::ShowRequest(owned(id)?),
+        Target::LoggedPayload(id) => AdminRequest::DeletePayload(owned(id)?),
+        _ => AdminRequest::ListRequests(query()),
     })
 }
 

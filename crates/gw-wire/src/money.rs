@@ -68,9 +68,9 @@ impl Price {
             return Err(PriceError::Malformed);
         }
         let value: u128 = digits.parse().map_err(|_| PriceError::Malformed)?;
-        let shift = i32::try_from(PRICE_DIGITS).unwrap_or(9)
-            - i32::try_from(fraction.len()).map_err(|_| PriceError::OutOfRange)?
-            + exponent;
+        let fraction_digits = i32::try_from(fraction.len()).map_err(|_| PriceError::OutOfRange)?;
+        let shift =
+            i32::try_from(PRICE_DIGITS).unwrap_or(9).saturating_sub(fraction_digits).saturating_add(exponent);
         if value == 0 {
             return Ok(Self::ZERO);
         }
@@ -239,7 +239,7 @@ mod tests {
         for bad in ["", ".", "NaN", "inf", "1,5", "0x1", "1e999999999999"] {
             assert_eq!(Price::parse(bad), Err(PriceError::Malformed), "{bad}");
         }
-        for far in ["1e300", "0.0000000001", "1e-300"] {
+        for far in ["1e300", "0.0000000001", "1e-300", "1e2147483647", "1e-2147483648"] {
             assert_eq!(Price::parse(far), Err(PriceError::OutOfRange), "{far}");
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use gw_admin::time_of_millis;
+use gw_admin::time::format_millis;
 use gw_store::Store;
 use gw_store::clock::Noted;
 use prometheus_client::collector::Collector;
@@ -150,7 +150,7 @@ fn in_words(wall: i64, seen: i64) -> String {
     let days = wall.abs_diff(seen) / DAY_MS.unsigned_abs();
     let days = if days == 1 { "a day".to_owned() } else { format!("{days} days") };
     let side = if wall > seen { "ahead of" } else { "behind" };
-    let seen = time_of_millis(seen);
+    let seen = format_millis(seen);
     format!(
         "the clock is {days} {side} the time at which this store was last in use ({seen}): nothing is purged until the clock \
          is right, or `model-gateway clock --confirm` says that it is"
@@ -182,10 +182,10 @@ pub fn run(common: &Common, args: &ClockArgs) -> Result<(), Stop> {
 async fn show(store: &Store, confirm: bool) -> gw_store::Result<String> {
     let wall = wall();
     let (noted, row) = facts(store, wall).await?;
-    let time = |time: Option<i64>| time.map_or_else(|| "never".to_owned(), time_of_millis);
+    let time = |time: Option<i64>| time.map_or_else(|| "never".to_owned(), format_millis);
     let mut said = format!(
         "time of this machine  {}\nstore last in use     {}\nlast confirmed        {}\n",
-        time_of_millis(wall),
+        format_millis(wall),
         time(noted.seen.or(row)),
         time(noted.confirmed)
     );

@@ -83,7 +83,7 @@ fn offline(common: &Common, key: Option<&str>, request: Bytes) -> Result<Bytes, 
     let engine = crate::serve::engine(&setup, deployed, Stored::default(), &mut Registry::default())?;
     let key = key.map(|key| key_id(&setup, key)).transpose()?;
     let query = operator::query(&[("key", key.as_deref())]);
-    gw_admin::routing::explain(&engine, &Caller::operator(), &query, request).map_err(|error| {
+    gw_admin::explain_route(&engine, &Caller::operator(), &query, request).map_err(|error| {
         let code = error.code();
         let message = unknown_model(code, &error.message);
         let message = match hint(&setup, code) {

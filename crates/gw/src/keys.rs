@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
-use gw_admin::Ask;
+use gw_admin::AdminRequest;
 use gw_wire::money::Price;
 use serde::Serialize;
 use serde_json::Value;
@@ -146,16 +146,16 @@ pub fn run(common: &Common, args: &KeysArgs) -> Result<(), Stop> {
     match &args.what {
         What::Create(new) => {
             let body = serde_json::to_vec(&**new).map_err(|error| Stop::Usage(error.to_string()))?;
-            secret(&parse(&ask(Ask::CreateKey(body.into()))?)?, "made")
+            secret(&parse(&ask(AdminRequest::CreateKey(body.into()))?)?, "made")
         }
         What::Rotate { id, grace_seconds } => {
             let body = format!("{{\"grace_seconds\":{grace_seconds}}}");
             let id = id_of(&ask, id, false)?;
-            secret(&parse(&ask(Ask::RotateKey(id, body.into()))?)?, "given a new secret")
+            secret(&parse(&ask(AdminRequest::RotateKey(id, body.into()))?)?, "given a new secret")
         }
         What::Revoke { id } => {
             let id = id_of(&ask, id, false)?;
-            let key = parse(&ask(Ask::RevokeKey(id))?)?;
+            let key = parse(&ask(AdminRequest::RevokeKey(id))?)?;
             say(&format!("{} is revoked", name(&key)));
             Ok(())
         }
@@ -180,7 +180,7 @@ const ID_LENGTH: usize = 12;
 /// # Errors
 /// Exit code 2 when no key or more than one key has the name, and for a whole key, which is not repeated.
 pub(crate) fn id_of(
-    ask: &impl Fn(Ask) -> Result<bytes::Bytes, Stop>,
+    ask: &impl Fn(AdminRequest) -> Result<bytes::Bytes, Stop>,
     given: &str,
     all: bool,
 ) -> Result<String, Stop> {
@@ -214,7 +214,7 @@ pub(crate) fn id_of(
 
 /// Every page, as it was written: an amount of money is not to pass through a float.
 fn list(
-    ask: &impl Fn(Ask) -> Result<bytes::Bytes, Stop>,
+    ask: &impl Fn(AdminRequest) -> Result<bytes::Bytes, Stop>,
     all: bool,
     team: Option<&str>,
 ) -> Result<Vec<Box<RawValue>>, Stop> {
@@ -233,7 +233,7 @@ fn list(
             ("team", team),
             ("after", after.as_deref()),
         ]);
-        let page: Page = serde_json::from_slice(&ask(Ask::Keys(query))?)
+        let page: Page = serde_json::from_slice(&ask(AdminRequest::ListKeys(query))?)
             .map_err(|error| Stop::Runtime(format!("the answer is not a list of keys: {error}")))?;
         keys.extend(page.data);
         after = page.next;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-use gw_admin::{Ask, Books, Fault};
+use gw_admin::{AdminError, AdminRequest, AdminService};
 use gw_providers::adapter::HttpCall;
 use gw_providers::client::Client;
 use gw_providers::settings::Timeouts;
@@ -44,7 +44,7 @@ pub struct Whom {
 ///
 /// # Errors
 /// Exit code 2 for what cannot be asked, 1 when there is no answer.
-pub fn ask(common: &Common, whom: &Whom, ask: Ask) -> Result<Bytes, Stop> {
+pub fn ask(common: &Common, whom: &Whom, ask: AdminRequest) -> Result<Bytes, Stop> {
     runtime()?.block_on(async {
         match &whom.url {
             Some(url) => Box::pin(over_http(url, request(&ask))).await,
@@ -88,16 +88,18 @@ pub async fn open_store(setup: &setup::Setup) -> Result<gw_store::Store, Stop> {
     serve::open_store(setup).await
 }
 
-async fn on_the_store(common: &Common, ask: Ask) -> Result<Bytes, Stop> {
+async fn on_the_store(common: &Common, ask: AdminRequest) -> Result<Bytes, Stop> {
     let setup = setup::load(common)?;
     let store = open_store(&setup).await?;
-    let answer = Books::new(store.clone(), &setup.config.engine.keys).answer(ask).await;
+    let answer = AdminService::new(store.clone(), &setup.config.engine.keys).answer(ask).await;
     store.close().await;
     match answer {
         Ok(document) => Ok(document.body),
-        Err(Fault::Refused(error)) if error.status() < 500 => Err(Stop::Usage(error.message.into_owned())),
-        Err(Fault::Refused(error)) => Err(Stop::Runtime(error.message.into_owned())),
-        Err(Fault::Store(error)) => Err(Stop::Runtime(error.to_string())),
+        Err(AdminError::Rejected(error)) if error.status() < 500 => {
+            Err(Stop::Usage(error.message.into_owned()))
+        }
+        Err(AdminError::Rejected(error)) => Err(Stop::Runtime(error.message.into_owned())),
+        Err(AdminError::Store(error)) => Err(Stop::Runtime(error.to_string())),
     }
 }
 
@@ -151,23 +153,25 @@ fn call((method, path, body): Request, key: &str) -> Result<HttpCall, Stop> {
 }
 
 /// The request that the ask is over HTTP.
-fn request(ask: &Ask) -> Request {
+fn request(ask: &AdminRequest) -> Request {
     let none = Bytes::new();
     match ask {
-        Ask::CreateKey(body) => (Method::POST, "keys".to_owned(), body.clone()),
-        Ask::Keys(query) => (Method::GET, format!("keys?{query}"), none),
-        Ask::Key(id) => (Method::GET, format!("keys/{}", encode(id)), none),
-        Ask::ChangeKey(id, body) => (Method::PATCH, format!("keys/{}", encode(id)), body.clone()),
-        Ask::RevokeKey(id) => (Method::DELETE, format!("keys/{}", encode(id)), none),
-        Ask::RotateKey(id, body) => (Method::POST, format!("keys/{}/rotate", encode(id)), body.clone()),
-        Ask::Teams => (Method::GET, "teams".to_owned(), none),
-        Ask::Team(id) => (Method::GET, format!("teams/{}", encode(id)), none),
-        Ask::PutTeam(id, body) => (Method::PUT, format!("teams/{}", encode(id)), body.clone()),
-        Ask::DeleteTeam(id) => (Method::DELETE, format!("teams/{}", encode(id)), none),
-        Ask::Usage { query, .. } => (Method::GET, format!("usage?{query}"), none),
-        Ask::Requests(query) => (Method::GET, format!("requests?{query}"), none),
-        Ask::Request(id) => (Method::GET, format!("requests/{}", encode(id)), none),
-        Ask::ForgetPayload(id) => (Method::DELETE, format!("requests/{}/payload", encode(id)), none),
+        AdminRequest::CreateKey(body) => (Method::POST, "keys".to_owned(), body.clone()),
+        AdminRequest::ListKeys(query) => (Method::GET, format!("keys?{query}"), none),
+        AdminRequest::ShowKey(id) => (Method::GET, format!("keys/{}", encode(id)), none),
+        AdminRequest::UpdateKey(id, body) => (Method::PATCH, format!("keys/{}", encode(id)), body.clone()),
+        AdminRequest::RevokeKey(id) => (Method::DELETE, format!("keys/{}", encode(id)), none),
+        AdminRequest::RotateKey(id, body) => {
+            (Method::POST, format!("keys/{}/rotate", encode(id)), body.clone())
+        }
+        AdminRequest::ListTeams => (Method::GET, "teams".to_owned(), none),
+        AdminRequest::ShowTeam(id) => (Method::GET, format!("teams/{}", encode(id)), none),
+        AdminRequest::PutTeam(id, body) => (Method::PUT, format!("teams/{}", encode(id)), body.clone()),
+        AdminRequest::DeleteTeam(id) => (Method::DELETE, format!("teams/{}", encode(id)), none),
+        AdminRequest::ReportUsage { query, .. } => (Method::GET, format!("usage?{query}"), none),
+        AdminRequest::ListRequests(query) => (Method::GET, format!("requests?{query}"), none),
+        AdminRequest::ShowRequest(id) => (Method::GET, format!("requests/{}", encode(id)), none),
+        AdminRequest::DeletePayload(id) => (Method::DELETE, format!("requests/{}/payload", encode(id)), none),
     }
 }
 
@@ -192,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_is_given_stays_one_part_of_the_url() {
-        let (method, path, _) = request(&Ask::Key("a/../b?c#d é".to_owned()));
+        let (method, path, _) = request(&AdminRequest::ShowKey("a/../b?c#d é".to_owned()));
         assert_eq!((method, path.as_str()), (Method::GET, "keys/a%2F..%2Fb%3Fc%23d%20%C3%A9"));
         assert_eq!(query(&[("a", Some("x&y=z")), ("b", None), ("c", Some("7d"))]), "a=x%26y%3Dz&c=7d");
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gw_admin::Management;
+use gw_admin::LiveAdminService;
 use gw_engine::cpu_pool::CpuPool;
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::ledger_spending::LedgerSpending;
@@ -169,7 +169,8 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     for Deployed { provider, .. } in deployed.into_iter().filter(|deployed| deployed.discovers) {
         tokio::spawn(discover::keep_up_to_date(Arc::clone(&engine), provider));
     }
-    let management = Management::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
+    let management =
+        LiveAdminService::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
     management.refresh().await.map_err(runtime)?;
     tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
     if setup.config.redis.is_some() {

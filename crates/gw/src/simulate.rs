@@ -11,7 +11,7 @@ mod report;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use gw_admin::{moment, time_of_millis};
+use gw_admin::time::{format_millis, parse_moment};
 use gw_routing::strategy::Strategy;
 use gw_store::Store;
 use gw_store::ledger::{Cursor, Entry, Filter};
@@ -64,7 +64,7 @@ pub fn run(common: &Common, args: &SimulateArgs) -> Result<(), Stop> {
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
     let replay = operator::runtime()?.block_on(Box::pin(replay(&setup, args.strategy, &window)))?;
-    let (since, until) = (window.since.map(time_of_millis), window.until.map(time_of_millis));
+    let (since, until) = (window.since.map(format_millis), window.until.map(format_millis));
     let span = [since.unwrap_or_default(), until.unwrap_or_default()];
     print(&if args.json { report::json(&replay, &span)? } else { report::table(&replay, &span) })
 }
@@ -74,7 +74,7 @@ fn window(args: &SimulateArgs) -> Result<Filter, Stop> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let read = |name: &str, text: &str| {
-        moment(text, now).ok_or_else(|| {
+        parse_moment(text, now).ok_or_else(|| {
             Stop::Usage(format!(
                 "--{name}: expected a time (2026-11-21T09:00:00Z), a date or how long ago (7d, 24h), not '{}'",
                 clean(text)

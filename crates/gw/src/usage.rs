@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use gw_admin::Ask;
+use gw_admin::AdminRequest;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -68,7 +68,7 @@ pub fn run(common: &Common, args: &UsageArgs) -> Result<(), Stop> {
         ("provider", args.provider.as_deref()),
         ("format", Some(if is_csv { "csv" } else { "json" })),
     ]);
-    let body = ask(Ask::Usage { query, csv: is_csv })?;
+    let body = ask(AdminRequest::ReportUsage { query, is_csv_preferred: is_csv })?;
     let text = String::from_utf8_lossy(&body);
     match args.format {
         Format::Csv => print(&text),

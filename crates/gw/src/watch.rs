@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_admin::Management;
+use gw_admin::LiveAdminService;
 use gw_engine::Engine;
 use tokio::time::timeout;
 
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Looks at the store whenever it may have changed, for as long as the program runs.
-pub async fn keep_keys_up_to_date(management: Arc<Management>) {
+pub async fn keep_keys_up_to_date(management: Arc<LiveAdminService>) {
     let mut is_away = false;
     loop {
         // Either way it is time for a look.

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use gw_cache::{End, Follower, Next, Outcome};
-use gw_providers::own;
 use gw_providers::adapter::StreamDecoder;
+use gw_providers::own;
 use gw_wire::failure::FailureKind;
 use gw_wire::money::Money;
 use gw_wire::stream::{Closing, Normaliser, write_error};
@@ -20,9 +20,9 @@ use crate::call::Call;
 use crate::cpu_pool::{HEAVY_BYTES, offload};
 use crate::error::{Error, Kind};
 use crate::event_memory::{Full, SMALL_EVENT};
-use crate::response_cache::rendered;
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::flight::{FlightError, FlightResult, LogOnDisconnect, SharedAnswer, gone};
+use crate::response_cache::rendered;
 use crate::response_cache::reply_context::ReplyContext;
 
 fn too_large() -> Error {

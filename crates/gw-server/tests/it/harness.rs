@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_admin::Management;
+use gw_admin::LiveAdminService;
 use gw_engine::Engine;
 use gw_engine::engine::Stored;
 use gw_engine::settings::{EngineSettings, KeySettings, Limits, Role};
@@ -84,7 +84,7 @@ impl Gateway {
         let engine = EngineSettings { keys: keys(), ..EngineSettings::default() };
         let engine = Engine::new(engine, Vec::new(), Vec::new(), Stored::default(), &mut registry).unwrap();
         let store = Store::in_memory().await.unwrap();
-        let management = Management::new(store, Arc::clone(&engine), tokio::runtime::Handle::current());
+        let management = LiveAdminService::new(store, Arc::clone(&engine), tokio::runtime::Handle::current());
         let (sender, lines) = unbounded_channel();
         let public = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let admin = match &settings.admin_listen {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gw_admin::time_of_millis;
+use gw_admin::time::format_millis;
 use gw_engine::catalog::{Catalog, Model};
 use gw_routing::facts::{Facts, Prior};
 use gw_routing::score::{Weights, order};
@@ -244,5 +244,5 @@ fn usage(tokens: &Tokens) -> Usage {
 
 /// The day that a time is in, UTC.
 fn day(at: i64) -> String {
-    time_of_millis(at).chars().take("2026-11-21".len()).collect()
+    format_millis(at).chars().take("2026-11-21".len()).collect()
 }

@@ -330,7 +330,7 @@ async fn s03_a_store_that_cannot_be_used_is_one_line_and_left_as_it_is() {
 
 /// Where the time of day is asked for, and what for. Everything else counts with a clock that only goes forward.
 const TIME_OF_DAY: [(&str, &str); 13] = [
-    ("gw-admin/src/lib.rs", "when a key was made"),
+    ("gw-admin/src/service.rs", "when a key was made"),
     ("gw-engine/src/auth.rs", "whether a key has expired"),
     ("gw-engine/src/clock.rs", "when a request came, in its row, and `created` of an answer"),
     ("gw-limits/src/clock.rs", "the clock of limits, that tests replace"),

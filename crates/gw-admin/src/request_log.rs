@@ -1,19 +1,23 @@
-//! The request log: newest first, page by page, and one request with its upstream calls.
+//! The request log: a list with the newest request first, and a single request with its upstream calls and its payload.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
-use gw_engine::catalog::query::{invalid, shown};
-use gw_engine::error::{Error, Kind};
+use gw_engine::catalog::query::invalid;
+use gw_engine::error::Error;
 use gw_store::ledger::{Attempt, Cursor, Entry};
 use gw_store::payloads::Payload;
 use serde::Serialize;
 
-use super::query::Params;
-use super::write::{self, Deleted, List, Usd, time_of_millis};
-use super::{Answer, Books};
+use crate::error::not_found;
+use crate::ids::is_request_id;
+use crate::json::{DeletedObject, ListObject, Usd};
+use crate::query::QueryParams;
+use crate::records::Records;
+use crate::response::{AdminResponse, AdminResult};
+use crate::time::format_millis;
 
-/// Requests of a page when no number is asked for.
-const USUAL_PAGE: usize = 50;
+/// Requests of a page if the query has no `limit`.
+const DEFAULT_PAGE_REQUESTS: usize = 50;
 const PARAMETERS: [&str; 9] =
     ["key", "team", "model", "provider", "status", "since", "until", "limit", "after"];
 
@@ -40,7 +44,7 @@ struct RequestObject<'a> {
     cached_tokens: u64,
     cache_write_tokens: u64,
     reasoning_tokens: u64,
-    /// The tokens are the gateway's own estimate.
+    /// Whether the gateway estimated the tokens.
     estimated: bool,
     cost_usd: Usd,
     saved_usd: Usd,
@@ -48,15 +52,15 @@ struct RequestObject<'a> {
     latency_ms: u64,
     user: Option<&'a str>,
     client: Option<&'a str>,
-    /// Only where one request is shown.
+    /// Only in the answer for one request.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<Vec<AttemptObject<'a>>>,
-    /// Only where one request is shown; null when nothing of it was stored.
+    /// Only in the answer for one request; null if none is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<Option<PayloadObject>>,
 }
 
-/// One upstream call.
+/// An upstream call.
 #[derive(Serialize)]
 struct AttemptObject<'a> {
     provider: &'a str,
@@ -82,7 +86,7 @@ impl<'a> AttemptObject<'a> {
     }
 }
 
-/// What the request and its answer said. As texts: they may be cut, and need not be JSON.
+/// The logged bodies of a request and its response. They are texts, because they may be cut and need not be JSON.
 #[derive(Serialize)]
 struct PayloadObject {
     at: String,
@@ -95,7 +99,7 @@ struct PayloadObject {
 impl From<Payload> for PayloadObject {
     fn from(Payload { at, request, response, .. }: Payload) -> Self {
         Self {
-            at: time_of_millis(at),
+            at: format_millis(at),
             request: request.text,
             request_truncated: request.is_cut,
             response: response.text,
@@ -106,19 +110,19 @@ impl From<Payload> for PayloadObject {
 
 impl<'a> RequestObject<'a> {
     fn new(entry: &'a Entry) -> Self {
-        let some = |text: &'a str| Some(text).filter(|text| !text.is_empty());
+        let non_empty = |text: &'a str| Some(text).filter(|text| !text.is_empty());
         let tokens = entry.tokens;
         Self {
             object: "request",
             request_id: &entry.request_id,
-            at: time_of_millis(entry.at),
+            at: format_millis(entry.at),
             key: &entry.key_id,
             key_name: &entry.key_name,
             team: entry.team.as_deref(),
             operation: &entry.operation,
             requested_model: &entry.requested_model,
-            model: some(&entry.model),
-            provider: some(&entry.provider),
+            model: non_empty(&entry.model),
+            provider: non_empty(&entry.provider),
             status: &entry.status,
             strategy: &entry.strategy,
             stream: entry.stream,
@@ -143,59 +147,54 @@ impl<'a> RequestObject<'a> {
     }
 }
 
-impl Books {
-    pub(super) async fn list_requests(&self, query: &str, now: i64) -> Answer {
-        let params = Params::read(query, &PARAMETERS)?;
-        let mut filter = params.filter(now)?;
-        filter.status = params.text("status")?;
-        let limit = params.limit(USUAL_PAGE)?;
-        let after = params.text("after")?.map(|text| read_cursor(&text)).transpose()?;
-        // One more than asked for tells whether there is another page.
-        let most = u32::try_from(limit + 1).unwrap_or(u32::MAX);
-        let mut found = self.store.requests(&filter, after.as_ref(), most).await?;
-        if found.is_empty() {
-            self.check_names(&filter).await?;
-        }
-        let has_more = found.len() > limit;
-        found.truncate(limit);
-        let next = found.last().filter(|_| has_more).map(write_cursor);
-        write::document(&List::new(found.iter().map(RequestObject::new).collect(), next))
+/// `GET /admin/v1/requests` at the time `now` (unix seconds).
+pub(crate) async fn list_requests(records: &Records, query: &str, now: i64) -> AdminResult {
+    let params = QueryParams::parse(query, &PARAMETERS)?;
+    let mut filter = params.filter(now)?;
+    filter.status = params.text("status")?;
+    let limit = params.page_size(DEFAULT_PAGE_REQUESTS)?;
+    let after = params.text("after")?.map(|text| decode_cursor(&text)).transpose()?;
+    // One request more than the page holds tells whether there is another page.
+    let wanted = u32::try_from(limit + 1).unwrap_or(u32::MAX);
+    let mut found = records.store.requests(&filter, after.as_ref(), wanted).await?;
+    if found.is_empty() {
+        records.check_filter(&filter).await?;
     }
-
-    pub(super) async fn show_request(&self, id: &str) -> Answer {
-        let found = if is_plain(id) { self.store.request(id).await? } else { None };
-        let Some(entry) = found else { return Err(nothing("request", id).into()) };
-        let attempts = Some(entry.attempts.iter().map(AttemptObject::new).collect());
-        let payload = Some(self.store.payload(&entry.request_id).await?.map(PayloadObject::from));
-        write::document(&RequestObject { attempts, payload, ..RequestObject::new(&entry) })
-    }
-
-    pub(super) async fn forget_payload(&self, id: &str) -> Answer {
-        if !is_plain(id) || !self.store.delete_payload(id).await? {
-            return Err(nothing("payload of a request", id).into());
-        }
-        write::document(&Deleted { object: "payload", id, deleted: true })
-    }
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| has_more).map(encode_cursor);
+    AdminResponse::json(&ListObject::new(found.iter().map(RequestObject::new).collect(), next))
 }
 
-/// What cannot be an id needs no store to be unknown.
-fn is_plain(id: &str) -> bool {
-    id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+/// `GET /admin/v1/requests/{request_id}`.
+pub(crate) async fn show_request(records: &Records, id: &str) -> AdminResult {
+    let found = if is_request_id(id) { records.store.request(id).await? } else { None };
+    let entry = found.ok_or_else(|| not_found("request", id))?;
+    let attempts = Some(entry.attempts.iter().map(AttemptObject::new).collect());
+    let payload = Some(records.store.payload(&entry.request_id).await?.map(PayloadObject::from));
+    AdminResponse::json(&RequestObject { attempts, payload, ..RequestObject::new(&entry) })
 }
 
-fn nothing(what: &str, id: &str) -> Error {
-    Error::new(Kind::NotFound, format!("There is no {what} '{}'.", shown(id)))
+/// `DELETE /admin/v1/requests/{request_id}/payload`.
+pub(crate) async fn delete_payload(records: &Records, id: &str) -> AdminResult {
+    if !is_request_id(id) || !records.store.delete_payload(id).await? {
+        return Err(not_found("stored payload of a request", id).into());
+    }
+    AdminResponse::json(&DeletedObject::new("payload", id))
 }
 
-fn write_cursor(entry: &Entry) -> String {
+/// Encodes the position of a request in the log as a value of the parameter `after`.
+fn encode_cursor(entry: &Entry) -> String {
     BASE64.encode(format!("{} {}", entry.at, entry.request_id))
 }
 
-fn read_cursor(text: &str) -> Result<Cursor, Error> {
-    let read = || {
+fn decode_cursor(text: &str) -> Result<Cursor, Error> {
+    let cursor = || {
         let plain = String::from_utf8(BASE64.decode(text).ok()?).ok()?;
         let (at, request_id) = plain.split_once(' ')?;
         Some(Cursor { at: at.parse().ok()?, request_id: request_id.to_owned() })
     };
-    read().ok_or_else(|| invalid("invalid_value", "Invalid 'after': expected the 'next' of another page."))
+    cursor().ok_or_else(|| {
+        invalid("invalid_value", "Invalid 'after': expected the value of 'next' in the previous page.")
+    })
 }

@@ -1,0 +1,115 @@
+//! Answers operators' requests for a running gateway, whose engine follows every change.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gw_engine::Engine;
+use gw_engine::error::{Error, Kind};
+use gw_store::Store;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+
+use crate::admin_request::AdminRequest;
+use crate::error::AdminError;
+use crate::response::AdminResponse;
+use crate::service::AdminService;
+
+/// How long the store may take for an answer. It is longer than the time that SQLite waits for another program's lock.
+const STORE_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// The [`AdminService`] of a running gateway. Its engine uses a changed key or team before the operator gets the answer.
+#[derive(Debug)]
+pub struct LiveAdminService {
+    service: AdminService,
+    engine: Arc<Engine>,
+    /// The runtime that owns the store's connections; requests arrive on other threads.
+    runtime: Handle,
+    /// Allows one change at a time, because a change is checked against the keys that exist before it.
+    change_lock: Mutex<()>,
+    /// The revision of the keys that the engine has. The lock is held while the keys are read, so that an older reading
+    /// never replaces a newer one.
+    loaded_revision: Mutex<Option<i64>>,
+}
+
+impl LiveAdminService {
+    /// Creates the service of this engine and this store. `runtime` must be the runtime that opened the store.
+    #[must_use]
+    pub fn new(store: Store, engine: Arc<Engine>, runtime: Handle) -> Arc<Self> {
+        let service = AdminService::new(store, engine.configured_keys());
+        let (change_lock, loaded_revision) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { service, engine, runtime, change_lock, loaded_revision })
+    }
+
+    /// Answers a request in bounded time. A change is in force in this process before the answer is returned, and is
+    /// completed even if the caller drops the future.
+    ///
+    /// # Errors
+    /// The reason why the request is wrong; `store_unavailable`.
+    pub async fn answer(self: &Arc<Self>, request: AdminRequest) -> gw_engine::Result<AdminResponse> {
+        let this = Arc::clone(self);
+        let answer = self.runtime.spawn(async move {
+            tokio::time::timeout(STORE_TIMEOUT, async move {
+                if request.is_key_change() {
+                    this.change(request).await
+                } else {
+                    this.service.answer(request).await
+                }
+            })
+            .await
+        });
+        match answer.await {
+            Ok(Ok(answer)) => answer.map_err(|error| match error {
+                AdminError::Rejected(error) => error,
+                AdminError::Store(error) => store_unavailable(&error),
+            }),
+            Ok(Err(_)) => Err(store_unavailable(&"it did not answer in time")),
+            Err(_) => {
+                Err(Error::new(Kind::InternalError, "The gateway failed while answering this request."))
+            }
+        }
+    }
+
+    async fn change(&self, request: AdminRequest) -> Result<AdminResponse, AdminError> {
+        let _guard = self.change_lock.lock().await;
+        let answer = self.service.answer(request).await?;
+        if let Err(error) = self.refresh().await {
+            tracing::warn!(%error, "a change is stored but not in force yet: the keys cannot be read from the store");
+        }
+        Ok(answer)
+    }
+
+    /// Gives the engine the store's keys and teams if they have changed since the engine last got them.
+    ///
+    /// # Errors
+    /// The store cannot be read; the engine keeps the keys that it has.
+    pub async fn refresh(&self) -> gw_store::Result<()> {
+        let mut loaded = self.loaded_revision.lock().await;
+        let store = self.service.store();
+        // The revision is read before the keys, so the next refresh notices a change between the two reads.
+        let revision = store.revision().await?;
+        if *loaded != Some(revision) {
+            let (keys, teams) = (store.keys().await?, store.teams().await?);
+            self.engine.set_keys(&keys, &teams);
+            *loaded = Some(revision);
+        }
+        self.engine.keys_are_fresh();
+        Ok(())
+    }
+
+    /// Waits until the store may have changed, in this process or in another one.
+    pub async fn store_changed(&self) {
+        self.service.store().changed().await;
+    }
+}
+
+fn store_unavailable(reason: &dyn fmt::Display) -> Error {
+    tracing::error!(%reason, "the store is not reachable: a request of the management API gets no answer");
+    Error::new(
+        Kind::StoreUnavailable,
+        "The store is not reachable. If you asked for a change, check whether it was made.",
+    )
+}
+
+#[cfg(test)]
+mod tests;
