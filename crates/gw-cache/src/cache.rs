@@ -35,7 +35,7 @@ impl Found {
     }
 }
 
-/// What is stored under a key, whatever its age.
+/// The answer that is stored under a key, at any age.
 #[derive(Clone, Debug)]
 pub enum Peeked {
     /// This answer.
@@ -90,7 +90,7 @@ impl Cache {
         Found::of(stored, max_age, now_ms)
     }
 
-    /// Looks up whatever is stored under a key.
+    /// Looks up the answer under a key, at any age.
     pub async fn peek(&self, key: &Key, now_ms: u64) -> Peeked {
         let found = match &self.store {
             Store::InProcess(store) => Some(store.get(key, now_ms)),

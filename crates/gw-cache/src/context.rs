@@ -1,4 +1,4 @@
-//! What two chat requests must have in common before their last turns are compared: everything else.
+//! The context of a last turn: everything that two chat requests must have in common before their last turns are compared.
 //!
 //! Similar words alone do not make a similar question. The system prompt, the tools, all parameters and all earlier turns must be equal. The
 //! figures in the last turn must be equal too, because embeddings hardly tell "refund order 4711" from "refund order 4712".

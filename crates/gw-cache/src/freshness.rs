@@ -13,7 +13,7 @@ pub struct Lifetime {
     pub stale_ms: u64,
 }
 
-/// What a request may do with an answer.
+/// The use that a request may make of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
     /// Use it.

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::canonical;
 
-/// Who shares answers. A caller outside a scope cannot find its answers, and cannot guess at them from response times.
+/// The group of callers that share answers. A caller outside a scope cannot find its answers, and cannot guess at them from response times.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// One API key, by its id. This is the default.

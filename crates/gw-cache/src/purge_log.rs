@@ -16,7 +16,7 @@ use crate::stamp::Stamp;
 /// The most scopes and models whose purges are told apart. One more counts as a purge of everything.
 pub(crate) const MAX_PURGED_NAMES: usize = 4096;
 
-/// What to remove.
+/// The answers to remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purge {
     /// Everything.

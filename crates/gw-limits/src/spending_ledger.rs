@@ -9,7 +9,7 @@ use crate::subject_kind::SubjectKind;
 /// How long the ledger may take to answer.
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the ledger knows of a subject in a period.
+/// The spending of a subject in a period, as the ledger knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spending {
     /// The sum of the costs, in femto-USD.

@@ -55,7 +55,7 @@ impl Subject {
     }
 }
 
-/// What a key or a team uses now, in this process. It outlives a change of the limits.
+/// The current usage of a key or a team in this process. It outlives a change of the limits.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) kind: SubjectKind,

@@ -36,7 +36,7 @@ impl CallError {
     }
 }
 
-/// What a late answer means for the connection.
+/// The consequence of a late answer for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnTimeout {
     /// The connection is given up at once.

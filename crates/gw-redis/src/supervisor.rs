@@ -24,9 +24,9 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause between two attempts to connect.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a user of Redis does with each connection.
+/// The work of a user of Redis with each connection.
 pub trait Session: Send + Sync {
-    /// What [`Session::prepare`] returns.
+    /// The result of [`Session::prepare`].
     type Prepared: Send;
 
     /// Prepares a new connection and checks that Redis answers in the time that requests have. Requests use the connection after
@@ -40,7 +40,7 @@ pub trait Session: Send + Sync {
     fn heartbeat(&self, connection: &Arc<Connection>) -> impl Future<Output = ()> + Send;
 }
 
-/// What the log says when Redis stops answering, and when it answers again.
+/// The log messages for a Redis that stops answering, and for one that answers again.
 #[derive(Clone, Copy, Debug)]
 pub struct LogMessages {
     /// Redis stopped answering.

@@ -52,7 +52,7 @@ impl FollowerState {
     }
 }
 
-/// What follows from the departure of a follower.
+/// The consequences of the departure of a follower.
 pub(super) struct Departure {
     /// The last participant has left.
     pub(super) is_abandoned: bool,
@@ -225,7 +225,7 @@ impl<T, E> FlightState<T, E> {
 }
 
 impl<T: Clone, E: Clone> FlightState<T, E> {
-    /// What a follower gets next, and the publisher's waker if it waits for this read.
+    /// The next item for a follower, and the publisher's waker if it waits for this read.
     pub(super) fn poll_next(
         &mut self,
         slot: usize,

@@ -1,4 +1,4 @@
-//! What this replica holds in Redis, so that it can report it again after Redis has lost its memory.
+//! A list of everything that this replica holds in Redis. The replica reports it again after Redis has lost its memory.
 //!
 //! A reservation is listed from the moment it is granted until the request's row is in the ledger. A permit is listed until it is
 //! released. The memory of Redis has a name, its generation (`begin_generation.lua`). A grant counts only if the generation is the one that

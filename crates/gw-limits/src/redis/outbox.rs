@@ -133,7 +133,7 @@ pub(crate) async fn deliver(replica: Arc<Replica>, mut messages: mpsc::Receiver<
     }
 }
 
-/// What becomes of a message after Redis has answered.
+/// The fate of a message after Redis has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Delivery {
     Done,
