@@ -75,8 +75,10 @@ mod tests {
         assert!(slow.message.contains("this key: 3 requests") && slow.message.ends_with("in 2s."));
         let never = Refusal::Tokens { subject: SubjectKind::Team, limit: 5, wanted: 6, retry_after: None };
         assert!(error(&never).message.contains("max_tokens"));
-        let poor =
-            error(&Refusal::Budget { subject: SubjectKind::Team, resets_in: Some(Duration::from_secs(7_000)) });
+        let poor = error(&Refusal::Budget {
+            subject: SubjectKind::Team,
+            resets_in: Some(Duration::from_secs(7_000)),
+        });
         assert_eq!((poor.status(), poor.code(), poor.retry_after), (429, "insufficient_quota", None));
         assert!(poor.message.contains("this team") && poor.message.ends_with("in 2 hours."));
         let away = error(&Refusal::StoreUnavailable);

@@ -67,7 +67,13 @@ impl SpendingLedger for LedgerSpending {
 pub struct NothingSpent;
 
 impl SpendingLedger for NothingSpent {
-    fn spending<'a>(&'a self, _: SubjectKind, _: &'a str, _: (i64, i64), _: &'a [String]) -> SpendingFuture<'a> {
+    fn spending<'a>(
+        &'a self,
+        _: SubjectKind,
+        _: &'a str,
+        _: (i64, i64),
+        _: &'a [String],
+    ) -> SpendingFuture<'a> {
         Box::pin(std::future::ready(Ok(Spending::default())))
     }
 }

@@ -28,8 +28,9 @@ pub type SpendingFuture<'a> = Pin<Box<dyn Future<Output = Result<Spending, Ledge
 
 /// The ledger, as budgets see it.
 pub trait SpendingLedger: Debug + Send + Sync {
-    /// The spending of a key or a team in a period (begin and end in unix seconds, the end excluded; `i64::MIN` and `i64::MAX` for all
-    /// time). Also says which of `requests` the sum includes. The sum and the list are of the same moment.
+    /// The spending of a key or a team in a period (begin and end in unix seconds, the end excluded; `i64::MIN` and
+    /// `i64::MAX` for all time). Also says which of `requests` the sum includes. The sum and the list are of the same
+    /// moment.
     fn spending<'a>(
         &'a self,
         kind: SubjectKind,

@@ -85,7 +85,8 @@ impl State {
         }
     }
 
-    /// Applies new limits. Spending is counted reliably only while there is a budget, so a budget that is added starts unknown.
+    /// Applies new limits. Spending is counted reliably only while there is a budget, so a budget that is added starts
+    /// unknown.
     pub(crate) fn update_limits(&self, limits: &Limits) {
         if self.budget_changes.update(limits) {
             self.budget.forget_spending();

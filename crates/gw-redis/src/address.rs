@@ -32,8 +32,8 @@ impl std::fmt::Debug for Address {
 pub struct AddressError;
 
 impl Address {
-    /// Parses a `redis://`, `rediss://` or `unix://` URL. A `rediss://` server's certificate may be signed by a certificate of
-    /// `ca_file` (PEM) or by one that the machine trusts.
+    /// Parses a `redis://`, `rediss://` or `unix://` URL. A `rediss://` server's certificate may be signed by a
+    /// certificate of `ca_file` (PEM) or by one that the machine trusts.
     ///
     /// # Errors
     /// The URL has another scheme, or is malformed.

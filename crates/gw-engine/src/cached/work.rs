@@ -154,7 +154,8 @@ impl Keeper {
     fn failed(&self, call: &mut Call, error: Error, stale: Option<Arc<Stored>>) -> Result<Finished, Failed> {
         let had_stale = stale.is_some();
         let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
-        let usable = stale.filter(|stored| is_theirs && self.wanted.wish.can_use_stale(&stored.lifetime, now_ms()));
+        let usable =
+            stale.filter(|stored| is_theirs && self.wanted.wish.can_use_stale(&stored.lifetime, now_ms()));
         let Some(stored) = usable else {
             if had_stale {
                 self.caching.cache.count(Outcome::Miss);
