@@ -1,7 +1,7 @@
 //! Accumulates the events of a stream into a whole answer, so that a streamed answer can be stored like a plain one.
 //!
-//! Some streams give no answer: one that failed, that has no end, that has a choice without a finish reason, that is too large, or that has
-//! parts which cannot be joined with certainty. An answer that is not stored does no harm.
+//! Some streams give no answer: one that failed, that has no end, that has a choice without a finish reason, that is
+//! too large, or that has parts which cannot be joined with certainty. An answer that is not stored does no harm.
 
 mod logprobs;
 

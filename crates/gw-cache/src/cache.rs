@@ -35,7 +35,7 @@ impl Found {
     }
 }
 
-/// What is stored under a key, whatever its age.
+/// The answer that is stored under a key, at any age.
 #[derive(Clone, Debug)]
 pub enum Peeked {
     /// This answer.
@@ -66,13 +66,14 @@ impl Cache {
         Self { store: Store::InProcess(InProcessStore::new(max_bytes)), counters: Counters::default() }
     }
 
-    /// A cache over Redis or Valkey that replicas share. If Redis does not answer now, a task in the background goes on trying.
+    /// A cache over Redis or Valkey that replicas share. If Redis does not answer now, a task in the background goes on
+    /// trying.
     pub async fn over_redis(settings: RedisSettings) -> Self {
         Self { store: Store::Redis(RedisStore::start(settings).await), counters: Counters::default() }
     }
 
-    /// The stamp of a call that begins now. Take it before the first lookup and pass it to [`Cache::store`]: a purge in between voids the
-    /// answer.
+    /// The stamp of a call that begins now. Take it before the first lookup and pass it to [`Cache::store`]: a purge in
+    /// between voids the answer.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         match &self.store {
@@ -90,7 +91,7 @@ impl Cache {
         Found::of(stored, max_age, now_ms)
     }
 
-    /// Looks up whatever is stored under a key.
+    /// Looks up the answer under a key, at any age.
     pub async fn peek(&self, key: &Key, now_ms: u64) -> Peeked {
         let found = match &self.store {
             Store::InProcess(store) => Some(store.get(key, now_ms)),
@@ -112,8 +113,8 @@ impl Cache {
         found.into_iter().map(|stored| Found::of(stored, max_age, now_ms)).collect()
     }
 
-    /// Stores an answer, in place of an earlier one. It does not wait: a task in the background writes to Redis. In process, lookups find the
-    /// answer at once. Returns whether it will be stored.
+    /// Stores an answer, in place of an earlier one. It does not wait: a task in the background writes to Redis. In
+    /// process, lookups find the answer at once. Returns whether it will be stored.
     pub fn store(&self, key: Key, stored: Arc<Stored>, stamp: Stamp) -> bool {
         self.store_all(vec![(key, stored)], stamp) > 0
     }

@@ -1,16 +1,18 @@
-//! The canonical form of JSON, fed into a hash while the text is read. Two texts with the same meaning have the same form.
+//! The canonical form of JSON, fed into a hash while the text is read. Two texts with the same meaning have the same
+//! form.
 //!
-//! Members are sorted by name. Strings count by their characters, numbers by their exact decimal value (`1`, `1.0` and `10e-1` are one number).
-//! The form marks where each part ends, so different values never have the same form. The text is read once, at any depth: a container in an
-//! object is hashed by itself, because its place among the sorted members is known only at the end of the object.
+//! Members are sorted by name. Strings count by their characters, numbers by their exact decimal value (`1`, `1.0` and
+//! `10e-1` are one number). The form marks where each part ends, so different values never have the same form. The text
+//! is read once, at any depth: a container in an object is hashed by itself, because its place among the sorted members
+//! is known only at the end of the object.
 
 use std::borrow::Cow;
 
 use gw_wire::json::{MAX_DEPTH, Reader, View};
 use sha2::{Digest, Sha256};
 
-/// Feeds a value. None for a text without a canonical form: one that is not JSON, is deeper than 128 levels, or contains half of a surrogate
-/// pair.
+/// Feeds a value. None for a text without a canonical form: one that is not JSON, is deeper than 128 levels, or
+/// contains half of a surrogate pair.
 pub(crate) fn feed(text: &str, out: &mut Sha256) -> Option<()> {
     let mut reader = Reader::new(text);
     value(&mut reader, out, 0)?;
@@ -68,8 +70,8 @@ fn object(reader: &mut Reader<'_>, out: &mut Sha256, depth: u32) -> Option<()> {
         members.push((name, member));
         Some(())
     })?;
-    // The sort is stable, so the order of two members of one name counts. Some readers use the first one and some the last. Only a nested
-    // object can have such members.
+    // The sort is stable, so the order of two members of one name counts. Some readers use the first one and some the
+    // last. Only a nested object can have such members.
     members.sort_by(|(one, _), (other, _)| one.cmp(other));
     out.update([b'o']);
     for (name, member) in members {

@@ -1,7 +1,9 @@
-//! What two chat requests must have in common before their last turns are compared: everything else.
+//! The context of a last turn: everything that two chat requests must have in common before their last turns are
+//! compared.
 //!
-//! Similar words alone do not make a similar question. The system prompt, the tools, all parameters and all earlier turns must be equal. The
-//! figures in the last turn must be equal too, because embeddings hardly tell "refund order 4711" from "refund order 4712".
+//! Similar words alone do not make a similar question. The system prompt, the tools, all parameters and all earlier
+//! turns must be equal. The figures in the last turn must be equal too, because embeddings hardly tell "refund order
+//! 4711" from "refund order 4712".
 
 use gw_wire::json::{Kind, View};
 use sha2::{Digest, Sha256};
@@ -19,7 +21,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// The context of a chat request, for vectors of this embedding model. None if the last message is not a user's, or contains more than text.
+    /// The context of a chat request, for vectors of this embedding model. None if the last message is not a user's, or
+    /// contains more than text.
     #[must_use]
     pub fn of(scope: &Scope, question: &Question<'_>, embedder: &str) -> Option<Self> {
         let messages = question.body.view("messages")?;
@@ -61,7 +64,8 @@ fn words(content: View<'_>) -> Option<String> {
         Kind::String => content.string()?.into_owned(),
         Kind::Array => {
             let parts = content.elements().map(|part| {
-                // A part with a third member, such as a mark for a provider's cache, is not compared: the member would be lost.
+                // A part with a third member, such as a mark for a provider's cache, is not compared: the member would
+                // be lost.
                 let [(first, one), (second, two)] =
                     <[_; 2]>::try_from(part.members().collect::<Vec<_>>()).ok()?;
                 let (first, second) = (first.string()?, second.string()?);
@@ -79,8 +83,9 @@ fn words(content: View<'_>) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// Feeds the words that vectors hardly tell apart, in their order: words with a digit (`4711`, `-5`, `1.5`, `AB12`, `5mg`) or with a sign of
-/// arithmetic, comparison or addresses (`>`, `a/b`, `x@y`). Punctuation around them is left out.
+/// Feeds the words that vectors hardly tell apart, in their order: words with a digit (`4711`, `-5`, `1.5`, `AB12`,
+/// `5mg`) or with a sign of arithmetic, comparison or addresses (`>`, `a/b`, `x@y`). Punctuation around them is left
+/// out.
 fn feed_figures(text: &str, out: &mut Sha256) {
     let is_figure_sign = |c: char| c.is_numeric() || "<>=+*/\\^%@#$€£¥≠≤≥±~|&".contains(c);
     for word in text.split_whitespace().filter(|word| word.chars().any(is_figure_sign)) {

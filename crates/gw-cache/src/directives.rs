@@ -1,9 +1,9 @@
-//! How a request uses the cache: whether it reads and writes, and how old an answer may be. The sources are `cache.mode` and `cache.ttl` of the
-//! body, and the header `Cache-Control`.
+//! How a request uses the cache: whether it reads and writes, and how old an answer may be. The sources are
+//! `cache.mode` and `cache.ttl` of the body, and the header `Cache-Control`.
 //!
-//! The header (RFC 9111, section 5.2.1, and RFC 5861) may contain `no-cache`, `no-store`, `max-age` and `stale-if-error`. It can only restrict
-//! what the body allows. Malformed and unknown directives are ignored, because an HTTP library may add a header that the user does not know
-//! of.
+//! The header (RFC 9111, section 5.2.1, and RFC 5861) may contain `no-cache`, `no-store`, `max-age` and
+//! `stale-if-error`. It can only restrict what the body allows. Malformed and unknown directives are ignored, because
+//! an HTTP library may add a header that the user does not know of.
 
 use std::time::Duration;
 
@@ -93,8 +93,8 @@ impl CacheDirectives {
         !self.can_read && !self.can_write
     }
 
-    /// Whether a stale answer may stand in for an error. The operator's window is part of the answer's lifetime, and the request can only
-    /// narrow it.
+    /// Whether a stale answer may stand in for an error. The operator's window is part of the answer's lifetime, and
+    /// the request can only narrow it.
     #[must_use]
     pub fn can_use_stale(&self, lifetime: &Lifetime, now_ms: u64) -> bool {
         if !self.can_read || lifetime.at(now_ms, self.max_age) == Freshness::Expired {
@@ -141,7 +141,8 @@ impl<'a> Iterator for HeaderDirectives<'a> {
     }
 }
 
-/// The position of the comma that ends the first item, or the length of the line. A comma in quotes does not end an item.
+/// The position of the comma that ends the first item, or the length of the line. A comma in quotes does not end an
+/// item.
 fn end_of_item(bytes: &[u8]) -> usize {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (at, byte) in bytes.iter().enumerate() {

@@ -2,8 +2,8 @@
 
 use gw_wire::reply::Finish;
 
-/// Whether an answer whose choices ended with these reasons may be stored. An answer that a content filter cut is incomplete, and is not
-/// stored.
+/// Whether an answer whose choices ended with these reasons may be stored. An answer that a content filter cut is
+/// incomplete, and is not stored.
 #[must_use]
 pub fn is_cacheable(finishes: &[Finish]) -> bool {
     let is_complete = |finish: &Finish| matches!(finish, Finish::Stop | Finish::Length | Finish::ToolCalls);

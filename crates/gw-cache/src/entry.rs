@@ -1,4 +1,5 @@
-//! A stored answer: complete, without the fields of a single request, and with an encoding whose checksum reveals damage.
+//! A stored answer: complete, without the fields of a single request, and with an encoding whose checksum reveals
+//! damage.
 
 use std::sync::Arc;
 
@@ -26,8 +27,9 @@ pub struct Stored {
     pub model_used: Arc<str>,
     /// The provider that answered.
     pub provider: Arc<str>,
-    /// The answer as JSON in OpenAI's shape: model, choices, usage, fingerprint. The fields of a single request (`id`, `created`, `gateway`,
-    /// cost) are left out. Both a plain answer and a stream can be built from it. For embeddings it is one vector.
+    /// The answer as JSON in OpenAI's shape: model, choices, usage, fingerprint. The fields of a single request (`id`,
+    /// `created`, `gateway`, cost) are left out. Both a plain answer and a stream can be built from it. For embeddings
+    /// it is one vector.
     pub body: Bytes,
     /// Why each choice ended.
     pub finishes: Vec<Finish>,
@@ -94,7 +96,8 @@ impl Stored {
         out
     }
 
-    /// Decodes a value that was found under this key. None if it was written under another key or by another version, or if it is damaged.
+    /// Decodes a value that was found under this key. None if it was written under another key or by another version,
+    /// or if it is damaged.
     #[must_use]
     pub fn decode(bytes: &Bytes, key: &Key) -> Option<(Self, Stamp)> {
         let (written, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM_BYTES)?)?;

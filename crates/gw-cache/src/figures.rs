@@ -20,7 +20,8 @@ pub enum Outcome<'a> {
     Similar(&'a Stored),
     /// An upstream was called.
     Miss,
-    /// An upstream was called for the part of the answer that was not stored. Carries the stored part, whose cost was saved.
+    /// An upstream was called for the part of the answer that was not stored. Carries the stored part, whose cost was
+    /// saved.
     Partial(&'a Stored),
     /// The request or the configuration excluded the cache.
     Bypass,
@@ -60,7 +61,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The share of requests answered without an upstream call of their own, among those that looked anything up. 0 before the first one.
+    /// The share of requests answered without an upstream call of their own, among those that looked anything up. 0
+    /// before the first one.
     #[must_use]
     pub fn hit_ratio(&self) -> f64 {
         let hits = self.hits + self.stale + self.coalesced + self.similar;

@@ -13,7 +13,7 @@ pub struct Lifetime {
     pub stale_ms: u64,
 }
 
-/// What a request may do with an answer.
+/// The use that a request may make of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
     /// Use it.
@@ -31,13 +31,15 @@ impl Lifetime {
         Self { stored_at_ms: now_ms, fresh_ms: millis(ttl), stale_ms: millis(stale) }
     }
 
-    /// The age of the answer. An answer from the future, which a clock that went back or another replica's clock can produce, has age zero.
+    /// The age of the answer. An answer from the future, which a clock that went back or another replica's clock can
+    /// produce, has age zero.
     #[must_use]
     pub fn age_ms(&self, now_ms: u64) -> u64 {
         now_ms.saturating_sub(self.stored_at_ms)
     }
 
-    /// The freshness for a request that takes answers up to `max_age` old. An answer is not fresh beyond its own time, either.
+    /// The freshness for a request that takes answers up to `max_age` old. An answer is not fresh beyond its own time,
+    /// either.
     #[must_use]
     pub fn at(&self, now_ms: u64, max_age: Duration) -> Freshness {
         let age = self.age_ms(now_ms);

@@ -1,7 +1,8 @@
 //! Stored answers in this process, bounded by the memory that they take.
 //!
-//! `quick_cache` evicts answers that are not used again, and resists scans. Its bound is a sum of weights. The weight of an answer is the memory
-//! that it takes, its share of the tables included. So the bound holds for answers of any size.
+//! `quick_cache` evicts answers that are not used again, and resists scans. Its bound is a sum of weights. The weight
+//! of an answer is the memory that it takes, its share of the tables included. So the bound holds for answers of any
+//! size.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use crate::key::Key;
 use crate::purge_log::{Purge, PurgeLog};
 use crate::stamp::Stamp;
 
-/// Bytes that the tables need for each answer: a slot in a list that doubles when it is full, a slot in an index, and memory of evicted keys.
+/// Bytes that the tables need for each answer: a slot in a list that doubles when it is full, a slot in an index, and
+/// memory of evicted keys.
 const TABLE_BYTES_PER_ENTRY: u64 = 208;
 /// The least size of a shard. Each shard has its own lock.
 const MIN_SHARD_BYTES: u64 = 8 << 20;
@@ -98,8 +100,8 @@ impl InProcessStore {
         self.purges.stamp()
     }
 
-    /// Voids answers. A purge of everything frees the memory at once. Other purges free it when an answer is looked up, or when room is
-    /// needed.
+    /// Voids answers. A purge of everything frees the memory at once. Other purges free it when an answer is looked up,
+    /// or when room is needed.
     pub(crate) fn purge(&self, purge: &Purge) {
         self.purges.add(purge);
         if *purge == Purge::All {

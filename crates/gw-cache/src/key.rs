@@ -1,4 +1,5 @@
-//! The key of an answer: a hash of everything that the answer depends on, and of its scope. There is no key without a scope.
+//! The key of an answer: a hash of everything that the answer depends on, and of its scope. There is no key without a
+//! scope.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +10,8 @@ use sha2::{Digest, Sha256};
 
 use crate::canonical;
 
-/// Who shares answers. A caller outside a scope cannot find its answers, and cannot guess at them from response times.
+/// The group of callers that share answers. A caller outside a scope cannot find its answers, and cannot guess at them
+/// from response times.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// One API key, by its id. This is the default.
@@ -68,11 +70,11 @@ pub struct Question<'a> {
     pub candidates: &'a [&'a str],
     /// A number that changes with every part of the configuration or of a policy that an answer depends on.
     pub config: u64,
-    /// The body. Its members `stream`, `stream_options`, `user`, `metadata`, `cache` and `routing` are ignored. So is `model`, which is a
-    /// component of its own, and `encoding_format` in a request for embeddings.
+    /// The body. Its members `stream`, `stream_options`, `user`, `metadata`, `cache` and `routing` are ignored. So is
+    /// `model`, which is a component of its own, and `encoding_format` in a request for embeddings.
     pub body: &'a Body,
-    /// The JSON text of one input of a request for embeddings. It replaces the member `input`, so an input has one key in every batch. None:
-    /// the body counts as it is.
+    /// The JSON text of one input of a request for embeddings. It replaces the member `input`, so an input has one key
+    /// in every batch. None: the body counts as it is.
     pub input: Option<&'a str>,
 }
 
@@ -81,13 +83,15 @@ pub struct Question<'a> {
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// The key of a question in a scope. None if the body has no canonical form. A body that the gateway accepts always has one.
+    /// The key of a question in a scope. None if the body has no canonical form. A body that the gateway accepts always
+    /// has one.
     #[must_use]
     pub fn of(scope: &Scope, question: &Question<'_>) -> Option<Self> {
         Self::over(scope, question, COMPONENTS.iter())
     }
 
-    /// The keys of the inputs of a batch, each equal to that of [`Key::of`]. The common part of the request is read once.
+    /// The keys of the inputs of a batch, each equal to that of [`Key::of`]. The common part of the request is read
+    /// once.
     #[must_use]
     pub fn of_inputs<'i>(
         scope: &Scope,
@@ -142,8 +146,8 @@ impl Key {
         Some(Self(out.finalize().into()))
     }
 
-    /// The key of an upstream call that identical requests share: this question, asked of these candidates under these circumstances. It is not
-    /// the key of an answer.
+    /// The key of an upstream call that identical requests share: this question, asked of these candidates under these
+    /// circumstances. It is not the key of an answer.
     #[must_use]
     pub fn of_call(&self, candidates: &[&str], circumstances: u64) -> Self {
         let mut out = Sha256::new();
@@ -191,7 +195,8 @@ fn feed_component(name: &str, feed: impl FnOnce(&mut Sha256) -> Option<()>, out:
 /// The name of the last component, the body.
 const BODY: &str = "body";
 
-/// Everything that an answer depends on. A test leaves each component out in turn and finds two requests that would then share an answer.
+/// Everything that an answer depends on. A test leaves each component out in turn and finds two requests that would
+/// then share an answer.
 const COMPONENTS: [Component; 7] = [
     ("whose", |scope, _, out| feed_str(scope.kind(), out)),
     ("scope", |scope, _, out| feed_str(scope.id(), out)),

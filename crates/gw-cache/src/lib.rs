@@ -1,19 +1,22 @@
-//! The response cache: stored answers, looked up by everything they depend on, and upstream calls that identical concurrent requests share.
+//! The response cache: stored answers, looked up by everything they depend on, and upstream calls that identical
+//! concurrent requests share.
 //!
 //! # How a request uses the cache
 //!
 //! 1. Build the [`Key`] from a [`Scope`] and a [`Question`] ([`Key::of`]), and take a [`Stamp`] ([`Cache::stamp`]).
 //! 2. Look the key up ([`Cache::look`]). [`Found::Fresh`] is the answer.
-//! 3. Join the calls in flight ([`SingleFlight::join`]). A [`Role::Follower`] waits for the answer of another request's call. A
-//!    [`Role::Leader`] spawns [`Leader::drive`] with its own call, and follows it too.
-//! 4. The call looks the key up once more and asks the upstream. It publishes the answer's chunks ([`Publisher`]), stores a complete answer that
-//!    may be stored ([`is_cacheable`], [`Cache::store`]), and returns it. An [`Accumulator`] puts a streamed answer together first.
+//! 3. Join the calls in flight ([`SingleFlight::join`]). A [`Role::Follower`] waits for the answer of another request's
+//!    call. A [`Role::Leader`] spawns [`Leader::drive`] with its own call, and follows it too.
+//! 4. The call looks the key up once more and asks the upstream. It publishes the answer's chunks ([`Publisher`]),
+//!    stores a complete answer that may be stored ([`is_cacheable`], [`Cache::store`]), and returns it. An
+//!    [`Accumulator`] puts a streamed answer together first.
 //! 5. Count the outcome ([`Cache::count`]).
 //!
-//! [`CacheDirectives`] say which of these steps a request wants. A request that does not read the cache neither looks nor joins.
+//! [`CacheDirectives`] say which of these steps a request wants. A request that does not read the cache neither looks
+//! nor joins.
 //!
-//! If nothing is stored under the key, a [`SimilarityIndex`] can help: a [`Context`] and a vector lead to the key of a similar question. Its
-//! answer is then looked up like any other.
+//! If nothing is stored under the key, a [`SimilarityIndex`] can help: a [`Context`] and a vector lead to the key of a
+//! similar question. Its answer is then looked up like any other.
 //!
 //! # Guarantees
 //!

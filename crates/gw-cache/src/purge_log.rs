@@ -1,7 +1,7 @@
 //! The purges so far. Each purge adds one number, however many answers it concerns.
 //!
-//! A call takes a [`Stamp`] before its first lookup, and its answer carries the stamp. An answer is void if its scope, its model or everything
-//! was purged after the stamp. So a purge also voids the answers of calls in flight.
+//! A call takes a [`Stamp`] before its first lookup, and its answer carries the stamp. An answer is void if its scope,
+//! its model or everything was purged after the stamp. So a purge also voids the answers of calls in flight.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::stamp::Stamp;
 /// The most scopes and models whose purges are told apart. One more counts as a purge of everything.
 pub(crate) const MAX_PURGED_NAMES: usize = 4096;
 
-/// What to remove.
+/// The answers to remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purge {
     /// Everything.

@@ -1,23 +1,26 @@
 //! Answers that replicas share over Redis or Valkey.
 //!
-//! **Values.** An answer lies under its key for as long as it is kept. It contains its key, the stamp of its call and a checksum. A value that
-//! does not match is a miss, whether it belongs to another key, is damaged, or comes from another version.
+//! **Values.** An answer lies under its key for as long as it is kept. It contains its key, the stamp of its call and a
+//! checksum. A value that does not match is a miss, whether it belongs to another key, is damaged, or comes from
+//! another version.
 //!
-//! **Purges.** A table in Redis, `…purges`, has a number for each purged name, and the number of the last purge. Each lookup asks for its value
-//! and for that last number. If the number is new, it asks for the table too. So a purge applies to every lookup that begins after it, on all
-//! replicas. A lost table (FLUSHALL, eviction) begins again with a purge of everything.
+//! **Purges.** A table in Redis, `…purges`, has a number for each purged name, and the number of the last purge. Each
+//! lookup asks for its value and for that last number. If the number is new, it asks for the table too. So a purge
+//! applies to every lookup that begins after it, on all replicas. A lost table (FLUSHALL, eviction) begins again with a
+//! purge of everything.
 //!
 //! **While Redis does not answer**, lookups cost nothing. No lookup takes longer than [`RedisSettings::timeout`]. After
-//! [`gw_redis::MAX_MISSED_ANSWERS`] lookups without an answer, or when the connection breaks, every lookup is a miss until a task in the
-//! background has reconnected.
+//! [`gw_redis::MAX_MISSED_ANSWERS`] lookups without an answer, or when the connection breaks, every lookup is a miss
+//! until a task in the background has reconnected.
 //!
-//! **Writes** are the work of one task, a few values at a time, so that large values do not delay lookups for long. An answer that does not fit
-//! into its queue is not stored.
+//! **Writes** are the work of one task, a few values at a time, so that large values do not delay lookups for long. An
+//! answer that does not fit into its queue is not stored.
 //!
-//! **Lookups of many keys** run in groups, a few groups at a time, within the time limit of one lookup. Late values count as misses.
+//! **Lookups of many keys** run in groups, a few groups at a time, within the time limit of one lookup. Late values
+//! count as misses.
 //!
-//! **Memory.** Limits need a Redis that evicts nothing (`noeviction`). A cache needs one that evicts (`allkeys-lru`, with `maxmemory` set). Give
-//! a large cache its own Redis, because a full Redis refuses the writes of limits too.
+//! **Memory.** Limits need a Redis that evicts nothing (`noeviction`). A cache needs one that evicts (`allkeys-lru`,
+//! with `maxmemory` set). Give a large cache its own Redis, because a full Redis refuses the writes of limits too.
 
 mod client;
 mod purge_table;

@@ -1,13 +1,15 @@
-//! An index of answered questions by similarity. It holds the vectors of last turns by their [`crate::Context`], and finds the nearest ones.
+//! An index of answered questions by similarity. It holds the vectors of last turns by their [`crate::Context`], and
+//! finds the nearest ones.
 //!
 //! A match is a key. The cache decides whether its answer is still stored, fresh and not purged.
 //!
-//! **The threshold** is 0.97 by default. A wrong answer is worse than an unnecessary call. How near a different question lies depends on the
-//! embedding model: a "not" or another name moves the vectors of many models by a few hundredths only. At 0.97 the questions that match differ
-//! in punctuation, politeness or word order. To try a lower threshold, run it in [`SimilarityMode::Shadow`] first, which only counts.
+//! **The threshold** is 0.97 by default. A wrong answer is worse than an unnecessary call. How near a different
+//! question lies depends on the embedding model: a "not" or another name moves the vectors of many models by a few
+//! hundredths only. At 0.97 the questions that match differ in punctuation, politeness or word order. To try a lower
+//! threshold, run it in [`SimilarityMode::Shadow`] first, which only counts.
 //!
-//! **Memory** is bounded in bytes. A full context drops its least recently used vector. A full index drops the context whose last lookup is the
-//! longest ago.
+//! **Memory** is bounded in bytes. A full context drops its least recently used vector. A full index drops the context
+//! whose last lookup is the longest ago.
 
 mod contexts;
 pub(crate) mod vector;

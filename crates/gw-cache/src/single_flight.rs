@@ -1,24 +1,27 @@
 //! Single-flight: identical requests that run at the same time share one upstream call.
 //!
-//! The first request for a key leads the flight. It gets a [`Leader`], which it gives to a task of its own together with the work, and a
-//! [`Follower`] like every other request. The client of the first request may therefore disconnect without harm to the others. When the last
-//! follower has left, the work is dropped, and the upstream call with it. A flight that has ended accepts no followers.
+//! The first request for a key leads the flight. It gets a [`Leader`], which it gives to a task of its own together
+//! with the work, and a [`Follower`] like every other request. The client of the first request may therefore disconnect
+//! without harm to the others. When the last follower has left, the work is dropped, and the upstream call with it. A
+//! flight that has ended accepts no followers.
 //!
-//! **Late followers** read from the beginning. A flight keeps a log of its chunks. Each follower reads it at its own pace and then goes on with
-//! the live chunks. The end always follows the last chunk: [`End::Complete`] or a failure. A follower may also wait for the end alone.
+//! **Late followers** read from the beginning. A flight keeps a log of its chunks. Each follower reads it at its own
+//! pace and then goes on with the live chunks. The end always follows the last chunk: [`End::Complete`] or a failure. A
+//! follower may also wait for the end alone.
 //!
-//! **Memory of a flight** is bounded. When a log exceeds [`FlightBounds::max_log_bytes`], the flight accepts no more readers of chunks, and drops
-//! chunks that all readers have read. The next request that wants chunks leads a flight of its own. A follower that keeps the log above the bound
-//! ends with [`End::TooSlow`], so that a client that stopped reading does not stop the others. In turn the work waits
-//! ([`Publisher::wait_for_room`]) while the fastest follower is [`FlightBounds::max_ahead_bytes`] behind. A client alone is thus read for at its own
-//! speed, as without a cache.
+//! **Memory of a flight** is bounded. When a log exceeds [`FlightBounds::max_log_bytes`], the flight accepts no more
+//! readers of chunks, and drops chunks that all readers have read. The next request that wants chunks leads a flight of
+//! its own. A follower that keeps the log above the bound ends with [`End::TooSlow`], so that a client that stopped
+//! reading does not stop the others. In turn the work waits ([`Publisher::wait_for_room`]) while the fastest follower
+//! is [`FlightBounds::max_ahead_bytes`] behind. A client alone is thus read for at its own speed, as without a cache.
 //!
-//! **Memory of all flights** is bounded too. Beyond [`FlightBounds::max_total_bytes`] a growing flight accepts no more readers, and the work does
-//! not run ahead. Requests then cost as much as without sharing. Beyond twice that bound, followers that are more than
-//! [`FlightBounds::max_ahead_bytes`] behind end with [`End::TooSlow`].
+//! **Memory of all flights** is bounded too. Beyond [`FlightBounds::max_total_bytes`] a growing flight accepts no more
+//! readers, and the work does not run ahead. Requests then cost as much as without sharing. Beyond twice that bound,
+//! followers that are more than [`FlightBounds::max_ahead_bytes`] behind end with [`End::TooSlow`].
 //!
-//! **A second call** is avoided although a flight may end between a request's lookup in the cache and its [`SingleFlight::join`]: the work stores
-//! its answer before it returns, and a leader looks it up once more before it calls an upstream.
+//! **A second call** is avoided although a flight may end between a request's lookup in the cache and its
+//! [`SingleFlight::join`]: the work stores its answer before it returns, and a leader looks it up once more before it
+//! calls an upstream.
 
 mod chunk_log;
 pub(crate) mod delivery;
@@ -154,7 +157,8 @@ impl<T: Clone, E: Clone> SingleFlight<T, E> {
             }
         }
         let flight = self.new_flight(key);
-        // The first follower joins before the flight is listed. Otherwise another one could come and go in between, which would end it.
+        // The first follower joins before the flight is listed. Otherwise another one could come and go in between,
+        // which would end it.
         let role = Self::lead(Arc::clone(&flight), wants);
         shard.insert(key, flight);
         role
@@ -188,8 +192,8 @@ pub struct Leader<T, E> {
 }
 
 impl<T: Clone, E: Clone> Leader<T, E> {
-    /// Does the work. Run it in a task that outlives the first request. When the last follower has left, `patience` starts, and when it ends,
-    /// the work is dropped. Destructors of the work do what has to happen then.
+    /// Does the work. Run it in a task that outlives the first request. When the last follower has left, `patience`
+    /// starts, and when it ends, the work is dropped. Destructors of the work do what has to happen then.
     pub async fn drive<F>(self, patience: impl Future<Output = ()>, work: impl FnOnce(Publisher<T, E>) -> F)
     where
         F: Future<Output = Result<T, E>>,

@@ -1,5 +1,5 @@
-//! A budget in process: the money spent in its period, and the money reserved for requests in flight. `redis/prelude.lua` has the same
-//! rules.
+//! A budget in process: the money spent in its period, and the money reserved for requests in flight.
+//! `redis/prelude.lua` has the same rules.
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ struct Amounts {
     end: i64,
     /// The latest end of all periods so far. Nothing can have been spent in a period that begins at or after it.
     latest_end: i64,
-    /// Whether `spent` includes what the ledger knows of the period. While it does not, `spent` is the amount since the ledger was asked.
+    /// Whether `spent` includes what the ledger knows of the period. While it does not, `spent` is the amount since the
+    /// ledger was asked.
     is_known: bool,
     spent: i128,
     reserved: i128,
@@ -66,8 +67,8 @@ impl BudgetState {
         if amounts.remaining(budget, unix)? > 0 { Ok(()) } else { Err(amounts.exhausted(unix)) }
     }
 
-    /// Reserves `max_femtos`, or what is left, but at least `min_femtos`. An amount below `max_femtos` is a whole number of nano-USD.
-    /// Returns the amount.
+    /// Reserves `max_femtos`, or what is left, but at least `min_femtos`. An amount below `max_femtos` is a whole
+    /// number of nano-USD. Returns the amount.
     pub(crate) fn reserve(
         &self,
         budget: Budget,
@@ -95,8 +96,8 @@ impl BudgetState {
         amounts.reserved = amounts.reserved.saturating_sub(femtos);
     }
 
-    /// Replaces a reservation by the real cost. The cost counts if the request began in the current period. The request may have begun
-    /// under a budget with another kind of period, or without a budget.
+    /// Replaces a reservation by the real cost. The cost counts if the request began in the current period. The request
+    /// may have begun under a budget with another kind of period, or without a budget.
     pub(crate) fn settle(&self, unix: i64, begun: i64, reserved_femtos: i128, cost_femtos: i128) {
         let amounts = &mut *self.amounts.lock();
         amounts.enter_period(amounts.period, unix);
@@ -115,14 +116,14 @@ impl BudgetState {
         }
     }
 
-    /// Forgets the spending, but not the reservations. A subject without a budget does not count everything, so the ledger has to be
-    /// asked when a budget is added.
+    /// Forgets the spending, but not the reservations. A subject without a budget does not count everything, so the
+    /// ledger has to be asked when a budget is added.
     pub(crate) fn forget_spending(&self) {
         self.amounts.lock().is_known = false;
     }
 
-    /// Asks the ledger for the spending of the current period, unless another request does. The spending stays unknown if the next
-    /// period begins meanwhile.
+    /// Asks the ledger for the spending of the current period, unless another request does. The spending stays unknown
+    /// if the next period begins meanwhile.
     ///
     /// # Errors
     /// The ledger did not answer.
@@ -147,8 +148,8 @@ impl BudgetState {
         self.lookup.run(question).await
     }
 
-    /// The period to ask the ledger about. None if the spending is known. From now on this process counts settlements itself. One that
-    /// is in the ledger's answer too counts twice, which is safer than not at all.
+    /// The period to ask the ledger about. None if the spending is known. From now on this process counts settlements
+    /// itself. One that is in the ledger's answer too counts twice, which is safer than not at all.
     fn begin_lookup(&self, budget: Budget, unix: i64) -> Option<(i64, i64)> {
         let amounts = &mut *self.amounts.lock();
         amounts.enter_period(budget.period, unix);
@@ -181,8 +182,8 @@ impl Amounts {
             return;
         }
         let (start, end) = period.around(unix);
-        // Nothing is spent yet in a period that begins after all others. In an earlier period, or in one of another kind, only the
-        // ledger knows the spending.
+        // Nothing is spent yet in a period that begins after all others. In an earlier period, or in one of another
+        // kind, only the ledger knows the spending.
         self.is_known &= self.period == period && start >= self.latest_end;
         self.latest_end = self.latest_end.max(end);
         (self.period, self.start, self.end) = (period, start, end);

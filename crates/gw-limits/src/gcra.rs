@@ -1,13 +1,14 @@
-//! The generic cell rate algorithm (GCRA), a rate limiter whose state is one timestamp: the theoretical arrival time (TAT), at which the
-//! whole limit is free again.
+//! The generic cell rate algorithm (GCRA), a rate limiter whose state is one timestamp: the theoretical arrival time
+//! (TAT), at which the whole limit is free again.
 //!
-//! Taking `n` units of a limit of `L` per minute moves the TAT by `n` × 60 s / `L`. It passes if the TAT then lies at most the burst's share
-//! of a minute in the future. With a burst of 1 this spaces requests evenly. With a burst of `L` it is a token bucket.
+//! Taking `n` units of a limit of `L` per minute moves the TAT by `n` × 60 s / `L`. It passes if the TAT then lies at
+//! most the burst's share of a minute in the future. With a burst of 1 this spaces requests evenly. With a burst of `L`
+//! it is a token bucket.
 //!
 //! Source: ITU-T Recommendation I.371, "virtual scheduling algorithm", looked up on 2026-11-22
-//! (<https://docs.rs/ratelimit_meter/latest/ratelimit_meter/algorithms/gcra/struct.GCRA.html>). A unit is one of its cells, 60 s / `L` its
-//! increment, and a burst of `b` units its limit of `b - 1` increments. Two things are added: one call may take several units, and
-//! [`GcraState::settle`] corrects the TAT by the real usage.
+//! (<https://docs.rs/ratelimit_meter/latest/ratelimit_meter/algorithms/gcra/struct.GCRA.html>). A unit is one of its
+//! cells, 60 s / `L` its increment, and a burst of `b` units its limit of `b - 1` increments. Two things are added: one
+//! call may take several units, and [`GcraState::settle`] corrects the TAT by the real usage.
 //!
 //! `redis/prelude.lua` has the same arithmetic, operation by operation. All times are in microseconds.
 
@@ -79,8 +80,8 @@ impl Gcra {
     }
 }
 
-/// The TAT, but not before now. A TAT further ahead than possible is from before the clock went back. The whole limit is free then:
-/// otherwise the subject would be refused until the clock reaches that time again.
+/// The TAT, but not before now. A TAT further ahead than possible is from before the clock went back. The whole limit
+/// is free then: otherwise the subject would be refused until the clock reaches that time again.
 fn effective_tat(tat: f64, now: f64) -> f64 {
     if tat > now + MAX_AHEAD_MICROS { now } else { tat.max(now) }
 }

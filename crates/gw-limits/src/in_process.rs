@@ -23,7 +23,8 @@ pub(crate) struct InProcess {
     pub(crate) ledger: Arc<dyn SpendingLedger>,
 }
 
-/// The share of one replica in the limits, if `replicas` count separately: at least one of each. Budgets are not divided.
+/// The share of one replica in the limits, if `replicas` count separately: at least one of each. Budgets are not
+/// divided.
 fn divided(limits: &Limits, replicas: u32) -> Limits {
     if replicas <= 1 {
         return *limits;
@@ -127,7 +128,8 @@ impl InProcess {
         Ok((reservation, granted))
     }
 
-    /// Reserves with one subject. A subject without a budget reserves no money, but a budget that is added meanwhile counts the cost.
+    /// Reserves with one subject. A subject without a budget reserves no money, but a budget that is added meanwhile
+    /// counts the cost.
     fn reserve_one(
         &self,
         subject: &Arc<Subject>,

@@ -54,8 +54,8 @@ impl TokenState {
     }
 }
 
-/// The limits of a request's subjects. Of a key's and a team's limit this keeps the one with less left, which is what the client
-/// should know.
+/// The limits of a request's subjects. Of a key's and a team's limit this keeps the one with less left, which is what
+/// the client should know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitStates {
     /// The limit of requests, if there is one.

@@ -61,8 +61,8 @@ impl Limiter {
         Self::new(InProcess { clock, ledger }, None)
     }
 
-    /// A limiter that counts in Redis, together with other replicas. A Redis that cannot be reached now is tried again in the
-    /// background, on the runtime of this call.
+    /// A limiter that counts in Redis, together with other replicas. A Redis that cannot be reached now is tried again
+    /// in the background, on the runtime of this call.
     pub async fn over_redis(settings: RedisSettings, ledger: Arc<dyn SpendingLedger>) -> Self {
         let clock = Arc::new(SystemClock::default());
         Self::new(InProcess { clock, ledger }, Some(RedisLimiter::start(settings, None).await))
@@ -101,48 +101,48 @@ impl Limiter {
         }
     }
 
-    /// The generation of Redis' memory that this replica has completely reported to. It changes after Redis lost its memory. None if this
-    /// process counts for itself.
+    /// The generation of Redis' memory that this replica has completely reported to. It changes after Redis lost its
+    /// memory. None if this process counts for itself.
     #[must_use]
     pub fn generations(&self) -> Option<watch::Receiver<Arc<str>>> {
         self.0.redis.as_ref().map(RedisLimiter::generations)
     }
 
-    /// Discards what Redis has counted, because it is wrong. As soon as Redis answers, every budget asks the ledger again and every
-    /// replica reports what it holds.
+    /// Discards what Redis has counted, because it is wrong. As soon as Redis answers, every budget asks the ledger
+    /// again and every replica reports what it holds.
     pub fn begin_new_generation(&self) {
         if let Some(redis) = &self.0.redis {
             redis.begin_new_generation();
         }
     }
 
-    /// Waits until Redis has heard of all settlements so far, for at most `timeout`. The process calls it before it ends. A settlement
-    /// that is not delivered by then becomes a lease that expires.
+    /// Waits until Redis has heard of all settlements so far, for at most `timeout`. The process calls it before it
+    /// ends. A settlement that is not delivered by then becomes a lease that expires.
     pub async fn drain(&self, timeout: Duration) {
         if let Some(redis) = &self.0.redis {
             redis.drain(timeout).await;
         }
     }
 
-    /// Tells other replicas which circuits are open here, by name and remaining time. Returns those that are open at any replica,
-    /// this one included. None without Redis, and while it does not answer.
+    /// Tells other replicas which circuits are open here, by name and remaining time. Returns those that are open at
+    /// any replica, this one included. None without Redis, and while it does not answer.
     pub async fn exchange_circuits(&self, open: &[(String, Duration)]) -> Option<Vec<(String, Duration)>> {
         self.0.redis.as_ref()?.exchange_circuits(open).await
     }
 
-    /// A key or a team with these limits, over the state that it had before. Called when keys are loaded or changed. Requests use the
-    /// result.
+    /// A key or a team with these limits, over the state that it had before. Called when keys are loaded or changed.
+    /// Requests use the result.
     #[must_use]
     pub fn subject(&self, kind: SubjectKind, id: &str, limits: Limits) -> Arc<Subject> {
         self.0.registry.subject(kind, id, limits)
     }
 
-    /// Admits a request before its body is read: checks the requests per minute, the requests in flight, and whether any money is left.
-    /// The key comes first, then its team.
+    /// Admits a request before its body is read: checks the requests per minute, the requests in flight, and whether
+    /// any money is left. The key comes first, then its team.
     ///
     /// # Errors
-    /// A subject refuses, or the spending of a budget cannot be looked up. A request per minute that an earlier subject has counted stays
-    /// counted. Places among the requests in flight are released.
+    /// A subject refuses, or the spending of a budget cannot be looked up. A request per minute that an earlier subject
+    /// has counted stays counted. Places among the requests in flight are released.
     pub async fn admit(
         &self,
         request_id: &str,
@@ -154,7 +154,8 @@ impl Limiter {
         }
     }
 
-    /// Reserves the tokens and the money (femto-USD) of the worst case before an upstream is called, with every subject or with none.
+    /// Reserves the tokens and the money (femto-USD) of the worst case before an upstream is called, with every subject
+    /// or with none.
     ///
     /// # Errors
     /// A subject refuses, or the spending of a budget cannot be looked up.
@@ -169,9 +170,9 @@ impl Limiter {
         Ok(reserved.0)
     }
 
-    /// Reserves for a request that can do with less money: `max_femtos` with every subject, or what the subject with the least money has
-    /// left, but at least `min_femtos`. Returns the granted amount too. An amount below `max_femtos` is a whole number of nano-USD. One
-    /// request may reserve several times, with another id each time.
+    /// Reserves for a request that can do with less money: `max_femtos` with every subject, or what the subject with
+    /// the least money has left, but at least `min_femtos`. Returns the granted amount too. An amount below
+    /// `max_femtos` is a whole number of nano-USD. One request may reserve several times, with another id each time.
     ///
     /// # Errors
     /// Less than `min_femtos` is left, or the reasons of [`Limiter::reserve`].
@@ -191,11 +192,12 @@ impl Limiter {
         }
     }
 
-    /// Counts the cost of a request without a reservation: one that a journal reports after a crash. `begun` is the unix second in which
-    /// the request began. The caller also writes the cost into the ledger.
+    /// Counts the cost of a request without a reservation: one that a journal reports after a crash. `begun` is the
+    /// unix second in which the request began. The caller also writes the cost into the ledger.
     ///
-    /// In process, a budget with unknown spending hears of the cost from the ledger later. In Redis, the call ends what is left of the
-    /// request's lease. A request that was settled there before does not count twice. The call does not wait for Redis.
+    /// In process, a budget with unknown spending hears of the cost from the ledger later. In Redis, the call ends what
+    /// is left of the request's lease. A request that was settled there before does not count twice. The call does not
+    /// wait for Redis.
     pub async fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost_femtos: i128, begun: i64) {
         let cost = cost_femtos.max(0);
         match &self.0.redis {

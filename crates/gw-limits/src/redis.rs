@@ -1,36 +1,40 @@
 //! Limits that several replicas share over Redis or Valkey.
 //!
-//! **One script per step** handles the key and its team together, so that both are counted or neither. A request asks Redis twice. After
-//! its end a background task sends the settlement. The clock of Redis counts, so the clocks of replicas may differ. A key and its team lie
-//! in different hash slots, so this works with one Redis (6.2 or later, or Valkey) and its replicas, but not with Redis Cluster.
+//! **One script per step** handles the key and its team together, so that both are counted or neither. A request asks
+//! Redis twice. After its end a background task sends the settlement. The clock of Redis counts, so the clocks of
+//! replicas may differ. A key and its team lie in different hash slots, so this works with one Redis (6.2 or later, or
+//! Valkey) and its replicas, but not with Redis Cluster.
 //!
-//! **Leases.** A reservation is a lease with the id of its request, and so is a place among the requests in flight. A lease that nobody
-//! ends expires ([`RedisSettings::lease`]), so a killed replica leaks nothing. The next call about the subject removes it. A settlement after
-//! the expiry still counts, once (`settle.lua`). A request that stops waiting for Redis sends a message that it holds nothing. If Redis
-//! executes the request after that message, the lease expires.
+//! **Leases.** A reservation is a lease with the id of its request, and so is a place among the requests in flight. A
+//! lease that nobody ends expires ([`RedisSettings::lease`]), so a killed replica leaks nothing. The next call about
+//! the subject removes it. A settlement after the expiry still counts, once (`settle.lua`). A request that stops
+//! waiting for Redis sends a message that it holds nothing. If Redis executes the request after that message, the lease
+//! expires.
 //!
 //! **Amounts** are whole nano-USD, each rounded up. A budget above 9,007,199 USD counts as that.
 //!
 //! **While Redis does not answer**, no request waits for it. Redis counts as away when an answer takes longer than
-//! [`gw_redis::MAX_MISSED_ANSWERS`] times [`RedisSettings::timeout`], and when the connection breaks. A task in the background reconnects. A
-//! budget refuses meanwhile ([`Refusal::StoreUnavailable`]). This process counts the other limits by itself, divided by the number of replicas
-//! that were alive last, or refuses them too ([`WhenAway`]). Its own count starts full, so at most twice a limit passes in the minute in which
-//! Redis goes away. Requests in flight that began meanwhile are reported when Redis is back.
+//! [`gw_redis::MAX_MISSED_ANSWERS`] times [`RedisSettings::timeout`], and when the connection breaks. A task in the
+//! background reconnects. A budget refuses meanwhile ([`Refusal::StoreUnavailable`]). This process counts the other
+//! limits by itself, divided by the number of replicas that were alive last, or refuses them too ([`WhenAway`]). Its
+//! own count starts full, so at most twice a limit passes in the minute in which Redis goes away. Requests in flight
+//! that began meanwhile are reported when Redis is back.
 //!
-//! **Settlements wait** for Redis in a queue of [`replica::MAX_QUEUED_MESSAGES`]. If the queue overflows, budgets ask the ledger again
-//! (`recovery.rs`). A settlement counts once, because a lease ends once.
+//! **Settlements wait** for Redis in a queue of [`replica::MAX_QUEUED_MESSAGES`]. If the queue overflows, budgets ask
+//! the ledger again (`recovery.rs`). A settlement counts once, because a lease ends once.
 //!
-//! **Lost memory** (FLUSHALL, a restart, a failover) makes budgets unknown, not zero. The memory of Redis has a name, its generation, which
-//! is lost with it. Every script compares it first (`begin_generation.lua`). Each replica lists what it holds in Redis (`holdings.rs`) and
-//! reports it to a new generation (`recovery.rs`). Budgets wait until all known replicas have reported. Then they ask the ledger for the
-//! spending and for those of the reported requests that it already counts, both of one moment (`retries.rs`), so each request counts once.
-//! Two things can be overspent: what a killed replica held, until its successor has read the journal, and what a replica holds that Redis
-//! does not hear of for five seconds.
+//! **Lost memory** (FLUSHALL, a restart, a failover) makes budgets unknown, not zero. The memory of Redis has a name,
+//! its generation, which is lost with it. Every script compares it first (`begin_generation.lua`). Each replica lists
+//! what it holds in Redis (`holdings.rs`) and reports it to a new generation (`recovery.rs`). Budgets wait until all
+//! known replicas have reported. Then they ask the ledger for the spending and for those of the reported requests that
+//! it already counts, both of one moment (`retries.rs`), so each request counts once. Two things can be overspent: what
+//! a killed replica held, until its successor has read the journal, and what a replica holds that Redis does not hear
+//! of for five seconds.
 //!
-//! **Lost keys** (eviction) make budgets unknown too, but no replica reports again. What other replicas have not yet written into the ledger
-//! can be overspent. The same is true of a budget that is added to a subject without one (`forget_spending.lua`): a replica that does not
-//! know the budget yet, or that knows it no more, does not count requests that end meanwhile. Use `maxmemory-policy noeviction`, and a
-//! Redis for limits alone.
+//! **Lost keys** (eviction) make budgets unknown too, but no replica reports again. What other replicas have not yet
+//! written into the ledger can be overspent. The same is true of a budget that is added to a subject without one
+//! (`forget_spending.lua`): a replica that does not know the budget yet, or that knows it no more, does not count
+//! requests that end meanwhile. Use `maxmemory-policy noeviction`, and a Redis for limits alone.
 
 pub(crate) mod amount;
 pub(crate) mod answer;

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use crate::subject::{State, Subject};
 use crate::subject_kind::SubjectKind;
 
-/// How long the state of an unused subject is kept. Its tokens are free again long before that, and the ledger knows its spending.
+/// How long the state of an unused subject is kept. Its tokens are free again long before that, and the ledger knows
+/// its spending.
 const IDLE_TTL: Duration = Duration::from_secs(600);
 /// The number of new entries after which idle entries are removed.
 const SWEEP_INTERVAL: usize = 1024;

@@ -33,8 +33,8 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Sets when the request began, in unix seconds. Its cost counts in that period of a budget. Without this call it is the moment of
-    /// the reservation.
+    /// Sets when the request began, in unix seconds. Its cost counts in that period of a budget. Without this call it
+    /// is the moment of the reservation.
     pub fn set_begin(&mut self, unix: i64) {
         self.local.iter_mut().for_each(|local| local.begun = unix);
         if let Some(redis) = &mut self.redis {
@@ -45,8 +45,8 @@ impl Reservation {
         }
     }
 
-    /// Replaces the reservation by the real usage, which may be higher. Only the first call counts. It never waits: a background task
-    /// tells Redis.
+    /// Replaces the reservation by the real usage, which may be higher. Only the first call counts. It never waits: a
+    /// background task tells Redis.
     pub fn settle(&mut self, tokens: u64, cost_femtos: i128) {
         let cost = cost_femtos.max(0);
         self.local.iter_mut().for_each(|local| local.settle(tokens, cost));

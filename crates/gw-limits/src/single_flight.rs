@@ -19,8 +19,8 @@ impl SingleFlight {
     /// Asks the question, unless another task got an answer while this task waited for its turn.
     ///
     /// # Errors
-    /// The question failed, here or in the task that this task waited for. The waiting tasks do not ask one after the other: each of
-    /// them would wait for the same timeout.
+    /// The question failed, here or in the task that this task waited for. The waiting tasks do not ask one after the
+    /// other: each of them would wait for the same timeout.
     pub(crate) async fn run<E>(
         &self,
         question: impl Future<Output = Result<(), E>>,

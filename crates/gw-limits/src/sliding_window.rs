@@ -1,4 +1,5 @@
-//! A sliding window: at most so many requests pass in any minute. `redis/admit.lua` has the same arithmetic, operation by operation.
+//! A sliding window: at most so many requests pass in any minute. `redis/admit.lua` has the same arithmetic, operation
+//! by operation.
 
 use std::collections::VecDeque;
 
@@ -6,11 +7,11 @@ use parking_lot::Mutex;
 
 use crate::gcra::{MINUTE_MICROS, ROUNDING_MICROS};
 
-/// The width of a bucket, in microseconds. Requests of one bucket leave the window together, a minute after the last of them. A window has
-/// at most 601 buckets.
+/// The width of a bucket, in microseconds. Requests of one bucket leave the window together, a minute after the last of
+/// them. A window has at most 601 buckets.
 const BUCKET_MICROS: f64 = 100_000.0;
-/// A bucket further in the future than this proves that the clock went back. The window starts again then. Smaller differences are
-/// normal between replicas.
+/// A bucket further in the future than this proves that the clock went back. The window starts again then. Smaller
+/// differences are normal between replicas.
 const MAX_AHEAD_MICROS: f64 = 1_000_000.0;
 
 /// The requests of the last minute, of one key or one team.

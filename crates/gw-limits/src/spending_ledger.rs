@@ -9,7 +9,7 @@ use crate::subject_kind::SubjectKind;
 /// How long the ledger may take to answer.
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the ledger knows of a subject in a period.
+/// The spending of a subject in a period, as the ledger knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spending {
     /// The sum of the costs, in femto-USD.
@@ -28,8 +28,9 @@ pub type SpendingFuture<'a> = Pin<Box<dyn Future<Output = Result<Spending, Ledge
 
 /// The ledger, as budgets see it.
 pub trait SpendingLedger: Debug + Send + Sync {
-    /// The spending of a key or a team in a period (begin and end in unix seconds, the end excluded; `i64::MIN` and `i64::MAX` for all
-    /// time). Also says which of `requests` the sum includes. The sum and the list are of the same moment.
+    /// The spending of a key or a team in a period (begin and end in unix seconds, the end excluded; `i64::MIN` and
+    /// `i64::MAX` for all time). Also says which of `requests` the sum includes. The sum and the list are of the same
+    /// moment.
     fn spending<'a>(
         &'a self,
         kind: SubjectKind,

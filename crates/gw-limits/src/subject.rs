@@ -55,7 +55,7 @@ impl Subject {
     }
 }
 
-/// What a key or a team uses now, in this process. It outlives a change of the limits.
+/// The current usage of a key or a team in this process. It outlives a change of the limits.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) kind: SubjectKind,
@@ -85,7 +85,8 @@ impl State {
         }
     }
 
-    /// Applies new limits. Spending is counted reliably only while there is a budget, so a budget that is added starts unknown.
+    /// Applies new limits. Spending is counted reliably only while there is a budget, so a budget that is added starts
+    /// unknown.
     pub(crate) fn update_limits(&self, limits: &Limits) {
         if self.budget_changes.update(limits) {
             self.budget.forget_spending();

@@ -32,8 +32,8 @@ impl std::fmt::Debug for Address {
 pub struct AddressError;
 
 impl Address {
-    /// Parses a `redis://`, `rediss://` or `unix://` URL. A `rediss://` server's certificate may be signed by a certificate of
-    /// `ca_file` (PEM) or by one that the machine trusts.
+    /// Parses a `redis://`, `rediss://` or `unix://` URL. A `rediss://` server's certificate may be signed by a
+    /// certificate of `ca_file` (PEM) or by one that the machine trusts.
     ///
     /// # Errors
     /// The URL has another scheme, or is malformed.
@@ -76,4 +76,30 @@ async fn dial_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((host, port)).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redis_rediss_and_unix_urls_are_addresses_and_other_urls_are_not() {
+        let parse = |url: &str| Address::parse(&SecretString::from(url), None);
+        for (url, is_tls) in [
+            ("redis://host:6379/1", false),
+            ("rediss://:password@host/0", true),
+            ("unix:///run/redis.sock", false),
+        ] {
+            assert_eq!(parse(url).unwrap().is_tls, is_tls, "{url}");
+        }
+        for url in ["", "redis://", "redis://h:notaport", "http://h"] {
+            assert_eq!(parse(url).map(drop), Err(AddressError), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_address_does_not_show_its_password() {
+        let address = Address::parse(&SecretString::from("redis://:c4nary@host/0"), None).unwrap();
+        assert!(!format!("{address:?}").contains("c4nary"));
+    }
 }

@@ -11,7 +11,8 @@ use crate::metered_stream::{MeteredStream, ReceiveBudget};
 /// Requests that may wait for the connection's task to send them.
 const MAX_QUEUED_REQUESTS: usize = 1024;
 
-/// A connection that all requests share. Answers come in the order of the requests. An answer that nobody waits for is discarded.
+/// A connection that all requests share. Answers come in the order of the requests. An answer that no request waits for
+/// any more is discarded.
 #[derive(Debug)]
 pub struct Connection {
     multiplexed: MultiplexedConnection,
@@ -45,8 +46,8 @@ impl Connection {
         self.multiplexed.clone().req_packed_command(command).await.and_then(Value::extract_error)
     }
 
-    /// Sends several commands in one write and waits for all answers. An error that Redis answers to one command is a value among
-    /// the others.
+    /// Sends several commands in one write and waits for all answers. An error that Redis answers to one command is a
+    /// value among the others.
     ///
     /// # Errors
     /// The connection broke.

@@ -2,7 +2,7 @@
 
 use redis::{ErrorKind, RedisError};
 
-/// A call without a usable answer. The message never repeats a text of the server, which may be somebody else's.
+/// A call without a usable answer. The message never repeats a text of the server, which may belong to somebody else.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The answer did not come in time.
@@ -23,8 +23,8 @@ impl From<RedisError> for CallError {
 }
 
 impl CallError {
-    /// Whether the connection cannot be used after this error. An error that Redis answers proves that the connection works. The
-    /// same is true of an answer with an unknown shape.
+    /// Whether the connection cannot be used after this error. An error that Redis answers proves that the connection
+    /// works. The same is true of an answer with an unknown shape.
     pub(crate) fn is_disconnect(&self, on_timeout: OnTimeout) -> bool {
         match self {
             Self::TimedOut => on_timeout == OnTimeout::Disconnect,
@@ -36,7 +36,7 @@ impl CallError {
     }
 }
 
-/// What a late answer means for the connection.
+/// The consequence of a late answer for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnTimeout {
     /// The connection is given up at once.

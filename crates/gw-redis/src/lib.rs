@@ -1,7 +1,7 @@
 //! The connection to Redis or Valkey that shared limits and the shared cache are built on.
 //!
-//! [`Connection`] opens in bounded time and reads bounded memory. [`Supervisor`] keeps one connection up while Redis comes and goes.
-//! This crate does not know what its users store: they implement [`Session`].
+//! [`Connection`] opens in bounded time and reads bounded memory. [`Supervisor`] keeps one connection up while Redis
+//! comes and goes. This crate does not know what its users store: they implement [`Session`].
 
 mod address;
 mod connection;

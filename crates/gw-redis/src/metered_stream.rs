@@ -81,3 +81,37 @@ impl AsyncWrite for MeteredStream {
         Pin::new(&mut self.inner).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_sends_more_than_its_budget_fails_the_read() {
+        let (ours, mut server) = tokio::io::duplex(1024);
+        let budget = ReceiveBudget { initial_bytes: 10, bytes_per_request_byte: 2, max_bytes: 20 };
+        let mut stream = MeteredStream::new(Box::new(ours), budget);
+        let mut answer = [0; 10];
+        server.write_all(&[b'x'; 10]).await.unwrap();
+        stream.read_exact(&mut answer).await.unwrap();
+        // Five bytes of a request allow ten bytes of an answer.
+        stream.write_all(b"hello").await.unwrap();
+        server.write_all(&[b'x'; 10]).await.unwrap();
+        stream.read_exact(&mut answer).await.unwrap();
+        server.write_all(b"x").await.unwrap();
+        let error = stream.read(&mut answer).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[tokio::test]
+    async fn requests_add_up_to_the_largest_budget_only() {
+        let (ours, mut server) = tokio::io::duplex(1024);
+        let budget = ReceiveBudget { initial_bytes: 0, bytes_per_request_byte: 100, max_bytes: 20 };
+        let mut stream = MeteredStream::new(Box::new(ours), budget);
+        stream.write_all(&[b'x'; 50]).await.unwrap();
+        server.write_all(&[b'x'; 21]).await.unwrap();
+        stream.read(&mut [0; 32]).await.unwrap_err();
+    }
+}

@@ -42,3 +42,25 @@ impl PendingCount {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn waiting_ends_when_the_last_piece_of_work_is_finished() {
+        let pending = PendingCount::default();
+        pending.wait_until_zero().await;
+        pending.add(3);
+        pending.finish(1);
+        let mut waiting = Box::pin(pending.wait_until_zero());
+        assert!(poll_once(waiting.as_mut()).is_pending());
+        pending.finish(2);
+        waiting.await;
+        assert_eq!(pending.count(), 0);
+    }
+
+    fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
+        future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+    }
+}

@@ -1,4 +1,5 @@
-//! Keeps one connection up. Callers report calls without an answer, one task reconnects, and the log hears of each change once.
+//! Keeps one connection up. Callers report calls without an answer, one task reconnects, and the log hears of each
+//! change once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,23 +25,24 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause between two attempts to connect.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a user of Redis does with each connection.
+/// The work of a user of Redis with each connection.
 pub trait Session: Send + Sync {
-    /// What [`Session::prepare`] returns.
+    /// The result of [`Session::prepare`].
     type Prepared: Send;
 
-    /// Prepares a new connection and checks that Redis answers in the time that requests have. Requests use the connection after
-    /// this succeeds.
+    /// Prepares a new connection and checks that Redis answers in the time that requests have. Requests use the
+    /// connection after this succeeds.
     fn prepare(
         &self,
         connection: &Arc<Connection>,
     ) -> impl Future<Output = Result<Self::Prepared, CallError>> + Send;
 
-    /// Exchanges a sign of life over the connection in use. Reports failures with [`Supervisor::call`] or [`Supervisor::record`].
+    /// Exchanges a sign of life over the connection in use. Reports failures with [`Supervisor::call`] or
+    /// [`Supervisor::record`].
     fn heartbeat(&self, connection: &Arc<Connection>) -> impl Future<Output = ()> + Send;
 }
 
-/// What the log says when Redis stops answering, and when it answers again.
+/// The log messages for a Redis that stops answering, and for one that answers again.
 #[derive(Clone, Copy, Debug)]
 pub struct LogMessages {
     /// Redis stopped answering.
@@ -106,8 +108,8 @@ impl Supervisor {
         let _sender_lives = current.wait_for(is_other).await;
     }
 
-    /// Connects once, within the short time that a start may take. Returns what [`Session::prepare`] returned, or None while Redis
-    /// does not answer.
+    /// Connects once, within the short time that a start may take. Returns what [`Session::prepare`] returned, or None
+    /// while Redis does not answer.
     pub async fn connect_at_start<S: Session>(&self, session: &S) -> Option<S::Prepared> {
         let connected = tokio::time::timeout(FIRST_CONNECT_TIMEOUT, self.connect(session)).await;
         connected.unwrap_or_else(|_| {
@@ -158,8 +160,8 @@ impl Supervisor {
         answer
     }
 
-    /// Records whether an answer came. A broken connection is given up at once, a working one after [`MAX_MISSED_ANSWERS`] failures
-    /// in a row.
+    /// Records whether an answer came. A broken connection is given up at once, a working one after
+    /// [`MAX_MISSED_ANSWERS`] failures in a row.
     pub fn record<T>(
         &self,
         connection: &Arc<Connection>,

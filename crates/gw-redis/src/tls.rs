@@ -8,8 +8,8 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-/// A configuration that trusts the machine's root certificates and those of `ca_file`. Mozilla's list stands in for a machine
-/// without root certificates. Blocks while it reads files.
+/// A configuration that trusts the machine's root certificates and those of `ca_file`. Mozilla's list stands in for a
+/// machine without root certificates. Blocks while it reads files.
 pub(crate) fn client_config(ca_file: Option<&Path>) -> io::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     let (native, _unreadable) =

@@ -29,7 +29,8 @@ async fn an_answer_is_fresh_for_its_own_time_even_if_the_request_takes_older_one
     cache.store(key("a"), Arc::new(answer("A")), cache.stamp());
     let look = async |max_age, later_ms| cache.look(&key("a"), max_age, NOW + later_ms).await;
     assert!(matches!(look(directives.max_age, 10_000).await, Found::Fresh(_)));
-    // Without a window for stale answers, an answer that is too old for one request is a miss, and still fresh for others.
+    // Without a window for stale answers, an answer that is too old for one request is a miss, and still fresh for
+    // others.
     assert!(matches!(look(directives.max_age, 10_001).await, Found::Nothing));
     assert!(matches!(look(HOUR, 59_999).await, Found::Fresh(_)));
     assert!(matches!(look(HOUR, 60_001).await, Found::Nothing));

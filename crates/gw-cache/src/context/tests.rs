@@ -12,17 +12,13 @@ fn of(body: &str) -> Option<Context> {
     by(&Scope::Key(Arc::from("key_1")), body, "embedder")
 }
 
+fn question(body: &Body) -> Question<'_> {
+    Question { route: Route::Chat, model: "m", candidates: &["p/m"], config: 1, body, input: None }
+}
+
 fn by(scope: &Scope, body: &str, embedder: &str) -> Option<Context> {
     let body = Body::parse(Bytes::from(body.to_owned()), &RequestLimits::default()).unwrap();
-    let question = Question {
-        route: Route::Chat,
-        model: "m",
-        candidates: &["p/m"],
-        config: 1,
-        body: &body,
-        input: None,
-    };
-    Context::of(scope, &question, embedder)
+    Context::of(scope, &question(&body), embedder)
 }
 
 const ASKED: &str = r#"{"model":"m","temperature":0.5,"messages":[{"role":"system","content":"Be brief."},
@@ -60,15 +56,7 @@ fn a_context_depends_on_scope_and_embedding_model_and_is_not_the_key_of_an_answe
     assert_ne!(asked, by(&Scope::Team(Arc::from("key_1")), ASKED, "embedder").unwrap().key);
     assert_ne!(asked, by(&scope("key_1"), ASKED, "another").unwrap().key);
     let body = Body::parse(Bytes::from_static(ASKED.as_bytes()), &RequestLimits::default()).unwrap();
-    let question = Question {
-        route: Route::Chat,
-        model: "m",
-        candidates: &["p/m"],
-        config: 1,
-        body: &body,
-        input: None,
-    };
-    assert_ne!(Some(asked), Key::of(&scope("key_1"), &question));
+    assert_ne!(Some(asked), Key::of(&scope("key_1"), &question(&body)));
 }
 
 #[test]

@@ -10,7 +10,8 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The effect of a header on a request that reads, writes and takes answers of ten minutes: whether it reads, whether it writes, and the seconds.
+/// The effect of a header on a request that reads, writes and takes answers of ten minutes: whether it reads, whether
+/// it writes, and the seconds.
 fn asked(header: &str) -> (bool, bool, u64) {
     let directives = CacheDirectives::new(Mode::ReadWrite, TTL).with_cache_control(header.as_bytes());
     (directives.can_read, directives.can_write, directives.max_age.as_secs())

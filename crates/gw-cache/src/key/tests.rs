@@ -65,7 +65,7 @@ fn i33_a_key_is_made_of_a_scope_and_cannot_be_made_without() {
     let scopes = [Scope::Key(Arc::from("a")), Scope::Key(Arc::from("b")), Scope::Team(Arc::from("a"))];
     let keys = scopes.map(|scope| Asked { scope, ..Asked::body(HELLO) }.key());
     assert!(keys[0] != keys[1] && keys[0] != keys[2] && keys[1] != keys[2], "{keys:?}");
-    // The type's field is private to its file, and in its file all that makes one does so from a scope.
+    // The field of the type is private to its file, and every constructor in the file takes a scope.
     let source = include_str!("../key.rs");
     let code = source.split("#[cfg(test)]").next().unwrap();
     assert_eq!(code.matches("Some(Self(").count(), 3, "of an answer, of an input and of a context");

@@ -106,8 +106,8 @@ impl Client {
         self.get_all(std::slice::from_ref(key), now_ms).await.0.pop().flatten()
     }
 
-    /// The answers under these keys that come in time, in the order of the keys. Also returns whether the lookup was complete: only then do
-    /// the missing answers not exist.
+    /// The answers under these keys that come in time, in the order of the keys. Also returns whether the lookup was
+    /// complete: only then do the missing answers not exist.
     pub(super) async fn get_all(&self, keys: &[Key], now_ms: u64) -> (Vec<Option<Arc<Stored>>>, bool) {
         let mut found = vec![None; keys.len()];
         let Some(connection) = self.supervisor.connection() else { return (found, false) };

@@ -16,7 +16,8 @@ use crate::{Cache, Found, Lifetime, Scope};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Settings with a long timeout, because the machine may be busy. Tests of a Redis that does not answer use the default.
+/// Settings with a long timeout, because the machine may be busy. Tests of a Redis that does not answer use the
+/// default.
 fn settings(url: String) -> RedisSettings {
     RedisSettings { timeout: Duration::from_secs(3), ..RedisSettings::new(SecretString::from(url)) }
 }

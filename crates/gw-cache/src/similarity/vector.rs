@@ -21,7 +21,8 @@ impl UnitVector {
         Some(Self(scaled))
     }
 
-    /// The cosine of the angle to another vector. None if the lengths differ, because the vectors come from different models then.
+    /// The cosine of the angle to another vector. None if the lengths differ, because the vectors come from different
+    /// models then.
     #[must_use]
     pub fn cosine(&self, other: &Self) -> Option<f32> {
         const LANES: usize = 8;

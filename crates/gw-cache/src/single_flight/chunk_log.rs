@@ -1,5 +1,5 @@
-//! The chunks that a flight keeps, and the number of readers before each. The counts make it cheap to find chunks that nobody will read, even
-//! with a thousand readers.
+//! The chunks that a flight keeps, and the number of readers before each. The counts make it cheap to find chunks that
+//! no reader needs any more, even with a thousand readers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a follower asks for and gets, and the memory that this may take.
+//! The types that describe what a follower wants and gets, and how much memory flights may hold.
 
 use bytes::Bytes;
 
@@ -33,7 +33,7 @@ pub enum End<T, E> {
     TooSlow,
 }
 
-/// What a follower gets next.
+/// The next item for a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next<T, E> {
     /// A chunk of the answer.
@@ -42,7 +42,7 @@ pub enum Next<T, E> {
     End(End<T, E>),
 }
 
-/// What a follower wants of a flight.
+/// The part of an answer that a follower wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// The chunks as they come, and the end.

@@ -1,5 +1,6 @@
-//! The state of one flight: its chunks, its followers with their positions, and the tasks that wait. One lock guards all of it, so nothing
-//! changes between a look and the begin of a wait. The wakers to call are returned, and called outside the lock.
+//! The state of one flight: its chunks, its followers with their positions, and the tasks that wait. One lock guards
+//! all of it, so nothing changes between a look and the begin of a wait. The wakers to call are returned, and called
+//! outside the lock.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -26,13 +27,13 @@ pub(super) struct FlightState<T, E> {
     publisher: Option<Waker>,
 }
 
-/// The followers that may join. While everybody may, all chunks are kept.
+/// The followers that may join. While every follower may join, all chunks are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accepts {
-    Everybody,
+    AllFollowers,
     /// Followers that want the end alone.
     EndOnly,
-    Nobody,
+    NoFollowers,
 }
 
 #[derive(Debug)]
@@ -52,7 +53,7 @@ impl FollowerState {
     }
 }
 
-/// What follows from the departure of a follower.
+/// The consequences of the departure of a follower.
 pub(super) struct Departure {
     /// The last participant has left.
     pub(super) is_abandoned: bool,
@@ -65,7 +66,7 @@ impl<T, E> FlightState<T, E> {
         Self {
             log: ChunkLog::new(total_bytes),
             end: None,
-            accepts: Accepts::Everybody,
+            accepts: Accepts::AllFollowers,
             followers: Vec::new(),
             free_slots: Vec::new(),
             participants: 0,
@@ -77,8 +78,8 @@ impl<T, E> FlightState<T, E> {
     /// Adds a follower. Returns its slot, or None if the flight does not accept it.
     pub(super) fn join(&mut self, wants: Wants) -> Option<usize> {
         match (self.accepts, wants) {
-            (Accepts::Everybody, _) | (Accepts::EndOnly, Wants::End) => {}
-            (Accepts::EndOnly, Wants::Chunks) | (Accepts::Nobody, _) => return None,
+            (Accepts::AllFollowers, _) | (Accepts::EndOnly, Wants::End) => {}
+            (Accepts::EndOnly, Wants::Chunks) | (Accepts::NoFollowers, _) => return None,
         }
         if wants == Wants::Chunks {
             self.log.add_reader(0);
@@ -105,7 +106,7 @@ impl<T, E> FlightState<T, E> {
         }
         let is_abandoned = self.participants == 0 && self.end.is_none();
         if is_abandoned {
-            self.accepts = Accepts::Nobody;
+            self.accepts = Accepts::NoFollowers;
         }
         self.drop_read_chunks();
         // The departure may change which follower is the fastest, so the publisher looks again.
@@ -114,7 +115,7 @@ impl<T, E> FlightState<T, E> {
 
     /// Stops accepting followers that want chunks. Chunks that all followers have read are dropped from now on.
     pub(super) fn close_to_readers(&mut self) {
-        if self.accepts == Accepts::Everybody {
+        if self.accepts == Accepts::AllFollowers {
             self.accepts = Accepts::EndOnly;
             self.drop_read_chunks();
         }
@@ -139,7 +140,7 @@ impl<T, E> FlightState<T, E> {
         if self.end.is_some() {
             return Vec::new();
         }
-        self.accepts = Accepts::Nobody;
+        self.accepts = Accepts::NoFollowers;
         self.end = Some(end);
         self.enforce_bounds(bounds);
         self.take_wakers(|_| true)
@@ -161,13 +162,14 @@ impl<T, E> FlightState<T, E> {
     }
 
     fn drop_read_chunks(&mut self) {
-        if self.accepts != Accepts::Everybody {
+        if self.accepts != Accepts::AllFollowers {
             self.log.drop_read_chunks();
         }
     }
 
-    /// Gives up the slowest followers until the others are at most `max_behind_bytes` behind. The fastest follower is never given up, and
-    /// neither is one that has only the next chunk to read, however large it is. A follower that is given up does not keep the work alive.
+    /// Gives up the slowest followers until the others are at most `max_behind_bytes` behind. The fastest follower is
+    /// never given up, and neither is one that has only the next chunk to read, however large it is. A follower that is
+    /// given up does not keep the work alive.
     fn drop_slow_followers(&mut self, max_behind_bytes: usize) {
         while self.log.bytes_after_first() > max_behind_bytes {
             let (first, fastest) = (self.log.first(), self.fastest_read_bytes());
@@ -225,7 +227,7 @@ impl<T, E> FlightState<T, E> {
 }
 
 impl<T: Clone, E: Clone> FlightState<T, E> {
-    /// What a follower gets next, and the publisher's waker if it waits for this read.
+    /// The next item for a follower, and the publisher's waker if it waits for this read.
     pub(super) fn poll_next(
         &mut self,
         slot: usize,

@@ -151,7 +151,8 @@ fn spell(value: View<'_>, left: &mut usize, out: &mut String) {
         Kind::Object => {
             let mut members: Vec<(String, View<'_>)> =
                 value.members().map(|(name, value)| (string(name), value)).collect();
-            // The sort is stable, so members of one name keep their order. While a leaf is searched, the order stays, because leaves are counted in it.
+            // The sort is stable, so members of one name keep their order. While a leaf is searched, the order stays,
+            // because leaves are counted in it.
             if *left > leaves(value) {
                 members.sort_by(|(one, _), (other, _)| other.cmp(one));
             }

@@ -348,8 +348,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Compares a budget with a simple model under random sequences of reservations, settlements and drops. No reservation exceeds the
-    /// budget, the spending is the sum of the settlements, and nothing stays reserved.
+    /// Compares a budget with a simple model under random sequences of reservations, settlements and drops. No
+    /// reservation exceeds the budget, the spending is the sum of the settlements, and nothing stays reserved.
     #[test]
     fn a_budget_has_spent_the_sum_of_its_settlements(steps in prop::collection::vec(step(), 1..120)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

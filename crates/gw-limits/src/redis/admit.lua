@@ -6,11 +6,11 @@
 --   3  the reason: 'requests', 'flight', 'budget', 'unknown' or 'rebuilding'
 --   4  the detail: of 'budget' the seconds until the next period, of 'unknown' the begin of the period
 --   then two fields for each subject, '' if there is no such limit or the script did not come to it:
---      requests: with a burst the TAT; without a burst 'requests newest blocked_by' (see WindowState in sliding_window.rs)
+--      requests: with a burst the TAT, without a burst 'requests newest blocked_by' (WindowState in sliding_window.rs)
 --      tokens: the TAT
 
--- The sliding window of sliding_window.rs, in the hash of the state. The buckets are the fields r<head>, r<head + 1>, …, each
--- 'last requests'. `runs` is the number of buckets, `sum` the sum of their requests.
+-- The sliding window of sliding_window.rs, in the hash of the state. The buckets are the fields r<head>, r<head + 1>,
+-- …, each 'last requests'. `runs` is the number of buckets, `sum` the sum of their requests.
 local BUCKET, MAX_AHEAD = 100000, 1000000
 
 local function bucket(state, index)

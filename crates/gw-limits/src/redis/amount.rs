@@ -1,6 +1,7 @@
 //! Amounts of money in the scripts: whole nano-USD.
 
-/// The largest integer that a double, Lua's only number, represents exactly. A larger budget counts as this one (9,007,199 USD).
+/// The largest integer that a double, Lua's only number, represents exactly. A larger budget counts as this one
+/// (9,007,199 USD).
 pub(crate) const MAX_EXACT_INTEGER: u64 = (1 << 53) - 1;
 /// Femto-USD of a nano-USD.
 pub(crate) const FEMTOS_OF_NANO: i128 = 1_000_000;

@@ -1,5 +1,5 @@
--- Begins a generation if Redis has lost its memory or was restarted (it may have read an old file). Answers with the generation, and with
--- '1' if it begins now.
+-- Begins a generation if Redis has lost its memory or was restarted (it may have read an old file). Answers with the
+-- generation, and with '1' if it begins now.
 --
 -- ARGV[2]  the name of this replica
 -- ARGV[4]  a name for a new generation, which ends with ':' and the run id of the server

@@ -1,4 +1,5 @@
--- Adds the open circuits of one replica. Answers with all open circuits, as pairs of a name and the microseconds that remain.
+-- Adds the open circuits of one replica. Answers with all open circuits, as pairs of a name and the microseconds that
+-- remain.
 --
 -- KEYS[1]  a sorted set of circuits, by the moment at which each may be probed again
 -- ARGV[4…] pairs: the name of a circuit, and for how many microseconds it stays open

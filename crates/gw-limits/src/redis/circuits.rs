@@ -8,8 +8,8 @@ use super::replica::Replica;
 const MAX_CIRCUITS: usize = 256;
 
 impl Replica {
-    /// Tells Redis which circuits are open here and for how long. Returns those that are open at any replica, by the clock of Redis.
-    /// None while Redis does not answer.
+    /// Tells Redis which circuits are open here and for how long. Returns those that are open at any replica, by the
+    /// clock of Redis. None while Redis does not answer.
     pub(crate) async fn exchange_circuits(
         &self,
         open: &[(String, Duration)],

@@ -1,5 +1,5 @@
--- Notes that a replica is alive. Answers with the number of replicas that are, and with their names. The detail is '1' while budgets wait for
--- replicas that have not reported what they hold.
+-- Notes that a replica is alive. Answers with the number of replicas that are, and with their names. The detail is '1'
+-- while budgets wait for replicas that have not reported what they hold.
 --
 -- KEYS[1]  a sorted set of replicas, by the moment at which each stops to count as alive
 -- ARGV[2]  the name of this replica

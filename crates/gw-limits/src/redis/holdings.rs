@@ -1,8 +1,9 @@
-//! What this replica holds in Redis, so that it can report it again after Redis has lost its memory.
+//! A list of everything that this replica holds in Redis. The replica reports it again after Redis has lost its memory.
 //!
-//! A reservation is listed from the moment it is granted until the request's row is in the ledger. A permit is listed until it is
-//! released. The memory of Redis has a name, its generation (`begin_generation.lua`). A grant counts only if the generation is the one that
-//! the request asked with. Therefore a report under a generation includes everything that was granted before it.
+//! A reservation is listed from the moment it is granted until the request's row is in the ledger. A permit is listed
+//! until it is released. The memory of Redis has a name, its generation (`begin_generation.lua`). A grant counts only
+//! if the generation is the one that the request asked with. Therefore a report under a generation includes everything
+//! that was granted before it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -96,7 +97,8 @@ impl Holdings {
         true
     }
 
-    /// Adds a granted reservation. Returns false if Redis lost its memory after it was asked: the reservation is void then.
+    /// Adds a granted reservation. Returns false if Redis lost its memory after it was asked: the reservation is void
+    /// then.
     pub(crate) fn add_reservation(
         &self,
         request_id: &str,

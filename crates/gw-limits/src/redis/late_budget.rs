@@ -62,7 +62,8 @@ impl UnbudgetedRequest {
         self.begun = self.replica.moment(unix);
     }
 
-    /// Sends the cost to the subjects that have a budget now. A budget with unknown spending hears of the cost from the ledger.
+    /// Sends the cost to the subjects that have a budget now. A budget with unknown spending hears of the cost from the
+    /// ledger.
     pub(crate) fn settle(mut self, cost_femtos: i128) {
         self.subjects.retain(|subject| subject.state().budget_changes.has_budget());
         if cost_femtos > 0 && !self.subjects.is_empty() {

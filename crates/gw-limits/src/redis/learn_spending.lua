@@ -1,5 +1,5 @@
--- Takes over the ledger's answer to the question for a budget's spending. The answer is ignored if another replica's answer came first, if
--- the next period has begun, and if a request has settled that the ledger was not asked about.
+-- Takes over the ledger's answer to the question for a budget's spending. The answer is ignored if another replica's
+-- answer came first, if the next period has begun, and if a request has settled that the ledger was not asked about.
 --
 -- ARGV[4]  the begin of the period in question
 -- ARGV[5]  the spending in nano-USD
@@ -28,7 +28,8 @@ if not money.is_known and money.start == tonumber(ARGV[4]) and version == ARGV[7
       add_mark(subject, 'settled:' .. id)
     end
   end
-  -- The ledger already counts these requests, and their settlements are on their way. The mark keeps them from counting twice.
+  -- The ledger already counts these requests, and their settlements are on their way. The mark keeps them from counting
+  -- twice.
   for _, member in ipairs(least and {} or redis.call('ZRANGE', subject.leases, 0, -1)) do
     local id = string.gsub(member, '^%d+:', '')
     if in_ledger[id] then

@@ -1,5 +1,5 @@
--- Lists the requests that the ledger may or may not know, before it is asked for a budget's spending. Answers with the version of the state and
--- a page of ids. A short page is the last one.
+-- Lists the requests that the ledger may or may not know, before it is asked for a budget's spending. Answers with the
+-- version of the state and a page of ids. A short page is the last one.
 --
 -- ARGV[4]  the index of the first id
 -- ARGV[5]  the most ids of leases, and the most ids of marks, in a page

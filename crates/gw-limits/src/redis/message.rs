@@ -23,7 +23,7 @@ pub(crate) enum MessageKind {
     Settle(Settlement),
 }
 
-/// What a request had reserved, and what it used.
+/// The reservation of a request and its real usage.
 #[derive(Debug, Default)]
 pub(crate) struct Settlement {
     pub(crate) reserved_tokens: u64,

@@ -1,5 +1,5 @@
-//! The delivery of messages to Redis. One task delivers them in batches and repeats a batch until Redis has taken it. Redis counts each
-//! message once.
+//! The delivery of messages to Redis. One task delivers them in batches and repeats a batch until Redis has taken it.
+//! Redis counts each message once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,8 +21,8 @@ const BATCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause before a batch is repeated that Redis could not take.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A message that is sent when this is dropped: when the request ends, when it is cancelled while it waits for Redis, and when Redis does
-/// not answer.
+/// A message that is sent when this is dropped: when the request ends, when it is cancelled while it waits for Redis,
+/// and when Redis does not answer.
 #[derive(Debug)]
 pub(crate) struct SendOnDrop {
     replica: Arc<Replica>,
@@ -98,13 +98,13 @@ impl Drop for SendOnDrop {
         self.replica.pending.add(1);
         // A full queue loses the message.
         if self.replica.outbox.try_send(message).is_err() {
-            lose(&self.replica, 1);
+            fail_delivery(&self.replica, 1);
         }
     }
 }
 
 /// Gives messages up. The ledger knows the costs, so the budgets ask it again.
-fn lose(replica: &Replica, count: usize) {
+fn fail_delivery(replica: &Replica, count: usize) {
     let before = replica.lost_messages.fetch_add(u64::try_from(count).unwrap_or_default(), Ordering::Relaxed);
     // Logged at each power of two, because many may be lost in a row.
     if before == 0 || before.ilog2() != before.saturating_add(1).ilog2() {
@@ -133,7 +133,7 @@ pub(crate) async fn deliver(replica: Arc<Replica>, mut messages: mpsc::Receiver<
     }
 }
 
-/// What becomes of a message after Redis has answered.
+/// The fate of a message after Redis has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Delivery {
     Done,
@@ -163,7 +163,8 @@ impl Delivery {
     }
 }
 
-/// Offers a batch, and removes the messages that are done or lost. Returns false if the rest should wait before it is offered again.
+/// Offers a batch, and removes the messages that are done or lost. Returns false if the rest should wait before it is
+/// offered again.
 async fn offer(replica: &Replica, connection: &Arc<Connection>, batch: &mut Vec<Message>) -> bool {
     let mut commands = Pipeline::with_capacity(batch.len());
     for message in batch.iter() {
@@ -185,7 +186,7 @@ async fn offer(replica: &Replica, connection: &Arc<Connection>, batch: &mut Vec<
     replica.pending.finish(count(Delivery::Done));
     let lost = count(Delivery::Lost);
     if lost > 0 {
-        lose(replica, lost);
+        fail_delivery(replica, lost);
     }
     if count(Delivery::NeedsRecovery) > 0 {
         replica.suspect_loss();

@@ -3,9 +3,9 @@
 -- ARGV[1]  the time in microseconds since 1970, or '' for the clock of this server. Only tests set it.
 -- ARGV[2]  the id of the request
 -- ARGV[3]  the duration of a lease in microseconds
--- Then the arguments of the script itself. Then six values for each subject: requests per minute, tokens per minute, requests in
--- flight, budget in nano-USD, its period, burst of requests. A value is '' if there is no such limit.
--- The last argument is the generation that the caller knows, '' if it does not matter.
+-- Then the arguments of the script itself. Then six values for each subject: requests per minute, tokens per minute,
+-- requests in flight, budget in nano-USD, its period, burst of requests. A value is '' if there is no such limit. The
+-- last argument is the generation that the caller knows, '' if it does not matter.
 --
 -- KEYS, four for each subject, all with the name of the subject as their hash tag:
 --   1  a hash, the state of the subject:
@@ -22,10 +22,10 @@
 --   3  a sorted set, marks of requests without a lease, by the moment at which each is dropped:
 --        '<request>'                           the lease expired, and the request has not settled
 --        'settled:<request>'                   the request has settled and must not count again
---        'spent:<nano-USD>:<begin>:<request>'  the request settled while the spending was unknown; the ledger may know it or not
+--        'spent:<nano-USD>:<begin>:<request>'  the request settled while the spending was unknown
 --   4  a sorted set, the requests in flight, by the moment of expiry
--- The last key holds the generation: the name of what Redis remembers. A caller that knows another one learns that Redis has lost its
--- memory. '<generation>:rebuild' then lists the replicas that have to report what they hold.
+-- The last key holds the generation: the name of what Redis remembers. A caller that knows another one learns that
+-- Redis has lost its memory. '<generation>:rebuild' then lists the replicas that have to report what they hold.
 --
 -- The spending of a budget is known if the hash has `start`. Numbers are doubles. Integers are exact up to 2^53.
 
@@ -35,8 +35,8 @@ local DAY = 86400
 local ROUNDING = 1
 -- The most expired entries that one call removes for one subject.
 local BATCH = 100
--- Milliseconds after which Redis drops the state of an idle subject: one without a budget, one with a budget (longer than a month, the
--- longest period that ends), and one whose spending is unknown.
+-- Milliseconds after which Redis drops the state of an idle subject: one without a budget, one with a budget (longer
+-- than a month, the longest period that ends), and one whose spending is unknown.
 local IDLE, IDLE_BUDGET, IDLE_UNKNOWN = 600000, 40 * DAY * 1000, DAY * 1000
 
 -- Microseconds since 1970.
@@ -63,8 +63,8 @@ if generation ~= '' and redis.call('GET', KEYS[#KEYS]) ~= generation then
   return { exact(now), '1', 'generation', '' }
 end
 
--- Drops the state of a subject from an earlier generation, which a restart from an old file or a failover can bring back. State of an
--- older version of this program has no generation, and stays.
+-- Drops the state of a subject from an earlier generation, which a restart from an old file or a failover can bring
+-- back. State of an older version of this program has no generation, and stays.
 local function enter_generation(subject)
   local written_in = redis.call('HGET', subject.state, 'generation')
   if written_in == generation then return end
@@ -118,7 +118,8 @@ end
 
 -- Rates ------------------------------------------------------------------------------------------------------------
 
--- The TAT, but not before now. A TAT further ahead than possible is from before the clock went back: the whole limit is free then.
+-- The TAT, but not before now. A TAT further ahead than possible is from before the clock went back: the whole limit is
+-- free then.
 local function effective_tat(tat)
   if tat > now + 2 * MINUTE then return now end
   return math.max(tat, now)
@@ -130,7 +131,8 @@ local function take(tat, units, limit, burst)
   if after <= now + burst * MINUTE / limit + ROUNDING then return after end
 end
 
--- GCRA: takes `more` units without asking whether they are free, or gives them back if `more` is negative. Returns the TAT afterwards.
+-- GCRA: takes `more` units without asking whether they are free, or gives them back if `more` is negative. Returns the
+-- TAT afterwards.
 local function settle_tat(tat, more, limit)
   return math.max(now, math.min(effective_tat(tat) + more * MINUTE / limit, now + 2 * MINUTE))
 end
@@ -194,8 +196,8 @@ local function latest_end(money)
   return math.max(money.upto or 0, money.stop or math.huge)
 end
 
--- The budget of a subject in the current period: is_known, start, stop, spent, reserved, open, epoch. Expired leases are released first.
--- Without the argument `period` the period is the one in the state.
+-- The budget of a subject in the current period: is_known, start, stop, spent, reserved, open, epoch. Expired leases
+-- are released first. Without the argument `period` the period is the one in the state.
 local function budget_state(subject, period)
   local got = redis.call('HMGET', subject.state, 'period', 'start', 'spent', 'reserved', 'open', 'epoch', 'upto')
   local money = {
@@ -208,8 +210,8 @@ local function budget_state(subject, period)
   local is_same = got[1] == money.period and start == money.start
   money.is_known = is_same or (start ~= nil and got[1] == money.period and money.upto ~= nil and money.start >= money.upto)
   if start and not is_same then
-    -- Nothing is spent yet in a period that begins after all others. In an earlier period, or in one of another kind, only the ledger
-    -- knows the spending.
+    -- Nothing is spent yet in a period that begins after all others. In an earlier period, or in one of another kind,
+    -- only the ledger knows the spending.
     money.spent = 0
     redis.call('HDEL', subject.state, 'start')
     put(subject.state, 'spent', '0')
@@ -256,8 +258,8 @@ local function add_mark(subject, member)
   return is_new
 end
 
--- Counts the cost of a request that began at this moment (unix seconds). While the spending is unknown, the cost becomes a mark: the ledger
--- has to say whether it includes the cost already.
+-- Counts the cost of a request that began at this moment (unix seconds). While the spending is unknown, the cost
+-- becomes a mark: the ledger has to say whether it includes the cost already.
 local function add_cost(subject, money, nano, id, begun)
   if money.is_known then
     if begun >= money.start then put(subject.state, 'spent', whole(money.spent + nano)) end

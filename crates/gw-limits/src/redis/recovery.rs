@@ -18,8 +18,8 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(2);
 const FORCED_GENERATION_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Replica {
-    /// Learns the generation, begins one if there is none, and reports everything that Redis does not know. Returns how long budgets
-    /// wait for replicas that Redis does not know of, if this replica began the generation.
+    /// Learns the generation, begins one if there is none, and reports everything that Redis does not know. Returns how
+    /// long budgets wait for replicas that Redis does not know of, if this replica began the generation.
     pub(crate) async fn catch_up(&self, connection: &Connection) -> Result<Duration, CallError> {
         self.is_in_sync.send_replace(false);
         let run_id = self.ask_run_id(connection).await?;
@@ -30,7 +30,8 @@ impl Replica {
         Ok(wait)
     }
 
-    /// The run id of the server process, which changes with a restart and a failover. Empty if the server does not tell it.
+    /// The run id of the server process, which changes with a restart and a failover. Empty if the server does not tell
+    /// it.
     async fn ask_run_id(&self, connection: &Connection) -> Result<String, CallError> {
         let mut command = redis::cmd("INFO");
         command.arg("server");

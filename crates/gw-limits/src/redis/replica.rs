@@ -1,4 +1,5 @@
-//! This replica as one of those that share a Redis: the state that requests and background tasks have in common, and calls of scripts.
+//! This replica as one of those that share a Redis: the state that requests and background tasks have in common, and
+//! calls of scripts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,8 +53,8 @@ pub(crate) struct Replica {
     /// Messages that will never be delivered.
     pub(crate) lost_messages: AtomicU64,
     pub(crate) holdings: Holdings,
-    /// Whether Redis knows everything that this replica holds. While it does not, messages wait: a settlement must not overtake the
-    /// report of its reservation.
+    /// Whether Redis knows everything that this replica holds. While it does not, messages wait: a settlement must not
+    /// overtake the report of its reservation.
     pub(crate) is_in_sync: watch::Sender<bool>,
     /// The generation of Redis, for requests that wait for the next one.
     pub(crate) generation: watch::Sender<Arc<str>>,
@@ -169,13 +170,14 @@ impl Replica {
         self.alive_replicas.load(Ordering::Relaxed).max(1)
     }
 
-    /// How long an answer may take before Redis counts as away. A request that was asked in time still uses a late answer.
+    /// How long an answer may take before Redis counts as away. A request that was asked in time still uses a late
+    /// answer.
     pub(crate) fn patience(&self) -> Duration {
         self.settings.timeout.saturating_mul(MAX_MISSED_ANSWERS)
     }
 
-    /// Runs a script and waits for its answer while the connection stands. When one request finds out that Redis is away, no other
-    /// waits any longer: answers come in order, so theirs would come even later.
+    /// Runs a script and waits for its answer while the connection stands. When one request finds out that Redis is
+    /// away, no other waits any longer: answers come in order, so theirs would come even later.
     pub(crate) async fn ask(&self, script: &Script, call: &ScriptCall) -> Result<Answer, AskError> {
         let connection = self.supervisor.connection().ok_or(AskError::NotAsked)?;
         let running = script.run(&connection, call);
@@ -198,7 +200,8 @@ impl Replica {
         self.supervisor.wake();
     }
 
-    /// Begins the next generation as soon as Redis answers, because Redis has missed something. Every budget asks the ledger then.
+    /// Begins the next generation as soon as Redis answers, because Redis has missed something. Every budget asks the
+    /// ledger then.
     pub(crate) fn begin_new_generation(&self) {
         self.is_generation_stale.store(true, Ordering::Release);
         self.suspect_loss();

@@ -1,6 +1,7 @@
 -- Takes a report of what a replica holds, after Redis has lost its memory. A repeated report changes nothing.
 --
--- ARGV[4]  the kind: 'lease', 'spent' (the request is over, and may not be in the ledger yet) or 'place' (a request in flight)
+-- ARGV[4]  the kind: 'lease', 'spent' (a request that is over, and may not be in the ledger yet), or 'place' (a request
+--          in flight)
 -- ARGV[5]  nano-USD
 -- ARGV[6]  the age of the request in microseconds
 

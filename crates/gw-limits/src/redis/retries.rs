@@ -1,5 +1,5 @@
-//! What a request does before it asks a script again: ask the ledger for a budget's spending, or wait until the replicas have reported
-//! what they hold after Redis lost its memory.
+//! The steps between a script's refusal and its repetition: the request asks the ledger for a budget's spending, or it
+//! waits until the replicas have reported what they hold after Redis lost its memory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -21,7 +21,8 @@ pub(crate) struct ScriptCall {
 }
 
 impl ScriptCall {
-    /// A call with the common arguments. Only tests set `time`, in microseconds since 1970. Everything else uses the clock of Redis.
+    /// A call with the common arguments. Only tests set `time`, in microseconds since 1970. Everything else uses the
+    /// clock of Redis.
     pub(crate) fn new(
         time: Option<f64>,
         request_id: &str,

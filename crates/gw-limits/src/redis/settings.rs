@@ -19,7 +19,7 @@ pub struct RedisSettings {
     pub timeout: Duration,
     /// How long a reservation lasts if nobody settles it. Longer than any request takes.
     pub lease: Duration,
-    /// What happens to limits other than budgets while Redis does not answer.
+    /// The handling of limits other than budgets while Redis does not answer.
     pub when_away: WhenAway,
     /// How long a new replica waits for others to report, if Redis remembers nothing.
     pub unknown_replicas: Duration,
@@ -47,7 +47,7 @@ impl RedisSettings {
     }
 }
 
-/// What happens to the limits of requests, tokens and requests in flight while Redis does not answer.
+/// The handling of limits of requests, tokens and requests in flight while Redis does not answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenAway {
     /// Each replica counts its share of the limit by itself.

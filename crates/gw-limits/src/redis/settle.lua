@@ -11,8 +11,9 @@
 --   the lease exists           the cost counts, and the lease ends
 --   the lease has expired      the cost counts, and the mark of the expired lease goes
 --   the state has been evicted and learned anew from the ledger: the cost counts, and leaves a mark
---   otherwise                  the request was settled before, or the ledger knows its cost. It does not count. A lease that was lost with
---                              the whole memory of Redis exists again, because its replica has reported it (`report_holding.lua`).
+--   otherwise                  the cost does not count: the request was settled before, or the ledger knows its cost
+-- A lease that was lost with the whole memory of Redis exists again, because its replica has reported it
+-- (`report_holding.lua`).
 
 local all = subjects(6)
 local reserved_tokens, used_tokens = tonumber(ARGV[4]), tonumber(ARGV[6])

@@ -24,7 +24,8 @@ use crate::doubles::{NOW, TestClock, TestLedger};
 use crate::in_process::InProcess;
 use crate::{Clock, Limiter, Subject, SubjectKind, SystemClock};
 
-/// Settings with a long timeout, because the machine may be busy. Tests of a Redis that does not answer use the default.
+/// Settings with a long timeout, because the machine may be busy. Tests of a Redis that does not answer use the
+/// default.
 fn settings(redis: &Redis) -> RedisSettings {
     settings_of(redis.url())
 }

@@ -1,4 +1,4 @@
-//! What this replica does with each connection: loads the scripts, catches up with Redis, and sends heartbeats.
+//! The upkeep of a connection: this replica loads the scripts, catches up with Redis, and sends heartbeats.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

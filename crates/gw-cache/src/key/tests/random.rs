@@ -1,5 +1,5 @@
-//! A million random pairs of requests by two tenants, compared by key and by a slow oracle. The oracle compares trees, each of which was written as text
-//! in a random spelling.
+//! A million random pairs of requests by two tenants, compared by key and by a slow oracle. The oracle compares trees,
+//! each of which was written as text in a random spelling.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! Redis is killed, hangs, is slow or is full. A lookup misses within its time limit, and at once when the fault is known.
+//! Redis is killed, hangs, is slow or is full. A lookup misses within its time limit, and at once when the fault is
+//! known.
 
 use std::time::Instant;
 
@@ -11,8 +12,8 @@ async fn hasty(url: String) -> Cache {
     Cache::over_redis(RedisSettings::new(SecretString::from(url))).await
 }
 
-/// Asserts that lookups of sixteen tasks miss in time. An answer would take half a second, or forever. One of three rounds has to keep the exact time
-/// limit, because the machine may be busy with other tests.
+/// Asserts that lookups of sixteen tasks miss in time. An answer would take half a second, or forever. One of three
+/// rounds has to keep the exact time limit, because the machine may be busy with other tests.
 async fn assert_misses_in_time(cache: &Arc<Cache>) {
     let mut seen = Vec::new();
     for _ in 0..3 {

@@ -1,5 +1,6 @@
-//! Compares flight states with a simple model under random sequences of events. Each reader sees the chunks in order, chunks that will be read are
-//! kept, chunks that will not be read are dropped, and the total of bytes is the sum over all flights.
+//! Compares flight states with a simple model under random sequences of events. Each reader sees the chunks in order,
+//! chunks that will be read are kept, chunks that will not be read are dropped, and the total of bytes is the sum over
+//! all flights.
 
 use std::task::Waker;
 

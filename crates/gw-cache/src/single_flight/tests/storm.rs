@@ -1,5 +1,5 @@
-//! Many tasks join, read, leave and fail at random. Each follower reads a prefix of the one text, and only a follower that has read all of it gets a
-//! complete end.
+//! Many tasks join, read, leave and fail at random. Each follower reads a prefix of the one text, and only a follower
+//! that has read all of it gets a complete end.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

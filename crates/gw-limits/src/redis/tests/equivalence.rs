@@ -211,8 +211,8 @@ fn decide_alike(cases: u32, rates: bool) {
                 Step::Back { millis } if !rates => clock.go_back(Duration::from_millis(millis)),
                 _ => {}
             }
-            // The two treat a settlement differently while the spending is unknown: Redis adds it to the ledger's answer, and the process
-            // expects it in that answer. So both ask the ledger first.
+            // The two treat a settlement differently while the spending is unknown: Redis adds it to the ledger's
+            // answer, and the process expects it in that answer. So both ask the ledger first.
             let look = Step::Enter { who: 2 };
             let looks = !rates && matches!(step, Step::Pass { .. } | Step::Back { .. });
             let step = if looks { look } else { step };

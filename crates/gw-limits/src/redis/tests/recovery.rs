@@ -1,24 +1,34 @@
-//! Redis loses its memory while several replicas use it. Everything that they hold counts again before anything is granted.
+//! Redis loses its memory while several replicas use it. Everything that they hold counts again before anything is
+//! granted.
 
 use super::*;
 use crate::Refusal;
 use crate::redis::replica::REPLICA_TTL;
 
 /// Waits until this replica knows of all others.
-async fn met(core: &Replica, count: u32) {
+async fn wait_until_met(core: &Replica, count: u32) {
     while core.replica_count() != count {
         core.send_heartbeat(&core.supervisor.connection().unwrap()).await.unwrap();
     }
 }
 
+/// Two replicas that know each other.
+async fn two_replicas(
+    redis: &Redis,
+    clock: &Arc<TestClock>,
+    ledger: &Arc<TestLedger>,
+) -> [(Limiter, Arc<Replica>); 2] {
+    let first = replica_at(settings(redis), clock, ledger).await;
+    let second = replica_at(settings(redis), clock, ledger).await;
+    wait_until_met(&first.1, 2).await;
+    wait_until_met(&second.1, 2).await;
+    [first, second]
+}
+
 #[tokio::test]
 async fn s16_what_every_replica_holds_is_known_again_before_anything_is_granted() {
     let redis = Redis::start().await;
-    let (clock, ledger) = (clock(), ledger());
-    let (one, first) = replica_at(settings(&redis), &clock, &ledger).await;
-    let (two, second) = replica_at(settings(&redis), &clock, &ledger).await;
-    met(&first, 2).await;
-    met(&second, 2).await;
+    let [(one, _first), (two, _second)] = two_replicas(&redis, &clock(), &ledger()).await;
     let limits = Limits { max_in_flight: Some(3), ..budget(1_000, Period::Month) };
     let subjects = [key(&one, limits), key(&two, limits)];
     let _places = (one.admit("a", &subjects[0]).await.unwrap(), two.admit("b", &subjects[1]).await.unwrap());
@@ -49,11 +59,7 @@ async fn s16_what_every_replica_holds_is_known_again_before_anything_is_granted(
 #[tokio::test]
 async fn s16_a_replica_is_waited_for_however_often_redis_forgets_it() {
     let redis = Redis::start().await;
-    let (clock, ledger) = (clock(), ledger());
-    let (one, first) = replica_at(settings(&redis), &clock, &ledger).await;
-    let (two, second) = replica_at(settings(&redis), &clock, &ledger).await;
-    met(&first, 2).await;
-    met(&second, 2).await;
+    let [(one, first), (two, _second)] = two_replicas(&redis, &clock(), &ledger()).await;
     let subjects = [key(&one, budget(1_000, Period::Month)), key(&two, budget(1_000, Period::Month))];
     let _theirs = two.reserve("b", &subjects[1], 1, nano(900)).await.unwrap();
     for round in 0..5 {
@@ -72,7 +78,7 @@ async fn s16_a_replica_that_is_never_heard_of_again_is_waited_for_no_longer_than
     let (clock, ledger) = (clock(), ledger());
     let (one, first) = replica_at(settings(&redis), &clock, &ledger).await;
     let (two, _second) = replica_at(settings(&redis), &clock, &ledger).await;
-    met(&first, 2).await;
+    wait_until_met(&first, 2).await;
     let subjects = key(&one, budget(1_000, Period::Month));
     drop(two);
     redis.flush().await;

@@ -18,7 +18,8 @@ fn two(limiter: &Limiter) -> ([Arc<Subject>; 1], [Arc<Subject>; 1]) {
     ([rich], [limiter.subject(SubjectKind::Key, "fast", rates)])
 }
 
-/// Asserts that requests wait for less than 20 ms. One of three rounds has to pass, because the machine may be busy with other tests.
+/// Asserts that requests wait for less than 20 ms. One of three rounds has to pass, because the machine may be busy
+/// with other tests.
 async fn assert_no_waiting(limiter: &Limiter) {
     let mut seen = Vec::new();
     for _ in 0..3 {
@@ -31,8 +32,8 @@ async fn assert_no_waiting(limiter: &Limiter) {
     panic!("{seen:?}");
 }
 
-/// The 99th percentile of the waiting time over sixteen tasks with two hundred requests each. Requests with a budget are refused, all others
-/// pass.
+/// The 99th percentile of the waiting time over sixteen tasks with two hundred requests each. Requests with a budget
+/// are refused, all others pass.
 async fn p99_while_away(limiter: &Limiter) -> Duration {
     let mut running = tokio::task::JoinSet::new();
     for n in 0..16 {
