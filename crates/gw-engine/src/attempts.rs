@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use gw_routing::health::{Pass, Probe};
-use gw_routing::measured::InFlight;
+use gw_routing::health::{Permit, Probe};
+use gw_routing::metrics::InFlight;
 use gw_wire::failure::Failure;
 use gw_wire::gateway::GatewayMeta;
 use gw_wire::money::Money;
@@ -121,7 +121,7 @@ impl Call {
             state.affinity.note(conversation.id, &candidate.model.id, usage.prompt, Instant::now());
         }
         if let Some(purse) = &state.hedges {
-            purse.served(cost.unwrap_or_default());
+            purse.record_served_cost(cost.unwrap_or_default());
         }
         self.tally.hedge_is_over();
         let (begun, charged) = self.tally.account.begun();
@@ -180,7 +180,7 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
 pub(crate) async fn search(call: &mut Call, from: usize) -> Result<Option<(usize, Answer)>, Error> {
     if from == 0 {
         // Earned by requests that call somebody, not by those that the cache answers.
-        call.job.snapshot.state.retry_budget.request(Instant::now());
+        call.job.snapshot.state.retry_budget.record_request(Instant::now());
     }
     let mut next = from;
     while let Some(candidate) = call.plan.candidates.get(next).cloned() {
@@ -265,13 +265,13 @@ fn is_over(call: &Call, candidate: &Candidate) -> bool {
 fn may_pass(call: &Call, index: usize, candidate: &Candidate) -> Option<Option<Probe>> {
     let Job { snapshot, .. } = &call.job;
     let now = Instant::now();
-    match candidate.model.health.pass(&snapshot.routing.breaker, now) {
-        Pass::Through => Some(None),
-        Pass::Probe(probe) => Some(Some(probe)),
-        Pass::Closed => {
+    match candidate.model.health.request_permit(&snapshot.routing.breaker, now) {
+        Permit::Granted => Some(None),
+        Permit::Probe(probe) => Some(Some(probe)),
+        Permit::Denied => {
             // Somebody else became the probe after the order was made: whoever is well behind it serves.
             let is_well = |other: &Candidate| {
-                !other.is_upgrade && other.model.health.standing(&snapshot.routing.breaker, now).is_served()
+                !other.is_upgrade && other.model.health.status(&snapshot.routing.breaker, now).is_served()
             };
             if call.plan.candidates.iter().skip(index + 1).any(is_well) {
                 return None;
@@ -287,7 +287,7 @@ fn may_pass(call: &Call, index: usize, candidate: &Candidate) -> Option<Option<P
 fn pause(call: &Call, candidate: &Candidate, failure: &Failure) -> Option<Duration> {
     let now = Instant::now();
     let breaker = &call.job.snapshot.routing.breaker;
-    if !candidate.model.health.standing(breaker, now).is_served() {
+    if !candidate.model.health.status(breaker, now).is_served() {
         return None;
     }
     let asked = failure.retry_after.unwrap_or_default();
@@ -331,9 +331,9 @@ async fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> 
                 Some(funds) => Some(funds.taken_over()),
                 None => call.job.granted.map(begin),
             };
-            candidate.model.measured.first_token(live.first_content, Instant::now());
+            candidate.model.measured.record_first_token(live.first_content, Instant::now());
             if probe.is_some() {
-                candidate.model.health.succeeded(&call.job.snapshot.routing.breaker, Instant::now());
+                candidate.model.health.record_success(&call.job.snapshot.routing.breaker, Instant::now());
             }
             // A stream is judged at its end, see `stream.rs`.
             live.flying = Some(flying);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use gw_routing::health::Standing;
+use gw_routing::health::HealthStatus;
 use gw_wire::money::Money;
 use gw_wire::request::RequestLimits;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ pub(crate) fn explain(engine: &Engine, caller: &Caller, body: Bytes) -> Result<B
 }
 
 fn is_warm(plan: &Plan, trace: &Trace) -> bool {
-    plan.conversation.is_some() && trace.facts.iter().any(|facts| facts.warm.is_some())
+    plan.conversation.is_some() && trace.facts.iter().any(|facts| facts.prompt_cache.is_some())
 }
 
 fn row(at: usize, candidate: &Candidate, ask: &Ask, trace: &Trace) -> Value {
@@ -72,23 +72,23 @@ fn row(at: usize, candidate: &Candidate, ask: &Ask, trace: &Trace) -> Value {
         "named_as": named_as,
         "score": scored.map(|scored| number(scored.score)),
         "parts": parts,
-        "standing": facts.map(|facts| standing(facts.standing)),
-        "in_flight": facts.map(|facts| facts.seen.in_flight),
-        "samples": facts.map(|facts| facts.seen.samples),
-        "holds_prompt_cache": facts.is_some_and(|facts| facts.warm.is_some()),
+        "standing": facts.map(|facts| standing(facts.status)),
+        "in_flight": facts.map(|facts| facts.averages.in_flight),
+        "samples": facts.map(|facts| facts.averages.samples),
+        "holds_prompt_cache": facts.is_some_and(|facts| facts.prompt_cache.is_some()),
         "expected_cost_usd": likely_cost(ask, candidate).map(usd),
     })
 }
 
 /// The word for how a target stands.
-pub(crate) fn standing(standing: Standing) -> &'static str {
+pub(crate) fn standing(standing: HealthStatus) -> &'static str {
     match standing {
-        Standing::Able => "able",
-        Standing::Ramping { .. } => "ramping",
-        Standing::Resting { .. } => "resting",
-        Standing::Open { .. } => "open",
-        Standing::Probing => "probing",
-        Standing::Ready => "ready_for_probe",
+        HealthStatus::Able => "able",
+        HealthStatus::Ramping { .. } => "ramping",
+        HealthStatus::Resting { .. } => "resting",
+        HealthStatus::Open { .. } => "open",
+        HealthStatus::Probing => "probing",
+        HealthStatus::Ready => "ready_for_probe",
     }
 }
 
@@ -98,13 +98,13 @@ pub(crate) fn targets(snapshot: &Snapshot, provider: &str) -> Vec<Value> {
     let breaker = &snapshot.routing.breaker;
     let mine = snapshot.catalog.models().iter().filter(|model| *model.provider == *provider);
     let target = |model: &Arc<Model>| {
-        let (window, seen) = (model.measured.window(), model.measured.seen(now));
-        let stands = model.health.standing(breaker, now);
-        if window.samples == 0 && seen.in_flight == 0 && stands == Standing::Able {
+        let (window, seen) = (model.measured.window(), model.measured.averages(now));
+        let stands = model.health.status(breaker, now);
+        if window.samples == 0 && seen.in_flight == 0 && stands == HealthStatus::Able {
             return None;
         }
         let left = match stands {
-            Standing::Resting { left } | Standing::Open { left } => Some(left.as_secs_f64().ceil()),
+            HealthStatus::Resting { left } | HealthStatus::Open { left } => Some(left.as_secs_f64().ceil()),
             _ => None,
         };
         Some(json!({

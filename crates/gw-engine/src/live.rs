@@ -9,7 +9,7 @@ use futures_util::future::try_join_all;
 use gw_providers::adapter::{Encoded, Reading, StreamDecoder};
 use gw_providers::client::UpstreamResponse;
 use gw_providers::settings::Timeouts;
-use gw_routing::measured::InFlight;
+use gw_routing::metrics::InFlight;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatReply, Finish, TextReply};
@@ -106,7 +106,7 @@ impl Live {
     /// It is over after so many tokens: how fast it was.
     pub(crate) fn spoke(&self, tokens: u64) {
         let over = self.started.elapsed().saturating_sub(self.first_content);
-        self.candidate.model.measured.spoke(tokens, over, Instant::now());
+        self.candidate.model.measured.record_speed(tokens, over, Instant::now());
     }
 
     /// Drops the upstream call at once.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gw_providers::provider::Provider;
 use gw_providers::settings::Timeouts;
-use gw_routing::facts::{Facts, Prior, Warm};
+use gw_routing::facts::{Facts, Prior, PromptCache};
 use gw_routing::health::BreakerSettings;
 use gw_routing::score::{Scored, order};
 use gw_routing::strategy::Strategy;
@@ -62,14 +62,14 @@ impl Candidate {
 
     /// It answered well, after this long.
     pub(crate) fn served(&self, breaker: &BreakerSettings, after: Duration, now: Instant) {
-        self.model.measured.served(after, now);
-        self.model.health.succeeded(breaker, now);
+        self.model.measured.record_success(after, now);
+        self.model.health.record_success(breaker, now);
     }
 
     /// It failed by its own fault.
     pub(crate) fn broke(&self, breaker: &BreakerSettings, now: Instant) {
-        self.model.measured.failed(now);
-        if self.model.health.failed(breaker, now) {
+        self.model.measured.record_failure(now);
+        if self.model.health.record_failure(breaker, now) {
             let id = &self.model.id;
             tracing::warn!(model = %id, "a model fails again and again: its circuit is open, others are asked first");
             self.metrics.opened();
@@ -151,13 +151,13 @@ pub(crate) fn plan(planner: Planner<'_>, mut trace: Option<&mut Trace>) -> Resul
     let mut strategy = routing.strategy;
     let mut named = Vec::with_capacity(1 + routing.fallback.len());
     let requested = snapshot.catalog.resolve(ask.model()).ok_or_else(|| not_found(ask.model()))?;
-    strategy = strategy.or(requested.strategy);
+    strategy = strategy.or(requested.strategy.and_then(Strategy::named));
     named.push((ask.model(), requested.models));
     for fallback in &routing.fallback {
         let resolved = snapshot.catalog.resolve(&fallback.model);
         named.push((&*fallback.model, resolved.ok_or_else(|| no_such_fallback(fallback))?.models));
     }
-    let strategy = strategy.and_then(Strategy::named).unwrap_or(snapshot.routing.strategy);
+    let strategy = strategy.unwrap_or(snapshot.routing.strategy);
     let mut candidates: Vec<Candidate> = Vec::with_capacity(named.len());
     let mut refused = None;
     for (group, (name, models)) in (0..).zip(&named) {
@@ -261,18 +261,18 @@ impl Planner<'_> {
         };
         Facts {
             group: candidate.group,
-            upgrade: candidate.is_upgrade,
-            cost: likely_cost(self.ask, candidate).map(dollars),
-            per_million: model.price_per_million(),
+            is_upgrade: candidate.is_upgrade,
+            cost_usd: likely_cost(self.ask, candidate).map(dollars),
+            usd_per_million: model.price_per_million(),
             quality: model.scores.overall,
             weight: model.weight,
             prior: Prior {
                 ttft_ms: model.performance.latency_p50_ms,
                 availability: model.performance.availability,
             },
-            seen: model.measured.seen(now),
-            standing: model.health.standing(&self.snapshot.routing.breaker, now),
-            warm: warm.map(|tokens| Warm { saved_usd: saved(tokens), prompt_tokens: tokens }),
+            averages: model.measured.averages(now),
+            status: model.health.status(&self.snapshot.routing.breaker, now),
+            prompt_cache: warm.map(|tokens| PromptCache { saved_usd: saved(tokens), prompt_tokens: tokens }),
         }
     }
 }

@@ -5,9 +5,9 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
-use gw_routing::health::{Probe, Standing};
+use gw_routing::health::{Probe, HealthStatus};
 use gw_routing::hedge::{Hedge, hedge_after};
-use gw_routing::measured::InFlight;
+use gw_routing::metrics::InFlight;
 use gw_wire::failure::Failure;
 use gw_wire::money::Money;
 
@@ -40,7 +40,7 @@ pub(crate) async fn run(
     probe: Option<Probe>,
 ) -> Result<Served, ()> {
     let first = Runner { index, candidate, started };
-    let flying = candidate.model.measured.begun();
+    let flying = candidate.model.measured.start_call();
     // A probe finds out about its target: it is not to be outrun.
     let hedge = hedge(call, index, candidate).filter(|_| probe.is_none());
     let Call { job, plan, tally, .. } = call;
@@ -69,7 +69,7 @@ pub(crate) async fn run(
     };
     tally.hedged = Some(second.index);
     tally.account.calling_too(second.candidate, second.started, tally.records.len() + 2, &job.ask);
-    let flying_too = second.candidate.model.measured.begun();
+    let flying_too = second.candidate.model.measured.start_call();
     let mut asking_too = pin!(ask(job, second.candidate, second.started));
     match decide(job, tally, &first, asking.as_mut(), &second, asking_too.as_mut()).await {
         Some((got, true)) => Ok(second.served(got, flying_too, None)),
@@ -106,7 +106,7 @@ async fn decide(
             tally.lost(other.candidate, other.started);
             let model = &other.candidate.model;
             // Slower than this is all that is known of it.
-            model.measured.first_token(other.started.elapsed(), Instant::now());
+            model.measured.record_first_token(other.started.elapsed(), Instant::now());
             if !is_second {
                 // It was only slower: it may still go on if the first one breaks off.
                 tally.hedged = None;
@@ -141,7 +141,7 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
     let second_index = call.plan.after(index, call.tally.hedged);
     let second = call.plan.candidates.get(second_index)?;
     let now = Instant::now();
-    let standing = second.model.health.standing(&call.job.snapshot.routing.breaker, now);
+    let standing = second.model.health.status(&call.job.snapshot.routing.breaker, now);
     // Of a whole answer nobody sees the first token. The slower call may have written all of its answer by the time it is
     // given up, and what that costs cannot be known.
     let ask = &call.job.ask;
@@ -150,7 +150,7 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
         && call.tally.hedge.is_none()
         && is_priced
         && !second.is_upgrade
-        && matches!(standing, Standing::Able)
+        && matches!(standing, HealthStatus::Able)
         && call.tally.counted() + 2 <= call.job.snapshot.routing.max_attempts as usize
         && ask.calls(candidate) == 1
         && ask.calls(second) == 1;
@@ -168,7 +168,7 @@ fn afford(job: &Job, first: &Candidate, second: &Candidate) -> Option<Hedge> {
     if state.retry_budget.allow(Instant::now()) {
         return Some(hedge);
     }
-    hedge.spent(Money::ZERO);
+    hedge.settle(Money::ZERO);
     None
 }
 

@@ -119,7 +119,7 @@ impl Tally {
     /// A hedge has come to its end: what it did not need goes back.
     pub(crate) fn hedge_is_over(&mut self) {
         if let Some(hedge) = self.hedge.take() {
-            hedge.spent(self.given_up);
+            hedge.settle(self.given_up);
         }
     }
 
@@ -177,7 +177,7 @@ fn judge(job: &Job, candidate: &Candidate, failure: &Failure, started: Started) 
         && !candidate.provider.has_other_key()
     {
         let (least, most) = REST;
-        model.health.rest(now + after.clamp(least, most));
+        model.health.pause_until(now + after.clamp(least, most));
     }
     // Who was asked when the request's time was nearly over was given too little of it.
     let clocks = candidate.clocks();

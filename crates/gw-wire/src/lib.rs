@@ -18,5 +18,6 @@ pub mod reply;
 pub mod request;
 pub mod request_id;
 pub mod sse;
+pub mod strategy;
 pub mod stream;
 pub mod usage;

@@ -28,12 +28,13 @@ pub use body::strict;
 pub use limits::RequestLimits;
 pub use measure::{Detail, Medium, image_size};
 pub use member_policy::{AllowedMembers, Guarded, Rule};
-pub use options::{CACHE_MODES, STRATEGIES};
+pub use options::CACHE_MODES;
 pub use references::References;
 
 use bytes::Bytes;
 
 use crate::names::NameIndex;
+use crate::strategy::Strategy;
 
 /// A request that breaks the contract: always answered 400 `invalid_request_error`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,8 +61,8 @@ pub struct Body {
 /// `routing` of a request, validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routing {
-    /// Canonical strategy name when the client named one.
-    pub strategy: Option<&'static str>,
+    /// The strategy that the client named.
+    pub strategy: Option<Strategy>,
     /// Fallback models in the client's order, deduplicated, the requested model removed.
     pub fallback: Vec<Fallback>,
     /// Permission to be served by a better model.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use gw_providers::model_rules::ModelRules;
 use gw_providers::settings::TimeoutOverrides;
 use gw_routing::health::Health;
-use gw_routing::measured::Measured;
+use gw_routing::metrics::CallMetrics;
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 
@@ -90,7 +90,7 @@ pub struct Model {
     /// The configured prior.
     pub performance: Performance,
     /// What was seen of it: this replaces the prior.
-    pub measured: Arc<Measured>,
+    pub measured: Arc<CallMetrics>,
     /// Whether it may be asked at the moment.
     pub health: Arc<Health>,
     /// Its share of the turns in `round_robin`.

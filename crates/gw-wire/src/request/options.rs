@@ -11,6 +11,7 @@ use super::fields::{
 use super::schemas::Schemas;
 use super::{CacheAsk, Fallback, Invalid, Needs, Routing};
 use crate::json::{Elements, Kind, View};
+use crate::strategy::Strategy;
 
 /// Largest token count that a request may name; it fits every upstream's integers that are worth the name.
 const TOKENS: RangeInclusive<i64> = 0..=i64::MAX;
@@ -23,19 +24,6 @@ pub(super) const CHOICES: RangeInclusive<i64> = 1..=128;
 
 /// `cache.mode`, the usual one first.
 pub const CACHE_MODES: [&str; 3] = ["read_write", "read", "write"];
-
-/// Strategy names of CONTRACT 0.4, the canonical one first in its row.
-pub const STRATEGIES: [&[&str]; 9] = [
-    &["default"],
-    &["cheapest", "cost", "price", "lowest_cost"],
-    &["fastest", "latency", "lowest_latency"],
-    &["throughput"],
-    &["best_quality", "quality"],
-    &["balanced"],
-    &["availability"],
-    &["least_busy"],
-    &["round_robin", "weighted"],
-];
 
 /// Reads top-level members by name.
 #[derive(Clone, Copy)]
@@ -144,15 +132,14 @@ impl<'a> Fields<'a, '_> {
     fn routing_object(&self, model: &str) -> Result<RoutingObject, Invalid> {
         let Some(routing) = self.get("routing") else { return Ok(RoutingObject::default()) };
         let path = Path::Top("routing");
-        let [strategy, fallback, allow_upgrade] =
+        let [name, fallback, allow_upgrade] =
             closed_object(&path, routing, ["strategy", "fallback", "allow_upgrade"])?;
-        let strategy =
-            strategy.map(|value| canonical_strategy(&path.member("strategy"), value)).transpose()?;
+        let name = name.map(|value| strategy(&path.member("strategy"), value)).transpose()?;
         let place = path.member("fallback");
         let fallback =
             fallback.map(|value| fallbacks(&place, "routing.fallback", value, model)).transpose()?;
         let allow_upgrade = boolean(&path.member("allow_upgrade"), allow_upgrade)?;
-        Ok(RoutingObject { strategy, fallback, allow_upgrade })
+        Ok(RoutingObject { strategy: name, fallback, allow_upgrade })
     }
 
     /// `cache`: checked whether or not it is on.
@@ -223,16 +210,18 @@ fn absent(path: &Path<'_>) -> Invalid {
     invalid_value(path, "required for this response format, but not given.")
 }
 
-fn canonical_strategy(path: &Path<'_>, value: View<'_>) -> Result<&'static str, Invalid> {
-    let asked = string(path, value)?;
-    let row = STRATEGIES.iter().find(|row| row.contains(&&*asked));
-    row.and_then(|row| row.first().copied()).ok_or_else(|| not_one_of(path, &STRATEGIES.concat(), &asked))
+fn strategy(path: &Path<'_>, value: View<'_>) -> Result<Strategy, Invalid> {
+    let name = string(path, value)?;
+    Strategy::named(&name).ok_or_else(|| {
+        let names: Vec<&str> = Strategy::ALL.iter().flat_map(|strategy| strategy.names()).copied().collect();
+        not_one_of(path, &names, &name)
+    })
 }
 
 /// `routing` as it was written.
 #[derive(Default)]
 struct RoutingObject {
-    strategy: Option<&'static str>,
+    strategy: Option<Strategy>,
     fallback: Option<Vec<Fallback>>,
     allow_upgrade: bool,
 }
