@@ -319,7 +319,7 @@ async fn finish(call: &mut Call, served: Served) -> Result<(usize, Answer), ()> 
     let body = match got {
         Got::Stream(mut live) => {
             call.tally.warnings.append(&mut live.warnings);
-            if !live.normaliser.resumes() {
+            if !live.normaliser.is_continuation() {
                 call.tally.account.first_token(&candidate, call.job.latency_ms());
             }
             live.index = index;

@@ -41,7 +41,7 @@ impl Line {
     /// What is known when a request comes in.
     pub(crate) fn new(journal: &Arc<Journal>, context: &Context, operation: &str) -> Self {
         // The ledger finds a row by the time that its id tells.
-        let at = request_id::millis(&context.request_id).unwrap_or_else(unix_millis);
+        let at = request_id::timestamp_millis(&context.request_id).unwrap_or_else(unix_millis);
         let entry = Entry {
             request_id: context.request_id.to_string(),
             at,

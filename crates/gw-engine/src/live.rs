@@ -134,7 +134,7 @@ impl Live {
     /// Tells the meter what has been seen by now; gives what the attempt has used.
     pub(crate) fn meter(&self, meter: &Meter) -> Bill {
         if let Some(call) = self.call {
-            meter.saw(call, self.normaliser.told(), self.normaliser.answer_bytes());
+            meter.saw(call, self.normaliser.reported_usage(), self.normaliser.answer_bytes());
         }
         for Seen { call, usage, answer_bytes } in self.sources.seen() {
             meter.saw(call, usage, answer_bytes);
@@ -260,7 +260,7 @@ async fn begin(
 fn normaliser(job: &Job, opening: Opening) -> Normaliser {
     match &job.resume {
         Some(resume) => resume.normaliser(),
-        None if job.snapshot.routing.continue_mid_stream => Normaliser::new(opening).keeping_text(),
+        None if job.snapshot.routing.continue_mid_stream => Normaliser::new(opening).with_kept_text(),
         None => Normaliser::new(opening),
     }
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
-use gw_routing::health::{Probe, HealthStatus};
+use gw_routing::health::{HealthStatus, Probe};
 use gw_routing::hedge::{Hedge, hedge_after};
 use gw_routing::metrics::InFlight;
 use gw_wire::failure::Failure;

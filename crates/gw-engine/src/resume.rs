@@ -27,7 +27,7 @@ pub(crate) struct Resume {
 
 impl Resume {
     pub(crate) fn normaliser(&self) -> Normaliser {
-        self.normaliser.resumed()
+        self.normaliser.continuation()
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn resume(
             return (call, Err(live));
         };
         call.job.ask = Ask::Chat(Box::new(rest));
-        call.job.resume = Some(Resume { normaliser: live.normaliser.resumed(), original });
+        call.job.resume = Some(Resume { normaliser: live.normaliser.continuation(), original });
         let next = call.plan.after(live.index, call.tally.hedged);
         match search(&mut call, next).await {
             Ok(Some((_, Answer::Stream(next)))) => {
@@ -73,7 +73,7 @@ fn rest(call: &Call, live: &Live) -> Option<(Box<ChatRequest>, String)> {
     let more = call.plan.candidates.len() > call.plan.after(live.index, call.tally.hedged);
     let in_time = call.job.context.accepted.elapsed() < live.candidate.clocks().total;
     let may = routing.continue_mid_stream && more && in_time && original.wants_plain_text();
-    let said = live.normaliser.said().filter(|_| may)?;
+    let said = live.normaliser.sent_text().filter(|_| may)?;
     Some((original.clone(), said.to_owned()))
 }
 

@@ -321,7 +321,7 @@ impl EventStream {
         let (used, charged) = call.tally.account.begun();
         let told = (used.plus(&usage), bill.cost + charged);
         let closing = Closing { usage: told.0, cost: told.1, gateway: &gateway };
-        live.normaliser.close(&closing, &mut out);
+        live.normaliser.finish(&closing, &mut out);
         call.served(&live.candidate, &usage, cost);
         self.told = call.told.take();
         self.send(&out)

@@ -2,7 +2,7 @@
 //! the operator's, and each provider's configuration says which of them it opens.
 
 use gw_providers::provider::Provider;
-use gw_wire::request::{Guarded, References, Rule};
+use gw_wire::request::{GuardedMember, References, Rule};
 
 use crate::ask::Ask;
 use crate::error::{Error, Kind, Result};
@@ -19,7 +19,7 @@ pub(crate) fn permitted(provider: &Provider, ask: &Ask) -> Result<()> {
     references(provider, ask.references())
 }
 
-fn members(provider: &Provider, guarded: &[Guarded]) -> Result<()> {
+fn members(provider: &Provider, guarded: &[GuardedMember]) -> Result<()> {
     let refused = guarded.iter().find(|member| {
         let (is_forwarded, is_taken) =
             (provider.forwards_member(&member.name), provider.takes_member(&member.name));
@@ -30,7 +30,7 @@ fn members(provider: &Provider, guarded: &[Guarded]) -> Result<()> {
             Rule::Price | Rule::Account | Rule::Fallback => false,
         }
     });
-    let Some(Guarded { name, rule, .. }) = refused else { return Ok(()) };
+    let Some(GuardedMember { name, rule, .. }) = refused else { return Ok(()) };
     let why = match rule {
         Rule::Search => "it has a price of its own, and the catalogue does not hold that price",
         Rule::Context => "it changes the meaning of the answer, and the gateway cannot apply it here",

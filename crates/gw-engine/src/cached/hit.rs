@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gw_cache::Stored;
-use gw_wire::gateway::{GatewayMeta, Similar};
+use gw_wire::gateway::{GatewayMeta, SemanticMatch};
 use gw_wire::money::Money;
 use gw_wire::render::Envelope;
 use gw_wire::stream::{Closing, Normaliser, Opening, Shape};
@@ -103,8 +103,8 @@ impl Asker {
         }
     }
 
-    fn similar(&self, stored: &Stored) -> Option<Similar> {
-        self.similarity.map(|similarity| Similar { similarity, source: Arc::clone(&stored.source) })
+    fn similar(&self, stored: &Stored) -> Option<SemanticMatch> {
+        self.similarity.map(|similarity| SemanticMatch { similarity, source: Arc::clone(&stored.source) })
     }
 }
 
@@ -167,7 +167,7 @@ fn replayed(asker: &Asker, stored: &Stored, content: Content<'_>, warnings: &[&'
     let mut normaliser = Normaliser::new(asker.opening(&stored.model_used));
     content.replay(&mut |event| normaliser.accept(event, &mut out));
     let gateway = asker.meta(stored, warnings);
-    normaliser.close(&Closing { usage: stored.usage, cost: Money::ZERO, gateway: &gateway }, &mut out);
+    normaliser.finish(&Closing { usage: stored.usage, cost: Money::ZERO, gateway: &gateway }, &mut out);
     out
 }
 

@@ -48,8 +48,10 @@ impl<'a> Content<'a> {
     pub(super) fn to_be_kept(&self, told: &Told) -> Vec<u8> {
         let model = &told.candidate.model.upstream_model;
         match self {
-            Self::Chat(reply) => render::kept_chat(reply, model, &fingerprint(&told.candidate), &told.usage),
-            Self::Text(reply) => render::kept_text(reply, model, &told.usage),
+            Self::Chat(reply) => {
+                render::cacheable_chat(reply, model, &fingerprint(&told.candidate), &told.usage)
+            }
+            Self::Text(reply) => render::cacheable_text(reply, model, &told.usage),
         }
     }
 

@@ -198,7 +198,7 @@ impl Shared {
         let answer = &done.answer;
         let gateway = asker.meta(answer, warnings);
         let closing = Closing { usage: answer.usage, cost: Money::ZERO, gateway: &gateway };
-        other.normaliser.close(&closing, &mut out);
+        other.normaliser.finish(&closing, &mut out);
         self.caching.cache.count(Outcome::Coalesced(answer));
         other.call.tally.account.cached(answer, done.fallback_used);
         out.into()

@@ -10,7 +10,7 @@ use gw_wire::request::fields::{
     Path, array, clip, empty_array, empty_string, integer, invalid_value, missing, not_one_of, string,
     string_too_long, wrong_type,
 };
-use gw_wire::request::{Invalid, strict};
+use gw_wire::request::{Invalid, parse_members};
 use jiff::Timestamp;
 
 use super::Fault;
@@ -125,7 +125,7 @@ impl LimitChanges {
 pub(super) fn key(body: &[u8]) -> Result<KeyChanges, Fault> {
     const OTHERS: [&str; 7] = ["name", "role", "team", "models", "log_payloads", "expires_at", "metadata"];
     let mut changes = KeyChanges::default();
-    for (name, value) in strict(body)? {
+    for (name, value) in parse_members(body)? {
         let path = &Path::Top(&name);
         match &*name {
             "name" => changes.name = Some(text(path, value, LONGEST_NAME)?),
@@ -151,7 +151,7 @@ pub(super) fn name_of(changes: &KeyChanges) -> Result<&str, Invalid> {
 pub(super) fn team(body: &[u8]) -> Result<Limits, Fault> {
     let mut changes = LimitChanges::default();
     if !body.trim_ascii().is_empty() {
-        for (name, value) in strict(body)? {
+        for (name, value) in parse_members(body)? {
             if !changes.read(&name, value)? {
                 return Err(unknown(&name, &LIMITS).into());
             }
@@ -164,7 +164,7 @@ pub(super) fn team(body: &[u8]) -> Result<Limits, Fault> {
 pub(super) fn grace(body: &[u8]) -> Result<i64, Fault> {
     let mut grace = USUAL_GRACE;
     if !body.trim_ascii().is_empty() {
-        for (name, value) in strict(body)? {
+        for (name, value) in parse_members(body)? {
             if &*name != "grace_seconds" {
                 return Err(unknown(&name, &["grace_seconds"]).into());
             }

@@ -163,7 +163,7 @@ impl EventStream {
         let (used, charged) = call.tally.account.begun();
         let gateway = call.meta(&live.candidate, bill.known_cost().is_some());
         let closing = Closing { usage: used.plus(&bill.usage), cost: bill.cost + charged, gateway: &gateway };
-        live.normaliser.tell_usage(&closing, &mut out);
+        live.normaliser.write_usage(&closing, &mut out);
         call.tally.account.cut(&live.candidate, live.started, code);
         write_error(&mut out, &error.message, class, code);
         self.failure = Some(error);

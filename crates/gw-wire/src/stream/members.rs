@@ -1,4 +1,4 @@
-//! What a stream carries besides words and calls: pictures, and members of the answer itself.
+//! Generated images in a stream, and members of the answer itself.
 
 use serde_json::value::RawValue;
 
@@ -6,9 +6,10 @@ use super::{Normaliser, Shape};
 use crate::render::{self, image_bytes, put};
 use crate::reply::Image;
 
-/// Members of an answer that are kept for its last chunk, and the bytes of one; no vendor has as many or as large ones.
-const MOST_MEMBERS: usize = 8;
-const LARGEST_MEMBER: usize = 64 << 10;
+/// Maximum number of the answer's members that are kept for its last chunk, and maximum bytes of one. No vendor sends as
+/// many or as large ones.
+const MAX_MEMBERS: usize = 8;
+const MAX_MEMBER_BYTES: usize = 64 << 10;
 
 impl Normaliser {
     pub(super) fn image(&mut self, choice: u32, image: &Image<'_>, out: &mut Vec<u8>) {
@@ -18,7 +19,7 @@ impl Normaliser {
         let Some(state) = self.choices.get_mut(choice as usize) else { return };
         let index = state.images;
         state.images = index.saturating_add(1);
-        // Once and no more: it may be megabytes.
+        // Reserves the exact size, because an image may be megabytes.
         out.reserve_exact(self.head.len() + image_bytes(image) + self.tail.len());
         self.begin(choice, out);
         put(out, "\"images\":[");
@@ -31,12 +32,12 @@ impl Normaliser {
         if self.opening.shape == Shape::Text {
             return;
         }
-        if value.get().len() > LARGEST_MEMBER {
-            // An earlier value is not the last one.
+        if value.get().len() > MAX_MEMBER_BYTES {
+            // The last value is too large to keep, and an earlier value would be wrong.
             self.members.retain(|(known, _)| known != name);
             return;
         }
-        let has_room = self.members.len() < MOST_MEMBERS;
+        let has_room = self.members.len() < MAX_MEMBERS;
         match self.members.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => *known = value.to_owned(),
             None if has_room => self.members.push((name.to_owned(), value.to_owned())),

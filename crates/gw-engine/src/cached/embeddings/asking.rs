@@ -123,7 +123,7 @@ impl Asking {
         } else {
             let first = |number: &usize| self.wanted.firsts.get(*number).copied();
             let places: Vec<usize> = numbers.iter().filter_map(first).collect();
-            Box::new(self.request.only(&places).ok_or_else(odd)?)
+            Box::new(self.request.subset(&places).ok_or_else(odd)?)
         });
         self.numbers = numbers;
         Ok(())

@@ -90,7 +90,7 @@ impl Page {
         }
         let vector = |number: &usize| match places.get(*number).copied().flatten() {
             Some(vector) => Some(vector.clone()),
-            None => Some(Vector::Kept(Entry::read(&self.found.get(*number)?.body)?.vector)),
+            None => Some(Vector::Packed(Entry::read(&self.found.get(*number)?.body)?.vector)),
         };
         let vectors = self.at.iter().map(vector).collect::<Option<_>>().ok_or_else(odd)?;
         let kept = self.found.first().and_then(|first| Entry::read(&first.body)).map(|entry| entry.model);

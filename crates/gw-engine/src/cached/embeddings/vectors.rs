@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_cache::Stored;
-use gw_wire::embeddings::{Packed, most_bytes};
+use gw_wire::embeddings::{Packed, max_encoded_bytes};
 use gw_wire::reply::Vector;
 use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
@@ -99,11 +99,11 @@ impl Vectors {
     /// all but the first of an input that is there many times.
     pub(super) fn unsent(&self, at: &[usize], request: &EmbeddingsRequest) -> usize {
         let shown = |stored: &Arc<Stored>| {
-            Some(Entry::read(&stored.body)?.vector.most_bytes(request.encoding) + FRAME)
+            Some(Entry::read(&stored.body)?.vector.max_encoded_bytes(request.encoding) + FRAME)
         };
         let mut known: Vec<Option<usize>> = self.0.iter().map(|found| shown(found.as_ref()?)).collect();
         let asked = request.dimensions.map_or(UNKNOWN, |asked| asked as usize);
-        let others = || most_bytes(asked, request.encoding).saturating_add(FRAME);
+        let others = || max_encoded_bytes(asked, request.encoding).saturating_add(FRAME);
         let other = known.iter().flatten().max().copied().unwrap_or_else(others);
         let mut of = |number: &usize| match known.get_mut(*number) {
             Some(Some(bytes)) => *bytes,

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use gw_wire::conversation::{Called, Content, Message as Said, Part, Source, Turn, UserItem, word_id};
+use gw_wire::conversation::{Content, Message as Said, Part, PastToolCall, Source, Turn, UserItem, word_id};
 use gw_wire::failure::Failure;
 use gw_wire::json::View;
 use serde_json::value::RawValue;
@@ -306,7 +306,7 @@ fn document_format(kind: &str) -> Option<&'static str> {
     })
 }
 
-fn tool_use<'t>(call: &'t Called<'_>) -> ToolUse<'t> {
+fn tool_use<'t>(call: &'t PastToolCall<'_>) -> ToolUse<'t> {
     let input = match call.arguments_object() {
         Cow::Borrowed(object) => written(object),
         Cow::Owned(object) => RawValue::from_string(object).map_or_else(|_| written("{}"), Json::Made),
