@@ -7,7 +7,7 @@ use gw_engine::error::{Error, Kind};
 use gw_store::limits::Limits;
 use gw_store::{Role, StoredKey};
 use gw_wire::request::fields::{Path, clip, integer, missing};
-use gw_wire::request::{Invalid, strict};
+use gw_wire::request::{Invalid, parse_members};
 
 use self::fields::{Patch, boolean, line, metadata, models, nullable, role, timestamp};
 use self::limits::{LIMIT_MEMBERS, LimitChanges};
@@ -47,7 +47,7 @@ impl KeyChanges {
     /// The first error in the body.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, AdminError> {
         let mut changes = Self::default();
-        for (name, value) in strict(body)? {
+        for (name, value) in parse_members(body)? {
             let path = &Path::Top(&name);
             match &*name {
                 "name" => changes.name = Some(line(path, value, MAX_KEY_NAME_CHARS)?),
@@ -103,7 +103,7 @@ impl KeyChanges {
 pub(crate) fn parse_team_limits(body: &[u8]) -> Result<Limits, AdminError> {
     let mut changes = LimitChanges::default();
     if !body.trim_ascii().is_empty() {
-        for (name, value) in strict(body)? {
+        for (name, value) in parse_members(body)? {
             if !changes.read(&name, value)? {
                 return Err(unknown_member(&name, &LIMIT_MEMBERS).into());
             }
@@ -119,7 +119,7 @@ pub(crate) fn parse_team_limits(body: &[u8]) -> Result<Limits, AdminError> {
 pub(crate) fn parse_grace_seconds(body: &[u8]) -> Result<i64, AdminError> {
     let mut grace_seconds = DEFAULT_GRACE_SECONDS;
     if !body.trim_ascii().is_empty() {
-        for (name, value) in strict(body)? {
+        for (name, value) in parse_members(body)? {
             if &*name != "grace_seconds" {
                 return Err(unknown_member(&name, &["grace_seconds"]).into());
             }

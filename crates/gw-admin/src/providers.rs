@@ -8,7 +8,7 @@ use gw_engine::Engine;
 use gw_engine::catalog::Model;
 use gw_engine::engine::Deployed;
 use gw_providers::provider::KeyState;
-use gw_routing::health::{BreakerSettings, Standing};
+use gw_routing::health::{BreakerSettings, HealthStatus};
 use serde_json::{Value, json};
 
 /// `GET /admin/v1/providers`: the providers in the order of the configuration. A key is named by its position there, never
@@ -44,13 +44,13 @@ fn provider_object(
 
 /// The state of a model; `None` if the gateway has not called the model lately and nothing keeps it from a call.
 fn model_object(model: &Arc<Model>, breaker: &BreakerSettings, now: Instant) -> Option<Value> {
-    let (window, seen) = (model.measured.window(), model.measured.seen(now));
-    let standing = model.health.standing(breaker, now);
-    if window.samples == 0 && seen.in_flight == 0 && standing == Standing::Able {
+    let (window, seen) = (model.measured.window(), model.measured.averages(now));
+    let standing = model.health.status(breaker, now);
+    if window.samples == 0 && seen.in_flight == 0 && standing == HealthStatus::Able {
         return None;
     }
     let left = match standing {
-        Standing::Resting { left } | Standing::Open { left } => Some(left.as_secs_f64().ceil()),
+        HealthStatus::Resting { left } | HealthStatus::Open { left } => Some(left.as_secs_f64().ceil()),
         _ => None,
     };
     Some(json!({
@@ -69,13 +69,13 @@ fn model_object(model: &Arc<Model>, breaker: &BreakerSettings, now: Instant) -> 
 }
 
 /// The name of a model's standing in answers.
-pub(crate) fn standing_name(standing: Standing) -> &'static str {
+pub(crate) fn standing_name(standing: HealthStatus) -> &'static str {
     match standing {
-        Standing::Able => "able",
-        Standing::Ramping { .. } => "ramping",
-        Standing::Resting { .. } => "resting",
-        Standing::Open { .. } => "open",
-        Standing::Probing => "probing",
-        Standing::Ready => "ready_for_probe",
+        HealthStatus::Able => "able",
+        HealthStatus::Ramping { .. } => "ramping",
+        HealthStatus::Resting { .. } => "resting",
+        HealthStatus::Open { .. } => "open",
+        HealthStatus::Probing => "probing",
+        HealthStatus::Ready => "ready_for_probe",
     }
 }

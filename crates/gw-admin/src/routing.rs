@@ -56,10 +56,10 @@ fn candidate_object(candidate: &RankedCandidate) -> Value {
         "named_as": named_as,
         "score": number_or_null(scored.score),
         "parts": parts,
-        "standing": standing_name(facts.standing),
-        "in_flight": facts.seen.in_flight,
-        "samples": facts.seen.samples,
-        "holds_prompt_cache": facts.warm.is_some(),
+        "standing": standing_name(facts.status),
+        "in_flight": facts.averages.in_flight,
+        "samples": facts.averages.samples,
+        "holds_prompt_cache": facts.prompt_cache.is_some(),
         "expected_cost_usd": expected_cost.map(approximate_usd),
     })
 }

@@ -1,4 +1,4 @@
-//! `gw-bench ledger`: how many rows a second a store takes, what a row costs, and how long questions take over many.
+//! `gw-bench ledger`: how many rows a second a store takes, what a row costs, and how fast queries over many rows are.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -7,40 +7,41 @@ use clap::Args;
 use gw_store::Store;
 use gw_store::ledger::{Attempt, By, Cursor, Entry, Filter, Spender, Tokens};
 
+use crate::error::Result;
 use crate::process::cpu_of;
 
-/// What to measure.
+/// Options of `gw-bench ledger`.
 #[derive(Debug, Args)]
 pub(crate) struct LedgerOptions {
-    /// The store: `sqlite:///path` or `postgres://…`, empty; without one, a file that is deleted afterwards.
+    /// URL of an empty store: `sqlite:///path` or `postgres://…`. Default: a temporary SQLite file.
     #[arg(long)]
     url: Option<String>,
-    /// Rows to write.
+    /// Number of rows to write.
     #[arg(long, default_value_t = 1_000_000)]
     rows: u64,
-    /// Rows of one transaction.
+    /// Rows per transaction.
     #[arg(long, default_value_t = 100)]
     batch: usize,
 }
 
 const HOUR: i64 = 3_600_000;
-/// The rows are spread over so many hours: a month.
+/// The rows are spread over this many hours: a month.
 const HOURS: i64 = 720;
 const NOW: i64 = 1_795_000_000_000;
 
-/// Writes, asks, and says how long it took.
-pub(crate) async fn run(options: &LedgerOptions) -> Result<String, String> {
-    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+/// Writes the rows, runs the queries and reports the times.
+pub(crate) async fn run(options: &LedgerOptions) -> Result<String> {
+    let directory = tempfile::tempdir()?;
     let file = format!("sqlite://{}", directory.path().join("bench.db").display());
     let url = options.url.as_deref().unwrap_or(&file);
-    let store = Store::open_url(url).await.map_err(|error| error.to_string())?;
+    let store = Store::open_url(url).await?;
     let mut report = write(&store, options).await?;
-    report.push_str(&ask(&store, options.rows).await?);
+    report.push_str(&query(&store, options.rows).await?);
     store.close().await;
     Ok(report)
 }
 
-async fn write(store: &Store, options: &LedgerOptions) -> Result<String, String> {
+async fn write(store: &Store, options: &LedgerOptions) -> Result<String> {
     let batch = options.batch.max(1) as u64;
     let (mut took, mut slowest) = (Duration::ZERO, Duration::ZERO);
     let mut cpu = Duration::ZERO;
@@ -48,14 +49,14 @@ async fn write(store: &Store, options: &LedgerOptions) -> Result<String, String>
         let entries: Vec<Entry> =
             (first..(first + batch).min(options.rows)).map(|n| entry(n, options.rows)).collect();
         let (start, before) = (Instant::now(), cpu_of("self"));
-        store.record(&entries).await.map_err(|error| error.to_string())?;
+        store.record(&entries).await?;
         cpu += cpu_of("self").saturating_sub(before);
         took += start.elapsed();
         slowest = slowest.max(start.elapsed());
     }
     let rows = options.rows as f64;
     Ok(format!(
-        "{} rows in batches of {batch}: {:.0} rows/s, {:.2} µs of this process's CPU a row, slowest batch {:.1} ms\n\n",
+        "{} rows in batches of {batch}: {:.0} rows/s, {:.2} µs of this process's CPU per row, slowest batch {:.1} ms\n\n",
         options.rows,
         rows / took.as_secs_f64(),
         cpu.as_secs_f64() * 1e6 / rows,
@@ -63,7 +64,7 @@ async fn write(store: &Store, options: &LedgerOptions) -> Result<String, String>
     ))
 }
 
-/// Keys, teams and models of very different sizes, and one of each that is hardly ever used. A key uses two models.
+/// The n-th row. Keys, teams and models have very different numbers of rows, and one of each is rare. A key uses two models.
 fn entry(n: u64, rows: u64) -> Entry {
     let mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
     let at = NOW - HOURS * HOUR + i64::try_from(n * (HOURS * HOUR).unsigned_abs() / rows.max(1)).unwrap_or(0);
@@ -71,7 +72,7 @@ fn entry(n: u64, rows: u64) -> Entry {
     let key = if rare {
         999
     } else if n % 1_000 == 500 {
-        // One or two rows an hour: a page of it is spread over days.
+        // One or two rows an hour: a page of this key's log spans days.
         998
     } else {
         (mixed % 50).min(mixed % 50 / 2)
@@ -114,8 +115,8 @@ fn entry(n: u64, rows: u64) -> Entry {
     }
 }
 
-async fn ask(store: &Store, rows: u64) -> Result<String, String> {
-    let mut report = "| question | ms | rows |\n|---|---|---|\n".to_owned();
+async fn query(store: &Store, rows: u64) -> Result<String> {
+    let mut report = "| query | ms | rows |\n|---|---|---|\n".to_owned();
     let mut line = |name: &str, start: Instant, found: usize| {
         let _ = writeln!(report, "| {name} | {:.1} | {found} |", start.elapsed().as_secs_f64() * 1e3);
     };
@@ -124,12 +125,12 @@ async fn ask(store: &Store, rows: u64) -> Result<String, String> {
     let key = Filter { key_id: text("sk-gw-000003"), ..Filter::default() };
     for (name, by) in By::ALL {
         let start = Instant::now();
-        let found = store.usage(by, &Filter::default()).await.map_err(|error| error.to_string())?;
+        let found = store.usage(by, &Filter::default()).await?;
         line(&format!("usage by {name}"), start, found.len());
     }
     for (name, filter) in [("all", &Filter::default()), ("a week", &week), ("a key", &key)] {
         let start = Instant::now();
-        store.total(filter).await.map_err(|error| error.to_string())?;
+        store.total(filter).await?;
         line(&format!("total of {name}"), start, 1);
     }
     let since = (NOW - HOURS * HOUR) / 1_000;
@@ -139,7 +140,7 @@ async fn ask(store: &Store, rows: u64) -> Result<String, String> {
         ("nobody", Spender::Team("x")),
     ] {
         let start = Instant::now();
-        store.spent(who, since, i64::MAX).await.map_err(|error| error.to_string())?;
+        store.spent(who, since, i64::MAX).await?;
         line(&format!("spent by {name}"), start, 1);
     }
     let logs = [
@@ -177,12 +178,12 @@ async fn ask(store: &Store, rows: u64) -> Result<String, String> {
     for (name, filter) in logs {
         for (page, after) in [("", None), (", from the middle", Some(&middle))] {
             let start = Instant::now();
-            let found = store.requests(&filter, after, 100).await.map_err(|error| error.to_string())?;
+            let found = store.requests(&filter, after, 100).await?;
             line(&format!("{name}{page}"), start, found.len());
         }
     }
     let start = Instant::now();
-    let gone = store.forget(NOW - (HOURS - 1) * HOUR, 1_000).await.map_err(|error| error.to_string())?;
-    line("forget a thousand", start, usize::try_from(gone).unwrap_or(0));
+    let deleted = store.forget(NOW - (HOURS - 1) * HOUR, 1_000).await?;
+    line("delete a thousand rows", start, usize::try_from(deleted).unwrap_or(0));
     Ok(report)
 }

@@ -1,4 +1,4 @@
-//! The load: a fixed number of requests over a fixed number of keep-alive connections, each waiting for its answer.
+//! The closed-loop load: a fixed number of requests over keep-alive connections. Each connection waits for its answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,16 +7,18 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What is asked.
+use crate::error::{Error, Result};
+
+/// The kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Chat,
-    /// The same out of the response cache.
+    /// A chat answered from the response cache.
     Cached,
-    /// The same, asked anew each time, and kept: what a hit saves.
+    /// A chat that skips the lookup and is written to the cache: the cost that a cache hit saves.
     Missed,
     Stream,
-    /// The same from an upstream that speaks Anthropic's dialect.
+    /// A stream from an upstream that speaks Anthropic's dialect.
     Translated,
     Embeddings,
 }
@@ -36,8 +38,8 @@ impl Kind {
         }
     }
 
-    /// Whether it is answered event by event.
-    pub(crate) fn streams(self) -> bool {
+    /// Whether the answer is an event stream.
+    pub(crate) fn is_stream(self) -> bool {
         matches!(self, Self::Stream | Self::Translated)
     }
 
@@ -77,14 +79,14 @@ fn chat(model: &str, prompt: &str, stream: bool) -> serde_json::Value {
     })
 }
 
-/// Latencies of one run.
+/// The latencies of one run.
 #[derive(Debug)]
-pub(crate) struct Measured {
+pub(crate) struct Latencies {
     sorted: Vec<Duration>,
 }
 
-impl Measured {
-    /// The latency below which this share of the requests lay.
+impl Latencies {
+    /// The latency that this share of the requests did not exceed.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
         let last = self.sorted.len().saturating_sub(1);
         let at = (last as f64 * share).round() as usize;
@@ -99,7 +101,7 @@ pub(crate) async fn run(
     key: &str,
     connections: usize,
     total: usize,
-) -> Result<Measured, String> {
+) -> Result<Latencies> {
     let request: Arc<[u8]> = kind.request(port, key).into();
     let left = Arc::new(AtomicUsize::new(total));
     let mut workers = Vec::new();
@@ -109,35 +111,35 @@ pub(crate) async fn run(
     }
     let mut sorted = Vec::with_capacity(total);
     for worker in workers {
-        sorted.extend(worker.await.map_err(|error| error.to_string())??);
+        sorted.extend(worker.await??);
     }
     sorted.sort_unstable();
-    Ok(Measured { sorted })
+    Ok(Latencies { sorted })
 }
 
-async fn worker(kind: Kind, port: u16, request: &[u8], left: &AtomicUsize) -> Result<Vec<Duration>, String> {
-    let mut socket = TcpStream::connect(("127.0.0.1", port)).await.map_err(|error| error.to_string())?;
-    socket.set_nodelay(true).map_err(|error| error.to_string())?;
+async fn worker(kind: Kind, port: u16, request: &[u8], left: &AtomicUsize) -> Result<Vec<Duration>> {
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).await?;
+    socket.set_nodelay(true)?;
     let mut buffer = Vec::with_capacity(64 << 10);
     let mut latencies = Vec::new();
     while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
         let started = Instant::now();
-        socket.write_all(request).await.map_err(|error| error.to_string())?;
+        socket.write_all(request).await?;
         read_answer(&mut socket, &mut buffer, kind).await?;
         latencies.push(started.elapsed());
     }
     Ok(latencies)
 }
 
-async fn read_answer(socket: &mut TcpStream, buffer: &mut Vec<u8>, kind: Kind) -> Result<(), String> {
+async fn read_answer(socket: &mut TcpStream, buffer: &mut Vec<u8>, kind: Kind) -> Result<()> {
     buffer.clear();
     let mut expected = None;
     loop {
-        if socket.read_buf(buffer).await.map_err(|error| error.to_string())? == 0 {
-            return Err("the connection was closed in the middle of an answer".to_owned());
+        if socket.read_buf(buffer).await? == 0 {
+            return Err(Error::Closed);
         }
         if expected.is_none() {
-            expected = announced(buffer);
+            expected = answer_length(buffer);
         }
         match expected {
             Some(Some(length)) if buffer.len() >= length => break,
@@ -145,19 +147,22 @@ async fn read_answer(socket: &mut TcpStream, buffer: &mut Vec<u8>, kind: Kind) -
             _ => {}
         }
     }
-    let right = buffer.starts_with(b"HTTP/1.1 200") && (!kind.streams() || tail_has_end(buffer));
-    if right { Ok(()) } else { Err(format!("not the expected answer: {}", String::from_utf8_lossy(buffer))) }
+    let is_complete = !kind.is_stream() || has_end_marker(buffer);
+    if buffer.starts_with(b"HTTP/1.1 200") && is_complete {
+        return Ok(());
+    }
+    Err(Error::UnexpectedAnswer(String::from_utf8_lossy(buffer).into_owned()))
 }
 
-/// The end marker of either dialect: nginx passes on what the upstream says.
-fn tail_has_end(buffer: &[u8]) -> bool {
+/// Whether the answer ends with the end marker of either dialect. nginx does not translate, so it passes on the upstream's.
+fn has_end_marker(buffer: &[u8]) -> bool {
     let tail = buffer.get(buffer.len().saturating_sub(96)..).unwrap_or_default();
     let has = |marker: &[u8]| tail.windows(marker.len()).any(|window| window == marker);
     has(b"[DONE]") || has(b"message_stop")
 }
 
-/// Once the head is there: the whole length of the answer, or None for a chunked one.
-pub(crate) fn announced(buffer: &[u8]) -> Option<Option<usize>> {
+/// The total length of the answer once its head has arrived; the inner None stands for a chunked answer.
+pub(crate) fn answer_length(buffer: &[u8]) -> Option<Option<usize>> {
     let end = buffer.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = String::from_utf8_lossy(buffer.get(..end)?).to_ascii_lowercase();
     let length =

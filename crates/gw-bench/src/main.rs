@@ -1,10 +1,11 @@
-//! `./bench`: the gateway against nginx as a plain reverse proxy, in one run, on one canned upstream.
+//! `./bench`: measures the gateway against nginx as a plain reverse proxy, in one run, with one canned upstream.
 //!
-//! Reported per request (and per streamed event): CPU time from the scheduler's account, added latency against the
-//! upstream without a proxy, memory; each as a ratio to nginx. Rounds alternate, so that a noisy machine hits both.
-//! `./bench ledger` measures the store alone, `./bench route` a routing decision, `./bench worst` the most expensive bodies,
-//! `./bench overload` more load than the gateway can serve.
+//! It reports per request (and per streamed event) the CPU time from the scheduler's accounting, the latency added to
+//! that of the upstream without a proxy, and memory, each with the ratio to nginx. Rounds alternate between the two, so
+//! that a noisy machine affects both. `./bench ledger` measures the store alone, `./bench route` a routing decision,
+//! `./bench worst` the most expensive bodies, `./bench overload` more load than the gateway can serve.
 
+mod error;
 mod ledger;
 mod load;
 mod open_loop;
@@ -20,49 +21,50 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::load::{Kind, Measured};
+use crate::error::{Error, Result};
+use crate::load::{Kind, Latencies};
 use crate::process::Process;
 
-/// Benchmark of the gateway against nginx.
+/// Benchmarks the gateway against nginx.
 #[derive(Debug, Parser)]
 struct Options {
     #[command(subcommand)]
-    other: Option<Other>,
-    /// The gateway's program.
+    benchmark: Option<Benchmark>,
+    /// Path of the gateway's program.
     #[arg(long, default_value = "target/dist/model-gateway")]
     binary: PathBuf,
-    /// Concurrent connections to measure at.
+    /// Numbers of concurrent connections to measure with.
     #[arg(long, value_delimiter = ',', default_value = "1,32,256")]
     connections: Vec<usize>,
-    /// Only this kind of request: chat, cached, missed, stream, anthropic or embeddings.
+    /// Measure only this kind of request: chat, cached, missed, stream, anthropic or embeddings.
     #[arg(long)]
     only: Option<String>,
-    /// Alternating rounds per figure.
+    /// Number of alternating rounds per figure.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Share of the usual number of requests.
+    /// Factor for the number of requests.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
 }
 
-/// What is measured without nginx.
+/// Benchmarks without nginx.
 #[derive(Debug, Subcommand)]
-enum Other {
-    /// The ledger: rows a second, and answers over many rows.
+enum Benchmark {
+    /// Measures the ledger: rows per second, and queries over many rows
     Ledger(ledger::LedgerOptions),
-    /// A routing decision: time and memory.
+    /// Measures a routing decision: time and memory
     Route(route::RouteOptions),
-    /// More requests than the gateway can serve: good answers, refusals, recovery.
+    /// Measures the gateway under more requests than it can serve: answers, refusals, recovery
     Overload(overload::OverloadOptions),
-    /// The most expensive bodies that a client can send.
+    /// Measures the most expensive bodies that a client can send
     Worst(worst::WorstOptions),
 }
 
 const KEY: &str = "sk-bench-key";
 
-/// Sums of one subject over the rounds.
+/// Sums over the rounds, for the gateway, nginx or the upstream.
 #[derive(Default)]
-struct Sum {
+struct Sums {
     cpu: Duration,
     p50: Duration,
     p99: Duration,
@@ -74,18 +76,18 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return failed(&error.to_string()),
+        Err(error) => return failed(&error.into()),
     };
-    let measured = runtime.block_on(async {
-        match &options.other {
-            Some(Other::Ledger(options)) => ledger::run(options).await,
-            Some(Other::Route(options)) => Ok(route::run(options)),
-            Some(Other::Overload(options)) => overload::run(options, KEY).await,
-            Some(Other::Worst(options)) => worst::run(options).await,
-            None => bench(&options).await,
+    let report = runtime.block_on(async {
+        match &options.benchmark {
+            Some(Benchmark::Ledger(options)) => ledger::run(options).await,
+            Some(Benchmark::Route(options)) => Ok(route::run(options)),
+            Some(Benchmark::Overload(options)) => overload::run(options, KEY).await,
+            Some(Benchmark::Worst(options)) => worst::run(options).await,
+            None => compare_with_nginx(&options).await,
         }
     });
-    match measured {
+    match report {
         Ok(report) => {
             print(&report);
             ExitCode::SUCCESS
@@ -94,25 +96,25 @@ fn main() -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the report is what this program is for")]
+#[expect(clippy::print_stdout, reason = "the program prints its report")]
 fn print(report: &str) {
     println!("{report}");
 }
 
-#[expect(clippy::print_stderr, reason = "the program's own failure")]
-fn failed(error: &str) -> ExitCode {
+#[expect(clippy::print_stderr, reason = "the program reports its own failure")]
+fn failed(error: &Error) -> ExitCode {
     eprintln!("gw-bench: {error}");
     ExitCode::FAILURE
 }
 
-async fn bench(options: &Options) -> Result<String, String> {
-    let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let upstream = upstream::start().await.map_err(|error| error.to_string())?;
+async fn compare_with_nginx(options: &Options) -> Result<String> {
+    let dir = tempfile::tempdir()?;
+    let upstream = upstream::start().await?;
     let nginx = Process::nginx(dir.path(), upstream)?;
     let gateway = Process::gateway(&options.binary, dir.path(), upstream, KEY)?;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let mut report = format!(
-        "gateway: ready {:.0} ms after exec, idle RSS {:.1} MiB; nginx: idle RSS {:.1} MiB\n\n",
+        "gateway: ready {:.0} ms after its start, idle RSS {:.1} MiB; nginx: idle RSS {:.1} MiB\n\n",
         gateway.ready_after.as_secs_f64() * 1e3,
         gateway.rss_mib(),
         nginx.rss_mib()
@@ -136,28 +138,28 @@ async fn row(
     upstream: u16,
     nginx: &Process,
     gateway: &Process,
-) -> Result<String, String> {
+) -> Result<String> {
     let total = requests(kind, connections, options.scale);
-    let mut direct = Sum::default();
-    let mut sums = [Sum::default(), Sum::default()];
+    let mut direct = Sums::default();
+    let mut proxied = [Sums::default(), Sums::default()];
     for process in [nginx, gateway] {
         load::run(kind, process.port, KEY, connections, (total / 5).max(connections)).await?;
     }
     for _ in 0..options.rounds {
         add(&mut direct, &load::run(kind, upstream, KEY, connections, total).await?, total);
-        for (process, sum) in [nginx, gateway].into_iter().zip(&mut sums) {
+        for (process, sums) in [nginx, gateway].into_iter().zip(&mut proxied) {
             let before = process.cpu();
-            let measured = load::run(kind, process.port, KEY, connections, total).await?;
-            sum.cpu += process.cpu().saturating_sub(before);
-            sum.rss_mib = sum.rss_mib.max(process.rss_mib());
-            add(sum, &measured, total);
+            let latencies = load::run(kind, process.port, KEY, connections, total).await?;
+            sums.cpu += process.cpu().saturating_sub(before);
+            sums.rss_mib = sums.rss_mib.max(process.rss_mib());
+            add(sums, &latencies, total);
         }
     }
-    let per = if kind.streams() { upstream::EVENTS + 3 } else { 1 };
-    let [nginx, gateway] = &sums;
-    let cpu = |sum: &Sum| sum.cpu.as_secs_f64() * 1e6 / (sum.requests * per) as f64;
-    let added = |sum: &Sum, pick: fn(&Sum) -> Duration| {
-        (pick(sum).as_secs_f64() - pick(&direct).as_secs_f64()) * 1e6 / options.rounds as f64
+    let per_request = if kind.is_stream() { upstream::EVENTS + 3 } else { 1 };
+    let [nginx, gateway] = &proxied;
+    let cpu = |sums: &Sums| sums.cpu.as_secs_f64() * 1e6 / (sums.requests * per_request) as f64;
+    let added = |sums: &Sums, pick: fn(&Sums) -> Duration| {
+        (pick(sums).as_secs_f64() - pick(&direct).as_secs_f64()) * 1e6 / options.rounds as f64
     };
     let name = match kind {
         Kind::Stream => "stream (per event)",
@@ -178,13 +180,13 @@ async fn row(
     ))
 }
 
-fn add(sum: &mut Sum, measured: &Measured, total: usize) {
-    sum.p50 += measured.quantile(0.50);
-    sum.p99 += measured.quantile(0.99);
-    sum.requests += total;
+fn add(sums: &mut Sums, latencies: &Latencies, total: usize) {
+    sums.p50 += latencies.quantile(0.50);
+    sums.p99 += latencies.quantile(0.99);
+    sums.requests += total;
 }
 
-/// Enough requests for some seconds of work in all.
+/// The number of requests of a round: enough for some seconds of work.
 fn requests(kind: Kind, connections: usize, scale: f64) -> usize {
     let base = match (kind, connections) {
         (Kind::Stream | Kind::Translated, 1) => 4.0,

@@ -1,4 +1,4 @@
-//! A load that does not wait for answers: requests leave at a given rate, each on a connection of its own.
+//! The open-loop load: requests leave at a given rate without waiting for answers, each on its own connection.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,49 +8,51 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::error::{Error, Result};
+
 /// A client gives up after this time.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Requests that may wait for an answer at one time; the descriptors of a process are limited.
-const MOST_OPEN: usize = 6_000;
-/// Requests that leave before the client looks for answers again: its own queue must stay short.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum number of requests in flight, because the process has a limited number of file descriptors.
+const MAX_IN_FLIGHT: usize = 6_000;
+/// Requests sent before the client polls for answers again, so that its own queue stays short.
 const BATCH: usize = 16;
-/// A client that is later than this leaves requests out: they count as not sent.
-const LATEST: Duration = Duration::from_millis(50);
+/// A client that is late by more than this skips requests; they count as unsent.
+const MAX_DELAY: Duration = Duration::from_millis(50);
 /// The pause of a client that is on time.
 const PAUSE: Duration = Duration::from_millis(1);
-/// The largest answer that is read.
-const LARGEST_ANSWER: usize = 1 << 20;
+/// Maximum size of an answer.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// The outcome of one request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// 200, whole.
+    /// A complete 200.
     Good,
-    /// 503 with `retry-after`.
+    /// A 503 with `retry-after`.
     Refused,
-    /// Anything else, in words.
+    /// Anything else, with its description.
     Failed(String),
 }
 
 /// The outcomes of the requests of one phase.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    /// Requests that left.
+pub(crate) struct Outcomes {
+    /// Number of requests sent.
     pub(crate) sent: usize,
-    /// Requests that the client was too slow to send.
+    /// Number of requests that the client was too slow to send.
     pub(crate) unsent: usize,
-    /// Good answers before the phase was over.
+    /// Number of good answers before the end of the phase.
     pub(crate) good_in_time: usize,
     /// Times of all good answers.
     pub(crate) good: Vec<Duration>,
     /// Times of all refusals.
     pub(crate) refused: Vec<Duration>,
-    /// Numbers of all other ends, by their names.
+    /// Numbers of all other outcomes, by description.
     pub(crate) failed: BTreeMap<String, usize>,
 }
 
-impl Tally {
-    /// In order, so that [`quantile`] can be asked.
+impl Outcomes {
+    /// Sorts the times, as [`quantile`] requires.
     pub(crate) fn sorted(mut self) -> Self {
         self.good.sort_unstable();
         self.refused.sort_unstable();
@@ -58,68 +60,68 @@ impl Tally {
     }
 }
 
-/// The time below which this share of sorted times lies; zero if there is none.
+/// The time that this share of sorted times does not exceed; zero without times.
 pub(crate) fn quantile(sorted: &[Duration], share: f64) -> Duration {
     let at = (sorted.len().saturating_sub(1) as f64 * share).round() as usize;
     sorted.get(at).copied().unwrap_or_default()
 }
 
-/// A phase of load that runs on a thread of its own.
+/// A phase of load that runs on its own thread.
 #[derive(Debug)]
 pub(crate) struct Phase {
-    thread: std::thread::JoinHandle<Result<Tally, String>>,
+    thread: std::thread::JoinHandle<Outcomes>,
 }
 
 impl Phase {
-    /// Sends `request` to `port` at `rate` per second for `lasting`.
-    pub(crate) fn start(port: u16, request: Arc<[u8]>, rate: f64, lasting: Duration) -> Result<Self, String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| error.to_string())?;
-        let run = move || runtime.block_on(run(port, request, rate, lasting));
-        let thread = std::thread::Builder::new().name("load".to_owned()).spawn(run);
-        Ok(Self { thread: thread.map_err(|error| error.to_string())? })
+    /// Sends `request` to `port` at `rate` per second for this duration.
+    pub(crate) fn start(port: u16, request: Arc<[u8]>, rate: f64, duration: Duration) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let run = move || runtime.block_on(run(port, request, rate, duration));
+        let thread = std::thread::Builder::new().name("load".to_owned()).spawn(run)?;
+        Ok(Self { thread })
     }
 
-    /// Waits for the last answer, at most as long as a client waits.
-    pub(crate) async fn finish(self) -> Result<Tally, String> {
-        let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
-        joined.map_err(|error| error.to_string())?.map_err(|_| "the load's thread panicked".to_owned())?
+    /// Waits for the last answer, at most for a client's timeout.
+    pub(crate) async fn finish(self) -> Result<Outcomes> {
+        let joined = tokio::task::spawn_blocking(move || self.thread.join()).await?;
+        joined.map_err(|_| Error::Thread("load"))
     }
 }
 
-async fn run(port: u16, request: Arc<[u8]>, rate: f64, lasting: Duration) -> Result<Tally, String> {
-    let tally = Arc::new(Mutex::new(Tally::default()));
-    let open = Arc::new(AtomicUsize::new(0));
+async fn run(port: u16, request: Arc<[u8]>, rate: f64, duration: Duration) -> Outcomes {
+    let outcomes = Arc::new(Mutex::new(Outcomes::default()));
+    let in_flight = Arc::new(AtomicUsize::new(0));
     let mut clients = tokio::task::JoinSet::new();
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut due_before = 0;
     let (mut sent, mut unsent) = (0, 0);
-    while begun.elapsed() < lasting {
-        let due = (begun.elapsed().as_secs_f64() * rate) as usize;
-        let late = (due - due_before).saturating_sub((LATEST.as_secs_f64() * rate) as usize + 1);
+    while started.elapsed() < duration {
+        let due = (started.elapsed().as_secs_f64() * rate) as usize;
+        let late = (due - due_before).saturating_sub((MAX_DELAY.as_secs_f64() * rate) as usize + 1);
         unsent += late;
         due_before += late;
         for _ in 0..BATCH.min(due - due_before) {
             due_before += 1;
-            if open.load(Ordering::Relaxed) >= MOST_OPEN {
+            if in_flight.load(Ordering::Relaxed) >= MAX_IN_FLIGHT {
                 unsent += 1;
                 continue;
             }
             sent += 1;
-            open.fetch_add(1, Ordering::Relaxed);
-            let (request, tally, open) = (Arc::clone(&request), Arc::clone(&tally), Arc::clone(&open));
+            in_flight.fetch_add(1, Ordering::Relaxed);
+            let (request, outcomes, in_flight) =
+                (Arc::clone(&request), Arc::clone(&outcomes), Arc::clone(&in_flight));
             clients.spawn(async move {
                 let asked = Instant::now();
-                let outcome = ask(port, &request).await;
-                open.fetch_sub(1, Ordering::Relaxed);
-                let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+                let outcome = send(port, &request).await;
+                in_flight.fetch_sub(1, Ordering::Relaxed);
+                let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
                 match outcome {
                     Outcome::Good => {
-                        tally.good_in_time += usize::from(begun.elapsed() < lasting);
-                        tally.good.push(asked.elapsed());
+                        outcomes.good_in_time += usize::from(started.elapsed() < duration);
+                        outcomes.good.push(asked.elapsed());
                     }
-                    Outcome::Refused => tally.refused.push(asked.elapsed()),
-                    Outcome::Failed(name) => *tally.failed.entry(name).or_default() += 1,
+                    Outcome::Refused => outcomes.refused.push(asked.elapsed()),
+                    Outcome::Failed(name) => *outcomes.failed.entry(name).or_default() += 1,
                 }
             });
         }
@@ -131,16 +133,16 @@ async fn run(port: u16, request: Arc<[u8]>, rate: f64, lasting: Duration) -> Res
         }
     }
     clients.join_all().await;
-    let mut tally = std::mem::take(&mut *tally.lock().unwrap_or_else(PoisonError::into_inner));
-    (tally.sent, tally.unsent) = (sent, unsent);
-    Ok(tally.sorted())
+    let mut outcomes = std::mem::take(&mut *outcomes.lock().unwrap_or_else(PoisonError::into_inner));
+    (outcomes.sent, outcomes.unsent) = (sent, unsent);
+    outcomes.sorted()
 }
 
-/// Sends one request over a connection of its own, all of it before it reads, as most clients do.
-pub(crate) async fn ask(port: u16, request: &[u8]) -> Outcome {
+/// Sends one request on a new connection and writes all of it before reading, as most clients do.
+pub(crate) async fn send(port: u16, request: &[u8]) -> Outcome {
     let mut answer = Vec::with_capacity(2 << 10);
-    let asked = tokio::time::timeout(PATIENCE, exchange(port, request, &mut answer)).await;
-    match asked {
+    let sent = tokio::time::timeout(TIMEOUT, exchange(port, request, &mut answer)).await;
+    match sent {
         Err(_) => Outcome::Failed("no answer in 30 s".to_owned()),
         Ok(Err(error)) => Outcome::Failed(format!("{:?}", error.kind())),
         Ok(Ok(())) if answer.starts_with(b"HTTP/1.1 200") => Outcome::Good,
@@ -157,10 +159,10 @@ async fn exchange(port: u16, request: &[u8], answer: &mut Vec<u8>) -> std::io::R
     socket.set_nodelay(true)?;
     socket.write_all(request).await?;
     loop {
-        if socket.read_buf(answer).await? == 0 || answer.len() > LARGEST_ANSWER {
+        if socket.read_buf(answer).await? == 0 || answer.len() > MAX_ANSWER_BYTES {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
-        if crate::load::announced(answer).flatten().is_some_and(|length| answer.len() >= length) {
+        if crate::load::answer_length(answer).flatten().is_some_and(|length| answer.len() >= length) {
             return Ok(());
         }
     }

@@ -1,4 +1,4 @@
-//! `gw-bench overload`: what is left of the gateway's answers when more is asked than it can do.
+//! `gw-bench overload`: how the gateway answers when it gets more requests than it can serve.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,85 +7,88 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::open_loop::{Outcome, Phase, Tally, ask, quantile};
+use crate::error::{Error, Result};
+use crate::open_loop::{Outcome, Outcomes, Phase, quantile, send};
 use crate::process::Process;
 use crate::upstream;
 
-/// The first rate that is tried on the way to the peak, per second.
+/// The first rate of the search for the peak, in requests per second.
 const FIRST_RATE: f64 = 100.0;
-/// From one rate to the next.
+/// The factor from one rate to the next.
 const STEP: f64 = 1.25;
-/// A rate of which less than this share is answered is beyond the peak.
-const KEPT: f64 = 0.9;
-/// No rate above it is tried.
-const HIGHEST_RATE: f64 = 100_000.0;
-/// Between two questions for `/healthz`.
+/// A rate is beyond the peak when a smaller share of its requests is answered.
+const MIN_ANSWERED: f64 = 0.9;
+/// The highest rate of the search.
+const MAX_RATE: f64 = 100_000.0;
+/// The pause between two requests for `/healthz`.
 const PROBE_EVERY: Duration = Duration::from_millis(25);
-/// Between two requests that look whether the gateway has recovered.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// So many quick answers in a row are a recovery.
+/// The pause between two requests that test whether the gateway has recovered.
+const RECOVERY_TEST_EVERY: Duration = Duration::from_millis(20);
+/// This many quick answers in a row count as a recovery.
 const IN_A_ROW: usize = 5;
-/// A gateway that has not recovered by then has not recovered.
-const LONGEST_RECOVERY: Duration = Duration::from_secs(60);
-/// Between two phases.
+/// The gateway must recover within this time.
+const MAX_RECOVERY: Duration = Duration::from_secs(60);
+/// The pause between two phases.
 const REST: Duration = Duration::from_secs(2);
 
-/// How much is asked.
+/// Options of `gw-bench overload`.
 #[derive(Args, Debug)]
 #[command(
-    long_about = "Requests leave at a fixed rate whether or not answers come (an open loop), each on a new connection, and each \
-client sends its whole body before it reads. The gateway runs with its defaults, in a process of its own; upstream and load are threads \
-of this one, all on loopback. First the rate rises until less than nine tenths of it are answered: the most good answers per second \
-are the peak. Then come 0.8 times the peak (its p99 is what later ones are compared with) and the multiples that are asked for.\n\n\
-Columns: sent (the load has one thread; what it could not send is left out, so 'sent' can be less than the multiple), good answers per \
-second within the phase and their share of the peak, the cores that the gateway used (load and upstream take the rest) and its good answers per \
-second of CPU, times of good answers, number of 503s with retry-after and the times until they came, \
-other ends, p99 of /healthz on new connections, and the time from the end of the load until five requests in a row are answered as fast as \
-at 0.8 times the peak (p99, at least 50 ms)."
+    long_about = "Measures the gateway under more requests than it can serve. Requests leave at a fixed rate whether or not answers come \
+(an open loop), each on a new connection, and each client sends its whole body before it reads. The gateway runs with its defaults in its \
+own process; upstream and load are threads of this process, all on loopback. First the rate rises until less than nine tenths of the \
+requests are answered: the highest number of good answers per second is the peak. Then follow 0.8 times the peak, whose p99 is the reference \
+for the recovery, and the given multiples.\n\n\
+Columns: requests sent per second (the load has one thread and skips what it cannot send, so this can be less than the multiple), good \
+answers per second within the phase and their share of the peak, the cores that the gateway used (load and upstream use the rest) and its \
+good answers per second of CPU, times of good answers, number of 503s with retry-after and their times, other outcomes, p99 of /healthz on \
+new connections, and the time from the end of the load until five requests in a row are answered as fast as at 0.8 times the peak (p99, at \
+least 50 ms)."
 )]
 pub(crate) struct OverloadOptions {
-    /// The gateway's program.
+    /// Path of the gateway's program.
     #[arg(long, default_value = "target/dist/model-gateway")]
     binary: std::path::PathBuf,
-    /// Multiples of the peak.
+    /// Multiples of the peak to measure.
     #[arg(long, value_delimiter = ',', default_value = "1,2,10")]
     times: Vec<f64>,
-    /// Length of each phase, in seconds.
+    /// Duration of each phase in seconds.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Size of a request's body, in KiB.
+    /// Size of a request's body in KiB.
     #[arg(long, default_value_t = 81)]
     body_kib: usize,
-    /// The peak in requests per second, if it is known; else it is looked for.
+    /// The peak in requests per second. Default: it is measured.
     #[arg(long)]
     peak: Option<f64>,
 }
 
-/// Runs all phases; gives a table.
-pub(crate) async fn run(options: &OverloadOptions, key: &str) -> Result<String, String> {
-    let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let upstream = own_thread_upstream()?;
+/// Runs all phases and returns a table.
+pub(crate) async fn run(options: &OverloadOptions, key: &str) -> Result<String> {
+    let dir = tempfile::tempdir()?;
+    let upstream = start_upstream_thread()?;
     let gateway = Process::gateway(&options.binary, dir.path(), upstream, key)?;
     let request = request(options.body_kib, gateway.port, key);
-    let lasting = Duration::from_secs(options.seconds.clamp(1, 600));
-    // Warm: connections to the upstream, buffers, the code itself.
+    let duration = Duration::from_secs(options.seconds.clamp(1, 600));
+    // Warms up connections, buffers and code.
     phase(&gateway, &request, FIRST_RATE, Duration::from_secs(1)).await?;
     let peak = match options.peak {
         Some(peak) => peak,
-        None => find_peak(&gateway, &request, lasting.min(Duration::from_secs(3))).await?,
+        None => find_peak(&gateway, &request, duration.min(Duration::from_secs(3))).await?,
     };
     let mut report = format!(
-        "{}: bodies of {} KiB, a new connection each, {} s a phase; peak {peak:.0} good answers/s\n\n\
-         | load | sent/s | good/s | % of peak | cores | good per CPU s | p50 / p99 ms | 503s | p50 / p99 ms to a 503 | other ends | healthz p99 ms | recovered after ms | RSS MiB |\n\
+        "{}: bodies of {} KiB, a new connection each, {} s per phase; peak {peak:.0} good answers/s\n\n\
+         | load | sent/s | good/s | % of peak | cores | good per CPU s | p50 / p99 ms | 503s | p50 / p99 ms to a 503 | other outcomes | healthz p99 ms | recovered after ms | RSS MiB |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
         name(&options.binary),
         options.body_kib,
-        lasting.as_secs()
+        duration.as_secs()
     );
-    let usual = measure(&gateway, &request, 0.8, peak, lasting, None).await?;
-    report.push_str(&usual.row);
+    let reference = measure(&gateway, &request, 0.8, peak, duration, None).await?;
+    report.push_str(&reference.row);
     for times in &options.times {
-        report.push_str(&measure(&gateway, &request, *times, peak, lasting, Some(usual.p99)).await?.row);
+        let measured = measure(&gateway, &request, *times, peak, duration, Some(reference.p99)).await?;
+        report.push_str(&measured.row);
     }
     Ok(report)
 }
@@ -94,22 +97,19 @@ fn name(binary: &Path) -> String {
     binary.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The upstream has a thread of its own, so that the load cannot keep it waiting.
-fn own_thread_upstream() -> Result<u16, String> {
-    let (tell, told) = std::sync::mpsc::channel();
+/// Starts the upstream on its own thread, so that the load cannot slow it down.
+fn start_upstream_thread() -> Result<u16> {
+    let (sender, receiver) = std::sync::mpsc::channel();
     let serve = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return };
         runtime.block_on(async {
-            let _ = tell.send(upstream::start().await.map_err(|error| error.to_string()));
+            let _ = sender.send(upstream::start().await);
             std::future::pending::<()>().await;
         });
     };
-    std::thread::Builder::new()
-        .name("upstream".to_owned())
-        .spawn(serve)
-        .map_err(|error| error.to_string())?;
-    told.recv().map_err(|error| error.to_string())?
+    std::thread::Builder::new().name("upstream".to_owned()).spawn(serve)?;
+    Ok(receiver.recv().map_err(|_| Error::Thread("upstream"))??)
 }
 
 /// A chat request with a body of this size.
@@ -128,32 +128,27 @@ fn request(body_kib: usize, port: u16, key: &str) -> Arc<[u8]> {
     (head + &body).into_bytes().into()
 }
 
-async fn phase(
-    gateway: &Process,
-    request: &Arc<[u8]>,
-    rate: f64,
-    lasting: Duration,
-) -> Result<Tally, String> {
-    let tally = Phase::start(gateway.port, Arc::clone(request), rate, lasting)?.finish().await;
+async fn phase(gateway: &Process, request: &Arc<[u8]>, rate: f64, duration: Duration) -> Result<Outcomes> {
+    let outcomes = Phase::start(gateway.port, Arc::clone(request), rate, duration)?.finish().await;
     tokio::time::sleep(REST).await;
-    tally
+    outcomes
 }
 
-/// The most good answers per second, over rates that rise until too little is answered.
-async fn find_peak(gateway: &Process, request: &Arc<[u8]>, lasting: Duration) -> Result<f64, String> {
+/// The highest number of good answers per second while the rate rises until too few requests are answered.
+async fn find_peak(gateway: &Process, request: &Arc<[u8]>, duration: Duration) -> Result<f64> {
     let (mut peak, mut rate, mut beyond) = (0.0_f64, FIRST_RATE, 0);
-    while beyond < 2 && rate < HIGHEST_RATE {
-        let tally = phase(gateway, request, rate, lasting).await?;
-        let good = tally.good_in_time as f64 / lasting.as_secs_f64();
+    while beyond < 2 && rate < MAX_RATE {
+        let outcomes = phase(gateway, request, rate, duration).await?;
+        let good = outcomes.good_in_time as f64 / duration.as_secs_f64();
         peak = peak.max(good);
-        beyond = if good < rate * KEPT { beyond + 1 } else { 0 };
+        beyond = if good < rate * MIN_ANSWERED { beyond + 1 } else { 0 };
         rate *= STEP;
     }
     Ok(peak)
 }
 
-/// A row of the table, and what the rows after it are compared with.
-struct Measured {
+/// A row of the table, and the p99 that later rows are compared with.
+struct MeasuredPhase {
     row: String,
     p99: Duration,
 }
@@ -163,25 +158,25 @@ async fn measure(
     request: &Arc<[u8]>,
     times: f64,
     peak: f64,
-    lasting: Duration,
-    usual: Option<Duration>,
-) -> Result<Measured, String> {
+    duration: Duration,
+    reference: Option<Duration>,
+) -> Result<MeasuredPhase> {
     let cpu_before = gateway.cpu();
-    let load = Phase::start(gateway.port, Arc::clone(request), peak * times, lasting)?;
-    let probes = probe(gateway.port, lasting).await;
+    let load = Phase::start(gateway.port, Arc::clone(request), peak * times, duration)?;
+    let probes = probe(gateway.port, duration).await;
     let cpu = gateway.cpu().saturating_sub(cpu_before).as_secs_f64();
-    let recovered = match usual {
-        Some(usual) => recovery(gateway.port, request, usual.max(Duration::from_millis(50))).await,
+    let recovered = match reference {
+        Some(reference) => recovery(gateway.port, request, reference.max(Duration::from_millis(50))).await,
         None => Some(Duration::ZERO),
     };
     let rss = gateway.rss_mib();
-    let tally = load.finish().await?;
+    let outcomes = load.finish().await?;
     tokio::time::sleep(REST).await;
     let millis = |sorted: &[Duration], share: f64| quantile(sorted, share).as_secs_f64() * 1e3;
-    let seconds = lasting.as_secs_f64();
-    let good = tally.good_in_time as f64 / seconds;
+    let seconds = duration.as_secs_f64();
+    let good = outcomes.good_in_time as f64 / seconds;
     let mut row = String::new();
-    let mut others: Vec<_> = tally.failed.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let mut others: Vec<_> = outcomes.failed.iter().map(|(name, count)| format!("{count} {name}")).collect();
     if others.is_empty() {
         others.push("0".to_owned());
     }
@@ -189,52 +184,52 @@ async fn measure(
     let _ = writeln!(
         row,
         "| {times} × | {:.0} | {good:.0} | {:.0} | {:.1} | {:.0} | {:.1} / {:.1} | {} | {:.1} / {:.1} | {} | {:.1} | {} | {rss:.0} |",
-        tally.sent as f64 / seconds,
+        outcomes.sent as f64 / seconds,
         good / peak * 100.0,
         cpu / seconds,
-        tally.good_in_time as f64 / cpu.max(0.01),
-        millis(&tally.good, 0.5),
-        millis(&tally.good, 0.99),
-        tally.refused.len(),
-        millis(&tally.refused, 0.5),
-        millis(&tally.refused, 0.99),
+        outcomes.good_in_time as f64 / cpu.max(0.01),
+        millis(&outcomes.good, 0.5),
+        millis(&outcomes.good, 0.99),
+        outcomes.refused.len(),
+        millis(&outcomes.refused, 0.5),
+        millis(&outcomes.refused, 0.99),
         others.join(", "),
         millis(&probes, 0.99),
         recovered.map_or("never".to_owned(), |time| format!("{:.0}", time.as_secs_f64() * 1e3)),
     );
-    Ok(Measured { row, p99: quantile(&tally.good, 0.99) })
+    Ok(MeasuredPhase { row, p99: quantile(&outcomes.good, 0.99) })
 }
 
-/// Asks `/healthz` while the load runs; gives the sorted times.
-async fn probe(port: u16, lasting: Duration) -> Vec<Duration> {
+/// Requests `/healthz` while the load runs and returns the sorted times.
+async fn probe(port: u16, duration: Duration) -> Vec<Duration> {
     let request = format!("GET /healthz HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n");
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut times = Vec::new();
-    while begun.elapsed() < lasting {
+    while started.elapsed() < duration {
         let asked = Instant::now();
-        let _ = ask(port, request.as_bytes()).await;
+        let _ = send(port, request.as_bytes()).await;
         times.push(asked.elapsed());
-        tokio::time::sleep(PROBE_EVERY.min(lasting.saturating_sub(begun.elapsed()))).await;
+        tokio::time::sleep(PROBE_EVERY.min(duration.saturating_sub(started.elapsed()))).await;
     }
     times.sort_unstable();
     times
 }
 
-/// The time until requests are answered as fast as usual again.
-async fn recovery(port: u16, request: &[u8], usual: Duration) -> Option<Duration> {
-    let begun = Instant::now();
+/// The time until requests are answered within `reference` again; None when that takes too long.
+async fn recovery(port: u16, request: &[u8], reference: Duration) -> Option<Duration> {
+    let started = Instant::now();
     let (mut in_a_row, mut since) = (0, Duration::ZERO);
-    while begun.elapsed() < LONGEST_RECOVERY {
+    while started.elapsed() < MAX_RECOVERY {
         let asked = Instant::now();
-        let good = matches!(ask(port, request).await, Outcome::Good) && asked.elapsed() <= usual;
-        if !good {
-            (in_a_row, since) = (0, begun.elapsed());
+        let is_good = matches!(send(port, request).await, Outcome::Good) && asked.elapsed() <= reference;
+        if !is_good {
+            (in_a_row, since) = (0, started.elapsed());
         } else if in_a_row + 1 == IN_A_ROW {
             return Some(since);
         } else {
             in_a_row += 1;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(RECOVERY_TEST_EVERY).await;
     }
     None
 }

@@ -1,4 +1,4 @@
-//! Starting the measured processes, and reading their CPU time and memory from /proc.
+//! Starts the measured processes, and reads their CPU time and memory from /proc.
 
 use std::fs;
 use std::io::Write;
@@ -6,13 +6,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A measured process and its children; killed on drop.
+use crate::error::{Error, Result};
+
+/// A measured process with its children; killed on drop.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    /// Where it listens.
+    /// The port that it listens on.
     pub(crate) port: u16,
-    /// From exec to the first accepted connection.
+    /// Time from its start to the first accepted connection.
     pub(crate) ready_after: Duration,
 }
 
@@ -27,17 +29,17 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Starts the gateway with this configuration.
-    pub(crate) fn gateway(binary: &Path, dir: &Path, upstream: u16, key: &str) -> Result<Self, String> {
+    /// Starts the gateway with the benchmark's configuration.
+    pub(crate) fn gateway(binary: &Path, dir: &Path, upstream: u16, key: &str) -> Result<Self> {
         Self::configured(binary, dir, |port| gateway_config(port, upstream, key, dir))
     }
 
-    /// Starts the gateway with the configuration that is made for its port.
+    /// Starts the gateway with the configuration that `configuration` makes for its port.
     pub(crate) fn configured(
         binary: &Path,
         dir: &Path,
         configuration: impl Fn(u16) -> String,
-    ) -> Result<Self, String> {
+    ) -> Result<Self> {
         let port = free_port()?;
         let config = dir.join("gateway.toml");
         write(&config, &configuration(port))?;
@@ -48,7 +50,7 @@ impl Process {
     }
 
     /// Starts nginx as a plain reverse proxy.
-    pub(crate) fn nginx(dir: &Path, upstream: u16) -> Result<Self, String> {
+    pub(crate) fn nginx(dir: &Path, upstream: u16) -> Result<Self> {
         let port = free_port()?;
         let config = dir.join("nginx.conf");
         write(&config, &nginx_config(port, upstream, dir))?;
@@ -58,16 +60,16 @@ impl Process {
         Self::start(command, port)
     }
 
-    fn start(mut command: Command, port: u16) -> Result<Self, String> {
+    fn start(mut command: Command, port: u16) -> Result<Self> {
         let started = Instant::now();
-        let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        let child = command.spawn().map_err(|error| Error::start(&command, error))?;
         let mut process = Self { child, port, ready_after: Duration::ZERO };
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             if let Ok(Some(status)) = process.child.try_wait() {
-                return Err(format!("{command:?} ended at once: {status}"));
+                return Err(Error::Ended { command: format!("{command:?}"), status });
             }
             if started.elapsed() > Duration::from_secs(10) {
-                return Err(format!("{command:?} did not listen within 10 s"));
+                return Err(Error::NotListening(format!("{command:?}")));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -75,7 +77,7 @@ impl Process {
         Ok(process)
     }
 
-    /// This process and its direct children (nginx's workers).
+    /// The ids of this process and its direct children (nginx's workers).
     fn pids(&self) -> Vec<u32> {
         let own = self.child.id();
         let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
@@ -98,7 +100,7 @@ impl Process {
     }
 }
 
-/// CPU time that a process (or `self`) has used so far, to the nanosecond of the scheduler's own account.
+/// CPU time that a process (or `self`) has used so far. The scheduler's accounting is exact to the nanosecond.
 pub(crate) fn cpu_of(pid: &str) -> Duration {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let nanos = tasks.filter_map(|task| {
@@ -108,14 +110,13 @@ pub(crate) fn cpu_of(pid: &str) -> Duration {
     Duration::from_nanos(nanos.sum())
 }
 
-fn free_port() -> Result<u16, String> {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?;
-    listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
+fn free_port() -> Result<u16> {
+    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    let mut file = fs::File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    file.write_all(text.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))
+fn write(path: &Path, text: &str) -> Result<()> {
+    let written = fs::File::create(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| Error::write(path, error))
 }
 
 fn gateway_config(port: u16, upstream: u16, key: &str, dir: &Path) -> String {

@@ -1,4 +1,4 @@
-//! `./bench route`: what a routing decision costs: time and memory, by strategy, for few and for many candidates.
+//! `gw-bench route`: time and memory of a routing decision, for each strategy and several numbers of candidates.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 
 use allocation_counter::AllocationInfo;
 use clap::Args;
-use gw_routing::{Facts, Prior, Seen, Standing, Strategy, Warm, Weights, order};
+use gw_routing::{Averages, Facts, HealthStatus, Prior, PromptCache, Strategy, Weights, order};
 
-/// What is decided.
+/// Options of `gw-bench route`.
 #[derive(Args, Debug)]
 pub(crate) struct RouteOptions {
-    /// Numbers of candidates.
+    /// Numbers of candidates to measure with.
     #[arg(long, value_delimiter = ',', default_value = "1,3,10,1000")]
     candidates: Vec<usize>,
-    /// Rounds per figure. Each is some 50 µs long, so that many of them are not interrupted.
+    /// Number of rounds per figure. A round takes about 50 µs, so most rounds are not interrupted.
     #[arg(long, default_value_t = 4_000)]
     rounds: usize,
 }
 
-/// A table of microseconds, allocations and bytes.
+/// Returns a table of microseconds, allocations and bytes.
 pub(crate) fn run(options: &RouteOptions) -> String {
     let mut report = String::from(
         "| strategy | candidates | µs, median | µs, fastest | allocations | bytes |\n|---|---|---|---|---|---|\n",
     );
     for strategy in Strategy::ALL {
-        for many in &options.candidates {
-            let facts = catalogue(*many);
-            let decisions = (1_000 / (*many).max(2)).max(1);
+        for count in &options.candidates {
+            let facts = candidates(*count);
+            let decisions = (1_000 / (*count).max(2)).max(1);
             let mut rounds: Vec<_> =
                 (0..options.rounds.max(1)).map(|round| time(strategy, &facts, decisions, round)).collect();
             rounds.sort_unstable();
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &RouteOptions) -> String {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 report,
-                "| {} | {many} | {:.3} | {:.3} | {} | {} |",
+                "| {} | {count} | {:.3} | {:.3} | {} | {} |",
                 strategy.as_str(),
                 micros(rounds.len() / 2),
                 micros(0),
@@ -50,7 +50,7 @@ pub(crate) fn run(options: &RouteOptions) -> String {
     report
 }
 
-/// How long so many decisions take.
+/// The time that this many decisions take.
 fn time(strategy: Strategy, facts: &[Facts], decisions: usize, round: usize) -> Duration {
     let begun = Instant::now();
     for decision in 0..decisions {
@@ -66,8 +66,8 @@ fn memory(strategy: Strategy, facts: &[Facts]) -> AllocationInfo {
     })
 }
 
-/// Candidates of all kinds, in four groups, in no order that would help a sort.
-fn catalogue(many: usize) -> Vec<Facts> {
+/// Candidates of all kinds in four groups, in random order.
+fn candidates(count: usize) -> Vec<Facts> {
     let mut state = 7_u64;
     let mut draw = move |below: u32| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -75,7 +75,7 @@ fn catalogue(many: usize) -> Vec<Facts> {
     };
     let candidate = |number: usize| {
         let price = f64::from(draw(1_000) + 1);
-        let seen = Seen {
+        let averages = Averages {
             ttft_ms: Some(f64::from(draw(3_000) + 50)),
             tokens_per_second: Some(f64::from(draw(300) + 5)),
             error_rate: f64::from(draw(100)) / 1_000.0,
@@ -85,22 +85,22 @@ fn catalogue(many: usize) -> Vec<Facts> {
         };
         let left = Duration::from_millis(u64::from(draw(10_000)));
         Facts {
-            group: u32::try_from(number * 4 / many.max(1)).unwrap_or(0),
-            cost: (draw(10) > 0).then_some(price * 1e-5),
-            per_million: Some(price * 0.02),
+            group: u32::try_from(number * 4 / count.max(1)).unwrap_or(0),
+            cost_usd: (draw(10) > 0).then_some(price * 1e-5),
+            usd_per_million: Some(price * 0.02),
             quality: (draw(5) > 0).then(|| f64::from(draw(100))),
             weight: draw(4) + 1,
             prior: Prior { ttft_ms: Some(400.0), availability: Some(99.9) },
-            seen,
-            standing: match draw(12) {
-                0 => Standing::Open { left },
-                1 => Standing::Resting { left },
-                2 => Standing::Ramping { share: 0.5 },
-                _ => Standing::Able,
+            averages,
+            status: match draw(12) {
+                0 => HealthStatus::Open { left },
+                1 => HealthStatus::Resting { left },
+                2 => HealthStatus::Ramping { share: 0.5 },
+                _ => HealthStatus::Able,
             },
-            warm: (number == 1).then_some(Warm { saved_usd: 0.001, prompt_tokens: 4_000 }),
+            prompt_cache: (number == 1).then_some(PromptCache { saved_usd: 0.001, prompt_tokens: 4_000 }),
             ..Facts::default()
         }
     };
-    (0..many).map(candidate).collect()
+    (0..count).map(candidate).collect()
 }

@@ -1,4 +1,4 @@
-//! The canned upstream: a minimal HTTP/1.1 server that answers every request the same way, as cheaply as it can.
+//! The canned upstream: a minimal HTTP/1.1 server that gives every request the same answer, as cheaply as it can.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,26 +6,26 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Events of one stream, the first (role) and the last (finish) not counted.
+/// Number of events of one stream, without the first (role) and the last (finish).
 pub(crate) const EVENTS: usize = 100;
-/// Pause between two events, so that each travels alone, as tokens do.
+/// The pause between two events, so that each travels in its own packet, as tokens do.
 const PACE: Duration = Duration::from_millis(4);
-/// Requests differ within this many bytes from the beginning or the end of their bodies.
+/// Requests are told apart by the first and the last bytes of their bodies: this many.
 const EDGE: usize = 1 << 10;
-/// Numbers of one embedding.
+/// Number of values of one embedding.
 const DIMENSIONS: usize = 1536;
 
-/// Everything the upstream ever says.
+/// All answers of the upstream.
 struct Canned {
     chat: Vec<u8>,
     embedding: Vec<u8>,
     stream_head: Vec<u8>,
     events: Vec<Vec<u8>>,
-    /// The same answer in Anthropic's dialect.
+    /// The stream in Anthropic's dialect.
     anthropic: Vec<Vec<u8>>,
 }
 
-/// Starts it on a free port.
+/// Starts the upstream and returns its port.
 pub(crate) async fn start() -> std::io::Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let port = listener.local_addr()?.port();
@@ -53,13 +53,13 @@ async fn serve(mut socket: TcpStream, canned: &Canned) -> std::io::Result<()> {
         }
         let request = buffer.get(..head + length).unwrap_or_default();
         let is_embedding = contains(request.get(..head).unwrap_or_default(), b"/embeddings");
-        // A search through all of a large body would make this the slowest part of the benchmark.
+        // Searching all of a large body would make the upstream the slowest part of the benchmark.
         let (front, back) =
             (request.get(..request.len().min(head + EDGE)), request.len().saturating_sub(EDGE));
         let ends = [front.unwrap_or_default(), request.get(back..).unwrap_or_default()];
         let has = |needle: &[u8]| ends.iter().any(|end| contains(end, needle));
         let is_stream = has(b"\"stream\":true");
-        // By its path from the gateway, by its model from nginx.
+        // The gateway sends Anthropic's path; nginx passes on the client's path, so the model decides.
         let is_anthropic = has(b"/messages") || has(b"bench-claude");
         buffer.drain(..head + length);
         if is_stream {
@@ -81,7 +81,7 @@ async fn stream(socket: &mut TcpStream, canned: &Canned, events: &[Vec<u8>]) -> 
     Ok(())
 }
 
-/// Length of the head and of the body that it announces; None at the connection's end.
+/// Reads a head and returns its length and that of the announced body; None at the connection's end.
 async fn read_head(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<Option<(usize, usize)>> {
     loop {
         if let Some(end) = find(buffer, b"\r\n\r\n") {
@@ -162,7 +162,7 @@ fn anthropic() -> Vec<Vec<u8>> {
         "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 120, "output_tokens": 1}
     });
     let mut events = vec![event(serde_json::json!({"type": "message_start", "message": message}))];
-    // As many frames as the other dialect's stream has.
+    // As many frames as the stream in OpenAI's dialect has.
     if let Some(first) = events.first_mut() {
         first.extend(event(serde_json::json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})));
     }
@@ -199,7 +199,7 @@ fn chunk(delta: &serde_json::Value, finish: Option<&str>) -> Vec<u8> {
     framed(format!("data: {event}\n\n").as_bytes())
 }
 
-/// One chunk of the chunked encoding.
+/// Wraps bytes as one chunk of the chunked transfer encoding.
 fn framed(bytes: &[u8]) -> Vec<u8> {
     let mut out = format!("{:x}\r\n", bytes.len()).into_bytes();
     out.extend_from_slice(bytes);

@@ -1,7 +1,8 @@
-//! `gw-bench worst`: the most expensive bodies that a client can send, to every endpoint and dialect.
+//! `gw-bench worst`: the most expensive bodies that a client can send, to every endpoint and in every dialect.
 //!
-//! Several clients send one body at the same time, while kept connections ask `/healthz` without a pause. Reported per case: what
-//! the gateway answered, its CPU time per MiB of body, the time of the slowest answer, and how long `/healthz` took.
+//! Several clients send the same body at the same time while kept connections request `/healthz` without a pause. Each
+//! row reports the gateway's answer, its CPU time per MiB of body, the time of the slowest answer, and the times of
+//! `/healthz`.
 
 mod shapes;
 
@@ -15,37 +16,38 @@ use clap::Args;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::error::Result;
 use crate::process::Process;
 use shapes::{SHAPES, Shape};
 
 /// Options of `gw-bench worst`.
 #[derive(Debug, Args)]
 pub(crate) struct WorstOptions {
-    /// The gateway's program.
+    /// Path of the gateway's program.
     #[arg(long, default_value = "target/dist/model-gateway")]
     binary: PathBuf,
-    /// Sizes of the bodies.
+    /// Sizes of the bodies in MiB.
     #[arg(long, value_delimiter = ',', default_value = "1,4,16,31")]
     mib: Vec<usize>,
-    /// Only these dialects.
+    /// Measure only these dialects.
     #[arg(long, value_delimiter = ',')]
     dialect: Vec<String>,
-    /// Only shapes whose name contains one of these.
+    /// Measure only shapes whose name contains one of these words.
     #[arg(long, value_delimiter = ',')]
     shape: Vec<String>,
-    /// Clients that send the body at the same time.
+    /// Number of clients that send the body at the same time.
     #[arg(long, default_value_t = 4)]
     together: usize,
-    /// Kept connections that ask /healthz.
+    /// Number of kept connections that request /healthz.
     #[arg(long, default_value_t = 16)]
     probes: usize,
-    /// Lines for the gateway's `[server]` table, to lift the limits on a request's structure.
+    /// Lines for the gateway's `[server]` table, for example to raise the limits on a request's structure.
     #[arg(long, default_value = "")]
     server: String,
 }
 
 const KEY: &str = "sk-bench-key";
-/// Provider tables: the dialect's `api`, further lines, a model.
+/// The tested providers: `api`, further lines of the provider's table, model.
 const DIALECTS: [(&str, &str, &str); 9] = [
     ("openai", "", "gpt-4o"),
     ("azure", "api_version = \"2024-10-21\"\ndeployments = { \"gpt-4o\" = \"my-gpt\" }", "gpt-4o"),
@@ -57,18 +59,18 @@ const DIALECTS: [(&str, &str, &str); 9] = [
     ("cohere", "", "command-a-vision-07-2025"),
     ("ollama", "", "qwen3"),
 ];
-/// The pause of a probe between two questions.
+/// The pause of a probe between two requests.
 const PROBE_PAUSE: Duration = Duration::from_millis(1);
-/// A body that is not answered by then is given up.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A client gives up after this time.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Runs all cases.
 ///
 /// # Errors
 /// The gateway does not start, or ends.
-pub(crate) async fn run(options: &WorstOptions) -> Result<String, String> {
-    let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let sink = sink().await.map_err(|error| error.to_string())?;
+pub(crate) async fn run(options: &WorstOptions) -> Result<String> {
+    let dir = tempfile::tempdir()?;
+    let sink = sink().await?;
     let mut report = String::from(
         "| dialect | shape | MiB | answer | CPU ms/MiB | slowest answer ms | healthz p50 / p99 / longest ms |\n|---|---|---|---|---|---|---|\n",
     );
@@ -77,7 +79,7 @@ pub(crate) async fn run(options: &WorstOptions) -> Result<String, String> {
             continue;
         }
         let folder = dir.path().join(api);
-        std::fs::create_dir(&folder).map_err(|error| error.to_string())?;
+        std::fs::create_dir(&folder)?;
         let config = config(sink, api, lines, model, &options.server, &folder);
         let gateway = Process::configured(&options.binary, &folder, config)?;
         for shape in SHAPES {
@@ -101,7 +103,7 @@ async fn case(
     model: &str,
     shape: &Shape,
     mib: usize,
-) -> Result<String, String> {
+) -> Result<String> {
     let body = (shape.body)(&format!("my-{api}/{model}"), mib << 20);
     let real_mib = body.len() as f64 / f64::from(1 << 20);
     let head = format!(
@@ -121,7 +123,7 @@ async fn case(
     }
     let (mut answers, mut slowest) = (Vec::new(), Duration::ZERO);
     for sender in senders {
-        let (answer, took) = sender.await.map_err(|error| error.to_string())?;
+        let (answer, took) = sender.await?;
         answers.push(answer);
         slowest = slowest.max(took);
     }
@@ -129,7 +131,7 @@ async fn case(
     over.store(true, Ordering::Release);
     let mut healthz = Vec::new();
     for probe in probes {
-        healthz.extend(probe.await.map_err(|error| error.to_string())?);
+        healthz.extend(probe.await?);
     }
     healthz.sort_unstable();
     answers.sort();
@@ -153,12 +155,12 @@ async fn case(
     Ok(row)
 }
 
-/// Sends a request on a connection of its own; gives status and error code of the answer, and how long it took.
+/// Sends a request on a new connection. Returns the status and the error code of the answer, and the time it took.
 async fn send(port: u16, request: Arc<[u8]>) -> (String, Duration) {
-    let begun = Instant::now();
+    let started = Instant::now();
     let sending = async {
         let mut socket = TcpStream::connect(("127.0.0.1", port)).await?;
-        // An early refusal may close the connection behind its answer.
+        // An early refusal may close the connection after its answer.
         let _ = socket.write_all(&request).await;
         let mut answer = Vec::new();
         let mut piece = [0; 4096];
@@ -172,7 +174,7 @@ async fn send(port: u16, request: Arc<[u8]>) -> (String, Duration) {
         }
         Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer).into_owned())
     };
-    let answer = match tokio::time::timeout(PATIENCE, sending).await {
+    let answer = match tokio::time::timeout(TIMEOUT, sending).await {
         Err(_) => "none in time".to_owned(),
         Ok(Err(error)) => error.kind().to_string(),
         Ok(Ok(answer)) => {
@@ -181,24 +183,24 @@ async fn send(port: u16, request: Arc<[u8]>) -> (String, Duration) {
             format!("{status} {}", code.unwrap_or_default())
         }
     };
-    (answer, begun.elapsed())
+    (answer, started.elapsed())
 }
 
-/// Asks /healthz on a kept connection until it is over.
+/// Requests /healthz on a kept connection until `over` is set.
 async fn probe(port: u16, over: Arc<AtomicBool>) -> Vec<Duration> {
     let mut times = Vec::new();
     let Ok(mut socket) = TcpStream::connect(("127.0.0.1", port)).await else { return times };
     let _ = socket.set_nodelay(true);
     let mut piece = [0; 4096];
     while !over.load(Ordering::Acquire) {
-        let begun = Instant::now();
+        let started = Instant::now();
         if socket.write_all(b"GET /healthz HTTP/1.1\r\nhost: gateway\r\n\r\n").await.is_err() {
             break;
         }
-        match tokio::time::timeout(PATIENCE, socket.read(&mut piece)).await {
-            Ok(Ok(count)) if count > 0 => times.push(begun.elapsed()),
+        match tokio::time::timeout(TIMEOUT, socket.read(&mut piece)).await {
+            Ok(Ok(count)) if count > 0 => times.push(started.elapsed()),
             _ => {
-                times.push(PATIENCE);
+                times.push(TIMEOUT);
                 break;
             }
         }
@@ -207,7 +209,7 @@ async fn probe(port: u16, over: Arc<AtomicBool>) -> Vec<Duration> {
     times
 }
 
-/// An upstream that reads every request and refuses it, so that nothing is tried twice.
+/// An upstream that reads every request and refuses it with a 400, so that the gateway does not retry.
 async fn sink() -> std::io::Result<u16> {
     const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 77\r\n\r\n{\"error\":{\"message\":\"seen\",\"type\":\"invalid_request_error\",\"code\":\"reached_up\"}}";
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use gw_wire::event::Event;
 use gw_wire::json::{Kind, View};
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, Image, Members, TextChoice, TextReply, ToolCall};
-use gw_wire::stream::MOST_TOOL_CALLS;
+use gw_wire::stream::MAX_TOOL_CALLS;
 use gw_wire::usage::Usage;
 use serde_json::value::RawValue;
 
@@ -193,7 +193,7 @@ impl Choice {
                 if self.tools.iter().any(|tool| tool.handle == *call) {
                     return Some(());
                 }
-                if self.tools.len() >= MOST_TOOL_CALLS {
+                if self.tools.len() >= MAX_TOOL_CALLS {
                     return None;
                 }
                 let (id, name) = (id.to_string(), name.to_string());

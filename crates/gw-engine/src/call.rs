@@ -78,7 +78,7 @@ impl Call {
             state.affinity.note(conversation.id, &candidate.model.id, billed.usage.prompt, Instant::now());
         }
         if let Some(budget) = &state.hedges {
-            budget.served(billed.known_cost().unwrap_or_default());
+            budget.record_served_cost(billed.known_cost().unwrap_or_default());
         }
         self.progress.finish_hedge();
         let calls = &self.context.upstream_calls;

@@ -17,7 +17,6 @@ pub mod query;
 mod shipped;
 #[cfg(test)]
 mod tests;
-mod write;
 
 use std::sync::{Arc, OnceLock};
 

@@ -307,13 +307,13 @@ impl Engine {
     pub async fn share_circuits(&self) -> bool {
         let snapshot = self.snapshot();
         let now = Instant::now();
-        let open = |model: &Arc<Model>| Some((model.id.to_string(), model.health.open_for(now)?));
+        let open = |model: &Arc<Model>| Some((model.id.to_string(), model.health.open_remaining(now)?));
         let open: Vec<_> = snapshot.catalog.models().iter().filter_map(open).collect();
         let Some(heard) = self.services.limiter.exchange_circuits(&open).await else { return false };
         let now = Instant::now();
         for (id, left) in heard {
             if let Some(model) = snapshot.catalog.get(&id) {
-                model.health.open_elsewhere(now + left, now);
+                model.health.adopt_open_circuit(now + left, now);
             }
         }
         true

@@ -102,7 +102,8 @@ pub(crate) fn explain(services: &Services, caller: &Caller, body: Bytes) -> Resu
         worst_case_tokens,
         worst_case_cost,
         max_attempts: snapshot.routing.max_attempts,
-        is_conversation_known: plan.conversation.is_some() && facts.iter().any(|facts| facts.warm.is_some()),
+        is_conversation_known: plan.conversation.is_some()
+            && facts.iter().any(|facts| facts.prompt_cache.is_some()),
     })
 }
 

@@ -14,7 +14,7 @@ mod upgrade;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gw_routing::facts::{Facts, Prior, Warm};
+use gw_routing::facts::{Facts, Prior, PromptCache};
 use gw_routing::score::{Scored, order};
 use gw_routing::strategy::Strategy;
 use gw_wire::money::Money;
@@ -64,13 +64,13 @@ pub(crate) fn plan(planner: PlanRequest<'_>, mut trace: Option<&mut PlanTrace>) 
     let mut strategy = routing.strategy;
     let mut named = Vec::with_capacity(1 + routing.fallback.len());
     let requested = snapshot.catalog.resolve(request.model()).ok_or_else(|| not_found(request.model()))?;
-    strategy = strategy.or(requested.strategy);
+    strategy = strategy.or(requested.strategy.and_then(Strategy::named));
     named.push((request.model(), requested.models));
     for fallback in &routing.fallback {
         let resolved = snapshot.catalog.resolve(&fallback.model);
         named.push((&*fallback.model, resolved.ok_or_else(|| no_such_fallback(fallback))?.models));
     }
-    let strategy = strategy.and_then(Strategy::named).unwrap_or(snapshot.routing.strategy);
+    let strategy = strategy.unwrap_or(snapshot.routing.strategy);
     let mut candidates: Vec<Candidate> = Vec::with_capacity(named.len());
     let mut refused = None;
     for (group, (name, models)) in (0..).zip(&named) {
@@ -174,18 +174,18 @@ impl PlanRequest<'_> {
         };
         Facts {
             group: candidate.group,
-            upgrade: candidate.is_upgrade,
-            cost: likely_cost(self.request, candidate).map(dollars),
-            per_million: model.price_per_million(),
+            is_upgrade: candidate.is_upgrade,
+            cost_usd: likely_cost(self.request, candidate).map(dollars),
+            usd_per_million: model.price_per_million(),
             quality: model.scores.overall,
             weight: model.weight,
             prior: Prior {
                 ttft_ms: model.performance.latency_p50_ms,
                 availability: model.performance.availability,
             },
-            seen: model.measured.seen(now),
-            standing: model.health.standing(&self.snapshot.routing.breaker, now),
-            warm: warm.map(|tokens| Warm { saved_usd: saved(tokens), prompt_tokens: tokens }),
+            averages: model.measured.averages(now),
+            status: model.health.status(&self.snapshot.routing.breaker, now),
+            prompt_cache: warm.map(|tokens| PromptCache { saved_usd: saved(tokens), prompt_tokens: tokens }),
         }
     }
 }

@@ -7,8 +7,8 @@ pub(crate) mod operation;
 use std::borrow::Cow;
 
 use gw_wire::request::{
-    Beside, Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Guarded, Inputs, Prompt, References,
-    Routing,
+    Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Prompt, PromptExtras,
+    References, Routing,
 };
 
 use crate::plan::capability::RequiredCapabilities;
@@ -61,7 +61,7 @@ impl ValidatedRequest {
                 dimensions: request.dimensions,
                 tokens: matches!(request.inputs, Inputs::Tokens(_)),
                 inputs: request.inputs.len(),
-                repeated: request.repeated(),
+                repeated: request.fixed_members(),
             },
         }
     }
@@ -76,7 +76,7 @@ impl ValidatedRequest {
     }
 
     /// The members that choose a model, an upstream or a price.
-    pub(crate) fn guarded(&self) -> &[Guarded] {
+    pub(crate) fn guarded(&self) -> &[GuardedMember] {
         match self {
             Self::Chat(request) => &request.guarded,
             Self::Completion(request) => &request.guarded,
@@ -113,12 +113,12 @@ impl ValidatedRequest {
     }
 
     /// The contents of the prompt other than its text.
-    pub(crate) fn beside(&self) -> Cow<'_, Beside> {
+    pub(crate) fn beside(&self) -> Cow<'_, PromptExtras> {
         match self {
-            Self::Chat(request) => Cow::Borrowed(&request.beside),
-            Self::Completion(request) => Cow::Borrowed(&request.beside),
+            Self::Chat(request) => Cow::Borrowed(&request.extras),
+            Self::Completion(request) => Cow::Borrowed(&request.extras),
             Self::Embeddings(request) => {
-                Cow::Owned(Beside { frames: request.inputs.len() as u64, ..Beside::default() })
+                Cow::Owned(PromptExtras { frames: request.inputs.len() as u64, ..PromptExtras::default() })
             }
         }
     }

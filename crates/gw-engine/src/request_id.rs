@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gw_wire::request_id::spell;
+use gw_wire::request_id;
 
 use crate::clock::unix_millis;
 
@@ -11,7 +11,7 @@ use crate::clock::unix_millis;
 pub fn generate() -> Arc<str> {
     let millis = u64::try_from(unix_millis()).unwrap_or(0);
     let id = uuid::Builder::from_unix_timestamp_millis(millis, &rand::random()).into_uuid();
-    Arc::from(std::str::from_utf8(&spell(id.as_u128())).unwrap_or_default())
+    Arc::from(std::str::from_utf8(&request_id::format(id.as_u128())).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -24,7 +24,7 @@ mod tests {
     fn an_id_tells_when_it_was_made_and_is_no_others() {
         let id = generate();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
-        let age = i128::try_from(now).unwrap() - i128::from(gw_wire::request_id::millis(&id).unwrap());
+        let age = i128::try_from(now).unwrap() - i128::from(request_id::timestamp_millis(&id).unwrap());
         assert!((0..60_000).contains(&age), "{id}: {age} ms");
         assert_ne!(id, generate());
     }

@@ -1,4 +1,4 @@
-//! Who holds a conversation's prompt cache: the model that served its last turn.
+//! Remembers which model served the last turn of a conversation and so holds its prompt cache.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long a turn is remembered: what providers keep a prompt cache that is not used, at the least (Anthropic: 5
-/// minutes, OpenAI: 5 to 10). Preferring a provider whose cache is gone would be a preference without a reason.
-const KEPT: Duration = Duration::from_secs(5 * 60);
+/// How long a turn is remembered: the shortest time for which providers keep an unused prompt cache (Anthropic: 5
+/// minutes, OpenAI: 5 to 10). After it the cache is probably gone, so there is nothing to prefer the provider for.
+const CACHE_LIFETIME: Duration = Duration::from_secs(5 * 60);
 
-/// Independent parts of the map, so that threads seldom wait for each other.
+/// Independent parts of the map, so that threads rarely wait for each other.
 const SHARDS: usize = 16;
 
-/// The holders of prompt caches, by conversation. Bounded: what was noted longest ago is forgotten first.
+/// The models that hold prompt caches, by conversation. Bounded: the oldest entries are dropped first.
 #[derive(Debug)]
 pub struct Affinity {
     shards: [Mutex<Shard>; SHARDS],
-    /// Conversations in one generation of a shard.
-    most: usize,
+    /// Maximum number of conversations in one generation of a shard.
+    generation_capacity: usize,
 }
 
-/// Two generations: when the young one is full it becomes the old one, and the former old one is dropped whole.
+/// A map in two generations: when the young one is full it becomes the old one, and the previous old one is dropped.
 #[derive(Debug, Default)]
 struct Shard {
     young: HashMap<u64, Turn>,
@@ -36,33 +36,35 @@ struct Turn {
 }
 
 impl Affinity {
-    /// Remembers at most this many conversations (rounded to 32; at least half as many of the latest are kept).
+    /// Remembers at most `max_conversations` conversations, rounded to a multiple of 32. At least half of that number, the most
+    /// recent ones, are always kept.
     #[must_use]
-    pub fn new(most: usize) -> Self {
-        Self { shards: Default::default(), most: (most / SHARDS / 2).max(1) }
+    pub fn new(max_conversations: usize) -> Self {
+        let generation_capacity = (max_conversations / SHARDS / 2).max(1);
+        Self { shards: Default::default(), generation_capacity }
     }
 
-    /// The id of the model that served the conversation's last turn, and the tokens of its prompt, when its prompt
-    /// cache can be expected to be there still.
+    /// The id of the model that served the conversation's last turn, and the number of tokens of its prompt. None when
+    /// the provider has probably dropped the prompt cache.
     #[must_use]
     pub fn holder(&self, conversation: u64, now: Instant) -> Option<(Arc<str>, u64)> {
         let shard = self.shard(conversation).lock();
         let turn = shard.young.get(&conversation).or_else(|| shard.old.get(&conversation))?;
-        let fresh = now.saturating_duration_since(turn.at) < KEPT;
+        let fresh = now.saturating_duration_since(turn.at) < CACHE_LIFETIME;
         fresh.then(|| (Arc::clone(&turn.model), turn.prompt_tokens))
     }
 
-    /// A model has served a turn of this conversation.
+    /// Records that a model has served a turn of this conversation.
     pub fn note(&self, conversation: u64, model: &Arc<str>, prompt_tokens: u64, now: Instant) {
         let turn = Turn { model: Arc::clone(model), prompt_tokens, at: now };
         let mut shard = self.shard(conversation).lock();
-        if shard.young.len() >= self.most && !shard.young.contains_key(&conversation) {
+        if shard.young.len() >= self.generation_capacity && !shard.young.contains_key(&conversation) {
             shard.old = std::mem::take(&mut shard.young);
         }
         shard.young.insert(conversation, turn);
     }
 
-    /// The shard of a conversation. Its number is a hash already: the upper bits choose.
+    /// The shard of a conversation. The conversation's number is already a hash, so its upper bits select the shard.
     #[expect(clippy::indexing_slicing, reason = "four bits are smaller than the length")]
     fn shard(&self, conversation: u64) -> &Mutex<Shard> {
         &self.shards[(conversation >> 60) as usize]
@@ -84,11 +86,11 @@ mod tests {
         let later = now + Duration::from_secs(299);
         assert_eq!(affinity.holder(7, later), Some(("b/x".into(), 200)));
         assert_eq!(affinity.holder(8, later), Some(("c/x".into(), 300)));
-        assert_eq!(affinity.holder(7, now + KEPT), None);
+        assert_eq!(affinity.holder(7, now + CACHE_LIFETIME), None);
     }
 
     #[test]
-    fn the_latest_conversations_stay_and_there_are_never_too_many() {
+    fn the_latest_conversations_stay_and_the_map_stays_bounded() {
         let most = 1_024;
         let affinity = Affinity::new(most);
         let now = Instant::now();
@@ -97,7 +99,7 @@ mod tests {
         let conversation = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for number in 0..20_000 {
             affinity.note(conversation(number), &model, number, now);
-            // One that goes on all the time.
+            // A conversation with a new turn in every round.
             affinity.note(1, &model, number, now);
         }
         let known = (0..20_000).filter(|number| affinity.holder(conversation(*number), now).is_some());
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn even_the_smallest_remembers_something() {
+    fn the_smallest_map_remembers_one_conversation() {
         let affinity = Affinity::new(0);
         let now = Instant::now();
         affinity.note(u64::MAX, &"a/x".into(), 1, now);

@@ -1,4 +1,4 @@
-//! The circuit breaker of one provider and model, and its rest after a 429.
+//! The circuit breaker of one provider and model, and its pause after a 429.
 //!
 //! ```text
 //!            5 failures in a row            cooldown over            a request takes it
@@ -6,37 +6,37 @@
 //!     ▲                            ▲                          ▲                          │ │ │
 //!     │ ramp over                  │ the probe fails: twice the cooldown, up to 8 times ─┘ │ │
 //!   Ramping ◄──────────────────────┼────────────── the probe succeeds ─────────────────────┘ │
-//!                                  └ (guard dropped without a verdict, a 429: Ready again) ──┘
-//! ```
+//!   Ramping ◄──────────────────────┼────────────── the probe succeeds ─────────────────────┘ │
+//!                                  └ (guard dropped without an outcome, a 429: Ready again) ─┘
 //!
-//! A 429 is neither success nor failure: the upstream is well and says when to come back ([`Health::rest`]).
+//! A 429 is neither success nor failure: the upstream works and says when to come back ([`Health::pause_until`]).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::dice;
+use crate::rng;
 
-/// How often a cooldown is doubled at most: eight times the configured one.
-const MOST_DOUBLINGS: u32 = 3;
-/// A cooldown after a failed probe is up to this share longer, so that replicas do not probe together.
+/// How often a cooldown is doubled at most: up to eight times the configured one.
+const MAX_DOUBLINGS: u32 = 3;
+/// The share by which a cooldown after a failed probe is longer at most, so that replicas do not probe at the same time.
 const JITTER: f64 = 0.1;
 /// The share of its requests that a recovered upstream gets at once.
 const FIRST_SHARE: f64 = 0.1;
-/// By how much one and the same moment differs when it has gone to another replica and back.
-const ECHO: Duration = Duration::from_secs(1);
-/// The longest that another replica's word is believed.
-const LONGEST_ELSEWHERE: Duration = Duration::from_secs(300);
+/// The largest difference between a moment and the same moment after a trip to another replica and back.
+const CLOCK_ERROR: Duration = Duration::from_secs(1);
+/// The longest time for which another replica's open circuit is adopted.
+const MAX_ADOPTED_OPEN: Duration = Duration::from_secs(300);
 
 /// `[routing.breaker]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerSettings {
     /// Failures in a row that open the circuit; 0 counts as 1.
     pub failures: u32,
-    /// How long an open circuit is left alone before a probe.
+    /// How long an open circuit waits before the first probe.
     pub cooldown: Duration,
-    /// Over how long a recovered upstream gets its share back.
+    /// How long a recovered upstream takes to get its full share back.
     pub ramp: Duration,
 }
 
@@ -46,55 +46,55 @@ impl Default for BreakerSettings {
     }
 }
 
-/// Whether a candidate can be asked.
+/// Whether a candidate can be called.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Standing {
-    /// Yes.
+pub enum HealthStatus {
+    /// It can be called.
     #[default]
     Able,
-    /// Recovered lately: it gets this share (0 to 1) of what it would get.
+    /// It has recovered recently and gets only a share of its requests.
     Ramping {
-        /// Grows evenly from 0.1 to 1.
+        /// The share, which grows evenly from 0.1 to 1.
         share: f64,
     },
     /// It has asked for a pause (429, Retry-After).
     Resting {
-        /// Until the pause ends.
+        /// Time until the pause ends.
         left: Duration,
     },
     /// Its circuit is open.
     Open {
-        /// Until it may be probed.
+        /// Time until it may be probed.
         left: Duration,
     },
-    /// Its circuit is open and one request is finding out.
+    /// Its circuit is open and a probe is in flight.
     Probing,
-    /// Its circuit is open and the next request may find out: ordered like one that is able.
+    /// Its circuit is open and the next request may be the probe. It is sorted like a healthy candidate.
     Ready,
 }
 
-impl Standing {
-    /// Whether the strategy's order holds for it.
+impl HealthStatus {
+    /// Whether the strategy's order applies to it.
     #[must_use]
     pub const fn is_served(self) -> bool {
         matches!(self, Self::Able | Self::Ramping { .. } | Self::Ready)
     }
 }
 
-/// What an attempt may do.
+/// Whether an attempt may call the upstream.
 #[derive(Debug)]
-pub enum Pass {
-    /// Go on.
-    Through,
-    /// Go on: it decides over the circuit. Hold the guard until the verdict is told.
+pub enum Permit {
+    /// It may.
+    Granted,
+    /// It may, and its outcome decides whether the circuit closes. Hold the guard until the outcome is recorded.
     Probe(Probe),
-    /// The circuit is open and there is no probe to be had: only as the last resort.
-    Closed,
+    /// The circuit is open and no probe is due: call it only as the last resort.
+    Denied,
 }
 
-/// The one probe of an open circuit. Dropped without a verdict, the next request may be the probe.
+/// The one probe of an open circuit. When it is dropped without an outcome, the next request may be the probe.
 #[derive(Debug)]
-#[must_use = "dropped at once, the probe is free again"]
+#[must_use = "dropping it lets another request be the probe"]
 pub struct Probe {
     health: Arc<Health>,
     number: u64,
@@ -110,24 +110,24 @@ impl Drop for Probe {
     }
 }
 
-/// The breaker and the rest of one provider and model.
+/// The circuit breaker and the pause of one provider and model.
 #[derive(Debug, Default)]
 pub struct Health {
     state: Mutex<State>,
-    /// What the jitter is drawn from.
+    /// Seed of the jitter.
     seed: u64,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Failures since the last success.
-    in_a_row: u32,
+    failures_in_a_row: u32,
     open: Option<Open>,
     recovered: Option<Instant>,
-    rest: Option<Instant>,
-    /// Words that it is open until then at the latest are from before it has recovered.
+    pause: Option<Instant>,
+    /// Reports of other replicas that the circuit is open until this moment or earlier are from before the recovery.
     outdated: Option<Instant>,
-    /// Probes given out so far.
+    /// Probes started so far.
     probes: u64,
 }
 
@@ -137,69 +137,71 @@ struct Open {
     until: Instant,
     /// Failed probes.
     doublings: u32,
-    /// The number of the probe that is out.
+    /// The number of the probe in flight.
     probe: Option<u64>,
-    /// Opened by what we have seen, not on another replica's word.
-    ours: bool,
-    /// Until when others were told, or have told us, that it is open.
-    word: Instant,
+    /// This replica opened the circuit; otherwise it was adopted from another replica.
+    is_own: bool,
+    /// Until when the circuit is open according to the last report between replicas.
+    reported: Instant,
 }
 
 impl Health {
-    /// Health whose jitter is drawn from a seed; replicas should have different ones.
+    /// A closed circuit whose jitter is drawn from `seed`. Replicas should have different seeds.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self { seed, ..Self::default() }
     }
 
-    /// Whether it can be asked now.
+    /// Whether the upstream can be called now.
     #[must_use]
-    pub fn standing(&self, settings: &BreakerSettings, now: Instant) -> Standing {
+    pub fn status(&self, settings: &BreakerSettings, now: Instant) -> HealthStatus {
         let state = self.state.lock();
-        let rest = left(state.rest, now);
+        let pause = left(state.pause, now);
         if let Some(open) = &state.open {
-            return match (left(Some(open.until), now), open.probe, rest) {
-                (Some(cooldown), _, rest) => Standing::Open { left: rest.unwrap_or_default().max(cooldown) },
-                (None, Some(_), _) => Standing::Probing,
-                (None, None, Some(left)) => Standing::Resting { left },
-                (None, None, None) => Standing::Ready,
+            return match (left(Some(open.until), now), open.probe, pause) {
+                (Some(cooldown), _, pause) => {
+                    HealthStatus::Open { left: pause.unwrap_or_default().max(cooldown) }
+                }
+                (None, Some(_), _) => HealthStatus::Probing,
+                (None, None, Some(left)) => HealthStatus::Resting { left },
+                (None, None, None) => HealthStatus::Ready,
             };
         }
-        if let Some(left) = rest {
-            return Standing::Resting { left };
+        if let Some(left) = pause {
+            return HealthStatus::Resting { left };
         }
-        let Some(recovered) = state.recovered else { return Standing::Able };
+        let Some(recovered) = state.recovered else { return HealthStatus::Able };
         let since = now.saturating_duration_since(recovered);
         if since >= settings.ramp {
-            return Standing::Able;
+            return HealthStatus::Able;
         }
         let way = since.as_secs_f64() / settings.ramp.as_secs_f64();
-        Standing::Ramping { share: FIRST_SHARE + (1.0 - FIRST_SHARE) * way }
+        HealthStatus::Ramping { share: FIRST_SHARE + (1.0 - FIRST_SHARE) * way }
     }
 
-    /// Asked right before an attempt. Of an open circuit whose cooldown is over exactly one attempt becomes the probe.
-    pub fn pass(self: &Arc<Self>, _settings: &BreakerSettings, now: Instant) -> Pass {
+    /// Called right before an attempt. When the cooldown of an open circuit is over, exactly one attempt becomes the probe.
+    pub fn request_permit(self: &Arc<Self>, _settings: &BreakerSettings, now: Instant) -> Permit {
         let mut state = self.state.lock();
         let number = state.probes;
-        let Some(open) = &mut state.open else { return Pass::Through };
+        let Some(open) = &mut state.open else { return Permit::Granted };
         if open.until > now || open.probe.is_some() {
-            return Pass::Closed;
+            return Permit::Denied;
         }
         open.probe = Some(number);
         state.probes += 1;
         drop(state);
-        Pass::Probe(Probe { health: Arc::clone(self), number })
+        Permit::Probe(Probe { health: Arc::clone(self), number })
     }
 
-    /// An attempt has succeeded. While the cooldown runs that may be an answer to a request from before the storm: it
+    /// Records the success of an attempt. During the cooldown it may answer a request from before the failures: it then
     /// only ends the cooldown, and a probe decides.
-    pub fn succeeded(&self, _settings: &BreakerSettings, now: Instant) {
+    pub fn record_success(&self, _settings: &BreakerSettings, now: Instant) {
         let mut state = self.state.lock();
-        state.in_a_row = 0;
+        state.failures_in_a_row = 0;
         match &mut state.open {
             Some(open) if open.until > now => open.until = now,
             Some(open) => {
-                state.outdated = Some(open.word);
+                state.outdated = Some(open.reported);
                 state.open = None;
                 state.recovered = Some(now);
             }
@@ -207,30 +209,30 @@ impl Health {
         }
     }
 
-    /// An attempt has failed through the upstream's fault (never a 429). True when that has opened the circuit, or has
-    /// kept it open because it was the probe. What fails while the cooldown runs does not make it longer.
-    pub fn failed(&self, settings: &BreakerSettings, now: Instant) -> bool {
+    /// Records an attempt that failed through the upstream's fault (never a 429). Returns true when the failure opened
+    /// the circuit, or kept it open because it was the probe's. Failures during the cooldown do not prolong it.
+    pub fn record_failure(&self, settings: &BreakerSettings, now: Instant) -> bool {
         let mut state = self.state.lock();
-        state.in_a_row = state.in_a_row.saturating_add(1);
-        let in_a_row = state.in_a_row;
+        state.failures_in_a_row = state.failures_in_a_row.saturating_add(1);
+        let failures_in_a_row = state.failures_in_a_row;
         let salt = self.seed ^ state.probes;
         match &mut state.open {
             Some(open) if open.until > now => false,
             Some(open) => {
-                // Without a probe out it is the failure of a request from before: no reason to wait longer than last time.
+                // Without a probe in flight this is the failure of an earlier request: the cooldown is not doubled.
                 let doubled = u32::from(open.probe.is_some());
-                open.doublings = (open.doublings + doubled).min(MOST_DOUBLINGS);
+                open.doublings = (open.doublings + doubled).min(MAX_DOUBLINGS);
                 let longer = settings.cooldown.saturating_mul(1 << open.doublings);
-                let jitter = longer.mul_f64(JITTER * dice::fraction(u64::from(open.doublings), salt));
-                // The probe's guard makes room for the next one, so that there are never two.
+                let jitter = longer.mul_f64(JITTER * rng::fraction(u64::from(open.doublings), salt));
+                // The guard of the failed probe releases its place, so there are never two probes.
                 open.until = now + longer + jitter;
-                open.word = open.until;
-                open.ours = true;
+                open.reported = open.until;
+                open.is_own = true;
                 true
             }
-            None if in_a_row >= settings.failures.max(1) => {
+            None if failures_in_a_row >= settings.failures.max(1) => {
                 let until = now + settings.cooldown;
-                state.open = Some(Open { until, doublings: 0, probe: None, ours: true, word: until });
+                state.open = Some(Open { until, doublings: 0, probe: None, is_own: true, reported: until });
                 state.recovered = None;
                 true
             }
@@ -238,47 +240,48 @@ impl Health {
         }
     }
 
-    /// It has asked for a pause until then (a 429; the caller bounds it to 1 to 300 s). The breaker is not concerned.
-    pub fn rest(&self, until: Instant) {
+    /// Records that the upstream asked for a pause (a 429). The caller bounds the pause to 1 to 300 s. The circuit
+    /// breaker does not change.
+    pub fn pause_until(&self, until: Instant) {
         let mut state = self.state.lock();
-        state.rest = Some(state.rest.map_or(until, |rest| rest.max(until)));
+        state.pause = Some(state.pause.map_or(until, |pause| pause.max(until)));
     }
 
-    /// Another replica has opened its circuit until then: so is ours, unless it is open already by what we have seen
-    /// ourselves. At most five minutes ahead are believed.
-    pub fn open_elsewhere(&self, until: Instant, now: Instant) {
-        let until = until.min(now + LONGEST_ELSEWHERE);
+    /// Opens the circuit until this moment because another replica has opened its own. A circuit that this replica
+    /// opened itself stays as it is. At most five minutes are adopted.
+    pub fn adopt_open_circuit(&self, until: Instant, now: Instant) {
+        let until = until.min(now + MAX_ADOPTED_OPEN);
         if until <= now {
             return;
         }
         let mut state = self.state.lock();
-        // It has recovered since: our own word comes back, in whole microseconds and by way of another clock.
-        if state.outdated.is_some_and(|outdated| until <= outdated + ECHO) {
+        // The circuit has closed since then, and this is our own report coming back, with another clock's rounding.
+        if state.outdated.is_some_and(|outdated| until <= outdated + CLOCK_ERROR) {
             return;
         }
         match &mut state.open {
-            // Two replicas that extended each other's word would never come to an end.
-            Some(open) if open.ours => {}
+            // Two replicas that prolonged each other's open circuit would never close it.
+            Some(open) if open.is_own => {}
             Some(open) => {
                 open.until = open.until.max(until);
-                open.word = open.until;
+                open.reported = open.until;
             }
             None => {
-                state.open = Some(Open { until, doublings: 0, probe: None, ours: false, word: until });
+                state.open = Some(Open { until, doublings: 0, probe: None, is_own: false, reported: until });
                 state.recovered = None;
             }
         }
     }
 
-    /// How long the circuit stays open, to tell other replicas; None when it is not, or when we have it from them.
+    /// How long this replica keeps the circuit open, for the other replicas. None when the circuit is closed or was adopted.
     #[must_use]
-    pub fn open_for(&self, now: Instant) -> Option<Duration> {
+    pub fn open_remaining(&self, now: Instant) -> Option<Duration> {
         let state = self.state.lock();
-        state.open.as_ref().filter(|open| open.ours).and_then(|open| left(Some(open.until), now))
+        state.open.as_ref().filter(|open| open.is_own).and_then(|open| left(Some(open.until), now))
     }
 }
 
-/// What is left until a moment; None when it has passed.
+/// The time left until a moment; None when the moment has passed.
 fn left(until: Option<Instant>, now: Instant) -> Option<Duration> {
     until.and_then(|until| until.checked_duration_since(now)).filter(|left| !left.is_zero())
 }

@@ -1,28 +1,27 @@
-//! Routing decisions: which candidate first, whom to spare, when to try again. Pure: no IO, no runtime, no clock of its
-//! own (every `now` is passed in), no globals.
+//! Routing decisions: the order of candidates, when to skip one and when to try again. Pure: no IO, no runtime, no
+//! globals and no clock (callers pass `now` in).
 //!
-//! A candidate is described by [`Facts`]: what is known of it at the moment of the decision. [`order`] turns facts into
-//! an order, by a [`Strategy`]. The facts come from [`Measured`] (live figures) and [`Health`] (the circuit breaker) of
-//! one provider and model, and from [`Affinity`] (who holds a conversation's prompt cache). [`RetryBudget`] bounds what
-//! failures may add to the traffic, [`HedgePurse`] what second attempts may add to the bill. `docs/routing.md` tells
-//! operators the same, with a simulated hour.
+//! [`Facts`] describe a candidate at the moment of the decision. [`order`] sorts candidates by a [`Strategy`]. The facts
+//! come from [`CallMetrics`] (measured figures) and [`Health`] (the circuit breaker) of one provider and model, and from
+//! [`Affinity`] (which model holds a conversation's prompt cache). [`RetryBudget`] bounds the calls that retries may add,
+//! [`HedgeBudget`] the cost that hedges may add. `docs/routing.md` explains the same to operators and shows a simulated
+//! hour.
 
 pub mod affinity;
-mod dice;
 pub mod facts;
 mod formula;
 pub mod health;
 pub mod hedge;
-pub mod measured;
+pub mod metrics;
 pub mod retry_budget;
+mod rng;
 pub mod score;
-pub mod strategy;
 
 pub use affinity::Affinity;
-pub use facts::{Facts, Prior, Warm};
-pub use health::{BreakerSettings, Health, Pass, Probe, Standing};
-pub use hedge::{After, Hedge, HedgePurse, HedgeSettings, hedge_after};
-pub use measured::{InFlight, Measured, Seen, Window};
+pub use facts::{Facts, Prior, PromptCache};
+pub use gw_wire::strategy::{self, Strategy};
+pub use health::{BreakerSettings, Health, HealthStatus, Permit, Probe};
+pub use hedge::{Hedge, HedgeBudget, HedgeDelay, HedgeSettings, hedge_after};
+pub use metrics::{Averages, CallMetrics, InFlight, Window};
 pub use retry_budget::RetryBudget;
-pub use score::{Parts, Place, Scored, Weights, order};
-pub use strategy::Strategy;
+pub use score::{ScoreTerms, Scored, Tier, Weights, order};

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind, Result};
+use gw_wire::json::ObjectWriter;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, REFERRER_POLICY};
 use http::{HeaderValue, StatusCode};
 
@@ -57,9 +58,11 @@ pub(crate) fn readyz(edge: &Edge) -> Reply {
     fresh(match edge.ready() {
         Ok(()) => Answer::json("{\"status\":\"ready\"}"),
         Err(reason) => {
-            let mut body = b"{\"status\":\"unavailable\",\"reason\":".to_vec();
-            gw_wire::json::write_str(&mut body, &reason);
-            body.push(b'}');
+            let mut body = Vec::new();
+            let mut object = ObjectWriter::begin(&mut body);
+            object.string("status", "unavailable");
+            object.string("reason", &reason);
+            object.finish();
             Answer::full(StatusCode::SERVICE_UNAVAILABLE, JSON, body)
         }
     })

@@ -1,5 +1,5 @@
-//! A request in one typed shape, for the dialects that are not OpenAI's: read from the client's validated body, borrowed
-//! from it wherever the text allows. OpenAI-type providers never need it: they get the body itself, spliced.
+//! A request in one typed shape for the dialects other than OpenAI's. It is read from the client's validated body and
+//! borrows from it where possible. OpenAI-type providers get the client's body itself, with few members replaced.
 
 mod custom;
 mod ids;
@@ -12,10 +12,10 @@ pub use custom::CUSTOM_INPUT;
 pub use ids::{THOUGHT_MARK, alphanumeric_id, converse_id, short_id, split_thought, word_id};
 pub use turns::{Turn, UserItem};
 
-use crate::json::{Kind, View, check, write_str};
+use crate::json::{Kind, View, check};
 use crate::request::{Body, ChatRequest, CompletionRequest, Prompt};
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// `system` and `developer`.
@@ -31,39 +31,39 @@ pub enum Role {
 /// One message of the request.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said. A string content is one text part; null content is none.
+    /// The content. A string is one text part; null is no part.
     pub parts: Vec<Part<'a>>,
-    /// The assistant's calls; a legacy `function_call` is one of them.
-    pub tool_calls: Vec<Called<'a>>,
-    /// Which call a tool message answers; empty for other roles.
+    /// The assistant's tool calls; a legacy `function_call` is one of them.
+    pub tool_calls: Vec<PastToolCall<'a>>,
+    /// The id of the call that a tool message answers; empty for other roles.
     pub tool_call_id: Cow<'a, str>,
-    /// `name`; of a tool message the called function's, looked up by the id where the client left it out.
+    /// `name`. For a tool message the function's name, looked up by the call's id if the client left it out.
     pub name: Option<Cow<'a, str>>,
     /// `reasoning_content` that the client sent back.
     pub reasoning: Option<Cow<'a, str>>,
-    /// Pictures of an answer that the client sent back (`images`), in the order they came.
+    /// Generated images that the client sent back (`images`), in order.
     pub images: Vec<Source<'a>>,
-    /// `reasoning_details` that the client sent back: what we gave it with signatures, in the order it came.
+    /// `reasoning_details` that the client sent back, with their signatures, in order.
     pub reasoning_details: Vec<View<'a>>,
 }
 
-/// A call the assistant made earlier.
+/// A tool call that the assistant made earlier in the conversation.
 #[derive(Clone, Debug)]
-pub struct Called<'a> {
-    /// As the client wrote it; see [`word_id`], [`alphanumeric_id`] and [`split_thought`].
+pub struct PastToolCall<'a> {
+    /// The id as the client wrote it; see [`word_id`], [`alphanumeric_id`] and [`split_thought`].
     pub id: Cow<'a, str>,
-    /// The function.
+    /// The function's name.
     pub name: Cow<'a, str>,
-    /// JSON text, or whatever the model wrote.
+    /// The model's text, usually JSON.
     pub arguments: Cow<'a, str>,
 }
 
-impl Called<'_> {
-    /// The arguments as the text of a JSON object, for dialects that carry one: the model's own text where it is an
-    /// object. What is no object (models write such things) is kept under the key `input`, empty text is an empty
-    /// object. No tree is built: arguments may hold millions of values.
+impl PastToolCall<'_> {
+    /// The arguments as the text of a JSON object, for dialects that need one. A JSON object stays as it is. Anything else
+    /// becomes the member `input` of an object, and empty text becomes an empty object. No tree is built: arguments may
+    /// hold millions of values.
     #[must_use]
     pub fn arguments_object(&self) -> Cow<'_, str> {
         let own = View::new(&self.arguments);
@@ -72,27 +72,21 @@ impl Called<'_> {
             Kind::Object if is_json => Cow::Borrowed(own.text()),
             Kind::Null if is_json || self.arguments.trim().is_empty() => Cow::Borrowed("{}"),
             _ if is_json => Cow::Owned(format!(r#"{{"input":{}}}"#, own.text())),
-            _ => {
-                let mut out = br#"{"input":"#.to_vec();
-                write_str(&mut out, &self.arguments);
-                out.push(b'}');
-                // What is written is a string of ours inside a text of ours.
-                Cow::Owned(String::from_utf8(out).unwrap_or_default())
-            }
+            _ => Cow::Owned(custom::input_object(&self.arguments)),
         }
     }
 }
 
-/// A piece of a message.
+/// A part of a message.
 #[derive(Clone, Debug)]
 pub struct Part<'a> {
-    /// What it holds.
+    /// The content of the part.
     pub content: Content<'a>,
     /// The part's `cache_control` (Anthropic's marker, kept as written).
     pub cache_control: Option<View<'a>>,
 }
 
-/// What a piece holds.
+/// The content of a part.
 #[derive(Clone, Debug)]
 pub enum Content<'a> {
     /// Text. May be empty.
@@ -103,9 +97,9 @@ pub enum Content<'a> {
     Image(Source<'a>),
     /// A document.
     File {
-        /// Where its bytes are.
+        /// The location of its bytes.
         source: Source<'a>,
-        /// Its name.
+        /// The file's name.
         name: Option<Cow<'a, str>>,
     },
     /// Audio.
@@ -117,94 +111,94 @@ pub enum Content<'a> {
     },
 }
 
-/// Where the bytes of an image or a document are.
+/// The location of the bytes of an image or a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source<'a> {
-    /// Here.
+    /// In the request.
     Data {
-        /// Lower case, without parameters (`image/png`); empty when the data URL names none.
+        /// Lower case, without parameters (`image/png`); empty when the data URL has none.
         media_type: String,
-        /// Base64 text, as it came.
+        /// The base64 text as the client wrote it.
         base64: Cow<'a, str>,
     },
     /// At an http(s) address.
     Url(Cow<'a, str>),
-    /// A file id at the provider, or nothing at all.
+    /// A file id at the provider; may be empty.
     Id(Cow<'a, str>),
 }
 
-/// A function that may be called.
+/// A function that the model may call.
 #[derive(Clone, Debug)]
 pub struct Tool<'a> {
-    /// Its name.
+    /// The function's name.
     pub name: Cow<'a, str>,
-    /// What it does.
+    /// The function's description.
     pub description: Option<Cow<'a, str>>,
-    /// JSON Schema of its arguments, as written.
+    /// JSON Schema of the arguments, as the client wrote it.
     pub parameters: Option<View<'a>>,
-    /// Strict adherence asked for.
+    /// Whether the arguments must match the schema exactly.
     pub strict: Option<bool>,
-    /// It is a custom tool, said as a function whose one parameter is the input.
+    /// Whether this is a custom tool, expressed as a function whose one parameter is the input.
     pub custom: bool,
-    /// `cache_control`, on the tool or on its function.
+    /// `cache_control`, from the tool or from its function.
     pub cache_control: Option<View<'a>>,
 }
 
-/// Which tool is to be called.
+/// The tool that the model must call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice<'a> {
-    /// The client did not say: the same as `auto`.
+    /// Not given: the same as `auto`.
     #[default]
     Unset,
     /// The model decides.
     Auto,
-    /// None.
+    /// No tool.
     Never,
-    /// At least one.
+    /// At least one tool.
     Required,
-    /// This one.
+    /// The tool of this name.
     Named(Cow<'a, str>),
 }
 
-/// What form the answer must have.
+/// The required format of the answer.
 #[derive(Clone, Debug, Default)]
 pub enum Format<'a> {
     /// Any text.
     #[default]
     Text,
-    /// A JSON object.
+    /// Any JSON object.
     Json,
-    /// JSON of a schema.
+    /// JSON that matches a schema.
     Schema {
         /// The schema's name.
         name: Cow<'a, str>,
-        /// What it is for.
+        /// The schema's description.
         description: Option<Cow<'a, str>>,
-        /// The JSON Schema as written; None when the client gave none (then any object will do).
+        /// The JSON Schema as the client wrote it; None when the client gave none, so any object will do.
         schema: Option<View<'a>>,
-        /// Strict adherence asked for.
+        /// Whether the answer must match the schema exactly.
         strict: Option<bool>,
     },
 }
 
-/// The request.
+/// A request as one typed shape.
 #[derive(Clone, Debug)]
 pub struct Conversation<'a> {
-    /// The messages in order; of a text completion one user message.
+    /// The messages in order; for a text completion one user message.
     pub messages: Vec<Message<'a>>,
     /// The tools (or legacy functions) in order.
     pub tools: Vec<Tool<'a>>,
-    /// Which may or must be called. `Unset` without tools.
+    /// The tool that must be called. `Unset` without tools.
     pub tool_choice: ToolChoice<'a>,
-    /// The only tools that may be called now (`tool_choice` of type `allowed_tools`); the choice is then `Auto` or `Required`.
+    /// The only tools that may be called (`tool_choice` of type `allowed_tools`); `tool_choice` is then `Auto` or `Required`.
     pub allowed_tools: Option<Vec<Cow<'a, str>>>,
     /// `parallel_tool_calls`.
     pub parallel_tool_calls: Option<bool>,
-    /// The tools came as `functions`: the answer is a `function_call`.
+    /// Whether the tools came as `functions`, so that the answer needs a `function_call`.
     pub legacy_functions: bool,
     /// `response_format`.
     pub format: Format<'a>,
-    /// Choices of this call.
+    /// Number of choices of this call.
     pub n: u32,
     /// `max_completion_tokens`, else `max_tokens`.
     pub max_tokens: Option<u64>,
@@ -216,26 +210,26 @@ pub struct Conversation<'a> {
     pub frequency_penalty: Option<f64>,
     /// -2..=2.
     pub presence_penalty: Option<f64>,
-    /// Up to four.
+    /// Up to four stop sequences.
     pub stop: Vec<Cow<'a, str>>,
     /// Any 64-bit integer.
     pub seed: Option<i64>,
-    /// Log probabilities asked for; how many alternatives, 0..=20.
+    /// Number of alternatives of the requested log probabilities, 0..=20; None = not requested.
     pub logprobs: Option<u32>,
     /// `reasoning_effort` as written (`none`, `minimal`, `low`, `medium`, `high`, `xhigh`, …).
     pub reasoning_effort: Option<Cow<'a, str>>,
     /// `user`.
     pub user: Option<Cow<'a, str>>,
-    /// Server-sent events wanted.
+    /// Whether the client wants server-sent events.
     pub stream: bool,
-    /// `suffix` of a text completion, when not empty.
+    /// `suffix` of a text completion unless it is empty.
     pub suffix: Option<Cow<'a, str>>,
-    /// The whole body, for members that only one dialect knows.
+    /// The whole body, for members of a single dialect.
     pub body: &'a Body,
 }
 
 impl<'a> Conversation<'a> {
-    /// Of a chat request; `n` is this call's share of the choices.
+    /// The conversation of a chat request; `n` is the number of choices of this call.
     #[must_use]
     pub fn of_chat(request: &'a ChatRequest, n: u32) -> Self {
         let mut conversation = Self::of_body(&request.body, n, request.max_tokens, request.stream);
@@ -244,7 +238,7 @@ impl<'a> Conversation<'a> {
         conversation
     }
 
-    /// Of one prompt of a text completion: a single user message. Token arrays never get here.
+    /// The conversation of one prompt of a text completion: a single user message. Prompts of token ids never get here.
     #[must_use]
     pub fn of_prompt(request: &'a CompletionRequest, prompt: usize, n: u32) -> Self {
         let mut conversation = Self::of_body(&request.body, n, request.max_tokens, request.stream);
@@ -263,7 +257,7 @@ impl<'a> Conversation<'a> {
             reasoning_details: Vec::new(),
         });
         conversation.suffix = request.suffix.then(|| read::string(&request.body, "suffix")).flatten();
-        // Their `logprobs` is a number, and the answer's shape is another one.
+        // A text completion's `logprobs` is a number, and its answer has another shape.
         conversation.logprobs = None;
         conversation
     }
@@ -294,7 +288,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The texts of all system and developer messages in order, each with its marker; empty ones left out.
+    /// The non-empty texts of all system and developer messages in order, each with its `cache_control`.
     pub fn system(&self) -> impl Iterator<Item = (&str, Option<View<'a>>)> {
         let parts = self.messages.iter().filter(|message| message.role == Role::System);
         parts.flat_map(|message| &message.parts).filter_map(|part| match &part.content {
@@ -303,13 +297,13 @@ impl<'a> Conversation<'a> {
         })
     }
 
-    /// The conversation as strictly alternating turns, see [`Turn`].
+    /// The conversation as strictly alternating turns; see [`Turn`].
     #[must_use]
     pub fn turns(&self) -> Vec<Turn<'_, 'a>> {
         turns::turns(&self.messages)
     }
 
-    /// Whether a member that means something was given: names it in a warning when the dialect drops it.
+    /// Whether the body has this member. A dialect that drops a given member reports it in a warning.
     #[must_use]
     pub fn has(&self, member: &str) -> bool {
         self.body.get(member).is_some()
@@ -317,7 +311,7 @@ impl<'a> Conversation<'a> {
 }
 
 impl Message<'_> {
-    /// All its text, the pieces joined by line breaks.
+    /// All text of the message, its parts joined by line breaks.
     #[must_use]
     pub fn text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match &part.content {

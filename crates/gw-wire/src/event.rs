@@ -1,4 +1,4 @@
-//! The one internal event type that every provider's stream is turned into, and the normaliser consumes.
+//! The events that every provider's stream is translated into and that the normaliser consumes.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use crate::json::View;
 use crate::reply::{Finish, Image};
 use crate::usage::{BYTES_PER_TOKEN, IMAGE_TOKENS, Usage, text_bytes};
 
-/// One thing that happened in an upstream stream. Borrowed from the upstream's frame: no copy per chunk.
+/// One event of an upstream's stream. It borrows from the upstream's frame, so no chunk is copied.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The upstream introduced itself. May come several times; the first known value of each part counts.
+    /// The upstream's metadata. May come several times; the first known value of each field counts.
     Start {
         /// The model name the upstream reports.
         model: Option<Cow<'a, str>>,
@@ -46,20 +46,20 @@ pub enum Event<'a> {
     ToolStart {
         /// Choice index.
         choice: u32,
-        /// The decoder's own handle of this call within the choice; the normaliser counts client indices itself.
+        /// The decoder's own number of this call within the choice; the normaliser assigns the client's index.
         call: u32,
-        /// The call's id, empty when the upstream gave none.
+        /// The call's id, empty when the upstream sent none.
         id: Cow<'a, str>,
         /// The function's name.
         name: Cow<'a, str>,
     },
-    /// A call of a custom tool begins. The fragments of its input come as `ToolArgs`.
+    /// A call of a custom tool begins. Fragments of its input follow as `ToolArgs`.
     CustomStart {
         /// Choice index.
         choice: u32,
-        /// As that of `ToolStart`.
+        /// As in `ToolStart`.
         call: u32,
-        /// The call's id, empty when the upstream gave none.
+        /// The call's id, empty when the upstream sent none.
         id: Cow<'a, str>,
         /// The tool's name.
         name: Cow<'a, str>,
@@ -68,7 +68,7 @@ pub enum Event<'a> {
     ToolArgs {
         /// Choice index.
         choice: u32,
-        /// The handle given by `ToolStart`.
+        /// The number given in `ToolStart`.
         call: u32,
         /// Decoded fragment of the JSON text.
         fragment: Cow<'a, str>,
@@ -77,19 +77,19 @@ pub enum Event<'a> {
     FunctionCall {
         /// Choice index.
         choice: u32,
-        /// The function's name, once.
+        /// The function's name, in one fragment only.
         name: Option<Cow<'a, str>>,
         /// A fragment of the arguments.
         arguments: Option<Cow<'a, str>>,
     },
-    /// A picture that the model made.
+    /// A generated image.
     Image {
         /// Choice index.
         choice: u32,
-        /// The picture, whole.
+        /// The complete image.
         image: Image<'a>,
     },
-    /// A delta member that has no event of its own (`audio`, `annotations`, …), passed on untouched.
+    /// A member of a delta without an event of its own (`audio`, `annotations`, …), forwarded unchanged.
     Extra {
         /// Choice index.
         choice: u32,
@@ -98,7 +98,7 @@ pub enum Event<'a> {
         /// Member value.
         value: &'a RawValue,
     },
-    /// A member of the answer itself (`service_tier`, `moderation`, …), passed on untouched. A later one replaces an earlier one.
+    /// A member of the answer itself (`service_tier`, `moderation`, …), forwarded unchanged. A later value replaces an earlier one.
     Member {
         /// Member name.
         name: &'a str,
@@ -109,23 +109,23 @@ pub enum Event<'a> {
     Finish {
         /// Choice index.
         choice: u32,
-        /// Why.
+        /// The finish reason.
         reason: Finish,
     },
-    /// Token usage. Cumulative: a later one replaces an earlier one.
+    /// Token usage so far. A later value replaces an earlier one.
     Usage(Usage),
     /// The upstream reported a failure inside its stream.
     Error(Failure),
-    /// The upstream said that the stream is over (`[DONE]`, `message_stop`, …).
+    /// The upstream's end marker (`[DONE]`, `message_stop`, …).
     End,
 }
 
-/// Characters of sound in base64 that stand for one byte of text: compressed sound has about 1,050 of them to a token (20 tokens and 21 KiB
-/// a second), uncompressed sound more.
-const SOUND_PER_TEXT_BYTE: u64 = 350;
+/// Base64 characters of audio that count as one byte of text. Compressed audio has about 1,050 characters per token (20 tokens and
+/// 21 KiB a second), uncompressed audio more.
+const AUDIO_CHARS_PER_TEXT_BYTE: u64 = 350;
 
 impl Event<'_> {
-    /// Bytes that the model has written with it, as text of as many tokens.
+    /// The size of the generated content, in bytes of text that stand for as many tokens.
     #[must_use]
     pub fn answer_bytes(&self) -> u64 {
         match self {
@@ -141,10 +141,10 @@ impl Event<'_> {
             Self::Extra { name: "images", value, .. } => {
                 (View::new(value.get()).elements().count() as u64) * IMAGE_TOKENS * BYTES_PER_TOKEN
             }
-            // Where a text comes from: a tool or the gateway has written it, not the model.
+            // Annotations come from a tool or from the gateway; the model did not generate them.
             Self::Extra { name: "annotations", .. } => 0,
             Self::Extra { name: "audio", value, .. } => {
-                (value.get().len() as u64).div_ceil(SOUND_PER_TEXT_BYTE)
+                (value.get().len() as u64).div_ceil(AUDIO_CHARS_PER_TEXT_BYTE)
             }
             Self::Extra { value, .. } => text_bytes(value.get()),
             Self::Start { .. }
@@ -156,9 +156,9 @@ impl Event<'_> {
         }
     }
 
-    /// The same event of a choice that stands so many places further on.
+    /// The same event with `offset` added to its choice index.
     #[must_use]
-    pub fn shifted(mut self, by: u32) -> Self {
+    pub fn with_choice_offset(mut self, offset: u32) -> Self {
         match &mut self {
             Self::Text { choice, .. }
             | Self::Reasoning { choice, .. }
@@ -169,7 +169,7 @@ impl Event<'_> {
             | Self::FunctionCall { choice, .. }
             | Self::Image { choice, .. }
             | Self::Extra { choice, .. }
-            | Self::Finish { choice, .. } => *choice = choice.saturating_add(by),
+            | Self::Finish { choice, .. } => *choice = choice.saturating_add(offset),
             Self::Start { .. } | Self::Member { .. } | Self::Usage(_) | Self::Error(_) | Self::End => {}
         }
         self

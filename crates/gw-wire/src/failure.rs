@@ -1,67 +1,69 @@
-//! How an upstream call failed, in one closed vocabulary shared by adapters, stream decoders and the attempt loop.
+//! The failures of upstream calls: one closed list for adapters, stream decoders and the attempt loop.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What kind of failure an upstream call met. The verdict (retry, next candidate, stop) is made from this alone.
+/// The kind of a failure. It alone decides whether to retry, to try the next candidate or to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureKind {
-    /// Connect refused, DNS, TLS: nothing was sent or the connection broke before the head.
+    /// Connection refused, DNS, TLS: nothing was sent, or the connection broke before the response head.
     Unreachable,
-    /// One of the clocks ran out (connect, first token, idle, total), or the upstream says so (408, 504).
+    /// A timeout of the gateway (connect, first token, idle, total) or of the upstream (408, 504).
     Timeout,
-    /// 429 that is not an exhausted quota.
+    /// A 429 other than an exhausted quota.
     RateLimited,
     /// 503 or 529.
     Overloaded,
     /// Any other 5xx, 409.
     Server,
-    /// 401 or 403: our key there is wrong (the operator's fault).
+    /// 401 or 403: the operator's key for the upstream is wrong.
     Auth,
-    /// 402, or a 429 that says the account's quota is used up (the operator's fault).
+    /// 402, or a 429 that reports an exhausted quota of the operator's account.
     Billing,
-    /// Nothing was sent: every key we have there is dead or resting.
+    /// Nothing was sent: every configured key of the provider is invalid or paused.
     NoKey,
-    /// 404: the upstream does not know the model (the operator's fault).
+    /// 404: the upstream does not know the model.
     ModelMissing,
     /// The prompt is longer than the model's context.
     ContextLength,
-    /// The prompt was refused by the provider's filter.
+    /// The provider's content filter refused the prompt.
     ContentFilter,
-    /// Nothing was sent: the request cannot be said in the provider's dialect. Another provider may be able to.
+    /// Nothing was sent: the provider's dialect cannot express the request. Another provider's may.
     Unsupported,
-    /// Any other 400 or 422, 413: the same request would fail again.
+    /// Any other 400 or 422, or a 413: the same request would fail again.
     BadRequest,
-    /// 2xx that cannot be understood.
+    /// A 2xx answer that cannot be read.
     InvalidResponse,
-    /// An answer that broke off: a stream that broke, ended without a finish reason or carried an error event, or a model that
+    /// An incomplete answer: the stream broke, ended without a finish reason or carried an error event, or the model gave
+    /// up.
     /// gave up.
     StreamBroken,
 }
 
-/// One failed upstream call. `message` may be shown to the client: it never holds keys, URLs or upstream headers.
+/// A failed upstream call. `message` may be shown to the client: it never holds keys, URLs or upstream headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The kind, for control flow.
     pub kind: FailureKind,
-    /// The upstream's HTTP status, if a head arrived.
+    /// The upstream's HTTP status, if a response head arrived.
     pub status: Option<u16>,
-    /// The upstream's own error code as a string (numbers are stringified), for `BadRequest`.
+    /// The upstream's own error code, for `BadRequest`. Numeric codes are converted to text.
     pub code: Option<String>,
-    /// A sentence that is safe for the client.
+    /// A sentence that the client may see.
     pub message: String,
-    /// The upstream's Retry-After, already clamped to 1..=300 s.
+    /// The upstream's Retry-After, clamped to 1..=300 s.
     pub retry_after: Option<Duration>,
-    /// Details for the operator's log only (connect error text, …). Never sent to clients.
+    /// Details for the operator's log, such as the text of a connection error. Never sent to clients.
     pub detail: Option<String>,
-    /// The upstream's own words, for the operator only: one line of at most 2 KiB without secrets. They may quote the prompt; the log and the ledger get them without.
+    /// The upstream's own message for the operator: one line of at most 2 KiB without secrets. It may quote the prompt;
+    /// quotations are removed before it is logged or stored.
     pub reason: Option<String>,
-    /// The request may have reached the upstream, which gave no answer: it may have served it all the same.
+    /// Whether the request may have reached the upstream without an answer, so that it may have been served and billed.
     pub sent: bool,
 }
 
 impl Failure {
-    /// A failure of this kind with a client-safe message.
+    /// A failure of this kind with a message that the client may see.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
@@ -76,7 +78,7 @@ impl Failure {
         }
     }
 
-    /// The same, of a request that was written when it failed.
+    /// Marks the request as written before it failed.
     #[must_use]
     pub fn after_sending(mut self) -> Self {
         self.sent = true;

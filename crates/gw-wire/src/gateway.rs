@@ -1,63 +1,63 @@
-//! The `gateway` object: what was really done to answer a request.
+//! The `gateway` object of an answer: how the gateway served the request.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::money::Money;
 
-/// One upstream call, as reported in `gateway.attempts`.
+/// One attempt as reported in `gateway.attempts`.
 #[derive(Clone, Debug)]
 pub struct AttemptRecord {
     /// Provider name.
     pub provider: Arc<str>,
     /// Catalogue id of the model.
     pub model: Arc<str>,
-    /// `"ok"` or an error code of CONTRACT 1.3.
+    /// `"ok"` or an error code.
     pub status: &'static str,
-    /// Milliseconds from the call's start to its answer or failure.
+    /// Milliseconds from the attempt's start to its answer or failure.
     pub latency_ms: u64,
-    /// What the provider charges for it, all its upstream calls together; None = no price is known.
+    /// Cost of all upstream calls of the attempt; None = no price is known.
     pub cost: Option<Money>,
 }
 
-/// What the `gateway` object of an answer says.
+/// The values of the `gateway` object.
 #[derive(Clone, Debug)]
 pub struct GatewayMeta {
     /// `req_…`, equal to the `x-request-id` header.
     pub request_id: Arc<str>,
-    /// Catalogue id of the model that served.
+    /// Catalogue id of the model that served the request.
     pub model_used: Arc<str>,
-    /// Its provider.
+    /// The provider that served the request.
     pub provider: Arc<str>,
-    /// True when the answer came from the response cache.
+    /// Whether the answer came from the response cache.
     pub cache_hit: bool,
-    /// Canonical strategy name.
+    /// Canonical name of the strategy.
     pub routing_strategy: &'static str,
-    /// True iff the serving model is not the requested one.
+    /// Whether another model than the requested one served the request.
     pub fallback_used: bool,
-    /// Request accepted to answer complete.
+    /// Milliseconds from the accepted request to the complete answer.
     pub latency_ms: u64,
-    /// Every upstream call in order.
+    /// Every attempt in order.
     pub attempts: Vec<AttemptRecord>,
-    /// Things the caller should know (`price_unknown`, `parameter_dropped:seed`, …).
+    /// Warnings for the caller (`price_unknown`, `parameter_dropped:seed`, …).
     pub warnings: Vec<Cow<'static, str>>,
-    /// What an answer out of the cache would have cost; None = it is not out of the cache.
+    /// The cost that a cache hit saved; None = not a cache hit.
     pub saved: Option<Money>,
-    /// Whose answer it is when a similar question was answered with it, and not the same one.
-    pub similar: Option<Similar>,
+    /// The source of a semantic cache hit; None = an exact hit or no hit.
+    pub similar: Option<SemanticMatch>,
 }
 
-/// An answer to a similar question.
+/// A cached answer to a similar request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Similar {
-    /// The cosine of the two questions' vectors.
+pub struct SemanticMatch {
+    /// Cosine similarity of the two requests' vectors.
     pub similarity: f32,
-    /// The request that the answer was made for: `req_…`.
+    /// Id of the request that the answer was made for: `req_…`.
     pub source: Arc<str>,
 }
 
-impl Similar {
-    /// The similarity as it is shown: four digits, never rounded up to what it is not.
+impl SemanticMatch {
+    /// The similarity with four digits, rounded down.
     #[must_use]
     pub fn shown(&self) -> String {
         format!("{:.4}", (f64::from(self.similarity) * 1e4).floor() / 1e4)

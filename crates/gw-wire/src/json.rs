@@ -1,20 +1,22 @@
-//! JSON text without a tree: checked once, walked in place, and written as strings that stay on one line in every
+//! JSON text without a tree: checked once, read in place, and written so that every string stays on one line in every
 //! reader.
 
+mod object_writer;
 mod reader;
 mod scan;
+mod swar;
 mod tree;
 mod view;
-mod words;
 
+pub use object_writer::{ObjectWriter, write_array};
 pub use reader::Reader;
-pub use scan::{Bounds, Checked, Extent, Fault, FoundMember, MAX_DEPTH, check, check_members, number_end};
+pub use scan::{Bounds, Checked, Extent, MAX_DEPTH, RawMember, ScanError, check, check_members, number_end};
 pub use tree::{Node, Tree};
 pub(crate) use view::string_end;
 pub use view::{Elements, Kind, Members, View};
 
-/// Writes a JSON string literal. Besides what JSON demands, U+0085, U+2028 and U+2029 are escaped, because some
-/// readers of event streams split lines at them.
+/// Writes a JSON string literal. U+0085, U+2028 and U+2029 are escaped too, because some readers of event streams split
+/// lines at them.
 pub fn write_str(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -22,11 +24,11 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Writes what stands between the quotes of a JSON string literal, as [`write_str`].
+/// Writes the content of a JSON string literal without its quotes, escaped as in [`write_str`].
 pub(crate) fn write_escaped(out: &mut Vec<u8>, text: &str) {
     let mut rest = text.as_bytes();
     loop {
-        let (clean, from) = rest.split_at_checked(words::clean_prefix(rest)).unwrap_or((rest, &[]));
+        let (clean, from) = rest.split_at_checked(swar::clean_prefix(rest)).unwrap_or((rest, &[]));
         out.extend_from_slice(clean);
         let Some((byte, after)) = from.split_first() else { break };
         let (escape, width) = escape(*byte, after);
@@ -40,8 +42,8 @@ pub(crate) fn write_escaped(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// The escape (its bytes and how many of them) of the character that begins with `byte`, and how wide that character
-/// is; a width of 0 when it needs none.
+/// The escape of the character that begins with `byte` (its bytes and their number), and the width of the character. The
+/// width is 0 if the character needs no escape.
 fn escape(byte: u8, rest: &[u8]) -> (([u8; 6], usize), usize) {
     let short = |letter| (([b'\\', letter, 0, 0, 0, 0], 2), 1);
     match (byte, rest) {

@@ -1,6 +1,6 @@
-//! The languages: pure types and pure conversions between the shapes that clients and providers speak.
+//! The wire formats: pure types and pure conversions between the shapes that clients and providers use.
 //!
-//! No IO, no clock, no runtime lives here: a value goes in, a value comes out.
+//! There is no IO, no clock and no runtime here.
 
 pub mod conversation;
 pub mod embeddings;
@@ -18,5 +18,6 @@ pub mod reply;
 pub mod request;
 pub mod request_id;
 pub mod sse;
+pub mod strategy;
 pub mod stream;
 pub mod usage;

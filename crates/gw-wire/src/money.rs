@@ -1,14 +1,14 @@
 //! Money: exact decimal arithmetic on integers, never binary floating point.
 //!
-//! A price is nano-USD per million tokens, an amount is femto-USD (1e-15): tokens × price is then exact.
+//! A price is in nano-USD per million tokens and an amount in femto-USD (1e-15), so tokens × price is exact.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
 
-/// Digits after the point of a price per million tokens.
+/// Decimal places of a price per million tokens.
 const PRICE_DIGITS: usize = 9;
-/// Digits after the point of an amount.
+/// Decimal places of an amount.
 const AMOUNT_DIGITS: usize = 15;
 
 /// A price per million tokens, in nano-units of its currency.
@@ -28,7 +28,7 @@ pub enum PriceError {
     /// Below zero.
     #[error("a price cannot be negative")]
     Negative,
-    /// Too large or too finely divided to be a price.
+    /// More than nine digits before or after the point.
     #[error("a price has at most 9 digits before and 9 after the point")]
     OutOfRange,
 }
@@ -52,7 +52,7 @@ impl Price {
     /// Parses a plain or exponent decimal (`0.15`, `3`, `1e-2`).
     ///
     /// # Errors
-    /// When the text is not a number, negative, above 10^9 or finer than 10^-9.
+    /// If the text is not a number, is negative, above 10^9 or finer than 10^-9.
     pub fn parse(text: &str) -> Result<Self, PriceError> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((m, e)) => (m, e.parse::<i32>().map_err(|_| PriceError::Malformed)?),
@@ -88,7 +88,7 @@ impl Price {
         u64::try_from(nanos).map(Self).map_err(|_| PriceError::OutOfRange)
     }
 
-    /// A price written in a configuration or catalogue as a binary float, read by its shortest decimal spelling.
+    /// A price that a configuration or a catalogue gives as a binary float, read by its shortest decimal spelling.
     ///
     /// # Errors
     /// As [`Price::parse`].
@@ -96,7 +96,7 @@ impl Price {
         Self::parse(&value.to_string())
     }
 
-    /// This price × a multiplier given as a price-like decimal (1.0 = 10^9 nanos), rounded half up to a nano.
+    /// This price times a multiplier (1.0 = 10^9 nanos), rounded half up to a nano.
     #[must_use]
     pub fn times(self, multiplier: Self) -> Self {
         let product = u128::from(self.0) * u128::from(multiplier.0);
@@ -132,7 +132,7 @@ impl Money {
         self.0
     }
 
-    /// Appends it as its `Display` shows it, without the detour over a formatter.
+    /// Appends the same text as `Display`, without a formatter.
     pub fn write(self, out: &mut Vec<u8>) {
         struct Text<'a>(&'a mut Vec<u8>);
 
@@ -197,7 +197,7 @@ impl fmt::Display for Money {
 /// Writes `value / 10^digits` without trailing zeros and without an exponent, as a JSON number.
 fn write_decimal(f: &mut impl fmt::Write, value: u128, digits: usize) -> fmt::Result {
     let scale = 10u128.pow(u32::try_from(digits).unwrap_or(0));
-    // Amounts of a single call fit 64 bits, whose division is a tenth of the work.
+    // Amounts of a single call fit 64 bits, whose division takes a tenth of the time.
     let (whole, fraction) = match (u64::try_from(value), u64::try_from(scale)) {
         (Ok(value), Ok(scale)) => (u128::from(value / scale), value % scale),
         _ => (value / scale, u64::try_from(value % scale).unwrap_or(0)),

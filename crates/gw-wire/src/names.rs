@@ -1,53 +1,53 @@
-//! Names, each found by its place in a list: few are compared one by one; many are hashed with a key of their own, so that
-//! nobody can choose names that collide.
+//! Finds names in a list. Few names are compared one by one; many are hashed with a random key, so that no client can
+//! choose names that collide.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 
-/// So many names are compared one by one.
-const FEW: usize = 24;
+/// Up to this many names are compared one by one.
+const MAX_COMPARED: usize = 24;
 
-/// The place of each of many names. The names themselves are kept elsewhere.
+/// The positions of many names, by hash. The names themselves are kept elsewhere.
 #[derive(Clone, Debug)]
 pub struct NameIndex {
     hasher: RandomState,
-    /// The names' hashes with their places.
-    places: BTreeSet<(u64, usize)>,
+    /// Each name's hash with its position.
+    positions: BTreeSet<(u64, usize)>,
 }
 
 impl NameIndex {
-    /// None for few names: to compare them costs less.
+    /// An index of these names; None for few names, which are compared faster.
     #[must_use]
     pub fn of<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> Option<Self> {
-        (names.len() > FEW).then(|| {
+        (names.len() > MAX_COMPARED).then(|| {
             let hasher = RandomState::new();
-            let places = names.enumerate().map(|(at, name)| (hasher.hash_one(name), at)).collect();
-            Self { hasher, places }
+            let positions = names.enumerate().map(|(at, name)| (hasher.hash_one(name), at)).collect();
+            Self { hasher, positions }
         })
     }
 
-    /// Adds a name that stands at this place.
-    pub fn insert(&mut self, name: &str, place: usize) {
-        self.places.insert((self.hasher.hash_one(name), place));
+    /// Adds a name at this position.
+    pub fn insert(&mut self, name: &str, position: usize) {
+        self.positions.insert((self.hasher.hash_one(name), position));
     }
 
-    /// The places that this name may have, in order.
+    /// The possible positions of a name, in order.
     fn candidates(&self, name: &str) -> impl Iterator<Item = usize> {
         let hash = self.hasher.hash_one(name);
-        self.places.range((hash, 0)..=(hash, usize::MAX)).map(|(_, at)| *at)
+        self.positions.range((hash, 0)..=(hash, usize::MAX)).map(|(_, at)| *at)
     }
 
-    /// The place of a name that stands at an earlier place, too.
-    fn repeated<'n>(&self, name: impl Fn(usize) -> Option<&'n str>) -> Option<usize> {
-        let pairs = self.places.iter().zip(self.places.iter().skip(1));
-        let mut alike = pairs.filter(|((one, _), (next, _))| one == next);
-        alike.find(|((_, first), (_, second))| name(*first) == name(*second)).map(|(_, (_, at))| *at)
+    /// The position of a name that also has an earlier position.
+    fn duplicate<'n>(&self, name: impl Fn(usize) -> Option<&'n str>) -> Option<usize> {
+        let pairs = self.positions.iter().zip(self.positions.iter().skip(1));
+        let mut same_hash = pairs.filter(|((one, _), (next, _))| one == next);
+        same_hash.find(|((_, first), (_, second))| name(*first) == name(*second)).map(|(_, (_, at))| *at)
     }
 }
 
-/// The first place of a name among so many; `name_at` gives the one at a place.
+/// The first position of a name among `count` names; `name_at` returns the name at a position.
 #[must_use]
-pub fn place<'n>(
+pub fn position<'n>(
     index: Option<&NameIndex>,
     count: usize,
     name: &str,
@@ -60,41 +60,41 @@ pub fn place<'n>(
     }
 }
 
-/// The place of a name that comes twice among so many; `name_at` gives the one at a place.
+/// The position of a name that also has an earlier position; `name_at` returns the name at a position.
 #[must_use]
-pub fn repeated<'n>(
+pub fn duplicate<'n>(
     index: Option<&NameIndex>,
     count: usize,
     name_at: impl Fn(usize) -> Option<&'n str>,
 ) -> Option<usize> {
     match index {
-        Some(index) => index.repeated(name_at),
+        Some(index) => index.duplicate(name_at),
         None => (0..count).find(|at| (0..*at).any(|before| name_at(before) == name_at(*at))),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{NameIndex, place, repeated};
+    use super::{NameIndex, duplicate, position};
 
     #[test]
-    fn a_name_is_found_and_told_when_it_comes_twice_among_few_and_among_many() {
+    fn names_and_duplicates_are_found_among_few_and_among_many() {
         for count in [2, 24, 25, 5000] {
             let mut names: Vec<String> = (0..count).map(|at| format!("n{at}")).collect();
             let mut index = NameIndex::of(names.iter().map(String::as_str));
             assert_eq!(index.is_some(), count > 24, "{count}");
             let name_at = |at: usize| names.get(at).map(String::as_str);
-            assert_eq!(repeated(index.as_ref(), names.len(), name_at), None, "{count}");
-            assert_eq!(place(index.as_ref(), names.len(), "n1", name_at), Some(1));
-            assert_eq!(place(index.as_ref(), names.len(), "other", name_at), None);
+            assert_eq!(duplicate(index.as_ref(), names.len(), name_at), None, "{count}");
+            assert_eq!(position(index.as_ref(), names.len(), "n1", name_at), Some(1));
+            assert_eq!(position(index.as_ref(), names.len(), "other", name_at), None);
             names.push("n1".to_owned());
             if let Some(index) = &mut index {
                 index.insert("n1", count);
             }
             let name_at = |at: usize| names.get(at).map(String::as_str);
             for index in [index, NameIndex::of(names.iter().map(String::as_str))] {
-                assert_eq!(repeated(index.as_ref(), names.len(), name_at), Some(count), "{count}");
-                assert_eq!(place(index.as_ref(), names.len(), "n1", name_at), Some(1));
+                assert_eq!(duplicate(index.as_ref(), names.len(), name_at), Some(count), "{count}");
+                assert_eq!(position(index.as_ref(), names.len(), "n1", name_at), Some(1));
             }
         }
     }

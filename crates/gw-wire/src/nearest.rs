@@ -1,6 +1,6 @@
-//! The known name that a misspelled one resembles most.
+//! Suggests the known name that is most similar to a misspelled one.
 
-/// `did you mean 'a'?`, or every name that is equally near; None when no name is near.
+/// `did you mean 'a'?`, with every name at the smallest distance; None when no name is similar.
 #[must_use]
 pub fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let written = folded(written);
@@ -9,7 +9,7 @@ pub fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>)
     let mut names: Vec<&str> = Vec::new();
     for name in known {
         let candidate = folded(name);
-        // A third of the longer name may be wrong; one letter always may.
+        // Up to a third of the longer name may differ, and always one letter.
         let allowed = (length.max(candidate.len()) / 3).max(1);
         if length.abs_diff(candidate.len()) > allowed {
             continue;
@@ -31,12 +31,12 @@ pub fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>)
     Some(format!("did you mean {}?", names.join(" or ")))
 }
 
-/// Case and the kind of dash are no difference that a person sees.
+/// Lower case, with underscores for dashes: people do not see these differences.
 fn folded(name: &str) -> Vec<char> {
     name.chars().take(100).flat_map(char::to_lowercase).map(|c| if c == '-' { '_' } else { c }).collect()
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
+/// Edit distance: insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_names_all_that_are_equally_near() {
+    fn a_hint_names_all_names_at_the_same_distance() {
         let known = ["rpm", "tpm", "models"];
         assert_eq!(did_you_mean("pm", known).as_deref(), Some("did you mean 'rpm' or 'tpm'?"));
         assert_eq!(did_you_mean("Model", known).as_deref(), Some("did you mean 'models'?"));

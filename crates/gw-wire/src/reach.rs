@@ -1,9 +1,9 @@
-//! What an IP address leads to: the public Internet, a private network, or what nobody may reach. One table for what the
-//! gateway dials itself and for the addresses that a request names.
+//! Classifies IP addresses: the public Internet, a private network, or forbidden. The gateway's own connections and the
+//! addresses in requests use the same table.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Cloud metadata services outside the link-local ranges; credentials live behind them.
+/// Cloud metadata services outside the link-local ranges. They hand out credentials.
 const METADATA_V4: [Ipv4Addr; 3] =
     [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(192, 0, 0, 192)];
 const METADATA_V6: [Ipv6Addr; 2] = [
@@ -11,18 +11,18 @@ const METADATA_V6: [Ipv6Addr; 2] = [
     Ipv6Addr::new(0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254),
 ];
 
-/// What an address is, as far as dialling goes.
+/// The class of an IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// A public address.
     Public,
-    /// Loopback, private, reserved or wrapped: allowed where the operator wrote the address.
+    /// Loopback, private, reserved or embedded in another address: allowed only if the operator configured it.
     Private,
     /// Link-local and cloud metadata: never allowed.
     Forbidden,
 }
 
-/// Judges one address.
+/// Classifies an address.
 #[must_use]
 pub fn reach(address: IpAddr) -> Reach {
     match address {
@@ -54,7 +54,7 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
     if first & 0xffc0 == 0xfe80 || METADATA_V6.contains(&address) {
         return Reach::Forbidden;
     }
-    // A v4 address in disguise is as forbidden as in the open; a public one is still a detour nobody needs.
+    // An embedded v4 address that is forbidden stays forbidden. A public one counts as private: nobody needs the detour.
     if let Some(inner) = embedded_v4(segments) {
         return if reach_v4(inner) == Reach::Forbidden { Reach::Forbidden } else { Reach::Private };
     }
@@ -67,7 +67,7 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
     if global && !special { Reach::Public } else { Reach::Private }
 }
 
-/// The v4 address inside the well-known wrappings of one.
+/// The v4 address that a v6 address embeds in a well-known way.
 fn embedded_v4(segments: [u16; 8]) -> Option<Ipv4Addr> {
     match segments {
         // compatible, mapped, translated (SIIT)

@@ -1,4 +1,4 @@
-//! Writing complete answers in the client's shape, and the parts (usage, `gateway`) that streams share with them.
+//! Writes complete answers in the client's shape, and the parts that streams share with them (usage, `gateway`).
 
 use serde_json::value::RawValue;
 
@@ -9,32 +9,32 @@ use crate::reply::{ChatChoice, ChatReply, Finish, Image, TextReply, ToolCall, is
 use crate::stream::tools;
 use crate::usage::Usage;
 
-/// What the gateway itself says about an answer.
+/// The gateway's own members of an answer.
 #[derive(Debug)]
 pub struct Envelope<'a> {
-    /// `chatcmpl-…` or `cmpl-…`, ours.
+    /// The answer's id: `chatcmpl-…` or `cmpl-…`.
     pub id: &'a str,
     /// Unix seconds.
     pub created: u64,
-    /// The model name when the upstream reports none.
+    /// The model name if the upstream reports none.
     pub model: &'a str,
-    /// The fingerprint when the upstream reports none (chat only).
+    /// The fingerprint if the upstream reports none (chat only).
     pub fingerprint: &'a str,
     /// Usage, reported or estimated.
     pub usage: Usage,
-    /// What it cost.
+    /// The request's cost.
     pub cost: Money,
     /// The `gateway` object.
     pub gateway: &'a GatewayMeta,
 }
 
-/// Appends text that needs no escaping. Inlined, so that a literal is a few stores and no call.
+/// Appends text that needs no escaping. Inlined, so that a literal compiles to a few stores without a call.
 #[inline(always)]
 pub(crate) fn put(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends a string literal of a word of ours: nothing in it needs an escape.
+/// Appends a string literal whose text needs no escaping.
 fn put_word(out: &mut Vec<u8>, word: &str) {
     put(out, "\"");
     put(out, word);
@@ -78,9 +78,9 @@ pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     out
 }
 
-/// Writes a chat answer without what belongs to one request: to be kept and read again.
+/// Writes a chat answer for the response cache, without the parts that belong to one request.
 #[must_use]
-pub fn kept_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, counted: &Usage) -> Vec<u8> {
+pub fn cacheable_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, counted: &Usage) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     put(&mut out, "{\"model\":");
     write_str(&mut out, reply.model.as_deref().filter(|name| !name.is_empty()).unwrap_or(model));
@@ -97,7 +97,7 @@ pub fn kept_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, counted:
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(fingerprint));
     members(&mut out, reply);
     out.push(b'}');
-    // It stays for long: what a buffer that grew has to spare, as much as it holds, would stay, too.
+    // The text stays in the cache, so the buffer's spare capacity is returned.
     out.shrink_to_fit();
     out
 }
@@ -116,9 +116,9 @@ pub fn text(reply: &TextReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     out
 }
 
-/// Writes a text completion without what belongs to one request: to be kept and read again.
+/// Writes a text completion for the response cache, without the parts that belong to one request.
 #[must_use]
-pub fn kept_text(reply: &TextReply<'_>, model: &str, counted: &Usage) -> Vec<u8> {
+pub fn cacheable_text(reply: &TextReply<'_>, model: &str, counted: &Usage) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     put(&mut out, "{\"model\":");
     write_str(&mut out, reply.model.as_deref().filter(|name| !name.is_empty()).unwrap_or(model));
@@ -127,7 +127,7 @@ pub fn kept_text(reply: &TextReply<'_>, model: &str, counted: &Usage) -> Vec<u8>
     put(&mut out, "],\"usage\":");
     usage(&mut out, counted, None);
     out.push(b'}');
-    // It is kept: its spare half would be, too.
+    // The text stays in the cache, so the buffer's spare capacity is returned.
     out.shrink_to_fit();
     out
 }
@@ -151,7 +151,7 @@ fn text_choices(out: &mut Vec<u8>, reply: &TextReply<'_>) {
     }
 }
 
-/// Text completions know only stop, length and content_filter.
+/// The finish reason of a text completion, which knows only stop, length and content_filter.
 pub(crate) fn text_finish(reason: Finish) -> Finish {
     match reason {
         Finish::Length | Finish::ContentFilter => reason,
@@ -217,12 +217,12 @@ fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
     put(out, "\"}");
 }
 
-/// Bytes that a picture takes in an answer, at the most, if nothing in it needs an escape.
+/// Upper bound of the bytes of an image in an answer, if nothing in it needs an escape.
 pub(crate) fn image_bytes(image: &Image<'_>) -> usize {
     image.base64.len() + image.media_type.len() + 128
 }
 
-/// Writes a picture. Clients that put a stream together find its place by the index.
+/// Writes an image. Clients that assemble a stream use the index to find its position.
 pub(crate) fn image(out: &mut Vec<u8>, image: &Image<'_>, index: u32) {
     put(out, "{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:");
     write_escaped(out, &image.media_type);
@@ -252,7 +252,7 @@ fn tool_call(out: &mut Vec<u8>, call: &ToolCall<'_>, id: &str, choice: u32, posi
     put(out, "}}");
 }
 
-/// An id for a tool call whose provider gave none: unique within the answer, and across answers.
+/// Makes an id for a tool call whose provider sent none. It is unique within the answer and across answers.
 pub(crate) fn made_tool_id(answer_id: &str, choice: u32, position: usize) -> String {
     let unique: String = answer_id.chars().filter(char::is_ascii_alphanumeric).rev().take(16).collect();
     format!("call_{unique}{choice}{position}")
@@ -264,7 +264,7 @@ fn members(out: &mut Vec<u8>, reply: &ChatReply<'_>) {
     passed_on.for_each(|(name, value)| member(out, name, value));
 }
 
-/// A further member of an object that has some.
+/// Appends a member to an object that already has one.
 pub(crate) fn member(out: &mut Vec<u8>, name: &str, value: &RawValue) {
     out.push(b',');
     write_str(out, name);
@@ -272,7 +272,7 @@ pub(crate) fn member(out: &mut Vec<u8>, name: &str, value: &RawValue) {
     raw(out, value);
 }
 
-/// Passes an upstream's JSON value on, kept on one line (a raw value may be pretty-printed or hold U+2028).
+/// Forwards an upstream's JSON value on one line: a raw value may be pretty-printed or hold U+2028.
 pub(crate) fn raw(out: &mut Vec<u8>, value: &RawValue) {
     let text = value.get();
     if text.is_ascii() && !text.bytes().any(|byte| byte == b'\n' || byte == b'\r') {
@@ -289,7 +289,7 @@ pub(crate) fn raw(out: &mut Vec<u8>, value: &RawValue) {
     }
 }
 
-/// Writes the usage object; `cost` only where SPEC.md has it.
+/// Writes the usage object; `cost` is given only where the answer has the member.
 pub(crate) fn usage(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {
     put(out, "{\"prompt_tokens\":");
     put_int(out, usage.prompt);
@@ -323,7 +323,7 @@ pub(crate) fn usage(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {
     out.push(b'}');
 }
 
-/// Writes the counts that are known; nothing when none is.
+/// Writes the known counts as an object; nothing if none is known.
 fn details<const N: usize>(out: &mut Vec<u8>, open: &str, parts: [(&str, Option<u64>); N]) {
     let mut is_first = true;
     for (name, count) in parts {

@@ -1,4 +1,4 @@
-//! A complete upstream answer, as every adapter returns it, before it is written in the client's shape.
+//! A complete upstream answer, as every adapter returns it and before it is written in the client's shape.
 
 mod members;
 
@@ -11,18 +11,18 @@ pub use self::members::{MAX_MEMBER_BYTES, Members};
 use crate::embeddings::Packed;
 use crate::usage::Usage;
 
-/// Why a choice ended. The closed set that strict clients accept.
+/// Why a choice ended. Strict clients accept only these values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// Natural end or stop sequence.
+    /// A natural end or a stop sequence.
     Stop,
-    /// Token limit.
+    /// The token limit.
     Length,
     /// The model called tools.
     ToolCalls,
-    /// A filter cut the answer.
+    /// A content filter cut the answer.
     ContentFilter,
-    /// Legacy function call.
+    /// A legacy function call.
     FunctionCall,
 }
 
@@ -43,34 +43,34 @@ impl Finish {
 /// A complete tool call.
 #[derive(Clone, Debug)]
 pub struct ToolCall<'a> {
-    /// The id, empty when the upstream gave none (the writer makes one).
+    /// The id, empty if the upstream sent none (the writer makes one).
     pub id: Cow<'a, str>,
     /// The function's or the custom tool's name.
     pub name: Cow<'a, str>,
-    /// JSON text of the arguments, "" is written as "{}"; of a custom tool its input, which is any text.
+    /// The arguments as JSON text ("" is written as "{}"); for a custom tool its input, which is free text.
     pub arguments: Cow<'a, str>,
-    /// It is a call of a custom tool.
+    /// Whether it is a call of a custom tool.
     pub custom: bool,
 }
 
-/// A picture that the model made. Clients get it as a data URL in `images`, as OpenRouter's do
+/// A generated image. Clients get it as a data URL in `images`, as OpenRouter's clients do
 /// (openrouter.ai/docs/features/multimodal/image-generation, November 2026).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image<'a> {
     /// `image/png`.
     pub media_type: Cow<'a, str>,
-    /// Its bytes in base64.
+    /// The image's bytes in base64.
     pub base64: Cow<'a, str>,
-    /// Tokens that it counts as where the provider tells no usage.
+    /// The tokens that it counts for if the provider reports no usage.
     pub tokens: u64,
 }
 
 /// One choice of a chat answer.
 #[derive(Clone, Debug, Default)]
 pub struct ChatChoice<'a> {
-    /// Position.
+    /// Index of the choice.
     pub index: u32,
-    /// The text; None and "" are the same to the client.
+    /// The text; None and "" are equal for the client.
     pub content: Option<Cow<'a, str>>,
     /// Reasoning text.
     pub reasoning: Option<Cow<'a, str>>,
@@ -80,13 +80,13 @@ pub struct ChatChoice<'a> {
     pub tool_calls: Vec<ToolCall<'a>>,
     /// Legacy function call (name, arguments).
     pub function_call: Option<(Cow<'a, str>, Cow<'a, str>)>,
-    /// Pictures in order.
+    /// Generated images in order.
     pub images: Vec<Image<'a>>,
-    /// Message members without a field above (`annotations`, `audio`, …), passed on untouched.
+    /// Message members without a field above (`annotations`, `audio`, …), forwarded unchanged.
     pub extras: Vec<(Cow<'a, str>, Cow<'a, RawValue>)>,
     /// `logprobs` in OpenAI's shape.
     pub logprobs: Option<Cow<'a, RawValue>>,
-    /// Finish reason, None if the upstream gave none or one we do not know.
+    /// The finish reason; None if the upstream sent none or an unknown one.
     pub finish: Option<Finish>,
 }
 
@@ -97,18 +97,18 @@ pub struct ChatReply<'a> {
     pub model: Option<Cow<'a, str>>,
     /// The upstream's fingerprint.
     pub fingerprint: Option<Cow<'a, str>>,
-    /// The choices; the writer makes one when there is none.
+    /// The choices; the writer makes one if there is none.
     pub choices: Vec<ChatChoice<'a>>,
     /// Usage, if reported.
     pub usage: Option<Usage>,
-    /// Members of the answer itself without a field above (`service_tier`, `moderation`, …), passed on untouched.
+    /// Members of the answer without a field above (`service_tier`, `moderation`, …), forwarded unchanged.
     pub members: Vec<(Cow<'a, str>, Cow<'a, RawValue>)>,
 }
 
 /// One choice of a text completion.
 #[derive(Clone, Debug, Default)]
 pub struct TextChoice<'a> {
-    /// Position: prompt × n + choice.
+    /// Index: prompt × n + choice.
     pub index: u32,
     /// The text.
     pub text: Cow<'a, str>,
@@ -129,20 +129,20 @@ pub struct TextReply<'a> {
     pub usage: Option<Usage>,
 }
 
-/// One embedding vector as it came.
+/// One embedding vector in the form in which it was received.
 #[derive(Clone, Debug)]
 pub enum Vector<'a> {
-    /// A JSON array of numbers, checked, as text.
+    /// The checked text of a JSON array of numbers.
     Json {
         /// The array's JSON text.
         text: &'a str,
-        /// How many numbers it holds.
+        /// The number of values.
         len: usize,
     },
     /// Decoded numbers.
     Floats(Vec<f32>),
-    /// One that was kept.
-    Kept(Packed<'a>),
+    /// A vector from the cache.
+    Packed(Packed<'a>),
 }
 
 /// A complete embeddings answer, sorted by index, one vector per input.

@@ -1,19 +1,19 @@
-//! The decoder of upstream event streams: bytes in, events out, however the network cut them.
+//! Decodes the event streams of upstreams, however the network splits them.
 //!
-//! It works on bytes up to the end of an event, so a character that is split between two reads is never decoded in
-//! halves. What an event's data means is the adapter's business.
+//! It works on bytes up to the end of an event, so a character that is split between two reads is decoded only when it is
+//! complete. Adapters interpret the data of the events.
 
 use memchr::{memchr, memchr2};
 
-/// The largest event, in bytes, that is held; a longer one is a fault of the upstream. Models send a picture in one event.
-pub const EVENT_CAP: usize = 16 << 20;
+/// Maximum bytes of an upstream's event. It is this large because models send an image in one event.
+pub const MAX_EVENT_BYTES: usize = 16 << 20;
 
-/// A carry-over buffer above this many bytes is given back after the event that needed it.
-const KEPT_CAPACITY: usize = 16 << 10;
+/// A carry-over buffer larger than this many bytes is freed after the event that needed it.
+const KEPT_CAPACITY_BYTES: usize = 16 << 10;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// One complete event, borrowed from the network's chunk or from the decoder's carry-over buffer.
+/// One complete event, borrowed from the received chunk or from the decoder's carry-over buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseEvent<'a> {
     /// The `event` field, empty when there was none.
@@ -22,79 +22,79 @@ pub struct SseEvent<'a> {
     pub data: &'a [u8],
 }
 
-/// An event outgrew what the decoder takes, [`EVENT_CAP`] for an upstream's. The decoder gives nothing more after it.
+/// An event exceeds the decoder's limit, [`MAX_EVENT_BYTES`] for an upstream's. The decoder returns no event after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the upstream's stream is larger than 16 MiB")]
 pub struct TooLarge;
 
-/// Decodes one event stream as WHATWG describes it, with line ends LF, CRLF and CR in any mixture.
+/// Decodes one event stream as WHATWG specifies it, with any mixture of the line ends LF, CRLF and CR.
 ///
-/// An event that lies whole in a chunk and has one data line is given as a slice of the chunk. Only what an event
-/// leaves behind at the end of a chunk is copied.
+/// An event that lies in one chunk and has one data line is returned as a slice of the chunk. Only an incomplete event at
+/// the end of a chunk is copied.
 #[derive(Debug)]
 pub struct SseDecoder {
-    /// The largest event.
-    cap: usize,
-    /// Data lines of the unfinished event, joined, then from `line_from` on its unfinished last line.
+    /// Maximum bytes of an event.
+    max_bytes: usize,
+    /// The data lines of the incomplete event, joined, and from `line_from` on its incomplete last line.
     held: Vec<u8>,
     line_from: usize,
-    /// At least one data line was seen, so that the next blank line is an event.
+    /// Whether the event has a data line, so that the next blank line completes it.
     has_data: bool,
     name: Vec<u8>,
-    /// The last chunk ended with CR: a line feed that comes next belongs to it.
+    /// The last chunk ended with CR, so a line feed that comes next belongs to it.
     skip_line_feed: bool,
-    /// The first line is behind us, so that a byte order mark is no longer one.
-    begun: bool,
-    failed: bool,
+    /// The first line has been read: a byte order mark is only removed before it.
+    has_begun: bool,
+    has_failed: bool,
 }
 
-/// What one line says.
+/// The content of one line.
 enum Line<'a> {
     Blank,
     Data(&'a [u8]),
     Name(&'a [u8]),
-    /// A comment, `id`, `retry` or a field nobody knows.
+    /// A comment, `id`, `retry` or an unknown field.
     Ignored,
 }
 
 impl Default for SseDecoder {
-    /// Of an upstream's stream.
+    /// A decoder for an upstream's stream.
     fn default() -> Self {
-        Self::new(EVENT_CAP)
+        Self::new(MAX_EVENT_BYTES)
     }
 }
 
 impl SseDecoder {
-    /// Of a stream with events of at most so many bytes.
+    /// A decoder for events of at most `max_bytes`.
     #[must_use]
-    pub fn new(cap: usize) -> Self {
+    pub fn new(max_bytes: usize) -> Self {
         Self {
-            cap,
+            max_bytes,
             held: Vec::new(),
             line_from: 0,
             has_data: false,
             name: Vec::new(),
             skip_line_feed: false,
-            begun: false,
-            failed: false,
+            has_begun: false,
+            has_failed: false,
         }
     }
 
-    /// Takes the next bytes; every event that they complete goes to `sink` at once.
+    /// Decodes the next bytes and passes every event that they complete to `sink`.
     ///
     /// # Errors
-    /// When an event is larger than the cap, from then on always.
+    /// When an event exceeds the limit, and on every later call.
     pub fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(SseEvent<'_>)) -> Result<(), TooLarge> {
-        let result = if self.failed { Err(TooLarge) } else { self.take(chunk, sink) };
+        let result = if self.has_failed { Err(TooLarge) } else { self.decode(chunk, sink) };
         if result.is_err() {
-            self.failed = true;
+            self.has_failed = true;
             self.held = Vec::new();
             self.name = Vec::new();
         }
         result
     }
 
-    /// Bytes of memory that are kept for an event that is not complete.
+    /// The bytes of memory held for an incomplete event.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.held.capacity() + self.name.capacity()
@@ -106,21 +106,21 @@ impl SseDecoder {
         self.held.len()
     }
 
-    /// The stream ended: an event whose blank line (or even line end) is missing is given as if it were there.
-    /// Whether it is complete can be told only by who understands its data.
+    /// Ends the stream: an event without its final blank line (or even line end) is returned as if it had them. The
+    /// adapter decides by the data whether the event is complete.
     pub fn eof(&mut self, sink: &mut dyn FnMut(SseEvent<'_>)) {
         self.skip_line_feed = false;
-        // Two line ends finish whatever line and event are open; they cannot make one too large.
+        // Two line ends complete any open line and event, and they cannot exceed the limit.
         let _ = self.feed(b"\n\n", sink);
     }
 
-    fn take(&mut self, chunk: &[u8], sink: &mut dyn FnMut(SseEvent<'_>)) -> Result<(), TooLarge> {
+    fn decode(&mut self, chunk: &[u8], sink: &mut dyn FnMut(SseEvent<'_>)) -> Result<(), TooLarge> {
         let mut rest = chunk;
         if self.skip_line_feed && !rest.is_empty() {
             self.skip_line_feed = false;
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
         }
-        // The only data line of the current event so far, when it lies in this chunk.
+        // The only data line of the current event so far, if it lies in this chunk.
         let mut lone: Option<&[u8]> = None;
         while let Some(end) = memchr2(b'\n', b'\r', rest) {
             let (line, from_end) = rest.split_at(end);
@@ -137,7 +137,7 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// What follows the line end at the front of `from_end`.
+    /// Skips the line end at the start of `from_end`.
     fn after_line_end<'c>(&mut self, from_end: &'c [u8]) -> &'c [u8] {
         match from_end {
             [b'\r', b'\n', after @ ..] | [b'\n', after @ ..] => after,
@@ -150,10 +150,10 @@ impl SseDecoder {
         }
     }
 
-    /// The bound is on what the event has so far plus the whole line, so that it does not depend on the cuts.
+    /// The limit applies to the event so far plus the whole line, so it does not depend on how the stream is split.
     fn check_room(&self, lone: Option<&[u8]>, line: usize) -> Result<(), TooLarge> {
         let size = self.held.len() + self.name.len() + lone.map_or(0, <[u8]>::len) + line;
-        if size > self.cap { Err(TooLarge) } else { Ok(()) }
+        if size > self.max_bytes { Err(TooLarge) } else { Ok(()) }
     }
 
     fn line<'c>(&mut self, line: &'c [u8], lone: &mut Option<&'c [u8]>, sink: &mut dyn FnMut(SseEvent<'_>)) {
@@ -181,10 +181,10 @@ impl SseDecoder {
         }
     }
 
-    /// The line that began in an earlier chunk is complete, at the end of `held`: its value moves to the data in
-    /// place. It is never blank, because a blank line leaves nothing behind.
+    /// Completes a line that began in an earlier chunk and lies at the end of `held`: moves its value to the data in
+    /// place. The line is never blank, because a blank line leaves nothing in `held`.
     fn held_line(&mut self) {
-        let begun = std::mem::replace(&mut self.begun, true);
+        let begun = std::mem::replace(&mut self.has_begun, true);
         let whole = self.held.get(self.line_from..).unwrap_or_default();
         let line = if begun { whole } else { whole.strip_prefix(BOM).unwrap_or(whole) };
         match parse(line) {
@@ -207,8 +207,8 @@ impl SseDecoder {
     fn drop_line(&mut self) {
         self.held.truncate(self.line_from);
         // To shrink is to copy what is left, which is less than what is given back.
-        if self.held.capacity() > self.held.len().saturating_mul(2).max(KEPT_CAPACITY) {
-            self.held.shrink_to(KEPT_CAPACITY);
+        if self.held.capacity() > self.held.len().saturating_mul(2).max(KEPT_CAPACITY_BYTES) {
+            self.held.shrink_to(KEPT_CAPACITY_BYTES);
         }
     }
 
@@ -220,27 +220,32 @@ impl SseDecoder {
         self.held.clear();
         self.line_from = 0;
         for buffer in [&mut self.held, &mut self.name] {
-            if buffer.capacity() > KEPT_CAPACITY {
+            if buffer.capacity() > KEPT_CAPACITY_BYTES {
                 *buffer = Vec::new();
             }
         }
     }
 
     fn without_bom<'c>(&mut self, line: &'c [u8]) -> &'c [u8] {
-        if std::mem::replace(&mut self.begun, true) { line } else { line.strip_prefix(BOM).unwrap_or(line) }
+        if std::mem::replace(&mut self.has_begun, true) {
+            line
+        } else {
+            line.strip_prefix(BOM).unwrap_or(line)
+        }
     }
 
-    /// Appends to the carry-over buffer, within the cap that [`Self::check_room`] keeps.
+    /// Appends to the carry-over buffer, within the limit that [`Self::check_room`] enforces.
     fn hold(&mut self, bytes: &[u8]) {
-        hold(&mut self.held, bytes, self.cap);
+        hold(&mut self.held, bytes, self.max_bytes);
     }
 }
 
-/// Appends to a carry-over buffer. It doubles, so that the work is linear, but never beyond the cap unless the bytes need it.
-pub fn hold(held: &mut Vec<u8>, bytes: &[u8], cap: usize) {
+/// Appends to a carry-over buffer. Its capacity doubles, so that appending takes linear time, but exceeds `max_bytes` only if
+/// the bytes need it.
+pub fn hold(held: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     let needed = held.len() + bytes.len();
     if needed > held.capacity() {
-        let room = needed.max(held.capacity().saturating_mul(2).min(cap));
+        let room = needed.max(held.capacity().saturating_mul(2).min(max_bytes));
         held.reserve_exact(room - held.len());
     }
     held.extend_from_slice(bytes);

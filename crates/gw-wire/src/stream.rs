@@ -1,7 +1,7 @@
-//! The normaliser: events of any provider in, the client's event stream out, under every rule of CONTRACT 1.7.
+//! The normaliser: turns the events of any provider into the client's event stream.
 //!
-//! It holds the finish reasons back until the stream is closed, because the last data chunk carries what is only
-//! known then: usage, cost and the `gateway` object.
+//! It holds the finish reasons back until the end, because the last data chunk carries usage, cost and the `gateway`
+//! object, which are known only then.
 
 mod members;
 mod resume;
@@ -20,7 +20,7 @@ use crate::render::{gateway, put, put_int, raw, text_finish, usage};
 use crate::reply::{Finish, Members};
 use crate::usage::{BYTES_PER_TOKEN, Usage};
 
-/// Which object a stream's chunks are.
+/// The kind of a stream's chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `chat.completion.chunk`.
@@ -29,77 +29,77 @@ pub enum Shape {
     Text,
 }
 
-/// What is known of a stream before its first event.
+/// Facts about a stream that are known before its first event.
 #[derive(Debug)]
 pub struct Opening {
     /// Object kind.
     pub shape: Shape,
-    /// Our id, shared by all chunks.
+    /// The stream's id, shared by all chunks.
     pub id: String,
     /// Unix seconds.
     pub created: u64,
-    /// The model name when the upstream reports none.
+    /// The model name if the upstream reports none.
     pub model: String,
-    /// How many choices may appear.
+    /// Maximum number of choices.
     pub choices: u32,
-    /// The client asked for the usage chunk.
+    /// Whether the client asked for the usage chunk.
     pub include_usage: bool,
 }
 
-/// What is known when a stream is over.
+/// Facts about a stream that are known at its end.
 #[derive(Debug)]
 pub struct Closing<'a> {
     /// Usage, reported or estimated.
     pub usage: Usage,
-    /// What it cost.
+    /// The request's cost.
     pub cost: Money,
     /// The `gateway` object.
     pub gateway: &'a GatewayMeta,
 }
 
 #[derive(Debug, Default)]
-struct Choice {
+struct ChoiceState {
     finish: Option<Finish>,
-    tools: Vec<Tool>,
-    /// Pictures so far.
+    tools: Vec<StreamedTool>,
+    /// Number of images so far.
     images: u32,
-    /// The place of each call, by the decoder's handle.
+    /// The position of each call, by the decoder's number.
     positions: HashMap<u32, usize>,
 }
 
-impl Choice {
+impl ChoiceState {
     fn position(&self, call: u32) -> Option<usize> {
         self.positions.get(&call).copied()
     }
 }
 
 #[derive(Debug)]
-struct Tool {
+struct StreamedTool {
     has_arguments: bool,
     is_custom: bool,
 }
 
-/// Turns events into the client's chunks. One per stream.
+/// Turns events into the client's chunks. Each stream has its own.
 #[derive(Debug)]
 pub struct Normaliser {
     opening: Opening,
-    /// `data: {…"choices":[{"index":`, made at the first chunk.
+    /// `data: {…"choices":[{"index":`, made with the first chunk.
     head: Vec<u8>,
-    /// What follows the choice: `]}` or `],"usage":null}`, and the frame's end.
+    /// The end of a chunk after its choice: `]}` or `],"usage":null}`, and the blank line.
     tail: &'static [u8],
-    choices: Vec<Choice>,
-    /// Members of the answer itself, for its last chunk.
+    choices: Vec<ChoiceState>,
+    /// Members of the answer itself, for the last chunk.
     members: Members,
     usage: Option<Usage>,
     answer_bytes: u64,
     pieces: u64,
     has_content: bool,
-    ended: bool,
+    is_complete: bool,
     failure: Option<Failure>,
-    /// The text that was sent, while that is all there was; None = not kept, or more than text.
-    said: Option<String>,
-    /// It goes on where another stream broke off: the client knows the role.
-    resumes: bool,
+    /// The sent text while nothing else was sent; None = not kept, or something else was sent.
+    sent_text: Option<String>,
+    /// Whether it continues another stream, so that the client already has the role.
+    is_continuation: bool,
 }
 
 /// The frame that ends every stream.
@@ -108,8 +108,8 @@ pub const DONE: &[u8] = b"data: [DONE]\n\n";
 /// The comment sent while an upstream is silent.
 pub const KEEPALIVE: &[u8] = b": keepalive\n\n";
 
-/// So many tool calls a stream may make.
-pub const MOST_TOOL_CALLS: usize = 2048;
+/// Maximum number of tool calls of a choice.
+pub const MAX_TOOL_CALLS: usize = 2048;
 
 /// Writes the error event and the end of the stream.
 pub fn write_error(out: &mut Vec<u8>, message: &str, kind: &str, code: &str) {
@@ -120,7 +120,7 @@ pub fn write_error(out: &mut Vec<u8>, message: &str, kind: &str, code: &str) {
 }
 
 impl Normaliser {
-    /// For one stream.
+    /// A normaliser for one stream.
     #[must_use]
     pub fn new(opening: Opening) -> Self {
         let tail: &[u8] = if opening.include_usage { b"}],\"usage\":null}\n\n" } else { b"}]}\n\n" };
@@ -134,16 +134,16 @@ impl Normaliser {
             answer_bytes: 0,
             pieces: 0,
             has_content: false,
-            ended: false,
+            is_complete: false,
             failure: None,
-            said: None,
-            resumes: false,
+            sent_text: None,
+            is_continuation: false,
         }
     }
 
-    /// Takes one event and appends what the client is to see of it.
+    /// Consumes one event and appends the client's chunks for it.
     pub fn accept(&mut self, event: Event<'_>, out: &mut Vec<u8>) {
-        if self.failure.is_some() || self.ended {
+        if self.failure.is_some() || self.is_complete {
             return;
         }
         self.keep(&event);
@@ -198,14 +198,14 @@ impl Normaliser {
         }
     }
 
-    /// The upstream's body ended: without an end marker, every asked-for choice must have finished.
+    /// Records the end of the upstream's body. Without an end marker, every requested choice must have finished.
     pub fn eof(&mut self) {
-        if self.ended || self.failure.is_some() {
+        if self.is_complete || self.failure.is_some() {
             return;
         }
         let finished = self.choices.iter().filter(|choice| choice.finish.is_some()).count();
         if finished == self.opening.choices as usize {
-            self.ended = true;
+            self.is_complete = true;
         } else {
             self.failure = Some(Failure::new(
                 FailureKind::StreamBroken,
@@ -216,7 +216,7 @@ impl Normaliser {
 
     fn end_of_stream(&mut self) {
         if !self.choices.is_empty() && self.choices.iter().all(|choice| choice.finish.is_some()) {
-            self.ended = true;
+            self.is_complete = true;
         } else {
             self.failure = Some(Failure::new(
                 FailureKind::StreamBroken,
@@ -225,55 +225,55 @@ impl Normaliser {
         }
     }
 
-    /// True once something that the client sees has come: the commit point.
+    /// Whether the client has been sent content: from then on another upstream cannot take over silently.
     #[must_use]
     pub fn has_content(&self) -> bool {
         self.has_content
     }
 
-    /// True once the answer is complete.
+    /// Whether the answer is complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.ended
+        self.is_complete
     }
 
-    /// The failure that ended the stream, if one did.
+    /// Takes the failure that ended the stream, if one did.
     pub fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()
     }
 
-    /// The failure that ended the stream, if one did, for who only looks.
+    /// The failure that ended the stream, if one did.
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }
 
-    /// True when the stream has failed.
+    /// Whether the stream has failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
 
-    /// The upstream's usage, as far as it has told.
+    /// The usage that the upstream has reported so far.
     #[must_use]
-    pub fn told(&self) -> Option<Usage> {
+    pub fn reported_usage(&self) -> Option<Usage> {
         self.usage
     }
 
-    /// Bytes of the answer so far: of everything that a model has written, whether the client sees it or not.
+    /// Bytes of everything that the model has generated so far, whether or not the client sees it.
     #[must_use]
     pub fn answer_bytes(&self) -> u64 {
         self.answer_bytes
     }
 
-    /// Tokens of the answer so far, at the least: by its bytes, and by its pieces, because most upstreams send a token at a time.
+    /// Minimum number of generated tokens so far: by their bytes, and by their pieces, because most upstreams send one token at a time.
     #[must_use]
     pub fn answer_tokens(&self) -> u64 {
         self.answer_bytes.div_ceil(BYTES_PER_TOKEN).max(self.pieces)
     }
 
-    /// Writes the finish chunks, the usage chunk if asked for, and the end.
-    pub fn close(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) {
+    /// Finishes the stream: writes the finish chunks, the usage chunk if the client asked for it, and the end marker.
+    pub fn finish(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) {
         self.complete_tools(out);
         let last = self.choices.len().saturating_sub(1);
         for index in 0..self.choices.len() {
@@ -302,12 +302,12 @@ impl Normaliser {
                 out.extend_from_slice(self.tail);
             }
         }
-        self.tell_usage(closing, out);
+        self.write_usage(closing, out);
         out.extend_from_slice(DONE);
     }
 
-    /// Writes the usage chunk, if it was asked for.
-    pub fn tell_usage(&self, closing: &Closing<'_>, out: &mut Vec<u8>) {
+    /// Writes the usage chunk if the client asked for it.
+    pub fn write_usage(&self, closing: &Closing<'_>, out: &mut Vec<u8>) {
         if !self.opening.include_usage {
             return;
         }
@@ -321,7 +321,7 @@ impl Normaliser {
         put(out, "}\n\n");
     }
 
-    /// Makes the chunk head and the role chunks of every choice up to this one, in index order.
+    /// Opens this choice and all before it: makes the chunk head and writes the role chunks in the order of the choices.
     fn open(&mut self, choice: u32, out: &mut Vec<u8>) -> bool {
         if (choice as usize) < self.choices.len() {
             return true;
@@ -338,13 +338,13 @@ impl Normaliser {
         }
         self.has_content = true;
         while self.choices.len() <= choice as usize {
-            if self.opening.shape == Shape::Chat && !self.resumes {
+            if self.opening.shape == Shape::Chat && !self.is_continuation {
                 out.extend_from_slice(&self.head);
                 put_int(out, self.choices.len() as u64);
                 put(out, ",\"delta\":{\"role\":\"assistant\"},\"finish_reason\":null");
                 out.extend_from_slice(self.tail);
             }
-            self.choices.push(Choice::default());
+            self.choices.push(ChoiceState::default());
         }
         true
     }

@@ -1,4 +1,4 @@
-//! Token usage, normalised: `prompt` includes cached and cache-write tokens, `completion` includes reasoning.
+//! Normalised token usage: `prompt` includes cached and cache-write tokens, `completion` includes reasoning.
 
 /// Tokens of one call. `total` is always `prompt + completion`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,39 +13,39 @@ pub struct Usage {
     pub cache_write: Option<u64>,
     /// Reasoning tokens, when known.
     pub reasoning: Option<u64>,
-    /// Tokens of sound in the prompt, when known.
+    /// Audio tokens of the prompt, when known.
     pub audio_prompt: Option<u32>,
-    /// Tokens of sound in the answer, when known.
+    /// Audio tokens of the answer, when known.
     pub audio_completion: Option<u32>,
-    /// Tokens of a `prediction` that stand in the answer, when known.
+    /// Tokens of a `prediction` that are part of the answer, when known.
     pub accepted_prediction: Option<u32>,
-    /// Tokens of a `prediction` that do not, but are billed, when known.
+    /// Tokens of a `prediction` that are billed but not part of the answer, when known.
     pub rejected_prediction: Option<u32>,
-    /// True when we counted, because the upstream did not say or what it said was impossible.
+    /// Whether the gateway estimated the counts, because the upstream reported none or impossible ones.
     pub estimated: bool,
 }
 
-/// A count for one of the smaller members of [`Usage`]; there are as many of these as kept answers.
+/// A count as one of the 32-bit fields of [`Usage`]. They are small because the cache keeps one usage per answer.
 #[must_use]
 pub fn small(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Bytes of text that are taken for one token: English has about four to a token, code and most other scripts about three.
+/// Bytes of text that count as one token: English has about four bytes per token, code and most other scripts about three.
 pub const BYTES_PER_TOKEN: u64 = 3;
 
-/// The bytes of a text for an estimate of its tokens. A character of four bytes (emoji) is up to three tokens: it counts as nine bytes.
+/// The bytes of a text for an estimate of its tokens. A character of four bytes (emoji) is up to three tokens, so it counts as nine bytes.
 #[must_use]
 pub fn text_bytes(text: &str) -> u64 {
     let long = text.bytes().filter(|byte| *byte >= 0xF0).count();
     (text.len() + 5 * long) as u64
 }
 
-/// Tokens of a picture that a model made, where neither its size nor its usage is known: those of Gemini 2.5 Flash Image
+/// Tokens of a generated image of which neither the size nor the usage is known: those of Gemini 2.5 Flash Image
 /// (ai.google.dev/gemini-api/docs/pricing, November 2026).
 pub const IMAGE_TOKENS: u64 = 1290;
 
-/// The largest token count believed from an upstream; above it the number is a fault and is clamped.
+/// The largest token count that is accepted from an upstream; larger ones are wrong and are clamped.
 pub const MAX_BELIEVABLE: u64 = 1 << 32;
 
 impl Usage {
@@ -55,7 +55,7 @@ impl Usage {
         self.prompt.saturating_add(self.completion)
     }
 
-    /// Both together; a kind that neither knows stays unknown.
+    /// The sum of both; a count that neither knows stays unknown.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
@@ -80,7 +80,7 @@ impl Usage {
         }
     }
 
-    /// An estimate: the prompt as it was measured, the answer by its bytes.
+    /// An estimate from the measured prompt and the bytes of the answer.
     #[must_use]
     pub fn estimate(prompt_tokens: u64, answer_bytes: u64) -> Self {
         Self {

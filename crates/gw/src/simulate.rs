@@ -15,7 +15,6 @@ use gw_admin::time::{format_millis, parse_moment};
 use gw_routing::strategy::Strategy;
 use gw_store::Store;
 use gw_store::ledger::{Cursor, Entry, Filter};
-use gw_wire::request::STRATEGIES;
 
 use self::figures::Log;
 use self::replay::Replay;
@@ -49,7 +48,7 @@ fn strategy(name: &str) -> Result<Strategy, String> {
         Some(Strategy::LeastBusy) => Err("the log does not tell how many requests were under way".to_owned()),
         Some(strategy) => Ok(strategy),
         None => {
-            let names: Vec<_> = STRATEGIES.iter().filter_map(|row| row.first()).copied().collect();
+            let names = Strategy::ALL.map(Strategy::as_str);
             Err(format!("expected one of {}", names.join(", ")))
         }
     }

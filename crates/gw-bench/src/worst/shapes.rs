@@ -1,21 +1,21 @@
-//! Bodies whose structure costs the most to read or to translate.
+//! Bodies whose structure is the most expensive to read or to translate.
 
 use std::fmt::Write as _;
 
 /// A kind of body.
 pub(crate) struct Shape {
-    /// As the report names it.
+    /// Its name in the report.
     pub(crate) name: &'static str,
-    /// The endpoint.
+    /// The path of its endpoint.
     pub(crate) path: &'static str,
-    /// A body for this model of about so many bytes.
+    /// Makes a body for a model, of about this many bytes.
     pub(crate) body: fn(&str, usize) -> String,
 }
 
 const CHAT: &str = "/v1/chat/completions";
 const USER: &str = r#"{"role":"user","content":"x"}"#;
 
-/// All of them.
+/// All shapes.
 pub(crate) const SHAPES: &[Shape] = &[
     chat("text", text),
     chat("escapes", escapes),
@@ -48,10 +48,10 @@ pub(crate) const SHAPES: &[Shape] = &[
         tool(model, &multiplying("#", &format!(r#"{{"enum":[{}]}}"#, many(size, |_| "1".to_owned()))))
     }),
     chat("eight choices", |model, size| {
-        with(model, &format!(r#""n":8,"ignored":"{}""#, "word ".repeat(size / 5)))
+        chat_with(model, &format!(r#""n":8,"ignored":"{}""#, "word ".repeat(size / 5)))
     }),
     chat("eight choices of a schema", |model, size| {
-        with(
+        chat_with(
             model,
             &format!(
                 r#""n":8,"response_format":{{"type":"json_schema","json_schema":{{"name":"s","schema":{}}}}}"#,
@@ -62,24 +62,26 @@ pub(crate) const SHAPES: &[Shape] = &[
     chat("strict tools", strict_tools),
     chat("response schema", |model, size| {
         let schema = properties(size);
-        with(
+        chat_with(
             model,
             &format!(
                 r#""response_format":{{"type":"json_schema","json_schema":{{"name":"s","strict":true,"schema":{schema}}}}}"#
             ),
         )
     }),
-    chat("members", |model, size| with(model, &many(size, |at| format!(r#""m{at}":1"#)))),
-    chat("numbers", |model, size| with(model, &format!(r#""ignored":[{}]"#, many(size, |_| "1".to_owned())))),
+    chat("members", |model, size| chat_with(model, &many(size, |at| format!(r#""m{at}":1"#)))),
+    chat("numbers", |model, size| {
+        chat_with(model, &format!(r#""ignored":[{}]"#, many(size, |_| "1".to_owned())))
+    }),
     chat("deep", |model, size| {
         let one = format!("{}{}", "[".repeat(120), "]".repeat(120));
-        with(model, &format!(r#""ignored":[{}]"#, many(size, |_| one.clone())))
+        chat_with(model, &format!(r#""ignored":[{}]"#, many(size, |_| one.clone())))
     }),
     chat("logit bias", |model, size| {
-        with(model, &format!(r#""logit_bias":{{{}}}"#, many(size, |at| format!(r#""{at}":1"#))))
+        chat_with(model, &format!(r#""logit_bias":{{{}}}"#, many(size, |at| format!(r#""{at}":1"#))))
     }),
     chat("metadata", |model, size| {
-        with(model, &format!(r#""metadata":{{{}}}"#, many(size, |at| format!(r#""k{at}":"v""#))))
+        chat_with(model, &format!(r#""metadata":{{{}}}"#, many(size, |at| format!(r#""k{at}":"v""#))))
     }),
     Shape {
         name: "prompt tokens",
@@ -132,7 +134,7 @@ const fn chat(name: &'static str, body: fn(&str, usize) -> String) -> Shape {
     Shape { name, path: CHAT, body }
 }
 
-/// Pieces with commas between them, of so many bytes together.
+/// Pieces joined by commas, of this many bytes in all.
 fn many(size: usize, mut piece: impl FnMut(usize) -> String) -> String {
     let mut out = String::with_capacity(size + 256);
     let mut at = 0;
@@ -146,7 +148,7 @@ fn many(size: usize, mut piece: impl FnMut(usize) -> String) -> String {
     out
 }
 
-fn with(model: &str, members: &str) -> String {
+fn chat_with(model: &str, members: &str) -> String {
     format!(r#"{{"model":"{model}","messages":[{USER}],{members}}}"#)
 }
 
@@ -178,7 +180,7 @@ fn calls_of_one_id(model: &str, size: usize) -> String {
     )
 }
 
-/// A pair of call and result takes about this many bytes.
+/// Approximate bytes of a tool call and its result.
 const PAIR: usize = 150;
 
 fn calls_in_order(model: &str, size: usize) -> String {
@@ -199,7 +201,7 @@ fn results_shuffled(model: &str, size: usize) -> String {
     let ids: Vec<String> = (0..count).map(|at| format!("call_{at:07}")).collect();
     text.push_str(&ids.iter().map(|id| call(id)).collect::<Vec<_>>().join(","));
     text.push_str("]}");
-    // A stride that shares no factor with the count visits each of them once.
+    // A stride without a common factor with the count visits each result once.
     let stride = (count / 2 + 1) | 1;
     for at in 0..count {
         let id = ids.get((at * stride) % count.max(1)).map_or("", String::as_str);
@@ -228,20 +230,20 @@ fn properties(size: usize) -> String {
 }
 
 fn tool(model: &str, schema: &str) -> String {
-    with(
+    chat_with(
         model,
         &format!(r#""tools":[{{"type":"function","function":{{"name":"f","parameters":{schema}}}}}]"#),
     )
 }
 
-/// A hundred levels, and all the properties at the bottom.
+/// A schema of 55 levels with all properties at the bottom.
 fn schema_deep(model: &str, size: usize) -> String {
     const LEVELS: usize = 55;
     let open = r#"{"type":"object","properties":{"a":"#.repeat(LEVELS);
     tool(model, &format!("{open}{}{}", properties(size), "}}".repeat(LEVELS)))
 }
 
-/// Definitions of which each names the next one twice.
+/// Definitions that each refer to the next one twice.
 fn schema_refs(model: &str, size: usize) -> String {
     let defs = many(size, |at| {
         let next = at + 1;
@@ -252,7 +254,7 @@ fn schema_refs(model: &str, size: usize) -> String {
     tool(model, &format!(r##"{{"$ref":"#/$defs/d0","$defs":{{{defs}}}}}"##))
 }
 
-/// A schema whose references lead 13,300 times to `{"$ref": name}` and as often to a definition.
+/// A schema whose references lead 13,300 times to `{"$ref": name}` and 13,300 times to a definition.
 fn multiplying(name: &str, definition: &str) -> String {
     let refs = |count: usize, to: &str| vec![format!(r##"{{"$ref":"#/$defs/{to}"}}"##); count].join(",");
     let (b, c, d) = (refs(133, "b"), refs(100, "c"), refs(100, "d"));
@@ -266,7 +268,7 @@ fn schema_recursive(model: &str, size: usize) -> String {
     tool(model, &format!(r#"{{"type":"object","properties":{{{properties}}}}}"#))
 }
 
-/// 128 strict tools of forty levels.
+/// 128 strict tools with schemas of forty levels.
 fn strict_tools(model: &str, size: usize) -> String {
     const LEVELS: usize = 40;
     let open = r#"{"type":"object","properties":{"a":"#.repeat(LEVELS);
@@ -278,5 +280,5 @@ fn strict_tools(model: &str, size: usize) -> String {
             )
         })
         .collect();
-    with(model, &format!(r#""tools":[{}]"#, tools.join(",")))
+    chat_with(model, &format!(r#""tools":[{}]"#, tools.join(",")))
 }

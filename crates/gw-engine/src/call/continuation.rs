@@ -14,6 +14,6 @@ pub(crate) struct Continuation {
 
 impl Continuation {
     pub(crate) fn normaliser(&self) -> Normaliser {
-        self.normaliser.resumed()
+        self.normaliser.continuation()
     }
 }

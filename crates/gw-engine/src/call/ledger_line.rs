@@ -37,7 +37,7 @@ impl LedgerLine {
     /// A line with the facts that are known when a request arrives.
     pub(crate) fn new(journal: &Arc<Journal>, client: &RequestContext, operation: &str) -> Self {
         // The ledger finds a row by the time in its request id.
-        let at = request_id::millis(&client.request_id).unwrap_or_else(unix_millis);
+        let at = request_id::timestamp_millis(&client.request_id).unwrap_or_else(unix_millis);
         let entry = Entry {
             request_id: client.request_id.to_string(),
             at,

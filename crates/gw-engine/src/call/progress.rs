@@ -152,7 +152,7 @@ impl CallProgress {
     /// The hedge is over: the part of its reservation that it did not need is released.
     pub(crate) fn finish_hedge(&mut self) {
         if let Some(hedge) = self.hedge.take() {
-            hedge.spent(self.cancelled_cost);
+            hedge.settle(self.cancelled_cost);
         }
     }
 
@@ -189,7 +189,7 @@ fn judge(context: &AttemptContext, candidate: &Candidate, failure: &Failure, att
         && !candidate.provider.has_other_key()
     {
         let (least, most) = REST;
-        model.health.rest(now + after.clamp(least, most));
+        model.health.pause_until(now + after.clamp(least, most));
     }
     // A target that was asked when the request's time was nearly over had too little time.
     let clocks = candidate.clocks();

@@ -3,29 +3,29 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use gw_wire::json::ObjectWriter;
 
 use super::entry::quality;
 use super::list::{Visible, not_found, sees};
 use super::model::Model;
 use super::names::Index;
 use super::query::{Query, invalid};
-use super::write::Object;
 use crate::error::Result;
 
 /// The body of the comparison.
 pub(super) fn compare(index: &Index, query: &str, visible: Visible<'_>) -> Result<Bytes> {
     let models = asked(index, &Query::parse(query), visible)?;
     let mut out = Vec::with_capacity(2048);
-    let mut body = Object::new(&mut out);
-    body.text("object", "model_comparison");
-    body.texts("models", models.iter().map(|model| &*model.id));
+    let mut body = ObjectWriter::begin(&mut out);
+    body.string("object", "model_comparison");
+    body.strings("models", models.iter().map(|model| &*model.id));
     body.object("comparison", |comparison| {
         for model in &models {
             comparison.object(&model.id, |side| write_side(side, model));
         }
     });
     body.object("highlights", |highlights| write_highlights(highlights, &models));
-    body.end();
+    body.finish();
     Ok(Bytes::from(out))
 }
 
@@ -60,24 +60,24 @@ fn asked<'i>(index: &'i Index, query: &Query, visible: Visible<'_>) -> Result<Ve
 const FEWEST: usize = 2;
 const MOST: usize = 4;
 
-fn write_side(side: &mut Object<'_>, model: &Model) {
-    side.text("name", &model.name);
-    side.text("provider", &model.provider);
-    side.number("context_length", model.context_length);
+fn write_side(side: &mut ObjectWriter<'_>, model: &Model) {
+    side.string("name", &model.name);
+    side.string("provider", &model.provider);
+    side.number_or_null("context_length", model.context_length);
     let gateway = model.prices.as_ref().map(|prices| prices.gateway).unwrap_or_default();
     side.object("pricing", |pricing| {
-        pricing.number("gateway_input_per_m", gateway.input);
-        pricing.number("gateway_output_per_m", gateway.output);
+        pricing.number_or_null("gateway_input_per_m", gateway.input);
+        pricing.number_or_null("gateway_output_per_m", gateway.output);
     });
     let known = model.performance();
     side.object("performance", |performance| {
-        performance.number("latency_p50_ms", known.latency_p50_ms);
-        performance.number("availability", known.availability);
+        performance.number_or_null("latency_p50_ms", known.latency_p50_ms);
+        performance.number_or_null("availability", known.availability);
     });
     side.object("quality_scores", |scores| quality(scores, model));
 }
 
-fn write_highlights(highlights: &mut Object<'_>, models: &[&Arc<Model>]) {
+fn write_highlights(highlights: &mut ObjectWriter<'_>, models: &[&Arc<Model>]) {
     let mut currencies = models.iter().filter_map(|model| price(model)).map(|(_, currency)| currency);
     let first = currencies.next();
     // Prices in different currencies cannot be compared.
@@ -87,12 +87,12 @@ fn write_highlights(highlights: &mut Object<'_>, models: &[&Arc<Model>]) {
         best(models, |model| price(model).filter(|_| comparable).map(|(sum, _)| sum), |new, old| new < old);
     let fastest =
         best(models, |model| model.performance().latency_p50_ms, |new, old| new.total_cmp(old).is_lt());
-    highlights.text("cheapest", cheapest);
-    highlights.text("fastest", fastest);
-    highlights.text("best_quality", most(|model| model.scores.overall));
-    highlights.text("best_code", most(|model| model.scores.code));
+    highlights.string("cheapest", cheapest);
+    highlights.string("fastest", fastest);
+    highlights.string("best_quality", most(|model| model.scores.overall));
+    highlights.string("best_code", most(|model| model.scores.code));
     let longest = best(models, |model| model.context_length, |new, old| new > old);
-    highlights.text("longest_context", longest);
+    highlights.string("longest_context", longest);
 }
 
 /// A figure that some models have.

@@ -8,7 +8,7 @@ use super::date::created;
 use super::model::{Dimensions, Model, Performance};
 use super::prices::{Prices, Rates, Tier};
 use super::shipped::{ShippedPricing, ShippedScores};
-use super::write::Object;
+use gw_wire::json::ObjectWriter;
 
 /// The sources of a shipped entry's facts. An overridden part has no source.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,13 +21,13 @@ pub(super) struct Provenance<'a> {
 /// Writes the entry into the model.
 pub(super) fn render(model: &mut Model, provenance: Provenance<'_>) {
     let mut out = Vec::with_capacity(1536);
-    let mut entry = Object::new(&mut out);
+    let mut entry = ObjectWriter::begin(&mut out);
     identity(&mut entry, model);
     abilities(&mut entry, model);
     entry.object("pricing", |pricing| prices(pricing, model.prices.as_ref()));
-    let start = entry.written();
+    let start = entry.buffer_len();
     performance(&mut entry, model.performance);
-    let performance_at = start..entry.written();
+    let performance_at = start..entry.buffer_len();
     entry.object("quality_scores", |scores| quality(scores, model));
     extras(&mut entry, model);
     model.entry = Bytes::copy_from_slice(&out);
@@ -43,97 +43,97 @@ pub(super) fn copy(model: &Model, out: &mut Vec<u8>) {
     match (model.entry.get(..at.start), model.entry.get(at.end..)) {
         (Some(before), Some(after)) if model.measured.window().samples > 0 => {
             out.extend_from_slice(before);
-            performance(&mut Object::more(out), model.performance());
+            performance(&mut ObjectWriter::resume(out), model.performance());
             out.extend_from_slice(after);
         }
         _ => out.extend_from_slice(&model.entry),
     }
 }
 
-fn performance(entry: &mut Object<'_>, known: Performance) {
+fn performance(entry: &mut ObjectWriter<'_>, known: Performance) {
     entry.object("performance", |performance| {
-        performance.number("availability", known.availability);
-        performance.number("latency_p50_ms", known.latency_p50_ms);
-        performance.number("latency_p99_ms", known.latency_p99_ms);
+        performance.number_or_null("availability", known.availability);
+        performance.number_or_null("latency_p50_ms", known.latency_p50_ms);
+        performance.number_or_null("latency_p99_ms", known.latency_p99_ms);
     });
 }
 
-fn identity(entry: &mut Object<'_>, model: &Model) {
-    entry.text("id", &model.id);
-    entry.text("object", "model");
-    entry.number("created", Some(created(model.release_date.as_deref())));
-    entry.text("owned_by", &model.provider);
-    entry.text("name", &model.name);
-    entry.text("provider", &model.provider);
-    entry.text("description", &model.description);
+fn identity(entry: &mut ObjectWriter<'_>, model: &Model) {
+    entry.string("id", &model.id);
+    entry.string("object", "model");
+    entry.number_or_null("created", Some(created(model.release_date.as_deref())));
+    entry.string("owned_by", &model.provider);
+    entry.string("name", &model.name);
+    entry.string("provider", &model.provider);
+    entry.string("description", &model.description);
 }
 
-fn abilities(entry: &mut Object<'_>, model: &Model) {
-    entry.texts("category", texts(model.category.as_deref()));
-    entry.number("context_length", model.context_length);
-    entry.number("max_output_tokens", model.max_output_tokens);
+fn abilities(entry: &mut ObjectWriter<'_>, model: &Model) {
+    entry.strings("category", texts(model.category.as_deref()));
+    entry.number_or_null("context_length", model.context_length);
+    entry.number_or_null("max_output_tokens", model.max_output_tokens);
     let modalities = model.modalities.as_ref();
     entry.object("modalities", |object| {
-        object.texts("input", texts(modalities.map(|known| &*known.input)));
-        object.texts("output", texts(modalities.map(|known| &*known.output)));
+        object.strings("input", texts(modalities.map(|known| &*known.input)));
+        object.strings("output", texts(modalities.map(|known| &*known.output)));
     });
-    entry.texts("features", texts(model.features.as_deref()));
-    entry.text("license", model.license.as_deref().unwrap_or("unknown"));
+    entry.strings("features", texts(model.features.as_deref()));
+    entry.string("license", model.license.as_deref().unwrap_or("unknown"));
 }
 
 fn texts(list: Option<&[Box<str>]>) -> impl Iterator<Item = &str> {
     list.unwrap_or_default().iter().map(|text| &**text)
 }
 
-fn prices(object: &mut Object<'_>, prices: Option<&Prices>) {
+fn prices(object: &mut ObjectWriter<'_>, prices: Option<&Prices>) {
     let nothing = Prices::default();
     let prices = prices.unwrap_or(&nothing);
     rates(object, prices.official, prices.gateway);
-    object.text("currency", &prices.currency);
+    object.string("currency", &prices.currency);
     if !prices.tiers.is_empty() {
-        object.list("tiers", &prices.tiers, |out, tier: &Tier| {
-            let mut object = Object::new(out);
-            object.number("above_input_tokens", Some(tier.above_input_tokens));
+        object.array("tiers", &prices.tiers, |out, tier: &Tier| {
+            let mut object = ObjectWriter::begin(out);
+            object.number_or_null("above_input_tokens", Some(tier.above_input_tokens));
             rates(&mut object, tier.official, tier.gateway);
-            object.end();
+            object.finish();
         });
     }
 }
 
-fn rates(object: &mut Object<'_>, official: Rates, gateway: Rates) {
-    object.number("official_input_per_m", official.input);
-    object.number("official_output_per_m", official.output);
-    object.number("gateway_input_per_m", gateway.input);
-    object.number("gateway_output_per_m", gateway.output);
-    object.number("cached_input_per_m", gateway.cached_input);
+fn rates(object: &mut ObjectWriter<'_>, official: Rates, gateway: Rates) {
+    object.number_or_null("official_input_per_m", official.input);
+    object.number_or_null("official_output_per_m", official.output);
+    object.number_or_null("gateway_input_per_m", gateway.input);
+    object.number_or_null("gateway_output_per_m", gateway.output);
+    object.number_or_null("cached_input_per_m", gateway.cached_input);
     known(object, "cache_write_per_m", gateway.cache_write);
 }
 
 /// The `quality_scores` object, in entries and comparisons.
-pub(super) fn quality(object: &mut Object<'_>, model: &Model) {
-    object.number("overall", model.scores.overall);
-    object.number("code", model.scores.code);
-    object.number("math", model.scores.math);
-    object.number("reasoning", model.scores.reasoning);
+pub(super) fn quality(object: &mut ObjectWriter<'_>, model: &Model) {
+    object.number_or_null("overall", model.scores.overall);
+    object.number_or_null("code", model.scores.code);
+    object.number_or_null("math", model.scores.math);
+    object.number_or_null("reasoning", model.scores.reasoning);
 }
 
-fn extras(entry: &mut Object<'_>, model: &Model) {
+fn extras(entry: &mut ObjectWriter<'_>, model: &Model) {
     known(entry, "open_weights", model.open_weights);
-    entry.known("release_date", model.release_date.as_deref());
-    entry.known("knowledge_cutoff", model.knowledge_cutoff.as_deref());
-    entry.known("deprecation_date", model.deprecation_date.as_deref());
+    entry.optional_string("release_date", model.release_date.as_deref());
+    entry.optional_string("knowledge_cutoff", model.knowledge_cutoff.as_deref());
+    entry.optional_string("deprecation_date", model.deprecation_date.as_deref());
     let number = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(value.to_string().as_bytes());
     match &model.dimensions {
         None => {}
-        Some(Dimensions::Native(size)) => entry.number("embedding_dimensions", Some(size)),
-        Some(Dimensions::Set(set)) => entry.list("embedding_dimensions", set.iter().copied(), number),
-        Some(Dimensions::Range(least, most)) => entry.list("embedding_dimensions", [*least, *most], number),
+        Some(Dimensions::Native(size)) => entry.number_or_null("embedding_dimensions", Some(size)),
+        Some(Dimensions::Set(set)) => entry.array("embedding_dimensions", set.iter().copied(), number),
+        Some(Dimensions::Range(least, most)) => entry.array("embedding_dimensions", [*least, *most], number),
     }
 }
 
-fn known(object: &mut Object<'_>, key: &str, value: Option<impl Display>) {
+fn known(object: &mut ObjectWriter<'_>, key: &str, value: Option<impl Display>) {
     if value.is_some() {
-        object.number(key, value);
+        object.number_or_null(key, value);
     }
 }
 
@@ -144,26 +144,26 @@ fn sources(out: &mut Vec<u8>, from: Provenance<'_>) {
     if pricing.is_none() && scores.is_none() && from.license.is_none() {
         return;
     }
-    let mut entry = Object::more(out);
+    let mut entry = ObjectWriter::resume(out);
     entry.object("sources", |sources| {
         if let Some(pricing) = pricing {
             sources.object("pricing", |object| {
-                object.known("source", pricing.source.as_deref());
-                object.known("as_of", pricing.as_of.as_deref());
-                object.known("note", pricing.note.as_deref());
+                object.optional_string("source", pricing.source.as_deref());
+                object.optional_string("as_of", pricing.as_of.as_deref());
+                object.optional_string("note", pricing.note.as_deref());
             });
         }
         if let Some(scores) = scores {
             sources.object("quality_scores", |object| {
-                object.known("benchmark", scores.benchmark.as_deref());
-                object.known("release", scores.release.as_deref());
-                object.known("variant", scores.variant.as_deref());
-                object.known("source", scores.source.as_deref());
-                object.known("as_of", scores.as_of.as_deref());
-                object.known("note", scores.note.as_deref());
+                object.optional_string("benchmark", scores.benchmark.as_deref());
+                object.optional_string("release", scores.release.as_deref());
+                object.optional_string("variant", scores.variant.as_deref());
+                object.optional_string("source", scores.source.as_deref());
+                object.optional_string("as_of", scores.as_of.as_deref());
+                object.optional_string("note", scores.note.as_deref());
             });
         }
-        sources.known("license", from.license);
+        sources.optional_string("license", from.license);
     });
-    entry.end();
+    entry.finish();
 }

@@ -1,11 +1,11 @@
 //! The figures of the catalogue: measured over the latest calls, else configured.
 
-use gw_routing::measured::Measured;
+use gw_routing::metrics::CallMetrics;
 
 use super::model::Performance;
 
 /// The measured figures, and the configured ones where nothing was measured.
-pub(super) fn over(measured: &Measured, prior: Performance) -> Performance {
+pub(super) fn over(measured: &CallMetrics, prior: Performance) -> Performance {
     let seen = measured.window();
     if seen.samples == 0 {
         return prior;
@@ -28,11 +28,11 @@ mod tests {
 
     #[test]
     fn the_prior_stands_until_there_is_traffic() {
-        let measured = Measured::default();
+        let measured = CallMetrics::default();
         assert_eq!(over(&measured, PRIOR), PRIOR);
-        measured.failed(Instant::now());
+        measured.record_failure(Instant::now());
         assert_eq!(over(&measured, PRIOR), Performance { availability: Some(0.0), ..PRIOR });
-        measured.served(Duration::from_millis(7), Instant::now());
+        measured.record_success(Duration::from_millis(7), Instant::now());
         let seen = over(&measured, PRIOR);
         assert_eq!((seen.latency_p50_ms, seen.availability), (Some(7.0), Some(50.0)));
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use gw_providers::model_rules::ModelRules;
 use gw_providers::settings::TimeoutOverrides;
 use gw_routing::health::Health;
-use gw_routing::measured::Measured;
+use gw_routing::metrics::CallMetrics;
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 
@@ -90,7 +90,7 @@ pub struct Model {
     /// The configured figures of speed and availability.
     pub performance: Performance,
     /// The measured figures, which replace the configured ones.
-    pub measured: Arc<Measured>,
+    pub measured: Arc<CallMetrics>,
     /// The circuit breaker and the rest of the model.
     pub health: Arc<Health>,
     /// Its weight in `round_robin`.

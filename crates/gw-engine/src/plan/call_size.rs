@@ -141,7 +141,7 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
     let share = &part.share;
     let count = share.prompts.len() as u64;
     // The other members go with each prompt.
-    let beside = request.beside.bytes / (request.prompts.len() as u64).max(1);
+    let beside = request.extras.bytes / (request.prompts.len() as u64).max(1);
     let tokens_of = |prompt: &Prompt| match prompt {
         Prompt::Text(text) => (text.len() as u64).saturating_add(beside).div_ceil(BYTES_PER_TOKEN),
         Prompt::Tokens(tokens) => (tokens.len() as u64).saturating_add(beside.div_ceil(BYTES_PER_TOKEN)),

@@ -35,14 +35,14 @@ impl Candidate {
 
     /// Notes a good answer and the time that it took.
     pub(crate) fn note_success(&self, breaker: &BreakerSettings, after: Duration, now: Instant) {
-        self.model.measured.served(after, now);
-        self.model.health.succeeded(breaker, now);
+        self.model.measured.record_success(after, now);
+        self.model.health.record_success(breaker, now);
     }
 
     /// Notes a failure that is the upstream's own fault.
     pub(crate) fn note_failure(&self, breaker: &BreakerSettings, now: Instant) {
-        self.model.measured.failed(now);
-        if self.model.health.failed(breaker, now) {
+        self.model.measured.record_failure(now);
+        if self.model.health.record_failure(breaker, now) {
             let id = &self.model.id;
             tracing::warn!(model = %id, "a model fails again and again: its circuit is open, others are asked first");
             self.metrics.opened();

@@ -3,7 +3,7 @@
 use gw_providers::adapter::Capabilities;
 use gw_providers::provider::Provider;
 use gw_wire::request::Needs;
-use gw_wire::request::embeddings::Repeated;
+use gw_wire::request::embeddings::FixedMembers;
 use gw_wire::request::fields::clip;
 
 use crate::catalog::Model;
@@ -21,7 +21,7 @@ const MAX_REPEATED_BYTES: usize = 32 << 20;
 pub(crate) enum RequiredCapabilities<'a> {
     Chat { needs: &'a Needs, n: u32 },
     Completion { suffix: bool, tokens: bool, n: u32, prompts: usize },
-    Embeddings { dimensions: Option<u32>, tokens: bool, inputs: usize, repeated: Repeated<'a> },
+    Embeddings { dimensions: Option<u32>, tokens: bool, inputs: usize, repeated: FixedMembers<'a> },
 }
 
 /// Checks the capabilities.
@@ -78,7 +78,7 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabi
 
 /// Bounds the bytes that the batches of one request repeat. Each batch carries the whole body apart from the other
 /// inputs, so a large member beside many inputs would multiply.
-fn bounded_repeats(id: &str, batch: usize, inputs: usize, repeated: Repeated<'_>) -> Result<()> {
+fn bounded_repeats(id: &str, batch: usize, inputs: usize, repeated: FixedMembers<'_>) -> Result<()> {
     let calls = inputs.div_ceil(batch.max(1));
     if calls < 2 || calls.saturating_mul(repeated.bytes) <= MAX_REPEATED_BYTES {
         return Ok(());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gw_routing::affinity::Affinity;
-use gw_routing::hedge::{HedgePurse, HedgeSettings};
+use gw_routing::hedge::{HedgeBudget, HedgeSettings};
 use gw_routing::retry_budget::RetryBudget;
 
 use crate::event_memory::EventMemory;
@@ -20,7 +20,7 @@ pub(crate) struct RoutingState {
     /// Bounds the attempts beyond each request's first.
     pub(crate) retry_budget: RetryBudget,
     /// The budget of hedges; None = no hedges.
-    pub(crate) hedges: Option<Arc<HedgePurse>>,
+    pub(crate) hedges: Option<Arc<HedgeBudget>>,
     /// The provider that has each conversation's prompt in its cache.
     pub(crate) affinity: Affinity,
     /// Counts the large events that wait for their clients.
@@ -32,7 +32,7 @@ impl RoutingState {
         Self {
             turn: AtomicU64::new(0),
             retry_budget: RetryBudget::new(Instant::now()),
-            hedges: hedge.map(|settings| Arc::new(HedgePurse::new(settings))),
+            hedges: hedge.map(|settings| Arc::new(HedgeBudget::new(settings))),
             affinity: Affinity::new(MAX_CONVERSATIONS),
             event_memory: EventMemory::default(),
         }

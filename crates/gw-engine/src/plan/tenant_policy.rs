@@ -2,7 +2,7 @@
 //! a price or pick a model with the operator's credentials, unless the provider's configuration allows it.
 
 use gw_providers::provider::Provider;
-use gw_wire::request::{Guarded, References, Rule};
+use gw_wire::request::{GuardedMember, References, Rule};
 
 use crate::error::{Error, Kind, Result};
 use crate::request::ValidatedRequest;
@@ -19,7 +19,7 @@ pub(crate) fn permitted(provider: &Provider, request: &ValidatedRequest) -> Resu
     references(provider, request.references())
 }
 
-fn members(provider: &Provider, guarded: &[Guarded]) -> Result<()> {
+fn members(provider: &Provider, guarded: &[GuardedMember]) -> Result<()> {
     let refused = guarded.iter().find(|member| {
         let (is_forwarded, is_taken) =
             (provider.forwards_member(&member.name), provider.takes_member(&member.name));
@@ -31,7 +31,7 @@ fn members(provider: &Provider, guarded: &[Guarded]) -> Result<()> {
             Rule::Price | Rule::Account | Rule::Fallback => false,
         }
     });
-    let Some(Guarded { name, rule, .. }) = refused else { return Ok(()) };
+    let Some(GuardedMember { name, rule, .. }) = refused else { return Ok(()) };
     let why = match rule {
         Rule::Search => "it has a price of its own, and the catalogue does not hold that price",
         Rule::Context => "it changes the meaning of the answer, and the gateway cannot apply it here",

@@ -309,7 +309,7 @@ impl EventStream {
         let gateway = call.meta(&stream.candidate, billed.known_cost().is_some());
         let answer = call.context.upstream_calls.answer();
         let closing = Closing { usage: answer.usage, cost: answer.cost, gateway: &gateway };
-        stream.normaliser.close(&closing, &mut out);
+        stream.normaliser.finish(&closing, &mut out);
         call.finish_served(&stream.candidate, &billed);
         self.summary = call.summary.take();
         self.send(&out)

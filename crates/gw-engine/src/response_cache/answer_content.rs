@@ -49,9 +49,9 @@ impl<'a> AnswerContent<'a> {
         let model = &summary.candidate.model.upstream_model;
         match self {
             Self::Chat(reply) => {
-                render::kept_chat(reply, model, &fingerprint(&summary.candidate), &summary.usage)
+                render::cacheable_chat(reply, model, &fingerprint(&summary.candidate), &summary.usage)
             }
-            Self::Text(reply) => render::kept_text(reply, model, &summary.usage),
+            Self::Text(reply) => render::cacheable_text(reply, model, &summary.usage),
         }
     }
 

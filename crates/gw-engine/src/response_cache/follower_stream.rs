@@ -288,7 +288,7 @@ impl FollowerStream {
         let answer = &done.answer;
         let gateway = reply_context.meta(answer, warnings);
         let closing = Closing { usage: answer.usage, cost: Money::ZERO, gateway: &gateway };
-        translator.normaliser.close(&closing, &mut out);
+        translator.normaliser.finish(&closing, &mut out);
         self.caching.cache.count(Outcome::Coalesced(answer));
         other.call.finish_cached(answer, done.fallback_used);
         out.into()

@@ -43,7 +43,7 @@ pub(crate) fn replayed(
     let mut normaliser = Normaliser::new(reply_context.opening(&stored.model_used));
     content.replay(&mut |event| normaliser.accept(event, &mut out));
     let gateway = reply_context.meta(stored, warnings);
-    normaliser.close(&Closing { usage: stored.usage, cost: Money::ZERO, gateway: &gateway }, &mut out);
+    normaliser.finish(&Closing { usage: stored.usage, cost: Money::ZERO, gateway: &gateway }, &mut out);
     out
 }
 

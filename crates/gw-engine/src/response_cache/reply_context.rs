@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gw_cache::Stored;
-use gw_wire::gateway::{GatewayMeta, Similar};
+use gw_wire::gateway::{GatewayMeta, SemanticMatch};
 use gw_wire::stream::{Opening, Shape};
 use http::{HeaderName, HeaderValue};
 
@@ -97,7 +97,7 @@ impl ReplyContext {
         }
     }
 
-    pub(crate) fn similar(&self, stored: &Stored) -> Option<Similar> {
-        self.similarity.map(|similarity| Similar { similarity, source: Arc::clone(&stored.source) })
+    pub(crate) fn similar(&self, stored: &Stored) -> Option<SemanticMatch> {
+        self.similarity.map(|similarity| SemanticMatch { similarity, source: Arc::clone(&stored.source) })
     }
 }

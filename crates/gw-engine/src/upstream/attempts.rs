@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gw_routing::health::{Pass, Probe};
+use gw_routing::health::{Permit, Probe};
 use gw_wire::failure::Failure;
 use rand::Rng;
 
@@ -40,7 +40,7 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
 pub(crate) async fn search(call: &mut Call, from: usize) -> Result<Option<(usize, Answer)>, Error> {
     if from == 0 {
         // Only requests that call an upstream earn retries, not those that the cache answers.
-        call.context.snapshot.state.retry_budget.request(Instant::now());
+        call.context.snapshot.state.retry_budget.record_request(Instant::now());
     }
     let mut next = from;
     while let Some(candidate) = call.plan.candidates.get(next).cloned() {
@@ -126,13 +126,13 @@ fn is_over(call: &Call, candidate: &Candidate) -> bool {
 fn may_pass(call: &Call, index: usize, candidate: &Candidate) -> Option<Option<Probe>> {
     let AttemptContext { snapshot, .. } = &call.context;
     let now = Instant::now();
-    match candidate.model.health.pass(&snapshot.routing.breaker, now) {
-        Pass::Through => Some(None),
-        Pass::Probe(probe) => Some(Some(probe)),
-        Pass::Closed => {
+    match candidate.model.health.request_permit(&snapshot.routing.breaker, now) {
+        Permit::Granted => Some(None),
+        Permit::Probe(probe) => Some(Some(probe)),
+        Permit::Denied => {
             // Another request became the probe after the plan was made, so a healthy candidate behind this one serves.
             let is_well = |other: &Candidate| {
-                !other.is_upgrade && other.model.health.standing(&snapshot.routing.breaker, now).is_served()
+                !other.is_upgrade && other.model.health.status(&snapshot.routing.breaker, now).is_served()
             };
             if call.plan.candidates.iter().skip(index + 1).any(is_well) {
                 return None;
@@ -148,7 +148,7 @@ fn may_pass(call: &Call, index: usize, candidate: &Candidate) -> Option<Option<P
 fn pause(call: &Call, candidate: &Candidate, failure: &Failure) -> Option<Duration> {
     let now = Instant::now();
     let breaker = &call.context.snapshot.routing.breaker;
-    if !candidate.model.health.standing(breaker, now).is_served() {
+    if !candidate.model.health.status(breaker, now).is_served() {
         return None;
     }
     let asked = failure.retry_after.unwrap_or_default();

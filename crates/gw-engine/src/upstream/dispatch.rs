@@ -46,7 +46,7 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
     let answer = match output {
         AttemptOutput::Stream(mut stream) => {
             call.progress.warnings.append(&mut stream.warnings);
-            if !stream.normaliser.resumes() {
+            if !stream.normaliser.is_continuation() {
                 call.progress.settlement.note_first_token(&candidate, call.context.latency_ms());
             }
             stream.index = index;
@@ -60,9 +60,9 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
                 Some(reservation) => Some(reservation.taken_over()),
                 None => call.context.granted.map(begin),
             };
-            candidate.model.measured.first_token(stream.first_content, Instant::now());
+            candidate.model.measured.record_first_token(stream.first_content, Instant::now());
             if probe.is_some() {
-                candidate.model.health.succeeded(&call.context.snapshot.routing.breaker, Instant::now());
+                candidate.model.health.record_success(&call.context.snapshot.routing.breaker, Instant::now());
             }
             // A stream is judged at its end (`response/event_stream.rs`).
             stream.in_flight = Some(in_flight);

@@ -5,9 +5,9 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
-use gw_routing::health::{Probe, Standing};
+use gw_routing::health::{HealthStatus, Probe};
 use gw_routing::hedge::{Hedge, hedge_after};
-use gw_routing::measured::InFlight;
+use gw_routing::metrics::InFlight;
 use gw_wire::failure::Failure;
 use gw_wire::money::Money;
 
@@ -41,7 +41,7 @@ pub(crate) async fn run(
     probe: Option<Probe>,
 ) -> Result<ServedAttempt, ()> {
     let first = RunningAttempt { index, candidate, attempt };
-    let in_flight = candidate.model.measured.begun();
+    let in_flight = candidate.model.measured.start_call();
     // A probe must find out about its own target, so it has no hedge.
     let hedge = hedge(call, index, candidate).filter(|_| probe.is_none());
     let Call { context, plan, progress, .. } = call;
@@ -71,7 +71,7 @@ pub(crate) async fn run(
         };
     };
     progress.hedged = Some(second.index);
-    let hedge_in_flight = second.candidate.model.measured.begun();
+    let hedge_in_flight = second.candidate.model.measured.start_call();
     let mut running_hedge = pin!(dispatch(context, second.candidate, second.attempt));
     match decide(context, progress, &first, running.as_mut(), &second, running_hedge.as_mut()).await {
         Some((output, true)) => Ok(second.served(output, hedge_in_flight, None)),
@@ -108,7 +108,7 @@ async fn decide(
             progress.cancel_attempt(other.candidate, other.attempt);
             let model = &other.candidate.model;
             // The loser is at least this slow, which is all that is known of it.
-            model.measured.first_token(other.attempt.elapsed(), Instant::now());
+            model.measured.record_first_token(other.attempt.elapsed(), Instant::now());
             if !is_second {
                 // The second candidate only was slower: it may continue the stream if the first one breaks off.
                 progress.hedged = None;
@@ -146,7 +146,7 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
     let second_index = call.plan.next_index(index, call.progress.hedged);
     let second = call.plan.candidates.get(second_index)?;
     let now = Instant::now();
-    let standing = second.model.health.standing(&call.context.snapshot.routing.breaker, now);
+    let standing = second.model.health.status(&call.context.snapshot.routing.breaker, now);
     // Complete answers are not hedged: the slower upstream may have written its whole answer by the time it is
     // cancelled, and the cost of that cannot be known.
     let request = &call.context.request;
@@ -155,7 +155,7 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
         && call.progress.hedge.is_none()
         && is_priced
         && !second.is_upgrade
-        && matches!(standing, Standing::Able)
+        && matches!(standing, HealthStatus::Able)
         && call.progress.counted() + 2 <= call.context.snapshot.routing.max_attempts as usize
         && request.calls(candidate) == 1
         && request.calls(second) == 1;
@@ -173,7 +173,7 @@ fn reserve_hedge(context: &AttemptContext, first: &Candidate, second: &Candidate
     if state.retry_budget.allow(Instant::now()) {
         return Some(hedge);
     }
-    hedge.spent(Money::ZERO);
+    hedge.settle(Money::ZERO);
     None
 }
 

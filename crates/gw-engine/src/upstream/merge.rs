@@ -305,6 +305,6 @@ fn take(
     match event {
         Event::Usage(counted) => seen.usage = Some(counted),
         Event::End => *ended = true,
-        event => normaliser.accept(event.shifted(first), out),
+        event => normaliser.accept(event.with_choice_offset(first), out),
     }
 }

@@ -1,7 +1,7 @@
 //! The results of upstream attempts.
 
 use gw_routing::health::Probe;
-use gw_routing::measured::InFlight;
+use gw_routing::metrics::InFlight;
 
 use crate::call::progress::Warnings;
 use crate::call::upstream_call::Attempt;

@@ -42,7 +42,8 @@ pub(crate) fn resume(
             return (call, Err(stream));
         };
         call.context.request = ValidatedRequest::Chat(Box::new(rest));
-        call.context.continuation = Some(Continuation { normaliser: stream.normaliser.resumed(), original });
+        call.context.continuation =
+            Some(Continuation { normaliser: stream.normaliser.continuation(), original });
         let next = call.plan.next_index(stream.index, call.progress.hedged);
         match search(&mut call, next).await {
             Ok(Some((_, Answer::Stream(next)))) => {
@@ -62,6 +63,6 @@ fn rest(call: &Call, stream: &UpstreamStream) -> Option<(Box<ChatRequest>, Strin
     let more = call.plan.candidates.len() > call.plan.next_index(stream.index, call.progress.hedged);
     let in_time = call.context.client.accepted.elapsed() < stream.candidate.clocks().total;
     let may = routing.continue_mid_stream && more && in_time && original.wants_plain_text();
-    let said = stream.normaliser.said().filter(|_| may)?;
+    let said = stream.normaliser.sent_text().filter(|_| may)?;
     Some((original.clone(), said.to_owned()))
 }

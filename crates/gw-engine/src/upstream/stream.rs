@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 use gw_providers::adapter::{Encoded, Reading, StreamDecoder};
 use gw_providers::client::UpstreamResponse;
 use gw_providers::settings::Timeouts;
-use gw_routing::measured::InFlight;
+use gw_routing::metrics::InFlight;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::stream::{Normaliser, Opening, Shape};
@@ -108,7 +108,7 @@ impl UpstreamStream {
     /// Measures the throughput of a stream that ended after this many tokens.
     pub(crate) fn record_throughput(&self, tokens: u64) {
         let over = self.attempt.elapsed().saturating_sub(self.first_content);
-        self.candidate.model.measured.spoke(tokens, over, Instant::now());
+        self.candidate.model.measured.record_speed(tokens, over, Instant::now());
     }
 
     /// Cancels the upstream call.
@@ -136,7 +136,7 @@ impl UpstreamStream {
     /// Updates the records of the stream's upstream calls; gives the usage of the attempt.
     pub(crate) fn observe(&self, calls: &UpstreamCalls) -> BilledUsage {
         if let Some(call) = self.call {
-            calls.observe(call, self.normaliser.told(), self.normaliser.answer_bytes());
+            calls.observe(call, self.normaliser.reported_usage(), self.normaliser.answer_bytes());
         }
         for StreamUsage { call, usage, answer_bytes } in self.source.seen() {
             calls.observe(call, usage, answer_bytes);
@@ -266,7 +266,7 @@ async fn begin(
 fn normaliser(context: &AttemptContext, opening: Opening) -> Normaliser {
     match &context.continuation {
         Some(resume) => resume.normaliser(),
-        None if context.snapshot.routing.continue_mid_stream => Normaliser::new(opening).keeping_text(),
+        None if context.snapshot.routing.continue_mid_stream => Normaliser::new(opening).with_kept_text(),
         None => Normaliser::new(opening),
     }
 }

@@ -9,7 +9,7 @@ use gw_wire::conversation::{Conversation, Source, ToolChoice};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
-use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, Guarded, Inputs, Rule};
+use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Rule};
 use http::HeaderMap;
 
 use super::{replay, shaping, tool_names};
@@ -255,7 +255,7 @@ fn openai_only(conversation: &Conversation<'_>, kept: &[&str]) -> Vec<Cow<'stati
 }
 
 /// A warning for each search that was asked for in the words of another vendor, however often.
-fn searches(guarded: &[Guarded], warnings: &mut Vec<Cow<'static, str>>) {
+fn searches(guarded: &[GuardedMember], warnings: &mut Vec<Cow<'static, str>>) {
     for member in guarded.iter().filter(|member| member.rule == Rule::Search) {
         let warning = format!("parameter_dropped:{}", member.name);
         if !warnings.iter().any(|known| **known == *warning) {

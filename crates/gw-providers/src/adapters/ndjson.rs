@@ -1,11 +1,11 @@
 //! Streams of one JSON document per line (`application/x-ndjson`), cut into lines on bytes, however the network cut them.
 
-use gw_wire::sse::{EVENT_CAP, hold};
+use gw_wire::sse::{MAX_EVENT_BYTES, hold};
 use memchr::memchr;
 
 /// The longest line that is held, as long as an event may be. Ollama sends the arguments of a call whole, and at the end of a
 /// text completion the context as a list of numbers, which is a megabyte where the context is long.
-pub(super) const LINE_CAP: usize = EVENT_CAP;
+pub(super) const LINE_CAP: usize = MAX_EVENT_BYTES;
 
 /// A carry-over buffer above this many bytes is given back after the line that needed it.
 const KEPT_CAPACITY: usize = 64 << 10;

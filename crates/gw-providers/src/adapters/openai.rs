@@ -25,7 +25,7 @@ use gw_wire::request::encode::{
     EmbeddingsOptions, EncodeOptions, MaxTokensName, encode_chat, encode_completion, encode_embeddings,
 };
 use gw_wire::request::{
-    AllowedMembers, Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Guarded, Rule,
+    AllowedMembers, Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Rule,
 };
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
@@ -227,9 +227,15 @@ impl OpenAi {
     }
 
     /// With a warning for each member that was left out.
-    fn encoded(&self, call: HttpCall, body: &Body, guarded: &[Guarded], unsupported: &[&str]) -> Encoded {
+    fn encoded(
+        &self,
+        call: HttpCall,
+        body: &Body,
+        guarded: &[GuardedMember],
+        unsupported: &[&str],
+    ) -> Encoded {
         let given = unsupported.iter().copied().filter(|member| body.get(member).is_some());
-        let is_dropped = |member: &&Guarded| {
+        let is_dropped = |member: &&GuardedMember| {
             matches!(member.rule, Rule::Price | Rule::Account) && !self.allowed.has(&member.name)
         };
         let mut dropped: Vec<&str> = given.collect();

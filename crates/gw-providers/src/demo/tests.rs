@@ -213,7 +213,7 @@ async fn its_vectors_are_unit_vectors_of_the_text_alone() {
     let numbers = |vector: &Vector<'_>| match vector {
         Vector::Json { text, .. } => serde_json::from_str::<Vec<f32>>(text).unwrap(),
         Vector::Floats(floats) => floats.clone(),
-        Vector::Kept(_) => panic!("it comes from an upstream"),
+        Vector::Packed(_) => panic!("it comes from an upstream"),
     };
     let vectors: Vec<_> = reply.vectors.iter().map(numbers).collect();
     assert!(vectors[0] == vectors[2] && vectors[0] != vectors[1] && vectors[0].len() == 7);

@@ -1,4 +1,4 @@
-//! A decision takes memory three times, in proportion to its candidates. What it takes of time measures `./bench route`.
+//! A decision allocates three times, in proportion to its candidates. `./bench route` measures its time.
 
 use gw_routing::{Facts, Prior, Strategy, Weights, order};
 
@@ -9,7 +9,7 @@ fn a_decision_allocates_in_proportion_to_its_candidates() {
             let facts: Vec<Facts> = (0..many)
                 .map(|number| Facts {
                     group: number % 3,
-                    cost: Some(f64::from(number % 7)),
+                    cost_usd: Some(f64::from(number % 7)),
                     prior: Prior { ttft_ms: Some(f64::from(number * 37 % 101)), availability: None },
                     ..Facts::default()
                 })

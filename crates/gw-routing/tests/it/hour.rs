@@ -1,52 +1,53 @@
-//! The simulated hour: the engine's loop of attempts re-enacted on a virtual clock, once for each strategy.
+//! The simulated hour: the engine's attempts on a virtual clock, once for each strategy.
 //!
-//! As in `gw-engine/src/attempts.rs`: candidates in order, the next one when an attempt fails before its first token,
-//! each once; an open circuit is passed by, unless the retry budget has room or nobody else is left. What breaks after
-//! the first token has failed, for the client too. A stream is judged at its end.
+//! As in gw-engine, candidates are called in order, each once; the next one is called when an attempt fails before its
+//! first token. A candidate with an open circuit is skipped unless the retry budget has room or no other candidate is
+//! left. A stream that breaks after its first token has failed for the client too. The outcome of a stream is recorded
+//! at its end.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use gw_routing::{
-    BreakerSettings, Facts, Health, InFlight, Measured, Pass, Prior, Probe, RetryBudget, Strategy, Weights,
-    order,
+    BreakerSettings, CallMetrics, Facts, Health, InFlight, Permit, Prior, Probe, RetryBudget, Strategy,
+    Weights, order,
 };
 
 use crate::world::{self, Draw, FIRST_TOKEN, Fate, NAMES, terms};
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Clone, Copy)]
 struct Scene {
-    /// Virtual time in which requests come.
+    /// Virtual time during which requests arrive.
     lasts: Duration,
     /// Requests a second, on average.
     rate: f64,
-    /// What becomes of an attempt: seed, request, provider, time, others under way there.
+    /// The outcome of an attempt: seed, request, provider, time, other requests in flight there.
     fate: fn(u64, u64, usize, Duration, u32) -> Fate,
 }
 
 /// The hour of `docs/routing.md`.
 const HOUR: Scene = Scene { lasts: Duration::from_secs(3_600), rate: 15.0, fate: world::fate };
 
-/// From the request to its first token: the deadline of the whole.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// The deadline of a request, up to its first token.
+const DEADLINE: Duration = Duration::from_secs(15);
 const SEED: u64 = 20_261_121;
 
-/// What an hour came to.
+/// The figures of a simulated hour.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) requests: u64,
     pub(crate) failed: u64,
     pub(crate) calls: u64,
     pub(crate) usd: f64,
-    /// Times to the first token, and the minute in which the request came.
+    /// Times to the first token, with the minute in which the request arrived.
     pub(crate) first_tokens: Vec<(usize, Duration)>,
     /// Requests that each provider served.
     pub(crate) served: [u64; 3],
 }
 
-/// A request on its way.
+/// A request in progress.
 struct Request {
     number: u64,
     arrived: Duration,
@@ -55,7 +56,7 @@ struct Request {
     calls: u64,
 }
 
-/// What is going to happen.
+/// A future event.
 enum Event {
     Arrives(u64),
     Fails(Request, usize, (InFlight, Option<Probe>)),
@@ -68,16 +69,16 @@ struct Hour {
     scene: Scene,
     origin: Instant,
     breaker: BreakerSettings,
-    measured: [Arc<Measured>; 3],
+    metrics: [Arc<CallMetrics>; 3],
     health: [Arc<Health>; 3],
     budget: RetryBudget,
-    /// By time, then in the order in which they were thought of.
+    /// By time, then in the order in which they were added.
     events: BTreeMap<(Duration, u64), Event>,
-    thought_of: u64,
+    added: u64,
     report: Report,
 }
 
-/// A scene under a strategy.
+/// Simulates a scene under a strategy.
 fn simulate(strategy: Strategy, scene: Scene) -> Report {
     let origin = Instant::now();
     let mut hour = Hour {
@@ -85,11 +86,11 @@ fn simulate(strategy: Strategy, scene: Scene) -> Report {
         scene,
         origin,
         breaker: BreakerSettings::default(),
-        measured: Default::default(),
+        metrics: Default::default(),
         health: Default::default(),
         budget: RetryBudget::new(origin),
         events: BTreeMap::new(),
-        thought_of: 0,
+        added: 0,
         report: Report::default(),
     };
     let mut draw = Draw(SEED);
@@ -109,8 +110,8 @@ fn simulate(strategy: Strategy, scene: Scene) -> Report {
 
 impl Hour {
     fn later(&mut self, at: Duration, event: Event) {
-        self.events.insert((at, self.thought_of), event);
-        self.thought_of += 1;
+        self.events.insert((at, self.added), event);
+        self.added += 1;
     }
 
     fn happens(&mut self, at: Duration, event: Event) {
@@ -118,21 +119,21 @@ impl Hour {
         match event {
             Event::Arrives(number) => {
                 self.report.requests += 1;
-                self.budget.request(now);
+                self.budget.record_request(now);
                 let order = self.decide(number, now);
                 self.attempt(Request { number, arrived: at, order, next: 0, calls: 0 }, at);
             }
             Event::Fails(request, provider, guards) => {
-                self.measured[provider].failed(now);
-                self.health[provider].failed(&self.breaker, now);
+                self.metrics[provider].record_failure(now);
+                self.health[provider].record_failure(&self.breaker, now);
                 drop(guards);
                 self.attempt(request, at);
             }
             Event::Speaks(request, provider, (flight, probe), fate) => {
                 let Fate::Speaks { after, over, .. } = fate else { return };
-                self.measured[provider].first_token(after, now);
+                self.metrics[provider].record_first_token(after, now);
                 if probe.is_some() {
-                    self.health[provider].succeeded(&self.breaker, now);
+                    self.health[provider].record_success(&self.breaker, now);
                 }
                 self.report.first_tokens.push((minute(request.arrived), at - request.arrived));
                 self.later(at + over, Event::Ends(provider, flight, fate));
@@ -141,13 +142,13 @@ impl Hour {
                 let Fate::Speaks { after, tokens, over, cut } = fate else { return };
                 self.report.usd += terms(provider).cost;
                 if cut {
-                    self.measured[provider].failed(now);
-                    self.health[provider].failed(&self.breaker, now);
+                    self.metrics[provider].record_failure(now);
+                    self.health[provider].record_failure(&self.breaker, now);
                     self.fail();
                 } else {
-                    self.measured[provider].served(after, now);
-                    self.measured[provider].spoke(tokens, over, now);
-                    self.health[provider].succeeded(&self.breaker, now);
+                    self.metrics[provider].record_success(after, now);
+                    self.metrics[provider].record_speed(tokens, over, now);
+                    self.health[provider].record_success(&self.breaker, now);
                     self.report.served[provider] += 1;
                 }
             }
@@ -158,11 +159,11 @@ impl Hour {
         let facts: [Facts; 3] = std::array::from_fn(|provider| {
             let terms = terms(provider);
             Facts {
-                cost: Some(terms.cost),
+                cost_usd: Some(terms.cost),
                 quality: Some(terms.quality),
                 prior: Prior { ttft_ms: Some(terms.prior_ms), availability: Some(99.9) },
-                seen: self.measured[provider].seen(now),
-                standing: self.health[provider].standing(&self.breaker, now),
+                averages: self.metrics[provider].averages(now),
+                status: self.health[provider].status(&self.breaker, now),
                 ..Facts::default()
             }
         });
@@ -170,21 +171,21 @@ impl Hour {
         ordered.iter().map(|scored| scored.index).collect()
     }
 
-    /// Goes on with the next candidate that may be asked.
+    /// Calls the next candidate that may be called.
     fn attempt(&mut self, mut request: Request, at: Duration) {
         let now = self.origin + at;
-        let left = (request.arrived + PATIENCE).saturating_sub(at);
+        let left = (request.arrived + DEADLINE).saturating_sub(at);
         while let Some(&provider) = request.order.get(request.next).filter(|_| !left.is_zero()) {
             request.next += 1;
             let is_last = request.calls == 0 && request.next == request.order.len();
-            let probe = match self.health[provider].pass(&self.breaker, now) {
-                Pass::Through => None,
-                Pass::Probe(probe) => Some(probe),
-                Pass::Closed if is_last || self.budget.allow(now) => None,
-                Pass::Closed => continue,
+            let probe = match self.health[provider].request_permit(&self.breaker, now) {
+                Permit::Granted => None,
+                Permit::Probe(probe) => Some(probe),
+                Permit::Denied if is_last || self.budget.allow(now) => None,
+                Permit::Denied => continue,
             };
-            let flight = self.measured[provider].begun();
-            let others = self.measured[provider].seen(now).in_flight - 1;
+            let flight = self.metrics[provider].start_call();
+            let others = self.metrics[provider].averages(now).in_flight - 1;
             request.calls += 1;
             self.report.calls += 1;
             let clock = left.min(FIRST_TOKEN);
@@ -224,7 +225,7 @@ impl Report {
         self.calls as f64 / self.requests as f64
     }
 
-    /// A percentile of the times to the first token, in milliseconds; of one minute or of all.
+    /// A percentile of the times to the first token in milliseconds, of one minute or of the whole hour.
     pub(crate) fn ttft_ms(&self, percent: usize, only: Option<usize>) -> f64 {
         let of = self.first_tokens.iter().filter(|(minute, _)| only.is_none_or(|only| only == *minute));
         let mut times: Vec<_> = of.map(|(_, time)| *time).collect();
@@ -243,7 +244,7 @@ pub(crate) fn all() -> &'static [(Strategy, Report)] {
 }
 
 #[test]
-fn who_looks_where_it_goes_beats_taking_turns_and_nobody_calls_too_often() {
+fn strategies_that_measure_beat_round_robin_and_no_strategy_calls_too_often() {
     let hours = all();
     let of = |wanted: Strategy| &hours.iter().find(|(strategy, _)| *strategy == wanted).unwrap().1;
     let turns = of(Strategy::RoundRobin);
@@ -256,22 +257,22 @@ fn who_looks_where_it_goes_beats_taking_turns_and_nobody_calls_too_often() {
         assert!(hour.requests > 50_000);
         assert!(hour.amplification() <= 1.2, "{strategy:?}: {} calls per request", hour.amplification());
         let answered = hour.served.iter().sum::<u64>() + hour.failed;
-        assert_eq!(answered, hour.requests, "{strategy:?}: every request has one end");
+        assert_eq!(answered, hour.requests, "{strategy:?}: every request ends once");
         assert_eq!(NAMES.len(), hour.served.len());
     }
 }
 
 #[test]
-fn the_same_hour_comes_out_the_same_twice() {
+fn a_simulation_can_be_replayed() {
     let first = all().iter().find(|(strategy, _)| *strategy == Strategy::Balanced).unwrap().1.clone();
     let [a, b] = [first, simulate(Strategy::Balanced, HOUR)]
         .map(|hour| (hour.failed, hour.calls, hour.served, hour.first_tokens));
     assert!(a == b);
 }
 
-/// GUARANTEES U17: everybody answers 5xx for a minute at 100 requests a second, then all is well.
+/// All providers answer 5xx for a minute at 100 requests a second, then they recover.
 #[test]
-fn a_storm_is_not_fed_and_its_end_is_noticed() {
+fn a_storm_is_not_amplified_and_its_end_is_noticed() {
     const STORM: Duration = Duration::from_secs(60);
     fn fate(_: u64, _: u64, _: usize, at: Duration, _: u32) -> Fate {
         let well = Fate::Speaks {
@@ -284,11 +285,11 @@ fn a_storm_is_not_fed_and_its_end_is_noticed() {
     }
     for strategy in Strategy::ALL {
         let storm = simulate(strategy, Scene { lasts: STORM, rate: 100.0, fate });
-        // The last ones may just live to see its end.
+        // The last requests may live until the storm ends.
         assert!(storm.requests > 5_500 && storm.failed + 5 >= storm.requests);
         assert!(storm.amplification() <= 1.2, "{strategy:?}: {} calls per request", storm.amplification());
         let calm = simulate(strategy, Scene { lasts: STORM * 2, rate: 100.0, fate });
-        // Open circuits are tried within the budget, and the last candidate always: a success frees the probe.
+        // Open circuits are called within the retry budget, and the last candidate always: a success ends the cooldown.
         let after = calm.failed - storm.failed;
         assert!(after < 20, "{strategy:?}: {after} requests failed after the storm");
     }

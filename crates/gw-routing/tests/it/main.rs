@@ -1,6 +1,6 @@
-//! What the decisions come to over time: an hour of traffic on a virtual clock, and `docs/routing.md`, which shows it.
+//! Decisions over time: an hour of traffic on a virtual clock, and `docs/routing.md`, which shows the results.
 
-#![expect(clippy::indexing_slicing, clippy::expect_used, reason = "a test that is wrong may stop")]
+#![expect(clippy::indexing_slicing, clippy::expect_used, reason = "tests may panic")]
 
 mod few_allocations;
 mod hedged;

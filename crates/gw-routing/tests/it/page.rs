@@ -1,4 +1,4 @@
-//! `docs/routing.md`: its figures are made here. `UPDATE=1 cargo test -p gw-routing` rewrites them.
+//! Generates the figures in `docs/routing.md`. `UPDATE=1 cargo test -p gw-routing` rewrites them.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::world::{NAMES, weather};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/routing.md");
 
-/// Eight heights; each is 1.4 times (the root of 2) the one before, from a second on.
+/// Eight heights for times from one second on; each step is a factor of 1.4 (the root of 2).
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 fn level(seconds: f64) -> char {
-    // A cast holds what is below the first level at it.
+    // The cast turns times below the first level into it.
     let level = (2.0 * seconds.log2() + 1.0).floor() as usize;
     if seconds.is_nan() { ' ' } else { LEVELS[level.min(LEVELS.len() - 1)] }
 }
@@ -43,7 +43,7 @@ fn table(hours: &[(Strategy, Report)]) -> String {
     out
 }
 
-/// The 99th percentile of each minute, and what the providers were like.
+/// The 99th percentile of each minute, and the failures of each provider.
 fn chart(hours: &[(Strategy, Report)]) -> String {
     let mut out = String::from("```text\nminute        ");
     out.push_str("0         10        20        30        40        50");
@@ -88,7 +88,7 @@ fn hedges() -> String {
     out
 }
 
-/// The page with what stands between two marks replaced.
+/// The page with the text between two marks replaced.
 fn replaced(page: &str, mark: &str, with: &str) -> String {
     let (begin, end) = (format!("<!-- {mark} -->\n"), format!("<!-- /{mark} -->"));
     let (before, rest) = page.split_once(&begin).expect("the mark");
@@ -97,8 +97,8 @@ fn replaced(page: &str, mark: &str, with: &str) -> String {
 }
 
 #[test]
-fn the_page_shows_what_the_simulation_gives() {
-    // Other systems' logarithms may differ in the last bit, and then an hour goes another way.
+fn the_page_shows_the_figures_of_the_simulation() {
+    // Other systems' logarithms may differ in the last bit, which changes the simulated hour.
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return;
     }

@@ -1,7 +1,7 @@
-//! Three providers of one model over a virtual hour: one is always the same, one degrades and recovers, one flaps.
+//! Three providers of one model over a virtual hour: one is steady, one degrades and recovers, one flaps.
 //!
-//! What happens to an attempt depends on the minute, on how busy the provider is, and on a number drawn from the
-//! request, the provider and the seed: every strategy meets the same hour.
+//! The outcome of an attempt depends on the minute, on the provider's load, and on a number drawn from the request, the
+//! provider and the seed. So every strategy sees the same hour.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ pub(crate) const NAMES: [&str; 3] = ["degrading", "flapping", "steady"];
 /// How long an attempt waits for its first token.
 pub(crate) const FIRST_TOKEN: Duration = Duration::from_secs(8);
 
-/// Requests under way at which a provider takes twice as long.
+/// Requests in flight at which a provider takes twice as long.
 const CAPACITY: f64 = 150.0;
 
-/// A provider in one moment.
+/// The state of a provider at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weather {
-    /// Median, nobody else being served.
+    /// Median of an idle provider.
     pub(crate) ttft_ms: f64,
     pub(crate) tokens_per_second: f64,
     /// Share of requests that are refused at once.
     pub(crate) refuses: f64,
-    /// Share that hears nothing at all.
+    /// Share of requests that get no answer.
     pub(crate) stalls: f64,
     /// Share of streams that break off.
     pub(crate) cuts: f64,
 }
 
-/// What is always true of a provider.
+/// The constant properties of a provider.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// USD of one request.
@@ -38,12 +38,12 @@ pub(crate) struct Terms {
     pub(crate) prior_ms: f64,
 }
 
-/// What an attempt comes to.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
     /// An error, after this long.
     Fails(Duration),
-    /// A first token after this long, then so many tokens over this long; `cut` when the last never comes.
+    /// A first token after `after`, then `tokens` over `over`; `cut` when the stream breaks off.
     Speaks { after: Duration, tokens: u64, over: Duration, cut: bool },
 }
 
@@ -55,8 +55,8 @@ pub(crate) const fn terms(provider: usize) -> Terms {
     }
 }
 
-/// From minute 15 on the degrading provider becomes slower and worse, at its worst from 25 to 35, then all is well.
-/// The flapping one is down for half a minute of every four.
+/// From minute 15 on the degrading provider becomes slower and fails more often, worst from 25 to 35; then it recovers.
+/// The flapping provider is down for half a minute of every four.
 pub(crate) fn weather(provider: usize, at: Duration) -> Weather {
     let minute = at.as_secs_f64() / 60.0;
     let well = Weather { ttft_ms: 600.0, tokens_per_second: 60.0, refuses: 0.0, stalls: 0.001, cuts: 0.001 };
@@ -77,7 +77,7 @@ pub(crate) fn weather(provider: usize, at: Duration) -> Weather {
     }
 }
 
-/// What becomes of a request's attempt at a provider, begun at this time with so many others under way.
+/// The outcome of a request's attempt at a provider, started at this time with `others` in flight.
 pub(crate) fn fate(seed: u64, request: u64, provider: usize, at: Duration, others: u32) -> Fate {
     let weather = weather(provider, at);
     let mut draw = Draw(seed ^ request.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (provider as u64) << 56);
@@ -97,7 +97,7 @@ pub(crate) fn fate(seed: u64, request: u64, provider: usize, at: Duration, other
     Fate::Speaks { after: ttft, tokens: (tokens as f64 * said) as u64, over: over.mul_f64(said), cut }
 }
 
-/// Numbers out of a seed: SplitMix64.
+/// Pseudorandom numbers from a seed: SplitMix64.
 pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {

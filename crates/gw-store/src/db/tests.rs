@@ -87,7 +87,7 @@ async fn what_was_spent_and_the_requests_that_it_counts_are_of_one_moment() {
         let at = 20_000 * DAY;
         let id = |n: u128| {
             let bits = u128::try_from(at).unwrap() << 80 | n;
-            String::from_utf8(gw_wire::request_id::spell(bits).to_vec()).unwrap()
+            String::from_utf8(gw_wire::request_id::format(bits).to_vec()).unwrap()
         };
         let row = |n| Entry { request_id: id(n), at, key_id: "k".to_owned(), cost: 7, ..Entry::default() };
         store.record(&[row(1), row(2), row(3)]).await.unwrap();

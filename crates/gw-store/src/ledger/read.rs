@@ -42,7 +42,7 @@ impl Store {
     ) -> Result<(i128, Vec<String>)> {
         // In SQLite a row is found by its time, which its id tells.
         let listed: Vec<(i64, Cow<'_, str>)> =
-            requests.iter().map(|id| (request_id::millis(id).unwrap_or(0), indexed(id))).collect();
+            requests.iter().map(|id| (request_id::timestamp_millis(id).unwrap_or(0), indexed(id))).collect();
         let listed = serde_json::to_string(&listed).unwrap_or_default();
         let mut sql = spent(who, from, until);
         // One statement sees one moment.

@@ -203,7 +203,7 @@ pub(super) fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32
 pub(super) fn one(request_id: &str) -> Sql<'_> {
     let mut sql = Sql::new(ENTRY);
     sql.push("ledger_rows AS r").push(WITH_GROUP).push(" WHERE r.request_id = ").push_name(request_id);
-    if let Some(at) = gw_wire::request_id::millis(request_id) {
+    if let Some(at) = gw_wire::request_id::timestamp_millis(request_id) {
         sql.push(" AND r.at >= ").push_int(at).push(" AND r.at <= ").push_int(at.saturating_add(YOUNGER));
     }
     sql.push(" ORDER BY r.at LIMIT 1");

@@ -239,7 +239,7 @@ async fn rows_with_names_are_still_there_after_the_migration_and_count_once() {
     let day = 20_000 * 86_400_000_i64;
     let id = |n: i64| {
         let bits = u128::try_from(day + n).unwrap() << 80 | 7;
-        String::from_utf8(gw_wire::request_id::spell(bits).to_vec()).unwrap()
+        String::from_utf8(gw_wire::request_id::format(bits).to_vec()).unwrap()
     };
     // A row was some milliseconds younger than its id.
     let json = |n: i64, status: &str, team: Option<&str>| {

@@ -1,17 +1,18 @@
-//! Custom tools, whose input is any text, as functions with one parameter: other dialects have only functions.
+//! Custom tools, whose input is free text, as functions with one parameter. Other dialects have only functions.
 
 use std::borrow::Cow;
 
 use super::read::text;
-use super::{Called, Tool};
-use crate::json::{View, write_str};
+use super::{PastToolCall, Tool};
+use crate::json::{ObjectWriter, View};
 
-/// The parameter that holds the input.
+/// The parameter that holds the input of a custom tool.
 pub const CUSTOM_INPUT: &str = "input";
 
 const PARAMETERS: &str = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}"#;
 
-/// A definition of `tools[].custom`. A grammar, which nobody else can enforce, becomes a part of the description.
+/// Reads a definition of `tools[].custom`. A grammar becomes a part of the description, because other providers cannot
+/// enforce one.
 pub(super) fn tool(custom: View<'_>) -> Option<Tool<'_>> {
     let [name, description, format, cache_control] =
         custom.pick(["name", "description", "format", "cache_control"]);
@@ -37,13 +38,19 @@ fn grammar(format: View<'_>) -> Option<String> {
     Some(format!("The input must match this {syntax} grammar:\n{}", text(definition)?))
 }
 
-/// A call of a custom tool in the history.
-pub(super) fn called<'a>(id: Cow<'a, str>, custom: View<'a>) -> Option<Called<'a>> {
+/// Reads a call of a custom tool in the history.
+pub(super) fn called<'a>(id: Cow<'a, str>, custom: View<'a>) -> Option<PastToolCall<'a>> {
     let [name, input] = custom.pick(["name", "input"]);
-    let mut arguments = br#"{"input":"#.to_vec();
-    write_str(&mut arguments, &text(input).unwrap_or_default());
-    arguments.push(b'}');
-    // A literal of ours inside a text of ours.
-    let arguments = String::from_utf8(arguments).unwrap_or_default();
-    Some(Called { id, name: text(name)?, arguments: Cow::Owned(arguments) })
+    let arguments = input_object(&text(input).unwrap_or_default());
+    Some(PastToolCall { id, name: text(name)?, arguments: Cow::Owned(arguments) })
+}
+
+/// A JSON object with a text as its only member, `input`.
+pub(super) fn input_object(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() + 16);
+    let mut object = ObjectWriter::begin(&mut out);
+    object.string(CUSTOM_INPUT, text);
+    object.finish();
+    // The writer makes UTF-8.
+    String::from_utf8(out).unwrap_or_default()
 }

@@ -1,13 +1,13 @@
-//! Tool call ids: what providers take differs, and some must get back more than an id.
+//! Tool call ids: providers accept different forms, and some need a signature back along with the id.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Stands between a call's id and the provider's signature that travels with it. Clients send ids back untouched, and
-/// nothing else of a tool call; so Gemini's thought signatures survive in them.
+/// Separates a call's id from the provider's signature. Clients send back only the id of a tool call, so Gemini's
+/// thought signatures travel inside it.
 pub const THOUGHT_MARK: &str = "__thought__";
 
-/// The id proper and the signature it carries.
+/// Splits an id into the id proper and the signature that it carries.
 #[must_use]
 pub fn split_thought(id: &str) -> (&str, Option<&str>) {
     match id.split_once(THOUGHT_MARK) {
@@ -17,8 +17,8 @@ pub fn split_thought(id: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// An id of letters, digits, `_` and `-`, at most 64 of them (Claude). One that is so already stays; another becomes the
-/// same one each time.
+/// An id of 1 to 64 letters, digits, `_` and `-` (Claude). An id of that form stays as it is; any other id is replaced by a
+/// digest, always the same one.
 #[must_use]
 pub fn word_id(id: &str) -> Cow<'_, str> {
     id_of(id, b"_-")
@@ -39,7 +39,7 @@ fn id_of<'a>(id: &'a str, marks: &[u8]) -> Cow<'a, str> {
     Cow::Owned(format!("call_{}", digest(id, 24)))
 }
 
-/// An id of exactly nine letters and digits (Mistral).
+/// An id of exactly nine letters and digits (Mistral), replaced like [`word_id`].
 #[must_use]
 pub fn alphanumeric_id(id: &str) -> Cow<'_, str> {
     let id = split_thought(id).0;
@@ -49,13 +49,13 @@ pub fn alphanumeric_id(id: &str) -> Cow<'_, str> {
     Cow::Owned(digest(id, 9))
 }
 
-/// Eight letters and digits that stand for a text where there is no room for it.
+/// A digest of eight letters and digits, for places where a text is too long.
 #[must_use]
 pub fn short_id(text: &str) -> String {
     digest(text, 8)
 }
 
-/// So many letters and digits that depend on the text alone.
+/// A digest of `len` letters and digits that depends only on the text.
 fn digest(text: &str, len: usize) -> String {
     const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut out = String::with_capacity(len);

@@ -1,20 +1,22 @@
-//! Reading the parts of a validated body. What does not fit cannot be there; if it is, it is left out.
+//! Reads the parts of a validated body. Parts that validation would have refused are skipped.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::{Called, Content, Conversation, Format, Message, Part, Role, Source, Tool, ToolChoice, custom};
+use super::{
+    Content, Conversation, Format, Message, Part, PastToolCall, Role, Source, Tool, ToolChoice, custom,
+};
 use crate::json::View;
 use crate::request::Body;
 use crate::request::references::is_stored;
 
-/// A member that is not null.
+/// The member of this name unless it is null.
 fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
     let [found] = object.pick([name]);
     found
 }
 
-/// The text of a member that was found.
+/// The text of a member, if it is there and a string.
 pub(super) fn text(value: Option<View<'_>>) -> Option<Cow<'_, str>> {
     value?.string()
 }
@@ -39,7 +41,7 @@ pub(super) fn stop(body: &Body) -> Vec<Cow<'_, str>> {
     }
 }
 
-/// `logprobs: true` with its `top_logprobs`.
+/// `top_logprobs` where `logprobs` is true.
 pub(super) fn logprobs(body: &Body) -> Option<u32> {
     (body.get("logprobs")? == "true")
         .then(|| body.get("top_logprobs").and_then(|top| top.parse().ok()).unwrap_or(0))
@@ -65,7 +67,7 @@ pub(super) fn format(body: &Body) -> Format<'_> {
     }
 }
 
-/// `tools` and `tool_choice`, else `functions` and `function_call`.
+/// Reads `tools` and `tool_choice`, or the legacy `functions` and `function_call`.
 pub(super) fn tools(conversation: &mut Conversation<'_>) {
     let body = conversation.body;
     conversation.tools = list(body, "tools").filter_map(offered).collect();
@@ -83,7 +85,7 @@ pub(super) fn tools(conversation: &mut Conversation<'_>) {
     conversation.tools = list(body, "functions").filter_map(tool).collect();
     if !conversation.tools.is_empty() {
         conversation.legacy_functions = true;
-        // A function call is a single one.
+        // The legacy API returns at most one function call.
         conversation.parallel_tool_calls = Some(false);
         conversation.tool_choice =
             body.view("function_call").map_or(ToolChoice::Unset, |choice| tool_choice(choice, Some(choice)));
@@ -94,7 +96,7 @@ fn list<'a>(body: &'a Body, name: &str) -> impl Iterator<Item = View<'a>> {
     body.view(name).into_iter().flat_map(View::elements)
 }
 
-/// An entry of `tools`. The marker may stand on it or on its function.
+/// An entry of `tools`. `cache_control` may be a member of the entry or of its function.
 fn offered(entry: View<'_>) -> Option<Tool<'_>> {
     let [function, custom, cache_control] = entry.pick(["function", "custom", "cache_control"]);
     let tool = match function {
@@ -129,6 +131,7 @@ fn tool_choice<'a>(choice: View<'a>, function: Option<View<'a>>) -> ToolChoice<'
     }
 }
 
+/// Reads a `tool_choice` such as
 /// `{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}}`.
 fn allowed<'a>(choice: View<'a>, conversation: &mut Conversation<'a>) {
     let [kind, allowed] = choice.pick(["type", "allowed_tools"]);
@@ -158,7 +161,7 @@ pub(super) fn messages(body: &Body) -> Vec<Message<'_>> {
         }
         if message.role == Role::Tool {
             if message.tool_call_id.is_empty() {
-                // The legacy `function` message answers the call right before it.
+                // A legacy `function` message has no id: it answers the call right before it.
                 message.tool_call_id = Cow::Owned(format!("call_function_{legacy}"));
             }
             if message.name.is_none() {
@@ -207,12 +210,12 @@ fn message(value: View<'_>) -> Message<'_> {
     let mut parts = said.map(content).unwrap_or_default();
     let refusal = text(refusal).filter(|refusal| !refusal.is_empty());
     parts.extend(refusal.map(|refusal| Part { content: Content::Refusal(refusal), cache_control: None }));
-    // The marker may stand on the message: it then holds for its last part.
+    // `cache_control` on the message applies to its last part.
     if let (Some(marker), Some(last)) = (marker, parts.last_mut()) {
         last.cache_control.get_or_insert(marker);
     }
     let calls = calls.into_iter().flat_map(View::elements);
-    let mut tool_calls: Vec<Called<'_>> = calls.filter_map(tool_call).collect();
+    let mut tool_calls: Vec<PastToolCall<'_>> = calls.filter_map(tool_call).collect();
     if let Some(call) = function_call {
         tool_calls.extend(called(Cow::Borrowed(""), call));
     }
@@ -229,12 +232,12 @@ fn message(value: View<'_>) -> Message<'_> {
     }
 }
 
-/// A picture that an assistant made: `{"type": "image_url", "image_url": {"url": …}}`.
+/// An image that the assistant generated: `{"type": "image_url", "image_url": {"url": …}}`.
 fn image(value: View<'_>) -> Option<Source<'_>> {
     text(member(member(value, "image_url")?, "url")).map(source)
 }
 
-fn tool_call(value: View<'_>) -> Option<Called<'_>> {
+fn tool_call(value: View<'_>) -> Option<PastToolCall<'_>> {
     let [id, function, custom] = value.pick(["id", "function", "custom"]);
     match function {
         Some(function) => called(text(id)?, function),
@@ -242,9 +245,9 @@ fn tool_call(value: View<'_>) -> Option<Called<'_>> {
     }
 }
 
-fn called<'a>(id: Cow<'a, str>, function: View<'a>) -> Option<Called<'a>> {
+fn called<'a>(id: Cow<'a, str>, function: View<'a>) -> Option<PastToolCall<'a>> {
     let [name, arguments] = function.pick(["name", "arguments"]);
-    Some(Called { id, name: text(name)?, arguments: text(arguments).unwrap_or_default() })
+    Some(PastToolCall { id, name: text(name)?, arguments: text(arguments).unwrap_or_default() })
 }
 
 fn content(value: View<'_>) -> Vec<Part<'_>> {
@@ -279,7 +282,7 @@ fn part(value: View<'_>) -> Option<Part<'_>> {
     Some(Part { content, cache_control })
 }
 
-/// A URL, or bare base64, which some clients send as `file_data`.
+/// The source that a URL, a stored file's name or bare base64 describes. Some clients send bare base64 as `file_data`.
 fn source(url: Cow<'_, str>) -> Source<'_> {
     let begins =
         |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));

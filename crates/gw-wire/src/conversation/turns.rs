@@ -1,14 +1,15 @@
-//! The conversation as providers with strict rules want it: user and assistant in turn, results right behind their calls.
+//! The conversation as alternating user and assistant turns, with tool results right after their calls, for providers that
+//! demand this order.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::{Called, Message, Part, Role};
+use super::{Message, Part, PastToolCall, Role};
 
-/// One turn. Messages of one side in a row are one turn; system messages are in none.
+/// One turn: consecutive messages of one side. System messages belong to no turn.
 #[derive(Clone, Debug)]
 pub enum Turn<'m, 'a> {
-    /// Results of tools first, in the order of the calls they answer, then what the user said.
+    /// Tool results first, in the order of the calls that they answer, then the user's content.
     User(Vec<UserItem<'m, 'a>>),
     /// One or more assistant messages in a row.
     Assistant(Vec<&'m Message<'a>>),
@@ -17,25 +18,25 @@ pub enum Turn<'m, 'a> {
 /// A piece of a user turn.
 #[derive(Clone, Debug)]
 pub enum UserItem<'m, 'a> {
-    /// What a tool gave.
+    /// The result of a tool call.
     Result {
-        /// The id of the call that it answers, as the client wrote it.
+        /// The id of the call, as the client wrote it.
         id: &'m str,
-        /// The called function's name, "" when nobody knows it.
+        /// The name of the called function, empty when unknown.
         name: &'m str,
-        /// The result. None: the client left it out, and an answer is owed to every call.
+        /// The message with the result; None when the client left it out.
         message: Option<&'m Message<'a>>,
     },
-    /// A piece of what the user said, or the words of a tool that nobody had called.
+    /// A part of the user's content, or of a tool result without a matching call.
     Part(Cow<'m, Part<'a>>),
 }
 
-/// Groups the messages. A call without a result gets an empty one, because providers refuse the whole conversation
-/// otherwise; a result that answers no call of the turn before becomes the user's words, so that it is not lost.
+/// Groups messages into turns. A call without a result gets an empty result, because providers would refuse the
+/// conversation. A result without a call in the previous turn becomes user content, so that it is not lost.
 pub(super) fn turns<'m, 'a>(messages: &'m [Message<'a>]) -> Vec<Turn<'m, 'a>> {
     let mut turns: Vec<Turn<'m, 'a>> = Vec::new();
     let mut at = messages.iter().filter(|message| message.role != Role::System).peekable();
-    let mut calls: Vec<&'m Called<'a>> = Vec::new();
+    let mut calls: Vec<&'m PastToolCall<'a>> = Vec::new();
     while let Some(first) = at.next() {
         let is_assistant = first.role == Role::Assistant;
         let mut group = vec![first];
@@ -56,7 +57,7 @@ pub(super) fn turns<'m, 'a>(messages: &'m [Message<'a>]) -> Vec<Turn<'m, 'a>> {
     turns
 }
 
-fn user<'m, 'a>(group: &[&'m Message<'a>], calls: &[&'m Called<'a>]) -> Vec<UserItem<'m, 'a>> {
+fn user<'m, 'a>(group: &[&'m Message<'a>], calls: &[&'m PastToolCall<'a>]) -> Vec<UserItem<'m, 'a>> {
     let mut items = Vec::with_capacity(group.len() + calls.len());
     let mut results = Results::new(if calls.is_empty() { &[] } else { group });
     for call in calls {
@@ -71,12 +72,12 @@ fn user<'m, 'a>(group: &[&'m Message<'a>], calls: &[&'m Called<'a>]) -> Vec<User
     items
 }
 
-/// The results of one turn by the id of the call that they answer. Of several results of one id each is taken once, in
-/// order.
+/// The results of one turn by the id of the call that they answer. Results with the same id are taken in order, each
+/// once.
 struct Results<'m> {
-    /// The first result of an id that was not taken.
+    /// The position of the first result of each id that has not been taken.
     first: HashMap<&'m str, usize>,
-    /// By a result's position: the next result of the same id.
+    /// For each result, the position of the next result with the same id.
     next: Vec<Option<usize>>,
     taken: Vec<bool>,
 }

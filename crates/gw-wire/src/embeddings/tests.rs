@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{NotAVector, finite, read_vector, write_embeddings};
+use super::{VectorError, finite, read_vector, write_embeddings};
 use crate::reply::{EmbeddingsReply, Vector};
 use crate::request::EncodingFormat;
 use crate::usage::Usage;
@@ -32,27 +32,27 @@ fn arrays_hold_finite_numbers_only() {
         assert_eq!((vector.dimensions(), float(&vector)), (len, text.trim().to_owned()));
     }
     for (text, error) in [
-        ("[]", NotAVector::Empty),
-        ("[ ]", NotAVector::Empty),
-        ("[1e999]", NotAVector::NotFinite),
-        ("[0,-1e39]", NotAVector::NotFinite),
-        ("[1e+39]", NotAVector::NotFinite),
-        ("[999999999999999999999999999999999999999]", NotAVector::NotFinite),
-        ("[1,null]", NotAVector::Type),
-        ("[\"1\"]", NotAVector::Type),
-        ("[[1]]", NotAVector::Type),
-        ("[1,]", NotAVector::Type),
-        ("[,1]", NotAVector::Type),
-        ("[1 2]", NotAVector::Type),
-        ("[01]", NotAVector::Type),
-        ("[NaN]", NotAVector::Type),
-        ("[1]]", NotAVector::Type),
-        ("[1", NotAVector::Type),
-        ("[", NotAVector::Type),
-        ("", NotAVector::Type),
-        ("null", NotAVector::Type),
-        ("{}", NotAVector::Type),
-        ("1", NotAVector::Type),
+        ("[]", VectorError::Empty),
+        ("[ ]", VectorError::Empty),
+        ("[1e999]", VectorError::NotFinite),
+        ("[0,-1e39]", VectorError::NotFinite),
+        ("[1e+39]", VectorError::NotFinite),
+        ("[999999999999999999999999999999999999999]", VectorError::NotFinite),
+        ("[1,null]", VectorError::Type),
+        ("[\"1\"]", VectorError::Type),
+        ("[[1]]", VectorError::Type),
+        ("[1,]", VectorError::Type),
+        ("[,1]", VectorError::Type),
+        ("[1 2]", VectorError::Type),
+        ("[01]", VectorError::Type),
+        ("[NaN]", VectorError::Type),
+        ("[1]]", VectorError::Type),
+        ("[1", VectorError::Type),
+        ("[", VectorError::Type),
+        ("", VectorError::Type),
+        ("null", VectorError::Type),
+        ("{}", VectorError::Type),
+        ("1", VectorError::Type),
     ] {
         assert_eq!(read_vector(text).unwrap_err(), error, "{text}");
     }
@@ -68,15 +68,15 @@ fn base64_is_of_little_endian_floats() {
     }
     assert_eq!(base64(&read_vector("[1, -2]").unwrap()), "AACAPwAAAMA=");
     for (text, error) in [
-        ("\"\"", NotAVector::Empty),
-        ("\"AAAA\"", NotAVector::Base64),
-        ("\"not base64!\"", NotAVector::Base64),
-        ("\"AACA_w==\"", NotAVector::Base64),
-        ("\"AACAfw==\"", NotAVector::NotFinite),
+        ("\"\"", VectorError::Empty),
+        ("\"AAAA\"", VectorError::Base64),
+        ("\"not base64!\"", VectorError::Base64),
+        ("\"AACA_w==\"", VectorError::Base64),
+        ("\"AACAfw==\"", VectorError::NotFinite),
     ] {
         assert_eq!(read_vector(text).unwrap_err(), error, "{text}");
     }
-    assert_eq!(finite(vec![f32::NAN]).unwrap_err(), NotAVector::NotFinite);
+    assert_eq!(finite(vec![f32::NAN]).unwrap_err(), VectorError::NotFinite);
 }
 
 #[test]

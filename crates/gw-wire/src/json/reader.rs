@@ -1,27 +1,27 @@
-//! Reading a text from front to back, each byte once: for documents whose shape is nearly always the expected one.
+//! A forward-only reader that visits each byte of a text once, for documents that nearly always have the expected shape.
 //!
-//! Every step gives `None` at what is not JSON, is not what was asked for, or is spelled in a way that takes a closer
-//! look. The caller then reads the whole text in a slower way, which knows what to say about it.
+//! A step returns `None` if the text is not JSON, does not have the requested shape, or has an unusual spelling. The
+//! caller then reads the text with a slower reader that can report the error.
 
 use std::borrow::Cow;
 
-use super::View;
-use super::scan::Scan;
+use super::scan::Scanner;
+use super::view::View;
 
-/// A place in a JSON text.
+/// A position in a JSON text.
 pub struct Reader<'a> {
     text: &'a str,
-    scan: Scan<'a>,
+    scan: Scanner<'a>,
 }
 
 impl<'a> Reader<'a> {
-    /// At the front of a text.
+    /// A reader at the start of the text.
     #[must_use]
     pub fn new(text: &'a str) -> Self {
-        Self { text, scan: Scan::new(text.as_bytes(), 0) }
+        Self { text, scan: Scanner::new(text.as_bytes(), 0) }
     }
 
-    /// An object: `each` is called before the value of every member and has to step over it.
+    /// Reads an object. `each` is called before the value of every member and must read it.
     pub fn object(&mut self, mut each: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         let mut is_first = true;
         self.step(b'{')?;
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// As [`Reader::object`], for members whose names may be spelled with escapes: they come decoded.
+    /// As [`Reader::object`], for names that may hold escapes: `each` gets them decoded.
     pub fn members(&mut self, mut each: impl FnMut(&mut Self, Cow<'a, str>) -> Option<()>) -> Option<()> {
         let mut is_first = true;
         self.step(b'{')?;
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// An array: `each` is called before every element and has to step over it.
+    /// Reads an array. `each` is called before every element and must read it.
     pub fn array(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         let mut is_first = true;
         self.step(b'[')?;
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// A string, decoded.
+    /// Reads a string and decodes it.
     pub fn string(&mut self) -> Option<Cow<'a, str>> {
         let (start, escaped) = self.step_over_string()?;
         if escaped {
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         self.text.get(start + 1..self.scan.at - 1).map(Cow::Borrowed)
     }
 
-    /// Any value.
+    /// Reads any value.
     pub fn value(&mut self) -> Option<View<'a>> {
         self.scan.space();
         let start = self.scan.at;
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         self.since(start)
     }
 
-    /// Steps over a null, if one comes next.
+    /// Reads a null, if one comes next.
     pub fn null(&mut self) -> bool {
         self.scan.space();
         self.scan.literal(b"null").is_ok()
@@ -90,20 +90,20 @@ impl<'a> Reader<'a> {
         self.scan.peek() == Some(b'"')
     }
 
-    /// The byte that the next value begins with.
+    /// The first byte of the next value.
     pub fn peek(&mut self) -> Option<u8> {
         self.scan.space();
         self.scan.peek()
     }
 
-    /// Nothing is left but blanks.
+    /// Whether only whitespace is left.
     #[must_use]
     pub fn is_at_end(&mut self) -> bool {
         self.scan.space();
         self.scan.at == self.text.len()
     }
 
-    /// A string without escapes.
+    /// Reads a string without escapes.
     fn plain_string(&mut self) -> Option<&'a str> {
         match self.step_over_string()? {
             (start, false) => self.text.get(start + 1..self.scan.at - 1),
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where the string began, and whether it holds an escape.
+    /// Skips a string; returns its start and whether it holds an escape.
     fn step_over_string(&mut self) -> Option<(usize, bool)> {
         if !self.is_at_string() {
             return None;
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         self.scan.literal(&[byte]).ok()
     }
 
-    /// Whether the container closes here; if not, the comma before its next part is stepped over.
+    /// Whether the container closes here. If not, skips the comma before its next element.
     fn ends(&mut self, close: u8, is_first: &mut bool) -> Option<bool> {
         self.scan.space();
         if self.scan.literal(&[close]).is_ok() {
@@ -149,7 +149,7 @@ mod tests {
 
     use super::Reader;
 
-    /// Reads anything, to the last member.
+    /// Reads any value with all its members and elements.
     fn walk(reader: &mut Reader<'_>) -> Option<()> {
         if reader.null() {
             return Some(());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_decoded_where_that_is_asked_for() {
+    fn names_are_decoded_by_members() {
         let mut reader = Reader::new(r#" {"\u0061\n": 1, "b": [2]}"#);
         let mut seen = Vec::new();
         let read = reader.members(|reader, name| {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_not_read() {
+    fn a_text_that_is_not_json_is_refused() {
         for text in [
             "",
             "{",

@@ -1,49 +1,53 @@
-//! One linear pass over a text that answers: is this JSON, how deep, and does every string in it decode?
+//! Checks in one linear pass that a text is JSON, how deep it is, and that every string in it decodes.
 //!
-//! No recursion and no allocation, whatever the text holds; what is accepted here can be walked with `View`.
+//! It never recurses and never allocates. A `View` can walk every text that it accepts.
 
 use std::ops::Range;
 
-use super::View;
-use super::words::{first_prefix, plain_prefix};
+use super::swar::{first_prefix, plain_prefix};
+use super::view::View;
 
-/// Levels of arrays and objects that a text may have.
+/// Maximum nesting of arrays and objects.
 pub const MAX_DEPTH: u32 = 128;
 
-/// Members of an object that has no more than most.
+/// Number of members that most objects do not exceed.
 const USUAL_MEMBERS: usize = 16;
 
-/// Why a text is refused, with the byte where that was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+/// Why a text is refused, with the byte offset of the fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScanError {
     /// Not JSON.
+    #[error("not JSON at byte {0}")]
     Syntax(usize),
     /// More than `MAX_DEPTH` levels.
+    #[error("nested too deeply at byte {0}")]
     TooDeep(usize),
     /// More members of the outermost object than [`Bounds::members`].
+    #[error("too many members at byte {0}")]
     TooManyMembers(usize),
     /// More values than [`Bounds::values`].
+    #[error("too many values at byte {0}")]
     TooManyValues(usize),
 }
 
-/// How much a text may hold.
+/// Limits on the content of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Members of the outermost object.
+    /// Maximum number of members of the outermost object.
     pub members: usize,
-    /// Values of any kind, but for numbers that stand in an array.
+    /// Maximum number of values of any kind, except numbers in arrays.
     pub values: usize,
 }
 
 impl Bounds {
-    /// No bound.
+    /// No limits.
     pub const NONE: Self = Self { members: usize::MAX, values: usize::MAX };
 }
 
-/// How much one value holds.
+/// The size of one value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// The value itself and all values inside it.
+    /// Number of values: the value itself and all values inside it.
     pub values: usize,
     /// Levels of arrays and objects; 0 for a plain value.
     pub depth: u32,
@@ -51,20 +55,20 @@ pub struct Extent {
 
 /// A member of the outermost object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FoundMember<'a> {
+pub struct RawMember<'a> {
     /// The name's literal.
     pub name: View<'a>,
     /// The value.
     pub value: View<'a>,
-    /// How much the value holds.
+    /// The size of the value.
     pub extent: Extent,
 }
 
-/// What is known of a text that is JSON.
+/// Facts about an accepted text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Where the first escape stands that is half of a surrogate pair. JSON's grammar allows it, Unicode has no such
-    /// text: every reader makes something else of it.
+    /// Offset of the first escape that is half of a surrogate pair. JSON's grammar allows it, but it is no Unicode text,
+    /// and readers treat it differently.
     pub lone_surrogate: Option<usize>,
 }
 
@@ -72,45 +76,45 @@ pub struct Checked {
 ///
 /// # Errors
 /// The first fault in the text.
-pub fn check(text: &str) -> Result<Checked, Fault> {
-    let mut scan = Scan::new(text.as_bytes(), 0);
+pub fn check(text: &str) -> Result<Checked, ScanError> {
+    let mut scan = Scanner::new(text.as_bytes(), 0);
     scan.document(&mut |_, _, _| {})?;
     Ok(scan.checked)
 }
 
-/// Checks a text as [`check`] does and gives the members of the object that it is, in their order: none when it is no
-/// object. The walk stops at the first member or value beyond the bounds.
+/// Checks a text as [`check`] does and returns the members of its outermost object in order: none if the text is not an
+/// object. The scan stops at the first member or value beyond the bounds.
 ///
 /// # Errors
-/// As [`check`], and what exceeds `bounds`.
-pub fn check_members(text: &str, bounds: Bounds) -> Result<(Checked, Vec<FoundMember<'_>>), Fault> {
+/// As [`check`], and when the text exceeds `bounds`.
+pub fn check_members(text: &str, bounds: Bounds) -> Result<(Checked, Vec<RawMember<'_>>), ScanError> {
     let mut members = Vec::with_capacity(USUAL_MEMBERS);
-    let mut scan = Scan { bounds, ..Scan::new(text.as_bytes(), 0) };
+    let mut scan = Scanner { bounds, ..Scanner::new(text.as_bytes(), 0) };
     let part = |range: Range<usize>| View::exact(text.get(range).unwrap_or_default());
     scan.document(&mut |name, value, extent| {
-        members.push(FoundMember { name: part(name), value: part(value), extent });
+        members.push(RawMember { name: part(name), value: part(value), extent });
     })?;
     Ok((scan.checked, members))
 }
 
-/// How much a checked text holds.
+/// The size of a checked text.
 pub(super) fn extent(text: &str) -> Extent {
-    let mut scan = Scan::new(text.as_bytes(), 0);
+    let mut scan = Scanner::new(text.as_bytes(), 0);
     let mut members = 0;
-    // The text was checked: the walk reaches its end.
+    // Cannot fail: the text was checked.
     let _ = scan.document(&mut |_, _, extent| members = members.max(extent.depth + 1));
     Extent { values: scan.values + scan.numbers, depth: scan.deepest.max(members) }
 }
 
-/// Where the JSON number that begins at `at` ends, `None` when there is no number.
+/// The end of the JSON number that begins at `at`; `None` if no number begins there.
 #[must_use]
 pub fn number_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut scan = Scan::new(bytes, at);
+    let mut scan = Scanner::new(bytes, at);
     scan.number().ok().map(|()| scan.at)
 }
 
-/// A place in a text, moved on over what is JSON.
-pub(super) struct Scan<'a> {
+/// A position in a text. Its methods move it past JSON tokens.
+pub(super) struct Scanner<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
     checked: Checked,
@@ -119,23 +123,23 @@ pub(super) struct Scan<'a> {
     bounds: Bounds,
     /// Members of the outermost object so far.
     members: usize,
-    /// Values so far that count against the bound, and those that do not: numbers in arrays.
+    /// Values so far that count against the bound, and numbers in arrays, which do not.
     values: usize,
     numbers: usize,
     /// The deepest level since the outermost member began.
     deepest: u32,
 }
 
-/// A member whose value is being read.
+/// A member whose value is being scanned.
 struct OpenMember {
     name: Range<usize>,
-    /// Where the value begins.
+    /// Offset of the value.
     start: usize,
-    /// Values before it.
+    /// Number of values before it.
     values: usize,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> Scanner<'a> {
     pub(super) fn new(bytes: &'a [u8], at: usize) -> Self {
         Self {
             bytes,
@@ -150,19 +154,22 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// One value and nothing else; for `member` see [`Scan::value`].
-    fn document(&mut self, member: &mut impl FnMut(Range<usize>, Range<usize>, Extent)) -> Result<(), Fault> {
+    /// Scans one value and nothing else; for `member` see [`Scanner::value`].
+    fn document(
+        &mut self,
+        member: &mut impl FnMut(Range<usize>, Range<usize>, Extent),
+    ) -> Result<(), ScanError> {
         self.value(member)?;
         self.space();
         if self.at == self.bytes.len() { Ok(()) } else { Err(self.fault()) }
     }
 
-    /// One value. `member` is told where each member of the outermost object stands.
+    /// Scans one value. `member` gets the name, the value and the extent of each member of the outermost object.
     pub(super) fn value(
         &mut self,
         member: &mut impl FnMut(Range<usize>, Range<usize>, Extent),
-    ) -> Result<(), Fault> {
-        // One bit per open level, set for an object: as wide as the text may be deep.
+    ) -> Result<(), ScanError> {
+        // One bit per open level, set for an object. 128 bits suffice for the maximum depth.
         let mut objects: u128 = 0;
         let mut depth = 0;
         loop {
@@ -170,7 +177,7 @@ impl<'a> Scan<'a> {
             match self.peek() {
                 Some(open @ (b'{' | b'[')) => {
                     if depth == MAX_DEPTH {
-                        return Err(Fault::TooDeep(self.at));
+                        return Err(ScanError::TooDeep(self.at));
                     }
                     self.count()?;
                     depth += 1;
@@ -198,7 +205,7 @@ impl<'a> Scan<'a> {
                     self.scalar(first)?;
                 }
             }
-            // A value just ended: close what ends with it, then go on with the next value.
+            // A value has ended: close the containers that end with it, then continue with the next value.
             loop {
                 if depth == 1
                     && let Some(OpenMember { name, start, values }) = self.open.take()
@@ -234,7 +241,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn scalar(&mut self, first: Option<u8>) -> Result<(), Fault> {
+    fn scalar(&mut self, first: Option<u8>) -> Result<(), ScanError> {
         match first {
             Some(b'"') => self.string().map(|_| ()),
             Some(b't') => self.literal(b"true"),
@@ -244,7 +251,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn name(&mut self, depth: u32) -> Result<(), Fault> {
+    fn name(&mut self, depth: u32) -> Result<(), ScanError> {
         if self.peek() != Some(b'"') {
             return Err(self.fault());
         }
@@ -257,7 +264,7 @@ impl<'a> Scan<'a> {
             self.space();
             self.members += 1;
             if self.members > self.bounds.members {
-                return Err(Fault::TooManyMembers(start));
+                return Err(ScanError::TooManyMembers(start));
             }
             self.deepest = 1;
             self.open = Some(OpenMember { name, start: self.at, values: self.values + self.numbers });
@@ -266,16 +273,16 @@ impl<'a> Scan<'a> {
     }
 
     /// Counts a value against the bound.
-    fn count(&mut self) -> Result<(), Fault> {
+    fn count(&mut self) -> Result<(), ScanError> {
         self.values += 1;
-        if self.values > self.bounds.values { Err(Fault::TooManyValues(self.at)) } else { Ok(()) }
+        if self.values > self.bounds.values { Err(ScanError::TooManyValues(self.at)) } else { Ok(()) }
     }
 
-    /// A string; true when it holds an escape.
+    /// Scans a string; true if it holds an escape.
     #[inline(always)]
-    pub(super) fn string(&mut self) -> Result<bool, Fault> {
+    pub(super) fn string(&mut self) -> Result<bool, ScanError> {
         self.at += 1;
-        // Names are short and have no escapes: one look finds their end.
+        // Names are short and have no escapes: one word of eight bytes usually holds the end.
         self.at += first_prefix(self.bytes.get(self.at..).unwrap_or_default());
         if self.peek() == Some(b'"') {
             self.at += 1;
@@ -285,7 +292,7 @@ impl<'a> Scan<'a> {
     }
 
     #[inline(never)]
-    fn string_end(&mut self) -> Result<bool, Fault> {
+    fn string_end(&mut self) -> Result<bool, ScanError> {
         let mut escaped = false;
         loop {
             self.at += plain_prefix(self.bytes.get(self.at..).unwrap_or_default());
@@ -301,12 +308,12 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn escape(&mut self) -> Result<(), Fault> {
+    fn escape(&mut self) -> Result<(), ScanError> {
         let start = self.at;
         match self.bytes.get(start + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
             Some(b'u') => {
-                let unit = self.unit(start).ok_or(Fault::Syntax(start))?;
+                let unit = self.unit(start).ok_or(ScanError::Syntax(start))?;
                 self.at += 6;
                 let pairs = match unit {
                     0xd800..=0xdbff => matches!(self.unit(self.at), Some(0xdc00..=0xdfff)),
@@ -324,13 +331,13 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// The UTF-16 unit of a `\uXXXX` at this place.
+    /// The UTF-16 unit of the `\uXXXX` at this offset.
     fn unit(&self, at: usize) -> Option<u32> {
         let digits = self.bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
         digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
     }
 
-    pub(super) fn number(&mut self) -> Result<(), Fault> {
+    pub(super) fn number(&mut self) -> Result<(), ScanError> {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
@@ -353,7 +360,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), Fault> {
+    fn digits(&mut self) -> Result<(), ScanError> {
         let start = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
@@ -361,7 +368,7 @@ impl<'a> Scan<'a> {
         if self.at == start { Err(self.fault()) } else { Ok(()) }
     }
 
-    pub(super) fn literal(&mut self, literal: &[u8]) -> Result<(), Fault> {
+    pub(super) fn literal(&mut self, literal: &[u8]) -> Result<(), ScanError> {
         if self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(literal)) {
             self.at += literal.len();
             return Ok(());
@@ -379,8 +386,8 @@ impl<'a> Scan<'a> {
         self.bytes.get(self.at).copied()
     }
 
-    fn fault(&self) -> Fault {
-        Fault::Syntax(self.at)
+    fn fault(&self) -> ScanError {
+        ScanError::Syntax(self.at)
     }
 }
 

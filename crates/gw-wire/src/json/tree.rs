@@ -1,25 +1,24 @@
-//! A JSON value as a flat list of its nodes, made in one walk: for rewriting documents that are nested deeply. A `View`
-//! walks over everything inside a value to find its next sibling, so that reading every level costs size times depth;
-//! a tree knows where each value ends.
+//! A JSON value as a flat list of its nodes, built in one pass, for rewriting deeply nested documents. A `View` scans a
+//! whole value to find its next sibling, so reading every level takes time proportional to size times depth. A tree knows
+//! where each value ends.
 
 use std::borrow::Cow;
 
-use super::view::string_end;
-use super::{Kind, View};
+use super::view::{Kind, View, string_end};
 
-/// A value and all values inside it.
+/// A value with all values inside it.
 #[derive(Clone, Debug)]
 pub struct Tree<'a> {
-    /// In the order of the text: a container stands before what it holds. The first is the value itself.
+    /// In the order of the text: a container comes before its content. The first entry is the value itself.
     entries: Vec<Entry<'a>>,
 }
 
 #[derive(Clone, Debug)]
 struct Entry<'a> {
-    /// The member's name literal; empty for an element and for the value itself.
+    /// The literal of the member's name; empty for an element and for the value itself.
     name: &'a str,
     text: &'a str,
-    /// The entry behind the last one that lies inside this one.
+    /// The index of the first entry after this one and its content.
     next: usize,
 }
 
@@ -31,13 +30,13 @@ pub struct Node<'t, 'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// Of a value whose text was checked.
+    /// The tree of a value whose text was checked.
     #[must_use]
     pub fn new(view: View<'a>) -> Self {
         let text = view.text();
         let bytes = text.as_bytes();
         let mut entries: Vec<Entry<'a>> = Vec::new();
-        // The containers that are open: the entry, where it begins, whether it is an object.
+        // The open containers: index of the entry, start offset, whether it is an object.
         let mut open: Vec<(usize, usize, bool)> = Vec::new();
         let mut name = "";
         let mut at = 0;
@@ -96,19 +95,19 @@ impl<'a> Tree<'a> {
         Self { entries }
     }
 
-    /// The value itself.
+    /// The node of the value itself.
     #[must_use]
     pub fn root(&self) -> Node<'_, 'a> {
         Node { tree: self, at: 0 }
     }
 
-    /// How many values there are.
+    /// The number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Only of an empty text.
+    /// True only for an empty text.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -116,19 +115,19 @@ impl<'a> Tree<'a> {
 }
 
 impl<'t, 'a> Node<'t, 'a> {
-    /// The value's text.
+    /// The JSON text of the value.
     #[must_use]
     pub fn text(self) -> &'a str {
         self.tree.entries.get(self.at).map_or("", |entry| entry.text)
     }
 
-    /// The value where it stands.
+    /// The value as a view.
     #[must_use]
     pub fn view(self) -> View<'a> {
         View::exact(self.text())
     }
 
-    /// What it is.
+    /// The kind of the value.
     #[must_use]
     pub fn kind(self) -> Kind {
         self.view().kind()
@@ -140,13 +139,13 @@ impl<'t, 'a> Node<'t, 'a> {
         self.view().string()
     }
 
-    /// How many values it holds, itself among them.
+    /// The number of values: the node itself and all values inside it.
     #[must_use]
     pub fn size(self) -> usize {
         self.next() - self.at
     }
 
-    /// The members in order, name literal and value; none for another kind.
+    /// The members in order, as name literal and value; none for another kind.
     pub fn members(self) -> impl Iterator<Item = (View<'a>, Node<'t, 'a>)> {
         let children = self.children(self.text().starts_with('{'));
         children.filter_map(|child| {
@@ -160,14 +159,14 @@ impl<'t, 'a> Node<'t, 'a> {
         self.children(self.text().starts_with('['))
     }
 
-    /// The first member of this name.
+    /// The first member with this name.
     #[must_use]
     pub fn member(self, name: &str) -> Option<Self> {
         let named = |literal: View<'_>| literal.string().is_some_and(|known| known == name);
         self.members().find(|(literal, _)| named(*literal)).map(|(_, value)| value)
     }
 
-    /// The members of these names, all found in one walk: the first of each name.
+    /// The first members with these names, all found in one pass.
     #[must_use]
     pub fn pick<const N: usize>(self, names: [&str; N]) -> [Option<Self>; N] {
         let mut found = [None; N];
@@ -180,7 +179,7 @@ impl<'t, 'a> Node<'t, 'a> {
         found
     }
 
-    /// All values inside it and itself, in the order of the text, each with its name literal.
+    /// The value and all values inside it in the order of the text, each with its name literal.
     pub fn walk(self) -> impl Iterator<Item = (View<'a>, Node<'t, 'a>)> {
         (self.at..self.next()).filter_map(move |at| {
             let name = self.tree.entries.get(at)?.name;
@@ -192,7 +191,7 @@ impl<'t, 'a> Node<'t, 'a> {
         self.tree.entries.get(self.at).map_or(self.at, |entry| entry.next.max(self.at + 1))
     }
 
-    /// What lies right inside it, if it is a container of the wanted kind.
+    /// The direct children, if this is a container of the wanted kind.
     fn children(self, wanted: bool) -> impl Iterator<Item = Node<'t, 'a>> {
         let end = if wanted { self.next() } else { 0 };
         let mut at = self.at + 1;
@@ -214,7 +213,7 @@ mod tests {
     use super::{Node, Tree};
     use crate::json::{View, check};
 
-    /// What both ways of reading see, level by level.
+    /// Asserts that a view and a tree read the same, level by level.
     fn alike(view: View<'_>, node: Node<'_, '_>) {
         assert_eq!(view.text(), node.text());
         let members: Vec<_> = node.members().collect();
@@ -258,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "[\\[\\]{}\",:0-9a ]{0,24}") {
+        fn any_text_is_accepted(text in "[\\[\\]{}\",:0-9a ]{0,24}") {
             let view = View::new(&text);
             let tree = Tree::new(view);
             if !tree.is_empty() {

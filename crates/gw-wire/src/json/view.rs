@@ -1,11 +1,12 @@
-//! A place in a JSON text: read where it stands, members and elements found by walking, nothing copied.
+//! A value inside a JSON text, read in place: members and elements are found by scanning, and nothing is copied.
 //!
-//! Meant for text that `check` accepted. Any other text gives some answer, but never a panic or an endless walk.
+//! Views are meant for text that `check` accepted. For any other text the results are unspecified, but a view never panics
+//! and never loops for ever.
 
 use std::borrow::Cow;
 
 use super::scan::{Extent, extent};
-use super::words::checked_prefix;
+use super::swar::checked_prefix;
 
 /// One JSON value inside a checked text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub struct View<'a> {
     text: &'a str,
 }
 
-/// What a value is, as it is written: `1.0` and `1e2` are decimals.
+/// The kind of a value as it is written: `1.0` and `1e2` are decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of JSON")]
 pub enum Kind {
@@ -27,13 +28,13 @@ pub enum Kind {
 }
 
 impl<'a> View<'a> {
-    /// The value that this text is; blanks around it are cut.
+    /// The value of this text; surrounding whitespace is trimmed.
     #[must_use]
     pub fn new(text: &'a str) -> Self {
         Self { text: text.trim_matches([' ', '\n', '\r', '\t']) }
     }
 
-    /// The value that this text is, without blanks around it.
+    /// The value of this text, which has no surrounding whitespace.
     pub(crate) fn exact(text: &'a str) -> Self {
         Self { text }
     }
@@ -44,7 +45,7 @@ impl<'a> View<'a> {
         self.text
     }
 
-    /// What it is.
+    /// The kind of the value.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self.text.as_bytes().first() {
@@ -60,18 +61,18 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The decoded string; `None` for another kind or a string that no Unicode text equals.
+    /// The decoded string; `None` for another kind, or a string that is not Unicode.
     #[must_use]
     pub fn string(self) -> Option<Cow<'a, str>> {
         let inner = self.text.strip_prefix('"')?.strip_suffix('"')?;
-        // The quotes inside have a backslash before them.
+        // Every quote inside the string follows a backslash.
         if checked_prefix(inner.as_bytes()) == inner.len() {
             return Some(Cow::Borrowed(inner));
         }
         serde_json::from_str(self.text).ok().map(Cow::Owned)
     }
 
-    /// Bytes of the decoded string, without decoding it; 0 for another kind.
+    /// The number of bytes of the decoded string, counted without decoding it; 0 for another kind.
     #[must_use]
     pub fn string_len(self) -> usize {
         if self.kind() != Kind::String {
@@ -91,7 +92,7 @@ impl<'a> View<'a> {
         len
     }
 
-    /// The members in order, name literal and value; none for another kind.
+    /// The members in order, as name literal and value; none for another kind.
     #[must_use]
     pub fn members(self) -> Members<'a> {
         Members { walk: Walk::into_container(self.text, b'{') }
@@ -103,8 +104,8 @@ impl<'a> View<'a> {
         Elements { walk: Walk::into_container(self.text, b'[') }
     }
 
-    /// The members of these names in an object, all found in one walk. Of a name that comes twice the last one counts,
-    /// and null counts as absent.
+    /// The members with these names, all found in one pass. Of members with the same name the last one counts, and null
+    /// counts as absent.
     #[must_use]
     pub fn pick<const N: usize>(self, names: [&str; N]) -> [Option<Self>; N] {
         let mut found = [None; N];
@@ -117,20 +118,20 @@ impl<'a> View<'a> {
         found.map(|value| value.filter(|value: &Self| value.kind() != Kind::Null))
     }
 
-    /// How much the value holds.
+    /// The size of the value.
     #[must_use]
     pub fn extent(self) -> Extent {
         extent(self.text)
     }
 
-    /// An array without elements.
+    /// Whether the value is an array without elements.
     #[must_use]
     pub fn is_empty_array(self) -> bool {
         self.kind() == Kind::Array && self.elements().next().is_none()
     }
 }
 
-/// UTF-8 bytes of a `\uXXXX`; each half of a pair counts for half of the four.
+/// UTF-8 bytes of a `\uXXXX`. Each half of a surrogate pair counts as two of the pair's four bytes.
 fn escaped_width(escape: &[u8]) -> usize {
     let digits = escape.get(2..6).unwrap_or_default();
     let unit = digits.iter().fold(0, |unit, digit| unit << 4 | char::from(*digit).to_digit(16).unwrap_or(0));
@@ -141,7 +142,7 @@ fn escaped_width(escape: &[u8]) -> usize {
     }
 }
 
-/// Walks over an object's members.
+/// Iterates over an object's members.
 #[derive(Clone, Debug)]
 pub struct Members<'a> {
     walk: Walk<'a>,
@@ -157,7 +158,7 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// Walks over an array's elements.
+/// Iterates over an array's elements.
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
     walk: Walk<'a>,
@@ -183,7 +184,7 @@ impl<'a> Walk<'a> {
         Self { text, at }
     }
 
-    /// The next value; what separates values was checked before, so it is only stepped over.
+    /// The next value. Separators were checked before, so they are only skipped.
     fn value(&mut self) -> Option<View<'a>> {
         let bytes = self.text.as_bytes();
         while matches!(bytes.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t' | b',' | b':')) {
@@ -200,7 +201,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Where the value at `at` ends; `at` itself when nothing begins there.
+/// The end of the value at `at`; `at` itself if no value begins there.
 fn value_end(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at) {
         Some(b'"') => string_end(bytes, at),
@@ -213,7 +214,7 @@ fn value_end(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// Where the string that begins at `at` ends.
+/// The end of the string that begins at `at`.
 pub(crate) fn string_end(bytes: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     loop {

@@ -1,16 +1,51 @@
-//! `POST /v1/chat/completions`: the request read and checked.
+//! `POST /v1/chat/completions`: reads and checks the request.
 
 use bytes::Bytes;
 
-use super::body::Members;
-use super::member_policy::{self, Endpoint};
+use super::body::{Body, ParsedBody};
+use super::invalid::Invalid;
+use super::limits::RequestLimits;
+use super::measure::PromptExtras;
+use super::member_policy::{self, Endpoint, GuardedMember};
 use super::messages::messages;
-use super::options::Fields;
+use super::needs::Needs;
+use super::options::{CacheOptions, Fields, Routing};
+use super::references::References;
 use super::schemas::Schemas;
-use super::{Body, ChatRequest, Invalid, RequestLimits};
 use crate::json::Kind;
 
-/// Members that only have to be of a kind: what they mean is between the client and the provider.
+/// A validated chat completion request.
+#[derive(Clone, Debug)]
+pub struct ChatRequest {
+    /// The received body.
+    pub body: Body,
+    /// The model name as the client wrote it.
+    pub model: String,
+    /// Whether the client wants server-sent events.
+    pub stream: bool,
+    /// `stream_options.include_usage`.
+    pub include_usage: bool,
+    /// Number of choices, 1..=128.
+    pub n: u32,
+    /// `max_completion_tokens`, else `max_tokens`.
+    pub max_tokens: Option<u64>,
+    /// `routing`.
+    pub routing: Routing,
+    /// `cache`.
+    pub cache: Option<CacheOptions>,
+    /// Capabilities that a model must have.
+    pub needs: Needs,
+    /// Bytes of all text in messages and tools: the basis of token estimates.
+    pub prompt_bytes: u64,
+    /// The content of the prompt besides that text.
+    pub extras: PromptExtras,
+    /// References to resources at a provider.
+    pub references: References,
+    /// Members that choose a model, an upstream or a price.
+    pub guarded: Vec<GuardedMember>,
+}
+
+/// Members of which only the type is checked: their meaning is up to the provider.
 const LIGHT: [(&str, Kind); 14] = [
     ("user", Kind::String),
     ("audio", Kind::Object),
@@ -28,13 +63,13 @@ const LIGHT: [(&str, Kind); 14] = [
     ("safety_identifier", Kind::String),
 ];
 
-/// Reads and checks a chat request. The first fault is reported: the body as JSON, `model`, `messages`, then the
-/// parameters in the order of CONTRACT 1.4.
+/// Reads and checks a chat request. The first fault is reported, in this order: the body as JSON, `model`, `messages`,
+/// then the parameters in the order of this function.
 ///
 /// # Errors
-/// The fault, with its code of CONTRACT 1.3.
+/// The fault, with its error code.
 pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, Invalid> {
-    let members = Members::read(&bytes, limits)?;
+    let members = ParsedBody::read(&bytes, limits)?;
     let fields = Fields { members: &members };
     let model = fields.model_or_first()?;
     let mut survey = messages(fields.get("messages"), limits)?;
@@ -53,10 +88,10 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
     fields.response_format(&mut survey.needs, &mut schemas)?;
     if survey.needs.json_schema {
         let format = fields.get("response_format").map_or(0, |format| format.text().len());
-        survey.beside.bytes += format as u64;
+        survey.extras.bytes += format as u64;
     }
     fields.kinds(&LIGHT)?;
-    survey.beside.bytes += predicted_bytes(&fields);
+    survey.extras.bytes += predicted_bytes(&fields);
     fields.modalities(&mut survey.needs)?;
     let routing = fields.routing(&model)?;
     let cache = fields.cache()?;
@@ -64,9 +99,9 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
     let references = &mut survey.references;
     let guarded =
         member_policy::survey(members.text, &members.members, Endpoint::Chat, other_tools, references);
-    let (members, index) = members.without_fallbacks();
+    let members = members.without_fallbacks();
     Ok(ChatRequest {
-        body: Body { bytes, members, index },
+        body: members.into_body(bytes),
         model,
         stream,
         include_usage,
@@ -76,13 +111,13 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
         cache,
         needs: survey.needs,
         prompt_bytes: survey.bytes + tool_bytes,
-        beside: survey.beside,
+        extras: survey.extras,
         references: survey.references,
         guarded,
     })
 }
 
-/// Bytes of the text that the client expects as the answer: a provider reads it with the prompt.
+/// Bytes of the answer that the client predicts: the provider reads it with the prompt.
 fn predicted_bytes(fields: &Fields<'_, '_>) -> u64 {
     let content = fields.get("prediction").and_then(|prediction| {
         let [content] = prediction.pick(["content"]);

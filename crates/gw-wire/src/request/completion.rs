@@ -1,25 +1,73 @@
-//! `POST /v1/completions`: the request read and checked.
+//! `POST /v1/completions`: reads and checks the request.
 
 use bytes::Bytes;
 
-use super::body::Members;
+use super::body::{Body, ParsedBody};
 use super::fields::{Path, array, empty_array, integer, missing, string, wrong_type};
-use super::member_policy::{Endpoint, survey};
-use super::options::Fields;
+use super::invalid::Invalid;
+use super::limits::RequestLimits;
+use super::measure::PromptExtras;
+use super::member_policy::{Endpoint, GuardedMember, survey};
+use super::needs::Needs;
+use super::options::{Fields, Routing};
+use super::references::References;
 use super::schemas::Schemas;
-use super::{Beside, Body, CompletionRequest, Invalid, Needs, Prompt, References, RequestLimits};
 use crate::json::{Kind, View};
 
-/// Prompts of one request, inputs of an embeddings request.
+/// One prompt of a text completion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prompt {
+    /// Text.
+    Text(String),
+    /// Token ids.
+    Tokens(Vec<u32>),
+}
+
+/// A validated text completion request.
+#[derive(Clone, Debug)]
+pub struct CompletionRequest {
+    /// The received body.
+    pub body: Body,
+    /// The model name as the client wrote it.
+    pub model: String,
+    /// One or more prompts.
+    pub prompts: Vec<Prompt>,
+    /// Whether the client wants server-sent events.
+    pub stream: bool,
+    /// `stream_options.include_usage`.
+    pub include_usage: bool,
+    /// Number of choices per prompt, 1..=128.
+    pub n: u32,
+    /// Number of answers per prompt that are generated and billed to choose from; 0 = not given.
+    pub best_of: u32,
+    /// `max_tokens`.
+    pub max_tokens: Option<u64>,
+    /// Whether the answer begins with the prompt.
+    pub echo: bool,
+    /// Whether a suffix was given.
+    pub suffix: bool,
+    /// `routing`.
+    pub routing: Routing,
+    /// Bytes of all prompts (4 per token id).
+    pub prompt_bytes: u64,
+    /// The content of the prompts besides that text.
+    pub extras: PromptExtras,
+    /// References to resources at a provider.
+    pub references: References,
+    /// Members that choose a model, an upstream or a price.
+    pub guarded: Vec<GuardedMember>,
+}
+
+/// Maximum number of prompts of a request, and of inputs of an embeddings request.
 pub(super) const MAX_INPUTS: usize = 2048;
 
-/// Reads and checks a text completion request. The first fault is reported: the body as JSON, `model`, `prompt`, then
-/// the parameters in the order of CONTRACT 1.4.
+/// Reads and checks a text completion request. The first fault is reported, in this order: the body as JSON, `model`,
+/// `prompt`, then the parameters in the order of this function.
 ///
 /// # Errors
-/// The fault, with its code of CONTRACT 1.3.
+/// The fault, with its error code.
 pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<CompletionRequest, Invalid> {
-    let members = Members::read(&bytes, limits)?;
+    let members = ParsedBody::read(&bytes, limits)?;
     let fields = Fields { members: &members };
     let model = fields.model_or_first()?;
     let prompts = prompts(fields.get("prompt"))?;
@@ -33,22 +81,23 @@ pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<Completi
     fields.integer("seed", &(i64::MIN..=i64::MAX))?;
     fields.integer("logprobs", &(0..=5))?;
     let echo = fields.boolean("echo")?;
-    let form = form_bytes(&fields, limits)?;
+    let format = format_bytes(&fields, limits)?;
     fields.kinds(&[("suffix", Kind::String), ("user", Kind::String)])?;
-    // An empty suffix asks for nothing.
+    // An empty suffix counts as none.
     let suffix = fields.get("suffix").map_or(0, |suffix| suffix.string_len() as u64);
     let routing = fields.routing(&model)?;
     let mut references = References::default();
     let guarded = survey(members.text, &members.members, Endpoint::Completions, false, &mut references);
-    // The operator decides whether completions are cached. A mistake in `cache` is told all the same.
+    // The operator decides whether completions are cached, but a mistake in `cache` is reported anyway.
     fields.cache()?;
-    // Where each prompt is a call of its own, the form and the suffix go with each.
+    // Each prompt may become a call of its own, which repeats the format and the suffix.
     let frames = prompts.len() as u64;
-    let beside =
-        Beside { frames, bytes: form.saturating_add(suffix).saturating_mul(frames), ..Beside::default() };
-    let ((members, index), prompt_bytes) = (members.without_fallbacks(), prompt_bytes(&prompts));
+    let bytes_per_prompt = format.saturating_add(suffix);
+    let extras =
+        PromptExtras { frames, bytes: bytes_per_prompt.saturating_mul(frames), ..PromptExtras::default() };
+    let (members, prompt_bytes) = (members.without_fallbacks(), prompt_bytes(&prompts));
     Ok(CompletionRequest {
-        body: Body { bytes, members, index },
+        body: members.into_body(bytes),
         model,
         prompts,
         stream,
@@ -60,15 +109,15 @@ pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<Completi
         suffix: suffix > 0,
         routing,
         prompt_bytes,
-        beside,
+        extras,
         references,
         guarded,
     })
 }
 
-/// Checks `response_format` as chat does: OpenAI's completions do not know it, but the other dialects send it. The bytes of
-/// one with a JSON Schema.
-fn form_bytes(fields: &Fields<'_, '_>, limits: &RequestLimits) -> Result<u64, Invalid> {
+/// Checks `response_format` as chat does: OpenAI's completions do not have it, but the other dialects send it. Returns the
+/// bytes of a format with a JSON Schema.
+fn format_bytes(fields: &Fields<'_, '_>, limits: &RequestLimits) -> Result<u64, Invalid> {
     let mut needs = Needs::default();
     fields.response_format(&mut needs, &mut Schemas::new(limits, fields.members.schemas))?;
     let format = fields.get("response_format").filter(|_| needs.json_schema);
@@ -78,16 +127,16 @@ fn form_bytes(fields: &Fields<'_, '_>, limits: &RequestLimits) -> Result<u64, In
 fn prompts(value: Option<View<'_>>) -> Result<Vec<Prompt>, Invalid> {
     let path = Path::Top("prompt");
     let value = value.ok_or_else(|| missing(&path))?;
-    Ok(match form(&path, value)? {
-        Form::Text => vec![Prompt::Text(string(&path, value)?.into_owned())],
-        Form::Tokens => vec![Prompt::Tokens(tokens(&path, value)?)],
-        Form::Texts => {
+    Ok(match input_form(&path, value)? {
+        InputForm::Text => vec![Prompt::Text(string(&path, value)?.into_owned())],
+        InputForm::Tokens => vec![Prompt::Tokens(tokens(&path, value)?)],
+        InputForm::Texts => {
             let texts = array(&path, value, MAX_INPUTS, EXPECTED)?.enumerate();
             texts
                 .map(|(at, text)| Ok(Prompt::Text(string(&path.item(at), text)?.into_owned())))
                 .collect::<Result<_, _>>()?
         }
-        Form::TokenArrays => token_arrays(&path, value)?.into_iter().map(Prompt::Tokens).collect(),
+        InputForm::TokenArrays => token_arrays(&path, value)?.into_iter().map(Prompt::Tokens).collect(),
     })
 }
 
@@ -102,31 +151,31 @@ fn prompt_bytes(prompts: &[Prompt]) -> u64 {
 const EXPECTED: &str =
     "one of a string, an array of strings, an array of integers or an array of arrays of integers";
 
-/// The four forms of `prompt` and of an embeddings `input`; the first element tells.
+/// The four forms of `prompt` and of an embeddings `input`. The first element decides between the arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum InputForm {
     Text,
     Texts,
     Tokens,
     TokenArrays,
 }
 
-pub(super) fn form(path: &Path<'_>, value: View<'_>) -> Result<Form, Invalid> {
+pub(super) fn input_form(path: &Path<'_>, value: View<'_>) -> Result<InputForm, Invalid> {
     if value.kind() == Kind::String {
-        return Ok(Form::Text);
+        return Ok(InputForm::Text);
     }
     let first = array(path, value, usize::MAX, EXPECTED)?.next().ok_or_else(|| empty_array(path))?;
     match first.kind() {
-        Kind::String => Ok(Form::Texts),
-        Kind::Integer => Ok(Form::Tokens),
-        Kind::Array => Ok(Form::TokenArrays),
+        Kind::String => Ok(InputForm::Texts),
+        Kind::Integer => Ok(InputForm::Tokens),
+        Kind::Array => Ok(InputForm::TokenArrays),
         Kind::Null | Kind::Boolean | Kind::Decimal | Kind::Object => {
             Err(wrong_type(&path.item(0), "one of a string, an integer or an array of integers", first))
         }
     }
 }
 
-/// Token ids of one input.
+/// The token ids of one input.
 pub(super) fn tokens(path: &Path<'_>, value: View<'_>) -> Result<Vec<u32>, Invalid> {
     if let Some(ids) = plain_tokens(value.text()) {
         return Ok(ids);
@@ -140,7 +189,7 @@ pub(super) fn tokens(path: &Path<'_>, value: View<'_>) -> Result<Vec<u32>, Inval
     if ids.is_empty() { Err(empty_array(path)) } else { Ok(ids) }
 }
 
-/// Token ids as nearly all clients write them: plain digits. None for anything else, which takes a closer look.
+/// Token ids as nearly all clients write them: plain digits. None for any other spelling, which needs the full checks.
 fn plain_tokens(text: &str) -> Option<Vec<u32>> {
     let inner = text.strip_prefix('[')?.strip_suffix(']')?;
     let mut ids = Vec::new();
@@ -155,7 +204,7 @@ fn plain_tokens(text: &str) -> Option<Vec<u32>> {
                 ids.push(id);
                 (id, digits) = (0, 0);
             }
-            // A blank inside a number was refused before.
+            // The body is valid JSON, so no blank is inside a number.
             b' ' | b'\n' | b'\r' | b'\t' => {}
             _ => return None,
         }
@@ -164,7 +213,7 @@ fn plain_tokens(text: &str) -> Option<Vec<u32>> {
     (digits > 0).then_some(ids)
 }
 
-/// Several inputs as token ids.
+/// The token ids of several inputs.
 pub(super) fn token_arrays(path: &Path<'_>, value: View<'_>) -> Result<Vec<Vec<u32>>, Invalid> {
     let inputs = array(path, value, MAX_INPUTS, EXPECTED)?.enumerate();
     inputs.map(|(at, input)| tokens(&path.item(at), input)).collect()

@@ -1,18 +1,19 @@
-//! A chat request that goes on where an answer to it broke off.
+//! A chat request that continues an answer which broke off.
 
 use bytes::Bytes;
 
-use super::chat::parse_chat;
-use super::{ChatRequest, RequestLimits};
-use crate::json::{Kind, View, write_str};
+use super::chat::{ChatRequest, parse_chat};
+use super::limits::RequestLimits;
+use crate::json::{Kind, ObjectWriter, View};
 use crate::usage::Usage;
 
-/// What the next model is told. Not every provider takes a conversation that ends with the assistant's words.
-const GO_ON: &str = "Your last message was cut off by a technical fault. Continue it exactly from where it stops, even in the \
-                     middle of a word or sentence. Do not repeat anything of it, and do not say anything about the fault.";
+/// The instruction to the next model. Not every provider accepts a conversation that ends with the assistant's message.
+const CONTINUE_PROMPT: &str = "Your last message was cut off by a technical fault. Continue it exactly from where it stops, even in the \
+     middle of a word or sentence. Do not repeat anything of it, and do not say anything about the fault.";
 
 impl ChatRequest {
-    /// Whether an answer in plain text was asked for, one and of no given form: all that can be continued.
+    /// Whether the request asks for one streamed answer in plain text without a given format: only such answers can be
+    /// continued.
     #[must_use]
     pub fn wants_plain_text(&self) -> bool {
         let needs = &self.needs;
@@ -21,48 +22,48 @@ impl ChatRequest {
         self.n == 1 && self.stream && !formed && needs.openai_only.is_none() && !logprobs
     }
 
-    /// The request for the rest of an answer of which this much has been said: the messages, what was said, and the wish to
-    /// go on; a limit on the answer's tokens is made shorter by an estimate of what was said. None when nothing may
-    /// follow.
+    /// The request for the rest of an answer that broke off after `sent`. Its messages end with that text and the
+    /// instruction to continue it, and its token limit is reduced by an estimate of the text's tokens. None if the limit
+    /// is used up.
     #[must_use]
-    pub fn continued(&self, said: &str) -> Option<Self> {
-        let spent = Usage::estimate(0, said.len() as u64).completion;
+    pub fn continued(&self, sent: &str) -> Option<Self> {
+        let spent = Usage::estimate(0, sent.len() as u64).completion;
         let left = match self.max_tokens {
-            Some(most) => Some(most.checked_sub(spent).filter(|left| *left > 0)?),
+            Some(limit) => Some(limit.checked_sub(spent).filter(|left| *left > 0)?),
             None => None,
         };
-        let mut out = Vec::with_capacity(self.body.bytes.len() + said.len() + GO_ON.len() + 128);
+        let mut out = Vec::with_capacity(self.body.bytes.len() + sent.len() + CONTINUE_PROMPT.len() + 128);
+        let mut body = ObjectWriter::begin(&mut out);
         for (name, range) in &self.body.members {
-            out.push(if out.is_empty() { b'{' } else { b',' });
-            write_str(&mut out, name);
-            out.push(b':');
             let value = self.body.raw(range);
             match (&**name, left) {
-                ("messages", _) => go_on(&mut out, value, said)?,
-                ("max_tokens" | "max_completion_tokens", Some(left)) => {
-                    out.extend_from_slice(left.to_string().as_bytes());
-                }
-                _ => out.extend_from_slice(value),
+                ("messages", _) => write_continued(body.member(name), value, sent)?,
+                ("max_tokens" | "max_completion_tokens", Some(left)) => body.integer(name, left),
+                _ => body.raw(name, value),
             }
         }
-        out.push(b'}');
-        // The body no longer holds `models` and `fallbacks`. The request itself was within the limits.
+        body.finish();
+        // The original request was within the limits, and its body no longer holds `models` and `fallbacks`.
         let next = parse_chat(Bytes::from(out), &RequestLimits::NONE).ok()?;
         Some(Self { routing: self.routing.clone(), ..next })
     }
 }
 
-fn go_on(out: &mut Vec<u8>, messages: &[u8], said: &str) -> Option<()> {
+/// Writes the messages, followed by the sent text and the instruction to continue it.
+fn write_continued(out: &mut Vec<u8>, messages: &[u8], sent: &str) -> Option<()> {
     let text = std::str::from_utf8(messages).ok()?.trim_end();
     if View::new(text).kind() != Kind::Array {
         return None;
     }
     out.extend_from_slice(text.strip_suffix(']')?.as_bytes());
-    out.extend_from_slice(b",{\"role\":\"assistant\",\"content\":");
-    write_str(out, said);
-    out.extend_from_slice(b"},{\"role\":\"user\",\"content\":");
-    write_str(out, GO_ON);
-    out.extend_from_slice(b"}]");
+    for (role, content) in [("assistant", sent), ("user", CONTINUE_PROMPT)] {
+        out.push(b',');
+        let mut message = ObjectWriter::begin(out);
+        message.string("role", role);
+        message.string("content", content);
+        message.finish();
+    }
+    out.push(b']');
     Some(())
 }
 
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_stands_behind_the_messages_and_shortens_the_limit() {
+    fn the_sent_text_follows_the_messages_and_reduces_the_limit() {
         let body = json!({"model": "a/b", "stream": true, "messages": [{"role": "user", "content": "Count \"up\"."}],
             "max_completion_tokens": 100, "temperature": 0.5, "routing": {"fallback": ["c/d"]}});
         let said = "one \u{1f600} \"two\"\n".repeat(8);
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_what_has_used_up_its_limit() {
+    fn nothing_is_continued_when_the_limit_is_used_up() {
         let body = json!({"model": "a/b", "messages": [{"role": "user", "content": "x"}], "max_tokens": 3});
         assert!(request(&body).continued(&"word ".repeat(50)).is_none());
     }

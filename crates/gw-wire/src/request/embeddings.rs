@@ -1,24 +1,82 @@
-//! `POST /v1/embeddings`: the request read and checked.
+//! `POST /v1/embeddings`: reads and checks the request.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::body::Members;
-use super::completion::{Form, MAX_INPUTS, form, token_arrays, tokens};
+use super::body::{Body, ParsedBody};
+use super::completion::{InputForm, MAX_INPUTS, input_form, token_arrays, tokens};
 use super::fields::{Path, array, empty_string, missing, not_one_of, optional, string};
-use super::member_policy::{Endpoint, survey};
+use super::invalid::Invalid;
+use super::limits::RequestLimits;
+use super::member_policy::{Endpoint, GuardedMember, survey};
 use super::options::Fields;
-use super::{Body, EmbeddingsRequest, EncodingFormat, Inputs, Invalid, References, RequestLimits};
+use super::references::References;
 use crate::json::{Kind, View};
 
-/// Reads and checks an embeddings request. The first fault is reported: the body as JSON, `model`, `input`,
+/// The requested encoding of the vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncodingFormat {
+    /// JSON numbers.
+    Float,
+    /// Base64 of little-endian 32-bit floats.
+    Base64,
+}
+
+/// The inputs of an embeddings request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inputs {
+    /// Texts, as ranges of the body that hold their JSON string literals (no copy).
+    Texts(Vec<Range<usize>>),
+    /// Arrays of token ids.
+    Tokens(Vec<Vec<u32>>),
+}
+
+impl Inputs {
+    /// The number of inputs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Texts(texts) => texts.len(),
+            Self::Tokens(tokens) => tokens.len(),
+        }
+    }
+
+    /// Never true for a validated request.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A validated embeddings request.
+#[derive(Clone, Debug)]
+pub struct EmbeddingsRequest {
+    /// The received body.
+    pub body: Body,
+    /// The model name as the client wrote it.
+    pub model: String,
+    /// 1..=2048 inputs.
+    pub inputs: Inputs,
+    /// The requested encoding.
+    pub encoding: EncodingFormat,
+    /// The requested number of dimensions.
+    pub dimensions: Option<u32>,
+    /// Bytes of all inputs (4 per token id).
+    pub prompt_bytes: u64,
+    /// References to resources at a provider.
+    pub references: References,
+    /// Members that choose a model, an upstream or a price.
+    pub guarded: Vec<GuardedMember>,
+}
+
+/// Reads and checks an embeddings request. The first fault is reported, in this order: the body as JSON, `model`, `input`,
 /// `encoding_format`, `dimensions`, `user`.
 ///
 /// # Errors
-/// The fault, with its code of CONTRACT 1.3.
+/// The fault, with its error code.
 pub fn parse_embeddings(bytes: Bytes, limits: &RequestLimits) -> Result<EmbeddingsRequest, Invalid> {
-    let members = Members::read(&bytes, limits)?;
+    let members = ParsedBody::read(&bytes, limits)?;
     let fields = Fields { members: &members };
     let model = fields.model()?;
     let (inputs, prompt_bytes) = inputs(fields.get("input"), &members)?;
@@ -28,20 +86,19 @@ pub fn parse_embeddings(bytes: Bytes, limits: &RequestLimits) -> Result<Embeddin
     fields.kinds(&[("user", Kind::String)])?;
     let mut references = References::default();
     let guarded = survey(members.text, &members.members, Endpoint::Embeddings, false, &mut references);
-    let (members, index) = members.into_parts();
-    let body = Body { bytes, members, index };
+    let body = members.into_members().into_body(bytes);
     Ok(EmbeddingsRequest { body, model, inputs, encoding, dimensions, prompt_bytes, references, guarded })
 }
 
-fn inputs(value: Option<View<'_>>, body: &Members<'_>) -> Result<(Inputs, u64), Invalid> {
+fn inputs(value: Option<View<'_>>, body: &ParsedBody<'_>) -> Result<(Inputs, u64), Invalid> {
     let path = Path::Top("input");
     let value = value.ok_or_else(|| missing(&path))?;
-    let tokens = match form(&path, value)? {
-        Form::Text => {
+    let tokens = match input_form(&path, value)? {
+        InputForm::Text => {
             let text = text(&path, value, body)?;
             return Ok((Inputs::Texts(vec![text]), value.string_len() as u64));
         }
-        Form::Texts => {
+        InputForm::Texts => {
             let mut bytes = 0;
             let mut ranges = Vec::new();
             for (at, value) in array(&path, value, MAX_INPUTS, "an array of strings")?.enumerate() {
@@ -50,15 +107,15 @@ fn inputs(value: Option<View<'_>>, body: &Members<'_>) -> Result<(Inputs, u64), 
             }
             return Ok((Inputs::Texts(ranges), bytes));
         }
-        Form::Tokens => vec![tokens(&path, value)?],
-        Form::TokenArrays => token_arrays(&path, value)?,
+        InputForm::Tokens => vec![tokens(&path, value)?],
+        InputForm::TokenArrays => token_arrays(&path, value)?,
     };
     let count = tokens.iter().map(|input| input.len() as u64).sum::<u64>();
     Ok((Inputs::Tokens(tokens), count.saturating_mul(4)))
 }
 
-/// Where the string's literal stands in the body.
-fn text(path: &Path<'_>, value: View<'_>, body: &Members<'_>) -> Result<Range<usize>, Invalid> {
+/// The range of the string's literal in the body.
+fn text(path: &Path<'_>, value: View<'_>, body: &ParsedBody<'_>) -> Result<Range<usize>, Invalid> {
     optional(path, Some(value), Kind::String)?;
     if value.text() == "\"\"" {
         return Err(empty_string(path));
@@ -77,9 +134,9 @@ fn encoding(value: Option<View<'_>>) -> Result<EncodingFormat, Invalid> {
     }
 }
 
-/// What every call repeats that brings a part of the inputs to an upstream.
+/// The size of all members but `input`. Every upstream call for a part of the inputs repeats them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repeated<'a> {
+pub struct FixedMembers<'a> {
     /// Bytes of all members but `input`.
     pub bytes: usize,
     /// The name of the largest of them.
@@ -87,13 +144,13 @@ pub struct Repeated<'a> {
 }
 
 impl EmbeddingsRequest {
-    /// The members of the body but `input`.
+    /// The size of all members but `input`.
     #[must_use]
-    pub fn repeated(&self) -> Repeated<'_> {
+    pub fn fixed_members(&self) -> FixedMembers<'_> {
         let others = self.body.members.iter().filter(|(name, _)| &**name != "input");
         let others = others.map(|(name, range)| (name.len() + range.len(), &**name));
         let bytes = others.clone().map(|(bytes, _)| bytes).sum();
-        Repeated { bytes, largest: others.max().map_or("", |(_, name)| name) }
+        FixedMembers { bytes, largest: others.max().map_or("", |(_, name)| name) }
     }
 }
 

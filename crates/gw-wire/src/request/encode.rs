@@ -1,13 +1,16 @@
-//! The body for an OpenAI-type upstream: what the client sent, spliced. What the gateway does not own stays byte for byte.
+//! The body for an OpenAI-type upstream: the client's body with some members replaced. All others stay byte for byte.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::embeddings::parse_embeddings;
-use super::{Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Inputs, RequestLimits};
-use crate::json::{View, write_str};
+use super::body::Body;
+use super::chat::ChatRequest;
+use super::completion::CompletionRequest;
+use super::embeddings::{EmbeddingsRequest, Inputs, parse_embeddings};
+use super::limits::RequestLimits;
+use crate::json::{ObjectWriter, View, write_array};
 
-/// What the provider calls the limit of generated tokens.
+/// The provider's name for the limit of generated tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaxTokensName {
     /// `max_tokens`.
@@ -27,35 +30,35 @@ impl MaxTokensName {
     }
 }
 
-/// What the upstream needs otherwise than the client sent it.
+/// The changes that an upstream needs in the client's body.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeOptions<'a> {
     /// The provider's name of the model.
     pub upstream_model: &'a str,
-    /// Upper bound of the client's token limit; a request without a limit gets none.
+    /// Upper bound of the client's token limit. A request without a limit stays without one.
     pub clamp_max_tokens: Option<u64>,
-    /// The limit where the client sets none, and an upper bound of the client's.
+    /// The token limit of a request without one, and an upper bound of the client's limit.
     pub most_tokens: Option<u64>,
-    /// How the limit is called (chat only; text completions know `max_tokens` alone).
+    /// The name of the limit (chat only; text completions have only `max_tokens`).
     pub max_tokens_name: MaxTokensName,
-    /// Streams ask for usage (`stream_options.include_usage`).
+    /// Whether streams ask for usage (`stream_options.include_usage`).
     pub ask_stream_usage: bool,
-    /// The body names the model; without it the address does (Azure's deployments).
+    /// Whether the body names the model; otherwise the URL does (Azure's deployments).
     pub send_model: bool,
-    /// The `reasoning_effort` that stands for the client's, where the model does not take that; None = as it came.
+    /// Replaces the client's `reasoning_effort` if the model does not accept it; None = unchanged.
     pub effort: Option<&'a str>,
-    /// Members that this upstream refuses: they are left out.
+    /// Members that this upstream refuses; they are left out.
     pub unsupported: &'a [&'static str],
-    /// Members of this request that must not reach this upstream: they are left out.
+    /// Members of this request that must not reach this upstream; they are left out.
     pub withheld: &'a [&'a str],
-    /// How many choices this call is for, when that is not what the client asked for in all.
+    /// Number of choices of this call if it differs from the client's number.
     pub choices: Option<u32>,
-    /// The messages in other words than the client's: JSON text.
+    /// Replaces the client's messages: JSON text.
     pub messages: Option<&'a str>,
 }
 
 impl<'a> EncodeOptions<'a> {
-    /// What nearly every upstream needs: another name for the model, and nothing else.
+    /// The changes that nearly every upstream needs: only another name of the model.
     #[must_use]
     pub const fn plain(upstream_model: &'a str, max_tokens_name: MaxTokensName) -> Self {
         Self {
@@ -74,28 +77,30 @@ impl<'a> EncodeOptions<'a> {
     }
 }
 
-/// What an upstream of embeddings needs otherwise than the client sent it.
+/// The changes that an embeddings upstream needs in the client's body.
 #[derive(Clone, Copy, Debug)]
 pub struct EmbeddingsOptions<'a> {
-    /// The provider's name of the model; None when the address says it.
+    /// The provider's name of the model; None if the URL holds it.
     pub upstream_model: Option<&'a str>,
-    /// What the wanted dimensions are called.
+    /// The provider's name for `dimensions`.
     pub dimensions: &'static str,
-    /// Whether numbers may be asked for (`encoding_format`); otherwise they come unasked.
+    /// Whether the upstream accepts `encoding_format`. Without it the upstream sends numbers anyway.
     pub encoding_format: bool,
-    /// Members of this request that must not reach this upstream: they are left out.
+    /// Members of this request that must not reach this upstream; they are left out.
     pub withheld: &'a [&'a str],
 }
 
 /// The upstream body of a chat request.
 ///
-/// An empty array of tools goes, and with it the members that upstreams refuse without tools; the legacy functions go
-/// when there are tools.
+/// An empty array of tools is left out, together with the members that upstreams refuse without tools. The legacy
+/// functions are left out if there are tools.
 #[must_use]
 pub fn encode_chat(request: &ChatRequest, options: &EncodeOptions<'_>) -> Vec<u8> {
     let empty = |name: &str| request.body.range(name).map(|range| is_empty_array(request.body.raw(range)));
     let (no_tools, no_functions) = (empty("tools"), empty("functions"));
-    let mut splice = Splice::new(&request.body, options, request.max_tokens, options.max_tokens_name);
+    let mut out = Vec::with_capacity(request.body.bytes.len() + EXTRA_BYTES);
+    let mut splice =
+        Splice::new(&mut out, &request.body, options, request.max_tokens, options.max_tokens_name);
     for (name, range) in &request.body.members {
         match &**name {
             "max_tokens" | "max_completion_tokens" => splice.max_tokens(),
@@ -104,80 +109,88 @@ pub fn encode_chat(request: &ChatRequest, options: &EncodeOptions<'_>) -> Vec<u8
             name => splice.common(name, range, request.stream),
         }
     }
-    splice.finish(request.stream)
+    splice.finish(request.stream);
+    out
 }
 
 /// The upstream body of a text completion request.
 #[must_use]
 pub fn encode_completion(request: &CompletionRequest, options: &EncodeOptions<'_>) -> Vec<u8> {
-    let mut splice = Splice::new(&request.body, options, request.max_tokens, MaxTokensName::MaxTokens);
+    let mut out = Vec::with_capacity(request.body.bytes.len() + EXTRA_BYTES);
+    let name = MaxTokensName::MaxTokens;
+    let mut splice = Splice::new(&mut out, &request.body, options, request.max_tokens, name);
     for (name, range) in &request.body.members {
         match &**name {
             "max_tokens" => splice.max_tokens(),
             name => splice.common(name, range, request.stream),
         }
     }
-    splice.finish(request.stream)
+    splice.finish(request.stream);
+    out
 }
 
-/// The upstream body for these inputs of an embeddings request. Numbers are always asked for as JSON: base64 is made by
-/// the gateway, because many upstreams ignore the wish for it.
+/// The upstream body for these inputs of an embeddings request. It always asks for JSON numbers: the gateway encodes
+/// base64 itself, because many upstreams ignore the requested format.
 #[must_use]
 pub fn encode_embeddings(
     request: &EmbeddingsRequest,
     inputs: Range<usize>,
     options: &EmbeddingsOptions<'_>,
 ) -> Vec<u8> {
-    let whole = inputs == (0..request.inputs.len());
-    let mut out = Object::new(request.body.bytes.len());
+    let is_whole = inputs == (0..request.inputs.len());
+    let mut out = Vec::with_capacity(request.body.bytes.len() + EXTRA_BYTES);
+    let mut body = ObjectWriter::begin(&mut out);
     for (name, range) in &request.body.members {
         match &**name {
             name if options.withheld.contains(&name) => {}
             "model" => {
                 if let Some(model) = options.upstream_model {
-                    write_str(out.member("model"), model);
+                    body.string("model", model);
                 }
             }
-            "input" if whole => out.raw("input", request.body.raw(range)),
-            "input" => write_inputs(out.member("input"), request, inputs.clone()),
+            "input" if is_whole => body.raw("input", request.body.raw(range)),
+            "input" => write_inputs(body.member("input"), request, inputs.clone()),
             "encoding_format" | "routing" | "cache" => {}
-            "dimensions" => out.raw(options.dimensions, request.body.raw(range)),
-            name => out.raw(name, request.body.raw(range)),
+            "dimensions" => body.raw(options.dimensions, request.body.raw(range)),
+            name => body.raw(name, request.body.raw(range)),
         }
     }
     if options.encoding_format {
-        out.raw("encoding_format", b"\"float\"");
+        body.raw("encoding_format", b"\"float\"");
     }
-    out.close()
+    body.finish();
+    out
 }
 
 impl EmbeddingsRequest {
-    /// The same request for those of its inputs that have these places, in this order. None when there is none.
+    /// The same request with only the inputs at these positions, in this order. None without inputs.
     #[must_use]
-    pub fn only(&self, places: &[usize]) -> Option<Self> {
-        let mut out = Object::new(self.body.bytes.len());
+    pub fn subset(&self, positions: &[usize]) -> Option<Self> {
+        let mut out = Vec::with_capacity(self.body.bytes.len() + EXTRA_BYTES);
+        let mut body = ObjectWriter::begin(&mut out);
         for (name, range) in &self.body.members {
             if &**name != "input" {
-                out.raw(name, self.body.raw(range));
+                body.raw(name, self.body.raw(range));
                 continue;
             }
-            write_array(out.member("input"), places, |out, place| {
-                out.extend_from_slice(self.input(*place).as_bytes());
+            body.array("input", positions, |out, position| {
+                out.extend_from_slice(self.input(*position).as_bytes());
             });
         }
-        parse_embeddings(out.close().into(), &RequestLimits::NONE).ok()
+        body.finish();
+        parse_embeddings(out.into(), &RequestLimits::NONE).ok()
     }
 
     /// The JSON text of an input.
     #[must_use]
-    pub fn input(&self, place: usize) -> Cow<'_, str> {
+    pub fn input(&self, position: usize) -> Cow<'_, str> {
         match &self.inputs {
             Inputs::Texts(texts) => {
-                Cow::Borrowed(texts.get(place).map_or("null", |range| self.body.text(range)))
+                Cow::Borrowed(texts.get(position).map_or("null", |range| self.body.text(range)))
             }
             Inputs::Tokens(tokens) => {
                 let mut out = Vec::new();
-                let ids = tokens.get(place).map(Vec::as_slice).unwrap_or_default();
+                let ids = tokens.get(position).map(Vec::as_slice).unwrap_or_default();
                 write_array(&mut out, ids, |out, id| write_number(out, u64::from(*id)));
                 String::from_utf8(out).unwrap_or_default().into()
             }
@@ -186,10 +199,10 @@ impl EmbeddingsRequest {
 
     /// Bytes of an input (4 per token id).
     #[must_use]
-    pub fn input_bytes(&self, place: usize) -> u64 {
+    pub fn input_bytes(&self, position: usize) -> u64 {
         match &self.inputs {
-            Inputs::Texts(_) => View::new(&self.input(place)).string_len() as u64,
-            Inputs::Tokens(tokens) => tokens.get(place).map_or(0, |ids| ids.len() as u64 * 4),
+            Inputs::Texts(_) => View::new(&self.input(position)).string_len() as u64,
+            Inputs::Tokens(tokens) => tokens.get(position).map_or(0, |ids| ids.len() as u64 * 4),
         }
     }
 }
@@ -203,22 +216,14 @@ fn write_inputs(out: &mut Vec<u8>, request: &EmbeddingsRequest, inputs: Range<us
         Inputs::Tokens(tokens) => {
             let tokens = tokens.get(inputs).unwrap_or_default();
             write_array(out, tokens, |out, ids| {
-                write_array(out, ids, |out, id| write_number(out, u64::from(*id)))
+                write_array(out, ids, |out, id| write_number(out, u64::from(*id)));
             });
         }
     }
 }
 
-fn write_array<T>(out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut Vec<u8>, &T)) {
-    out.push(b'[');
-    for (at, item) in items.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        write(out, item);
-    }
-    out.push(b']');
-}
+/// Spare bytes for a longer model name and for added members.
+const EXTRA_BYTES: usize = 128;
 
 fn write_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
@@ -228,50 +233,18 @@ fn is_empty_array(value: &[u8]) -> bool {
     value.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii_start() == b"]")
 }
 
-/// An object being written.
-struct Object {
-    out: Vec<u8>,
-}
-
-impl Object {
-    fn new(about: usize) -> Self {
-        // Room for a longer model name and for what is added.
-        let mut out = Vec::with_capacity(about + 128);
-        out.push(b'{');
-        Self { out }
-    }
-
-    /// Begins a member; the caller writes its value.
-    fn member(&mut self, name: &str) -> &mut Vec<u8> {
-        if self.out.len() > 1 {
-            self.out.push(b',');
-        }
-        write_str(&mut self.out, name);
-        self.out.push(b':');
-        &mut self.out
-    }
-
-    fn raw(&mut self, name: &str, value: &[u8]) {
-        self.member(name).extend_from_slice(value);
-    }
-
-    fn close(mut self) -> Vec<u8> {
-        self.out.push(b'}');
-        self.out
-    }
-}
-
-/// What chat and text completions have in common.
-struct Splice<'a> {
-    out: Object,
+/// Writes the body of a chat or text completion.
+struct Splice<'a, 'o> {
+    out: ObjectWriter<'o>,
     body: &'a Body,
     options: &'a EncodeOptions<'a>,
-    /// The limit still to be written, with its name.
+    /// The limit that is still to be written, with its name.
     max_tokens: Option<(MaxTokensName, u64)>,
 }
 
-impl<'a> Splice<'a> {
+impl<'a, 'o> Splice<'a, 'o> {
     fn new(
+        out: &'o mut Vec<u8>,
         body: &'a Body,
         options: &'a EncodeOptions<'a>,
         max_tokens: Option<u64>,
@@ -281,13 +254,13 @@ impl<'a> Splice<'a> {
         let max_tokens =
             max_tokens.map(|tokens| tokens.min(clamp)).into_iter().chain(options.most_tokens).min();
         let max_tokens = max_tokens.map(|tokens| (name, tokens));
-        Self { out: Object::new(body.bytes.len()), body, options, max_tokens }
+        Self { out: ObjectWriter::begin(out), body, options, max_tokens }
     }
 
-    /// Writes the one limit where the client's first one stood.
+    /// Writes the limit once, in the position of the client's first limit.
     fn max_tokens(&mut self) {
         if let Some((name, tokens)) = self.max_tokens.take() {
-            write_number(self.out.member(name.as_str()), tokens);
+            self.out.integer(name.as_str(), tokens);
         }
     }
 
@@ -295,15 +268,15 @@ impl<'a> Splice<'a> {
         match name {
             name if self.options.unsupported.contains(&name) || self.options.withheld.contains(&name) => {}
             "model" if !self.options.send_model => {}
-            "model" => write_str(self.out.member("model"), self.options.upstream_model),
+            "model" => self.out.string("model", self.options.upstream_model),
             "messages" if let Some(messages) = self.options.messages => {
                 self.out.raw("messages", messages.as_bytes());
             }
             "n" if let Some(choices) = self.options.choices => {
-                write_number(self.out.member("n"), u64::from(choices));
+                self.out.integer("n", u64::from(choices));
             }
             "reasoning_effort" if let Some(effort) = self.options.effort => {
-                write_str(self.out.member("reasoning_effort"), effort);
+                self.out.string("reasoning_effort", effort);
             }
             "routing" | "cache" | "stream_options" => {}
             "stream" if stream => {}
@@ -312,11 +285,11 @@ impl<'a> Splice<'a> {
         }
     }
 
-    fn finish(mut self, stream: bool) -> Vec<u8> {
-        // The client has set none.
+    fn finish(mut self, stream: bool) {
+        // The client has set no limit, but the options may.
         self.max_tokens();
         if let Some(effort) = self.options.effort.filter(|_| self.body.get("reasoning_effort").is_none()) {
-            write_str(self.out.member("reasoning_effort"), effort);
+            self.out.string("reasoning_effort", effort);
         }
         if stream {
             self.out.raw("stream", b"true");
@@ -324,7 +297,7 @@ impl<'a> Splice<'a> {
                 self.out.raw("stream_options", b"{\"include_usage\":true}");
             }
         }
-        self.out.close()
+        self.out.finish();
     }
 }
 

@@ -1,16 +1,16 @@
-//! Reading single values of a request: type and range, with errors in OpenAI's manner. The management API reads its
+//! Reads single values of a request: checks type and range, with errors in OpenAI's style. The management API reads its
 //! bodies with it too.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::Invalid;
+use super::invalid::Invalid;
 use crate::json::{Elements, Kind, View};
-use crate::names::{NameIndex, repeated};
+use crate::names::{NameIndex, duplicate};
 use crate::nearest::did_you_mean;
 
-/// Where in the request a value stands; written out only when something is wrong with it.
+/// The path of a value in the request. It is formatted only for an error message.
 #[derive(Clone, Copy)]
 pub enum Path<'p> {
     /// A top-level member.
@@ -22,13 +22,13 @@ pub enum Path<'p> {
 }
 
 impl Path<'_> {
-    /// A member of this object.
+    /// The path of a member of this object.
     #[must_use]
     pub fn member<'p>(&'p self, name: &'p str) -> Path<'p> {
         Path::Member(self, name)
     }
 
-    /// An element of this array.
+    /// The path of an element of this array.
     #[must_use]
     pub fn item(&self, at: usize) -> Path<'_> {
         Path::Item(self, at)
@@ -45,7 +45,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// A client's text, short enough to be shown in a message.
+/// A client's text, shortened for a message.
 #[must_use]
 pub fn clip(text: &str) -> Cow<'_, str> {
     const SHOWN: usize = 64;
@@ -55,13 +55,13 @@ pub fn clip(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A member that is not there and must be.
+/// Refuses the absence of a required member.
 #[must_use]
 pub fn missing(path: &Path<'_>) -> Invalid {
     Invalid { code: "missing_required_parameter", message: format!("Missing required parameter: '{path}'.") }
 }
 
-/// A value of another JSON type.
+/// Refuses a value of another JSON type.
 #[must_use]
 pub fn wrong_type(path: &Path<'_>, expected: &str, got: View<'_>) -> Invalid {
     let got = match got.kind() {
@@ -77,20 +77,20 @@ pub fn wrong_type(path: &Path<'_>, expected: &str, got: View<'_>) -> Invalid {
     Invalid { code: "invalid_type", message }
 }
 
-/// A value outside a closed set.
+/// Refuses a value outside a closed set.
 #[must_use]
 pub fn not_one_of(path: &Path<'_>, allowed: &[&str], got: &str) -> Invalid {
     let list = allowed.iter().map(|value| format!("'{value}'")).collect::<Vec<_>>().join(", ");
     invalid_value(path, &format!("expected one of {list}, but got '{}' instead.", clip(got)))
 }
 
-/// A value that cannot be.
+/// Refuses a value for the reason in `what`.
 #[must_use]
 pub fn invalid_value(path: &Path<'_>, what: &str) -> Invalid {
     Invalid { code: "invalid_value", message: format!("Invalid '{path}': {what}") }
 }
 
-/// A string that must not be empty.
+/// Refuses an empty string.
 #[must_use]
 pub fn empty_string(path: &Path<'_>) -> Invalid {
     let message = format!(
@@ -99,7 +99,7 @@ pub fn empty_string(path: &Path<'_>) -> Invalid {
     Invalid { code: "empty_string", message }
 }
 
-/// A string of too many characters.
+/// Refuses a string with too many characters.
 #[must_use]
 pub fn string_too_long(path: &Path<'_>, max: usize, got: usize) -> Invalid {
     let message = format!(
@@ -109,7 +109,7 @@ pub fn string_too_long(path: &Path<'_>, max: usize, got: usize) -> Invalid {
     Invalid { code: "string_above_max_length", message }
 }
 
-/// An array that must not be empty.
+/// Refuses an empty array.
 #[must_use]
 pub fn empty_array(path: &Path<'_>) -> Invalid {
     let message = format!(
@@ -126,7 +126,7 @@ pub(super) fn array_too_long(path: &Path<'_>, max: usize, got: usize) -> Invalid
     Invalid { code: "array_above_max_length", message }
 }
 
-/// Any string.
+/// Reads a string.
 ///
 /// # Errors
 /// `invalid_type`.
@@ -134,18 +134,18 @@ pub fn string<'a>(path: &Path<'_>, value: View<'a>) -> Result<Cow<'a, str>, Inva
     value.string().ok_or_else(|| wrong_type(path, "a string", value))
 }
 
-/// A string that must be there.
+/// Reads a required string.
 pub(super) fn required_string<'a>(path: &Path<'_>, value: Option<View<'a>>) -> Result<Cow<'a, str>, Invalid> {
     string(path, value.ok_or_else(|| missing(path))?)
 }
 
-/// A string that must be there and not be empty.
+/// Reads a required string that must not be empty.
 pub(super) fn required_name<'a>(path: &Path<'_>, value: Option<View<'a>>) -> Result<Cow<'a, str>, Invalid> {
     let name = required_string(path, value)?;
     if name.is_empty() { Err(empty_string(path)) } else { Ok(name) }
 }
 
-/// Checks that an optional value is of this kind.
+/// Checks that an optional value has this kind.
 pub(super) fn optional(path: &Path<'_>, value: Option<View<'_>>, kind: Kind) -> Result<(), Invalid> {
     let Some(value) = value else { return Ok(()) };
     if value.kind() == kind {
@@ -163,13 +163,13 @@ pub(super) fn optional(path: &Path<'_>, value: Option<View<'_>>, kind: Kind) -> 
     Err(wrong_type(path, expected, value))
 }
 
-/// An optional boolean; absent is false.
+/// Reads an optional boolean; absent means false.
 pub(super) fn boolean(path: &Path<'_>, value: Option<View<'_>>) -> Result<bool, Invalid> {
     optional(path, value, Kind::Boolean)?;
     Ok(value.is_some_and(|value| value.text() == "true"))
 }
 
-/// A whole number, written as one.
+/// Reads an integer without fraction and exponent.
 ///
 /// # Errors
 /// `invalid_type`, `integer_below_min_value`, `integer_above_max_value`.
@@ -178,7 +178,7 @@ pub fn integer(path: &Path<'_>, value: View<'_>, range: &RangeInclusive<i64>) ->
         return Err(wrong_type(path, "an integer", value));
     }
     let text = value.text();
-    // Grammar leaves overflow as the only reason to fail, and the sign tells in which direction.
+    // The text is an integer, so it only fails to parse when it overflows; the sign tells the direction.
     let number = text.parse::<i128>().unwrap_or(if text.starts_with('-') { i128::MIN } else { i128::MAX });
     let (min, max) = (*range.start(), *range.end());
     match i64::try_from(number) {
@@ -188,7 +188,7 @@ pub fn integer(path: &Path<'_>, value: View<'_>, range: &RangeInclusive<i64>) ->
     }
 }
 
-/// Any number; too large for a float is infinite and so out of every range.
+/// Reads any number. A number too large for a float is infinite and so out of every range.
 pub(super) fn number(path: &Path<'_>, value: View<'_>, range: &RangeInclusive<f64>) -> Result<f64, Invalid> {
     let parsed = match value.kind() {
         Kind::Integer | Kind::Decimal => value.text().parse::<f64>().ok(),
@@ -219,7 +219,7 @@ fn out_of_range(path: &Path<'_>, sort: &str, below: bool, limit: impl fmt::Displ
     Invalid { code, message }
 }
 
-/// The elements of an array of at most `max`; `expected` names the types that the field takes.
+/// The elements of an array of at most `max` elements; `expected` names the types that the field accepts.
 ///
 /// # Errors
 /// `invalid_type`, `array_above_max_length`.
@@ -241,8 +241,8 @@ pub fn array<'a>(
     Ok(value.elements())
 }
 
-/// The members of these names in an object, `null` counted as absent. A name that comes twice is refused: two readers
-/// would not agree on which one counts.
+/// The members with these names in an object; `null` counts as absent. A duplicate name is refused, because readers
+/// disagree about which value counts.
 pub(super) fn object<'a, const N: usize>(
     path: &Path<'_>,
     value: View<'a>,
@@ -251,7 +251,7 @@ pub(super) fn object<'a, const N: usize>(
     object_and(path, value, names, |_, _| {})
 }
 
-/// As [`object`]; `other` is told of each member that has another name.
+/// As [`object`]; `other` gets each member with another name.
 pub(super) fn object_and<'a, const N: usize>(
     path: &Path<'_>,
     value: View<'a>,
@@ -281,7 +281,7 @@ pub(super) fn object_and<'a, const N: usize>(
     Ok(slots.map(|slot| slot.filter(|value| value.kind() != Kind::Null)))
 }
 
-/// As [`object`], for an object that takes these members alone: another name is refused, with the nearest of them.
+/// As [`object`], for an object that accepts only these members: an unknown name is refused with a suggestion.
 pub(super) fn closed_object<'a, const N: usize>(
     path: &Path<'_>,
     value: View<'a>,
@@ -306,7 +306,7 @@ fn unknown(path: &Path<'_>, name: &str, names: &[&str]) -> Invalid {
     Invalid { code: "unknown_parameter", message }
 }
 
-/// The members of an object that is a map, by name; a name that comes twice is refused here too.
+/// Calls `each` with the members of an object that is a map. A duplicate name is refused.
 ///
 /// # Errors
 /// `invalid_type`, `invalid_json`, and those of `each`.
@@ -327,11 +327,11 @@ pub fn map<'a>(
     refuse_repeated(path, &names)
 }
 
-/// Refuses a name that comes twice in the object at `path`.
+/// Refuses duplicate names in the object at `path`.
 fn refuse_repeated(path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<(), Invalid> {
     let name = |at| names.get(at).map(|name: &Cow<'_, str>| &**name);
     let index = NameIndex::of(names.iter().map(|name| &**name));
-    match repeated(index.as_ref(), names.len(), name).and_then(name) {
+    match duplicate(index.as_ref(), names.len(), name).and_then(name) {
         Some(name) => Err(twice(&path.member(name))),
         None => Ok(()),
     }

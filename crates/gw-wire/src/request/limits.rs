@@ -1,26 +1,26 @@
-//! How much structure one request may have. The size of a body bounds its bytes; these limits bound the work that the
-//! bytes can ask for.
+//! Limits on the structure of a request. The body's size limit bounds its bytes; these limits bound the work that the bytes
+//! can cause.
 
-use super::Invalid;
 use super::fields::Path;
+use super::invalid::Invalid;
 use crate::json::Bounds;
 
 /// The limits of one request. Each is a setting of the same name in `[server.request_limits]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Members of the body's outermost object.
+    /// Maximum number of members of the body's outermost object.
     pub max_members: usize,
-    /// JSON values in the body. Numbers in arrays do not count: token ids are many and cheap.
+    /// Maximum number of JSON values in the body. Numbers in arrays do not count, because token ids are many and cheap.
     pub max_values: usize,
-    /// Messages.
+    /// Maximum number of messages.
     pub max_messages: usize,
-    /// Content parts in all messages together.
+    /// Maximum number of content parts in all messages.
     pub max_content_parts: usize,
-    /// Tool calls in all messages together.
+    /// Maximum number of tool calls in all messages.
     pub max_tool_calls: usize,
-    /// JSON values in all JSON Schemas together: the tools' parameters and `response_format`.
+    /// Maximum number of JSON values in all JSON Schemas: the tools' parameters and `response_format`.
     pub max_schema_nodes: usize,
-    /// Levels of arrays and objects in a JSON Schema.
+    /// Maximum nesting of arrays and objects in a JSON Schema.
     pub max_schema_depth: u32,
 }
 
@@ -39,7 +39,7 @@ impl Default for RequestLimits {
 }
 
 impl RequestLimits {
-    /// No limit, for what was within the limits before.
+    /// No limits, for requests made from an already checked one.
     pub const NONE: Self = Self {
         max_members: usize::MAX,
         max_values: usize::MAX,
@@ -50,16 +50,16 @@ impl RequestLimits {
         max_schema_depth: u32::MAX,
     };
 
-    /// What the first walk over the text checks.
+    /// The bounds that the scan of the text checks.
     pub(super) fn bounds(&self) -> Bounds {
         Bounds { members: self.max_members, values: self.max_values }
     }
 }
 
-/// The table of gateway.toml that holds the settings.
+/// The table of gateway.toml that holds these settings.
 const SETTINGS: &str = "server.request_limits";
 
-/// Refuses a body with too many members or values. The walk stops there, so nobody knows how many there are.
+/// Refuses a body with too many members or values. The scan stops there, so the actual number is unknown.
 pub(super) fn body_too_large(what: &str, max: usize, setting: &str) -> Invalid {
     let message = format!(
         "Invalid request body: too many {what}. Expected at most {max} (setting '{SETTINGS}.{setting}'), but got more \
@@ -68,7 +68,7 @@ pub(super) fn body_too_large(what: &str, max: usize, setting: &str) -> Invalid {
     Invalid { code: "invalid_value", message }
 }
 
-/// Refuses a list, or several lists together, of too many entries; `got` have been counted.
+/// Refuses a list, or several lists together, with too many entries; `got` entries have been counted.
 pub(super) fn too_many(path: &Path<'_>, what: &str, max: usize, got: usize, setting: &str) -> Invalid {
     let message = format!(
         "Invalid '{path}': too many {what}. Expected at most {max} in one request (setting '{SETTINGS}.{setting}'), \
@@ -77,7 +77,7 @@ pub(super) fn too_many(path: &Path<'_>, what: &str, max: usize, got: usize, sett
     Invalid { code: "array_above_max_length", message }
 }
 
-/// Refuses JSON Schemas of too many values, counted over all schemas up to this one.
+/// Refuses JSON Schemas with too many values, counted over all schemas up to this one.
 pub(super) fn schema_too_large(path: &Path<'_>, max: usize, got: usize) -> Invalid {
     let message = format!(
         "Invalid '{path}': too many JSON Schema nodes. Expected at most {max} in one request (setting \
@@ -86,7 +86,7 @@ pub(super) fn schema_too_large(path: &Path<'_>, max: usize, got: usize) -> Inval
     Invalid { code: "invalid_value", message }
 }
 
-/// Refuses a JSON Schema of too many levels.
+/// Refuses a JSON Schema with too many levels.
 pub(super) fn schema_too_deep(path: &Path<'_>, max: u32, got: u32) -> Invalid {
     let message = format!(
         "Invalid '{path}': JSON Schema nested too deeply. Expected at most {max} levels (setting \

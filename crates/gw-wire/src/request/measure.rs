@@ -1,8 +1,7 @@
-//! How much of a picture, a document or a sound a request holds, as far as its first bytes tell: the base of what its
-//! prompt costs.
+//! Measures the images, documents and audio of a request by their first bytes: the basis of the prompt's cost estimate.
 //!
-//! Nothing here refuses a request. What cannot be measured is of unknown size, and whoever counts its tokens takes the
-//! most that a provider bills. All of it is linear in the text, and none of it keeps the decoded bytes.
+//! Measuring never refuses a request. Media that cannot be measured have an unknown size, and the token estimate then
+//! assumes the most that a provider bills. The work is linear in the text, and decoded bytes are not kept.
 
 mod audio;
 mod base64;
@@ -11,51 +10,50 @@ mod pdf;
 
 use self::base64::{Bytes, decoded_len};
 pub(super) use self::pdf::Unpacker;
-use super::Beside;
 use super::references::is_stored;
 
-/// A piece of a prompt that is billed by what it shows or plays, not by its bytes.
+/// A part of a prompt that is billed by its content, not by its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// A picture.
+    /// An image.
     Image {
-        /// Pixels; 0 together with the height = unknown.
+        /// Width in pixels; 0 together with the height = unknown.
         width: u32,
-        /// Pixels.
+        /// Height in pixels.
         height: u32,
-        /// What the client asked for.
+        /// The requested detail.
         detail: Detail,
     },
     /// Pages of a document, 1..=1000.
     Pages(u32),
-    /// A sound of this length.
+    /// Audio.
     Audio {
-        /// Never less than it lasts, as far as its bytes tell.
+        /// Upper bound of the duration, as far as the bytes tell.
         milliseconds: u64,
     },
-    /// A film of about this length.
+    /// A video.
     Video {
-        /// By its bytes, as if it were small for its length.
+        /// Duration estimated from the bytes at a low bit rate.
         milliseconds: u64,
     },
 }
 
-/// How closely a client wants a picture to be looked at (`image_url.detail`). Only OpenAI's dialect reads it.
+/// How closely the model looks at an image (`image_url.detail`). Only OpenAI's dialect has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// The provider decides: absent, `auto` or a word that we do not know.
+    /// The provider decides: absent, `auto` or an unknown word.
     #[default]
     Auto,
-    /// `low`: in the size of a thumbnail.
+    /// `low`: at the size of a thumbnail.
     Low,
     /// `high`.
     High,
-    /// `original`: every pixel.
+    /// `original`: at the original size.
     Original,
 }
 
 impl Detail {
-    /// Of the client's word.
+    /// The detail of the client's word.
     pub(super) fn named(word: &str) -> Self {
         match word {
             "low" => Self::Low,
@@ -66,93 +64,104 @@ impl Detail {
     }
 }
 
-/// What a part adds to the prompt.
+/// The content of a prompt besides the text of its messages: a part of the cost estimate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptExtras {
+    /// Number of messages, prompts or inputs. The provider adds tokens around each.
+    pub frames: u64,
+    /// PartSize images, documents, audio and video.
+    pub media: Vec<Medium>,
+    /// Bytes of text files, of a schema, of a suffix or a prediction, and of parts that only the provider understands.
+    pub bytes: u64,
+}
+
+/// The size of a part of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Measured {
+pub(super) enum PartSize {
     Medium(Medium),
-    /// Text, or what nobody knows how to read otherwise.
+    /// Text, or content of an unknown kind.
     Bytes(u64),
 }
 
-impl Beside {
-    /// Counts a part in.
-    pub(super) fn add(&mut self, measured: Measured) {
-        match measured {
-            Measured::Medium(medium) => self.media.push(medium),
-            Measured::Bytes(bytes) => self.bytes = self.bytes.saturating_add(bytes),
+impl PromptExtras {
+    /// Adds a part.
+    pub(super) fn add(&mut self, size: PartSize) {
+        match size {
+            PartSize::Medium(medium) => self.media.push(medium),
+            PartSize::Bytes(bytes) => self.bytes = self.bytes.saturating_add(bytes),
         }
     }
 }
 
-/// Pages of a document that only the provider can see: an address or the id of a stored file.
+/// Assumed pages of a document that only the provider can read: at a URL, or a stored file.
 const UNSEEN_PAGES: u32 = 20;
 
-/// Bytes of a second of film at a rate that hardly any film is below.
-const FILM_RATE: u64 = 25_000;
+/// Bytes per second of a video at a rate that hardly any video is below.
+const MIN_VIDEO_BYTES_PER_SECOND: u64 = 25_000;
 
-/// A picture of unknown size.
-pub(super) const fn unseen(detail: Detail) -> Measured {
-    Measured::Medium(Medium::Image { width: 0, height: 0, detail })
+/// An image of unknown size.
+pub(super) const fn unknown_image(detail: Detail) -> PartSize {
+    PartSize::Medium(Medium::Image { width: 0, height: 0, detail })
 }
 
-/// A picture at an address or in a data URL.
-pub(super) fn image(url: &str, detail: Detail, unpacker: &mut Unpacker) -> Measured {
-    match Place::of(url) {
-        Place::Elsewhere => unseen(detail),
-        Place::Here { media_type, data } => {
-            File { media_type, name: None, data, detail }.measure(Some(Class::Image), unpacker)
+/// The size of an image at a URL or in a data URL.
+pub(super) fn image(url: &str, detail: Detail, unpacker: &mut Unpacker) -> PartSize {
+    match MediaSource::of(url) {
+        MediaSource::Elsewhere => unknown_image(detail),
+        MediaSource::Inline { media_type, data } => {
+            File { media_type, name: None, data, detail }.measure(Some(FileClass::Image), unpacker)
         }
     }
 }
 
-/// Width and height of a picture in base64; None when its header does not tell.
+/// Width and height of an image in base64; None if its header is not readable.
 #[must_use]
 pub fn image_size(base64: &str) -> Option<(u32, u32)> {
     image::size(base64)
 }
 
-/// A file, by what the client sent of it and what it is called.
-pub(super) fn file(data: Option<&str>, name: Option<&str>, unpacker: &mut Unpacker) -> Measured {
+/// The size of a file, by its content and its name.
+pub(super) fn file(data: Option<&str>, name: Option<&str>, unpacker: &mut Unpacker) -> PartSize {
     let data = data.unwrap_or_default();
-    if let (Place::Here { media_type, data }, false) = (Place::of(data), data.is_empty()) {
+    if let (MediaSource::Inline { media_type, data }, false) = (MediaSource::of(data), data.is_empty()) {
         return File { media_type, name, data, detail: Detail::Auto }.measure(None, unpacker);
     }
     let path = data.split(['?', '#']).next().unwrap_or_default();
-    match name.and_then(Class::of_name).or_else(|| Class::of_name(path)) {
-        Some(Class::Image) => unseen(Detail::Auto),
-        _ => Measured::Medium(Medium::Pages(UNSEEN_PAGES)),
+    match name.and_then(FileClass::of_name).or_else(|| FileClass::of_name(path)) {
+        Some(FileClass::Image) => unknown_image(Detail::Auto),
+        _ => PartSize::Medium(Medium::Pages(UNSEEN_PAGES)),
     }
 }
 
-/// A sound in a format that the client names.
-pub(super) fn audio(data: &str, format: &str) -> Measured {
-    let data = match Place::of(data) {
-        Place::Here { data, .. } => data,
-        Place::Elsewhere => data,
+/// The size of audio in the client's format.
+pub(super) fn audio(data: &str, format: &str) -> PartSize {
+    let data = match MediaSource::of(data) {
+        MediaSource::Inline { data, .. } => data,
+        MediaSource::Elsewhere => data,
     };
-    Measured::Medium(Medium::Audio { milliseconds: audio::milliseconds(data, format) })
+    PartSize::Medium(Medium::Audio { milliseconds: audio::milliseconds(data, format) })
 }
 
-/// Where the bytes are.
-enum Place<'a> {
-    /// At an address or at the provider.
+/// Where the bytes of a medium are.
+enum MediaSource<'a> {
+    /// At a URL or at the provider.
     Elsewhere,
-    /// Here, as base64.
-    Here { media_type: &'a str, data: &'a str },
+    /// In the request, as base64.
+    Inline { media_type: &'a str, data: &'a str },
 }
 
-impl<'a> Place<'a> {
-    /// As the adapters read it: a data URL, an address, or bare base64.
+impl<'a> MediaSource<'a> {
+    /// Reads a data URL, a URL or bare base64, as the adapters do.
     fn of(url: &'a str) -> Self {
         if begins(url, "http://") || begins(url, "https://") || is_stored(url) {
             return Self::Elsewhere;
         }
         if !begins(url, "data:") {
-            return Self::Here { media_type: "", data: url };
+            return Self::Inline { media_type: "", data: url };
         }
         let (head, data) = url.split_once(',').unwrap_or((url, ""));
         let media_type = head.get("data:".len()..).unwrap_or_default().split(';').next().unwrap_or_default();
-        Self::Here { media_type: media_type.trim(), data }
+        Self::Inline { media_type: media_type.trim(), data }
     }
 }
 
@@ -160,28 +169,28 @@ fn begins(text: &str, with: &str) -> bool {
     text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with))
 }
 
-/// What a file is.
+/// The class of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum FileClass {
     Image,
     Pdf,
     Audio,
     Video,
-    /// Text, or bytes that a provider makes text of.
+    /// Text, or content that a provider turns into text.
     Text,
 }
 
-/// What names end with.
-const ENDINGS: [(Class, &[&str]); 5] = [
-    (Class::Image, &["png", "jpg", "jpeg", "webp", "gif", "heic", "heif", "avif", "bmp", "tif", "tiff"]),
-    (Class::Pdf, &["pdf"]),
-    (Class::Audio, &["wav", "mp3", "ogg", "oga", "opus", "flac", "aac", "m4a"]),
-    (Class::Video, &["mp4", "m4v", "mov", "webm", "mpeg", "mpg", "avi", "mkv", "wmv", "3gp"]),
-    (Class::Text, &["txt", "md", "html", "htm", "css", "csv", "xml", "rtf", "json", "js", "py"]),
+/// The file name extensions of each class.
+const EXTENSIONS: [(FileClass, &[&str]); 5] = [
+    (FileClass::Image, &["png", "jpg", "jpeg", "webp", "gif", "heic", "heif", "avif", "bmp", "tif", "tiff"]),
+    (FileClass::Pdf, &["pdf"]),
+    (FileClass::Audio, &["wav", "mp3", "ogg", "oga", "opus", "flac", "aac", "m4a"]),
+    (FileClass::Video, &["mp4", "m4v", "mov", "webm", "mpeg", "mpg", "avi", "mkv", "wmv", "3gp"]),
+    (FileClass::Text, &["txt", "md", "html", "htm", "css", "csv", "xml", "rtf", "json", "js", "py"]),
 ];
 
-impl Class {
-    /// Of a media type; None when it tells nothing.
+impl FileClass {
+    /// The class of a media type; None if it is empty or generic.
     fn of_type(media_type: &str) -> Option<Self> {
         if media_type.is_empty() || media_type.eq_ignore_ascii_case("application/octet-stream") {
             return None;
@@ -192,15 +201,15 @@ impl Class {
         Some(known.unwrap_or(if is_pdf { Self::Pdf } else { Self::Text }))
     }
 
-    /// Of a name's ending; None when it tells nothing.
+    /// The class of a file name's extension; None if it is unknown.
     fn of_name(name: &str) -> Option<Self> {
-        let (_, ending) = name.rsplit_once('.')?;
-        let is_it = |endings: &[&str]| endings.iter().any(|known| ending.eq_ignore_ascii_case(known));
-        ENDINGS.iter().find(|(_, endings)| is_it(endings)).map(|(class, _)| *class)
+        let (_, extension) = name.rsplit_once('.')?;
+        let matches = |known: &[&str]| known.iter().any(|known| extension.eq_ignore_ascii_case(known));
+        EXTENSIONS.iter().find(|(_, known)| matches(known)).map(|(class, _)| *class)
     }
 
-    /// Of the first bytes; None when they tell nothing.
-    fn of_mark(start: &[u8]) -> Option<Self> {
+    /// The class of the first bytes; None if they are unknown.
+    fn of_magic(start: &[u8]) -> Option<Self> {
         Some(match start {
             [b'%', b'P', b'D', b'F', b'-', ..] => Self::Pdf,
             [0x89, b'P', b'N', b'G', ..] | [0xff, 0xd8, 0xff, ..] | [b'G', b'I', b'F', b'8', ..] => {
@@ -223,49 +232,53 @@ impl Class {
     }
 }
 
-/// A file that is here.
+/// A file in the request.
 struct File<'a> {
-    /// As the client says; may be empty.
+    /// The client's media type; may be empty.
     media_type: &'a str,
     name: Option<&'a str>,
     /// Base64.
     data: &'a str,
-    /// If it is a picture.
+    /// The detail if it is an image.
     detail: Detail,
 }
 
 impl File<'_> {
-    /// What a text file looks like does not matter: its provider reads all of it.
-    fn class(&self, guess: Option<Class>) -> Class {
-        match Class::of_type(self.media_type).or_else(|| self.name.and_then(Class::of_name)) {
-            Some(Class::Text) => Class::Text,
-            said => Class::of_mark(&start::<16>(self.data)).or(said).or(guess).unwrap_or(Class::Text),
+    /// The client's text type wins, because the provider then reads the content as text. Otherwise the content decides.
+    fn class(&self, guess: Option<FileClass>) -> FileClass {
+        match FileClass::of_type(self.media_type).or_else(|| self.name.and_then(FileClass::of_name)) {
+            Some(FileClass::Text) => FileClass::Text,
+            declared => {
+                let magic = FileClass::of_magic(&start::<16>(self.data));
+                magic.or(declared).or(guess).unwrap_or(FileClass::Text)
+            }
         }
     }
 
-    /// `guess`: what it is when nothing tells.
-    fn measure(&self, guess: Option<Class>, unpacker: &mut Unpacker) -> Measured {
+    /// The size; `guess` is the class of a file without any hint.
+    fn measure(&self, guess: Option<FileClass>, unpacker: &mut Unpacker) -> PartSize {
         let Self { media_type, data, detail, .. } = *self;
-        Measured::Medium(match self.class(guess) {
-            Class::Image => {
+        PartSize::Medium(match self.class(guess) {
+            FileClass::Image => {
                 let (width, height) = image::size(data).unwrap_or_default();
                 Medium::Image { width, height, detail }
             }
-            Class::Pdf => Medium::Pages(pdf::pages(data, unpacker)),
-            Class::Audio => {
+            FileClass::Pdf => Medium::Pages(pdf::pages(data, unpacker)),
+            FileClass::Audio => {
                 let format = media_type.rsplit('/').next().unwrap_or_default();
                 Medium::Audio { milliseconds: audio::milliseconds(data, format) }
             }
-            Class::Video => {
-                let milliseconds = decoded_len(data).saturating_mul(1000).div_ceil(FILM_RATE);
+            FileClass::Video => {
+                let milliseconds =
+                    decoded_len(data).saturating_mul(1000).div_ceil(MIN_VIDEO_BYTES_PER_SECOND);
                 Medium::Video { milliseconds }
             }
-            Class::Text => return Measured::Bytes(decoded_len(data)),
+            FileClass::Text => return PartSize::Bytes(decoded_len(data)),
         })
     }
 }
 
-/// The first bytes, and zeros where there are fewer.
+/// The first bytes, padded with zeros.
 fn start<const N: usize>(data: &str) -> [u8; N] {
     let mut start = [0; N];
     Bytes::of(data).fill(&mut start);

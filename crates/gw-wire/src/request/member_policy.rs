@@ -1,28 +1,27 @@
-//! Members of a request that choose a model, an upstream or a price: what decides over them is the operator's
-//! configuration, so a provider that would obey them is not sent them unasked.
+//! Members of a request that choose a model, an upstream or a price. The operator's configuration decides about these, so
+//! such a member reaches a provider only if the operator allows it.
 
 mod rules;
 
 use std::borrow::Cow;
 
-use super::Member;
-use super::body::{is_known, resembles_known};
+use super::body::{Member, is_known, resembles_known};
 use super::fields::Path;
+use super::folding::{Folded, folded};
 use super::references::References;
 use crate::json::{Kind, View};
 use rules::named;
 
-pub(crate) use rules::{Folded, folded, without_joints};
 pub use rules::{RULES, Rule, STEERING_PREFIXES, rule_of};
 
 /// A member of a request that has a [`Rule`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guarded {
-    /// Its name, short enough to be shown: as its API spells it, `metadata.tags` for a member of a member.
+pub struct GuardedMember {
+    /// The name in the spelling of its API, shortened for messages; `metadata.tags` for a member of a member.
     pub name: Cow<'static, str>,
-    /// Why it is not simply forwarded.
+    /// Why the member is not simply forwarded.
     pub rule: Rule,
-    /// Its name as the client wrote it, of any length: what is left out is found by it.
+    /// The name as the client wrote it, by which the member is found to be left out.
     written: Box<str>,
 }
 
@@ -35,8 +34,8 @@ pub(super) enum Endpoint {
 }
 
 impl Endpoint {
-    /// Whether this endpoint checks the member of this name all through. What it does not is forwarded as it came, as an
-    /// unknown member is, although another endpoint may know it.
+    /// Whether this endpoint validates the whole member of this name. Any other member is forwarded like an unknown one,
+    /// even if another endpoint knows it.
     fn checks(self, name: &str) -> bool {
         match self {
             Self::Chat => is_known(name) && !UNCHECKED_BY_CHAT.contains(&name),
@@ -46,7 +45,7 @@ impl Endpoint {
     }
 }
 
-/// Known members that a chat has no use for, and those of which it checks nothing but that they are objects.
+/// Known members that chat does not use, or of which chat checks only that they are objects.
 const UNCHECKED_BY_CHAT: [&str; 10] = [
     "best_of",
     "dimensions",
@@ -88,14 +87,14 @@ const CHECKED_BY_COMPLETIONS: [&str; 21] = [
 const CHECKED_BY_EMBEDDINGS: [&str; 7] =
     ["cache", "dimensions", "encoding_format", "input", "model", "routing", "user"];
 
-/// The members that a provider may be sent although they have a [`Rule`].
+/// The members with a [`Rule`] that a provider may be sent.
 #[derive(Clone, Debug, Default)]
 pub struct AllowedMembers(Vec<Box<str>>);
 
-/// Values of `service_tier` that never raise the price: the usual tier, or the one that the operator's account has.
+/// Values of `service_tier` that never raise the price: the usual tier, or the tier of the operator's account.
 const USUAL_TIERS: [&str; 5] = ["auto", "default", "on_demand", "standard", "standard_only"];
 
-/// Pieces of the names of tools that a provider runs itself, at a price of their own or on the operator's account.
+/// Parts of the names of tools that a provider runs itself, at their own price or on the operator's account.
 const PRICED_TOOLS: [&str; 17] = [
     "browse",
     "builtin_function",
@@ -116,19 +115,19 @@ const PRICED_TOOLS: [&str; 17] = [
     "url_context",
 ];
 
-/// The members of a body that have a rule. Adds the references in all other members to `references`. `other_tools`: at
-/// least one tool of a chat is not a function.
+/// The members of a body that have a rule. Adds the references in all other members to `references`. `other_tools` says
+/// that a chat has a tool other than a function.
 pub(super) fn survey(
     text: &str,
     members: &[Member],
     endpoint: Endpoint,
     other_tools: bool,
     references: &mut References,
-) -> Vec<Guarded> {
+) -> Vec<GuardedMember> {
     let mut found = Vec::new();
     for (written, range) in members {
         let value = View::exact(text.get(range.clone()).unwrap_or("null"));
-        let ruled = match &**written {
+        let with_rule = match &**written {
             "metadata" => {
                 found.extend(steering_metadata(value));
                 None
@@ -140,27 +139,27 @@ pub(super) fn survey(
                 None
             }
             "service_tier" if is_usual_tier(value) => None,
-            // They are known, and have a rule all the same.
+            // These members are known and have a rule too.
             name @ ("service_tier" | "store" | "web_search_options" | "models" | "fallbacks") => named(name),
             name if endpoint.checks(name) => None,
             name => {
-                let ruled = named(name).filter(|_| name != "extra_body" || overrides(value));
-                if ruled.is_none() {
+                let with_rule = named(name).filter(|_| name != "extra_body" || overrides(value));
+                if with_rule.is_none() {
                     references.member(&Path::Top(name), name, value);
                 }
-                ruled
+                with_rule
             }
         };
-        if let Some((name, rule)) = ruled.filter(|(_, rule)| chooses(*rule, value)) {
-            found.push(Guarded { name, rule, written: written.clone() });
+        if let Some((name, rule)) = with_rule.filter(|(_, rule)| is_effective(*rule, value)) {
+            found.push(GuardedMember { name, rule, written: written.clone() });
         }
     }
     found
 }
 
-/// Whether a member with this rule and this value changes anything. What is switched off or empty does not; an empty
+/// Whether a member with this rule and this value changes anything. A false or empty value does not, except that an empty
 /// object switches a search on.
-fn chooses(rule: Rule, value: View<'_>) -> bool {
+fn is_effective(rule: Rule, value: View<'_>) -> bool {
     let is_empty = match value.kind() {
         Kind::Null => true,
         Kind::Boolean => value.text() == "false",
@@ -169,7 +168,7 @@ fn chooses(rule: Rule, value: View<'_>) -> bool {
         Kind::Object => rule != Rule::Search && value.members().next().is_none(),
         Kind::Integer | Kind::Decimal => false,
     };
-    // No provider is sent a list of fallbacks, whatever is in it.
+    // A list of fallbacks is never sent to a provider, whatever it holds.
     rule == Rule::Fallback || !is_empty
 }
 
@@ -177,13 +176,13 @@ fn is_usual_tier(value: View<'_>) -> bool {
     value.string().is_some_and(|tier| USUAL_TIERS.iter().any(|usual| tier.eq_ignore_ascii_case(usual)))
 }
 
-/// A member of `metadata` that steers a gateway. OpenAI's own are labels: plain strings, whatever their names.
-fn steering_metadata(value: View<'_>) -> Option<Guarded> {
+/// A member of `metadata` that configures another gateway. OpenAI's metadata are plain strings, which are always allowed.
+fn steering_metadata(value: View<'_>) -> Option<GuardedMember> {
     let steers = |(name, value): (View<'_>, View<'_>)| {
         let (name, rule) = named(&name.string()?)?;
         let is_structure = matches!(value.kind(), Kind::Array | Kind::Object);
         let name = format!("metadata.{name}");
-        (is_structure && chooses(rule, value)).then(|| Guarded {
+        (is_structure && is_effective(rule, value)).then(|| GuardedMember {
             written: (&*name).into(),
             name: name.into(),
             rule: Rule::Steers,
@@ -192,16 +191,16 @@ fn steering_metadata(value: View<'_>) -> Option<Guarded> {
     value.members().find_map(steers)
 }
 
-/// Whether `extra_body` replaces what the gateway checked, or holds a member with a rule.
+/// Whether `extra_body` replaces a validated member, or holds a member with a rule.
 fn overrides(value: View<'_>) -> bool {
     value.members().any(|(name, value)| {
         name.string().is_none_or(|name| {
-            resembles_known(&name) || rule_of(&name).is_some_and(|rule| chooses(rule, value))
+            resembles_known(&name) || rule_of(&name).is_some_and(|rule| is_effective(rule, value))
         })
     })
 }
 
-/// Notes what the tools that the client does not run refer to; whether one of them has a price.
+/// Adds the references in tools that the provider runs. Returns whether one of these tools has a price.
 fn tools(value: View<'_>, references: &mut References) -> bool {
     if value.kind() != Kind::Array {
         references.member(&Path::Top("tools"), "", value);
@@ -217,7 +216,7 @@ pub(super) fn is_type(name: &str) -> bool {
     folded(name, &mut Folded::default()) == Some("type")
 }
 
-/// What a reader could take for the tool's `type`, in lower case.
+/// All values that a reader could take for the tool's `type`, in lower case.
 fn tool_types(tool: View<'_>) -> impl Iterator<Item = String> {
     let types = tool.members().filter(|(name, _)| name.string().is_some_and(|name| is_type(&name)));
     types.map(|(_, value)| value.string().unwrap_or_default().to_ascii_lowercase())
@@ -240,14 +239,14 @@ fn is_priced_tool(tool: View<'_>) -> bool {
 }
 
 impl AllowedMembers {
-    /// These members, however they are spelled.
+    /// The members with these names, however a request spells them.
     #[must_use]
     pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
         let fold = |name: &str| folded(name, &mut Folded::default()).map(Box::from);
         Self(names.into_iter().filter_map(fold).collect())
     }
 
-    /// Whether the member may be sent. What is allowed of `metadata` is allowed of all its members.
+    /// Whether the member may be sent. Allowing `metadata` allows all of its members.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         let outer = name.split('.').next().unwrap_or(name);
@@ -256,9 +255,9 @@ impl AllowedMembers {
                 .is_some_and(|name| self.0.iter().any(|known| **known == *name))
     }
 
-    /// The names of these members that must not be sent, as the client wrote them.
+    /// The guarded members that must not be sent, in the client's spelling.
     #[must_use]
-    pub fn withheld<'g>(&self, guarded: &'g [Guarded]) -> Vec<&'g str> {
+    pub fn withheld<'g>(&self, guarded: &'g [GuardedMember]) -> Vec<&'g str> {
         let withheld = guarded.iter().filter(|member| !self.has(&member.name));
         withheld.map(|member| &*member.written).collect()
     }

@@ -1,41 +1,42 @@
-//! `messages` of a chat: roles, content parts and tool calls, as CONTRACT 1.4 lists them.
+//! The `messages` of a chat: checks roles, content parts and tool calls.
 
 use super::fields::{
     Path, array, empty_array, invalid_value, missing, not_one_of, object, object_and, optional,
     required_string,
 };
-use super::limits::too_many;
-use super::measure::{self, Detail, Unpacker};
-use super::references::is_stored;
-use super::{Beside, Invalid, Needs, References, RequestLimits};
+use super::invalid::Invalid;
+use super::limits::{RequestLimits, too_many};
+use super::measure::{self, Detail, PromptExtras, Unpacker};
+use super::needs::Needs;
+use super::references::{References, is_stored};
 use crate::json::{Kind, View};
 
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
-/// What the messages hold, found while they are checked.
+/// Facts about the messages, collected while they are checked.
 pub(super) struct Survey<'l> {
     limits: &'l RequestLimits,
     pub(super) needs: Needs,
     /// Bytes of text.
     pub(super) bytes: u64,
-    /// What is in the prompt beside its text.
-    pub(super) beside: Beside,
-    /// What the messages refer to at a provider.
+    /// The content of the prompt besides its text.
+    pub(super) extras: PromptExtras,
+    /// References to resources at a provider.
     pub(super) references: References,
     unpacker: Unpacker,
-    /// Content parts and tool calls so far, of all messages.
+    /// Number of content parts and of tool calls so far, in all messages.
     content_parts: usize,
     tool_calls: usize,
 }
 
 impl<'l> Survey<'l> {
-    /// Of messages of so many bytes.
+    /// An empty survey of messages of this many bytes.
     fn new(limits: &'l RequestLimits, bytes: usize) -> Self {
         Self {
             limits,
             needs: Needs::default(),
             bytes: 0,
-            beside: Beside::default(),
+            extras: PromptExtras::default(),
             references: References::default(),
             unpacker: Unpacker::of_request(bytes),
             content_parts: 0,
@@ -62,10 +63,15 @@ impl<'l> Survey<'l> {
         Ok(())
     }
 
-    /// Text that somebody with this role says.
-    fn said(&mut self, path: &Path<'_>, value: Option<View<'_>>, role: Role) -> Result<(), Invalid> {
+    /// Reads text of a message with this role.
+    fn message_text(
+        &mut self,
+        path: &Path<'_>,
+        value: Option<View<'_>>,
+        role: RoleClass,
+    ) -> Result<(), Invalid> {
         self.text(path, value)?;
-        if let Some(text) = value.filter(|_| role == Role::Instruction) {
+        if let Some(text) = value.filter(|_| role == RoleClass::Instruction) {
             self.references.instruction(path, text);
         }
         Ok(())
@@ -76,8 +82,9 @@ impl<'l> Survey<'l> {
     }
 }
 
+/// Roles with the same rules for their content.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum RoleClass {
     /// `system` and `developer`: text only.
     Instruction,
     /// `tool` and `function`: text only.
@@ -100,7 +107,7 @@ pub(super) fn messages<'l>(
         if at >= limits.max_messages {
             return Err(too_many(&path, "messages", limits.max_messages, at + 1, "max_messages"));
         }
-        survey.beside.frames += 1;
+        survey.extras.frames += 1;
         message(&path.item(at), value, &mut survey)?;
     }
     if none { Err(empty_array(&path)) } else { Ok(survey) }
@@ -128,16 +135,16 @@ fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<
     let role_path = path.member("role");
     let role_name = required_string(&role_path, role)?;
     let role = match &*role_name {
-        "user" => Role::User,
-        "assistant" => Role::Assistant,
-        "system" | "developer" => Role::Instruction,
-        "tool" | "function" => Role::Plain,
+        "user" => RoleClass::User,
+        "assistant" => RoleClass::Assistant,
+        "system" | "developer" => RoleClass::Instruction,
+        "tool" | "function" => RoleClass::Plain,
         other => return Err(not_one_of(&role_path, &ROLES, other)),
     };
     let content_path = path.member("content");
     match content {
         Some(content) => parts(&content_path, content, role, survey)?,
-        None if role == Role::Assistant || role_name == "function" => {}
+        None if role == RoleClass::Assistant || role_name == "function" => {}
         None => return Err(missing(&content_path)),
     }
     if role_name == "function" {
@@ -150,11 +157,11 @@ fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<
     if let Some(images) = images {
         survey.references.member(&path.member("images"), "images", images);
     }
-    if role != Role::Assistant {
+    if role != RoleClass::Assistant {
         return Ok(());
     }
     if let Some(images) = images {
-        made_images(&path.member("images"), images, survey)?;
+        returned_images(&path.member("images"), images, survey)?;
     }
     survey.optional_text(&path.member("refusal"), refusal)?;
     optional(&path.member("audio"), audio, Kind::Object)?;
@@ -168,10 +175,15 @@ fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<
     function_call.map_or(Ok(()), |call| called(&path.member("function_call"), call, survey))
 }
 
-fn parts(path: &Path<'_>, content: View<'_>, role: Role, survey: &mut Survey<'_>) -> Result<(), Invalid> {
+fn parts(
+    path: &Path<'_>,
+    content: View<'_>,
+    role: RoleClass,
+    survey: &mut Survey<'_>,
+) -> Result<(), Invalid> {
     const EXPECTED: &str = "one of a string or an array of objects";
     if content.kind() == Kind::String {
-        return survey.said(path, Some(content), role);
+        return survey.message_text(path, Some(content), role);
     }
     let mut none = true;
     for (at, value) in array(path, content, usize::MAX, EXPECTED)?.enumerate() {
@@ -182,7 +194,7 @@ fn parts(path: &Path<'_>, content: View<'_>, role: Role, survey: &mut Survey<'_>
     if none { Err(empty_array(path)) } else { Ok(()) }
 }
 
-fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey<'_>) -> Result<(), Invalid> {
+fn part(path: &Path<'_>, value: View<'_>, role: RoleClass, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     let [kind, text, image_url, input_audio, file, refusal] = object_and(
         path,
         value,
@@ -192,11 +204,11 @@ fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey<'_>) -
     let kind_path = path.member("type");
     let kind = required_string(&kind_path, kind)?;
     let allowed: &[&str] = match role {
-        Role::Instruction | Role::Plain => &["text"],
-        Role::User => &["text", "image_url", "input_audio", "file"],
-        Role::Assistant => &["text", "refusal"],
+        RoleClass::Instruction | RoleClass::Plain => &["text"],
+        RoleClass::User => &["text", "image_url", "input_audio", "file"],
+        RoleClass::Assistant => &["text", "refusal"],
     };
-    // A provider could read a member that does not belong to the part's type.
+    // A provider might read a member that does not belong to the part's type.
     for (name, value) in [("image_url", image_url), ("input_audio", input_audio), ("file", file)] {
         if let Some(value) = value.filter(|_| *kind != *name) {
             survey.references.member(&path.member(name), name, value);
@@ -204,12 +216,12 @@ fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey<'_>) -
     }
     let known = ["text", "image_url", "input_audio", "file", "refusal"].contains(&&*kind);
     if !allowed.contains(&&*kind) {
-        if known || matches!(role, Role::Instruction | Role::Plain) {
+        if known || matches!(role, RoleClass::Instruction | RoleClass::Plain) {
             return Err(not_one_of(&kind_path, allowed, &kind));
         }
         survey.needs.openai_only.get_or_insert(Needs::OTHER_PARTS);
         survey.references.member(path, "", value);
-        survey.beside.bytes += value.text().len() as u64;
+        survey.extras.bytes += value.text().len() as u64;
         return Ok(());
     }
     match &*kind {
@@ -223,7 +235,7 @@ fn part(path: &Path<'_>, value: View<'_>, role: Role, survey: &mut Survey<'_>) -
         }
         "file" => document(&path.member("file"), file, survey)?,
         "refusal" => survey.text(&path.member("refusal"), refusal)?,
-        _ => survey.said(&path.member("text"), text, role)?,
+        _ => survey.message_text(&path.member("text"), text, role)?,
     }
     Ok(())
 }
@@ -244,7 +256,7 @@ fn document(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -
     }
     let name = name.and_then(View::string);
     let measured = measure::file(data.as_deref(), name.as_deref(), &mut survey.unpacker);
-    survey.beside.add(measured);
+    survey.extras.add(measured);
     Ok(())
 }
 
@@ -267,19 +279,20 @@ fn image(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -> R
     optional(&path.member("detail"), detail, Kind::String)?;
     let detail = detail.and_then(View::string).map_or(Detail::Auto, |word| Detail::named(&word));
     let measured = measure::image(&url, detail, &mut survey.unpacker);
-    survey.beside.add(measured);
+    survey.extras.add(measured);
     Ok(())
 }
 
-/// Pictures of an answer that are sent back: no more of their form is checked, because not every dialect is told of them.
-fn made_images(path: &Path<'_>, images: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
+/// Measures generated images that the client sends back. Their form is not checked further, because not every dialect
+/// uses them.
+fn returned_images(path: &Path<'_>, images: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     for image in images.elements() {
         survey.count_content_part(path)?;
-        let [place] = image.pick(["image_url"]);
-        let [url] = place.map_or([None], |place| place.pick(["url"]));
+        let [image_url] = image.pick(["image_url"]);
+        let [url] = image_url.map_or([None], |image_url| image_url.pick(["url"]));
         if let Some(url) = url.and_then(View::string) {
             let measured = measure::image(&url, Detail::Auto, &mut survey.unpacker);
-            survey.beside.add(measured);
+            survey.extras.add(measured);
         }
     }
     Ok(())
@@ -295,7 +308,7 @@ fn audio(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -> R
     survey.references.address(&data_path, &data);
     let path = path.member("format");
     match &*required_string(&path, format)? {
-        format @ ("wav" | "mp3") => survey.beside.add(measure::audio(&data, format)),
+        format @ ("wav" | "mp3") => survey.extras.add(measure::audio(&data, format)),
         other => return Err(not_one_of(&path, &["wav", "mp3"], other)),
     }
     Ok(())
@@ -321,7 +334,7 @@ fn tool_call(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Resul
     }
 }
 
-/// A function's name and the arguments it was called with; the arguments are the model's and may be anything.
+/// Checks a function's name and arguments. The arguments are the model's text and may be anything.
 fn called(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     let [name, arguments] = object(path, value, ["name", "arguments"])?;
     survey.text(&path.member("name"), name)?;

@@ -1,46 +1,68 @@
-//! The parameters that chat and text completions share, and those of chat that are plain values: CONTRACT 1.4, 1.8, 1.9.
+//! The parameters that chat and text completions share, and chat parameters with plain values.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
-use super::body::Members;
+use super::body::{ParsedBody, TOP_LEVEL_FALLBACKS};
 use super::fields::{
     Path, array, boolean, closed_object, empty_string, integer, invalid_value, map, not_one_of, number,
     object, optional, required_name, string, string_too_long, wrong_type,
 };
+use super::invalid::Invalid;
+use super::needs::Needs;
 use super::schemas::Schemas;
-use super::{CacheAsk, Fallback, Invalid, Needs, Routing};
 use crate::json::{Elements, Kind, View};
+use crate::strategy::Strategy;
 
-/// Largest token count that a request may name; it fits every upstream's integers that are worth the name.
+/// Range of token counts in a request: the largest one fits the integers of every upstream.
 const TOKENS: RangeInclusive<i64> = 0..=i64::MAX;
 
-/// Longest model name that is looked up, in characters; no catalogue holds a longer one.
+/// Maximum length of a model name in characters. No catalogue holds a longer one.
 const MAX_MODEL_LENGTH: usize = 256;
 
-/// `n` of chat and completions.
+/// Range of `n` in chat and completions.
 pub(super) const CHOICES: RangeInclusive<i64> = 1..=128;
 
-/// `cache.mode`, the usual one first.
+/// The values of `cache.mode`, the default first.
 pub const CACHE_MODES: [&str; 3] = ["read_write", "read", "write"];
 
-/// Strategy names of CONTRACT 0.4, the canonical one first in its row.
-pub const STRATEGIES: [&[&str]; 9] = [
-    &["default"],
-    &["cheapest", "cost", "price", "lowest_cost"],
-    &["fastest", "latency", "lowest_latency"],
-    &["throughput"],
-    &["best_quality", "quality"],
-    &["balanced"],
-    &["availability"],
-    &["least_busy"],
-    &["round_robin", "weighted"],
-];
+/// `routing` of a request, validated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routing {
+    /// The strategy that the client named.
+    pub strategy: Option<Strategy>,
+    /// Fallback models in the client's order, without duplicates and without the requested model.
+    pub fallback: Vec<Fallback>,
+    /// Whether a better model may serve the request.
+    pub allow_upgrade: bool,
+}
+
+/// A fallback model of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// The model name as the client wrote it.
+    pub model: String,
+    /// The list that names it: `routing.fallback`, `models` or `fallbacks`.
+    pub member: &'static str,
+    /// Its index in that list.
+    pub index: usize,
+}
+
+/// `cache` of a chat request, validated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// Whether a cached answer is acceptable.
+    pub enabled: bool,
+    /// Lifetime in seconds, 1..=2592000, if the client gave one.
+    pub ttl: Option<u32>,
+    /// One of [`CACHE_MODES`]: whether the cache is read, and whether the new answer is written to it.
+    pub mode: &'static str,
+}
 
 /// Reads top-level members by name.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a, 'm> {
-    pub(super) members: &'m Members<'a>,
+    pub(super) members: &'m ParsedBody<'a>,
 }
 
 impl<'a> Fields<'a, '_> {
@@ -48,12 +70,12 @@ impl<'a> Fields<'a, '_> {
         self.members.get(name)
     }
 
-    /// `model`: required, not empty, not absurdly long.
+    /// `model`: required, not empty, not too long.
     pub(super) fn model(&self) -> Result<String, Invalid> {
         model_name(&Path::Top("model"), self.get("model"))
     }
 
-    /// `model`; when it is absent, the first of OpenRouter's `models`.
+    /// `model`, or if it is absent the first of OpenRouter's `models`.
     pub(super) fn model_or_first(&self) -> Result<String, Invalid> {
         let path = Path::Top("models");
         match (self.get("model"), self.get("models")) {
@@ -144,19 +166,18 @@ impl<'a> Fields<'a, '_> {
     fn routing_object(&self, model: &str) -> Result<RoutingObject, Invalid> {
         let Some(routing) = self.get("routing") else { return Ok(RoutingObject::default()) };
         let path = Path::Top("routing");
-        let [strategy, fallback, allow_upgrade] =
+        let [name, fallback, allow_upgrade] =
             closed_object(&path, routing, ["strategy", "fallback", "allow_upgrade"])?;
-        let strategy =
-            strategy.map(|value| canonical_strategy(&path.member("strategy"), value)).transpose()?;
-        let place = path.member("fallback");
+        let name = name.map(|value| strategy(&path.member("strategy"), value)).transpose()?;
+        let list = path.member("fallback");
         let fallback =
-            fallback.map(|value| fallbacks(&place, "routing.fallback", value, model)).transpose()?;
+            fallback.map(|value| fallbacks(&list, "routing.fallback", value, model)).transpose()?;
         let allow_upgrade = boolean(&path.member("allow_upgrade"), allow_upgrade)?;
-        Ok(RoutingObject { strategy, fallback, allow_upgrade })
+        Ok(RoutingObject { strategy: name, fallback, allow_upgrade })
     }
 
-    /// `cache`: checked whether or not it is on.
-    pub(super) fn cache(&self) -> Result<Option<CacheAsk>, Invalid> {
+    /// `cache`, checked whether or not it is enabled.
+    pub(super) fn cache(&self) -> Result<Option<CacheOptions>, Invalid> {
         let Some(cache) = self.get("cache") else { return Ok(None) };
         let path = Path::Top("cache");
         let [enabled, ttl, mode] = closed_object(&path, cache, ["enabled", "ttl", "mode"])?;
@@ -164,13 +185,13 @@ impl<'a> Fields<'a, '_> {
         let ttl = ttl.map(|value| integer(&path.member("ttl"), value, &(1..=2_592_000))).transpose()?;
         let ttl = ttl.and_then(|ttl| u32::try_from(ttl).ok());
         let path = path.member("mode");
-        let [usual, ..] = CACHE_MODES;
-        let mode = mode.map_or(Ok(usual), |value| {
+        let [default, ..] = CACHE_MODES;
+        let mode = mode.map_or(Ok(default), |value| {
             let asked = string(&path, value)?;
             let known = CACHE_MODES.into_iter().find(|known| **known == *asked);
             known.ok_or_else(|| not_one_of(&path, &CACHE_MODES, &asked))
         })?;
-        Ok(Some(CacheAsk { enabled, ttl, mode }))
+        Ok(Some(CacheOptions { enabled, ttl, mode }))
     }
 
     /// `response_format`.
@@ -223,24 +244,23 @@ fn absent(path: &Path<'_>) -> Invalid {
     invalid_value(path, "required for this response format, but not given.")
 }
 
-fn canonical_strategy(path: &Path<'_>, value: View<'_>) -> Result<&'static str, Invalid> {
-    let asked = string(path, value)?;
-    let row = STRATEGIES.iter().find(|row| row.contains(&&*asked));
-    row.and_then(|row| row.first().copied()).ok_or_else(|| not_one_of(path, &STRATEGIES.concat(), &asked))
+fn strategy(path: &Path<'_>, value: View<'_>) -> Result<Strategy, Invalid> {
+    let name = string(path, value)?;
+    Strategy::named(&name).ok_or_else(|| {
+        let names: Vec<&str> = Strategy::ALL.iter().flat_map(|strategy| strategy.names()).copied().collect();
+        not_one_of(path, &names, &name)
+    })
 }
 
-/// `routing` as it was written.
+/// `routing` as the client wrote it.
 #[derive(Default)]
 struct RoutingObject {
-    strategy: Option<&'static str>,
+    strategy: Option<Strategy>,
     fallback: Option<Vec<Fallback>>,
     allow_upgrade: bool,
 }
 
-/// Other gateways' names of `routing.fallback`: OpenRouter's and LiteLLM's.
-pub(super) const TOP_LEVEL_FALLBACKS: [&str; 2] = ["models", "fallbacks"];
-
-/// Most names in a list of fallbacks.
+/// Maximum number of names in a list of fallbacks.
 const MAX_FALLBACKS: usize = 10;
 
 fn model_name(path: &Path<'_>, value: Option<View<'_>>) -> Result<String, Invalid> {
@@ -267,7 +287,7 @@ fn fallbacks(
     let mut named: Vec<Fallback> = Vec::new();
     for (index, value) in names(path, value)?.enumerate() {
         let path = path.item(index);
-        // LiteLLM's objects carry parameters of their own for each fallback: nothing here would send them.
+        // LiteLLM also accepts objects with parameters for each fallback. They are refused, because they could not be applied.
         let name = value.string().ok_or_else(|| wrong_type(&path, "a string, the name of a model", value))?;
         if name.is_empty() {
             return Err(empty_string(&path));
@@ -279,24 +299,24 @@ fn fallbacks(
     Ok(named)
 }
 
-/// A choice: a word out of a set, or an object that says more.
-pub(super) enum Choice<'a> {
+/// A value that is either a word of a set or an object.
+pub(super) enum WordOrObject<'a> {
     Word(Cow<'a, str>),
     Object(View<'a>),
 }
 
-/// Reads a choice.
-pub(super) fn choice<'a>(path: &Path<'_>, value: View<'a>) -> Result<Choice<'a>, Invalid> {
+/// Reads a word or an object.
+pub(super) fn word_or_object<'a>(path: &Path<'_>, value: View<'a>) -> Result<WordOrObject<'a>, Invalid> {
     match value.kind() {
-        Kind::String => string(path, value).map(Choice::Word),
-        Kind::Object => Ok(Choice::Object(value)),
+        Kind::String => string(path, value).map(WordOrObject::Word),
+        Kind::Object => Ok(WordOrObject::Object(value)),
         Kind::Null | Kind::Boolean | Kind::Integer | Kind::Decimal | Kind::Array => {
             Err(wrong_type(path, "one of a string or an object", value))
         }
     }
 }
 
-/// Refuses a choice that points at tools which are not there.
+/// Refuses a choice of tools without tools.
 pub(super) fn without_tools(path: &Path<'_>) -> Invalid {
     invalid_value(path, "a tool can only be required when 'tools' are given.")
 }

@@ -1,5 +1,5 @@
-//! References to what lies at a provider: its stored files, buckets and vector stores, and addresses inside its network.
-//! The provider reads them with the operator's credentials, so a client may name one only where the operator allows it.
+//! Finds references to resources at a provider: stored files, buckets, vector stores and addresses inside its network. The
+//! provider reads them with the operator's credentials, so a client may use them only where the operator allows it.
 
 mod address;
 
@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use memchr::memchr2;
 
-use super::fields::Path;
-use super::member_policy::{Folded, folded};
+use super::fields::{Path, clip};
+use super::folding::{Folded, folded};
 use crate::json::{Kind, View, string_end};
 use address::{Address, classify, classify_any, is_stored_name, names_stored_file};
 
@@ -19,15 +19,15 @@ pub(crate) use address::is_stored;
 /// The references of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
-    /// Where the first reference stands that every dialect can carry.
+    /// The path of the first reference that every dialect can carry.
     pub carried: Option<Box<str>>,
-    /// Where the first reference stands that only a provider of the client's own dialect is sent.
+    /// The path of the first reference that reaches only providers of the client's own dialect.
     pub verbatim: Option<Box<str>>,
-    /// The hosts of the request's http(s) addresses, in lower case.
+    /// The hosts of the request's http(s) URLs, in lower case.
     pub hosts: BTreeSet<Box<str>>,
 }
 
-/// Members whose strings name something stored. Lower case, without `_` and `-`, sorted.
+/// Members whose strings name a stored resource. Lower case, without `_` and `-`, sorted.
 const REFERENCE_NAMES: [&str; 36] = [
     "assistantid",
     "attachmentid",
@@ -67,7 +67,7 @@ const REFERENCE_NAMES: [&str; 36] = [
     "videoid",
 ];
 
-/// Members whose strings are words, not addresses. As [`REFERENCE_NAMES`].
+/// Members whose strings are prose, not addresses. Spelled and sorted like [`REFERENCE_NAMES`].
 const WORD_NAMES: [&str; 22] = [
     "arguments",
     "caption",
@@ -93,7 +93,7 @@ const WORD_NAMES: [&str; 22] = [
     "title",
 ];
 
-/// Members that hold a schema, a grammar or the model's own words: nothing in them is looked up by a provider.
+/// Members that hold a schema, a grammar or the model's own text. A provider looks up nothing in them.
 const OPAQUE_MEMBERS: [&str; 18] = [
     "annotations",
     "cachecontrol",
@@ -116,14 +116,14 @@ const OPAQUE_MEMBERS: [&str; 18] = [
 ];
 
 impl References {
-    /// Notes an id of something stored.
+    /// Records the id of a stored resource.
     pub(super) fn id(&mut self, path: &Path<'_>, id: Option<View<'_>>) {
         if id.is_some_and(|id| id.string_len() > 0) {
             self.carried.get_or_insert_with(|| path.to_string().into());
         }
     }
 
-    /// Notes an address or the content itself.
+    /// Records an address, or nothing if the value is the content itself.
     pub(super) fn address(&mut self, path: &Path<'_>, address: &str) {
         match classify(address) {
             Address::Content => {}
@@ -132,7 +132,7 @@ impl References {
         }
     }
 
-    /// Notes what only a provider of the client's own dialect is sent, if it is or holds a reference. One pass.
+    /// Records a reference in a member that reaches only providers of the client's own dialect. One pass over the value.
     pub(super) fn member(&mut self, path: &Path<'_>, name: &str, value: View<'_>) {
         let mut buffer = Folded::default();
         let name = folded(name, &mut buffer).unwrap_or("");
@@ -145,15 +145,15 @@ impl References {
         self.note(path, found);
     }
 
-    /// As [`References::member`], for an object whose `id` is that of something stored.
+    /// As [`References::member`], for an object whose `id` names a stored resource.
     pub(super) fn object(&mut self, path: &Path<'_>, value: View<'_>) {
         let found = self.find(value.text(), Meaning::Other, true);
         self.note(path, found);
     }
 
-    /// Notes an instruction's text, if it names a stored file: a provider that knows such names reads the file instead.
+    /// Records a stored file that an instruction names: a provider that knows such names reads the file instead.
     pub(super) fn instruction(&mut self, path: &Path<'_>, text: View<'_>) {
-        // No slash, and no escape that could stand for one.
+        // A file name needs a slash, which may be escaped.
         if memchr2(b'/', b'\\', text.text().as_bytes()).is_none() {
             return;
         }
@@ -167,8 +167,8 @@ impl References {
         self.verbatim.get_or_insert_with(|| at.into());
     }
 
-    /// The name of the first member in this text that refers to something stored; empty for the value itself.
-    /// `ids`: an `id` is a reference whatever it looks like.
+    /// The name of the first member in this text that refers to a stored resource; empty for the value itself. With `ids`
+    /// every `id` is a reference.
     fn find(&mut self, text: &str, meaning: Meaning, ids: bool) -> Option<String> {
         let bytes = text.as_bytes();
         let (mut at, mut meaning, mut name) = (0, meaning, Cow::Borrowed(""));
@@ -191,7 +191,7 @@ impl References {
                     name => Meaning::of(name),
                 };
             } else if meaning != Meaning::Words && self.is_reference(literal, meaning) {
-                return Some(super::fields::clip(&name).into_owned());
+                return Some(clip(&name).into_owned());
             }
         }
         None
@@ -218,21 +218,21 @@ impl References {
     }
 }
 
-/// What the strings of a member are.
+/// The meaning of a member's strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// Names of something stored.
+    /// Names of stored resources.
     Reference,
-    /// An id or an address: of what, the value tells.
+    /// Ids or addresses; the value decides.
     Locator,
-    /// Words.
+    /// Prose.
     Words,
-    /// Anything.
+    /// Unknown.
     Other,
 }
 
 impl Meaning {
-    /// By a name that [`folded`] gave.
+    /// The meaning of a name that [`folded`] returned.
     fn of(name: &str) -> Self {
         if REFERENCE_NAMES.binary_search(&name).is_ok() {
             Self::Reference

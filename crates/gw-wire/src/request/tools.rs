@@ -1,20 +1,21 @@
-//! `tools`, `tool_choice` and their legacy forms `functions`, `function_call`.
+//! Checks `tools`, `tool_choice` and their legacy forms `functions` and `function_call`.
 
 use super::fields::{
     Path, array, invalid_value, missing, not_one_of, object, object_and, optional, required_name,
     required_string,
 };
+use super::invalid::Invalid;
 use super::member_policy::is_type;
-use super::options::{Choice, Fields, choice, without_tools};
+use super::needs::Needs;
+use super::options::{Fields, WordOrObject, without_tools, word_or_object};
 use super::schemas::Schemas;
-use super::{Invalid, Needs};
 use crate::json::{Kind, View};
 
-/// Tools or functions of one request.
+/// Maximum number of tools or functions of a request.
 const MAX_TOOLS: usize = 128;
 
 impl Fields<'_, '_> {
-    /// Checks all four members, notes what they need and gives the bytes of the definitions.
+    /// Checks all four members, records the needed capabilities and returns the bytes of the definitions.
     pub(super) fn tools(&self, needs: &mut Needs, schemas: &mut Schemas<'_>) -> Result<u64, Invalid> {
         let path = Path::Top("tools");
         let tools = self.get("tools");
@@ -23,14 +24,14 @@ impl Fields<'_, '_> {
                 tool(&path.item(at), value, needs, schemas)?;
             }
         }
-        // An empty array is the same as none.
+        // An empty array counts as no tools.
         let tools = tools.filter(|tools| !tools.is_empty_array());
         if let Some(choice) = self.get("tool_choice") {
             tool_choice(choice, tools, needs)?;
         }
         self.kinds(&[("parallel_tool_calls", Kind::Boolean)])?;
         let offered = match tools {
-            // With tools, the legacy members are ignored.
+            // With tools the legacy members are ignored.
             Some(tools) => Some(tools),
             None => self.functions(schemas)?,
         };
@@ -48,10 +49,10 @@ impl Fields<'_, '_> {
         }
         if let Some(call) = self.get("function_call") {
             let path = Path::Top("function_call");
-            match choice(&path, call)? {
-                Choice::Word(word) if *word == *"none" || *word == *"auto" => {}
-                Choice::Word(word) => return Err(not_one_of(&path, &["none", "auto"], &word)),
-                Choice::Object(named) => {
+            match word_or_object(&path, call)? {
+                WordOrObject::Word(word) if *word == *"none" || *word == *"auto" => {}
+                WordOrObject::Word(word) => return Err(not_one_of(&path, &["none", "auto"], &word)),
+                WordOrObject::Object(named) => {
                     let [name] = object(&path, named, ["name"])?;
                     required_name(&path.member("name"), name)?;
                 }
@@ -74,7 +75,7 @@ fn tool(
                 is_type(name) && value.string().is_none_or(|kind| kind != "function" && kind != "custom");
         })?;
     let kind = required_name(&path.member("type"), kind)?;
-    // A custom tool that is not as OpenAI describes it is OpenAI's to judge.
+    // A custom tool in another form than OpenAI's is left to OpenAI to judge.
     let is_custom = kind == "custom" && definition.is_none() && custom.is_some_and(has_name);
     needs.custom_tools |= is_custom;
     if other_type || kind != "function" && !is_custom {
@@ -100,8 +101,8 @@ fn function(path: &Path<'_>, value: View<'_>, schemas: &mut Schemas<'_>) -> Resu
 
 fn tool_choice(value: View<'_>, tools: Option<View<'_>>, needs: &mut Needs) -> Result<(), Invalid> {
     let path = Path::Top("tool_choice");
-    let object_choice = match choice(&path, value)? {
-        Choice::Word(word) => {
+    let object_choice = match word_or_object(&path, value)? {
+        WordOrObject::Word(word) => {
             return match &*word {
                 "none" | "auto" => Ok(()),
                 "required" if tools.is_some() => Ok(()),
@@ -109,7 +110,7 @@ fn tool_choice(value: View<'_>, tools: Option<View<'_>>, needs: &mut Needs) -> R
                 other => Err(not_one_of(&path, &["none", "auto", "required"], other)),
             };
         }
-        Choice::Object(choice) => choice,
+        WordOrObject::Object(choice) => choice,
     };
     let [kind, function] = object(&path, object_choice, ["type", "function"])?;
     let kind_path = path.member("type");
@@ -135,7 +136,7 @@ fn tool_choice(value: View<'_>, tools: Option<View<'_>>, needs: &mut Needs) -> R
     Ok(())
 }
 
-/// Whether `allowed_tools` is as OpenAI describes it, and names tools that are offered: then every provider can be told.
+/// Whether `allowed_tools` has OpenAI's form and names only offered tools, so that every provider can apply it.
 fn may_choose(choice: View<'_>, tools: Option<View<'_>>) -> bool {
     let [allowed] = choice.pick(["allowed_tools"]);
     let [mode, names] = allowed.map_or([None, None], |allowed| allowed.pick(["mode", "tools"]));
@@ -152,7 +153,7 @@ fn is_offered(name: &str, tools: Option<View<'_>>) -> bool {
     tools.any(|tool| named(tool).is_some_and(|known| known == name))
 }
 
-/// Whether a custom tool has a name that is one.
+/// Whether a custom tool has a non-empty name.
 fn has_name(custom: View<'_>) -> bool {
     let [name] = custom.pick(["name"]);
     name.and_then(View::string).is_some_and(|name| !name.is_empty())

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{EVENT_CAP, SseDecoder, TooLarge};
+use super::{MAX_EVENT_BYTES, SseDecoder, TooLarge};
 
 type Events = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -211,11 +211,11 @@ fn u13_a_huge_line_is_refused_at_the_cap_and_memory_stays_bounded() {
     let mut total = 0;
     while let Ok(bytes) = taken {
         total += bytes;
-        assert!(total <= EVENT_CAP, "{total}");
-        assert!(decoder.held.capacity() <= EVENT_CAP + chunk.len());
+        assert!(total <= MAX_EVENT_BYTES, "{total}");
+        assert!(decoder.held.capacity() <= MAX_EVENT_BYTES + chunk.len());
         taken = decoder.feed(&chunk, &mut |_| {}).map(|()| chunk.len());
     }
-    assert!(total > EVENT_CAP - chunk.len());
+    assert!(total > MAX_EVENT_BYTES - chunk.len());
     assert_eq!(decoder.held.capacity(), 0);
     assert_eq!(decoder.feed(b"data: a\n\n", &mut |_| panic!("nothing follows")), Err(TooLarge));
 }
@@ -230,14 +230,14 @@ fn u13_many_lines_of_one_event_are_bounded_too() {
 
 #[test]
 fn u13_the_cap_does_not_depend_on_the_cuts() {
-    for (over, size) in [(false, EVENT_CAP - 6), (true, EVENT_CAP - 5)] {
+    for (over, size) in [(false, MAX_EVENT_BYTES - 6), (true, MAX_EVENT_BYTES - 5)] {
         let stream = [b"data: ", &vec![b'x'; size][..], b"\n\n"].concat();
         for step in [1 << 14, 1 << 20, 1 << 22] {
             let mut decoder = SseDecoder::default();
             let mut events = 0;
             let failed = stream.chunks(step).any(|chunk| decoder.feed(chunk, &mut |_| events += 1).is_err());
             assert_eq!((failed, events), (over, usize::from(!over)), "size {size}, step {step}");
-            assert!(decoder.held.capacity() <= super::KEPT_CAPACITY, "large capacity is given back");
+            assert!(decoder.held.capacity() <= super::KEPT_CAPACITY_BYTES, "large capacity is given back");
         }
     }
 }
@@ -254,7 +254,7 @@ fn the_room_of_a_large_line_that_is_no_data_is_given_back() {
         assert!(decoder.pending_bytes() > 1 << 20, "{field}");
         let mut seen = Vec::new();
         decoder.feed(b"\ndata: b", &mut |_| {}).unwrap();
-        assert!(decoder.held_bytes() <= super::KEPT_CAPACITY, "{field}: {}", decoder.held_bytes());
+        assert!(decoder.held_bytes() <= super::KEPT_CAPACITY_BYTES, "{field}: {}", decoder.held_bytes());
         decoder.feed(b"\n\n", &mut |event| seen = event.data.to_vec()).unwrap();
         assert_eq!(seen, b"a\nb", "{field}");
     }
@@ -264,5 +264,5 @@ fn the_room_of_a_large_line_that_is_no_data_is_given_back() {
     decoder.feed(name.as_bytes(), &mut |_| {}).unwrap();
     assert!(decoder.held_bytes() >= 1 << 20);
     decoder.feed(b"\n", &mut |_| {}).unwrap();
-    assert!(decoder.held_bytes() <= super::KEPT_CAPACITY);
+    assert!(decoder.held_bytes() <= super::KEPT_CAPACITY_BYTES);
 }

@@ -1,4 +1,4 @@
-//! Pictures of a stream, and members of the answer itself.
+//! Generated images in a stream, and members of the answer itself.
 
 use serde_json::value::RawValue;
 
@@ -14,7 +14,7 @@ impl Normaliser {
         let Some(state) = self.choices.get_mut(choice as usize) else { return };
         let index = state.images;
         state.images = index.saturating_add(1);
-        // Once and no more: it may be megabytes.
+        // Reserves the exact size, because an image may be megabytes.
         out.reserve_exact(self.head.len() + image_bytes(image) + self.tail.len());
         self.begin(choice, out);
         put(out, "\"images\":[");

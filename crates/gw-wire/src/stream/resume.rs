@@ -1,27 +1,27 @@
-//! A stream that goes on where another one broke off: what of the first is kept, and how the second begins.
+//! Continuing a stream that broke off: the sent text is kept, and another upstream's stream continues it.
 
 use super::{Normaliser, Opening};
 use crate::event::Event;
 
-/// The most text of an answer that is kept to be continued.
-const MOST_KEPT: usize = 1 << 20;
+/// Maximum bytes of sent text that are kept for a continuation.
+const MAX_KEPT_BYTES: usize = 1 << 20;
 
 impl Normaliser {
-    /// Keeps the text that is sent, so that another upstream can go on with it.
+    /// Keeps the sent text, so that another upstream can continue it.
     #[must_use]
-    pub fn keeping_text(self) -> Self {
-        Self { said: Some(String::new()), ..self }
+    pub fn with_kept_text(self) -> Self {
+        Self { sent_text: Some(String::new()), ..self }
     }
 
-    /// What has been sent, when it was text and nothing else, and some.
+    /// The text sent so far. None if nothing, or something other than text, was sent.
     #[must_use]
-    pub fn said(&self) -> Option<&str> {
-        self.said.as_deref().filter(|said| !said.is_empty())
+    pub fn sent_text(&self) -> Option<&str> {
+        self.sent_text.as_deref().filter(|text| !text.is_empty())
     }
 
-    /// For the stream that goes on where this one broke off: the same chunks to the client, without another role.
+    /// The normaliser of the stream that continues this one: its chunks look the same to the client, without another role.
     #[must_use]
-    pub fn resumed(&self) -> Self {
+    pub fn continuation(&self) -> Self {
         let opening = Opening {
             shape: self.opening.shape,
             id: self.opening.id.clone(),
@@ -30,21 +30,26 @@ impl Normaliser {
             choices: self.opening.choices,
             include_usage: self.opening.include_usage,
         };
-        Self { head: self.head.clone(), said: self.said.clone(), resumes: true, ..Self::new(opening) }
+        Self {
+            head: self.head.clone(),
+            sent_text: self.sent_text.clone(),
+            is_continuation: true,
+            ..Self::new(opening)
+        }
     }
 
-    /// Whether it goes on where another one broke off.
+    /// Whether this stream continues another one.
     #[must_use]
-    pub fn resumes(&self) -> bool {
-        self.resumes
+    pub fn is_continuation(&self) -> bool {
+        self.is_continuation
     }
 
-    /// Keeps sent text; anything else ends the keeping.
+    /// Keeps sent text. Anything else ends the keeping.
     pub(super) fn keep(&mut self, event: &Event<'_>) {
-        let Some(said) = &mut self.said else { return };
+        let Some(sent) = &mut self.sent_text else { return };
         match event {
-            Event::Text { text, logprobs: None, .. } if said.len() + text.len() <= MOST_KEPT => {
-                said.push_str(text)
+            Event::Text { text, logprobs: None, .. } if sent.len() + text.len() <= MAX_KEPT_BYTES => {
+                sent.push_str(text)
             }
             Event::Start { .. }
             | Event::Member { .. }
@@ -52,8 +57,8 @@ impl Normaliser {
             | Event::Usage(_)
             | Event::Error(_)
             | Event::End => {}
-            Event::Reasoning { .. } if said.is_empty() => {}
-            _ => self.said = None,
+            Event::Reasoning { .. } if sent.is_empty() => {}
+            _ => self.sent_text = None,
         }
     }
 }

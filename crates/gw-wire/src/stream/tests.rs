@@ -45,8 +45,8 @@ fn run(opening: Opening, events: Vec<Event<'_>>) -> Vec<Value> {
     normaliser.accept(Event::End, &mut out);
     assert!(normaliser.is_complete(), "{:?}", normaliser.take_failure());
     let estimate = Usage::estimate(2, normaliser.answer_bytes());
-    let usage = normaliser.told().unwrap_or(estimate);
-    normaliser.close(&Closing { usage, cost: Money::ZERO, gateway: &meta() }, &mut out);
+    let usage = normaliser.reported_usage().unwrap_or(estimate);
+    normaliser.finish(&Closing { usage, cost: Money::ZERO, gateway: &meta() }, &mut out);
     frames(&out)
 }
 
@@ -152,7 +152,7 @@ fn a_custom_call_has_an_input_and_may_have_none() {
 fn tool_calls_without_end_are_a_failure() {
     let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false));
     let mut out = Vec::new();
-    for call in 0..=u32::try_from(MOST_TOOL_CALLS).unwrap() {
+    for call in 0..=u32::try_from(MAX_TOOL_CALLS).unwrap() {
         assert!(!normaliser.has_failed(), "{call}");
         let event = Event::ToolStart { choice: 0, call, id: "a".into(), name: "f".into() };
         normaliser.accept(event, &mut out);
@@ -228,17 +228,17 @@ fn a_choice_nobody_asked_for_is_refused() {
 
 #[test]
 fn a_stream_that_goes_on_for_another_keeps_its_chunks_and_says_no_role() {
-    let mut broken = Normaliser::new(opening(Shape::Chat, 1, false)).keeping_text();
+    let mut broken = Normaliser::new(opening(Shape::Chat, 1, false)).with_kept_text();
     let mut out = Vec::new();
     broken.accept(text(0, "half "), &mut out);
     broken.eof();
-    assert_eq!(broken.said(), Some("half "));
-    let mut next = broken.resumed();
+    assert_eq!(broken.sent_text(), Some("half "));
+    let mut next = broken.continuation();
     let begun = out.len();
     assert!(!next.has_content());
     next.accept(text(0, "whole"), &mut out);
     assert!(next.has_content());
-    assert_eq!(next.said(), Some("half whole"));
+    assert_eq!(next.sent_text(), Some("half whole"));
     let rest = String::from_utf8(out.split_off(begun)).unwrap();
     assert!(!rest.contains("role") && rest.contains("whole"), "{rest}");
     let first = String::from_utf8(out).unwrap();
@@ -249,14 +249,14 @@ fn a_stream_that_goes_on_for_another_keeps_its_chunks_and_says_no_role() {
 
 #[test]
 fn what_is_more_than_text_is_not_kept() {
-    let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false)).keeping_text();
+    let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false)).with_kept_text();
     let mut out = Vec::new();
     normaliser.accept(text(0, "a"), &mut out);
     let call = Event::ToolStart { choice: 0, call: 0, id: "x".into(), name: "f".into() };
     normaliser.accept(call, &mut out);
     normaliser.accept(text(0, "b"), &mut out);
-    assert_eq!(normaliser.said(), None);
-    assert_eq!(Normaliser::new(opening(Shape::Chat, 1, false)).said(), None);
+    assert_eq!(normaliser.sent_text(), None);
+    assert_eq!(Normaliser::new(opening(Shape::Chat, 1, false)).sent_text(), None);
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn a_stream_and_a_whole_answer_have_the_same_members() {
         assert_eq!(told, usize::from(is_there), "{bytes} in a stream");
         let members = vec![("metadata".into(), Cow::Borrowed(&*value))];
         let reply = crate::reply::ChatReply { members, ..Default::default() };
-        let whole = crate::render::kept_chat(&reply, "m", "f", &Usage::default());
+        let whole = crate::render::cacheable_chat(&reply, "m", "f", &Usage::default());
         let whole: Value = serde_json::from_slice(&whole).unwrap();
         assert_eq!(whole["metadata"].is_string(), is_there, "{bytes} in a whole answer");
     }

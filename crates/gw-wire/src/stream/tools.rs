@@ -1,11 +1,11 @@
-//! Tool calls in a stream: counted from 0 for each choice, named once, their arguments whole.
+//! Tool calls in a stream: numbered from 0 for each choice, named once, with complete arguments.
 
-use super::{MOST_TOOL_CALLS, Normaliser, Shape, Tool};
+use super::{MAX_TOOL_CALLS, Normaliser, Shape, StreamedTool};
 use crate::failure::{Failure, FailureKind};
 use crate::json::write_str;
 use crate::render::{made_tool_id, put, put_int};
 
-/// What stands between a call's id and its name.
+/// The text between a call's id and its name.
 pub(crate) fn kind(custom: bool) -> &'static str {
     match custom {
         true => ",\"type\":\"custom\",\"custom\":{\"name\":",
@@ -31,12 +31,12 @@ impl Normaliser {
             return;
         }
         let position = state.tools.len();
-        if position >= MOST_TOOL_CALLS {
+        if position >= MAX_TOOL_CALLS {
             let message = "The upstream made too many tool calls.";
             self.failure = Some(Failure::new(FailureKind::InvalidResponse, message));
             return;
         }
-        state.tools.push(Tool { has_arguments: false, is_custom });
+        state.tools.push(StreamedTool { has_arguments: false, is_custom });
         state.positions.insert(call, position);
         self.begin(choice, out);
         put(out, "\"tool_calls\":[{\"index\":");
@@ -77,7 +77,7 @@ impl Normaliser {
         self.end(out);
     }
 
-    /// A function call without any argument fragment gets `{}`: an empty string is not JSON.
+    /// Writes `{}` for each function call without arguments, because an empty string is not JSON.
     pub(super) fn complete_tools(&self, out: &mut Vec<u8>) {
         for (index, choice) in self.choices.iter().enumerate() {
             for (position, tool) in choice.tools.iter().enumerate() {

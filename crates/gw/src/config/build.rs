@@ -7,7 +7,7 @@ use gw_engine::payloads::{Masks, PayloadSettings};
 use gw_engine::settings::{EngineSettings, RoutingSettings};
 use gw_limits::{RedisSettings, WhenAway};
 use gw_providers::settings::{TimeoutOverrides, Timeouts};
-use gw_routing::hedge::{After, HedgeSettings};
+use gw_routing::hedge::{HedgeDelay, HedgeSettings};
 use gw_routing::strategy::Strategy;
 use gw_server::settings::ServerSettings;
 use gw_wire::request::RequestLimits;
@@ -170,7 +170,7 @@ fn routing(table: &Table) -> RoutingSettings {
         set(&mut settings.breaker.ramp, breaker.millis("ramp_ms"));
     }
     settings.hedge = table.table("hedge").map(|hedge| HedgeSettings {
-        after: hedge.millis("after").map_or(After::P95, After::Fixed),
+        after: hedge.millis("after").map_or(HedgeDelay::P95, HedgeDelay::Fixed),
         max_extra_cost_percent: hedge.number("max_extra_cost_percent").unwrap_or(5.0),
     });
     if let Some(balanced) = table.table("balanced") {

@@ -2,6 +2,7 @@
 
 use super::formats::{ALIAS, LABEL, LISTEN, MODEL_ID, NAMED_ORIGIN, ORIGIN, REDIS_URL, STORE_URL, WORD};
 use super::schema::{Kind, Section, Word, key, required};
+use gw_wire::strategy::Strategy;
 
 mod entries;
 
@@ -20,18 +21,18 @@ pub(super) const PERCENT: Kind = Kind::Number { min: 0.0, max: 100.0 };
 const NAMED_ORIGINS: Kind = Kind::List { of: &Kind::Text(&NAMED_ORIGIN), min: 0 };
 const ORIGINS: Kind = Kind::List { of: &Kind::Text(&ORIGIN), min: 0 };
 
-/// The strategies and their other names.
-pub(super) static STRATEGIES: [Word; 9] = [
-    ("default", &[]),
-    ("cheapest", &["cost", "price", "lowest_cost"]),
-    ("fastest", &["latency", "lowest_latency"]),
-    ("throughput", &[]),
-    ("best_quality", &["quality"]),
-    ("balanced", &[]),
-    ("availability", &[]),
-    ("least_busy", &[]),
-    ("round_robin", &["weighted"]),
-];
+/// The strategies, each with its aliases.
+pub(super) static STRATEGIES: [Word; Strategy::ALL.len()] = {
+    let mut words: [Word; Strategy::ALL.len()] = [("", &[]); Strategy::ALL.len()];
+    let mut at = 0;
+    while at < words.len() {
+        if let [canonical, aliases @ ..] = Strategy::ALL[at].names() {
+            words[at] = (canonical, aliases);
+        }
+        at += 1;
+    }
+    words
+};
 
 /// The whole file.
 pub(super) static ROOT: Section = Section {

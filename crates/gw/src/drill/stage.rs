@@ -7,7 +7,7 @@ use std::time::Duration;
 use gw_engine::Engine;
 use gw_engine::engine::Stored;
 use gw_providers::settings::{Api, TimeoutOverrides, Timeouts};
-use gw_routing::hedge::After;
+use gw_routing::hedge::HedgeDelay;
 use prometheus_client::registry::Registry;
 use secrecy::SecretString;
 
@@ -61,7 +61,7 @@ impl Stage {
             shorten(&mut model.timeouts, factor);
         }
         if let Some(hedge) = &mut config.engine.routing.hedge
-            && let After::Fixed(after) = &mut hedge.after
+            && let HedgeDelay::Fixed(after) = &mut hedge.after
         {
             *after = after.mul_f64(factor).max(HEDGE);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gw_engine::catalog::Model;
-use gw_routing::measured::Seen;
+use gw_routing::metrics::Averages;
 use gw_store::ledger::Entry;
 
 /// The figures of every model in the log.
@@ -150,9 +150,9 @@ impl Figures {
 
     /// As the strategies want it: everything was seen just now, and nobody is busy.
     #[must_use]
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> Averages {
         let calls = self.calls() as f64;
-        Seen {
+        Averages {
             ttft_ms: self.first_token.value().or_else(|| self.plain.value()),
             tokens_per_second: self.speed.value(),
             error_rate: self.failed as f64 / (calls + 1.0),

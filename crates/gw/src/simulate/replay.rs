@@ -217,15 +217,15 @@ fn candidates<'c>(catalog: &'c Catalog, entry: &Entry) -> Result<Vec<&'c Arc<Mod
 
 fn facts(model: &Model, usage: &Usage, figures: &Figures) -> Facts {
     Facts {
-        cost: model.cost(usage).map(Money::approx_usd),
-        per_million: model.price_per_million(),
+        cost_usd: model.cost(usage).map(Money::approx_usd),
+        usd_per_million: model.price_per_million(),
         quality: model.scores.overall,
         weight: model.weight,
         prior: Prior {
             ttft_ms: model.performance.latency_p50_ms,
             availability: model.performance.availability,
         },
-        seen: figures.seen(),
+        averages: figures.seen(),
         ..Facts::default()
     }
 }

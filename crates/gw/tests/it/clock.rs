@@ -28,7 +28,7 @@ fn now() -> i64 {
 fn entry(n: i64, at: i64) -> Entry {
     let bits = (u128::from(at.unsigned_abs()) << 80) + u128::from(n.unsigned_abs());
     Entry {
-        request_id: String::from_utf8_lossy(&gw_wire::request_id::spell(bits)).into_owned(),
+        request_id: String::from_utf8_lossy(&gw_wire::request_id::format(bits)).into_owned(),
         at,
         key_id: "k".to_owned(),
         status: "ok".to_owned(),

@@ -53,8 +53,8 @@ fn through<'a>(adapter: &OpenAi, meta: &GatewayMeta, pieces: impl IntoIterator<I
     decoder.eof(&mut |event: Event<'_>| normaliser.accept(event, &mut out));
     normaliser.eof();
     assert!(normaliser.is_complete() && !normaliser.has_failed());
-    let usage = normaliser.told().unwrap_or_default();
-    normaliser.close(&Closing { usage, cost: Price::from_nanos(0).cost(0), gateway: meta }, &mut out);
+    let usage = normaliser.reported_usage().unwrap_or_default();
+    normaliser.finish(&Closing { usage, cost: Price::from_nanos(0).cost(0), gateway: meta }, &mut out);
     out
 }
 

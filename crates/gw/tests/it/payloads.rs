@@ -312,7 +312,7 @@ async fn old_payloads_are_forgotten_before_their_rows() {
     let store = Store::open(&data.join("gateway.db")).await.expect("a store");
     let id = |days: i64| {
         let bits = u128::from((now - days * DAY).unsigned_abs()) << 80;
-        String::from_utf8_lossy(&gw_wire::request_id::spell(bits)).into_owned()
+        String::from_utf8_lossy(&gw_wire::request_id::format(bits)).into_owned()
     };
     let entry = |days: i64| Entry {
         request_id: id(days),

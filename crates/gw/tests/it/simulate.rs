@@ -65,7 +65,7 @@ fn attempts(calls: &[(&str, &'static str, u64)]) -> Vec<Attempt> {
 /// The `n`th id of that moment.
 fn id(n: usize, at: i64) -> String {
     let bits = (u128::from(at.unsigned_abs()) << 80) | n as u128;
-    String::from_utf8_lossy(&gw_wire::request_id::spell(bits)).into_owned()
+    String::from_utf8_lossy(&gw_wire::request_id::format(bits)).into_owned()
 }
 
 /// A chat of 1,000 and 500 tokens under the name `m`.

@@ -24,7 +24,7 @@ pub(crate) fn boss() -> String {
 /// The id of the `n`th request, which tells when it was accepted.
 fn id(n: usize, at: i64) -> String {
     let bits = u128::try_from(at).expect("after 1970") << 80 | n as u128;
-    String::from_utf8(gw_wire::request_id::spell(bits).to_vec()).expect("text")
+    String::from_utf8(gw_wire::request_id::format(bits).to_vec()).expect("text")
 }
 
 fn entry(n: usize, at: i64, key: &str, team: Option<&str>, model: &str, status: &str) -> Entry {

@@ -127,7 +127,7 @@ impl EventStream {
         let gateway = call.meta(&candidate, billed.known_cost().is_some());
         let answer = call.context.upstream_calls.answer();
         let closing = Closing { usage: answer.usage, cost: answer.cost, gateway: &gateway };
-        stream.normaliser.tell_usage(&closing, &mut out);
+        stream.normaliser.write_usage(&closing, &mut out);
         call.progress.settlement.finish(&Outcome::Interrupted(code));
         write_error(&mut out, &error.message, class, code);
         self.failure = Some(error);

@@ -92,7 +92,7 @@ impl EmbeddingsAnswer {
         }
         let vector = |number: &usize| match places.get(*number).copied().flatten() {
             Some(vector) => Some(vector.clone()),
-            None => Some(Vector::Kept(CachedVector::read(&self.found.get(*number)?.body)?.vector)),
+            None => Some(Vector::Packed(CachedVector::read(&self.found.get(*number)?.body)?.vector)),
         };
         let vectors = self.at.iter().map(vector).collect::<Option<_>>().ok_or_else(inconsistent)?;
         let kept =

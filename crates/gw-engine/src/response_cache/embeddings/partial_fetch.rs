@@ -135,7 +135,7 @@ impl PartialFetch {
             } else {
                 let first = |number: &usize| self.wanted.firsts.get(*number).copied();
                 let places: Vec<usize> = numbers.iter().filter_map(first).collect();
-                Box::new(self.request.only(&places).ok_or_else(inconsistent)?)
+                Box::new(self.request.subset(&places).ok_or_else(inconsistent)?)
             });
         self.numbers = numbers;
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_cache::Stored;
-use gw_wire::embeddings::{Packed, most_bytes};
+use gw_wire::embeddings::{Packed, max_encoded_bytes};
 use gw_wire::reply::Vector;
 use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
@@ -98,11 +98,11 @@ impl CachedVectors {
     /// The largest size of the answer's part that no upstream sends: the cached vectors, and the repetitions of inputs.
     pub(crate) fn unsent(&self, at: &[usize], request: &EmbeddingsRequest) -> usize {
         let shown = |stored: &Arc<Stored>| {
-            Some(CachedVector::read(&stored.body)?.vector.most_bytes(request.encoding) + FRAME_BYTES)
+            Some(CachedVector::read(&stored.body)?.vector.max_encoded_bytes(request.encoding) + FRAME_BYTES)
         };
         let mut known: Vec<Option<usize>> = self.0.iter().map(|found| shown(found.as_ref()?)).collect();
         let asked = request.dimensions.map_or(ASSUMED_COMPONENTS, |asked| asked as usize);
-        let others = || most_bytes(asked, request.encoding).saturating_add(FRAME_BYTES);
+        let others = || max_encoded_bytes(asked, request.encoding).saturating_add(FRAME_BYTES);
         let other = known.iter().flatten().max().copied().unwrap_or_else(others);
         let mut of = |number: &usize| match known.get_mut(*number) {
             Some(Some(bytes)) => *bytes,

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
-use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent, hold};
+use gw_wire::sse::{MAX_EVENT_BYTES, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
 use super::blocks::Blocks;
@@ -67,8 +67,8 @@ impl StreamDecoder for Stream {
         }
         let Self { sse, state, body } = self;
         if let Body::Document(document) = body {
-            hold(document, chunk, EVENT_CAP);
-            if document.len() > EVENT_CAP {
+            hold(document, chunk, MAX_EVENT_BYTES);
+            if document.len() > MAX_EVENT_BYTES {
                 document.clear();
                 state.fail(invalid("a document instead of a stream, larger than 16 MiB"), sink);
             }

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gw_wire::failure::Failure;
 use gw_wire::reply::Image;
-use gw_wire::sse::EVENT_CAP;
+use gw_wire::sse::MAX_EVENT_BYTES;
 use serde::Deserialize;
 
 use crate::adapters::failure::invalid;
@@ -91,7 +91,7 @@ impl Coming {
             Bytes::Base64(text) => text.len(),
             Bytes::Decoded(bytes) => bytes.len(),
         };
-        if came.saturating_add(piece.len()) > EVENT_CAP {
+        if came.saturating_add(piece.len()) > MAX_EVENT_BYTES {
             return Err(invalid("an image is larger than 16 MiB"));
         }
         if let Bytes::Base64(text) = &mut self.bytes {
@@ -99,7 +99,7 @@ impl Coming {
                 let (room, needed) = (text.capacity(), came + piece.len());
                 if needed > room {
                     // It doubles like any buffer, but not beyond the largest picture.
-                    text.reserve_exact(needed.max(room.saturating_mul(2).min(EVENT_CAP)) - came);
+                    text.reserve_exact(needed.max(room.saturating_mul(2).min(MAX_EVENT_BYTES)) - came);
                 }
                 text.push_str(piece);
                 return Ok(());

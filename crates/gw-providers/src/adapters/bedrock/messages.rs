@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use gw_wire::conversation::{
-    Called, Content, Message as Said, Part, Source, Turn, UserItem, converse_id, word_id,
+    Content, Message as Said, Part, PastToolCall, Source, Turn, UserItem, converse_id, word_id,
 };
 use gw_wire::failure::Failure;
 use gw_wire::json::View;
@@ -313,7 +313,7 @@ fn call_id(id: &str, rules: ModelRules) -> Cow<'_, str> {
     if rules.vendor() == "claude" { word_id(id) } else { converse_id(id) }
 }
 
-fn tool_use<'t>(call: &'t Called<'_>, rules: ModelRules) -> ToolUse<'t> {
+fn tool_use<'t>(call: &'t PastToolCall<'_>, rules: ModelRules) -> ToolUse<'t> {
     let input = match call.arguments_object() {
         Cow::Borrowed(object) => written(object),
         Cow::Owned(object) => RawValue::from_string(object).map_or_else(|_| written("{}"), Json::Made),

@@ -8,7 +8,7 @@ use aws_smithy_types::event_stream::Message;
 use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 use gw_wire::reply::Finish;
-use gw_wire::stream::MOST_TOOL_CALLS;
+use gw_wire::stream::MAX_TOOL_CALLS;
 use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -310,7 +310,7 @@ impl State {
     }
 
     fn call(&mut self, index: u32, call: ToolStart<'_>, sink: Sink<'_>) -> Result<(), Failure> {
-        if self.calls as usize >= MOST_TOOL_CALLS || self.open.len() >= MOST_TOOL_CALLS {
+        if self.calls as usize >= MAX_TOOL_CALLS || self.open.len() >= MAX_TOOL_CALLS {
             return Err(invalid("too many tool calls"));
         }
         if is_server_tool(call.kind.as_ref()) {
@@ -374,7 +374,7 @@ impl State {
 
     fn thought(&mut self, index: u32, thought: ReasoningDelta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
         if self.find(index).is_none() {
-            if self.open.len() >= MOST_TOOL_CALLS {
+            if self.open.len() >= MAX_TOOL_CALLS {
                 return Err(invalid("too many blocks of reasoning at once"));
             }
             self.begin(index, Open::Reasoning(reasoning::Block::default()));
@@ -406,7 +406,7 @@ impl State {
     /// The picture that comes at this index, which may begin with its first bytes.
     fn image(&mut self, index: u32, format: Option<&str>) -> Result<&mut images::Coming, Failure> {
         if !matches!(self.find(index), Some(Open::Image(_))) {
-            if self.open.len() >= MOST_TOOL_CALLS {
+            if self.open.len() >= MAX_TOOL_CALLS {
                 return Err(invalid("too many images at once"));
             }
             self.begin(index, Open::Image(images::Coming::new(format)));

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::sse::SseDecoder;
-use gw_wire::stream::MOST_TOOL_CALLS;
+use gw_wire::stream::MAX_TOOL_CALLS;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -229,7 +229,7 @@ impl State {
                 self.calls += 1;
                 self.order.add(Block::Call);
                 self.by_index.extend(index.map(|index| (index, handle)));
-                if self.calls as usize > MOST_TOOL_CALLS {
+                if self.calls as usize > MAX_TOOL_CALLS {
                     return self.fail(invalid("too many tool calls"), sink);
                 }
                 let id = call.id.unwrap_or_default().0;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use gw_wire::conversation::{
-    Called, Content as Said, Conversation, Message, Part as Piece, Turn, UserItem, split_thought,
+    Content as Said, Conversation, Message, Part as Piece, PastToolCall, Turn, UserItem, split_thought,
 };
 use gw_wire::failure::Failure;
 use gw_wire::json::View;
@@ -175,7 +175,7 @@ impl Writer {
         Ok(())
     }
 
-    fn call<'a>(&self, call: &'a Called<'_>, is_first: bool) -> Part<'a> {
+    fn call<'a>(&self, call: &'a PastToolCall<'_>, is_first: bool) -> Part<'a> {
         let (_, signature) = split_thought(&call.id);
         // Of calls made side by side only the first is signed.
         let made = (self.signs && is_first).then_some(NO_SIGNATURE);
@@ -234,7 +234,7 @@ impl Writer {
 }
 
 /// The arguments as the client wrote them where they are an object, so that no number and no order is changed.
-fn arguments<'a>(call: &'a Called<'_>) -> Cow<'a, RawValue> {
+fn arguments<'a>(call: &'a PastToolCall<'_>) -> Cow<'a, RawValue> {
     match call.arguments_object() {
         Cow::Borrowed(object) => serde_json::from_str(object).map(Cow::Borrowed).unwrap_or_default(),
         Cow::Owned(object) => RawValue::from_string(object).map(Cow::Owned).unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! Without `alt=sse` a stream is one JSON list, `[{…},\r\n{…}]`, sent piece by piece. This cuts it into its objects,
 //! however the network cut the bytes.
 
-use gw_wire::sse::{EVENT_CAP, hold};
+use gw_wire::sse::{MAX_EVENT_BYTES, hold};
 
 /// A carry-over buffer above this many bytes is given back after the object that needed it.
 const KEPT_CAPACITY: usize = 16 << 10;
@@ -16,7 +16,7 @@ pub(super) struct Splitter {
     is_escaped: bool,
 }
 
-/// An object outgrew [`EVENT_CAP`].
+/// An object outgrew [`MAX_EVENT_BYTES`].
 #[derive(Debug)]
 pub(super) struct TooLarge;
 
@@ -41,20 +41,20 @@ impl Splitter {
                 rest = rest.get(start..).unwrap_or_default();
             }
             let Some(end) = self.end(rest) else {
-                if self.held.len() + rest.len() > EVENT_CAP {
+                if self.held.len() + rest.len() > MAX_EVENT_BYTES {
                     return Err(TooLarge);
                 }
-                hold(&mut self.held, rest, EVENT_CAP);
+                hold(&mut self.held, rest, MAX_EVENT_BYTES);
                 return Ok(());
             };
             let (object, after) = rest.split_at(end);
-            if self.held.len() + object.len() > EVENT_CAP {
+            if self.held.len() + object.len() > MAX_EVENT_BYTES {
                 return Err(TooLarge);
             }
             if self.held.is_empty() {
                 sink(object);
             } else {
-                hold(&mut self.held, object, EVENT_CAP);
+                hold(&mut self.held, object, MAX_EVENT_BYTES);
                 sink(&self.held);
                 self.held.clear();
                 if self.held.capacity() > KEPT_CAPACITY {

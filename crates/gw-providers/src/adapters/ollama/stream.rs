@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::stream::MOST_TOOL_CALLS;
+use gw_wire::stream::MAX_TOOL_CALLS;
 
 use super::reply::{Ids, tool_call};
 use super::shape::{Call, Line};
@@ -132,7 +132,7 @@ impl State {
     }
 
     fn call(&mut self, call: Call<'_>, sink: Sink<'_>) {
-        if self.calls >= MOST_TOOL_CALLS {
+        if self.calls >= MAX_TOOL_CALLS {
             return self.fail(invalid("too many tool calls"), sink);
         }
         let Some(call) = tool_call(call, &mut self.ids) else { return };

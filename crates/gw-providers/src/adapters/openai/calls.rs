@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use gw_wire::event::Event;
-use gw_wire::stream::MOST_TOOL_CALLS;
+use gw_wire::stream::MAX_TOOL_CALLS;
 
 use super::shape::Call;
 
@@ -69,7 +69,7 @@ impl Calls {
     ) -> bool {
         let many = pieces.len() > 1;
         for (position, piece) in pieces.into_iter().enumerate() {
-            if self.known.len() > MOST_TOOL_CALLS {
+            if self.known.len() > MAX_TOOL_CALLS {
                 return false;
             }
             self.piece(choice, piece, many.then_some(position), sink);

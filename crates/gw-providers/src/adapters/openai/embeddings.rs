@@ -85,7 +85,7 @@ mod tests {
             .iter()
             .map(|vector| match vector {
                 Vector::Json { text, len } => (*text, *len),
-                Vector::Floats(_) | Vector::Kept(_) => panic!("text is kept"),
+                Vector::Floats(_) | Vector::Packed(_) => panic!("text is kept"),
             })
             .collect();
         assert_eq!(texts, [("[1,2]", 2), ("[ 0.25, -1e-7 ]", 2)]);

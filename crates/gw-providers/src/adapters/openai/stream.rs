@@ -6,7 +6,7 @@ use std::ops::Range;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
-use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent, hold};
+use gw_wire::sse::{MAX_EVENT_BYTES, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
 use super::calls::Calls;
@@ -87,8 +87,8 @@ impl StreamDecoder for Stream {
             };
         }
         if let Body::Document(document) = &mut self.body {
-            hold(document, chunk, EVENT_CAP);
-            if document.len() > EVENT_CAP {
+            hold(document, chunk, MAX_EVENT_BYTES);
+            if document.len() > MAX_EVENT_BYTES {
                 self.state.fail(invalid("a document instead of a stream, larger than 16 MiB"), sink);
             }
             return;

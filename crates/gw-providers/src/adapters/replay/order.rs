@@ -5,7 +5,7 @@
 //! The entry holds lengths in bytes and nothing of what was said: `t5 d t3 c` is a text of five bytes, a signed thought, a text
 //! of three and a call. A message that does not fit its lengths was changed by its client, and is said in the usual order.
 
-use gw_wire::conversation::{Called, Content, Message, Part, Source};
+use gw_wire::conversation::{Content, Message, Part, PastToolCall, Source};
 use gw_wire::json::View;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -183,7 +183,7 @@ pub(in crate::adapters) enum Piece<'m, 'a> {
     /// A picture.
     Image(&'m Source<'a>),
     /// A call.
-    Call(&'m Called<'a>),
+    Call(&'m PastToolCall<'a>),
 }
 
 /// The blocks of an assistant's message in the order in which the model gave them; None when nobody knows, or when the

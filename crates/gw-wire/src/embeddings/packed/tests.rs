@@ -35,15 +35,15 @@ fn python(number: f32) -> String {
 fn comes_back(text: &str) -> usize {
     let fresh = read_vector(text).unwrap();
     let bytes = fresh.pack();
-    let kept = Vector::Kept(Packed::read(&bytes).unwrap());
+    let kept = Vector::Packed(Packed::read(&bytes).unwrap());
     let spaceless: String = text.split_ascii_whitespace().collect();
     let shown = float(&kept);
     assert!(shown == text || shown == spaceless, "{shown} for {text}");
     assert_eq!((kept.dimensions(), base64(&kept)), (fresh.dimensions(), base64(&fresh)), "{text}");
     assert_eq!(kept.pack(), bytes);
     let packed = Packed::read(&bytes).unwrap();
-    assert!(shown.len() <= packed.most_bytes(EncodingFormat::Float), "{text}");
-    assert_eq!(base64(&kept).len(), packed.most_bytes(EncodingFormat::Base64), "{text}");
+    assert!(shown.len() <= packed.max_encoded_bytes(EncodingFormat::Float), "{text}");
+    assert_eq!(base64(&kept).len(), packed.max_encoded_bytes(EncodingFormat::Base64), "{text}");
     bytes.len()
 }
 
@@ -69,7 +69,7 @@ fn vectors_as_providers_spell_them_take_little_more_than_their_floats() {
     assert_eq!(comes_back(&other), other.len() + HEADER);
     let decoded = Vector::Floats(numbers);
     let bytes = decoded.pack();
-    let kept = Vector::Kept(Packed::read(&bytes).unwrap());
+    let kept = Vector::Packed(Packed::read(&bytes).unwrap());
     assert_eq!((float(&kept), base64(&kept)), (float(&decoded), base64(&decoded)));
 }
 
@@ -138,7 +138,7 @@ proptest! {
         bytes.extend_from_slice(&len.to_le_bytes());
         bytes.extend_from_slice(&rest);
         if let Some(packed) = Packed::read(&bytes) {
-            let vector = Vector::Kept(packed);
+            let vector = Vector::Packed(packed);
             prop_assert_eq!(&vector.pack(), &bytes);
             let _ = (float_bytes(&vector), base64(&vector));
         }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-use super::{Bounds, Extent, Fault, check, check_members, number_end};
+use super::{Bounds, Extent, ScanError, check, check_members, number_end};
 use crate::json::View;
 
 fn second_opinion(text: &str) -> bool {
@@ -95,8 +95,8 @@ fn exactly_128_levels_are_allowed() {
         let levels = if open.starts_with("[{") { 2 } else { 1 };
         let nested = |depth: usize| open.repeat(depth / levels) + "1" + &close.repeat(depth / levels);
         assert!(check(&nested(128)).is_ok());
-        assert!(matches!(check(&nested(128 + levels)), Err(Fault::TooDeep(_))));
-        assert!(matches!(check(&nested(1_000_000)), Err(Fault::TooDeep(_))));
+        assert!(matches!(check(&nested(128 + levels)), Err(ScanError::TooDeep(_))));
+        assert!(matches!(check(&nested(1_000_000)), Err(ScanError::TooDeep(_))));
     }
     assert!(check(&("[".repeat(128) + &"]".repeat(128))).is_ok());
     assert!(check(&("[".repeat(129) + &"]".repeat(129))).is_err());
@@ -167,11 +167,11 @@ fn the_walk_stops_at_the_first_member_or_value_beyond_its_bound() {
     let members = |count| Bounds { members: count, ..Bounds::NONE };
     let text = r#"{"a":{"x":1,"y":2},"b":[{"z":3}]}"#;
     assert!(check_members(text, members(2)).is_ok());
-    assert_eq!(check_members(text, members(1)), Err(Fault::TooManyMembers(19)));
+    assert_eq!(check_members(text, members(1)), Err(ScanError::TooManyMembers(19)));
     let values = |count| Bounds { values: count, ..Bounds::NONE };
     assert!(check_members(text, values(7)).is_ok());
-    assert!(matches!(check_members(text, values(6)), Err(Fault::TooManyValues(_))));
+    assert!(matches!(check_members(text, values(6)), Err(ScanError::TooManyValues(_))));
     // Numbers in arrays are free, whatever they look like.
     assert!(check_members("[1,-2,3.5e1,[4],[5,6]]", values(3)).is_ok());
-    assert!(matches!(check_members("[1,null]", values(1)), Err(Fault::TooManyValues(3))));
+    assert!(matches!(check_members("[1,null]", values(1)), Err(ScanError::TooManyValues(3))));
 }

@@ -49,7 +49,7 @@ fn what_is_no_json_object_in_utf8_is_refused() {
     assert!(refused("{").contains("ends too early"));
     assert_eq!(
         refused(&b"{\"a\":\"\xff\"}"[..]),
-        "The request body is not UTF-8: byte 6 is no part of a character."
+        "The request body is not UTF-8: byte 6 is not part of a character."
     );
     assert_eq!(refused("{\"a\":x}"), "The request body is not valid JSON: unexpected byte at offset 5.");
 }

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::request::{CacheAsk, ChatRequest, Fallback, Needs, RequestLimits, Routing, parse_chat};
+use crate::request::{CacheOptions, ChatRequest, Fallback, Needs, RequestLimits, Routing, parse_chat};
+use crate::strategy::Strategy;
 
 const OK: &str = "";
 const TYPE: &str = "invalid_type";
@@ -488,7 +489,10 @@ fn routing_is_read_whole() {
         ("round_robin", "round_robin"),
         ("weighted", "round_robin"),
     ] {
-        assert_eq!(with(&format!(r#""routing":{{"strategy":"{asked}"}}"#)).routing.strategy, Some(canonical));
+        assert_eq!(
+            with(&format!(r#""routing":{{"strategy":"{asked}"}}"#)).routing.strategy.map(Strategy::as_str),
+            Some(canonical)
+        );
     }
     let routing = with(r#""routing":{"fallback":["a","m","b","\u0061"],"allow_upgrade":true}"#).routing;
     let named = |routing: &Routing| -> Vec<(String, &'static str, usize)> {
@@ -601,9 +605,12 @@ fn cache_is_checked_even_when_off() {
     );
     assert_eq!(
         with(r#""cache":{"enabled":true,"ttl":60}"#).cache,
-        Some(CacheAsk { enabled: true, ttl: Some(60), mode: "read_write" })
+        Some(CacheOptions { enabled: true, ttl: Some(60), mode: "read_write" })
     );
-    assert_eq!(with(r#""cache":{}"#).cache, Some(CacheAsk { enabled: false, ttl: None, mode: "read_write" }));
+    assert_eq!(
+        with(r#""cache":{}"#).cache,
+        Some(CacheOptions { enabled: false, ttl: None, mode: "read_write" })
+    );
     assert_eq!(with(r#""cache":null"#).cache, None);
 }
 

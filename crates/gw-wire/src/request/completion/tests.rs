@@ -114,7 +114,7 @@ fn what_was_understood_is_kept() {
     assert_eq!(read(r#""prompt":[5,6]"#).prompts, [Prompt::Tokens(vec![5, 6])]);
     let format = r#"{"type":"json_schema","json_schema":{"name":"n","schema":{}}}"#;
     let request = read(&format!(r#""prompt":["a","b"],"response_format":{format}"#));
-    assert_eq!((request.beside.frames, request.beside.bytes), (2, 2 * format.len() as u64));
-    assert_eq!(read(r#""prompt":"a","response_format":{"type":"json_object"}"#).beside.bytes, 0);
-    assert_eq!(read(r#""prompt":["a","b"],"suffix":"cd\n""#).beside.bytes, 6);
+    assert_eq!((request.extras.frames, request.extras.bytes), (2, 2 * format.len() as u64));
+    assert_eq!(read(r#""prompt":"a","response_format":{"type":"json_object"}"#).extras.bytes, 0);
+    assert_eq!(read(r#""prompt":["a","b"],"suffix":"cd\n""#).extras.bytes, 6);
 }

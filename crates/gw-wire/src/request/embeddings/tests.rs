@@ -99,6 +99,6 @@ fn what_was_understood_is_kept() {
 fn what_every_call_repeats_is_all_but_the_inputs() {
     let body = r#"{"model":"m","input":["aaaaaaaaaaaaaaaaaaaaaaaa"],"x":null,"long":[1, 2, 3],"user":"u"}"#;
     let request = parse_embeddings(Bytes::from(body), &RequestLimits::default()).unwrap();
-    let repeated = request.repeated();
+    let repeated = request.fixed_members();
     assert_eq!((repeated.bytes, repeated.largest), (8 + 13 + 7, "long"));
 }

@@ -147,7 +147,7 @@ fn a_part_of_an_embeddings_request_is_the_same_request_of_fewer_inputs() {
         ("[1, 2]", &[0], "[[1,2]]", [8, 0]),
     ] {
         let whole = parse(input);
-        let part = whole.only(places).unwrap();
+        let part = whole.subset(places).unwrap();
         assert_eq!(part.body.get("input"), Some(left), "{input}");
         assert_eq!(
             (part.inputs.len(), part.encoding, part.dimensions),
@@ -161,7 +161,7 @@ fn a_part_of_an_embeddings_request_is_the_same_request_of_fewer_inputs() {
         }
         assert_eq!(part.prompt_bytes, bytes.iter().sum::<u64>());
     }
-    assert!(parse(r#"["a"]"#).only(&[]).is_none() && parse(r#"["a"]"#).only(&[1]).is_none());
+    assert!(parse(r#"["a"]"#).subset(&[]).is_none() && parse(r#"["a"]"#).subset(&[1]).is_none());
 }
 
 proptest! {

@@ -1,45 +1,46 @@
-//! How long a sound lasts. Where its header can be read several ways, the longest time counts.
+//! The duration of audio. If its header is ambiguous, the longest duration counts.
 
 use super::base64::{Bytes, decoded_len};
 
-/// Bytes of a second in a format that does not tell: speech at 32 kbit/s.
-const SLOW: u64 = 4_000;
+/// Bytes per second of an unknown format: speech at 32 kbit/s.
+const MIN_BYTES_PER_SECOND: u64 = 4_000;
 
-/// Samples of 16 bits, 24,000 a second.
-const PCM: u64 = 48_000;
+/// Bytes per second of PCM: 24,000 samples of 16 bits.
+const PCM_BYTES_PER_SECOND: u64 = 48_000;
 
-/// Telephone sound: 8,000 samples of a byte.
-const TELEPHONE: u64 = 8_000;
+/// Bytes per second of telephone audio: 8,000 samples of one byte.
+const TELEPHONE_BYTES_PER_SECOND: u64 = 8_000;
 
-/// The most bytes a second of sound can have: two channels of 192,000 samples of 32 bits.
-const FAST: u64 = 1_536_000;
+/// Maximum bytes per second of audio: two channels of 192,000 samples of 32 bits.
+const MAX_BYTES_PER_SECOND: u64 = 1_536_000;
 
-/// The length by what the bytes are, else by what they are called.
+/// The duration by the content, or else by the name of the format.
 pub(super) fn milliseconds(data: &str, format: &str) -> u64 {
     let start = super::start::<12>(data);
     match start {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E'] => {
-            lasting(data, rate_of_wav(data).unwrap_or(SLOW))
+            duration_at(data, wav_rate(data).unwrap_or(MIN_BYTES_PER_SECOND))
         }
-        [b'I', b'D', b'3', ..] | [0xff, 0xe0..=0xff, ..] => mp3(data),
-        _ => lasting(data, rate_of_format(format)),
+        [b'I', b'D', b'3', ..] | [0xff, 0xe0..=0xff, ..] => mp3_duration(data),
+        _ => duration_at(data, format_rate(format)),
     }
 }
 
-fn lasting(data: &str, rate: u64) -> u64 {
+/// Milliseconds at this many bytes per second.
+fn duration_at(data: &str, rate: u64) -> u64 {
     decoded_len(data).saturating_mul(1000).div_ceil(rate.max(1))
 }
 
-fn rate_of_format(format: &str) -> u64 {
+fn format_rate(format: &str) -> u64 {
     match format {
-        "pcm16" | "pcm" | "l16" | "L16" => PCM,
-        "g711_ulaw" | "g711_alaw" | "pcmu" | "pcma" | "PCMU" | "PCMA" | "basic" => TELEPHONE,
-        _ => SLOW,
+        "pcm16" | "pcm" | "l16" | "L16" => PCM_BYTES_PER_SECOND,
+        "g711_ulaw" | "g711_alaw" | "pcmu" | "pcma" | "PCMU" | "PCMA" | "basic" => TELEPHONE_BYTES_PER_SECOND,
+        _ => MIN_BYTES_PER_SECOND,
     }
 }
 
-/// Bytes a second, from the chunk `fmt `: the least that its numbers allow.
-fn rate_of_wav(data: &str) -> Option<u64> {
+/// Bytes per second from the chunk `fmt `: the smallest rate that its numbers allow.
+fn wav_rate(data: &str) -> Option<u64> {
     let mut bytes = Bytes::of(data);
     bytes.nth(11)?;
     loop {
@@ -52,10 +53,11 @@ fn rate_of_wav(data: &str) -> Option<u64> {
                 let rate = u64::from(u32::from_le_bytes(array(&mut bytes)?));
                 let frame = u64::from(u16::from_le_bytes(array(&mut bytes)?));
                 let rates = [rate, samples.saturating_mul(frame)];
-                return rates.into_iter().filter(|rate| *rate > 0).min().map(|rate| rate.clamp(SLOW, FAST));
+                let rate = rates.into_iter().filter(|rate| *rate > 0).min();
+                return rate.map(|rate| rate.clamp(MIN_BYTES_PER_SECOND, MAX_BYTES_PER_SECOND));
             }
             b"data" => return None,
-            // Chunks begin at even places.
+            // Chunks begin at even offsets.
             _ => {
                 _ = usize::try_from(length)
                     .ok()?
@@ -72,16 +74,16 @@ fn array<const N: usize>(bytes: &mut Bytes<'_>) -> Option<[u8; N]> {
     (bytes.fill(&mut array) == N).then_some(array)
 }
 
-/// All frames one after the other: the rate of one says nothing about the next. What follows the last one that can be read
-/// counts as slow sound.
-fn mp3(data: &str) -> u64 {
+/// Adds up all frames, because each frame has its own bit rate. Bytes after the last readable frame count at the lowest
+/// rate.
+fn mp3_duration(data: &str) -> u64 {
     let mut bytes = Bytes::of(data);
     let mut left = decoded_len(data);
     let mut microseconds = 0_u64;
     let mut next = array::<4>(&mut bytes);
     if let Some([b'I', b'D', b'3', _]) = next {
         let Some([_, _, a, b, c, d]) = array(&mut bytes) else {
-            return left.saturating_mul(1000).div_ceil(SLOW);
+            return left.saturating_mul(1000).div_ceil(MIN_BYTES_PER_SECOND);
         };
         let length = [a, b, c, d].iter().fold(0, |length, byte| length << 7 | usize::from(*byte & 0x7f));
         left = left.saturating_sub(10 + length as u64);
@@ -91,21 +93,21 @@ fn mp3(data: &str) -> u64 {
     while let Some(frame) = next.and_then(Frame::of) {
         microseconds = microseconds.saturating_add(frame.microseconds);
         left = left.saturating_sub(frame.bytes as u64);
-        // A frame is longer than its header.
+        // The four bytes of the next header are read separately.
         _ = frame.bytes.checked_sub(5).and_then(|last| bytes.nth(last));
         next = array(&mut bytes);
     }
-    let rest = left.saturating_mul(1000).div_ceil(SLOW);
+    let rest = left.saturating_mul(1000).div_ceil(MIN_BYTES_PER_SECOND);
     microseconds.div_ceil(1000).saturating_add(rest)
 }
 
-/// A frame of MPEG audio.
+/// A frame of MPEG audio: its size and its duration.
 struct Frame {
     bytes: usize,
     microseconds: u64,
 }
 
-/// Thousands of bits a second of MPEG 1, layers I to III, then of MPEG 2, layer I and the others.
+/// Bit rates in kbit/s of MPEG 1, layers I to III, then of MPEG 2, layer I and the other layers.
 const RATES: [[u16; 14]; 5] = [
     [32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],
     [32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384],

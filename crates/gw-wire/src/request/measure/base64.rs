@@ -1,12 +1,12 @@
-//! Base64 text as bytes, one after the other, without a copy of them all.
+//! Decodes base64 text byte by byte, without a copy of the whole.
 
-/// What a character stands for; [`NONE`] for a character that stands for nothing.
+/// The value of each character; [`NONE`] for a character outside the alphabet.
 const VALUES: [u8; 256] = values();
 
-/// Beyond all six bits.
+/// Larger than all six bits.
 const NONE: u8 = 0x80;
 
-#[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
+#[expect(clippy::indexing_slicing, reason = "evaluated at compile time")]
 const fn values() -> [u8; 256] {
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut values = [NONE; 256];
@@ -15,7 +15,7 @@ const fn values() -> [u8; 256] {
         values[letters[value as usize] as usize] = value;
         value += 1;
     }
-    // The alphabet of addresses.
+    // The URL-safe alphabet.
     values[b'-' as usize] = 62;
     values[b'_' as usize] = 63;
     values
@@ -25,17 +25,17 @@ fn value(letter: u8) -> u8 {
     VALUES.get(usize::from(letter)).copied().unwrap_or(NONE)
 }
 
-/// Bytes of a base64 text, about: padding and line breaks are counted in.
+/// Approximate number of decoded bytes: padding and line breaks count too.
 pub(super) fn decoded_len(data: &str) -> u64 {
     (data.len() as u64).saturating_mul(3).div_ceil(4)
 }
 
-/// The decoded bytes. Characters that stand for nothing are stepped over.
+/// Iterates over the decoded bytes. Characters outside the alphabet are skipped.
 #[derive(Clone, Debug)]
 pub(super) struct Bytes<'a> {
     rest: &'a [u8],
     bits: u32,
-    /// How many of `bits` are not given yet: 0, 2, 4 or 6.
+    /// Number of bits not returned yet: 0, 2, 4 or 6.
     held: u32,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Bytes<'a> {
         Self { rest: data.as_bytes(), bits: 0, held: 0 }
     }
 
-    /// Fills the space, and tells how much of it. Less than all of it is the end.
+    /// Fills the space and returns how much was filled: less than the whole space only at the end.
     pub(super) fn fill(&mut self, space: &mut [u8]) -> usize {
         let mut filled = 0;
         loop {
@@ -56,7 +56,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Four characters are three bytes, as long as nothing stands between them.
+    /// Decodes four characters to three bytes as long as all of them are in the alphabet.
     fn threes(&mut self, space: &mut [u8]) -> usize {
         let mut filled = 0;
         if self.held != 0 {

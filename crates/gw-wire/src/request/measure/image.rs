@@ -1,13 +1,13 @@
-//! The size of a picture in pixels, from its header.
+//! The size of an image in pixels, read from its header.
 //!
-//! The header decides, however many bytes follow it: providers scale a picture by its pixels.
+//! Only the header counts, however many bytes follow it: providers bill an image by its pixels.
 
 use super::base64::Bytes;
 
-/// How far into a JPEG its frame is looked for.
+/// Bytes of a JPEG that are searched for its frame header.
 const FRAME_WITHIN: usize = 256 * 1024;
 
-/// Width and height; None when the header does not tell.
+/// Width and height; None if the header is not readable.
 pub(super) fn size(data: &str) -> Option<(u32, u32)> {
     let start = super::start::<32>(data);
     let (width, height) = match &start {
@@ -32,12 +32,12 @@ fn little<const N: usize>(bytes: &[u8], at: usize) -> Option<u32> {
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)))
 }
 
-/// A bitmap that is written from the top down has a negative height.
+/// The absolute value: a bitmap that is stored top-down has a negative height.
 fn length(number: u32) -> u32 {
     i32::from_ne_bytes(number.to_ne_bytes()).unsigned_abs()
 }
 
-/// The three kinds of WebP: lossy, lossless, and the one with extensions.
+/// The size of a lossy, lossless or extended WebP.
 fn webp(start: &[u8]) -> Option<(u32, u32)> {
     match start.get(12..16)? {
         b"VP8 " if start.get(23..26)? == [0x9d, 0x01, 0x2a] => {
@@ -52,18 +52,18 @@ fn webp(start: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// The first frame of a JPEG. Segments are stepped over as wholes, so that the thumbnail in one is never seen.
+/// The first frame of a JPEG. Whole segments are skipped, so the thumbnail inside a segment does not count.
 fn jpeg(mut bytes: impl Iterator<Item = u8>) -> Option<(u32, u32)> {
     bytes.nth(1)?;
     loop {
         bytes.find(|byte| *byte == 0xff)?;
         let marker = bytes.find(|byte| *byte != 0xff)?;
         match marker {
-            // These stand alone.
+            // Markers without a length.
             0x00 | 0x01 | 0xd0..=0xd8 => {}
-            // The picture itself begins, or all ends, without a frame.
+            // The image data or the end of the file comes before any frame header.
             0xd9 | 0xda => return None,
-            // Tables, not frames, although their numbers are in the row.
+            // The excluded markers in this range are tables.
             0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
                 bytes.nth(2)?;
                 let height = pair(&mut bytes)?;

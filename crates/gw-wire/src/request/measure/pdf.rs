@@ -1,7 +1,7 @@
-//! How many pages a PDF has, by the objects that say they are one.
+//! Counts the pages of a PDF by its page objects.
 //!
-//! Most PDFs of today pack their objects into compressed streams. These are read, too, as far as the request's share of work
-//! goes. Where one cannot be read, nobody knows what is in it, and the file's length counts.
+//! Most PDFs today pack their objects into compressed streams. These are unpacked too, within a budget for the request. If
+//! a stream cannot be read, its content is unknown, and the file's length decides.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use memchr::memchr;
@@ -9,29 +9,29 @@ use memchr::memmem;
 
 use super::base64::Bytes;
 
-/// Providers take no more.
-const MOST: u64 = 1_000;
+/// Maximum number of pages. Providers accept no more.
+const MAX_PAGES: u64 = 1_000;
 
 /// Bytes of a page of plain text.
-const LEAST_PAGE: u64 = 3_000;
+const MIN_PAGE_BYTES: u64 = 3_000;
 
-/// Bytes that a page hardly ever has more of.
-const MOST_PAGE: u64 = 500_000;
+/// Bytes that hardly any page exceeds.
+const MAX_PAGE_BYTES: u64 = 500_000;
 
-/// Bytes that are looked at together.
+/// Bytes that are scanned at a time.
 const BLOCK: usize = 48 * 1024;
 
-/// Bytes of a block that are looked at again with the next one: longer than all that belongs to a name.
+/// Bytes at the end of a block that are scanned again with the next block. A name with its value is shorter.
 const TAIL: usize = 512;
 
-/// What may be unpacked of each request, and for each of its bytes besides.
+/// Bytes that may be unpacked for each request, and in addition for each byte of the request.
 const UNPACKED: u64 = 1024 * 1024;
 const UNPACKED_PER_BYTE: u64 = 1;
 
-/// Bytes that a stream counts for besides its own: to begin one is work.
-const STREAM: u64 = 4 * 1024;
+/// Bytes of the budget that each stream costs in addition to its content, because starting to unpack it takes time.
+const STREAM_COST: u64 = 4 * 1024;
 
-/// Reads packed objects, for all documents of a request. What it needs is made when there are such objects.
+/// Unpacks compressed objects for all documents of a request. Its buffers are allocated when they are needed.
 #[derive(Debug)]
 pub(in crate::request) struct Unpacker {
     /// Bytes that may still be unpacked.
@@ -41,15 +41,15 @@ pub(in crate::request) struct Unpacker {
 }
 
 impl Unpacker {
-    /// For a request of so many bytes.
+    /// An unpacker for a request of this many bytes.
     pub(in crate::request) fn of_request(bytes: usize) -> Self {
         let budget = (bytes as u64).saturating_mul(UNPACKED_PER_BYTE).saturating_add(UNPACKED);
         Self { budget, inflate: None, out: Vec::new() }
     }
 
-    /// Begins a stream. False when no more may be unpacked.
+    /// Starts a stream. False if the budget is used up.
     fn begin(&mut self) -> bool {
-        self.budget = self.budget.saturating_sub(STREAM);
+        self.budget = self.budget.saturating_sub(STREAM_COST);
         if self.budget == 0 {
             return false;
         }
@@ -64,10 +64,10 @@ impl Unpacker {
     }
 }
 
-/// Pages, 1..=1000.
+/// The number of pages, 1..=1000.
 pub(super) fn pages(data: &str, unpacker: &mut Unpacker) -> u32 {
     let mut bytes = Bytes::of(data);
-    let mut scan = Scan { seen: Seen::default(), unpacker, unpacked: None };
+    let mut scan = PageScanner { found: Found::default(), unpacker, unpacked: None };
     let mut block = vec![0; BLOCK.min(data.len()) + TAIL];
     let (mut kept, mut total) = (0, 0_u64);
     loop {
@@ -75,7 +75,7 @@ pub(super) fn pages(data: &str, unpacker: &mut Unpacker) -> u32 {
         total += read as u64;
         let filled = kept + read;
         let is_last = filled < block.len();
-        let taken = scan.take(block.get(..filled).unwrap_or_default(), is_last);
+        let taken = scan.scan(block.get(..filled).unwrap_or_default(), is_last);
         if is_last {
             return scan.pages(total);
         }
@@ -84,43 +84,43 @@ pub(super) fn pages(data: &str, unpacker: &mut Unpacker) -> u32 {
     }
 }
 
-/// What was seen so far.
-struct Scan<'u> {
-    seen: Seen,
+/// Scans a PDF block by block.
+struct PageScanner<'u> {
+    found: Found,
     unpacker: &'u mut Unpacker,
-    /// Between the bytes of a stream of packed objects: how much of it is unpacked and comes again with what follows.
+    /// While a stream is being unpacked: how many unpacked bytes are scanned again with the following ones.
     unpacked: Option<usize>,
 }
 
-/// What the names told.
+/// Facts found so far.
 #[derive(Default)]
-struct Seen {
-    /// Objects of the type `Page`.
+struct Found {
+    /// Number of objects of the type `Page`.
     pages: u64,
     /// The largest `Count`.
     count: u64,
-    /// What a file that is made for the web says at its beginning.
+    /// The page count at the beginning of a linearized file.
     linearized: u64,
-    /// Objects are packed in a way that cannot be read here.
+    /// Whether there are packed objects that cannot be read.
     is_hidden: bool,
 }
 
-impl Scan<'_> {
+impl PageScanner<'_> {
     fn pages(mut self, bytes: u64) -> u32 {
-        // Nobody knows what a stream that is cut off would have held.
-        self.seen.is_hidden |= self.unpacked.is_some();
-        let Seen { pages, count, linearized, is_hidden } = self.seen;
-        let told = match pages.max(linearized) {
+        // The rest of a truncated stream is unknown.
+        self.found.is_hidden |= self.unpacked.is_some();
+        let Found { pages, count, linearized, is_hidden } = self.found;
+        let stated = match pages.max(linearized) {
             0 => count,
-            told => told,
+            stated => stated,
         };
-        let by_length = if told == 0 || is_hidden { bytes.div_ceil(LEAST_PAGE).max(count) } else { 0 };
-        let all = told.max(by_length).max(bytes.div_ceil(MOST_PAGE)).clamp(1, MOST);
+        let by_length = if stated == 0 || is_hidden { bytes.div_ceil(MIN_PAGE_BYTES).max(count) } else { 0 };
+        let all = stated.max(by_length).max(bytes.div_ceil(MAX_PAGE_BYTES)).clamp(1, MAX_PAGES);
         u32::try_from(all).unwrap_or(1)
     }
 
-    /// Looks at a block, and tells how much of it is done with. What is left comes again, followed by more.
-    fn take(&mut self, block: &[u8], is_last: bool) -> usize {
+    /// Scans a block and returns how many bytes are done. The rest is scanned again, followed by more bytes.
+    fn scan(&mut self, block: &[u8], is_last: bool) -> usize {
         let end = if is_last { block.len() } else { block.len().saturating_sub(TAIL) };
         let mut at = 0;
         loop {
@@ -130,24 +130,24 @@ impl Scan<'_> {
                     return block.len();
                 }
             }
-            let Some(stream) = self.seen.names(block, at, end) else { return end.max(at) };
+            let Some(stream) = self.found.names(block, at, end) else { return end.max(at) };
             at = stream;
             if self.unpacker.begin() {
                 self.unpacked = Some(0);
             } else {
-                self.seen.is_hidden = true;
+                self.found.is_hidden = true;
             }
         }
     }
 
-    /// Unpacks what is there of a stream, and tells how many bytes belonged to it.
+    /// Unpacks the available part of a stream and returns how many bytes belonged to it.
     fn unpack(&mut self, packed: &[u8], mut kept: usize) -> usize {
         let Unpacker { budget, inflate: Some(inflate), out } = &mut *self.unpacker else { return 0 };
         let mut used = 0;
         loop {
             let input = packed.get(used..).unwrap_or_default();
-            let most = usize::try_from(*budget).unwrap_or(BLOCK).min(BLOCK);
-            let room = out.get_mut(kept..kept + most).unwrap_or_default();
+            let max = usize::try_from(*budget).unwrap_or(BLOCK).min(BLOCK);
+            let room = out.get_mut(kept..kept + max).unwrap_or_default();
             let (before_in, before_out) = (inflate.total_in(), inflate.total_out());
             let status = inflate.decompress(input, room, FlushDecompress::None);
             let read = usize::try_from(inflate.total_in() - before_in).unwrap_or(input.len());
@@ -158,18 +158,18 @@ impl Scan<'_> {
             let is_end = matches!(status, Ok(Status::StreamEnd));
             let text = out.get(..filled).unwrap_or_default();
             let done = if is_end { filled } else { filled.saturating_sub(TAIL) };
-            self.seen.names_only(text, done);
+            self.found.names_only(text, done);
             out.copy_within(done..filled, 0);
             kept = filled - done;
             if is_end {
                 return used;
             }
             if status.is_err() || *budget == 0 {
-                self.seen.is_hidden = true;
+                self.found.is_hidden = true;
                 return used;
             }
             if read == 0 && given == 0 {
-                // It needs more than is here.
+                // The stream continues in the next block.
                 self.unpacked = Some(kept);
                 return packed.len();
             }
@@ -177,8 +177,8 @@ impl Scan<'_> {
     }
 }
 
-impl Seen {
-    /// Reads the names that begin in `from..end`, up to one that tells of packed objects: where these begin.
+impl Found {
+    /// Reads the names that begin in `from..end`, up to one that announces packed objects; returns where these begin.
     fn names(&mut self, block: &[u8], from: usize, end: usize) -> Option<usize> {
         let mut at = from;
         while let Some(found) = block.get(at..end).and_then(|rest| memchr(b'/', rest)) {
@@ -196,7 +196,7 @@ impl Seen {
         None
     }
 
-    /// The same among objects that were packed: these hold no streams.
+    /// As [`Found::names`], among unpacked objects, which hold no streams.
     fn names_only(&mut self, text: &[u8], end: usize) {
         let mut at = 0;
         while let Some(found) = text.get(at..end).and_then(|rest| memchr(b'/', rest)) {
@@ -205,7 +205,7 @@ impl Seen {
         }
     }
 
-    /// A name and what follows it. True for packed objects.
+    /// Reads a name and its value. True for packed objects.
     fn name(&mut self, text: &[u8]) -> bool {
         match text.first() {
             Some(b'T') => {
@@ -217,11 +217,11 @@ impl Seen {
                 self.count = self.count.max(count);
             }
             Some(b'L') => {
-                let said = word(text, b"Linearized").and_then(|rest| {
+                let stated = word(text, b"Linearized").and_then(|rest| {
                     let near = rest.get(..TAIL.min(rest.len()) / 2)?;
                     number(word(near.get(memmem::find(near, b"/N")? + 1..)?, b"N")?)
                 });
-                self.linearized = self.linearized.max(said.unwrap_or(0));
+                self.linearized = self.linearized.max(stated.unwrap_or(0));
             }
             Some(b'O') => return word(text, b"ObjStm").is_some(),
             _ => {}
@@ -230,7 +230,7 @@ impl Seen {
     }
 }
 
-/// What follows this word and the blanks behind it; None when another word begins like that.
+/// The text after this word and its following blanks; None if the word continues.
 fn word<'t>(text: &'t [u8], word: &[u8]) -> Option<&'t [u8]> {
     let rest = text.strip_prefix(word)?;
     let is_more = rest.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-.#+".contains(byte));
@@ -247,7 +247,7 @@ fn number(text: &[u8]) -> Option<u64> {
     digits.fold(None, |number, digit| Some(number.unwrap_or(0) * 10 + u64::from(digit)))
 }
 
-/// Where the bytes of a stream begin, after its word and the end of that line.
+/// The offset of a stream's bytes, after its keyword and the end of that line.
 fn stream(text: &[u8]) -> Option<usize> {
     let at = memmem::find(text, b"stream")? + b"stream".len();
     match text.get(at..)? {

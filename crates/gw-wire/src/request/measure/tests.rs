@@ -10,19 +10,19 @@ use flate2::write::ZlibEncoder;
 use proptest::prelude::*;
 
 use super::base64::Bytes as Decoded;
-use super::{Detail, Measured, Medium, Unpacker, audio};
-use crate::request::{Beside, RequestLimits, parse_chat};
+use super::{Detail, Medium, PartSize, Unpacker, audio};
+use crate::request::{PromptExtras, RequestLimits, parse_chat};
 
 /// For a request without other bytes.
 fn unpacker() -> Unpacker {
     Unpacker::of_request(0)
 }
 
-fn image(url: &str, detail: Detail) -> Measured {
+fn image(url: &str, detail: Detail) -> PartSize {
     super::image(url, detail, &mut unpacker())
 }
 
-fn file(data: Option<&str>, name: Option<&str>) -> Measured {
+fn file(data: Option<&str>, name: Option<&str>) -> PartSize {
     super::file(data, name, &mut unpacker())
 }
 
@@ -36,8 +36,8 @@ fn url(media_type: &str, bytes: &[u8]) -> String {
 
 fn size(bytes: &[u8]) -> Option<(u32, u32)> {
     match image(&url("image/x", bytes), Detail::Auto) {
-        Measured::Medium(Medium::Image { width: 0, height: 0, .. }) => None,
-        Measured::Medium(Medium::Image { width, height, .. }) => Some((width, height)),
+        PartSize::Medium(Medium::Image { width: 0, height: 0, .. }) => None,
+        PartSize::Medium(Medium::Image { width, height, .. }) => Some((width, height)),
         other => panic!("{other:?}"),
     }
 }
@@ -244,41 +244,41 @@ fn sounds_last_as_long_as_their_bytes() {
 
 #[test]
 fn a_file_is_what_its_bytes_and_names_say() {
-    let picture = Measured::Medium(Medium::Image { width: 8, height: 9, detail: Detail::Auto });
-    let unseen = Measured::Medium(Medium::Image { width: 0, height: 0, detail: Detail::Auto });
+    let picture = PartSize::Medium(Medium::Image { width: 8, height: 9, detail: Detail::Auto });
+    let unseen = PartSize::Medium(Medium::Image { width: 0, height: 0, detail: Detail::Auto });
     let (png, pdf) = (png(8, 9), plain_pdf(3));
     let one = |data: &str, name: &str| file(Some(data), Some(name));
     assert_eq!(one(&url("image/png", &png), ""), picture);
     assert_eq!(one(&url("application/octet-stream", &png), "x"), picture);
     assert_eq!(one(&STANDARD.encode(&png), "x.pdf"), picture);
-    assert_eq!(one(&url("application/pdf", &pdf), ""), Measured::Medium(Medium::Pages(3)));
-    assert_eq!(image(&url("image/png", &pdf), Detail::High), Measured::Medium(Medium::Pages(3)));
-    assert_eq!(one(&STANDARD.encode(b"\n%PDF- /Type/Page "), "x.PDF"), Measured::Medium(Medium::Pages(1)));
+    assert_eq!(one(&url("application/pdf", &pdf), ""), PartSize::Medium(Medium::Pages(3)));
+    assert_eq!(image(&url("image/png", &pdf), Detail::High), PartSize::Medium(Medium::Pages(3)));
+    assert_eq!(one(&STANDARD.encode(b"\n%PDF- /Type/Page "), "x.PDF"), PartSize::Medium(Medium::Pages(1)));
     // A provider reads what is called text as text.
     let text = [b"GIF89a\x01\0\x01\0".as_slice(), &[b'x'; 2_990]].concat();
-    assert_eq!(one(&url("text/plain", &text), ""), Measured::Bytes(3_000));
-    assert_eq!(one(&STANDARD.encode(&text), "x.txt"), Measured::Bytes(3_000));
-    assert_eq!(image(&url("text/plain", &text), Detail::Auto), Measured::Bytes(3_000));
-    assert_eq!(one(&STANDARD.encode(b"PK\x03\x04 unknown"), "x.docx"), Measured::Bytes(12));
+    assert_eq!(one(&url("text/plain", &text), ""), PartSize::Bytes(3_000));
+    assert_eq!(one(&STANDARD.encode(&text), "x.txt"), PartSize::Bytes(3_000));
+    assert_eq!(image(&url("text/plain", &text), Detail::Auto), PartSize::Bytes(3_000));
+    assert_eq!(one(&STANDARD.encode(b"PK\x03\x04 unknown"), "x.docx"), PartSize::Bytes(12));
     assert_eq!(
         one(&url("audio/mpeg", &[0; 4_002]), ""),
-        Measured::Medium(Medium::Audio { milliseconds: 1_001 })
+        PartSize::Medium(Medium::Audio { milliseconds: 1_001 })
     );
     assert_eq!(
         one(&url("video/mp4", &[0; 25_002]), ""),
-        Measured::Medium(Medium::Video { milliseconds: 1_001 })
+        PartSize::Medium(Medium::Video { milliseconds: 1_001 })
     );
     // What only the provider can see.
     assert_eq!(file(Some("https://example.com/a.PNG?x=1"), None), unseen);
     assert_eq!(file(None, Some("a.jpeg")), unseen);
-    assert_eq!(file(Some("https://example.com/a"), None), Measured::Medium(Medium::Pages(20)));
-    assert_eq!(file(None, None), Measured::Medium(Medium::Pages(20)));
+    assert_eq!(file(Some("https://example.com/a"), None), PartSize::Medium(Medium::Pages(20)));
+    assert_eq!(file(None, None), PartSize::Medium(Medium::Pages(20)));
     assert_eq!(image("https://example.com/a.png", Detail::Auto), unseen);
 }
 
-fn beside(content: &str, members: &str) -> Beside {
+fn beside(content: &str, members: &str) -> PromptExtras {
     let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":{content}}}]{members}}}"#);
-    parse_chat(Bytes::from(body), &RequestLimits::default()).unwrap().beside
+    parse_chat(Bytes::from(body), &RequestLimits::default()).unwrap().extras
 }
 
 #[test]
@@ -327,7 +327,7 @@ proptest! {
         data.insert_str(data.len() / 2, &noise);
         for media_type in ["image/png", "application/pdf", "audio/mp3", "video/mp4", "", "text/plain"] {
             let measured = file(Some(&format!("data:{media_type};base64,{data}")), Some(&noise));
-            if let Measured::Medium(Medium::Pages(pages)) = measured {
+            if let PartSize::Medium(Medium::Pages(pages)) = measured {
                 prop_assert!((1..=1_000).contains(&pages));
             }
         }

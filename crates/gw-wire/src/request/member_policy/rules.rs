@@ -1,27 +1,28 @@
-//! The members with a rule, and how a name is found among them however it is spelled.
+//! The members with a rule, and the lookup of a name however it is spelled.
 
 use std::borrow::Cow;
 
 use crate::request::fields::clip;
+use crate::request::folding::{Folded, folded, without_underscores};
 
 /// Why a member is not simply forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// It chooses a model, an upstream or credentials: refused.
     Steers,
-    /// It adds to the answer something that has a price of its own, such as a web search: refused.
+    /// It adds something with a price of its own to the answer, such as a web search: refused.
     Search,
-    /// It ties the request to others or changes how the answer comes: refused.
+    /// It ties the request to others or changes how the answer is delivered: refused.
     Context,
-    /// It changes the price and nothing else: left out with a warning.
+    /// It only changes the price: left out with a warning.
     Price,
     /// It uses the operator's account or memory: left out with a warning.
     Account,
-    /// It means `routing.fallback`, which the gateway does itself: left out.
+    /// It means `routing.fallback`, which the gateway implements itself: left out.
     Fallback,
 }
 
-/// Every member with a rule, as its API spells it. Sorted by what `folded` makes of the names.
+/// Every member with a rule, in the spelling of its API. Sorted by the folded names.
 pub const RULES: [(&str, Rule); 113] = [
     ("adapter_id", Rule::Steers),
     ("adapter_source", Rule::Steers),
@@ -138,7 +139,7 @@ pub const RULES: [(&str, Rule); 113] = [
     ("workspace_id", Rule::Steers),
 ];
 
-/// How families of members begin that all steer a gateway: its credentials, its regions, where it logs, its own options.
+/// Prefixes of members that configure other gateways: credentials, regions, logging, options.
 pub const STEERING_PREFIXES: [&str; 19] = [
     "arize_",
     "aws_",
@@ -161,63 +162,24 @@ pub const STEERING_PREFIXES: [&str; 19] = [
     "weave_",
 ];
 
-/// Room for the folded form of a name.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Folded {
-    bytes: [u8; Self::LONGEST],
-}
-
-impl Folded {
-    /// Longer than every name with a rule.
-    const LONGEST: usize = 48;
-}
-
-impl Default for Folded {
-    fn default() -> Self {
-        Self { bytes: [0; Self::LONGEST] }
-    }
-}
-
-/// The name as a lenient reader takes it: without regard to case, `_` and `-`. None when no name of ours looks like it.
-/// Of a long name this is the beginning.
-pub(crate) fn folded<'b>(name: &str, buffer: &'b mut Folded) -> Option<&'b str> {
-    let mut len = 0;
-    for c in name.chars().filter(|c| !matches!(c, '_' | '-')) {
-        let Some(slot) = buffer.bytes.get_mut(len) else { break };
-        *slot = match c {
-            // Two characters outside ASCII fold to ASCII letters; Go's JSON reader knows them.
-            '\u{17f}' => b's',
-            '\u{212a}' => b'k',
-            c if c.is_ascii() => u8::try_from(c).ok()?.to_ascii_lowercase(),
-            _ => return None,
-        };
-        len += 1;
-    }
-    std::str::from_utf8(buffer.bytes.get(..len)?).ok()
-}
-
-pub(crate) fn without_joints(name: &str) -> impl Iterator<Item = u8> {
-    name.bytes().filter(|byte| *byte != b'_')
-}
-
-/// The rule of the member of this name.
+/// The rule of the member with this name.
 #[must_use]
 pub fn rule_of(name: &str) -> Option<Rule> {
     named(name).map(|(_, rule)| rule)
 }
 
-/// What the member of this name is called where it comes from, and its rule. A name that only begins like one of a
-/// family is the client's own, shortened.
+/// The name of the member in the spelling of its API, and its rule. A name that only shares a known prefix keeps the
+/// client's spelling, shortened.
 pub(super) fn named(name: &str) -> Option<(Cow<'static, str>, Rule)> {
     let mut buffer = Folded::default();
     let folded = folded(name, &mut buffer)?;
-    let found = RULES.binary_search_by(|(known, _)| without_joints(known).cmp(folded.bytes()));
+    let found = RULES.binary_search_by(|(known, _)| without_underscores(known).cmp(folded.bytes()));
     if let Ok(at) = found {
         return RULES.get(at).map(|(known, rule)| (Cow::Borrowed(*known), *rule));
     }
     let begins = |prefix: &&str| {
         let mut rest = folded.bytes();
-        without_joints(prefix).all(|byte| rest.next() == Some(byte))
+        without_underscores(prefix).all(|byte| rest.next() == Some(byte))
     };
     let steers = STEERING_PREFIXES.iter().any(begins);
     steers.then(|| (Cow::Owned(clip(name).into_owned()), Rule::Steers))

@@ -1,6 +1,7 @@
 //! Which members have a rule, in which spelling and with which values.
 
 use super::*;
+use crate::request::folding::without_underscores;
 use crate::request::{RequestLimits, chat::parse_chat, parse_completion, parse_embeddings};
 
 fn found(members: &str) -> Vec<(String, Rule)> {
@@ -11,7 +12,7 @@ fn found(members: &str) -> Vec<(String, Rule)> {
 
 #[test]
 fn the_table_is_sorted_and_its_names_are_short_enough() {
-    let folded: Vec<Vec<u8>> = RULES.iter().map(|(name, _)| without_joints(name).collect()).collect();
+    let folded: Vec<Vec<u8>> = RULES.iter().map(|(name, _)| without_underscores(name).collect()).collect();
     assert!(folded.is_sorted_by(|a, b| a < b), "{folded:?}");
     // `folded` keeps the beginning of a name: a longer one must not become one of these.
     assert!(folded.iter().all(|name| name.len() < size_of::<Folded>()));

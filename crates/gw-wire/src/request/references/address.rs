@@ -1,16 +1,16 @@
-//! Where an address leads. Readers of URLs disagree about some of them; what any reader could take to a private place
-//! counts as leading there.
+//! Classifies the addresses in a request. Readers of URLs disagree about some addresses; an address that any reader could
+//! take for a private one counts as private.
 
 use std::net::IpAddr;
 
 use crate::reach::{Reach, reach};
 
-/// What an address leads to.
+/// The class of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
-    /// Nowhere: it is a data URL or base64.
+    /// No address: a data URL or base64.
     Content,
-    /// A host that anybody can reach.
+    /// An http(s) URL with a public host.
     Public(String),
     /// Something that only the provider can reach.
     Internal,
@@ -22,10 +22,10 @@ const STORES: [&str; 19] = [
     "r2", "s3", "s3a", "wasb", "wasbs",
 ];
 
-/// How the names of stored files begin.
+/// Prefixes of the names of stored files.
 const STORED_NAMES: [&str; 5] = ["files/", "file-", "file_", "projects/", "cachedcontents/"];
 
-/// Hosts of vendors where a caller's credentials open files; each stands for its subdomains too.
+/// Hosts of vendors where a caller's credentials give access to files; each includes its subdomains.
 const VENDOR_HOSTS: [&str; 7] = [
     "api.openai.com",
     "cognitiveservices.azure.com",
@@ -36,8 +36,8 @@ const VENDOR_HOSTS: [&str; 7] = [
     "vertexaisearch.cloud.google.com",
 ];
 
-/// Google's APIs that act with a caller's credentials: labels in front of `googleapis.com`, alone or after a region.
-/// Buckets (`storage`, `firebasestorage`) are not among them: a provider fetches their addresses without credentials.
+/// Google APIs that use a caller's credentials: labels before `googleapis.com`, alone or after a region. Buckets
+/// (`storage`, `firebasestorage`) are not listed, because a provider fetches them without credentials.
 const GOOGLE_APIS: [&str; 24] = [
     "aiplatform",
     "artifactregistry",
@@ -65,12 +65,12 @@ const GOOGLE_APIS: [&str; 24] = [
     "www",
 ];
 
-/// Ends of names that lead into a private network.
+/// Suffixes of host names inside private networks.
 const PRIVATE_ENDS: [&str; 6] = [".home.arpa", ".internal", ".lan", ".local", ".localhost", ".svc"];
 
-/// What is known to be an address, or the content itself.
+/// Classifies a value that is an address or the content itself.
 pub(super) fn classify(address: &str) -> Address {
-    // Readers of URLs ignore blanks and control characters in front.
+    // Readers of URLs ignore leading blanks and control characters.
     let trimmed = address.trim_start_matches(|c: char| c <= ' ');
     let Some((scheme, rest)) = scheme(trimmed) else {
         return if is_stored_name(trimmed) { Address::Internal } else { Address::Content };
@@ -78,15 +78,11 @@ pub(super) fn classify(address: &str) -> Address {
     if scheme.is_web() {
         return web(address, rest);
     }
-    let names_a_host = rest.bytes().filter(|byte| !is_skipped(*byte)).take(2).eq(*b"//");
-    if (names_a_host || scheme.is_store()) && !scheme.is("data") {
-        Address::Internal
-    } else {
-        Address::Content
-    }
+    let has_host = rest.bytes().filter(|byte| !is_skipped(*byte)).take(2).eq(*b"//");
+    if (has_host || scheme.is_store()) && !scheme.is("data") { Address::Internal } else { Address::Content }
 }
 
-/// A value of which nobody knows whether it is an address. Prose may begin like one: `File: the budget`.
+/// Classifies a value that may or may not be an address. Prose may begin like an address: `File: the budget`.
 pub(super) fn classify_any(text: &str) -> Address {
     let text = text.trim_matches(|c: char| c <= ' ');
     let Some((scheme, rest)) = scheme(text) else { return Address::Content };
@@ -101,12 +97,12 @@ pub(super) fn classify_any(text: &str) -> Address {
     if !rest.starts_with(SLASHES) {
         return Address::Content;
     }
-    // A bucket's and a host's name has no blank, and something is named.
+    // A bucket or host name is not empty and has no blank.
     let named = rest.trim_start_matches(SLASHES).split(SLASHES).next().unwrap_or_default();
     if named.is_empty() || named.contains(' ') { Address::Content } else { classify(text) }
 }
 
-/// Whether an address has the scheme of a storage service, or is the name of a stored file.
+/// Whether an address has the scheme of a storage service or is the name of a stored file.
 pub(crate) fn is_stored(address: &str) -> bool {
     match scheme(address) {
         Some((scheme, _)) => scheme.is_store(),
@@ -114,14 +110,14 @@ pub(crate) fn is_stored(address: &str) -> bool {
     }
 }
 
-/// The host of an http(s) address, in lower case; None when it has none that can be told.
+/// The host of an http(s) URL in lower case; None if there is none or readers could disagree about it.
 #[must_use]
 pub fn host_of(address: &str) -> Option<String> {
     let (_, rest) = scheme(address)?;
     host(rest)
 }
 
-/// Whether an instruction names a stored file as Alibaba's long models take it: `fileid://…,fileid://…`.
+/// Whether an instruction names a stored file in the form of Alibaba's long-context models: `fileid://…,fileid://…`.
 pub(super) fn names_stored_file(text: &str) -> bool {
     let mut pieces = text.split(|c: char| matches!(c, ',' | ';') || c.is_whitespace());
     pieces.any(|piece| begins(piece, "fileid://"))
@@ -129,23 +125,23 @@ pub(super) fn names_stored_file(text: &str) -> bool {
 
 pub(super) fn is_stored_name(text: &str) -> bool {
     /// Longer text is content, not a name.
-    const LONGEST: usize = 512;
-    text.len() <= LONGEST && STORED_NAMES.iter().any(|start| begins(text, start))
+    const MAX_NAME_BYTES: usize = 512;
+    text.len() <= MAX_NAME_BYTES && STORED_NAMES.iter().any(|start| begins(text, start))
 }
 
 fn begins(text: &str, start: &str) -> bool {
     text.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
 }
 
-/// Some readers take the one for the other.
+/// Some readers treat a backslash as a slash.
 const SLASHES: [char; 2] = ['/', '\\'];
 
-/// What readers of URLs leave out wherever it stands.
+/// Whether readers of URLs skip this byte anywhere in a URL.
 fn is_skipped(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\r' | b'\n')
 }
 
-/// A scheme as it is written: it may hold what readers of URLs leave out.
+/// A scheme as it is written. It may hold bytes that readers of URLs skip.
 #[derive(Clone, Copy)]
 struct Scheme<'a>(&'a str);
 
@@ -164,9 +160,9 @@ impl Scheme<'_> {
     }
 }
 
-/// The scheme and what follows its colon.
+/// The scheme and the text after its colon.
 fn scheme(address: &str) -> Option<(Scheme<'_>, &str)> {
-    const LONGEST: usize = 16;
+    const MAX_SCHEME_BYTES: usize = 16;
     let mut length = 0;
     for (at, byte) in address.bytes().enumerate() {
         match byte {
@@ -176,29 +172,29 @@ fn scheme(address: &str) -> Option<(Scheme<'_>, &str)> {
             byte if byte.is_ascii_alphanumeric() => length += 1,
             _ => return None,
         }
-        if length > LONGEST {
+        if length > MAX_SCHEME_BYTES {
             return None;
         }
     }
     None
 }
 
-/// An http(s) address whose `rest` follows the colon.
+/// Classifies an http(s) URL; `rest` is the text after the colon.
 fn web(address: &str, rest: &str) -> Address {
-    // Readers disagree about where the host ends, or take these out.
+    // Readers disagree about the end of the host, or remove such characters.
     if address.contains(|c: char| c == '\\' || c.is_control() || c.is_whitespace()) {
         return Address::Internal;
     }
     at_host(rest)
 }
 
-/// As [`web`]; without a host it is a word that somebody writes about.
+/// As [`web`]; without a host it is prose about a scheme.
 fn web_or_word(text: &str, rest: &str) -> Address {
     if rest.trim_start_matches(SLASHES).is_empty() { Address::Content } else { web(text, rest) }
 }
 
-/// A text with blanks that begins as an http(s) address: to one reader its first word is the address, to another all of
-/// it is, without its line ends.
+/// Classifies a text with blanks that begins like an http(s) URL. To one reader the first word is the URL, to another the
+/// whole text without its line ends.
 fn web_or_prose(text: &str, rest: &str) -> Address {
     let word = text.split(char::is_whitespace).next().unwrap_or_default();
     let Some((_, after)) = scheme(word) else { return Address::Internal };
@@ -207,7 +203,7 @@ fn web_or_prose(text: &str, rest: &str) -> Address {
     let authority = authority(&read);
     let is_same = match (authority.contains(char::is_whitespace), authority.contains('@')) {
         (false, _) => at_host(&read) == first,
-        // No reader takes a host with a blank, but some take such a user.
+        // No reader accepts a host with a blank, but some accept such a user.
         (true, has_user) => !has_user,
     };
     if is_same { first } else { Address::Internal }
@@ -220,12 +216,12 @@ fn at_host(rest: &str) -> Address {
     }
 }
 
-/// What stands between the slashes: a user, a host and a port.
+/// The part between the slashes: user, host and port.
 fn authority(rest: &str) -> &str {
     rest.trim_start_matches('/').split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// The host behind `http:`. None when readers of URLs could disagree about it.
+/// The host of the text after `http:`. None if readers of URLs could disagree about it.
 fn host(rest: &str) -> Option<String> {
     let authority = authority(rest);
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -248,7 +244,7 @@ fn is_internal_host(host: &str) -> bool {
         host.strip_suffix(*known).is_some_and(|front| front.is_empty() || front.ends_with('.'))
     };
     let last = host.rsplit('.').next().unwrap_or_default();
-    // Another spelling of an IPv4 address, as `0x7f.1` or `2130706433`.
+    // Another spelling of an IPv4 address, such as `0x7f.1` or `2130706433`.
     let is_number = last.starts_with(|c: char| c.is_ascii_digit());
     is_number
         || !host.contains('.')
@@ -263,7 +259,7 @@ fn is_google_api(host: &str) -> bool {
         let region = |api: &&str| label.strip_suffix(*api);
         GOOGLE_APIS.iter().filter_map(region).any(|region| region.is_empty() || region.ends_with('-'))
     };
-    // A bucket may be called like an API.
+    // A bucket may have the name of an API.
     front != "storage" && !front.ends_with(".storage") && front.split('.').any(is_api)
 }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use gw_engine::catalog::SHIPPED;
 use gw_engine::settings::Role;
 use gw_providers::settings::Api;
-use gw_wire::request::{RequestLimits, parse_chat};
+use gw_wire::request::RequestLimits;
 use secrecy::ExposeSecret;
 
 use super::super::schema::{Kind, Section};
-use super::super::tables::{APIS, ROOT, STRATEGIES};
+use super::super::tables::{APIS, ROOT};
 use super::super::{parse, reference};
 use super::{good, shown};
 
@@ -118,22 +118,6 @@ fn the_request_limits_of_the_reference_are_those_of_requests() {
 fn the_apis_are_those_of_the_providers() {
     let known: Vec<&str> = Api::ALL.iter().map(|api| api.as_str()).collect();
     assert_eq!(APIS.map(|(api, _)| api).to_vec(), known);
-}
-
-#[test]
-fn the_strategies_are_those_of_requests() {
-    let ask = |name: &str| {
-        let body = format!(
-            r#"{{"model":"a","messages":[{{"role":"user","content":"x"}}],"routing":{{"strategy":"{name}"}}}}"#
-        );
-        parse_chat(body.into_bytes().into(), &RequestLimits::default())
-            .map(|request| request.routing.strategy)
-    };
-    for (canonical, others) in &STRATEGIES {
-        for name in std::iter::once(canonical).chain(*others) {
-            assert_eq!(ask(name).ok(), Some(Some(*canonical)), "{name}");
-        }
-    }
 }
 
 #[test]

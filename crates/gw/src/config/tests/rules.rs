@@ -6,7 +6,7 @@ use gw_cache::SimilarityMode;
 use gw_engine::settings::Role;
 use gw_limits::WhenAway;
 use gw_providers::settings::Api;
-use gw_routing::hedge::After;
+use gw_routing::hedge::HedgeDelay;
 use secrecy::ExposeSecret;
 
 use super::{good, mentioned, wrong};
@@ -442,7 +442,7 @@ fn routing_is_what_is_written() {
         (2, MS * 300, Duration::ZERO)
     );
     let hedge = routing.hedge.unwrap();
-    assert_eq!((hedge.after, hedge.max_extra_cost_percent), (After::P95, 5.0));
+    assert_eq!((hedge.after, hedge.max_extra_cost_percent), (HedgeDelay::P95, 5.0));
     assert_eq!(
         (routing.weights.price, routing.weights.load, routing.weights.latency),
         (2.5, 0.0, usual.weights.latency)
@@ -450,7 +450,7 @@ fn routing_is_what_is_written() {
     assert_eq!(routing.upgrade_max_price_ratio, Some(3.0));
     let hedge =
         good("[routing.hedge]\nafter = 80\nmax_extra_cost_percent = 50").engine.routing.hedge.unwrap();
-    assert_eq!((hedge.after, hedge.max_extra_cost_percent), (After::Fixed(MS * 80), 50.0));
+    assert_eq!((hedge.after, hedge.max_extra_cost_percent), (HedgeDelay::Fixed(MS * 80), 50.0));
 }
 
 #[test]

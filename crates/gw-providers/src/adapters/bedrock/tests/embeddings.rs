@@ -23,7 +23,7 @@ fn decode(body: &str, expected: usize) -> Result<(Vec<String>, Option<u64>), Fai
     let texts = reply.vectors.iter().map(|vector| match vector {
         Vector::Json { text, .. } => (*text).to_owned(),
         Vector::Floats(floats) => format!("{floats:?}"),
-        Vector::Kept(_) => panic!("it comes from an upstream"),
+        Vector::Packed(_) => panic!("it comes from an upstream"),
     });
     Ok((texts.collect(), reply.usage.map(|usage| usage.prompt)))
 }

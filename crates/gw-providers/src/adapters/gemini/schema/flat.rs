@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use gw_wire::json::{Kind, Node, Tree};
-use gw_wire::names::{NameIndex, place};
+use gw_wire::names::{NameIndex, position};
 
 use super::Budget;
 use crate::adapters::definitions::{TABLES, definitions};
@@ -150,7 +150,7 @@ impl<'a, T: Copy> Named<'a, T> {
 
     fn place(&self, name: &str) -> Option<usize> {
         let name_at = |at| self.entries.get(at).map(|(name, _): &(Cow<'a, str>, T)| &**name);
-        place(self.index.as_ref(), self.entries.len(), name, name_at)
+        position(self.index.as_ref(), self.entries.len(), name, name_at)
     }
 
     fn indexed(&self) -> Option<NameIndex> {

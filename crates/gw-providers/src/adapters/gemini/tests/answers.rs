@@ -222,7 +222,7 @@ fn embeddings_are_read_in_order() {
     let reply = adapter().decode_embeddings(body, 2).unwrap();
     let texts = reply.vectors.iter().map(|vector| match vector {
         Vector::Json { text, .. } => *text,
-        Vector::Floats(_) | Vector::Kept(_) => panic!("text is kept"),
+        Vector::Floats(_) | Vector::Packed(_) => panic!("text is kept"),
     });
     assert_eq!(texts.collect::<Vec<_>>(), ["[0.5, -1e-3]", "[1, 2]"]);
     for (body, expected) in [

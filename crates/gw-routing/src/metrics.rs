@@ -1,13 +1,13 @@
-//! Live figures of one provider and model: speed, reliability, load.
+//! Measured figures of one provider and model: speed, reliability, load.
 //!
-//! Two memories of the same calls:
-//! - **Averages that fade** ([`Seen`]), for decisions. Each observation counts `exp(-age / 30 s)`; an average is the
-//!   weighted sum over the sum of weights, so a single late answer after a quiet hour is not drowned by the hour
-//!   before, and a busy model's figure is that of its last half minute. The sum of weights itself ([`Seen::recent`])
-//!   says how much the figure is worth: it falls to nothing while a model is not asked, and the decision returns to
-//!   the catalogue's prior. So nobody is shunned for ever for what was long ago.
-//! - **A window of the last 256 calls** ([`Window`]), for the catalogue's `performance` and the 95th percentile of
-//!   hedging.
+//! Each call is recorded in two forms:
+//! - **Fading averages** ([`Averages`]), for decisions. Each observation counts `exp(-age / 30 s)`; an average is the
+//!   weighted sum divided by the sum of the weights. A single late answer after a quiet hour therefore counts in full, and
+//!   the figure of a busy model describes its last half minute. The sum of the weights ([`Averages::recent`]) says how
+//!   reliable a figure is. It falls to zero while a model is not called, and the decision returns to the catalogue's
+//!   figures, so an old failure does not exclude a model for ever.
+//! - **A window of the last 256 calls** ([`Window`]), for the catalogue's `performance` and for the 95th percentile that
+//!   hedging uses.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,40 +16,40 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Calls that the window holds.
+/// Number of calls that the window holds.
 const WINDOW: usize = 256;
-/// Times to the first token below which no percentile is told.
-const FEWEST: usize = 20;
+/// Minimum number of times to the first token for a percentile.
+const MIN_SAMPLES: usize = 20;
 /// Seconds after which an observation counts 37 %.
-const FADING: f64 = 30.0;
-/// Weight below which an average is forgotten: some seven minutes after its last observation.
-const FORGOTTEN: f64 = 1e-6;
+const DECAY_SECONDS: f64 = 30.0;
+/// Weight below which an average is unknown again: about seven minutes after its last observation.
+const MIN_WEIGHT: f64 = 1e-6;
 
-/// What was seen of one model at one provider.
+/// Measurements of one model at one provider.
 #[derive(Debug, Default)]
-pub struct Measured {
+pub struct CallMetrics {
     figures: Mutex<Figures>,
     in_flight: AtomicU32,
 }
 
-/// The figures at a moment.
+/// The fading averages at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Seen {
-    /// Milliseconds to the first token, fading average. Of a model that was only asked for plain answers: to the answer.
+pub struct Averages {
+    /// Milliseconds to the first token, fading average. Without streams: milliseconds to the answer.
     pub ttft_ms: Option<f64>,
-    /// Tokens a second once it speaks, fading average.
+    /// Tokens per second after the first token, fading average.
     pub tokens_per_second: Option<f64>,
-    /// Share of calls that failed, 0 to 1: failures over calls and one, each fading, so it falls to 0 in silence.
+    /// Failed calls divided by calls plus one, both fading. From 0 to 1; it falls to 0 without traffic.
     pub error_rate: f64,
-    /// Calls, fading: how much the figures above are worth. 1 just after a first call, 0.1 after 70 s of silence.
+    /// Number of calls, fading: how reliable the figures above are. 1 just after a first call, 0.1 after 70 s of silence.
     pub recent: f64,
-    /// Calls under way.
+    /// Calls in flight.
     pub in_flight: u32,
     /// Calls in the window.
     pub samples: u32,
 }
 
-/// The catalogue's figures, over the last 256 calls. None = not measured.
+/// The catalogue's figures, over the last 256 calls. None = not metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Window {
     /// Calls in the window.
@@ -62,10 +62,10 @@ pub struct Window {
     pub p99_ms: Option<f64>,
 }
 
-/// A call under way: counted until it is dropped.
+/// A call in flight: counted until it is dropped.
 #[derive(Debug)]
-#[must_use = "a call is under way as long as this lives"]
-pub struct InFlight(Arc<Measured>);
+#[must_use = "the call counts as in flight only while this lives"]
+pub struct InFlight(Arc<CallMetrics>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
@@ -86,30 +86,30 @@ struct Figures {
     failures: Average,
 }
 
-impl Measured {
-    /// A call begins.
-    pub fn begun(self: &Arc<Self>) -> InFlight {
+impl CallMetrics {
+    /// Counts a call as in flight.
+    pub fn start_call(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight(Arc::clone(self))
     }
 
-    /// The first token of a stream has come, this long after the request was sent.
-    pub fn first_token(&self, after: Duration, now: Instant) {
+    /// Records the first token of a stream, `after` the request was sent.
+    pub fn record_first_token(&self, after: Duration, now: Instant) {
         let mut figures = self.figures.lock();
         figures.ttft.note(millis_f64(after), now);
         push(&mut figures.first_tokens, millis(after));
     }
 
-    /// A call was answered after this long; of a stream, its first content has come.
-    pub fn served(&self, after: Duration, now: Instant) {
+    /// Records an answer `after` the request was sent; for a stream, its first content.
+    pub fn record_success(&self, after: Duration, now: Instant) {
         let mut figures = self.figures.lock();
         figures.answer.note(millis_f64(after), now);
         figures.failures.note(0.0, now);
         push(&mut figures.outcomes, Some(millis(after)));
     }
 
-    /// An answer of this many tokens took this long, its first token not counted in. Ignored when nothing was spoken.
-    pub fn spoke(&self, tokens: u64, over: Duration, now: Instant) {
+    /// Records that an answer of this many tokens took this long after its first token. Ignored without tokens or time.
+    pub fn record_speed(&self, tokens: u64, over: Duration, now: Instant) {
         let seconds = over.as_secs_f64();
         if tokens == 0 || seconds <= 0.0 {
             return;
@@ -118,20 +118,20 @@ impl Measured {
         self.figures.lock().speed.note(f64::from(tokens) / seconds, now);
     }
 
-    /// A call failed through the upstream's fault.
-    pub fn failed(&self, now: Instant) {
+    /// Records a call that failed through the upstream's fault.
+    pub fn record_failure(&self, now: Instant) {
         let mut figures = self.figures.lock();
         figures.failures.note(1.0, now);
         push(&mut figures.outcomes, None);
     }
 
-    /// The figures now.
+    /// The fading averages at this moment.
     #[must_use]
-    pub fn seen(&self, now: Instant) -> Seen {
+    pub fn averages(&self, now: Instant) -> Averages {
         let in_flight = self.in_flight.load(Ordering::Relaxed);
         let figures = self.figures.lock();
         let (failed, calls) = figures.failures.faded(now);
-        Seen {
+        Averages {
             ttft_ms: figures.ttft.value(now).or_else(|| figures.answer.value(now)),
             tokens_per_second: figures.speed.value(now),
             error_rate: failed / (calls + 1.0),
@@ -173,7 +173,7 @@ impl Measured {
             }
             figures.first_tokens.len()
         };
-        if known < FEWEST {
+        if known < MIN_SAMPLES {
             return None;
         }
         let known = copy.get_mut(..known)?;
@@ -181,20 +181,20 @@ impl Measured {
         Some(Duration::from_millis(u64::from(*nth)))
     }
 
-    /// Whether there was no call yet.
+    /// Whether no call has been recorded yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.figures.lock().outcomes.is_empty()
     }
 
-    /// Goes on with what another catalogue has seen of the same model. Calls under way stay counted where they began.
+    /// Takes over another catalogue's figures of the same model. Calls in flight stay counted where they began.
     pub fn adopt(&self, other: &Self) {
-        let seen = other.figures.lock().clone();
-        *self.figures.lock() = seen;
+        let averages = other.figures.lock().clone();
+        *self.figures.lock() = averages;
     }
 }
 
-/// A fading average: each value counts `exp(-age / FADING)`.
+/// A fading average: each value counts `exp(-age / DECAY_SECONDS)`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Average {
     sum: f64,
@@ -205,21 +205,21 @@ struct Average {
 impl Average {
     fn note(&mut self, value: f64, now: Instant) {
         let (sum, weight) = self.faded(now);
-        // Threads read the clock before they have the lock: the latest moment stays.
+        // Threads read the clock before they take the lock: keep the latest moment.
         let at = self.at.map_or(now, |at| at.max(now));
         *self = Self { sum: sum + value, weight: weight + 1.0, at: Some(at) };
     }
 
-    /// Sum and weight as they count now.
+    /// Sum and weight, faded to this moment.
     fn faded(&self, now: Instant) -> (f64, f64) {
         let Some(at) = self.at else { return (0.0, 0.0) };
-        let factor = (-now.saturating_duration_since(at).as_secs_f64() / FADING).exp();
+        let factor = (-now.saturating_duration_since(at).as_secs_f64() / DECAY_SECONDS).exp();
         (self.sum * factor, self.weight * factor)
     }
 
     fn value(&self, now: Instant) -> Option<f64> {
         let (sum, weight) = self.faded(now);
-        (weight > FORGOTTEN).then(|| sum / weight)
+        (weight > MIN_WEIGHT).then(|| sum / weight)
     }
 }
 
@@ -230,14 +230,14 @@ fn push<T>(window: &mut VecDeque<T>, value: T) {
     window.push_back(value);
 }
 
-/// The position of a percentile among so many sorted values (nearest rank).
-fn rank(many: usize, percent: usize) -> usize {
-    (many * percent).div_ceil(100).saturating_sub(1)
+/// The index of a percentile among `count` sorted values (nearest rank).
+fn rank(count: usize, percent: usize) -> usize {
+    (count * percent).div_ceil(100).saturating_sub(1)
 }
 
-/// A window is small: its length is a u32, and a double.
-fn count(many: usize) -> u32 {
-    u32::try_from(many).unwrap_or(u32::MAX)
+/// A window's length as a u32, which a double holds exactly.
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
 }
 
 fn millis(duration: Duration) -> u32 {

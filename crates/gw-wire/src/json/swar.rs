@@ -1,52 +1,52 @@
-//! Looking for single bytes in a text eight at a time: names and ids are too short for vector instructions, and most of
-//! the strings of a request or an answer are names and ids.
+//! Searches a text for single bytes, eight bytes at a time (SWAR: SIMD within a register). Most strings of a request or an
+//! answer are names and ids, which are too short for vector instructions.
 //!
-//! A mark is the highest bit of a byte. The lowest mark is always right; one above it may be a carry's work.
+//! A mark is the highest bit of a byte. The lowest mark is always right; a higher one may come from a carry.
 
-/// Bytes that are looked at together.
+/// Bytes of a word.
 const WIDTH: usize = 8;
-/// Bytes of a long text that are passed over together. Without a branch inside, a block is a few vector instructions.
+/// Bytes of a block of a long text. Checking a block has no branch, so it compiles to a few vector instructions.
 const BLOCK: usize = 32;
-/// Words that are looked at before the text counts as long.
-const FEW: u32 = 2;
+/// Number of words after which a text counts as long.
+const SHORT_WORDS: u32 = 2;
 const ONES: u64 = u64::from_ne_bytes([1; WIDTH]);
 const HIGHEST: u64 = ONES << 7;
 
-/// Marks the bytes that are `byte`.
+/// Marks the bytes that equal `byte`.
 const fn equal(word: u64, byte: u8) -> u64 {
     let zero_where_equal = word ^ (ONES * byte as u64);
     zero_where_equal.wrapping_sub(ONES) & !zero_where_equal
 }
 
-/// Marks what no JSON string holds as it is: a quote, a backslash, a control character.
+/// Marks the bytes that a JSON string cannot hold unescaped: quotes, backslashes, control characters.
 const fn special(word: u64) -> u64 {
     let control = word.wrapping_sub(ONES * 0x20) & !word;
     (control | equal(word, b'"') | equal(word, b'\\')) & HIGHEST
 }
 
-/// Marks what is special and the bytes 0xc2 and 0xe2, which begin the line breaks outside ASCII.
+/// Marks special bytes, and 0xc2 and 0xe2, the first bytes of the line breaks outside ASCII.
 const fn suspicious(word: u64) -> u64 {
     special(word) | equal(word | (ONES * 0x20), 0xe2) & HIGHEST
 }
 
-/// How many bytes can stand in a JSON string as they are: up to a quote, a backslash or a control character.
+/// The number of leading bytes that a JSON string can hold unescaped.
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
     prefix(bytes, special, |rest| blocks(rest, |byte| (byte < 0x20) | (byte == b'"') | (byte == b'\\')))
 }
 
-/// The plain bytes of the first word; 0 when there is no word.
+/// The number of leading unescaped bytes within the first word; 0 when the text is shorter than a word.
 #[inline(always)]
 pub(super) fn first_prefix(bytes: &[u8]) -> usize {
     let Some(word) = bytes.first_chunk::<WIDTH>() else { return 0 };
     first(special(u64::from_le_bytes(*word)))
 }
 
-/// As [`plain_prefix`], for a text that was checked: its strings hold no control characters.
+/// As [`plain_prefix`], for a checked text, whose strings hold no control characters.
 pub(super) fn checked_prefix(bytes: &[u8]) -> usize {
     prefix(bytes, special, |rest| memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len()))
 }
 
-/// How many bytes need no escape and cannot begin a character that does.
+/// The number of leading bytes that need no escape and cannot begin a character that needs one.
 pub(super) fn clean_prefix(bytes: &[u8]) -> usize {
     prefix(bytes, suspicious, |rest| {
         blocks(rest, |byte| {
@@ -55,12 +55,12 @@ pub(super) fn clean_prefix(bytes: &[u8]) -> usize {
     })
 }
 
-/// The bytes of a word before its first mark.
+/// The number of bytes before the first mark of a word.
 const fn first(marks: u64) -> usize {
     (marks.trailing_zeros() / 8) as usize
 }
 
-/// The bytes before the first mark. What is long is passed over by `skip`, which gives bytes without any.
+/// The number of bytes before the first mark. `skip` returns how many bytes of a long text can be passed over.
 #[inline(always)]
 fn prefix(bytes: &[u8], marks: impl Fn(u64) -> u64, skip: impl Fn(&[u8]) -> usize) -> usize {
     let mut rest = bytes;
@@ -72,11 +72,11 @@ fn prefix(bytes: &[u8], marks: impl Fn(u64) -> u64, skip: impl Fn(&[u8]) -> usiz
         }
         rest = after;
         words += 1;
-        if words == FEW {
+        if words == SHORT_WORDS {
             rest = rest.get(skip(rest)..).unwrap_or_default();
         }
     }
-    // Less than a word: filled up with blanks, which are never marked.
+    // The last bytes are filled up to a word with blanks, which are never marked.
     let mut word = [b' '; WIDTH];
     if let Some(filled) = word.get_mut(..rest.len()) {
         filled.copy_from_slice(rest);
@@ -84,7 +84,7 @@ fn prefix(bytes: &[u8], marks: impl Fn(u64) -> u64, skip: impl Fn(&[u8]) -> usiz
     bytes.len() - rest.len() + first(marks(u64::from_le_bytes(word))).min(rest.len())
 }
 
-/// The bytes of the whole blocks in which nothing is found.
+/// The number of bytes in the leading blocks that hold no searched byte.
 #[inline(always)]
 fn blocks(bytes: &[u8], is_found: impl Fn(u8) -> bool) -> usize {
     let (blocks, _) = bytes.as_chunks::<BLOCK>();

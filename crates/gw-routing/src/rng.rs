@@ -1,7 +1,7 @@
-//! Chance that can be repeated: numbers drawn from a counter.
+//! Random numbers that can be replayed: each is computed from a counter and a salt.
 
-/// A well mixed number out of two: the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom
-/// number generators", 2014) over both.
+/// Mixes two numbers into one pseudorandom number, with the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast
+/// splittable pseudorandom number generators", 2014).
 pub(crate) const fn mix(turn: u64, salt: u64) -> u64 {
     let mut z = turn
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -12,9 +12,9 @@ pub(crate) const fn mix(turn: u64, salt: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A number from 0 (included) to 1 (excluded).
+/// A pseudorandom number from 0 (included) to 1 (excluded).
 pub(crate) fn fraction(turn: u64, salt: u64) -> f64 {
-    // The upper 32 bits are plenty, and they fit a double exactly.
+    // The upper 32 bits are precise enough and fit a double exactly.
     let upper = u32::try_from(mix(turn, salt) >> 32).unwrap_or(0);
     f64::from(upper) / 4_294_967_296.0
 }

@@ -1,0 +1,155 @@
+//! Writes JSON objects and arrays piece by piece, so that values which are JSON text already are copied unchanged.
+
+use std::fmt::Display;
+use std::io::Write as _;
+
+use super::write_str;
+
+/// Writes the members of one object behind the text that its buffer already holds. [`ObjectWriter::finish`] closes the
+/// object; without it the object stays open, and [`ObjectWriter::resume`] can continue it later.
+#[derive(Debug)]
+pub struct ObjectWriter<'o> {
+    out: &'o mut Vec<u8>,
+    is_empty: bool,
+}
+
+impl<'o> ObjectWriter<'o> {
+    /// Opens an object.
+    pub fn begin(out: &'o mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Self { out, is_empty: true }
+    }
+
+    /// Continues an open object that already has members.
+    pub fn resume(out: &'o mut Vec<u8>) -> Self {
+        Self { out, is_empty: false }
+    }
+
+    /// Begins a member. The caller appends one JSON value to the returned buffer.
+    pub fn member(&mut self, name: &str) -> &mut Vec<u8> {
+        if !std::mem::replace(&mut self.is_empty, false) {
+            self.out.push(b',');
+        }
+        write_str(self.out, name);
+        self.out.push(b':');
+        self.out
+    }
+
+    /// A string.
+    pub fn string(&mut self, name: &str, value: &str) {
+        write_str(self.member(name), value);
+    }
+
+    /// A string; no member without a value.
+    pub fn optional_string(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.string(name, value);
+        }
+    }
+
+    /// An integer.
+    pub fn integer(&mut self, name: &str, value: u64) {
+        self.raw(name, itoa::Buffer::new().format(value));
+    }
+
+    /// A value whose `Display` is a JSON number or boolean; null without a value.
+    pub fn number_or_null(&mut self, name: &str, value: Option<impl Display>) {
+        let out = self.member(name);
+        match value {
+            // Writing into memory cannot fail.
+            Some(value) => drop(write!(out, "{value}")),
+            None => out.extend_from_slice(b"null"),
+        }
+    }
+
+    /// A value that is JSON text already.
+    pub fn raw(&mut self, name: &str, json: impl AsRef<[u8]>) {
+        self.member(name).extend_from_slice(json.as_ref());
+    }
+
+    /// An object whose members `write` writes.
+    pub fn object(&mut self, name: &str, write: impl FnOnce(&mut ObjectWriter<'_>)) {
+        let mut inner = ObjectWriter::begin(self.member(name));
+        write(&mut inner);
+        inner.finish();
+    }
+
+    /// An array; `write` appends the JSON value of each item.
+    pub fn array<T>(
+        &mut self,
+        name: &str,
+        items: impl IntoIterator<Item = T>,
+        write: impl FnMut(&mut Vec<u8>, T),
+    ) {
+        write_array(self.member(name), items, write);
+    }
+
+    /// An array of strings.
+    pub fn strings<'s>(&mut self, name: &str, values: impl IntoIterator<Item = &'s str>) {
+        self.array(name, values, write_str);
+    }
+
+    /// The size of the buffer in bytes, with everything written before the object.
+    #[must_use]
+    pub fn buffer_len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Closes the object.
+    pub fn finish(self) {
+        self.out.push(b'}');
+    }
+}
+
+/// Writes an array; `write` appends the JSON value of each item.
+pub fn write_array<T>(
+    out: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut Vec<u8>, T),
+) {
+    out.push(b'[');
+    for (position, item) in items.into_iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+    out.push(b']');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_separated_and_escaped_and_nest() {
+        let mut out = b"[".to_vec();
+        let mut object = ObjectWriter::begin(&mut out);
+        object.string("a\n", "\"b\"");
+        object.optional_string("left out", None);
+        object.optional_string("c", Some("d"));
+        object.integer("e", 7);
+        object.number_or_null("f", Some(-0.5));
+        object.number_or_null("g", None::<bool>);
+        object.raw("h", "[ 1 ]");
+        object.object("i", |inner| inner.object("j", |_| {}));
+        object.strings("k", ["l", "m"]);
+        object.array("n", [0_u8; 0], |_, _| {});
+        let length = object.buffer_len();
+        object.finish();
+        assert_eq!(length + 1, out.len());
+        let text =
+            r#"[{"a\n":"\"b\"","c":"d","e":7,"f":-0.5,"g":null,"h":[ 1 ],"i":{"j":{}},"k":["l","m"],"n":[]}"#;
+        assert_eq!(String::from_utf8(out).unwrap(), text);
+    }
+
+    #[test]
+    fn an_open_object_is_continued() {
+        let mut out = Vec::new();
+        ObjectWriter::begin(&mut out).integer("a", 1);
+        let mut object = ObjectWriter::resume(&mut out);
+        object.integer("b", 2);
+        object.finish();
+        assert_eq!(out, br#"{"a":1,"b":2}"#);
+    }
+}
