@@ -12,7 +12,7 @@ use gw_engine::payloads::Payloads;
 use gw_engine::spent::LedgerSpending;
 use gw_engine::{Engine, Limiter};
 use gw_providers::adapter::ListedModel;
-use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
+use gw_server::{AccessLog, ServerState, Listeners, LogLine, Shutdown};
 use gw_store::journal::Journal;
 use gw_store::{Store, StoredKey};
 use prometheus_client::registry::Registry;
@@ -177,12 +177,12 @@ async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(),
     }
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
-    let edge = Edge::new(setup.config.server, engine, management, Arc::new(Log(lines)), readiness, registry)
+    let state = ServerState::new(setup.config.server, engine, management, Arc::new(Log(lines)), readiness, registry)
         .map_err(|problem| Stop::Usage(format!("server.tls: {problem}")))?;
     let shutdown = Shutdown::new();
     tokio::spawn(stop_on_signals(ends, shutdown.clone()));
     ready(&listeners, scheme);
-    gw_server::serve(edge, listeners, workers(), shutdown).await.map_err(runtime)?;
+    gw_server::serve(state, listeners, workers(), shutdown).await.map_err(runtime)?;
     // What is not delivered by then is a lease that expires.
     limiter.drain(LAST_SETTLES).await;
     keeper.close().await;

@@ -1,4 +1,4 @@
-//! The edge over real sockets: an engine with keys and without providers behind it.
+//! The state over real sockets: an engine with keys and without providers behind it.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

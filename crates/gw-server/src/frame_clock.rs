@@ -1,7 +1,7 @@
 //! The head clock of HTTP/2.
 //!
-//! A header block must be complete within the head timeout: it may span CONTINUATION frames, and until its last one the
-//! connection can carry nothing else. The same holds for every other frame but DATA, whose pace is the body's matter.
+//! A header block, with its CONTINUATION frames, must be complete within the head timeout: until then the connection can
+//! carry nothing else. Every other frame has the same limit, except DATA, whose pace the body's own timeout limits.
 
 use std::future::Future;
 use std::io;
@@ -14,43 +14,47 @@ use tokio::time::{Instant, Sleep};
 
 use crate::forward::forward_writes;
 
-/// Length, type, flags and stream of a frame.
-const FRAME_HEAD: usize = 9;
+/// The bytes before a frame's payload: length, type, flags and stream.
+const FRAME_HEAD_BYTES: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// Follows the frames of a byte stream without keeping them.
+/// Follows the frames of a byte stream without storing them.
 #[derive(Debug)]
-struct Frames {
-    head: [u8; FRAME_HEAD],
-    /// Bytes of `head` that have come.
-    have: usize,
-    /// Bytes of the payload that are still to come.
-    left: usize,
-    /// The frame that `left` belongs to is not timed here.
+struct FrameTracker {
+    head: [u8; FRAME_HEAD_BYTES],
+    /// The bytes of `head` that have arrived.
+    head_len: usize,
+    /// The bytes of the payload that have not arrived yet.
+    payload_left: usize,
+    /// The current frame is DATA, which is not timed here.
     is_data: bool,
-    /// A header block has begun, and its last frame has not.
-    in_block: bool,
+    /// A header block has begun and its last frame has not ended.
+    is_in_block: bool,
 }
 
-impl Frames {
+impl FrameTracker {
     fn new() -> Self {
-        Self { head: [0; FRAME_HEAD], have: 0, left: 0, is_data: false, in_block: false }
+        Self { head: [0; FRAME_HEAD_BYTES], head_len: 0, payload_left: 0, is_data: false, is_in_block: false }
     }
 
-    /// Takes the next bytes. True: at least one unit (a frame, or a header block as a whole) ended in them.
+    /// Follows the next bytes. Returns whether a frame or a whole header block ended in them.
     fn feed(&mut self, mut bytes: &[u8]) -> bool {
         let mut ended = false;
         while !bytes.is_empty() {
-            let taken = if self.left > 0 { self.left.min(bytes.len()) } else { self.feed_head(bytes) };
-            if self.have == FRAME_HEAD {
-                self.have = 0;
-                self.begin();
-            } else if self.left > 0 {
-                self.left -= taken;
+            let taken = if self.payload_left > 0 {
+                self.payload_left.min(bytes.len())
+            } else {
+                self.feed_head(bytes)
+            };
+            if self.head_len == FRAME_HEAD_BYTES {
+                self.head_len = 0;
+                self.begin_payload();
+            } else if self.payload_left > 0 {
+                self.payload_left -= taken;
             }
             ended |= self.is_between();
             bytes = bytes.get(taken..).unwrap_or_default();
@@ -58,45 +62,45 @@ impl Frames {
         ended
     }
 
-    /// Takes what the head of the next frame still needs.
+    /// Takes the missing bytes of the next frame's head, and returns their number.
     fn feed_head(&mut self, bytes: &[u8]) -> usize {
-        let missing = self.head.iter_mut().skip(self.have);
+        let missing = self.head.iter_mut().skip(self.head_len);
         let taken = missing.zip(bytes).map(|(to, from)| *to = *from).count();
-        self.have += taken;
+        self.head_len += taken;
         taken
     }
 
-    /// The head is complete.
-    fn begin(&mut self) {
+    /// Reads a complete frame head.
+    fn begin_payload(&mut self) {
         let [high, middle, low, kind, flags, ..] = self.head;
-        self.left = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+        self.payload_left = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
         self.is_data = kind == DATA;
         if matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION) {
-            self.in_block = flags & END_HEADERS == 0;
+            self.is_in_block = flags & END_HEADERS == 0;
         }
     }
 
-    /// Nothing has begun that must be complete in time.
+    /// Whether no timed frame or header block is incomplete.
     fn is_between(&self) -> bool {
-        self.have == 0 && (self.left == 0 || self.is_data) && !self.in_block
+        self.head_len == 0 && (self.payload_left == 0 || self.is_data) && !self.is_in_block
     }
 }
 
-/// A socket of an HTTP/2 connection whose preface has been read, with the head clock.
+/// The socket of an HTTP/2 connection whose preface has been read, with the head clock.
 #[derive(Debug)]
 pub(crate) struct FrameClock<T> {
     inner: T,
     limit: Duration,
-    frames: Frames,
-    /// When what has begun must be complete.
+    frames: FrameTracker,
+    /// The time by which the current frame or header block must be complete.
     deadline: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> FrameClock<T> {
-    /// The client's SETTINGS belong to its preface, so the clock runs until they have come.
+    /// Starts the clock: the client's SETTINGS belong to its preface and must arrive by `first_frame`.
     pub(crate) fn new(inner: T, limit: Duration, first_frame: Instant) -> Self {
-        Self { inner, limit, frames: Frames::new(), deadline: Some(first_frame), timer: None }
+        Self { inner, limit, frames: FrameTracker::new(), deadline: Some(first_frame), timer: None }
     }
 
     fn follow(&mut self, bytes: &[u8]) {
@@ -114,7 +118,7 @@ impl<T> FrameClock<T> {
         if deadline < timer.deadline() {
             timer.as_mut().reset(deadline);
         }
-        // A timer of an earlier frame is moved only when it fires.
+        // Moving a timer costs a lock, so the timer of an earlier frame is moved only when it fires.
         while timer.as_mut().poll(cx).is_ready() {
             if timer.deadline() >= deadline {
                 return Err(io::ErrorKind::TimedOut.into());

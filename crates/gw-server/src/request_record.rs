@@ -1,4 +1,4 @@
-//! A request's ticket: what the log line and the metrics will say of it, written when it drops.
+//! The record of a request. Dropping it writes the log line and the metrics.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,45 +11,47 @@ use gw_engine::{CallLog, Entered};
 use http::{Method, StatusCode, Uri};
 
 use crate::access_log::LogLine;
-use crate::edge::{Edge, Place};
-use crate::guarded::Busy;
-use crate::outgoing::Witness;
-use crate::router::{Door, Name};
-use crate::stall::note_due;
-use crate::upload::Share;
+use crate::in_flight::InFlightPermit;
+use crate::listener::Listener;
+use crate::metrics::RouteLabel;
+use crate::outgoing::BodyObserver;
+use crate::stall::note_deadline;
+use crate::state::ServerState;
+use crate::timed_io::RequestGuard;
+use crate::upload::BodyPermit;
 
-const CLOSED: u16 = 499;
+/// The status in the log of a request whose client went away.
+const CLIENT_CLOSED: u16 = 499;
 
-/// Everything that is known of a request, from its head to the end of its response.
+/// The facts about a request, collected from its head to the end of its response.
 #[derive(Debug)]
-pub(crate) struct Ticket {
-    pub(crate) edge: Arc<Edge>,
+pub(crate) struct RequestRecord {
+    pub(crate) state: Arc<ServerState>,
     pub(crate) accepted: Instant,
     pub(crate) request_id: Arc<str>,
     pub(crate) client_request_id: Option<String>,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
-    pub(crate) route: Name,
+    pub(crate) route: RouteLabel,
     pub(crate) client: SocketAddr,
-    /// The listener that it came in by.
-    pub(crate) door: Door,
+    pub(crate) listener: Listener,
     pub(crate) key: Option<Arc<str>>,
     pub(crate) call: Option<Arc<CallLog>>,
     pub(crate) status: Option<StatusCode>,
     pub(crate) code: Option<String>,
     pub(crate) bytes_out: u64,
     pub(crate) is_complete: bool,
-    pub(crate) place: Option<Place>,
-    /// Held for its drop: its places among the key's and the team's requests at one time.
-    pub(crate) entered: Option<Entered>,
-    pub(crate) share: Option<Share>,
-    /// Hears what is said, where the key has that switched on.
+    pub(crate) in_flight: Option<InFlightPermit>,
+    /// The permits among the requests in flight of the key and its team. They are held until the request ends.
+    pub(crate) admission_permit: Option<Entered>,
+    pub(crate) body_permit: Option<BodyPermit>,
+    /// Stores the payload of the request, for keys with `log_payloads`.
     pub(crate) capture: Option<Box<Capture>>,
-    /// Held for its drop: the connection is idle again.
-    pub(crate) busy: Busy,
+    /// Tells the connection when the request ends.
+    pub(crate) guard: RequestGuard,
 }
 
-impl Witness for Ticket {
+impl BodyObserver for RequestRecord {
     fn sent(&mut self, bytes: &Bytes) {
         self.bytes_out += bytes.len() as u64;
         if let Some(capture) = &mut self.capture {
@@ -62,42 +64,42 @@ impl Witness for Ticket {
     }
 
     fn panicked(&mut self) {
-        self.edge.metrics.panics.inc();
+        self.state.metrics.panics.inc();
         self.code = Some(Kind::InternalError.code().to_owned());
         tracing::error!(request_id = %self.request_id, "a response stream panicked");
     }
 
-    fn due(&mut self, at: Instant) {
-        // The one is read by the socket of an HTTP/1 connection, the other by the task of an HTTP/2 stream.
-        self.busy.answer_by(at.into());
-        note_due(at.into());
+    fn deadline(&mut self, deadline: Instant) {
+        // The socket of an HTTP/1 connection reads the first, the task of an HTTP/2 stream the second.
+        self.guard.answer_by(deadline.into());
+        note_deadline(deadline.into());
     }
 }
 
-impl Ticket {
+impl RequestRecord {
     fn write(&self) {
         let duration = self.accepted.elapsed();
         let record = self.call.as_ref().map(|call| call.record());
-        let sent = self.status.map_or(CLOSED, |status| status.as_u16());
+        let sent = self.status.map_or(CLIENT_CLOSED, |status| status.as_u16());
         let outcome = record.as_ref().and_then(|record| record.status).filter(|outcome| *outcome != "ok");
-        // A stream that we ended because its time was over was not closed by its client.
+        // The gateway itself ended a stream that ran into its total timeout.
         let is_late = outcome == Some(Kind::UpstreamTimeout.code());
-        let status = if self.is_complete || is_late { sent } else { CLOSED };
+        let status = if self.is_complete || is_late { sent } else { CLIENT_CLOSED };
         let code = match (&self.code, outcome) {
-            _ if status == CLOSED => Kind::ClientClosedRequest.code(),
+            _ if status == CLIENT_CLOSED => Kind::ClientClosedRequest.code(),
             (Some(code), _) => code,
             (None, Some(outcome)) => outcome,
             (None, None) => "ok",
         };
-        self.edge.metrics.finished(self.route, &self.method, status, duration);
+        self.state.metrics.count_request(self.route, &self.method, status, duration);
         let accepted_at = SystemTime::now().checked_sub(duration).unwrap_or(SystemTime::UNIX_EPOCH);
-        self.edge.log.write(&LogLine {
+        self.state.log.write(&LogLine {
             accepted: accepted_at,
             request_id: &self.request_id,
             client_request_id: self.client_request_id.as_deref(),
             method: self.method.as_str(),
             path: self.uri.path(),
-            route: self.route.1,
+            route: self.route.pattern,
             status,
             code,
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
@@ -109,7 +111,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for RequestRecord {
     fn drop(&mut self) {
         self.write();
     }

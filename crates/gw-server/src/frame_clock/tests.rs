@@ -1,4 +1,4 @@
-//! Every HTTP/2 frame and header block has its time, however its bytes are cut.
+//! Every HTTP/2 frame and header block has a time limit, however its bytes are split.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,12 +7,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
     let [_, high, middle, low] = u32::try_from(payload).unwrap().to_be_bytes();
     let mut frame = vec![high, middle, low, kind, flags, 0, 0, 0, 1];
-    frame.resize(FRAME_HEAD + payload, 0xff);
+    frame.resize(FRAME_HEAD_BYTES + payload, 0xff);
     frame
 }
 
 #[test]
-fn only_a_unit_that_has_begun_is_timed() {
+fn only_an_incomplete_frame_or_block_is_timed() {
     let headers = frame(HEADERS, END_HEADERS, 20);
     let open = frame(HEADERS, 0, 20);
     let more = frame(CONTINUATION, 0, 20);
@@ -31,7 +31,7 @@ fn only_a_unit_that_has_begun_is_timed() {
         ("an empty frame", frame(DATA, 1, 0), true),
         ("a part of SETTINGS", frame(4, 0, 6)[..12].to_vec(), false),
     ] {
-        let mut frames = Frames::new();
+        let mut frames = FrameTracker::new();
         frames.feed(&bytes);
         assert_eq!(frames.is_between(), between, "{label}");
     }
@@ -39,16 +39,16 @@ fn only_a_unit_that_has_begun_is_timed() {
 
 proptest! {
     #[test]
-    fn where_the_bytes_are_cut_makes_no_difference(
+    fn the_split_of_the_bytes_makes_no_difference(
         kinds in proptest::collection::vec((0u8..10, any::<u8>(), 0usize..40), 1..20),
         cuts in proptest::collection::vec(1usize..30, 1..20),
         end in 0usize..900,
     ) {
         let all: Vec<u8> = kinds.iter().flat_map(|(kind, flags, size)| frame(*kind, *flags, *size)).collect();
         let all = &all[..end.min(all.len())];
-        let mut whole = Frames::new();
+        let mut whole = FrameTracker::new();
         let ended = whole.feed(all);
-        let mut cut = Frames::new();
+        let mut cut = FrameTracker::new();
         let (mut rest, mut cuts, mut any_ended) = (all, cuts.iter().cycle(), false);
         while !rest.is_empty() {
             let (now, later) = rest.split_at((*cuts.next().unwrap()).min(rest.len()));
@@ -56,11 +56,11 @@ proptest! {
             rest = later;
         }
         prop_assert_eq!((whole.is_between(), ended), (cut.is_between(), any_ended));
-        prop_assert_eq!((whole.left, whole.have, whole.in_block), (cut.left, cut.have, cut.in_block));
+        prop_assert_eq!((whole.payload_left, whole.head_len, whole.is_in_block), (cut.payload_left, cut.head_len, cut.is_in_block));
     }
 }
 
-/// Seconds until the reader is told that the time is over; None = never.
+/// Seconds until the reader gets a timeout; None = never.
 async fn ends_after(writes: impl AsyncFnOnce(&mut DuplexStream)) -> Option<u64> {
     let (mut client, socket) = tokio::io::duplex(1 << 16);
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Each clock closes its connection, and only that clock.
+//! Each timeout closes its connection, and no other timeout does.
 
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -7,22 +7,22 @@ impl Transport for DuplexStream {
     fn abandon(&self) {}
 }
 
-const LIMITS: Limits = Limits {
+const TIMEOUTS: ClientTimeouts = ClientTimeouts {
     head: Duration::from_secs(10),
     idle: Duration::from_secs(75),
     write_stall: Duration::from_secs(60),
 };
 
-fn pair() -> (Guarded<DuplexStream>, DuplexStream, Arc<Activity>) {
+fn pair() -> (TimedIo<DuplexStream>, DuplexStream, Arc<Activity>) {
     let (near, far) = tokio::io::duplex(64);
     let activity = Arc::new(Activity::default());
-    let mut guarded = Guarded::new(near, Arc::clone(&activity), LIMITS);
-    guarded.expect_head(Instant::now() + LIMITS.head);
-    (guarded, far, activity)
+    let mut timed = TimedIo::new(near, Arc::clone(&activity), TIMEOUTS);
+    timed.expect_head(Instant::now() + TIMEOUTS.head);
+    (timed, far, activity)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_that_never_comes_is_closed_at_its_clock() {
+async fn a_connection_without_a_head_is_closed_at_the_head_timeout() {
     let (mut io, _far, _) = pair();
     let start = Instant::now();
     let error = io.read_u8().await.unwrap_err();
@@ -31,7 +31,7 @@ async fn a_head_that_never_comes_is_closed_at_its_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dripped_head_is_closed_at_the_same_clock() {
+async fn a_dripped_head_is_closed_at_the_head_timeout() {
     let (mut io, mut far, _) = pair();
     let start = Instant::now();
     let dripping = tokio::spawn(async move {
@@ -46,21 +46,21 @@ async fn a_dripped_head_is_closed_at_the_same_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_stops_the_head_clock_and_its_end_starts_the_idle_clock() {
+async fn a_request_ends_the_head_timeout_and_its_end_starts_the_idle_timeout() {
     let (mut io, mut far, activity) = pair();
     far.write_u8(b'x').await.unwrap();
     io.read_u8().await.unwrap();
-    let busy = activity.begin();
+    let guard = activity.begin();
     let waited = tokio::time::timeout(Duration::from_secs(500), io.read_u8()).await;
-    assert!(waited.is_err(), "no clock runs while a request is answered");
-    drop(busy);
+    assert!(waited.is_err(), "reading has no timeout while a request is in progress");
+    drop(guard);
     let start = Instant::now();
     assert!(io.read_u8().await.is_err());
     assert_eq!(start.elapsed().as_secs(), 75);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_second_head_has_the_head_clock_again() {
+async fn the_second_head_has_the_head_timeout_again() {
     let (mut io, mut far, activity) = pair();
     far.write_u8(b'x').await.unwrap();
     io.read_u8().await.unwrap();
@@ -77,7 +77,7 @@ async fn the_second_head_has_the_head_clock_again() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_stops_is_closed_at_the_write_stall() {
     let (mut io, mut far, activity) = pair();
-    let _busy = activity.begin();
+    let _guard = activity.begin();
     let start = Instant::now();
     io.write_all(&[0; 64]).await.unwrap();
     let slow = tokio::spawn(async move {
@@ -88,6 +88,6 @@ async fn a_reader_that_stops_is_closed_at_the_write_stall() {
     });
     let error = io.write_all(&[0; 64]).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    assert_eq!(start.elapsed().as_secs(), 110, "progress at 50 s starts the clock again");
+    assert_eq!(start.elapsed().as_secs(), 110, "progress at 50 s starts the timeout again");
     drop(slow);
 }

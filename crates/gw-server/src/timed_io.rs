@@ -1,7 +1,7 @@
-//! A client's socket with its clocks: the first byte, the head, the idle time between requests, the write stall, the end of
-//! an answer's time.
+//! A client's socket with its timeouts: the request head, the pause between requests, the write stall, the deadline of an
+//! answer.
 //!
-//! One timer serves all of them and is armed only while a read or a write waits; a busy connection costs none.
+//! One timer serves all timeouts. It is armed only while a read or a write waits, so a busy connection arms none.
 
 use std::future::Future;
 use std::io;
@@ -16,68 +16,69 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-/// How long a client may still take what is ready for it when the time of its answer is used up. A stream ends itself at its
-/// time, and its last event gets this long to leave.
+/// The time after the deadline of an answer in which the client may still take its last bytes. A stream ends itself at its
+/// deadline, and its last event leaves in this time.
 pub(crate) const LAST_BYTES: Duration = Duration::from_millis(150);
 
-/// A transport below [`Guarded`].
+/// A transport below [`TimedIo`].
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Has the close drop what the peer has not taken: the kernel would keep it for minutes.
+    /// Makes the close drop the bytes that the peer has not taken. The kernel would keep them for minutes.
     fn abandon(&self);
 }
 
 impl Transport for TcpStream {
     fn abandon(&self) {
-        // A socket that refuses it is closed all the same.
-        let _kept = self.set_zero_linger();
+        // The socket is closed even if this fails.
+        let _ignored = self.set_zero_linger();
     }
 }
 
-/// How long a client may take.
+/// The timeouts of a client connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ClientTimeouts {
     pub(crate) head: Duration,
     pub(crate) idle: Duration,
     pub(crate) write_stall: Duration,
 }
 
-/// What the request handlers tell the socket below them.
+/// The facts that request handlers tell the socket below them.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     active: AtomicU32,
     begun: AtomicU64,
     unread: AtomicBool,
-    /// By when the client must have taken the answer; of HTTP/1 only, where there is one at a time.
-    due: Mutex<Option<Instant>>,
+    /// The time by which the client must have taken the current answer. Only HTTP/1 uses it, which has one answer at a time.
+    deadline: Mutex<Option<Instant>>,
 }
 
 impl Activity {
-    /// A request is being answered until the guard drops.
-    pub(crate) fn begin(self: &Arc<Self>) -> Busy {
+    /// Notes a new request. The request is over when the guard is dropped.
+    pub(crate) fn begin(self: &Arc<Self>) -> RequestGuard {
         self.active.fetch_add(1, Ordering::AcqRel);
         self.begun.fetch_add(1, Ordering::AcqRel);
         self.answer_by(None);
-        Busy(Arc::clone(self))
+        RequestGuard(Arc::clone(self))
     }
 
-    /// Requests being answered now.
+    /// The number of requests in progress.
     pub(crate) fn active(&self) -> u32 {
         self.active.load(Ordering::Acquire)
     }
 
-    /// Requests ever begun.
+    /// The number of requests since the connection began.
     pub(crate) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Acquire)
     }
 
-    /// An answer was given although the client is still sending: the connection must linger, not be reset.
+    /// Notes that the client still sends although its answer is given. The connection must then linger instead of closing
+    /// with a reset.
     pub(crate) fn leave_unread(&self) {
         self.unread.store(true, Ordering::Release);
     }
 
-    /// The answer under way must have been taken by then; None = whenever.
-    pub(crate) fn answer_by(&self, due: Option<Instant>) {
-        *self.due.lock() = due;
+    /// Sets the time by which the client must have taken the current answer; None = no limit.
+    pub(crate) fn answer_by(&self, deadline: Option<Instant>) {
+        *self.deadline.lock() = deadline;
     }
 
     /// Whether [`Activity::leave_unread`] was called.
@@ -86,96 +87,97 @@ impl Activity {
     }
 }
 
-/// A request in progress.
+/// A request in progress. It ends when this guard is dropped.
 #[derive(Debug)]
-pub(crate) struct Busy(Arc<Activity>);
+pub(crate) struct RequestGuard(Arc<Activity>);
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.active.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Busy {
-    /// The answer must have been taken by then.
-    pub(crate) fn answer_by(&self, due: Instant) {
-        self.0.answer_by(Some(due));
+impl RequestGuard {
+    /// Sets the time by which the client must have taken the answer.
+    pub(crate) fn answer_by(&self, deadline: Instant) {
+        self.0.answer_by(Some(deadline));
     }
 }
 
-/// Which clock of the reading side runs.
+/// The timeout that reading has now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
-    /// Someone else keeps time (detection, HTTP/2), or a request is being answered.
+enum ReadTimeout {
+    /// None here: the protocol detection or HTTP/2 has its own, or a request is in progress.
     Untimed,
-    /// A head has begun and must be complete by then.
+    /// A request head has begun and must be complete by this time.
     Head(Instant),
-    /// Nothing has come since the last answer.
+    /// A new request must begin by this time.
     Idle(Instant),
 }
 
-/// A socket with clocks.
+/// A socket with timeouts.
 #[derive(Debug)]
-pub(crate) struct Guarded<T> {
+pub(crate) struct TimedIo<T> {
     inner: T,
     activity: Arc<Activity>,
-    limits: Limits,
-    http1: bool,
-    seen: u64,
-    reading: Reading,
+    timeouts: ClientTimeouts,
+    is_http1: bool,
+    /// The number of requests at the last look.
+    requests_seen: u64,
+    reading: ReadTimeout,
     stalled_at: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T> Guarded<T> {
-    /// Only the write stall is timed until [`Guarded::expect_head`].
-    pub(crate) fn new(inner: T, activity: Arc<Activity>, limits: Limits) -> Self {
+impl<T> TimedIo<T> {
+    /// Until [`TimedIo::expect_head`] only the write stall is timed.
+    pub(crate) fn new(inner: T, activity: Arc<Activity>, timeouts: ClientTimeouts) -> Self {
         Self {
             inner,
             activity,
-            limits,
-            http1: false,
-            seen: 0,
-            reading: Reading::Untimed,
+            timeouts,
+            is_http1: false,
+            requests_seen: 0,
+            reading: ReadTimeout::Untimed,
             stalled_at: None,
             timer: None,
         }
     }
 
-    /// This is HTTP/1, and its first head must be complete by `deadline`.
+    /// Declares that this is HTTP/1, whose first request head must be complete by `deadline`.
     pub(crate) fn expect_head(&mut self, deadline: Instant) {
-        self.http1 = true;
-        self.reading = Reading::Head(deadline);
+        self.is_http1 = true;
+        self.reading = ReadTimeout::Head(deadline);
     }
 
-    /// A new request, or the end of one, starts the reading clocks afresh.
+    /// Ends the read timeout when a new request has begun.
     fn follow_requests(&mut self) {
         let begun = self.activity.begun();
-        if begun != self.seen {
-            self.seen = begun;
-            self.reading = Reading::Untimed;
+        if begun != self.requests_seen {
+            self.requests_seen = begun;
+            self.reading = ReadTimeout::Untimed;
         }
     }
 
     fn reading_deadline(&self) -> Option<Instant> {
         match self.reading {
-            Reading::Untimed => None,
-            Reading::Head(at) | Reading::Idle(at) => (self.activity.active() == 0).then_some(at),
+            ReadTimeout::Untimed => None,
+            ReadTimeout::Head(at) | ReadTimeout::Idle(at) => (self.activity.active() == 0).then_some(at),
         }
     }
 
-    /// When what waits to be written must be gone.
+    /// The time by which the waiting bytes must be written.
     fn writing_deadline(&self) -> Option<Instant> {
         let stalled = self.stalled_at?;
-        // Over HTTP/2 each stream has a watch of its own.
-        let due = self.http1.then(|| *self.activity.due.lock()).flatten();
-        Some(due.map_or(stalled, |due| stalled.min(due + LAST_BYTES)))
+        // Each stream of HTTP/2 is watched by its own task (`stall.rs`).
+        let answer = self.is_http1.then(|| *self.activity.deadline.lock()).flatten();
+        Some(answer.map_or(stalled, |answer| stalled.min(answer + LAST_BYTES)))
     }
 }
 
-impl<T: Transport> Guarded<T> {
-    /// Fails once the earliest running clock is over; otherwise sees to it that the task is woken then.
-    fn check_clocks(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+impl<T: Transport> TimedIo<T> {
+    /// Fails when a timeout is over. Otherwise makes sure that the task wakes at the next one.
+    fn check_timeouts(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let write = self.writing_deadline();
         let Some(deadline) = [self.reading_deadline(), write].into_iter().flatten().min() else {
             return Ok(());
@@ -184,8 +186,8 @@ impl<T: Transport> Guarded<T> {
         if deadline < timer.deadline() {
             timer.as_mut().reset(deadline);
         }
-        // A timer left over from an earlier, shorter clock is moved only when it fires. A timer takes part in the budget of its
-        // task, so that a busy task may never see it fire: the time counts, too.
+        // Moving a timer costs a lock, so a timer that is set too early is moved only when it fires. A timer shares tokio's
+        // cooperative budget with its task, so a busy task may never see it fire. The time itself decides.
         loop {
             let fired = timer.as_mut().poll(cx).is_ready();
             if Instant::now() >= deadline {
@@ -211,14 +213,14 @@ impl<T: Transport> Guarded<T> {
             return written;
         }
         if self.stalled_at.is_none() {
-            self.stalled_at = Some(Instant::now() + self.limits.write_stall);
+            self.stalled_at = Some(Instant::now() + self.timeouts.write_stall);
         }
-        self.check_clocks(cx)?;
+        self.check_timeouts(cx)?;
         Poll::Pending
     }
 }
 
-impl<T: Transport> AsyncRead for Guarded<T> {
+impl<T: Transport> AsyncRead for TimedIo<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -227,29 +229,29 @@ impl<T: Transport> AsyncRead for Guarded<T> {
         let this = &mut *self;
         let before = buf.filled().len();
         let read = Pin::new(&mut this.inner).poll_read(cx, buf);
-        if this.http1 {
+        if this.is_http1 {
             this.follow_requests();
-            let idle = this.activity.active() == 0;
+            let is_idle = this.activity.active() == 0;
             match (&read, this.reading) {
-                (Poll::Ready(Ok(())), Reading::Untimed | Reading::Idle(_))
-                    if idle && buf.filled().len() > before =>
+                (Poll::Ready(Ok(())), ReadTimeout::Untimed | ReadTimeout::Idle(_))
+                    if is_idle && buf.filled().len() > before =>
                 {
-                    this.reading = Reading::Head(Instant::now() + this.limits.head);
+                    this.reading = ReadTimeout::Head(Instant::now() + this.timeouts.head);
                 }
-                (Poll::Pending, Reading::Untimed) if idle => {
-                    this.reading = Reading::Idle(Instant::now() + this.limits.idle);
+                (Poll::Pending, ReadTimeout::Untimed) if is_idle => {
+                    this.reading = ReadTimeout::Idle(Instant::now() + this.timeouts.idle);
                 }
                 _ => {}
             }
         }
         if read.is_pending() {
-            this.check_clocks(cx)?;
+            this.check_timeouts(cx)?;
         }
         read
     }
 }
 
-impl<T: Transport> AsyncWrite for Guarded<T> {
+impl<T: Transport> AsyncWrite for TimedIo<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, buf);
         self.after_write(cx, written)

@@ -1,8 +1,8 @@
-//! Percent decoding of a path's tail: once, and refused when it is not UTF-8.
+//! Percent-decoding of a part of a path.
 
 use std::borrow::Cow;
 
-/// Decodes `%XX` once. None: a broken escape, or bytes that are not UTF-8.
+/// Decodes each `%XX` once. None: an escape is broken, or the result is not UTF-8.
 pub(crate) fn decode(raw: &str) -> Option<Cow<'_, str>> {
     if !raw.contains('%') {
         return Some(Cow::Borrowed(raw));

@@ -1,9 +1,10 @@
-//! The right URL for a request that came to a wrong one, nearly always because of a wrong base URL.
+//! Suggests the right URL for a request to an unknown one. The cause is nearly always a wrong base URL.
 
-/// What clients append to their base URL, the longest first.
-const ENDINGS: [&str; 5] = ["/chat/completions", "/models/compare", "/completions", "/embeddings", "/models"];
+/// The endpoints that clients append to their base URL, the longest first.
+const ENDPOINTS: [&str; 5] =
+    ["/chat/completions", "/models/compare", "/completions", "/embeddings", "/models"];
 
-/// A sentence behind "Unknown request URL", with a blank before it. None: nothing of ours is near.
+/// A sentence to append to "Unknown request URL", with a blank before it. None: no URL of the gateway is similar.
 pub(crate) fn hint(path: &str) -> Option<String> {
     let path = path.trim_end_matches('/');
     if path == "/v1" {
@@ -12,15 +13,15 @@ pub(crate) fn hint(path: &str) -> Option<String> {
                 .to_owned(),
         );
     }
-    let right = match ENDINGS.iter().find(|ending| path.ends_with(**ending)) {
-        Some(ending) => format!("/v1{ending}"),
+    let right = match ENDPOINTS.iter().find(|endpoint| path.ends_with(**endpoint)) {
+        Some(endpoint) => format!("/v1{endpoint}"),
         None => model(path)?,
     };
-    // Elsewhere it is known: the listener of this request does not have it.
+    // The path itself is a URL of the gateway, but not on the listener of this request.
     (right != path).then(|| format!(" Did you mean {right}? The base URL ends in /v1."))
 }
 
-/// `/models/{id}` behind a wrong base URL.
+/// The URL that `/models/{id}` behind a wrong base URL means.
 fn model(path: &str) -> Option<String> {
     let (before, id) = path.split_once("/models/")?;
     let is_base = before.split('/').all(|part| matches!(part, "" | "v1" | "api" | "openai"));
@@ -48,14 +49,14 @@ mod tests {
             ("/v1/v1/models/acme%2Ffast", "/v1/models/acme%2Ffast"),
             ("/models/compare", "/v1/models/compare"),
         ] {
-            let told = format!(" Did you mean {right}? The base URL ends in /v1.");
-            assert_eq!(hint(path).as_deref(), Some(told.as_str()), "{path}");
+            let expected = format!(" Did you mean {right}? The base URL ends in /v1.");
+            assert_eq!(hint(path).as_deref(), Some(expected.as_str()), "{path}");
         }
         assert!(hint("/v1/").unwrap().contains("/v1/chat/completions"));
     }
 
     #[test]
-    fn nothing_is_guessed_for_what_is_not_near() {
+    fn a_path_without_a_similar_url_gets_no_hint() {
         for path in
             ["", "/", "/v1/files", "/nothing", "/admin/v1/nothing", "/v1/chat/completions", "/x/models/y"]
         {
