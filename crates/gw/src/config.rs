@@ -2,32 +2,26 @@
 //!
 //! A later source overrides an earlier one: defaults, the file, the environment (`MODEL_GATEWAY_<SECTION>__<KEY>`).
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use gw_engine::cached::{CachingSettings, SemanticSettings};
-use gw_engine::payloads::PayloadSettings;
 use gw_engine::settings::EngineSettings;
-use gw_limits::RedisSettings;
-use gw_providers::settings::{ProviderSettings, Timeouts};
-use gw_server::settings::ServerSettings;
-use secrecy::SecretString;
 use toml::de::{DeTable, Error};
 
-use place::{At, Report};
+use problems::{Position, ProblemReport};
 use walk::Walker;
 
 mod build;
 mod file;
 mod formats;
 mod interpolate;
+mod masked;
 mod overlay;
-mod place;
+mod problems;
 mod reference;
 mod scalar;
 mod schema;
 mod secret;
-mod shown;
+mod settings;
 mod tables;
 mod tree;
 mod walk;
@@ -35,135 +29,12 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-pub use place::{Later, Place, Problem};
+pub use problems::{LaterFeature, Location, Problem};
 pub use reference::reference;
+pub use settings::{CacheSettings, Config, Loaded, Lookup, Readable, Refused, Source, StoreSettings};
 
 /// No configuration is longer.
-const LARGEST_FILE: u64 = 16 * 1024 * 1024;
-
-/// Reads an environment.
-pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-/// Where the configuration is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// In this file, which must be there.
-    File(PathBuf),
-    /// There is none: defaults and environment only.
-    Nothing,
-}
-
-/// A configuration without problems.
-#[derive(Clone, Debug)]
-pub struct Loaded {
-    /// What it says.
-    pub config: Config,
-    /// The file it was read from.
-    pub path: Option<PathBuf>,
-}
-
-/// Everything that gateway.toml and the environment say.
-#[derive(Clone, Debug, Default)]
-pub struct Config {
-    /// `[server]`.
-    pub server: ServerSettings,
-    /// `[timeouts]`.
-    pub timeouts: Timeouts,
-    /// `[[providers]]` in file order.
-    pub providers: Vec<ProviderSettings>,
-    /// `[routing]`, `[[models]]`, `[aliases]` and `[[keys]]`.
-    pub engine: EngineSettings,
-    /// `[store]`.
-    pub store: StoreSettings,
-    /// `[redis]`; None: each process counts for itself.
-    pub redis: Option<RedisSettings>,
-    /// `[cache]`.
-    pub cache: CacheSettings,
-    /// `server.data_dir`, relative to the file.
-    pub data_dir: Option<PathBuf>,
-    /// What is right but not built: `check` mentions it, `serve` refuses it.
-    pub later: Vec<Later>,
-}
-
-/// `[cache]`.
-#[derive(Clone, Debug)]
-pub struct CacheSettings {
-    /// Whether requests may ask for it.
-    pub enabled: bool,
-    /// It lies in Redis, for all replicas.
-    pub shared: bool,
-    /// Its size in process.
-    pub max_bytes: u64,
-    /// How long answers stay.
-    pub caching: CachingSettings,
-    /// `[[cache.semantic]]`.
-    pub semantic: Vec<SemanticSettings>,
-}
-
-impl Default for CacheSettings {
-    fn default() -> Self {
-        let caching = CachingSettings {
-            default_ttl: Duration::from_secs(3600),
-            stale_if_error: Duration::ZERO,
-            completions: false,
-            embeddings: false,
-            shared_by_teams: Vec::new(),
-        };
-        Self { enabled: true, shared: false, max_bytes: 256 << 20, caching, semantic: Vec::new() }
-    }
-}
-
-/// `[store]`.
-#[derive(Clone, Debug)]
-pub struct StoreSettings {
-    /// `sqlite:…` or `postgres://…`, which may hold a password; None = `gateway.db` in the data directory.
-    pub url: Option<SecretString>,
-    /// How long a start waits for a server that cannot be reached.
-    pub start_timeout: Duration,
-    /// How long rows of the ledger are kept; None = for ever.
-    pub retention_days: Option<u32>,
-    /// Tokens of a stream between two notes in the journal of what it has used.
-    pub progress_tokens: u64,
-    /// `[store.payloads]`.
-    pub payloads: PayloadSettings,
-}
-
-impl Default for StoreSettings {
-    fn default() -> Self {
-        Self {
-            url: None,
-            start_timeout: Duration::from_secs(60),
-            retention_days: Some(90),
-            progress_tokens: 256,
-            payloads: PayloadSettings::default(),
-        }
-    }
-}
-
-/// A configuration that cannot be used.
-#[derive(Debug)]
-pub struct Refused {
-    /// Everything that is wrong, in the order of the file.
-    pub problems: Vec<Problem>,
-    /// The parts that could be read, for the checks that look at several parts. None when nothing of it is certain: the
-    /// file cannot be read or is not TOML.
-    pub readable: Option<Box<Readable>>,
-}
-
-/// The parts of a refused configuration that could be read.
-#[derive(Debug)]
-pub struct Readable {
-    /// The settings, without those that have a problem.
-    pub loaded: Loaded,
-    /// The names of providers that have a problem: they are missing in the settings.
-    pub broken_providers: Vec<String>,
-}
-
-impl From<Problem> for Refused {
-    fn from(problem: Problem) -> Self {
-        Self { problems: vec![problem], readable: None }
-    }
-}
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Reads the configuration with this process's environment.
 ///
@@ -199,9 +70,9 @@ pub fn parse(text: &str, path: &Path, env: Lookup<'_>) -> Result<Config, Vec<Pro
 fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<Config, Refused> {
     let source = path.display().to_string();
     let directory = path.parent().unwrap_or(Path::new(""));
-    let mut walker = Walker { env: Some(env), directory, report: Report::default() };
+    let mut walker = Walker { env: Some(env), directory, report: ProblemReport::default() };
     let (document, errors) = DeTable::parse_recoverable(text);
-    let mut root = walker.table(&tables::ROOT, document.get_ref(), At::Whole, "");
+    let mut root = walker.table(&tables::ROOT, document.get_ref(), Position::Whole, "");
     if let Some(first) = errors.iter().map(offset).min() {
         // After a syntax error, what was read is a guess: only what stands on the lines before it is certain.
         let line = text.get(..first).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
@@ -217,12 +88,12 @@ fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<C
         let loaded = Loaded { config: Config { later, ..config }, path: Some(path.to_owned()) };
         return Err(Refused { problems, readable: build::readable(&root, loaded).map(Box::new) });
     }
-    let engine = EngineSettings { shown: shown::shown(&root).to_string(), ..config.engine };
+    let engine = EngineSettings { shown: masked::masked(&root).to_string(), ..config.engine };
     Ok(Config { later, engine, ..config })
 }
 
 /// Notes what is not TOML: one problem per line, and nothing after an open bracket, from which the rest follows.
-fn syntax(mut errors: Vec<Error>, text: &str, report: &mut Report) {
+fn syntax(mut errors: Vec<Error>, text: &str, report: &mut ProblemReport) {
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
     let line = |error: &Error| ends.partition_point(|end| *end < offset(error));
     let structural =
@@ -234,7 +105,7 @@ fn syntax(mut errors: Vec<Error>, text: &str, report: &mut Report) {
             continue;
         }
         let (message, hint) = in_words(error, text);
-        report.fault_with_hint(&At::Offset(offset(error)), "", message, hint);
+        report.fault_with_hint(&Position::Offset(offset(error)), "", message, hint);
         if structural(error) {
             break;
         }
@@ -260,12 +131,12 @@ fn offset(error: &Error) -> usize {
 /// The text of the file.
 fn read(path: &Path) -> Result<String, Problem> {
     let refuse = |message: String| Problem {
-        place: Place { source: path.display().to_string(), line: 0, column: 0 },
+        place: Location { source: path.display().to_string(), line: 0, column: 0 },
         path: String::new(),
         message,
         hint: None,
     };
-    let bytes = file::read(path, LARGEST_FILE).map_err(|error| refuse(error.to_string()))?;
+    let bytes = file::read(path, MAX_FILE_BYTES).map_err(|error| refuse(error.to_string()))?;
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes().iter().take(good).filter(|byte| **byte == b'\n').count() + 1;

@@ -33,7 +33,9 @@ pub fn of(store: Store) -> Readiness {
         }
     });
     // The reason stays in the log: a probe needs no key, and the reason can hold a path.
-    Box::new(move || {
-        if is_unreachable.load(Ordering::Acquire) { Err(NotReady::StoreUnreachable) } else { Ok(()) }
-    })
+    Box::new(
+        move || {
+            if is_unreachable.load(Ordering::Acquire) { Err(NotReady::StoreUnreachable) } else { Ok(()) }
+        },
+    )
 }

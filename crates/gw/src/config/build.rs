@@ -6,24 +6,27 @@ use std::time::Duration;
 use gw_engine::payloads::{Masks, PayloadSettings};
 use gw_engine::settings::{EngineSettings, RoutingSettings};
 use gw_limits::{RedisSettings, WhenAway};
-use gw_providers::settings::{TimeoutOverrides, Timeouts};
+use gw_providers::settings::Timeouts;
 use gw_routing::hedge::{After, HedgeSettings};
 use gw_routing::strategy::Strategy;
 use gw_server::settings::ServerSettings;
 use gw_wire::request::RequestLimits;
 
 use super::file;
-use super::place::Report;
+use super::problems::ProblemReport;
+use super::settings::{Config, Loaded, Readable, StoreSettings};
 use super::tree::Table;
-use super::{Config, Loaded, Readable, StoreSettings};
 
 mod cache;
+mod fields;
 mod keys;
 mod models;
 mod providers;
 
+use fields::{regular, set, timeouts};
+
 /// Composes everything; what is wrong goes to the report, and then the result is of no use.
-pub(super) fn config(root: &Table, report: &mut Report) -> Config {
+pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
     let names = providers::names(root);
     let mut config = Config {
         server: root.table("server").map(|table| server(table, report)).unwrap_or_default(),
@@ -45,7 +48,7 @@ pub(super) fn config(root: &Table, report: &mut Report) -> Config {
     };
     let longest = longest(&config);
     if let Some(redis) = &mut config.redis {
-        redis.lease = SHORTEST_LEASE.max(longest * 2);
+        redis.lease = MIN_LEASE.max(longest * 2);
     }
     config
 }
@@ -70,7 +73,7 @@ pub(super) fn readable(root: &Table, mut loaded: Loaded) -> Option<Readable> {
 }
 
 /// What a process that died had set aside is free again after twice the longest request, and not before this.
-const SHORTEST_LEASE: Duration = Duration::from_secs(10);
+const MIN_LEASE: Duration = Duration::from_secs(10);
 
 /// The longest that a request may take: what it has set aside must not expire before.
 fn longest(config: &Config) -> Duration {
@@ -80,24 +83,10 @@ fn longest(config: &Config) -> Duration {
     own.fold(config.timeouts.total, Duration::max)
 }
 
-/// Sets a field that is written.
-fn set<T>(field: &mut T, written: Option<T>) {
-    if let Some(written) = written {
-        *field = written;
-    }
-}
-
 /// No file of certificates is larger.
-const LARGEST_PEM: u64 = 16 << 20;
+const MAX_PEM_BYTES: u64 = 16 << 20;
 
-/// A file that is read later must be a regular one: a named pipe would keep the reader waiting.
-fn regular(table: &Table, key: &str, report: &mut Report) {
-    if let Some(kind) = table.file(key).and_then(|path| file::not_regular(&path)) {
-        report.fault(table.place(key), &table.path(key), format!("is {kind}, not a regular file"));
-    }
-}
-
-fn server(table: &Table, report: &mut Report) -> ServerSettings {
+fn server(table: &Table, report: &mut ProblemReport) -> ServerSettings {
     let mut settings = ServerSettings::default();
     set(&mut settings.listen, table.text("listen"));
     settings.admin_listen = table.text("admin_listen");
@@ -116,16 +105,16 @@ fn server(table: &Table, report: &mut Report) -> ServerSettings {
     set(&mut settings.admin_cors_origins, table.texts("admin_cors_origins"));
     if let Some(tls) = table.table("tls") {
         for key in ["cert", "key"] {
-            if tls.file(key).is_some_and(|path| file::read(&path, LARGEST_PEM).is_err()) {
-                report.fault(tls.place(key), &tls.path(key), "the file cannot be read");
+            if tls.file(key).is_some_and(|path| file::read(&path, MAX_PEM_BYTES).is_err()) {
+                report.fault(tls.position(key), &tls.path(key), "the file cannot be read");
             }
         }
         settings.tls = tls.file("cert").zip(tls.file("key"));
     }
     let any_port = settings.listen.ends_with(":0");
     if settings.admin_listen.as_ref() == Some(&settings.listen) && !any_port {
-        let (at, path) = (table.place("admin_listen"), table.path("admin_listen"));
-        report.fault(at, &path, "is the address of 'listen'; it needs one of its own");
+        let (at, path) = (table.position("admin_listen"), table.path("admin_listen"));
+        report.fault(at, &path, "is the same address as 'listen'; write another one");
     }
     settings
 }
@@ -143,16 +132,6 @@ fn request_limits(server: &Table) -> RequestLimits {
         set(&mut limits.max_values, table.int("max_values"));
     }
     limits
-}
-
-/// The clocks of a provider, of a model, or of all.
-fn timeouts(table: &Table) -> TimeoutOverrides {
-    TimeoutOverrides {
-        connect: table.millis("connect_ms"),
-        first_token: table.millis("first_token_ms"),
-        idle: table.millis("idle_ms"),
-        total: table.millis("total_ms"),
-    }
 }
 
 fn routing(table: &Table) -> RoutingSettings {
@@ -210,13 +189,13 @@ fn payloads(table: &Table) -> PayloadSettings {
 }
 
 /// A section that says nothing would silently share nothing.
-fn redis(table: &Table, root: &Table, report: &mut Report) -> Option<RedisSettings> {
+fn redis(table: &Table, root: &Table, report: &mut ProblemReport) -> Option<RedisSettings> {
     if !table.has("url") {
-        report.fault(root.place("redis"), &table.path("url"), "is missing");
+        report.fault(root.position("redis"), &table.path("url"), "is missing");
     }
     let mut settings = RedisSettings::new(table.secret("url")?.clone());
     if !settings.is_readable() {
-        report.fault(table.place("url"), &table.path("url"), "is not the address of a Redis");
+        report.fault(table.position("url"), &table.path("url"), "is not a Redis address");
     }
     regular(table, "ca_file", report);
     settings.ca_file = table.file("ca_file");

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use toml::de::DeValue;
 
-use super::Lookup;
-use super::place::At;
+use super::problems::Position;
 use super::schema::{Key, Kind, Section};
+use super::settings::Lookup;
 use super::tables::{FROM_ENVIRONMENT, ROOT};
-use super::tree::{Checked, Node, Table};
-use super::walk::{Walker, join};
+use super::tree::{Checked, Node, Table, join};
+use super::walk::Walker;
 use gw_wire::nearest::did_you_mean;
 
 /// What all names of ours begin with.
@@ -29,8 +29,8 @@ pub(super) fn apply(walker: &mut Walker<'_>, env: Lookup<'_>, names: &[String], 
     let known: Vec<String> = overlays().map(|(parent, _, key)| variable(parent.name, key.name)).collect();
     for name in names.iter().filter(|name| is_overlay(name) && !known.contains(name)) {
         let hint = hint(name);
-        let at = At::Variable(name.clone());
-        walker.report.fault_with_hint(&at, "", "sets no key that the environment can set", hint);
+        let at = Position::Variable(name.clone());
+        walker.report.fault_with_hint(&at, "", "names no setting that an environment variable can set", hint);
     }
 }
 
@@ -61,7 +61,7 @@ fn hint(name: &str) -> Option<String> {
         return did_you_mean(&section, FROM_ENVIRONMENT);
     }
     if !FROM_ENVIRONMENT.contains(&section.as_str()) {
-        return Some("its section can only be written in the file".to_owned());
+        return Some("this section can only be written in the file".to_owned());
     }
     let of_section = || overlays().filter(|(parent, ..)| parent.name == section);
     if of_section().any(|(_, section, _)| section.key(&key).is_some()) {
@@ -85,7 +85,7 @@ fn set(
     text: &str,
     name: String,
 ) {
-    let at = At::Variable(name);
+    let at = Position::Variable(name);
     let node = walker.key(key, &value(&key.kind, text), at.clone(), join(parent.name, key.name));
     if !root.written.contains(&parent.name) {
         root.written.push(parent.name);

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use toml::de::DeValue;
 
-use super::schema::{Key, Kind, Section, Stage};
+use super::schema::{BuildStage, Key, Kind, Section};
 use super::tables::{FROM_ENVIRONMENT, ROOT};
 
 /// The whole page.
 #[must_use]
 pub fn reference() -> String {
-    let mut page = Page { text: include_str!("reference.md").to_owned(), done: Vec::new() };
+    let mut page = ReferencePage { text: include_str!("reference.md").to_owned(), done: Vec::new() };
     for key in ROOT.keys {
         match &key.kind {
             Kind::Table(section) => page.section(key, section, key.name, &format!("[{}]", key.name)),
@@ -25,13 +25,13 @@ pub fn reference() -> String {
     page.text
 }
 
-struct Page {
+struct ReferencePage {
     text: String,
     /// Sections that have been written: some are used in several places.
     done: Vec<&'static str>,
 }
 
-impl Page {
+impl ReferencePage {
     /// A table of free keys.
     fn free(&mut self, key: &Key, kind: &Kind) {
         let _ = write!(self.text, "\n## `[{}]`\n\n{} Holds {}.\n", key.name, key.doc, kind.describe());
@@ -89,8 +89,8 @@ fn default(key: &Key) -> String {
 
 fn stage(key: &Key) -> String {
     match key.stage {
-        Stage::Built => String::new(),
-        Stage::LaterUnless(built, _) => format!(" *Later, but for `{built}`.*"),
+        BuildStage::Built => String::new(),
+        BuildStage::LaterUnless(built, _) => format!(" *LaterFeature, but for `{built}`.*"),
     }
 }
 

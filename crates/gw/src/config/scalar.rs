@@ -12,19 +12,19 @@ use gw_wire::nearest::did_you_mean;
 
 /// Why a value is refused; holds nothing of the value.
 #[derive(Debug)]
-pub(super) struct Wrong {
+pub(super) struct ValueError {
     pub(super) message: String,
     pub(super) hint: Option<String>,
 }
 
-impl From<&str> for Wrong {
+impl From<&str> for ValueError {
     fn from(message: &str) -> Self {
         Self { message: message.to_owned(), hint: None }
     }
 }
 
 /// A string whose references are replaced.
-pub(super) fn from_text(kind: &Kind, text: &str, directory: &Path) -> Result<Checked, Wrong> {
+pub(super) fn from_text(kind: &Kind, text: &str, directory: &Path) -> Result<Checked, ValueError> {
     match kind {
         Kind::Text(format) => {
             (format.check)(text)?;
@@ -45,7 +45,7 @@ pub(super) fn from_text(kind: &Kind, text: &str, directory: &Path) -> Result<Che
             known.map(|(word, _)| Checked::Choice(word)).ok_or_else(|| {
                 let spellings = words.iter().flat_map(|(word, others)| std::iter::once(word).chain(*others));
                 let hint = did_you_mean(text, spellings.copied());
-                Wrong { message: format!("unknown word; expected {}", kind.describe()), hint }
+                ValueError { message: format!("unknown word; expected {}", kind.describe()), hint }
             })
         }
         _ => Err(expected(kind, "a string")),
@@ -53,7 +53,7 @@ pub(super) fn from_text(kind: &Kind, text: &str, directory: &Path) -> Result<Che
 }
 
 /// Anything but a string, and strings where there should be none.
-pub(super) fn from_value(kind: &Kind, value: &DeValue<'_>) -> Result<Checked, Wrong> {
+pub(super) fn from_value(kind: &Kind, value: &DeValue<'_>) -> Result<Checked, ValueError> {
     match (kind, value) {
         (Kind::Bool, DeValue::Boolean(value)) => Ok(Checked::Bool(*value)),
         (Kind::Int { min, max }, DeValue::Integer(value)) => {
@@ -78,7 +78,7 @@ pub(super) fn from_value(kind: &Kind, value: &DeValue<'_>) -> Result<Checked, Wr
 }
 
 /// A value of another type.
-pub(super) fn mistyped(kind: &Kind, value: &DeValue<'_>) -> Wrong {
+pub(super) fn mistyped(kind: &Kind, value: &DeValue<'_>) -> ValueError {
     let found = match value {
         DeValue::String(_) => "a string",
         DeValue::Integer(_) => "an integer",
@@ -88,7 +88,7 @@ pub(super) fn mistyped(kind: &Kind, value: &DeValue<'_>) -> Wrong {
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     };
-    Wrong { hint: remedy(kind, value), ..expected(kind, found) }
+    ValueError { hint: remedy(kind, value), ..expected(kind, found) }
 }
 
 /// The usual slips between types.
@@ -98,8 +98,8 @@ fn remedy(kind: &Kind, value: &DeValue<'_>) -> Option<String> {
         (Kind::Table(_), DeValue::Array(_)) => "write […] with one bracket on each side",
         (Kind::Bool | Kind::Int { .. } | Kind::Number { .. } | Kind::Price, DeValue::String(text)) => {
             if text.contains("${") {
-                "a reference gives text; a number or a switch of [server], [timeouts], [store], [redis], [cache] or \
-                 [routing] is set by MODEL_GATEWAY_<SECTION>__<KEY>"
+                "a ${…} reference is always text; to set a number or a switch of [server], [timeouts], [store], [redis], [cache] or \
+                 [routing] use the variable MODEL_GATEWAY_<SECTION>__<KEY>"
             } else {
                 "write it without quotes"
             }
@@ -114,12 +114,12 @@ fn remedy(kind: &Kind, value: &DeValue<'_>) -> Option<String> {
     Some(hint.to_owned())
 }
 
-fn expected(kind: &Kind, found: &str) -> Wrong {
-    Wrong { message: format!("expected {}, found {found}", kind.describe()), hint: None }
+fn expected(kind: &Kind, found: &str) -> ValueError {
+    ValueError { message: format!("expected {}, found {found}", kind.describe()), hint: None }
 }
 
-fn out_of_range(kind: &Kind) -> Wrong {
-    Wrong { message: format!("out of range; expected {}", kind.describe()), hint: None }
+fn out_of_range(kind: &Kind) -> ValueError {
+    ValueError { message: format!("out of range; expected {}", kind.describe()), hint: None }
 }
 
 fn integer(value: &DeInteger<'_>) -> Option<i64> {

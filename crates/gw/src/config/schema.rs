@@ -18,7 +18,7 @@ pub(super) struct Key {
     /// As TOML, or in words; empty = nothing.
     pub(super) default: &'static str,
     pub(super) doc: &'static str,
-    pub(super) stage: Stage,
+    pub(super) stage: BuildStage,
 }
 
 /// What a value may be.
@@ -35,9 +35,9 @@ pub(super) enum Kind {
     },
     /// An exact decimal, not negative.
     Price,
-    Text(&'static Format),
+    Text(&'static TextFormat),
     /// A string or `{ file = "path" }`; never shown.
-    Secret(&'static Format),
+    Secret(&'static TextFormat),
     /// A path, relative to the file it stands in.
     Path,
     /// One of some words; each with its other spellings.
@@ -51,7 +51,7 @@ pub(super) enum Kind {
     },
     /// Free keys.
     Map {
-        key: &'static Format,
+        key: &'static TextFormat,
         of: &'static Kind,
     },
     Table(&'static Section),
@@ -65,7 +65,7 @@ pub(super) type Word = (&'static str, &'static [&'static str]);
 
 /// The shape of a string.
 #[derive(Debug)]
-pub(super) struct Format {
+pub(super) struct TextFormat {
     /// In words, after "a string: ".
     pub(super) shape: &'static str,
     /// What is wrong with a text. The answer is a constant, so that it cannot hold what was written.
@@ -77,7 +77,7 @@ pub(super) type Check = fn(&str) -> Result<(), &'static str>;
 
 /// Whether this version does what the key says.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Stage {
+pub(super) enum BuildStage {
     Built,
     /// Not yet, but for this value.
     LaterUnless(&'static str, &'static str),
@@ -85,18 +85,18 @@ pub(super) enum Stage {
 
 /// An optional key.
 pub(super) const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
-    Key { name, kind, required: false, default, doc, stage: Stage::Built }
+    Key { name, kind, required: false, default, doc, stage: BuildStage::Built }
 }
 
 /// A key without which its table means nothing.
 pub(super) const fn required(name: &'static str, kind: Kind, doc: &'static str) -> Key {
-    Key { name, kind, required: true, default: "", doc, stage: Stage::Built }
+    Key { name, kind, required: true, default: "", doc, stage: BuildStage::Built }
 }
 
 impl Key {
     /// The same key, built for one value only.
     pub(super) const fn later_unless(self, built: &'static str, sentence: &'static str) -> Self {
-        Self { stage: Stage::LaterUnless(built, sentence), ..self }
+        Self { stage: BuildStage::LaterUnless(built, sentence), ..self }
     }
 }
 
@@ -145,7 +145,7 @@ impl Kind {
                 let words: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
                 format!("one of {}", words.join(", "))
             }
-            Self::Time => "a date and time with an offset, as 2027-01-01T00:00:00Z".to_owned(),
+            Self::Time => "a date and time with an offset, such as 2027-01-01T00:00:00Z".to_owned(),
             Self::List { of, .. } => format!("a list, each {}", of.describe()),
             Self::Map { key, of } => format!("a table of {} = {}", key.shape, of.describe()),
             Self::Table(_) => "a table".to_owned(),

@@ -5,8 +5,8 @@ use std::path::Path;
 use secrecy::SecretString;
 
 use super::file::{self, Unreadable};
-use super::scalar::Wrong;
-use super::schema::{Format, Kind, Section, required};
+use super::scalar::ValueError;
+use super::schema::{Kind, Section, TextFormat, required};
 
 /// No key or URL is longer.
 const LIMIT: u64 = 64 * 1024;
@@ -18,26 +18,26 @@ pub(super) static FILE: Section = Section {
 };
 
 /// A secret is never blank: an unset variable or an emptied file must not become an open door.
-pub(super) fn checked(text: &str, format: &Format) -> Result<SecretString, Wrong> {
+pub(super) fn checked(text: &str, format: &TextFormat) -> Result<SecretString, ValueError> {
     if text.trim().is_empty() {
-        return Err("is blank; a secret cannot be".into());
+        return Err("is blank; a secret must not be blank".into());
     }
     (format.check)(text)?;
     Ok(SecretString::from(text))
 }
 
 /// The text of a secret's file without the line end that editors leave.
-pub(super) fn read(path: &Path) -> Result<String, Wrong> {
-    let bytes = file::read(path, LIMIT).map_err(|error| -> Wrong {
+pub(super) fn read(path: &Path) -> Result<String, ValueError> {
+    let bytes = file::read(path, LIMIT).map_err(|error| -> ValueError {
         match error {
             Unreadable::Missing | Unreadable::Dangling(_) => "there is no such file".into(),
-            Unreadable::Forbidden => "the file may not be read by this user".into(),
-            Unreadable::NotRegular(_) => "is not a plain file".into(),
+            Unreadable::Forbidden => "this user may not read the file".into(),
+            Unreadable::NotRegular(_) => "is not a regular file".into(),
             Unreadable::TooLarge(_) => "the file is larger than 64 KiB, too large for a secret".into(),
             Unreadable::Other(_) => "the file cannot be read".into(),
         }
     })?;
-    let text = String::from_utf8(bytes).map_err(|_| Wrong::from("the file is not UTF-8 text"))?;
+    let text = String::from_utf8(bytes).map_err(|_| ValueError::from("the file is not UTF-8 text"))?;
     if text.is_empty() {
         return Err("the file is empty".into());
     }

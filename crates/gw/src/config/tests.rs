@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Config, Later, Problem, parse};
+use super::{Config, LaterFeature, Problem, parse};
 
 mod documents;
 mod environment;
@@ -33,6 +33,6 @@ fn shown(problems: &[Problem]) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
-fn mentioned(later: &[Later]) -> Vec<&str> {
+fn mentioned(later: &[LaterFeature]) -> Vec<&str> {
     later.iter().map(|later| later.path.as_str()).collect()
 }

@@ -1,5 +1,6 @@
 //! The configuration after [`super::walk`]: every value has its type, its place and its path.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use gw_wire::money::Price;
 use secrecy::SecretString;
 
-use super::place::At;
+use super::problems::Position;
 use super::schema::Section;
 
 /// A value that passed its checks.
@@ -31,7 +32,7 @@ pub(super) enum Checked {
 /// A value and where it is written.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) at: At,
+    pub(super) at: Position,
     pub(super) path: String,
     pub(super) value: Checked,
 }
@@ -39,7 +40,7 @@ pub(super) struct Node {
 /// A table without the values that had a problem.
 #[derive(Debug)]
 pub(super) struct Table {
-    pub(super) at: At,
+    pub(super) at: Position,
     pub(super) path: String,
     pub(super) section: &'static Section,
     pub(super) nodes: BTreeMap<&'static str, Node>,
@@ -50,7 +51,13 @@ pub(super) struct Table {
 impl Table {
     /// A table in which nothing is set.
     pub(super) fn empty(section: &'static Section, path: &str) -> Self {
-        Self { at: At::Whole, path: path.to_owned(), section, nodes: BTreeMap::new(), written: Vec::new() }
+        Self {
+            at: Position::Whole,
+            path: path.to_owned(),
+            section,
+            nodes: BTreeMap::new(),
+            written: Vec::new(),
+        }
     }
 
     /// The value of a key, when it is set and right.
@@ -66,13 +73,13 @@ impl Table {
     }
 
     /// Where a key is written, or else the table.
-    pub(super) fn place(&self, key: &str) -> &At {
+    pub(super) fn position(&self, key: &str) -> &Position {
         self.node(key).map_or(&self.at, |node| &node.at)
     }
 
     /// The path of a key.
     pub(super) fn path(&self, key: &str) -> String {
-        super::walk::join(&self.path, key)
+        join(&self.path, key)
     }
 
     pub(super) fn bool(&self, key: &str) -> Option<bool> {
@@ -194,4 +201,11 @@ impl Checked {
             _ => None,
         }
     }
+}
+
+/// `path.key`, quoted where TOML would quote it.
+pub(super) fn join(path: &str, key: &str) -> String {
+    let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    let key = if bare { Cow::Borrowed(key) } else { Cow::Owned(format!("\"{}\"", key.escape_debug())) };
+    if path.is_empty() { key.into_owned() } else { format!("{path}.{key}") }
 }

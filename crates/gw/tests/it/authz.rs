@@ -77,8 +77,9 @@ async fn i09_every_route_role_and_method_answers_as_its_guard_says() {
         // The admin comes last, and does to the key what the others could not.
         let (_, key) = create(&admin, json!({ "name": "victim" })).await;
         let id = key["id"].as_str().expect("an id").to_owned();
-        let url =
-            urls.remove(route.pattern).unwrap_or_else(|| panic!("{} has no entry in the matrix", route.pattern));
+        let url = urls
+            .remove(route.pattern)
+            .unwrap_or_else(|| panic!("{} has no entry in the matrix", route.pattern));
         let url = url.replace("<id>", &id);
         for (caller, client, is_known, is_admin) in &callers {
             for method in METHODS {

@@ -283,7 +283,7 @@ async fn a_start_without_a_configuration_says_what_is_on_and_what_is_off() {
     let start = |args: &[&str]| launch(args).arg("--listen").arg("127.0.0.1:0");
     let gateway = start(&["--no-discover"]).start().await;
     let said = told(&gateway);
-    for line in ["configuration: none", "machine: --no-discover", "provider 'demo' is on"] {
+    for line in ["configuration: none", "because of --no-discover", "provider 'demo' is on"] {
         assert!(said.contains(line), "{line}: {said}");
     }
     let gateway = start(&[]).env("OPENAI_API_KEY", "sk-real-canary").start().await;

@@ -12,9 +12,9 @@ use secrecy::SecretString;
 
 use super::super::formats::{base_url_host, is_private};
 
-use super::super::place::Report;
+use super::super::problems::ProblemReport;
 use super::super::tree::{Checked, Node, Table};
-use super::timeouts;
+use super::fields::{regular, timeouts};
 
 /// The dialects that know an option.
 type Speakers = &'static [Api];
@@ -40,14 +40,14 @@ pub(super) fn names(root: &Table) -> BTreeSet<String> {
 }
 
 /// Reads every entry and refuses a name that is taken.
-pub(super) fn providers(root: &Table, report: &mut Report) -> Vec<ProviderSettings> {
+pub(super) fn providers(root: &Table, report: &mut ProblemReport) -> Vec<ProviderSettings> {
     let mut taken: BTreeMap<String, String> = BTreeMap::new();
     let mut providers = Vec::new();
     for table in root.tables("providers") {
         if let Some(name) = table.text("name") {
             if let Some(first) = taken.get(&name) {
                 report.fault(
-                    table.place("name"),
+                    table.position("name"),
                     &table.path("name"),
                     format!("is already the name of {first}"),
                 );
@@ -59,11 +59,11 @@ pub(super) fn providers(root: &Table, report: &mut Report) -> Vec<ProviderSettin
     providers
 }
 
-fn provider(table: &Table, report: &mut Report) -> Option<ProviderSettings> {
+fn provider(table: &Table, report: &mut ProblemReport) -> Option<ProviderSettings> {
     address(table, report);
     let name = table.text("name");
     let api = api(table, name.as_deref(), report);
-    super::regular(table, "credentials_file", report);
+    regular(table, "credentials_file", report);
     let api_keys = credentials(table, report);
     let options = api.map(|api| options(table, api, report));
     let (name, api) = (name?, api?);
@@ -71,9 +71,9 @@ fn provider(table: &Table, report: &mut Report) -> Option<ProviderSettings> {
         let message = format!("is required: '{name}' is not a known provider");
         let known = presets::ALL.iter().map(|preset| preset.name);
         let hint = did_you_mean(&name, known).or_else(|| {
-            Some("write its address up to the version, as \"http://127.0.0.1:8000/v1\"".to_owned())
+            Some("write its address with the version, such as \"http://127.0.0.1:8000/v1\"".to_owned())
         });
-        report.fault_with_hint(table.place("name"), &table.path("base_url"), message, hint);
+        report.fault_with_hint(table.position("name"), &table.path("base_url"), message, hint);
     }
     Some(ProviderSettings {
         name,
@@ -93,7 +93,7 @@ fn provider(table: &Table, report: &mut Report) -> Option<ProviderSettings> {
 }
 
 /// The dialect: the one that is written, else that of a provider that is known by its name.
-fn api(table: &Table, name: Option<&str>, report: &mut Report) -> Option<Api> {
+fn api(table: &Table, name: Option<&str>, report: &mut ProblemReport) -> Option<Api> {
     let named = |name: &str| Api::ALL.into_iter().find(|api| api.as_str() == name);
     if table.has("api") {
         return table.choice("api").and_then(named);
@@ -105,10 +105,10 @@ fn api(table: &Table, name: Option<&str>, report: &mut Report) -> Option<Api> {
         let values: Vec<String> = Api::ALL.iter().map(|api| format!("\"{}\"", api.as_str())).collect();
         let message = format!("is required: '{name}' is not a known provider");
         let hint = format!(
-            "write \"openai\" for a server that is compatible with OpenAI (vLLM, llama.cpp, LM Studio), else one of {}",
+            "write \"openai\" for a server that is compatible with OpenAI (vLLM, llama.cpp, LM Studio), or another one of {}",
             values.join(", ")
         );
-        report.fault_with_hint(table.place("name"), &table.path("api"), message, Some(hint));
+        report.fault_with_hint(table.position("name"), &table.path("api"), message, Some(hint));
     }
     known
 }
@@ -142,26 +142,26 @@ const ENDPOINTS: [&str; 14] = [
 ];
 
 /// An address that the entry itself forbids, or that ends in an endpoint.
-fn address(table: &Table, report: &mut Report) {
+fn address(table: &Table, report: &mut ProblemReport) {
     let Some(url) = table.text("base_url") else { return };
     let end = url.trim_end_matches('/');
     if let Some(endpoint) = ENDPOINTS.iter().find(|endpoint| end.ends_with(**endpoint)) {
-        let message = format!("ends in '{endpoint}', which the gateway appends by itself");
+        let message = format!("ends in '{endpoint}', which the gateway appends itself");
         let hint = format!("write the address without '{endpoint}'");
-        report.fault_with_hint(table.place("base_url"), &table.path("base_url"), message, Some(hint));
+        report.fault_with_hint(table.position("base_url"), &table.path("base_url"), message, Some(hint));
     }
     let private = matches!(base_url_host(&url), Ok(Some(address)) if is_private(address));
     if private && table.bool("allow_private_network") == Some(false) {
         let message = "is a private address, and allow_private_network is false";
-        report.fault(table.place("base_url"), &table.path("base_url"), message);
+        report.fault(table.position("base_url"), &table.path("base_url"), message);
     }
 }
 
 /// `api_key` or `api_keys`, with their weights.
-fn credentials(table: &Table, report: &mut Report) -> Vec<(SecretString, u32)> {
+fn credentials(table: &Table, report: &mut ProblemReport) -> Vec<(SecretString, u32)> {
     if table.has("api_key") && table.has("api_keys") {
-        let message = "stands beside 'api_key'; write all keys here, or one there";
-        report.fault(table.place("api_keys"), &table.path("api_keys"), message);
+        let message = "cannot be combined with 'api_key'; write all keys here, or one key there";
+        report.fault(table.position("api_keys"), &table.path("api_keys"), message);
     }
     let one = table.secret("api_key").map(|key| (key.clone(), 1));
     let many = table.list("api_keys").unwrap_or_default().iter().filter_map(weighted);
@@ -177,12 +177,12 @@ fn weighted(node: &Node) -> Option<(SecretString, u32)> {
 }
 
 /// Members of requests that clients may send. Dialects other than OpenAI's forward hardly any of them.
-fn allow_members(table: &Table, api: Api, report: &mut Report) -> Vec<String> {
+fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<String> {
     let Some(nodes) = table.list("allow_members") else { return Vec::new() };
     if api.guarded_members() == Some(&[]) {
         let message = "is an option of openai and azure, of mistral for 'guardrails' and of ollama for 'keep_alive', not \
                        of this provider's api";
-        report.fault(table.place("allow_members"), &table.path("allow_members"), message);
+        report.fault(table.position("allow_members"), &table.path("allow_members"), message);
     }
     let mut names = Vec::new();
     for node in nodes {
@@ -209,13 +209,17 @@ fn allow_members(table: &Table, api: Api, report: &mut Report) -> Vec<String> {
 }
 
 /// Names of headers do not differ by case.
-fn headers(table: &Table, report: &mut Report) -> Vec<(String, SecretString)> {
+fn headers(table: &Table, report: &mut ProblemReport) -> Vec<(String, SecretString)> {
     let mut headers: Vec<(String, SecretString)> = Vec::new();
     let mut taken = BTreeSet::new();
     for (name, node) in table.map("headers") {
         let Checked::Secret(value) = &node.value else { continue };
         if !taken.insert(name.to_ascii_lowercase()) {
-            report.fault(&node.at, &node.path, "is the same header as another one in different letters");
+            report.fault(
+                &node.at,
+                &node.path,
+                "is already set by another key; upper and lower case do not matter",
+            );
         }
         headers.push((name.clone(), value.clone()));
     }
@@ -223,7 +227,7 @@ fn headers(table: &Table, report: &mut Report) -> Vec<(String, SecretString)> {
 }
 
 /// An option of another dialect would be ignored, so it is refused.
-fn options(table: &Table, api: Api, report: &mut Report) -> toml::Table {
+fn options(table: &Table, api: Api, report: &mut ProblemReport) -> toml::Table {
     let mut options = toml::Table::new();
     for (name, apis) in OPTIONS {
         let Some(node) = table.node(name) else { continue };

@@ -1,5 +1,5 @@
-//! Where things are: the configuration file and the data directory. The only reader of the environment besides the
-//! command line and the configuration's `${NAME}`.
+//! Finds the configuration file and the data directory. Besides this file, only the command line and the `${NAME}` of the
+//! configuration read the environment.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,25 +9,25 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Source;
 
-/// The file that is taken when none is named.
-const HERE: &str = "gateway.toml";
+/// The configuration file in the current directory.
+const DEFAULT_FILE: &str = "gateway.toml";
 
-/// The configuration: `--config`, else `$MODEL_GATEWAY_CONFIG`, else the file in the current directory, else none.
+/// The configuration file: `--config`, else `$MODEL_GATEWAY_CONFIG`, else `./gateway.toml`, else none.
 #[must_use]
 pub fn config_source(named: Option<&Path>) -> Source {
     named
         .map(Path::to_owned)
         .or_else(|| set(env::var_os("MODEL_GATEWAY_CONFIG")))
-        .or_else(|| stands(Path::new(HERE)).then(|| PathBuf::from(HERE)))
+        .or_else(|| exists(Path::new(DEFAULT_FILE)).then(|| PathBuf::from(DEFAULT_FILE)))
         .map_or(Source::Nothing, Source::File)
 }
 
-/// Whether something has this name: a symbolic link that leads nowhere counts, because somebody meant it to lead to a file.
-fn stands(path: &Path) -> bool {
+/// Whether this name exists. A symbolic link to a missing file counts, so that it is reported as a problem.
+fn exists(path: &Path) -> bool {
     !matches!(fs::symlink_metadata(path), Err(error) if error.kind() == ErrorKind::NotFound)
 }
 
-/// A variable of the environment as text; an empty one is an unset one, as in most programs.
+/// An environment variable as text. An empty variable counts as unset, as in most programs.
 #[must_use]
 pub fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.trim().is_empty())
@@ -37,22 +37,39 @@ fn set(value: Option<OsString>) -> Option<PathBuf> {
     value.filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The data directory, made if it is missing and then readable by its owner alone.
+/// The reason why there is no data directory.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    /// No setting and no variable names a directory.
+    #[error("no data directory is known; set server.data_dir or MODEL_GATEWAY_DATA_DIR")]
+    Unknown,
+    /// The directory cannot be created.
+    #[error("data directory {}: {source}", path.display())]
+    Uncreatable {
+        /// The directory.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+}
+
+/// The data directory. It is created when it is missing, for its owner alone.
 ///
 /// # Errors
-/// One line that says what to set, or why the directory cannot be made.
-pub fn data_dir(configured: Option<&Path>) -> Result<PathBuf, String> {
-    let found = find_data_dir(configured)
-        .ok_or("there is no place for data: set server.data_dir or MODEL_GATEWAY_DATA_DIR")?;
+/// When no directory is known or it cannot be created.
+pub fn data_dir(configured: Option<&Path>) -> Result<PathBuf, DataDirError> {
+    let path = find_data_dir(configured).ok_or(DataDirError::Unknown)?;
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(&found).map_err(|error| format!("data directory {}: {error}", found.display()))?;
-    Ok(found)
+    match builder.create(&path) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(DataDirError::Uncreatable { path, source }),
+    }
 }
 
-/// The data directory, which need not exist yet; None when nothing says where it is.
+/// The data directory, which need not exist yet. None: no setting and no variable names one.
 #[must_use]
 pub fn find_data_dir(configured: Option<&Path>) -> Option<PathBuf> {
     choose(configured, |name| env::var_os(name), Path::new("/data"))
@@ -63,7 +80,7 @@ fn choose(
     variable: impl Fn(&str) -> Option<OsString>,
     volume: &Path,
 ) -> Option<PathBuf> {
-    // The base directory specification: a relative path there is to be ignored.
+    // The XDG base directory specification says to ignore relative paths.
     let absolute = |name: &str| set(variable(name)).filter(|path| path.is_absolute());
     configured
         .map(Path::to_owned)
@@ -73,7 +90,7 @@ fn choose(
         .or_else(|| absolute("HOME").map(|path| path.join(".local/share/model-gateway")))
 }
 
-/// Whether this is a directory on a file system of its own (a container's volume) in which files can be made.
+/// Whether this directory is a writable mount, such as a container's volume.
 fn is_writable_mount(path: &Path) -> bool {
     #[cfg(unix)]
     fn device(path: &Path) -> Option<u64> {
@@ -102,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_data_directory_is_the_first_that_is_said() {
+    fn the_data_directory_is_the_first_that_is_named() {
         let all = [("MODEL_GATEWAY_DATA_DIR", "mine"), ("XDG_DATA_HOME", "/share"), ("HOME", "/home/me")];
         let cases = [
             (Some("/configured"), &all[..], Some("/configured")),
@@ -151,7 +168,7 @@ mod tests {
         assert_eq!(fs::metadata(&wanted).unwrap().permissions().mode() & 0o777, 0o700);
         fs::write(directory.path().join("file"), "").unwrap();
         let error = data_dir(Some(&directory.path().join("file"))).unwrap_err();
-        assert!(error.contains("data directory"), "{error}");
+        assert!(error.to_string().contains("data directory"), "{error}");
     }
 
     #[test]

@@ -1,18 +1,18 @@
-//! Lines: whole, in order, never waited for.
+//! Lines arrive whole and in order, and nobody waits for their reader.
 
 use super::*;
 
-/// A reader that takes nothing until it is told to.
+/// A reader that takes nothing until it is opened.
 #[derive(Clone, Default)]
-struct Slow(Arc<Gate>);
+struct SlowReader(Arc<ReaderState>);
 
 #[derive(Default)]
-struct Gate {
+struct ReaderState {
     state: Mutex<(bool, Vec<u8>)>,
     opened: Condvar,
 }
 
-impl Slow {
+impl SlowReader {
     fn open(&self) {
         self.0.state.lock().unwrap().0 = true;
         self.0.opened.notify_all();
@@ -23,7 +23,7 @@ impl Slow {
     }
 }
 
-impl Write for Slow {
+impl Write for SlowReader {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.0.opened.wait_while(self.0.state.lock().unwrap(), |state| !state.0).unwrap();
         state.1.extend_from_slice(bytes);
@@ -37,9 +37,9 @@ impl Write for Slow {
 
 #[test]
 fn every_line_arrives_in_order_before_the_program_ends() {
-    let out = Slow::default();
+    let out = SlowReader::default();
     out.open();
-    let (lines, flusher) = Lines::start("test", out.clone(), Duration::from_secs(3600)).unwrap();
+    let (lines, flusher) = LogWriter::start("test", out.clone(), Duration::from_secs(3600)).unwrap();
     for n in 0..1000 {
         lines.push(format!("{n}\n").as_bytes());
     }
@@ -50,27 +50,27 @@ fn every_line_arrives_in_order_before_the_program_ends() {
 
 #[test]
 fn a_reader_that_stalls_costs_lines_and_no_time() {
-    let out = Slow::default();
-    let (lines, flusher) = Lines::start("test", out.clone(), Duration::ZERO).unwrap();
+    let out = SlowReader::default();
+    let (lines, flusher) = LogWriter::start("test", out.clone(), Duration::ZERO).unwrap();
     let line = [b'x'; 1023];
     for _ in 0..4096 {
         lines.push(&line);
         lines.push(b"\n");
     }
-    assert!(lines.state().waiting.len() <= CAPACITY);
+    assert!(lines.state().waiting.len() <= MAX_WAITING_BYTES);
     out.open();
     drop(flusher);
     let text = out.text();
     assert!(text.contains("\"message\":\"log lines dropped\""), "{}", text.len());
-    assert!(text.len() < 3 * CAPACITY);
+    assert!(text.len() < 3 * MAX_WAITING_BYTES);
 }
 
 #[test]
 fn an_event_is_one_push() {
     use tracing_subscriber::fmt::MakeWriter;
-    let out = Slow::default();
+    let out = SlowReader::default();
     out.open();
-    let (lines, flusher) = Lines::start("test", out.clone(), Duration::ZERO).unwrap();
+    let (lines, flusher) = LogWriter::start("test", out.clone(), Duration::ZERO).unwrap();
     let mut event = lines.make_writer();
     event.write_all(b"half ").unwrap();
     lines.push(b"between\n");

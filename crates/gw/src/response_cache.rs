@@ -1,4 +1,4 @@
-//! The response cache of the program: where the configuration wants it, and its figures as metrics.
+//! Builds the response cache of the configuration, and exposes its figures as metrics.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 
 use crate::config::Config;
 
-/// Makes the cache; None when it is switched off.
+/// Builds the cache. None: it is switched off.
 pub async fn open(config: &Config, registry: &mut Registry) -> Option<Arc<Caching>> {
     let settings = &config.cache;
     if !settings.enabled {
@@ -32,31 +32,31 @@ pub async fn open(config: &Config, registry: &mut Registry) -> Option<Arc<Cachin
         None => Cache::in_process(settings.max_bytes),
     };
     let caching = Arc::new(Caching::new(cache, settings.caching.clone(), settings.semantic.clone()));
-    registry.register_collector(Box::new(Figures(Arc::clone(&caching))));
+    registry.register_collector(Box::new(CacheMetrics(Arc::clone(&caching))));
     Some(caching)
 }
 
 #[derive(Debug)]
-struct Figures(Arc<Caching>);
+struct CacheMetrics(Arc<Caching>);
 
-impl Collector for Figures {
+impl Collector for CacheMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let figures = self.0.cache().figures();
         for (name, help, value) in [
-            ("gateway_cache_hits", "Requests answered with what was kept", figures.hits),
+            ("gateway_cache_hits", "Requests answered from the cache", figures.hits),
             (
                 "gateway_cache_similar",
-                "Chats answered with what a similar question was answered",
+                "Chats answered with the answer to a similar question",
                 figures.similar,
             ),
             (
                 "gateway_cache_coalesced",
-                "Requests that shared another one's upstream call",
+                "Requests that shared the upstream call of an equal request",
                 figures.coalesced,
             ),
             (
                 "gateway_cache_stale",
-                "Requests answered with what was too old, for want of an upstream",
+                "Requests answered with an expired answer, because no upstream answered",
                 figures.stale,
             ),
             (
@@ -66,33 +66,25 @@ impl Collector for Figures {
             ),
             (
                 "gateway_cache_partial",
-                "Those of the misses that found a part of what they asked for",
+                "Misses that found a part of their embeddings in the cache",
                 figures.partial,
             ),
-            (
-                "gateway_cache_bypassed",
-                "Requests that asked for the cache and for no use of it",
-                figures.bypassed,
-            ),
-            ("gateway_cache_stored", "Answers that were kept", figures.stored),
-            (
-                "gateway_cache_unanswered",
-                "Questions that the shared store did not answer in time",
-                figures.unanswered,
-            ),
-            ("gateway_cache_unwritten", "Answers that the shared store did not take", figures.unwritten),
+            ("gateway_cache_bypassed", "Requests whose directives excluded the cache", figures.bypassed),
+            ("gateway_cache_stored", "Answers that were stored", figures.stored),
+            ("gateway_cache_unanswered", "Look-ups that Redis did not answer in time", figures.unanswered),
+            ("gateway_cache_unwritten", "Answers that Redis did not store", figures.unwritten),
         ] {
             let metric = ConstCounter::new(value);
             let encoder = encoder.encode_descriptor(name, help, None, metric.metric_type())?;
             metric.encode(encoder)?;
         }
         let saved = ConstCounter::new(figures.saved.approx_usd());
-        let help = "What answers out of the cache would have cost";
+        let help = "Cost that answers from the cache have saved, in USD";
         let metric = encoder.encode_descriptor("gateway_cache_saved_usd", help, None, saved.metric_type())?;
         saved.encode(metric)?;
         for (name, help, value) in [
-            ("gateway_cache_entries", "Answers that are kept in this process", figures.entries),
-            ("gateway_cache_bytes", "Bytes that they take", figures.bytes),
+            ("gateway_cache_entries", "Answers in the memory of this process", figures.entries),
+            ("gateway_cache_bytes", "Bytes that these answers take", figures.bytes),
         ] {
             let metric = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
             let encoder = encoder.encode_descriptor(name, help, None, metric.metric_type())?;
@@ -102,18 +94,20 @@ impl Collector for Figures {
     }
 }
 
-/// A counter's name, what it counts, and where it stands.
+/// The name of a counter, its help text, and its value.
 type Column = (&'static str, &'static str, fn(&SimilarFigures) -> u64);
 
-/// What came of similar questions, by alias: a shadow's matches beside those that were answered.
+/// The metrics of similar questions, by alias. In shadow mode matches are counted but not answered.
 fn similar(caching: &Caching, encoder: &mut DescriptorEncoder<'_>) -> std::fmt::Result {
     let all: Vec<_> = caching.similar().collect();
     let columns: [Column; 3] = [
-        ("gateway_cache_similar_looks", "Looks for similar questions", |figures| figures.looks),
-        ("gateway_cache_similar_matches", "Looks that found an answer", |figures| figures.matches),
-        ("gateway_cache_similar_shadow_matches", "Looks that would have, but for the shadow", |figures| {
-            figures.shadows
-        }),
+        ("gateway_cache_similar_looks", "Searches for a similar question", |figures| figures.looks),
+        ("gateway_cache_similar_matches", "Searches that found an answer", |figures| figures.matches),
+        (
+            "gateway_cache_similar_shadow_matches",
+            "Searches that found an answer in shadow mode, which does not use it",
+            |figures| figures.shadows,
+        ),
     ];
     for (name, help, value) in columns.into_iter().filter(|_| !all.is_empty()) {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

@@ -9,7 +9,7 @@ const MASKED: &str = "***";
 
 /// Everything that is written or set by the environment, in the shape of the file. Never a secret: what may hold one is so by its
 /// type, wherever it stands.
-pub(super) fn shown(root: &Table) -> Value {
+pub(super) fn masked(root: &Table) -> Value {
     let all = root.nodes.iter().map(|(name, node)| ((*name).to_owned(), value(node)));
     Value::Object(all.collect::<Map<_, _>>())
 }
@@ -29,6 +29,6 @@ fn value(node: &Node) -> Value {
             let all = pairs.iter().map(|(name, node)| (name.clone(), value(node)));
             Value::Object(all.collect::<Map<_, _>>())
         }
-        Checked::Table(table) => shown(table),
+        Checked::Table(table) => masked(table),
     }
 }

@@ -1,15 +1,14 @@
-//! What is on when nothing is configured: the providers whose key is in the environment, model servers of this
-//! machine, and the demo when there is nothing else.
+//! The providers without a configuration file: those whose key is in the environment, and the demo when there is no other.
 
 use gw_providers::presets;
 use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides};
 use gw_wire::money::Price;
 use secrecy::SecretString;
 
-/// Where Amazon's endpoints are.
-const REGIONS: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+/// The environment variables with the region of Amazon Bedrock.
+const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 
-/// The providers whose usual key variable is set, and a line about each that lacks something else.
+/// The providers whose usual key variable is set, and a note about each that lacks another setting.
 #[must_use]
 pub fn providers(variable: &dyn Fn(&str) -> Option<String>) -> (Vec<ProviderSettings>, Vec<String>) {
     let (mut providers, mut notes) = (Vec::new(), Vec::new());
@@ -22,9 +21,10 @@ pub fn providers(variable: &dyn Fn(&str) -> Option<String>) -> (Vec<ProviderSett
             continue;
         }
         let has_region =
-            || REGIONS.iter().any(|region| variable(region).is_some_and(|value| !value.is_empty()));
+            || REGION_VARIABLES.iter().any(|region| variable(region).is_some_and(|value| !value.is_empty()));
         if preset.api == Api::Bedrock && !has_region() {
-            notes.push(format!("{name} is set, but not AWS_REGION: {} is skipped", preset.name));
+            notes
+                .push(format!("{name} is set, but AWS_REGION is not: provider '{}' is skipped", preset.name));
             continue;
         }
         let mut provider = plain(preset.name, preset.api);
@@ -40,7 +40,7 @@ pub fn demo() -> ProviderSettings {
     plain("demo", Api::Demo)
 }
 
-/// A provider of which only the name and the dialect are said.
+/// A provider with this name and dialect, and defaults for all other settings.
 #[must_use]
 pub fn plain(name: &str, api: Api) -> ProviderSettings {
     ProviderSettings {
@@ -60,8 +60,8 @@ pub fn plain(name: &str, api: Api) -> ProviderSettings {
     }
 }
 
-/// `OLLAMA_HOST` as Ollama's own programs read it: scheme and port may be missing, and where it listens everywhere
-/// it is called on this machine.
+/// The address in `OLLAMA_HOST`, read as Ollama's own programs read it. Scheme and port may be missing. An address for
+/// every interface means this machine.
 fn ollama_address(value: &str) -> String {
     let (scheme, rest) = value.split_once("://").unwrap_or(("http", value));
     let rest = rest.trim_end_matches('/');
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn providers_whose_key_is_set_are_on() {
+    fn providers_whose_key_is_set_are_configured() {
         let (providers, notes) =
             with(&[("OPENAI_API_KEY", " sk-1\n"), ("ANTHROPIC_API_KEY", "k2"), ("XAI_API_KEY", " ")]);
         let names: Vec<_> = providers.iter().map(|provider| provider.name.as_str()).collect();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_lacks_something_gets_a_line_without_its_key() {
+    fn a_provider_that_lacks_a_setting_gets_a_note_without_its_key() {
         let region = [("AWS_BEARER_TOKEN_BEDROCK", "k"), ("AWS_REGION", "eu-west-1")];
         assert_eq!(with(&region).0.len(), 1);
         let (providers, notes) = with(&[("AWS_BEARER_TOKEN_BEDROCK", "bedrock-secret")]);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn ollama_is_called_where_its_variable_says() {
+    fn ollama_is_called_at_the_address_of_its_variable() {
         for (value, address) in [
             ("box", "http://box:11434"),
             ("0.0.0.0", "http://127.0.0.1:11434"),

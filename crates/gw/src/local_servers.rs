@@ -1,5 +1,5 @@
-//! Model servers on this machine, on their usual ports: looked for once, briefly, when a person starts the program
-//! without a configuration.
+//! Finds model servers on the usual ports of this machine, once and quickly, when a person starts the program without a
+//! configuration.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -9,33 +9,33 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::automatic;
+use crate::default_providers;
 
-/// All of them together may take this long.
-const PATIENCE: Duration = Duration::from_millis(150);
-/// The answer is read so far; a longer list of models is still one.
-const ENOUGH: usize = 64 << 10;
+/// The longest time for the whole search.
+const SEARCH_TIMEOUT: Duration = Duration::from_millis(150);
+/// The most bytes of an answer that are read. The beginning of a longer list is enough.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-/// Name and usual port, in the order in which they are shown.
+/// The name and the usual port of each server, in the order in which they are shown.
 const SERVERS: [(&str, u16); 4] = [("ollama", 11434), ("vllm", 8000), ("llamacpp", 8080), ("lmstudio", 1234)];
 
-/// The servers that answer like a model server, except on `own` port.
-pub async fn find(own: Option<u16>) -> Vec<ProviderSettings> {
-    find_on(&SERVERS, own).await
+/// The model servers that answer. `own_port` is the gateway's own port, which is left out.
+pub async fn find(own_port: Option<u16>) -> Vec<ProviderSettings> {
+    find_on(&SERVERS, own_port).await
 }
 
-/// The ports that are looked at, for people.
+/// The searched ports as text.
 #[must_use]
 pub fn ports() -> String {
     SERVERS.map(|(_, port)| port.to_string()).join(", ")
 }
 
-async fn find_on(servers: &[(&'static str, u16)], own: Option<u16>) -> Vec<ProviderSettings> {
+async fn find_on(servers: &[(&'static str, u16)], own_port: Option<u16>) -> Vec<ProviderSettings> {
     let mut probes = JoinSet::new();
     for (place, &(name, port)) in servers.iter().enumerate() {
-        if Some(port) != own {
+        if Some(port) != own_port {
             probes.spawn(async move {
-                let answers = tokio::time::timeout(PATIENCE, lists_models(port)).await.unwrap_or(false);
+                let answers = tokio::time::timeout(SEARCH_TIMEOUT, lists_models(port)).await.unwrap_or(false);
                 answers.then_some((place, name, port))
             });
         }
@@ -46,13 +46,13 @@ async fn find_on(servers: &[(&'static str, u16)], own: Option<u16>) -> Vec<Provi
 }
 
 fn settings(name: &str, port: u16) -> ProviderSettings {
-    // Ollama answers in both dialects; in OpenAI's it cuts long prompts without a word.
+    // Ollama has both dialects. In OpenAI's it silently cuts long prompts.
     let (api, version) = if name == "ollama" { (Api::Ollama, "") } else { (Api::OpenAi, "/v1") };
     let base_url = Some(format!("http://127.0.0.1:{port}{version}"));
-    ProviderSettings { base_url, discover: true, ..automatic::plain(name, api) }
+    ProviderSettings { base_url, discover: true, ..default_providers::plain(name, api) }
 }
 
-/// Whether something there answers `GET /v1/models` with a list.
+/// Whether a server on this port answers `GET /v1/models` with a list.
 async fn lists_models(port: u16) -> bool {
     ask(port).await.is_ok_and(|answer| looks_like_a_model_list(&answer))
 }
@@ -64,11 +64,11 @@ async fn ask(port: u16) -> std::io::Result<Vec<u8>> {
     );
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
-    stream.take(ENOUGH as u64).read_to_end(&mut answer).await?;
+    stream.take(MAX_ANSWER_BYTES as u64).read_to_end(&mut answer).await?;
     Ok(answer)
 }
 
-/// A 200 whose body has the two members of OpenAI's list. Without a parser: the body may be cut or chunked.
+/// Whether this is a 200 whose body has the two members of OpenAI's list. The body may be cut or chunked, so it is not parsed.
 fn looks_like_a_model_list(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     let ok = text.starts_with("HTTP/1.1 200") || text.starts_with("HTTP/1.0 200");

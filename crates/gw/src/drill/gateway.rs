@@ -1,5 +1,5 @@
-//! The configuration as it is drilled: its routing, models, aliases and weights as they are, every provider replaced by
-//! the scripted upstream, and all clocks shortened by one factor.
+//! The gateway of a drill: the configured routing, models, aliases and weights, with the scripted upstream in place of every
+//! provider, and all timeouts shortened by one factor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,46 +13,48 @@ use secrecy::SecretString;
 
 use super::fault::Fault;
 use super::upstream::Upstream;
-use crate::cli::Stop;
+use crate::command::CommandError;
 use crate::config::{Config, StoreSettings};
 use crate::serve;
 use crate::setup::Setup;
 
-/// What the shortest wait for a first token or for the next piece becomes. Long enough for a busy machine.
-const SHORTEST: Duration = Duration::from_secs(1);
-/// And the longest, however much longer it is configured.
-const LONGEST: Duration = Duration::from_secs(6);
-/// No wait becomes shorter than this: an upstream that is well must be able to keep it.
-const FLOOR: Duration = Duration::from_millis(100);
-/// A connection on loopback is open or refused at once.
-const CONNECT: Duration = Duration::from_secs(1);
-/// A hedge after a fixed time is not sent before this.
-const HEDGE: Duration = Duration::from_millis(20);
-/// A request that is not over so long after its deadline hangs.
+/// The shortest configured first-token or idle timeout is shortened to this, which is long enough for a busy machine.
+const TARGET_MIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// The longest configured first-token or idle timeout becomes at most this.
+const TARGET_MAX_TIMEOUT: Duration = Duration::from_secs(6);
+/// No timeout becomes shorter than this, so that a healthy upstream can keep it.
+const MIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// The connect timeout. On loopback a connection opens or fails at once.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The least delay of a hedge with a fixed delay.
+const MIN_HEDGE_DELAY: Duration = Duration::from_millis(20);
+/// A request that has not ended this long after its deadline has no end.
 const GRACE: Duration = Duration::from_secs(10);
-/// A storm is this many requests longer than what opens a circuit, and not longer than that.
-const STORM: (u32, u32) = (2, 20);
+/// The requests of a storm beyond those that open a circuit.
+const EXTRA_STORM_REQUESTS: u32 = 2;
+/// The most requests of a storm.
+const MAX_STORM_REQUESTS: u32 = 20;
 
-/// Where a drill takes place.
+/// The configuration and the upstream of a drill.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct DrillGateway {
     setup: Setup,
     upstream: Upstream,
-    /// What every clock is multiplied with, 1 at the most.
+    /// The factor of all timeouts, at most 1.
     pub factor: f64,
-    /// After this a request hangs.
-    pub patience: Duration,
+    /// The longest time of a request.
+    pub timeout: Duration,
 }
 
-impl Stage {
-    /// Takes the configuration over and starts the upstream.
+impl DrillGateway {
+    /// Copies the configuration and starts the upstream.
     ///
     /// # Errors
-    /// Exit code 1 when there is no port on loopback.
-    pub(super) async fn build(setup: &Setup) -> Result<Self, Stop> {
+    /// Exit code 1 when no port is free on loopback.
+    pub(super) async fn build(setup: &Setup) -> Result<Self, CommandError> {
         let factor = factor(&setup.config);
         let mut config = setup.config.clone();
-        // Nothing of these is asked, and nothing of them may be touched.
+        // The drill must not touch Redis, the store or the keys.
         config.redis = None;
         config.store = StoreSettings::default();
         config.engine.keys.clear();
@@ -63,7 +65,7 @@ impl Stage {
         if let Some(hedge) = &mut config.engine.routing.hedge
             && let After::Fixed(after) = &mut hedge.after
         {
-            *after = after.mul_f64(factor).max(HEDGE);
+            *after = after.mul_f64(factor).max(MIN_HEDGE_DELAY);
         }
         for provider in &mut config.providers {
             shorten(&mut provider.timeouts, factor);
@@ -76,76 +78,76 @@ impl Stage {
             }
         }
         let all = levels(&config);
-        let patience = all.iter().map(|clocks| clocks.total).max().unwrap_or_default() + GRACE;
-        // A sixth of a wait between pieces, and the whole answer well before the deadline.
+        let timeout = all.iter().map(|clocks| clocks.total).max().unwrap_or_default() + GRACE;
+        // A slow upstream pauses for a sixth of a timeout, and ends well before the deadline.
         let pace = all.iter().flat_map(|clocks| [clocks.first_token / 6, clocks.idle / 6, clocks.total / 25]);
-        let pace = pace.min().unwrap_or_default().min(SHORTEST / 6);
+        let pace = pace.min().unwrap_or_default().min(TARGET_MIN_TIMEOUT / 6);
         let upstream = Upstream::start(pace).await.map_err(|error| no_port(&error))?;
         let setup = Setup { config, path: None, notes: Vec::new() };
-        Ok(Self { setup, upstream, factor, patience })
+        Ok(Self { setup, upstream, factor, timeout })
     }
 
-    /// A gateway that has seen nothing yet, whose provider of this name has this fault.
+    /// Builds an engine without measurements. `faulty` is the name of the provider that fails, and its fault.
     ///
     /// # Errors
-    /// Exit code 2 with what is wrong with the configuration.
-    pub(super) fn engine(&self, faulty: Option<(&str, Fault)>) -> Result<Arc<Engine>, Stop> {
+    /// Exit code 2 with the problems of the configuration.
+    pub(super) fn engine(&self, faulty: Option<(&str, Fault)>) -> Result<Arc<Engine>, CommandError> {
         let Setup { config, .. } = &self.setup;
         let mut setup = Setup { config: config.clone(), path: None, notes: Vec::new() };
         for provider in &mut setup.config.providers {
             let fault = faulty.filter(|(name, _)| *name == provider.name).map(|(_, fault)| fault);
             provider.base_url = Some(self.upstream.base_url(fault).map_err(|error| no_port(&error))?);
         }
-        let deployed = setup.deploy().map_err(|problems| Stop::Usage(problems.join("\n")))?;
+        let deployed = setup.deploy().map_err(|problems| CommandError::problems(&problems))?;
         serve::engine(&setup, deployed, Stored::default(), &mut Registry::default())
     }
 
-    /// The settings as they are drilled.
+    /// The drilled settings.
     #[must_use]
     pub(super) fn setup(&self) -> &Setup {
         &self.setup
     }
 
-    /// Requests of a storm: enough to open a circuit, and some after it.
+    /// The number of requests of a storm: enough to open a circuit, and some more.
     #[must_use]
     pub(super) fn storm(&self) -> u32 {
         let failures = self.setup.config.engine.routing.breaker.failures;
-        failures.saturating_add(STORM.0).min(STORM.1)
+        failures.saturating_add(EXTRA_STORM_REQUESTS).min(MAX_STORM_REQUESTS)
     }
 }
 
-fn no_port(error: &std::io::Error) -> Stop {
-    Stop::Runtime(format!("the drill's upstream cannot be started: {error}"))
+fn no_port(error: &std::io::Error) -> CommandError {
+    CommandError::Runtime(format!("the drill's upstream cannot be started: {error}"))
 }
 
-/// The clocks of every level at which some are set.
+/// The effective timeouts of the configuration, of each provider and of each model.
 fn levels(config: &Config) -> Vec<Timeouts> {
     let own = config.providers.iter().map(|provider| &provider.timeouts);
     let own = own.chain(config.engine.models.iter().map(|model| &model.timeouts));
     std::iter::once(config.timeouts).chain(own.map(|clocks| clocks.over(config.timeouts))).collect()
 }
 
-/// What all clocks are multiplied with, so that they stand to each other as configured.
+/// The factor of all timeouts. One factor keeps their proportions.
 fn factor(config: &Config) -> f64 {
     let waits = levels(config).into_iter().flat_map(|clocks| [clocks.first_token, clocks.idle]);
     let (shortest, longest) =
         waits.fold((Duration::MAX, Duration::ZERO), |(least, most), wait| (wait.min(least), wait.max(most)));
     let by =
         |wanted: Duration, configured: Duration| wanted.as_secs_f64() / configured.as_secs_f64().max(0.001);
-    by(SHORTEST, shortest).min(by(LONGEST, longest)).min(1.0)
+    by(TARGET_MIN_TIMEOUT, shortest).min(by(TARGET_MAX_TIMEOUT, longest)).min(1.0)
 }
 
 fn shorter(clocks: Timeouts, factor: f64) -> Timeouts {
     Timeouts {
-        connect: clocks.connect.min(CONNECT),
-        first_token: clocks.first_token.mul_f64(factor).max(FLOOR),
-        idle: clocks.idle.mul_f64(factor).max(FLOOR),
-        total: clocks.total.mul_f64(factor).max(FLOOR),
+        connect: clocks.connect.min(CONNECT_TIMEOUT),
+        first_token: clocks.first_token.mul_f64(factor).max(MIN_TIMEOUT),
+        idle: clocks.idle.mul_f64(factor).max(MIN_TIMEOUT),
+        total: clocks.total.mul_f64(factor).max(MIN_TIMEOUT),
     }
 }
 
 fn shorten(clocks: &mut TimeoutOverrides, factor: f64) {
-    // What is not set has been shortened above.
+    // A timeout that is not set here inherits a shortened one.
     let TimeoutOverrides { connect, first_token, idle, total } = *clocks;
     let all = shorter(clocks.over(Timeouts::default()), factor);
     *clocks = TimeoutOverrides {

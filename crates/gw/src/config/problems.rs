@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Where.
-    pub place: Place,
+    pub place: Location,
     /// The key, as in `providers[0].base_url`; empty when the text is not TOML.
     pub path: String,
     /// What is wrong.
@@ -17,9 +17,9 @@ pub struct Problem {
 
 /// A setting that is right, of a feature that this version does not have: `serve` refuses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Later {
+pub struct LaterFeature {
     /// Where.
-    pub place: Place,
+    pub place: Location,
     /// The key.
     pub path: String,
     /// What is missing, in a sentence.
@@ -28,7 +28,7 @@ pub struct Later {
 
 /// A spot in the file, or an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The file as it was named, or the variable's name.
     pub source: String,
     /// From 1; 0 when the source as a whole is meant.
@@ -37,7 +37,7 @@ pub struct Place {
     pub column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.source)?;
         if self.line > 0 {
@@ -61,7 +61,7 @@ impl fmt::Display for Problem {
     }
 }
 
-impl fmt::Display for Later {
+impl fmt::Display for LaterFeature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.place, self.path, self.sentence)
     }
@@ -69,7 +69,7 @@ impl fmt::Display for Later {
 
 /// The place of something that was read, before it is turned into a line and a column.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum At {
+pub(super) enum Position {
     /// The source as a whole.
     Whole,
     /// Bytes from the start of the text.
@@ -80,17 +80,17 @@ pub(super) enum At {
 
 /// Collects what is found, in any order.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct ProblemReport {
     /// How often a hint was looked for.
     searches: usize,
-    faults: Vec<(At, Problem)>,
-    later: Vec<(At, Later)>,
+    faults: Vec<(Position, Problem)>,
+    later: Vec<(Position, LaterFeature)>,
 }
 
 /// So many faults get a hint that has to be searched for among names of the file: each search walks over all of them.
 const MAX_SEARCHES: usize = 100;
 
-impl Report {
+impl ProblemReport {
     /// Looks for a hint, unless there were many searches before.
     pub(super) fn search(&mut self, search: impl FnOnce() -> Option<String>) -> Option<String> {
         self.searches += 1;
@@ -98,14 +98,14 @@ impl Report {
     }
 
     /// Notes a problem.
-    pub(super) fn fault(&mut self, at: &At, path: &str, message: impl Into<String>) {
+    pub(super) fn fault(&mut self, at: &Position, path: &str, message: impl Into<String>) {
         self.fault_with_hint(at, path, message, None);
     }
 
     /// Notes a problem and, where there is one, its remedy.
     pub(super) fn fault_with_hint(
         &mut self,
-        at: &At,
+        at: &Position,
         path: &str,
         message: impl Into<String>,
         hint: Option<String>,
@@ -115,32 +115,33 @@ impl Report {
     }
 
     /// Notes a feature of a later version.
-    pub(super) fn later(&mut self, at: &At, path: &str, sentence: impl Into<String>) {
-        let later = Later { place: nowhere(), path: path.to_owned(), sentence: sentence.into() };
+    pub(super) fn later(&mut self, at: &Position, path: &str, sentence: impl Into<String>) {
+        let later = LaterFeature { place: nowhere(), path: path.to_owned(), sentence: sentence.into() };
         self.later.push((at.clone(), later));
     }
 
     /// Drops the problems that are not wholly before this spot.
     pub(super) fn keep_before(&mut self, offset: usize) {
-        self.faults.retain(|(at, _)| *at < At::Offset(offset));
+        self.faults.retain(|(at, _)| *at < Position::Offset(offset));
     }
 
     /// Everything by position, with lines and columns; what the environment says comes last.
-    pub(super) fn finish(self, text: &str, source: &str) -> (Vec<Problem>, Vec<Later>) {
+    pub(super) fn finish(self, text: &str, source: &str) -> (Vec<Problem>, Vec<LaterFeature>) {
         let Self { mut faults, mut later, .. } = self;
         faults.sort_by(|a, b| a.0.cmp(&b.0));
         later.sort_by(|a, b| a.0.cmp(&b.0));
         let mut cursor = Cursor::new(text, source);
         let faults = faults.into_iter().map(|(at, p)| Problem { place: cursor.locate(&at), ..p }).collect();
         let mut cursor = Cursor::new(text, source);
-        let later = later.into_iter().map(|(at, l)| Later { place: cursor.locate(&at), ..l }).collect();
+        let later =
+            later.into_iter().map(|(at, l)| LaterFeature { place: cursor.locate(&at), ..l }).collect();
         (faults, later)
     }
 }
 
-/// Stands in until [`Report::finish`] knows the text.
-fn nowhere() -> Place {
-    Place { source: String::new(), line: 0, column: 0 }
+/// Stands in until [`ProblemReport::finish`] knows the text.
+fn nowhere() -> Location {
+    Location { source: String::new(), line: 0, column: 0 }
 }
 
 /// Finds the lines and columns of places that come in order, in one walk over the text. Lines are counted by line
@@ -159,11 +160,11 @@ impl<'t> Cursor<'t> {
         Self { source, rest, offset: text.len() - rest.len(), line: 1, column: 1 }
     }
 
-    fn locate(&mut self, at: &At) -> Place {
+    fn locate(&mut self, at: &Position) -> Location {
         let offset = match at {
-            At::Whole => return Place { source: self.source.to_owned(), line: 0, column: 0 },
-            At::Variable(name) => return Place { source: name.clone(), line: 0, column: 0 },
-            At::Offset(offset) => *offset,
+            Position::Whole => return Location { source: self.source.to_owned(), line: 0, column: 0 },
+            Position::Variable(name) => return Location { source: name.clone(), line: 0, column: 0 },
+            Position::Offset(offset) => *offset,
         };
         while self.offset < offset {
             let mut characters = self.rest.chars();
@@ -175,6 +176,6 @@ impl<'t> Cursor<'t> {
             self.offset += self.rest.len() - characters.as_str().len();
             self.rest = characters.as_str();
         }
-        Place { source: self.source.to_owned(), line: self.line, column: self.column }
+        Location { source: self.source.to_owned(), line: self.line, column: self.column }
     }
 }
