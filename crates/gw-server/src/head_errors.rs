@@ -24,7 +24,7 @@ const STARTS: [(&[u8], Kind); 3] = [
 
 /// An IO object that holds back hyper's own answers.
 ///
-/// Such an answer is always the last of a connection. Bytes that only look like one are written when more bytes follow
+/// hyper's answer is always the last of a connection. Bytes that only look like one are written when more bytes follow
 /// them, and when the connection ends without an error.
 #[derive(Debug)]
 pub(crate) struct HyperErrorFilter<T> {

@@ -23,9 +23,9 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 const FREE_BODY_BYTES: usize = 64 << 10;
 /// The most bytes that are allocated for a body before it has arrived. Pages without data take no memory.
 const MAX_PREALLOCATED_BYTES: usize = 256 << 10;
-/// The least rate at which a body must arrive and an answer must be taken, after a first time without this limit.
+/// The least rate at which a body must arrive and an answer must be taken. It applies after a first period.
 pub(crate) const MIN_BYTES_PER_SECOND: u64 = 16 << 10;
-/// That first time, in body timeouts.
+/// The first period without that rate, in body timeouts.
 const SLOW_BODY_TIMEOUTS: u32 = 4;
 
 /// The largest header list of an HTTP/2 request, counted as RFC 9113 counts it.

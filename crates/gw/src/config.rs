@@ -1,4 +1,4 @@
-//! gateway.toml: reads it, checks all of it at once, and composes the settings of the other crates.
+//! Reads gateway.toml, checks the whole file at once, and composes the settings of the other crates.
 //!
 //! A later source overrides an earlier one: defaults, the file, the environment (`MODEL_GATEWAY_<SECTION>__<KEY>`).
 
@@ -33,13 +33,13 @@ pub use problems::{LaterFeature, Location, Problem};
 pub use reference::reference;
 pub use settings::{CacheSettings, Config, Loaded, Lookup, Readable, Refused, Source, StoreSettings};
 
-/// No configuration is longer.
+/// The largest configuration file.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Reads the configuration with this process's environment.
 ///
 /// # Errors
-/// Everything that is wrong, in the order of the file.
+/// All problems, in the order of the file.
 pub fn load(source: Source) -> Result<Loaded, Refused> {
     let lookup = |name: &str| std::env::var(name).ok();
     let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
@@ -58,15 +58,15 @@ pub fn load(source: Source) -> Result<Loaded, Refused> {
     }
 }
 
-/// Checks a text as [`load`] does; `path` is what problems call it, and where relative paths begin.
+/// Checks a text as [`load`] checks a file. Problems name `path`, and relative paths start at its directory.
 ///
 /// # Errors
-/// Everything that is wrong, in the order of the text.
+/// All problems, in the order of the text.
 pub fn parse(text: &str, path: &Path, env: Lookup<'_>) -> Result<Config, Vec<Problem>> {
     check(text, path, env, &[]).map_err(|refused| refused.problems)
 }
 
-/// `names`: what is set in the environment, so that a misspelled variable is seen.
+/// Checks a text. `names` are the environment variables that are set, so that a misspelled one is found.
 fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<Config, Refused> {
     let source = path.display().to_string();
     let directory = path.parent().unwrap_or(Path::new(""));
@@ -74,7 +74,7 @@ fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<C
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut root = walker.table(&tables::ROOT, document.get_ref(), Position::Whole, "");
     if let Some(first) = errors.iter().map(offset).min() {
-        // After a syntax error, what was read is a guess: only what stands on the lines before it is certain.
+        // After a syntax error the parser guesses, so only problems on earlier lines are reported.
         let line = text.get(..first).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
         walker.report.keep_before(line);
         syntax(errors, text, &mut walker.report);
@@ -92,7 +92,7 @@ fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<C
     Ok(Config { later, engine, ..config })
 }
 
-/// Notes what is not TOML: one problem per line, and nothing after an open bracket, from which the rest follows.
+/// Reports the syntax errors, one for each line. An open bracket causes all later errors, so it is the last one.
 fn syntax(mut errors: Vec<Error>, text: &str, report: &mut ProblemReport) {
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
     let line = |error: &Error| ends.partition_point(|end| *end < offset(error));
@@ -112,7 +112,8 @@ fn syntax(mut errors: Vec<Error>, text: &str, report: &mut ProblemReport) {
     }
 }
 
-/// What is wrong, and what to write: a value without quotes is the usual slip, and the parser takes it for a number.
+/// The message and the hint for a syntax error. The usual cause is a value without quotes, which the parser takes for a
+/// number.
 fn in_words<'e>(error: &'e Error, text: &str) -> (&'e str, Option<String>) {
     let message = error.message().trim_end_matches(", expected nothing");
     let number = ["invalid ", "unexpected leading zero", "unexpected sign"];
@@ -128,10 +129,10 @@ fn offset(error: &Error) -> usize {
     error.span().map_or(0, |span| span.start)
 }
 
-/// The text of the file.
+/// Reads the text of the file.
 fn read(path: &Path) -> Result<String, Problem> {
     let refuse = |message: String| Problem {
-        place: Location { source: path.display().to_string(), line: 0, column: 0 },
+        location: Location { source: path.display().to_string(), line: 0, column: 0 },
         path: String::new(),
         message,
         hint: None,
@@ -141,8 +142,8 @@ fn read(path: &Path) -> Result<String, Problem> {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes().iter().take(good).filter(|byte| **byte == b'\n').count() + 1;
         let mut problem = refuse("is not UTF-8 text".to_owned());
-        problem.place.line = line;
-        problem.place.column = 1;
+        problem.location.line = line;
+        problem.location.column = 1;
         problem
     })
 }

@@ -1,4 +1,4 @@
-//! A gateway without providers on port 0, and a client that sees every byte.
+//! A gateway without providers on a free port, and a client that sees every byte.
 
 use std::io;
 use std::net::SocketAddr;
@@ -60,12 +60,12 @@ fn keys() -> Vec<KeySettings> {
 }
 
 impl Gateway {
-    /// With quick clocks.
+    /// Starts with short timeouts.
     pub(crate) async fn start() -> Self {
         Self::with(|_| {}).await
     }
 
-    /// With settings changed.
+    /// Starts with changed settings.
     pub(crate) async fn with(change: impl FnOnce(&mut ServerSettings)) -> Self {
         Self::loaded(change, Vec::new()).await
     }

@@ -1,4 +1,4 @@
-//! From checked tables to the settings of the crates, with the rules that look at more than one key.
+//! Composes the settings of the crates from checked tables, and checks the rules that need several keys.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ mod providers;
 
 use fields::{regular, set, timeouts};
 
-/// Composes everything; what is wrong goes to the report, and then the result is of no use.
+/// Composes all settings. With a problem in the report, the result must not be used.
 pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
     let names = providers::names(root);
     let mut config = Config {
@@ -46,15 +46,15 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
     };
-    let longest = longest(&config);
+    let longest = longest_request(&config);
     if let Some(redis) = &mut config.redis {
         redis.lease = MIN_LEASE.max(longest * 2);
     }
     config
 }
 
-/// Of a configuration with problems, the parts on which other checks can rely; None when a provider has no name that could
-/// be read, because models and aliases may mean that provider.
+/// The parts of a configuration with problems that other checks can use. None: the name of a provider cannot be read, so models
+/// and aliases cannot be checked.
 pub(super) fn readable(root: &Table, mut loaded: Loaded) -> Option<Readable> {
     let names = providers::names(root);
     if root.tables("providers").count() > names.len() {
@@ -63,7 +63,7 @@ pub(super) fn readable(root: &Table, mut loaded: Loaded) -> Option<Readable> {
     let config = &mut loaded.config;
     let broken = |name: &String| !config.providers.iter().any(|provider| provider.name == *name);
     let broken_providers = names.into_iter().filter(broken).collect();
-    // These are problems already, and must not be reported a second time.
+    // Duplicates are reported already, and later checks would report them again.
     let mut seen = BTreeSet::new();
     config.providers.retain(|provider| seen.insert(provider.name.clone()));
     seen.clear();
@@ -72,18 +72,19 @@ pub(super) fn readable(root: &Table, mut loaded: Loaded) -> Option<Readable> {
     Some(Readable { loaded, broken_providers })
 }
 
-/// What a process that died had set aside is free again after twice the longest request, and not before this.
+/// The least lease of a reservation in Redis. The reservations of a process that died expire with their lease, which is twice
+/// the longest request.
 const MIN_LEASE: Duration = Duration::from_secs(10);
 
-/// The longest that a request may take: what it has set aside must not expire before.
-fn longest(config: &Config) -> Duration {
+/// The longest time of a request. Its reservation must not expire earlier.
+fn longest_request(config: &Config) -> Duration {
     let providers = config.providers.iter().map(|provider| &provider.timeouts);
     let models = config.engine.models.iter().map(|model| &model.timeouts);
     let own = providers.chain(models).filter_map(|timeouts| timeouts.total);
     own.fold(config.timeouts.total, Duration::max)
 }
 
-/// No file of certificates is larger.
+/// The largest file of certificates.
 const MAX_PEM_BYTES: u64 = 16 << 20;
 
 fn server(table: &Table, report: &mut ProblemReport) -> ServerSettings {
@@ -188,7 +189,7 @@ fn payloads(table: &Table) -> PayloadSettings {
     settings
 }
 
-/// A section that says nothing would silently share nothing.
+/// Builds `[redis]`. A section without an address would silently share nothing, so `url` is required.
 fn redis(table: &Table, root: &Table, report: &mut ProblemReport) -> Option<RedisSettings> {
     if !table.has("url") {
         report.fault(root.position("redis"), &table.path("url"), "is missing");

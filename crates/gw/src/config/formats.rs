@@ -1,10 +1,10 @@
-//! The shapes of strings. Each answer is a constant sentence: what was written is never repeated.
+//! The formats of strings. Each error is a constant, so it cannot repeat what was written.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::schema::TextFormat;
 
-/// What a check says.
+/// The result of a check.
 type CheckResult = Result<(), &'static str>;
 
 pub(super) static ANY: TextFormat = TextFormat { shape: "any text", check: any };
@@ -29,7 +29,7 @@ pub(super) static PATTERN: TextFormat =
 pub(super) static LABEL: TextFormat = TextFormat { shape: "1 to 128 characters", check: label };
 pub(super) static CURRENCY: TextFormat = TextFormat { shape: "three capital letters", check: currency };
 
-/// Headers that belong to the connection or to the message's framing.
+/// Headers of the connection or of the message framing, which the gateway sets itself.
 const FRAMING: [&str; 11] = [
     "host",
     "content-length",
@@ -81,7 +81,7 @@ fn host_name(host: &str) -> CheckResult {
     need(!host.is_empty() && host.len() <= 253 && known, "has a host that is neither a name nor an address")
 }
 
-/// Host, with or without a port.
+/// Checks a host with or without a port. Returns the address when the host is one.
 fn authority(text: &str) -> Result<Option<IpAddr>, &'static str> {
     if let Some(rest) = text.strip_prefix('[') {
         let (inner, port) = rest.split_once(']').ok_or("has '[' without ']'")?;
@@ -165,7 +165,7 @@ pub(super) fn base_url_host(text: &str) -> Result<Option<IpAddr>, &'static str> 
     Ok(address)
 }
 
-/// Where no provider may be. The connector checks the resolved address again; this only says it early.
+/// Whether the address is link-local, where no provider may be. The connector checks the resolved address again.
 fn is_link_local(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.is_link_local(),
@@ -173,7 +173,7 @@ fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
-/// Whether only machines near this one can reach the address.
+/// Whether the address is private, loopback or unspecified.
 pub(super) fn is_private(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.is_private() || v4.is_loopback() || v4.is_unspecified(),
@@ -181,7 +181,7 @@ pub(super) fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// A key is sent in a header, whose ends are trimmed on the way.
+/// Checks a key. It is sent in a header, and HTTP removes blanks at the ends of headers.
 fn credential(text: &str) -> CheckResult {
     need(!has_control(text), "contains a control character")?;
     need(text.trim() == text, "begins or ends with a blank, which HTTP removes")

@@ -4,17 +4,17 @@ use std::borrow::Cow;
 
 use super::settings::Lookup;
 
-/// Why a reference has no value.
+/// The reason why a reference has no value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReferenceError {
-    /// What is wrong; names the variable, never its value.
+    /// The fault. It names the variable, never its value.
     pub(super) message: String,
-    /// What to do.
+    /// The remedy.
     pub(super) hint: &'static str,
 }
 
-/// Replaces every reference. As in a shell, the default stands in for a variable that is unset or empty;
-/// `$${` is a literal `${`. What a variable holds is not looked at again.
+/// Replaces every reference. As in a shell, the default replaces a variable that is unset or empty. `$${` is a literal `${`.
+/// References in the value of a variable are not replaced.
 pub(super) fn interpolate<'a>(text: &'a str, env: Lookup<'_>) -> Result<Cow<'a, str>, Vec<ReferenceError>> {
     if !text.contains("${") {
         return Ok(Cow::Borrowed(text));
@@ -73,7 +73,7 @@ fn lookup(inside: &str, env: Lookup<'_>) -> Result<String, ReferenceError> {
     }
 }
 
-/// Letters, digits and `_`, not beginning with a digit.
+/// Whether this is a name: letters, digits and `_`, without a digit at its start.
 fn is_name(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit())
         && !name.is_empty()

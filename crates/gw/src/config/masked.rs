@@ -1,14 +1,13 @@
-//! The configuration as operators may see it: everything that is set, and of secrets only that they are.
+//! The configuration for operators: all settings, with secrets masked.
 
 use serde_json::{Map, Value, json};
 
 use super::tree::{Checked, Node, Table};
 
-/// What stands in place of a secret.
+/// The text that replaces a secret.
 const MASKED: &str = "***";
 
-/// Everything that is written or set by the environment, in the shape of the file. Never a secret: what may hold one is so by its
-/// type, wherever it stands.
+/// All settings of the file and the environment, in the shape of the file. The type of a secret masks it at every place.
 pub(super) fn masked(root: &Table) -> Value {
     let all = root.nodes.iter().map(|(name, node)| ((*name).to_owned(), value(node)));
     Value::Object(all.collect::<Map<_, _>>())

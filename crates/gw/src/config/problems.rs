@@ -1,39 +1,39 @@
-//! Where in the configuration something is said, and the two things said about it: problems and later features.
+//! Problems of a configuration, features of later versions, and their locations in the file.
 
 use std::fmt;
 
-/// A setting that cannot be used as it is written. Never carries a value, so never a secret.
+/// A setting that cannot be used. It holds no value, so it cannot show a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
-    pub place: Location,
-    /// The key, as in `providers[0].base_url`; empty when the text is not TOML.
+    /// The location.
+    pub location: Location,
+    /// The key, such as `providers[0].base_url`. Empty when the text is not TOML.
     pub path: String,
-    /// What is wrong.
+    /// The fault, such as `is missing`.
     pub message: String,
-    /// What to write instead.
+    /// The remedy, if one is known.
     pub hint: Option<String>,
 }
 
-/// A setting that is right, of a feature that this version does not have: `serve` refuses it.
+/// A valid setting of a feature that this version does not have. `serve` refuses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaterFeature {
-    /// Where.
-    pub place: Location,
+    /// The location.
+    pub location: Location,
     /// The key.
     pub path: String,
-    /// What is missing, in a sentence.
+    /// A sentence that names the missing feature.
     pub sentence: String,
 }
 
-/// A spot in the file, or an environment variable.
+/// A location in the file, or an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The file as it was named, or the variable's name.
+    /// The path of the file as the user wrote it, or the name of the variable.
     pub source: String,
-    /// From 1; 0 when the source as a whole is meant.
+    /// The line, from 1; 0 means the whole source.
     pub line: usize,
-    /// From 1, in characters; 0 when the source as a whole is meant.
+    /// The column in characters, from 1; 0 means the whole source.
     pub column: usize,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Location {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.place)?;
+        write!(f, "{}: ", self.location)?;
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;
         }
@@ -63,46 +63,46 @@ impl fmt::Display for Problem {
 
 impl fmt::Display for LaterFeature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.place, self.path, self.sentence)
+        write!(f, "{}: {}: {}", self.location, self.path, self.sentence)
     }
 }
 
-/// The place of something that was read, before it is turned into a line and a column.
+/// The position of a value, before its line and column are computed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Position {
     /// The source as a whole.
     Whole,
-    /// Bytes from the start of the text.
+    /// The bytes from the start of the text.
     Offset(usize),
     /// An environment variable.
     Variable(String),
 }
 
-/// Collects what is found, in any order.
+/// Collects problems and later features, in any order.
 #[derive(Debug, Default)]
 pub(super) struct ProblemReport {
-    /// How often a hint was looked for.
+    /// The number of searches for a hint.
     searches: usize,
     faults: Vec<(Position, Problem)>,
     later: Vec<(Position, LaterFeature)>,
 }
 
-/// So many faults get a hint that has to be searched for among names of the file: each search walks over all of them.
+/// The most searches for a hint. Each search walks over all names of the file.
 const MAX_SEARCHES: usize = 100;
 
 impl ProblemReport {
-    /// Looks for a hint, unless there were many searches before.
+    /// Searches for a hint, unless there were too many searches.
     pub(super) fn search(&mut self, search: impl FnOnce() -> Option<String>) -> Option<String> {
         self.searches += 1;
         if self.searches <= MAX_SEARCHES { search() } else { None }
     }
 
-    /// Notes a problem.
+    /// Adds a problem.
     pub(super) fn fault(&mut self, at: &Position, path: &str, message: impl Into<String>) {
         self.fault_with_hint(at, path, message, None);
     }
 
-    /// Notes a problem and, where there is one, its remedy.
+    /// Adds a problem, with its remedy if one is known.
     pub(super) fn fault_with_hint(
         &mut self,
         at: &Position,
@@ -110,42 +110,43 @@ impl ProblemReport {
         message: impl Into<String>,
         hint: Option<String>,
     ) {
-        let problem = Problem { place: nowhere(), path: path.to_owned(), message: message.into(), hint };
+        let problem = Problem { location: unlocated(), path: path.to_owned(), message: message.into(), hint };
         self.faults.push((at.clone(), problem));
     }
 
-    /// Notes a feature of a later version.
+    /// Adds a feature of a later version.
     pub(super) fn later(&mut self, at: &Position, path: &str, sentence: impl Into<String>) {
-        let later = LaterFeature { place: nowhere(), path: path.to_owned(), sentence: sentence.into() };
+        let later = LaterFeature { location: unlocated(), path: path.to_owned(), sentence: sentence.into() };
         self.later.push((at.clone(), later));
     }
 
-    /// Drops the problems that are not wholly before this spot.
+    /// Drops the problems at or after this offset.
     pub(super) fn keep_before(&mut self, offset: usize) {
         self.faults.retain(|(at, _)| *at < Position::Offset(offset));
     }
 
-    /// Everything by position, with lines and columns; what the environment says comes last.
+    /// Sorts everything by position and computes lines and columns. Problems of the environment come last.
     pub(super) fn finish(self, text: &str, source: &str) -> (Vec<Problem>, Vec<LaterFeature>) {
         let Self { mut faults, mut later, .. } = self;
         faults.sort_by(|a, b| a.0.cmp(&b.0));
         later.sort_by(|a, b| a.0.cmp(&b.0));
         let mut cursor = Cursor::new(text, source);
-        let faults = faults.into_iter().map(|(at, p)| Problem { place: cursor.locate(&at), ..p }).collect();
+        let faults =
+            faults.into_iter().map(|(at, p)| Problem { location: cursor.locate(&at), ..p }).collect();
         let mut cursor = Cursor::new(text, source);
         let later =
-            later.into_iter().map(|(at, l)| LaterFeature { place: cursor.locate(&at), ..l }).collect();
+            later.into_iter().map(|(at, l)| LaterFeature { location: cursor.locate(&at), ..l }).collect();
         (faults, later)
     }
 }
 
-/// Stands in until [`ProblemReport::finish`] knows the text.
-fn nowhere() -> Location {
+/// A placeholder until [`ProblemReport::finish`] computes the location.
+fn unlocated() -> Location {
     Location { source: String::new(), line: 0, column: 0 }
 }
 
-/// Finds the lines and columns of places that come in order, in one walk over the text. Lines are counted by line
-/// feeds, columns by characters, both from 1.
+/// Computes the lines and columns of positions that come in order, in one walk over the text. Line feeds end lines, and
+/// columns count characters.
 struct Cursor<'t> {
     source: &'t str,
     rest: &'t str,

@@ -1,4 +1,4 @@
-//! docs/config.md, written from the same tables that the loader checks against.
+//! Writes docs/config.md from the schema that the loader checks against.
 
 use std::fmt::Write as _;
 
@@ -27,17 +27,17 @@ pub fn reference() -> String {
 
 struct ReferencePage {
     text: String,
-    /// Sections that have been written: some are used in several places.
+    /// The sections that are written. Some sections have several parents, and are written once.
     done: Vec<&'static str>,
 }
 
 impl ReferencePage {
-    /// A table of free keys.
+    /// Writes a table whose keys the user chooses.
     fn free(&mut self, key: &Key, kind: &Kind) {
         let _ = write!(self.text, "\n## `[{}]`\n\n{} Holds {}.\n", key.name, key.doc, kind.describe());
     }
 
-    /// A heading, a table of keys, and then the sections below it.
+    /// Writes a heading, a table of keys, and then the sections below.
     fn section(&mut self, parent: &Key, section: &'static Section, path: &str, title: &str) {
         self.done.push(section.doc);
         let level = if path.contains('.') { "###" } else { "##" };
@@ -57,7 +57,7 @@ impl ReferencePage {
                 continue;
             };
             let path = format!("{path}.{}", key.name);
-            // A header can name a table below a table, but not one below an entry of a list in the same way.
+            // TOML has a header for a table in a table, but none for a table in an entry of a list.
             let title = if title.starts_with("[[") || !title.starts_with('[') {
                 path.clone()
             } else {
@@ -94,7 +94,7 @@ fn stage(key: &Key) -> String {
     }
 }
 
-/// A cell of a table ends at a bar.
+/// Escapes the bars in a cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -10,7 +10,7 @@ use super::schema::Kind;
 use super::tree::Checked;
 use gw_wire::nearest::did_you_mean;
 
-/// Why a value is refused; holds nothing of the value.
+/// The reason why a value is refused. It does not hold the value.
 #[derive(Debug)]
 pub(super) struct ValueError {
     pub(super) message: String,
@@ -23,7 +23,7 @@ impl From<&str> for ValueError {
     }
 }
 
-/// A string whose references are replaced.
+/// Checks a string whose references are replaced.
 pub(super) fn from_text(kind: &Kind, text: &str, directory: &Path) -> Result<Checked, ValueError> {
     match kind {
         Kind::Text(format) => {
@@ -52,7 +52,7 @@ pub(super) fn from_text(kind: &Kind, text: &str, directory: &Path) -> Result<Che
     }
 }
 
-/// Anything but a string, and strings where there should be none.
+/// Checks a value that is not a string, and refuses strings where none may be.
 pub(super) fn from_value(kind: &Kind, value: &DeValue<'_>) -> Result<Checked, ValueError> {
     match (kind, value) {
         (Kind::Bool, DeValue::Boolean(value)) => Ok(Checked::Bool(*value)),
@@ -67,7 +67,7 @@ pub(super) fn from_value(kind: &Kind, value: &DeValue<'_>) -> Result<Checked, Va
         }
         (Kind::Price, DeValue::Integer(_) | DeValue::Float(_)) => {
             let text = decimal(value).unwrap_or_default();
-            // The digits as written: no binary float comes in between.
+            // The price keeps the digits as written, without a binary float in between.
             Price::parse(&text).map(Checked::Price).map_err(|error| error.to_string().as_str().into())
         }
         (Kind::Time, DeValue::Datetime(time)) => {
@@ -77,7 +77,7 @@ pub(super) fn from_value(kind: &Kind, value: &DeValue<'_>) -> Result<Checked, Va
     }
 }
 
-/// A value of another type.
+/// The error for a value of the wrong type.
 pub(super) fn mistyped(kind: &Kind, value: &DeValue<'_>) -> ValueError {
     let found = match value {
         DeValue::String(_) => "a string",
@@ -91,7 +91,7 @@ pub(super) fn mistyped(kind: &Kind, value: &DeValue<'_>) -> ValueError {
     ValueError { hint: remedy(kind, value), ..expected(kind, found) }
 }
 
-/// The usual slips between types.
+/// Hints for common mistakes with types.
 fn remedy(kind: &Kind, value: &DeValue<'_>) -> Option<String> {
     let hint = match (kind, value) {
         (Kind::Tables(_), DeValue::Table(_)) => "write [[…]] with two brackets on each side",
@@ -126,7 +126,7 @@ fn integer(value: &DeInteger<'_>) -> Option<i64> {
     i64::from_str_radix(value.as_str(), value.radix()).ok()
 }
 
-/// A number's decimal digits.
+/// The decimal digits of a number.
 fn decimal(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::Integer(value) if value.radix() == 10 => {
@@ -138,7 +138,7 @@ fn decimal(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Seconds since 1970; None without date, time and offset, or when there is no such day.
+/// The seconds since 1970. None: the date, the time or the offset is missing, or the day does not exist.
 fn unix_seconds(time: &Datetime) -> Option<i64> {
     let (date, clock) = (time.date?, time.time?);
     let offset = match time.offset? {
@@ -156,7 +156,7 @@ fn unix_seconds(time: &Datetime) -> Option<i64> {
     if !(1..=length).contains(&day) || clock.hour > 23 || clock.minute > 59 {
         return None;
     }
-    // Days are counted in years that begin with March, so that the leap day is the last.
+    // The count uses years that begin in March, so that the leap day is the last day of a year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let days =

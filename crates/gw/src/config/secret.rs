@@ -1,4 +1,4 @@
-//! Secrets, and the files they can be kept in. Nothing here ever shows one.
+//! Secrets, and the files that hold them. No error here shows a secret.
 
 use std::path::Path;
 
@@ -8,16 +8,16 @@ use super::file::{self, Unreadable};
 use super::scalar::ValueError;
 use super::schema::{Kind, Section, TextFormat, required};
 
-/// No key or URL is longer.
-const LIMIT: u64 = 64 * 1024;
+/// The largest file of a secret.
+const MAX_SECRET_BYTES: u64 = 64 * 1024;
 
-/// The table that names a secret's file.
+/// The table with the file of a secret.
 pub(super) static FILE: Section = Section {
-    doc: "A secret that is kept in a file of its own.",
-    keys: &[required("file", Kind::Path, "The file; a line end at its end is not part of the secret.")],
+    doc: "A secret in a file of its own.",
+    keys: &[required("file", Kind::Path, "The file. A line end at its end is not part of the secret.")],
 };
 
-/// A secret is never blank: an unset variable or an emptied file must not become an open door.
+/// Checks a secret. A blank one is refused, so that an unset variable or an empty file never means an empty key.
 pub(super) fn checked(text: &str, format: &TextFormat) -> Result<SecretString, ValueError> {
     if text.trim().is_empty() {
         return Err("is blank; a secret must not be blank".into());
@@ -26,9 +26,9 @@ pub(super) fn checked(text: &str, format: &TextFormat) -> Result<SecretString, V
     Ok(SecretString::from(text))
 }
 
-/// The text of a secret's file without the line end that editors leave.
+/// Reads the file of a secret, without the line end that editors leave.
 pub(super) fn read(path: &Path) -> Result<String, ValueError> {
-    let bytes = file::read(path, LIMIT).map_err(|error| -> ValueError {
+    let bytes = file::read(path, MAX_SECRET_BYTES).map_err(|error| -> ValueError {
         match error {
             Unreadable::Missing | Unreadable::Dangling(_) => "there is no such file".into(),
             Unreadable::Forbidden => "this user may not read the file".into(),

@@ -13,35 +13,35 @@ use secrecy::SecretString;
 
 use super::problems::{LaterFeature, Problem};
 
-/// Reads an environment.
+/// Reads an environment variable.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Where the configuration is.
+/// The source of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// In this file, which must be there.
+    /// This file, which must exist.
     File(PathBuf),
-    /// There is none: defaults and environment only.
+    /// No file: defaults and environment alone.
     Nothing,
 }
 
 /// A configuration without problems.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What it says.
+    /// The settings.
     pub config: Config,
-    /// The file it was read from.
+    /// The file, if there is one.
     pub path: Option<PathBuf>,
 }
 
-/// Everything that gateway.toml and the environment say.
+/// The settings of gateway.toml and the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// `[server]`.
     pub server: ServerSettings,
     /// `[timeouts]`.
     pub timeouts: Timeouts,
-    /// `[[providers]]` in file order.
+    /// `[[providers]]`, in the order of the file.
     pub providers: Vec<ProviderSettings>,
     /// `[routing]`, `[[models]]`, `[aliases]` and `[[keys]]`.
     pub engine: EngineSettings,
@@ -51,22 +51,22 @@ pub struct Config {
     pub redis: Option<RedisSettings>,
     /// `[cache]`.
     pub cache: CacheSettings,
-    /// `server.data_dir`, relative to the file.
+    /// `server.data_dir`, resolved against the directory of the file.
     pub data_dir: Option<PathBuf>,
-    /// What is right but not built: `check` mentions it, `serve` refuses it.
+    /// Settings of features that this version does not have. `check` mentions them, `serve` refuses them.
     pub later: Vec<LaterFeature>,
 }
 
 /// `[cache]`.
 #[derive(Clone, Debug)]
 pub struct CacheSettings {
-    /// Whether requests may ask for it.
+    /// Whether requests may use the cache.
     pub enabled: bool,
-    /// It lies in Redis, for all replicas.
+    /// Whether the cache is in Redis, for all replicas.
     pub shared: bool,
-    /// Its size in process.
+    /// The size of a cache in memory, in bytes.
     pub max_bytes: u64,
-    /// How long answers stay.
+    /// The lifetimes of answers, and the operations that use the cache.
     pub caching: CachingSettings,
     /// `[[cache.semantic]]`.
     pub semantic: Vec<SemanticSettings>,
@@ -92,9 +92,9 @@ pub struct StoreSettings {
     pub url: Option<SecretString>,
     /// How long a start waits for a server that cannot be reached.
     pub start_timeout: Duration,
-    /// How long rows of the ledger are kept; None = for ever.
+    /// How many days rows of the ledger are kept; None = for ever.
     pub retention_days: Option<u32>,
-    /// Tokens of a stream between two notes in the journal of what it has used.
+    /// The tokens of a stream between two notes of its usage in the journal.
     pub progress_tokens: u64,
     /// `[store.payloads]`.
     pub payloads: PayloadSettings,
@@ -115,19 +115,18 @@ impl Default for StoreSettings {
 /// A configuration that cannot be used.
 #[derive(Debug)]
 pub struct Refused {
-    /// Everything that is wrong, in the order of the file.
+    /// All problems, in the order of the file.
     pub problems: Vec<Problem>,
-    /// The parts that could be read, for the checks that look at several parts. None when nothing of it is certain: the
-    /// file cannot be read or is not TOML.
+    /// The readable parts, for checks that look at several parts. None: the file cannot be read or is not TOML.
     pub readable: Option<Box<Readable>>,
 }
 
-/// The parts of a refused configuration that could be read.
+/// The readable parts of a refused configuration.
 #[derive(Debug)]
 pub struct Readable {
-    /// The settings, without those that have a problem.
+    /// The settings without a problem.
     pub loaded: Loaded,
-    /// The names of providers that have a problem: they are missing in the settings.
+    /// The names of providers that have a problem. They are missing in the settings.
     pub broken_providers: Vec<String>,
 }
 

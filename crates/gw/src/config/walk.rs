@@ -1,4 +1,4 @@
-//! Checks a parsed file against the schema, key by key, and collects everything that is wrong with it.
+//! Checks a parsed file against the schema, key by key, and collects all problems.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -17,16 +17,16 @@ use gw_wire::nearest::did_you_mean;
 
 /// One pass over a file.
 pub(super) struct Walker<'a> {
-    /// For `${NAME}`; None = a `$` is a `$`.
+    /// The environment for `${NAME}`. None: references are not replaced.
     pub(super) env: Option<Lookup<'a>>,
-    /// Relative paths begin here.
+    /// The directory of relative paths.
     pub(super) directory: &'a Path,
-    /// What was found.
+    /// The problems so far.
     pub(super) report: ProblemReport,
 }
 
 impl Walker<'_> {
-    /// Checks a table and all below it.
+    /// Checks a table and everything below it.
     pub(super) fn table(
         &mut self,
         section: &'static Section,
@@ -42,7 +42,7 @@ impl Walker<'_> {
                 continue;
             };
             table.written.push(key.name);
-            // A section begins at its name; any other value begins where it stands.
+            // The position of a section is its name. The position of any other value is the value itself.
             let start = match value.get_ref() {
                 DeValue::Table(_) => name.span().start,
                 _ => value.span().start,
@@ -57,7 +57,7 @@ impl Walker<'_> {
         table
     }
 
-    /// Checks the value of a known key, and notes it when its feature is not built.
+    /// Checks the value of a known key. Reports a feature that this version does not have.
     pub(super) fn key(
         &mut self,
         key: &'static Key,
@@ -81,7 +81,7 @@ impl Walker<'_> {
         Some(Node { at, path, value })
     }
 
-    /// Checks one value; None when it has a problem, which is then noted.
+    /// Checks one value. None: it has a problem, which is reported.
     fn value(
         &mut self,
         kind: &'static Kind,
@@ -164,7 +164,7 @@ impl Walker<'_> {
         Some(Checked::List(nodes))
     }
 
-    /// Keys of the writer's choice.
+    /// Checks a table whose keys the user chooses.
     fn map(
         &mut self,
         names: &TextFormat,
@@ -206,7 +206,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A string with its references replaced.
+    /// Replaces the references in a string.
     fn resolved<'t>(&mut self, text: &'t str, at: &Position, path: &str) -> Option<Cow<'t, str>> {
         let Some(env) = self.env else { return Some(Cow::Borrowed(text)) };
         match interpolate(text, env) {

@@ -76,11 +76,11 @@ pub(super) struct Sums {
     pub cost_would: Money,
     /// Milliseconds to the end, for requests with both figures.
     pub latency_was: Mean,
-    /// The same with the strategy.
+    /// Milliseconds to the end with the strategy.
     pub latency_would: Mean,
     /// Milliseconds to the first token, for streams with both figures.
     pub first_token_was: Mean,
-    /// The same with the strategy.
+    /// Milliseconds to the first token with the strategy.
     pub first_token_would: Mean,
     /// The expected percentage of first picks that fail.
     pub failing: Mean,

@@ -1,4 +1,4 @@
-//! Helpers for composing settings from tables.
+//! Composes the fields that several sections share.
 
 use gw_providers::settings::TimeoutOverrides;
 
@@ -6,21 +6,21 @@ use super::super::file;
 use super::super::problems::ProblemReport;
 use super::super::tree::Table;
 
-/// Sets a field that is written.
+/// Sets a field to its written value, if there is one.
 pub(super) fn set<T>(field: &mut T, written: Option<T>) {
     if let Some(written) = written {
         *field = written;
     }
 }
 
-/// A file that is read later must be a regular one: a named pipe would keep the reader waiting.
+/// Checks that a file is a regular one. A named pipe would block its later reader.
 pub(super) fn regular(table: &Table, key: &str, report: &mut ProblemReport) {
     if let Some(kind) = table.file(key).and_then(|path| file::not_regular(&path)) {
         report.fault(table.position(key), &table.path(key), format!("is {kind}, not a regular file"));
     }
 }
 
-/// The clocks of a provider, of a model, or of all.
+/// The timeouts of a provider, of a model, or of `[timeouts]`.
 pub(super) fn timeouts(table: &Table) -> TimeoutOverrides {
     TimeoutOverrides {
         connect: table.millis("connect_ms"),

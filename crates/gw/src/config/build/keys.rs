@@ -8,7 +8,7 @@ use secrecy::ExposeSecret;
 use super::super::problems::ProblemReport;
 use super::super::tree::Table;
 
-/// Reads every entry; no two may share a name or a key, or a request could be charged to either.
+/// Reads every entry. No two may share a name or a key, because a request could then be charged to either.
 pub(super) fn keys(root: &Table, report: &mut ProblemReport) -> Vec<KeySettings> {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     let mut secrets: BTreeMap<&str, &str> = BTreeMap::new();
@@ -41,7 +41,7 @@ pub(super) fn keys(root: &Table, report: &mut ProblemReport) -> Vec<KeySettings>
     keys
 }
 
-/// A part of a limit without the limit would mean nothing.
+/// Reads the limits of a key. An option of a limit needs the limit itself.
 fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
     let period = table.choice("budget_period").and_then(Period::parse);
     let on_budget = table.choice("on_budget").and_then(OnBudget::parse);
@@ -50,7 +50,7 @@ fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
             report.fault(table.position(part), &table.path(part), format!("needs '{whole}'"));
         }
     }
-    // A price of so many USD is so many nano-USD.
+    // The nanos of a price in USD are nano-USD.
     let budget =
         table.price("budget_usd").map(|usd| Budget { nano: usd.nanos(), period: period.unwrap_or_default() });
     Limits {

@@ -10,7 +10,7 @@ use super::super::tree::{Checked, Node, Table};
 use super::fields::timeouts;
 use super::providers::is_known;
 
-/// Reads every entry; `providers` are the names of those that are configured.
+/// Reads every entry. `providers` are the names of the configured providers.
 pub(super) fn models(
     root: &Table,
     providers: &BTreeSet<String>,
@@ -78,7 +78,7 @@ fn pricing(table: &Table, report: &mut ProblemReport) -> PricingSettings {
     }
 }
 
-/// Tiers rise, so that each prompt length has one price.
+/// Reads the tiers. They must rise, so that each prompt length has one price.
 fn tiers(pricing: &Table, report: &mut ProblemReport) -> Vec<TierSettings> {
     let mut tiers: Vec<TierSettings> = Vec::new();
     for table in pricing.tables("tiers") {
@@ -100,7 +100,7 @@ fn tiers(pricing: &Table, report: &mut ProblemReport) -> Vec<TierSettings> {
     tiers
 }
 
-/// Whether an alias leads to a model is the catalogue's to say; that it does not lead to itself is known here.
+/// Reads both forms of aliases. The catalogue checks later that their targets exist.
 pub(super) fn aliases(root: &Table, report: &mut ProblemReport) -> BTreeMap<String, Vec<String>> {
     let mut aliases = BTreeMap::new();
     for (name, node) in root.map("aliases") {
@@ -117,7 +117,7 @@ pub(super) fn aliases(root: &Table, report: &mut ProblemReport) -> BTreeMap<Stri
     aliases
 }
 
-/// One name, or a list of them.
+/// The targets of an alias: one name or a list.
 fn targets(alias: &str, node: &Node, report: &mut ProblemReport) -> Vec<String> {
     let mut targets: Vec<String> = Vec::new();
     let mut known: HashSet<&str> = HashSet::new();
@@ -135,7 +135,7 @@ fn targets(alias: &str, node: &Node, report: &mut ProblemReport) -> Vec<String> 
     targets
 }
 
-/// The names of the aliases, in either form.
+/// The names of the aliases in both forms.
 pub(super) fn alias_names(root: &Table) -> Vec<String> {
     let map = root.map("aliases").map(|(name, _)| name.clone());
     map.chain(root.tables("aliases").filter_map(|table| table.text("name"))).collect()

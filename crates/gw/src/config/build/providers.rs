@@ -16,10 +16,10 @@ use super::super::problems::ProblemReport;
 use super::super::tree::{Checked, Node, Table};
 use super::fields::{regular, timeouts};
 
-/// The dialects that know an option.
+/// The dialects that have an option.
 type Speakers = &'static [Api];
 
-/// Keys that only some dialects know.
+/// The keys that only some dialects have.
 const OPTIONS: [(&str, Speakers); 11] = [
     ("num_ctx_max", &[Api::Ollama]),
     ("region", &[Api::Bedrock, Api::Vertex]),
@@ -34,7 +34,7 @@ const OPTIONS: [(&str, Speakers); 11] = [
     ("profile", &[Api::Bedrock]),
 ];
 
-/// The names of all that are written.
+/// The names of all entries.
 pub(super) fn names(root: &Table) -> BTreeSet<String> {
     root.tables("providers").filter_map(|table| table.text("name")).collect()
 }
@@ -92,13 +92,13 @@ fn provider(table: &Table, report: &mut ProblemReport) -> Option<ProviderSetting
     })
 }
 
-/// The dialect: the one that is written, else that of a provider that is known by its name.
+/// The dialect: the written one, else that of a known provider.
 fn api(table: &Table, name: Option<&str>, report: &mut ProblemReport) -> Option<Api> {
     let named = |name: &str| Api::ALL.into_iter().find(|api| api.as_str() == name);
     if table.has("api") {
         return table.choice("api").and_then(named);
     }
-    // Without a name there is one problem, not two.
+    // A missing name is reported already.
     let name = name?;
     let known = presets::find(name).map(|preset| preset.api).or_else(|| named(name));
     if known.is_none() {
@@ -113,17 +113,17 @@ fn api(table: &Table, name: Option<&str>, report: &mut ProblemReport) -> Option<
     known
 }
 
-/// Whether there is a provider of this name in the world, configured or not.
+/// Whether the gateway knows a provider of this name, configured or not.
 pub(super) fn is_known(name: &str) -> bool {
     presets::find(name).is_some() || Api::ALL.iter().any(|api| api.as_str() == name)
 }
 
-/// Whether an OpenAI-like provider of this name needs no address.
+/// Whether the gateway knows the address of this OpenAI-compatible provider.
 fn has_address(name: &str) -> bool {
     presets::find(name).is_some_and(|preset| preset.api == Api::OpenAi && preset.base_url.is_some())
 }
 
-/// What the gateway appends to a base URL by itself, so that no base URL ends in it.
+/// The endpoints that the gateway appends to a base URL. No base URL may end in one.
 const ENDPOINTS: [&str; 14] = [
     "/chat/completions",
     "/completions",
@@ -141,7 +141,7 @@ const ENDPOINTS: [&str; 14] = [
     ":streamGenerateContent",
 ];
 
-/// An address that the entry itself forbids, or that ends in an endpoint.
+/// Checks that the address does not end in an endpoint, and that its network is allowed.
 fn address(table: &Table, report: &mut ProblemReport) {
     let Some(url) = table.text("base_url") else { return };
     let end = url.trim_end_matches('/');
@@ -176,7 +176,7 @@ fn weighted(node: &Node) -> Option<(SecretString, u32)> {
     }
 }
 
-/// Members of requests that clients may send. Dialects other than OpenAI's forward hardly any of them.
+/// The guarded request members that clients may send. Dialects other than OpenAI's forward few of them.
 fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<String> {
     let Some(nodes) = table.list("allow_members") else { return Vec::new() };
     if api.guarded_members() == Some(&[]) {
@@ -208,7 +208,7 @@ fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<Str
     names
 }
 
-/// Names of headers do not differ by case.
+/// Reads the headers. Names that differ only in case are the same header.
 fn headers(table: &Table, report: &mut ProblemReport) -> Vec<(String, SecretString)> {
     let mut headers: Vec<(String, SecretString)> = Vec::new();
     let mut taken = BTreeSet::new();
@@ -226,7 +226,7 @@ fn headers(table: &Table, report: &mut ProblemReport) -> Vec<(String, SecretStri
     headers
 }
 
-/// An option of another dialect would be ignored, so it is refused.
+/// Reads the options of the dialect. An option of another dialect would be ignored, so it is refused.
 fn options(table: &Table, api: Api, report: &mut ProblemReport) -> toml::Table {
     let mut options = toml::Table::new();
     for (name, apis) in OPTIONS {
@@ -241,7 +241,7 @@ fn options(table: &Table, api: Api, report: &mut ProblemReport) -> toml::Table {
     options
 }
 
-/// Texts, paths, integers and maps of them; no option holds anything else.
+/// Converts the value of an option: a text, a path, an integer or a map.
 fn as_toml(value: &Checked) -> Option<toml::Value> {
     Some(match value {
         Checked::Int(value) => toml::Value::Integer(*value),

@@ -79,7 +79,7 @@ fn syntax_errors_have_a_place() {
     check("[server]\nlisten = \n", &["2:10: string values must be quoted, expected literal string"]);
     check("[server]\nlisten = acme\n", &["2:10: string values must be quoted, expected literal string"]);
     check("[server]\nlisten = \"a:1\"\nlisten = \"a:2\"\n", &["3:1: duplicate key"]);
-    // What stands before the error is certain, what comes after it is not.
+    // Only problems before the syntax error are reported.
     let said = wrong("[server]\nlistn = 1\ncors_origins = [\nretries = 1\n[nowhere]\n");
     assert_eq!(said.len(), 2, "{said:?}");
     assert_eq!(said[0], "2:1: server.listn: unknown key; did you mean 'listen'?");
