@@ -3,15 +3,15 @@
 //! A header block, with its CONTINUATION frames, must be complete within the head timeout: until then the connection can
 //! carry nothing else. Every other frame has the same limit, except DATA, whose pace the body's own timeout limits.
 
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
+use crate::deadline_timer::DeadlineTimer;
 use crate::forward::forward_writes;
 
 /// The bytes before a frame's payload: length, type, flags and stream.
@@ -94,13 +94,19 @@ pub(crate) struct FrameClock<T> {
     frames: FrameTracker,
     /// The time by which the current frame or header block must be complete.
     deadline: Option<Instant>,
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: DeadlineTimer,
 }
 
 impl<T> FrameClock<T> {
     /// Starts the clock: the client's SETTINGS belong to its preface and must arrive by `first_frame`.
     pub(crate) fn new(inner: T, limit: Duration, first_frame: Instant) -> Self {
-        Self { inner, limit, frames: FrameTracker::new(), deadline: Some(first_frame), timer: None }
+        Self {
+            inner,
+            limit,
+            frames: FrameTracker::new(),
+            deadline: Some(first_frame),
+            timer: DeadlineTimer::default(),
+        }
     }
 
     fn follow(&mut self, bytes: &[u8]) {
@@ -114,18 +120,7 @@ impl<T> FrameClock<T> {
 
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let Some(deadline) = self.deadline else { return Ok(()) };
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        if deadline < timer.deadline() {
-            timer.as_mut().reset(deadline);
-        }
-        // Moving a timer costs a lock, so the timer of an earlier frame is moved only when it fires.
-        while timer.as_mut().poll(cx).is_ready() {
-            if timer.deadline() >= deadline {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            timer.as_mut().reset(deadline);
-        }
-        Ok(())
+        if self.timer.poll_is_over(cx, deadline) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
 }
 

@@ -10,6 +10,7 @@ mod catalogue;
 mod connection;
 mod cors;
 mod cut;
+mod deadline_timer;
 mod discard;
 mod forward;
 mod frame_clock;

@@ -12,9 +12,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use crate::deadline_timer::DeadlineTimer;
 use crate::timed_io::LAST_BYTES;
 
 /// The outcome of the last poll of a response body.
@@ -59,7 +60,7 @@ where
             limit: self.limit,
             stalled: None,
             deadline: None,
-            timer: None,
+            timer: DeadlineTimer::default(),
         });
     }
 }
@@ -72,7 +73,7 @@ pin_project! {
         limit: Duration,
         stalled: Option<Instant>,
         deadline: Option<Instant>,
-        timer: Option<Pin<Box<Sleep>>>,
+        timer: DeadlineTimer,
     }
 }
 
@@ -97,22 +98,7 @@ impl<F: Future> Future for WatchedStream<F> {
         let Some(deadline) = [*this.stalled, *this.deadline].into_iter().flatten().min() else {
             return Poll::Pending;
         };
-        let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        if deadline < timer.deadline() {
-            timer.as_mut().reset(deadline);
-        }
-        // A timer shares tokio's cooperative budget with its task, so a busy task may never see it fire. The time itself
-        // decides.
-        loop {
-            let fired = timer.as_mut().poll(cx).is_ready();
-            if Instant::now() >= deadline {
-                return Poll::Ready(());
-            }
-            if !fired {
-                return Poll::Pending;
-            }
-            timer.as_mut().reset(deadline);
-        }
+        if this.timer.poll_is_over(cx, deadline) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 

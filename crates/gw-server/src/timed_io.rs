@@ -3,7 +3,6 @@
 //!
 //! One timer serves all timeouts. It is armed only while a read or a write waits, so a busy connection arms none.
 
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +13,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
+
+use crate::deadline_timer::DeadlineTimer;
 
 /// The time after the deadline of an answer in which the client may still take its last bytes. A stream ends itself at its
 /// deadline, and its last event leaves in this time.
@@ -126,7 +127,7 @@ pub(crate) struct TimedIo<T> {
     requests_seen: u64,
     reading: ReadTimeout,
     stalled_at: Option<Instant>,
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: DeadlineTimer,
 }
 
 impl<T> TimedIo<T> {
@@ -140,7 +141,7 @@ impl<T> TimedIo<T> {
             requests_seen: 0,
             reading: ReadTimeout::Untimed,
             stalled_at: None,
-            timer: None,
+            timer: DeadlineTimer::default(),
         }
     }
 
@@ -182,25 +183,13 @@ impl<T: Transport> TimedIo<T> {
         let Some(deadline) = [self.reading_deadline(), write].into_iter().flatten().min() else {
             return Ok(());
         };
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        if deadline < timer.deadline() {
-            timer.as_mut().reset(deadline);
+        if !self.timer.poll_is_over(cx, deadline) {
+            return Ok(());
         }
-        // Moving a timer costs a lock, so a timer that is set too early is moved only when it fires. A timer shares tokio's
-        // cooperative budget with its task, so a busy task may never see it fire. The time itself decides.
-        loop {
-            let fired = timer.as_mut().poll(cx).is_ready();
-            if Instant::now() >= deadline {
-                if write.is_some() {
-                    self.inner.abandon();
-                }
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            if !fired {
-                return Ok(());
-            }
-            timer.as_mut().reset(deadline);
+        if write.is_some() {
+            self.inner.abandon();
         }
+        Err(io::ErrorKind::TimedOut.into())
     }
 
     fn after_write(
