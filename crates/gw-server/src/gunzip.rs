@@ -7,8 +7,6 @@ use flate2::bufread::GzDecoder;
 use gw_engine::cpu_pool::{CpuPool, offload};
 use gw_engine::error::{Error, Kind, Result};
 
-use crate::upload::too_large;
-
 /// The most decoded bytes per compressed byte. No honest request reaches it.
 const MAX_RATIO: usize = 100;
 /// Up to this size the ratio does not matter: a megabyte of repetitive text is an honest request.
@@ -55,6 +53,12 @@ fn decode_member<'c>(compressed: &'c [u8], cap: usize, decoded: &mut Vec<u8>) ->
         }
         decoded.extend_from_slice(piece.get(..count).unwrap_or_default());
     }
+}
+
+/// The 413 of a body that is larger than `limit` bytes.
+pub(crate) fn too_large(limit: usize) -> Error {
+    let message = format!("The request body is too large: the limit is {limit} bytes.");
+    Error::new(Kind::RequestTooLarge, message)
 }
 
 fn invalid(message: &'static str) -> Error {

@@ -13,7 +13,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout_at};
 
-use crate::gunzip;
+use crate::gunzip::{self, too_large};
 use crate::head_errors::headers_too_large;
 
 /// The error type of a request body.
@@ -263,11 +263,6 @@ fn broken(error: &(dyn std::error::Error + 'static)) -> Error {
         cause = here.source();
     }
     Error::new(Kind::ClientClosedRequest, "The request body ended before it was complete.")
-}
-
-pub(crate) fn too_large(limit: usize) -> Error {
-    let message = format!("The request body is too large: the limit is {limit} bytes.");
-    Error::new(Kind::RequestTooLarge, message)
 }
 
 #[cfg(test)]

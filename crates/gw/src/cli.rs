@@ -35,7 +35,7 @@ enum Command {
     Usage(usage::UsageArgs),
     /// Show whether the gateway trusts this machine's clock, and confirm the clock
     Clock(clock::ClockArgs),
-    /// Explain the routing and the greatest cost of a request without calling a provider
+    /// Explain the routing and the worst-case cost of a request without calling a provider
     Explain(explain::ExplainArgs),
     /// Simulate failures of each provider on this machine, and show the answers that clients would get
     Drill(drill::DrillArgs),

@@ -3,6 +3,7 @@
 //! The engine is the real one. A scripted upstream on loopback (`upstream.rs`) replaces the providers. For every route, every
 //! provider in its plan and every fault, a client sends requests to a new gateway without measurements.
 
+mod case;
 mod client;
 mod fault;
 mod gateway;
@@ -17,6 +18,7 @@ use clap::Args;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use self::case::DrillCase;
 use self::client::{ClientView, Outcome, RequestKind};
 use self::fault::Fault;
 use self::gateway::DrillGateway;
@@ -73,34 +75,6 @@ pub fn run(common: &Common, args: &DrillArgs) -> Result<(), CommandError> {
         lost => {
             Err(CommandError::Runtime(format!("{lost} of {} routes do not survive", report.routes.len())))
         }
-    }
-}
-
-/// One fault of one provider in the plan of one route.
-#[derive(Debug)]
-pub struct DrillCase {
-    /// The position of the route.
-    pub route: usize,
-    /// The provider that fails.
-    pub provider: Arc<str>,
-    /// The fault.
-    pub fault: Fault,
-    /// The outcome of a plain request; in a storm, the worst outcome.
-    pub plain: Option<ClientView>,
-    /// The outcome of a streamed request.
-    pub stream: Option<ClientView>,
-}
-
-impl DrillCase {
-    /// Whether every client got its answer. A stream that breaks off may also end with an error event.
-    #[must_use]
-    pub fn survives(&self) -> bool {
-        let is_served = |seen: &ClientView| match seen.outcome {
-            Outcome::Complete => true,
-            Outcome::ErrorEvent(_) => self.fault.is_mid_stream(),
-            Outcome::Error(..) | Outcome::Truncated | Outcome::Wrong | Outcome::NoEnd => false,
-        };
-        self.plain.iter().chain(&self.stream).all(is_served)
     }
 }
 

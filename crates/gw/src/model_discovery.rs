@@ -85,7 +85,7 @@ pub async fn list(provider: &Provider) -> Result<Vec<ListedModel>, DiscoveryErro
         let failure = provider.censor(failure);
         let known: Vec<String> = [failure.detail, failure.reason].into_iter().flatten().collect();
         let text = match known.as_slice() {
-            [] => failure.message.to_string(),
+            [] => failure.message,
             known => format!("{} ({})", failure.message, known.join(": ")),
         };
         DiscoveryError::Failed(text)

@@ -50,7 +50,7 @@ impl RequestKind {
 
 /// The outcome of a request, as its client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// The complete and right answer.
     Complete,
     /// A stream that began and ended with an error event of this code.
@@ -67,7 +67,7 @@ pub enum Outcome {
 
 /// The facts that a client sees.
 #[derive(Clone, Debug)]
-pub struct ClientView {
+pub(super) struct ClientView {
     /// The outcome.
     pub outcome: Outcome,
     /// The catalogue id of the model that served, or of the first model when none did.

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The fault of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     /// 429 with `Retry-After`.
     RateLimited,
     /// 500 to every request, for more requests than open its circuit.
@@ -23,12 +23,12 @@ pub enum Fault {
 
 impl Fault {
     /// All faults, in the order of the report.
-    pub const ALL: [Self; 7] =
+    pub(super) const ALL: [Self; 7] =
         [Self::RateLimited, Self::Storm, Self::Refused, Self::Stall, Self::Cut, Self::ToolIndex, Self::Slow];
 
     /// The name in URLs and JSON.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::RateLimited => "rate_limited",
             Self::Storm => "storm_of_500",
@@ -42,19 +42,19 @@ impl Fault {
 
     /// The fault of this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|fault| fault.as_str() == name)
     }
 
     /// Whether the fault happens in mid-stream, when no other provider can take over.
     #[must_use]
-    pub const fn is_mid_stream(self) -> bool {
+    pub(super) const fn is_mid_stream(self) -> bool {
         matches!(self, Self::Cut)
     }
 
     /// Whether the fault can happen to embeddings.
     #[must_use]
-    pub const fn fits_embeddings(self) -> bool {
+    pub(super) const fn fits_embeddings(self) -> bool {
         !matches!(self, Self::ToolIndex)
     }
 }

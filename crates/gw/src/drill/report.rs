@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::DrillCase;
+use super::case::DrillCase;
 use super::client::{ClientView, Outcome};
 use super::routes::{Route, Skipped};
 use crate::models::table::{Align, clean, columns};

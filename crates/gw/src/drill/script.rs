@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::fault::Fault;
-use super::upstream::error;
 
 /// The whole answer to a chat, which a client must have at the end.
 pub(super) const ANSWER: &str = "Everything that was asked for is here: one, two, three, four, five.";
@@ -43,6 +42,11 @@ pub(super) fn answer(fault: Option<Fault>, path: &str, request: &Value, pace: Du
         _ if request.get("stream").and_then(Value::as_bool) == Some(true) => stream(fault, request, pace),
         _ => plain(fault, &chat(fault, request), pace),
     }
+}
+
+/// An error object of OpenAI's API.
+fn error(message: &str, kind: &str, code: Option<&str>) -> Value {
+    json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
 }
 
 fn full(status: &str, headers: &str, body: &Value) -> Step {

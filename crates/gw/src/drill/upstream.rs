@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
@@ -105,9 +105,4 @@ async fn read(connection: &mut TcpStream) -> io::Result<Option<(String, Vec<u8>)
         }
     }
     Ok(Some((path, body)))
-}
-
-/// An error object of OpenAI's API.
-pub(super) fn error(message: &str, kind: &str, code: Option<&str>) -> Value {
-    json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
 }

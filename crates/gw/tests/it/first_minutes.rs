@@ -232,7 +232,7 @@ fn check_reports_that_serve_would_not_listen_without_a_key() {
     ends(
         &launch,
         0,
-        &["note: server: 'serve' listens on 0.0.0.0:0 only if the store holds a key", "no problems"],
+        &["note: server: 'serve' refuses to listen on 0.0.0.0:0 unless the store holds a key", "no problems"],
     );
 }
 
