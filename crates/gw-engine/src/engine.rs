@@ -216,7 +216,7 @@ impl Engine {
     ///
     /// # Errors
     /// `rate_limit_exceeded`, `insufficient_quota` or `budget_store_unavailable`, with the limits as they stand.
-    pub async fn enter(
+    pub async fn admit(
         &self,
         caller: &Caller,
         request_id: &str,

@@ -1,4 +1,5 @@
-//! One line per request, written when its response has ended or was dropped. Never prompts, never keys.
+//! The access log: one line per request, written when its response has ended or was dropped. It holds no prompt and no
+//! secret of a key.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -6,13 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gw_engine::CallRecord;
 
-/// Where lines go. Called on the threads that serve the network: must not block.
+/// Takes the lines of the access log. It is called on the threads that serve the network and must not block.
 pub trait AccessLog: Send + Sync {
     /// Takes one line.
     fn write(&self, line: &LogLine<'_>);
 }
 
-/// What is known of a finished request.
+/// The facts about a finished request.
 #[derive(Clone, Debug)]
 pub struct LogLine<'a> {
     /// When the request was accepted.
@@ -25,27 +26,27 @@ pub struct LogLine<'a> {
     pub method: &'a str,
     /// The path, without the query.
     pub path: &'a str,
-    /// Which route of the table.
+    /// The pattern of the URL in [`crate::ROUTES`].
     pub route: &'static str,
-    /// The status that was sent, or 499.
+    /// The status that was sent, or 499 when the client went away.
     pub status: u16,
-    /// `ok`, or a code of the contract's error table.
+    /// `ok`, or an error code (docs/errors.md).
     pub code: &'a str,
-    /// From the acceptance to the end of the response.
+    /// Milliseconds from the acceptance of the request to the end of the response.
     pub duration_ms: u64,
     /// Bytes of the response's body.
     pub bytes_out: u64,
-    /// The key's name.
+    /// The name of the key.
     pub key: Option<&'a str>,
     /// The client's address.
     pub client: SocketAddr,
-    /// What the engine says of a generation request.
+    /// The engine's record of a generation request.
     pub call: Option<CallRecord>,
 }
 
 impl LogLine<'_> {
-    /// The line as JSON with its line end: one line in every reader, and nothing in it that a terminal would obey.
-    /// Written by hand, because it is written for every request.
+    /// Renders the line as JSON with its line end. No value can break the line or send a command to a terminal.
+    /// The code writes the JSON itself, because it runs for every request.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(512);
@@ -86,7 +87,7 @@ impl LogLine<'_> {
     }
 }
 
-/// An address as `SocketAddr` shows it; the common kind without the detour over a formatter.
+/// Writes an address as `SocketAddr` shows it, IPv4 without a formatter.
 fn address(out: &mut Vec<u8>, client: SocketAddr) {
     let SocketAddr::V4(client) = client else {
         let _ = write!(out, "{client}");
@@ -114,7 +115,7 @@ fn member(out: &mut Vec<u8>, name: &str) {
     put(out, "\":");
 }
 
-/// A text that needs no escape: a word of ours, or one of HTTP's own.
+/// Writes a text that needs no escape.
 fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
     member(out, name);
     put(out, "\"");
@@ -129,7 +130,7 @@ fn text(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
         gw_wire::json::write_str(out, value);
         return;
     }
-    // The C1 controls are letters to JSON but commands to some terminals.
+    // JSON allows C1 control characters, but some terminals obey them.
     let mut safe = Vec::with_capacity(value.len() + 16);
     gw_wire::json::write_str(&mut safe, value);
     for c in String::from_utf8_lossy(&safe).chars() {
@@ -151,14 +152,14 @@ fn boolean(out: &mut Vec<u8>, name: &str, value: bool) {
     put(out, if value { "true" } else { "false" });
 }
 
-/// What of a client's own request id is repeated in the log.
+/// The part of a client's request id that the log repeats: at most 128 visible ASCII characters.
 pub(crate) fn sanitise(value: &[u8]) -> Option<String> {
     let kept: String =
         value.iter().filter(|byte| byte.is_ascii_graphic()).take(128).map(|b| char::from(*b)).collect();
     (!kept.is_empty()).then_some(kept)
 }
 
-/// Writes RFC 3339 in UTC with milliseconds.
+/// Writes a time as RFC 3339 in UTC, with milliseconds.
 fn rfc3339(out: &mut Vec<u8>, at: SystemTime) {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let seconds = since.as_secs();
@@ -177,7 +178,7 @@ fn rfc3339(out: &mut Vec<u8>, at: SystemTime) {
     out.push(b'Z');
 }
 
-/// A number with leading zeros.
+/// Writes a number with leading zeros.
 fn padded(out: &mut Vec<u8>, value: u64, width: usize) {
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(value);
@@ -185,7 +186,8 @@ fn padded(out: &mut Vec<u8>, value: u64, width: usize) {
     put(out, digits);
 }
 
-/// The calendar date of a day since 1970-01-01, counted in eras of 400 years that begin on the first of March.
+/// The calendar date of a day since 1970-01-01. The count uses eras of 400 years that begin on 1 March, so that the leap day
+/// is the last day of a year.
 fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_stays_one_line_whatever_is_in_it() {
+    fn a_line_stays_one_line_whatever_its_values_hold() {
         let json = String::from_utf8(line("/v1/chat/completions").to_json()).unwrap();
         let json = json.strip_suffix('\n').unwrap();
         assert!(!json.contains(|c: char| c.is_control() || c == '\u{2028}'), "{json}");

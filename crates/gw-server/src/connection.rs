@@ -1,4 +1,4 @@
-//! One client connection: TLS if asked for, HTTP/1 or HTTP/2 by its first bytes, then requests until it ends.
+//! One client connection: TLS if configured, HTTP/1 or HTTP/2 by its first bytes, then requests until it ends.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -22,81 +22,82 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::frames::FrameClock;
-use crate::guarded::{Activity, Guarded, Limits, Transport};
-use crate::head_errors::{self, HoldBack};
-use crate::refusal::Porter;
+use crate::frame_clock::FrameClock;
+use crate::head_errors::{self, HyperErrorFilter};
+use crate::overload_filter::OverloadFilter;
 use crate::rewind::Rewind;
-use crate::stall::Watching;
+use crate::stall::WatchdogExecutor;
+use crate::timed_io::{Activity, ClientTimeouts, TimedIo, Transport};
 
-/// What an HTTP/2 client sends first.
+/// The first bytes of an HTTP/2 client.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const MAX_HEAD: usize = 32 << 10;
+const MAX_HEAD_BYTES: usize = 32 << 10;
 const MAX_HEADERS: usize = 64;
-/// Beyond it HTTP/2 answers by itself, and without a body. The handler refuses less, with one.
-const MAX_HTTP2_HEADER_LIST: u32 = 32 << 10;
-const MAX_BUFFER: usize = 64 << 10;
-/// After an answer that the client did not wait for: so much is read, and so long is waited, before the close.
+/// hyper answers a larger HTTP/2 header list itself, without a body. The handler refuses smaller lists with an error body.
+const MAX_HTTP2_HEADER_LIST_BYTES: u32 = 32 << 10;
+const MAX_BUFFER_BYTES: usize = 64 << 10;
+/// The most bytes that are read, before the close, from a client that still sends after its answer.
 const LINGER_BYTES: u64 = 64 << 10;
+/// The longest time before that close.
 const LINGER: Duration = Duration::from_secs(2);
-/// What the first byte of a connection may still take then.
-const LAST_FIRST_BYTE: Duration = Duration::from_millis(200);
-/// What a request head that has begun may still take when the shutdown begins.
-const LAST_HEAD: Duration = Duration::from_secs(1);
-/// How often an HTTP/2 connection is asked whether it is idle.
+/// The time that a new connection still has for its first byte when the shutdown begins.
+const SHUTDOWN_FIRST_BYTE: Duration = Duration::from_millis(200);
+/// The time that a request head still has when the shutdown begins.
+const SHUTDOWN_HEAD: Duration = Duration::from_secs(1);
+/// The time between two checks whether an HTTP/2 connection is idle.
 const IDLE_CHECK: Duration = Duration::from_secs(15);
 
-/// What every connection is given.
+/// The settings of a connection.
 #[derive(Clone)]
-pub(crate) struct Terms {
-    pub(crate) limits: Limits,
+pub(crate) struct ConnectionSettings {
+    pub(crate) timeouts: ClientTimeouts,
     pub(crate) tls: Option<TlsAcceptor>,
-    /// Cancelled when no new request should come.
+    /// Cancelled when the connection should take no new request.
     pub(crate) drain: CancellationToken,
     /// Set before `drain` is cancelled.
-    pub(crate) ending: Arc<AtomicBool>,
-    /// Where the tasks of HTTP/2 streams are counted.
+    pub(crate) is_ending: Arc<AtomicBool>,
+    /// Counts the tasks of HTTP/2 streams.
     pub(crate) tracker: TaskTracker,
-    /// Refuses connections under overload; None: none is refused.
-    pub(crate) porter: Option<Porter>,
+    /// Refuses connections under overload. None: no connection is refused.
+    pub(crate) overload_filter: Option<OverloadFilter>,
 }
 
-/// When a token that is hardly ever cancelled must be polled: once, so that it knows whom to wake, and again when the
-/// flag is up. Polling it whenever its task runs would take its lock for every piece of every stream.
-pub(crate) struct Glance {
+/// Decides when to poll a cancellation token: once at first, so that the token knows the task to wake, and again when the
+/// flag is set. Polling it whenever the task runs would take the token's lock for every chunk of every stream.
+pub(crate) struct CancelPoll {
     flag: Arc<AtomicBool>,
-    armed: bool,
+    is_armed: bool,
 }
 
-impl Glance {
+impl CancelPoll {
     pub(crate) fn new(flag: Arc<AtomicBool>) -> Self {
-        Self { flag, armed: false }
+        Self { flag, is_armed: false }
     }
 
     pub(crate) fn is_due(&mut self) -> bool {
-        !std::mem::replace(&mut self.armed, true) || self.flag.load(Ordering::Acquire)
+        !std::mem::replace(&mut self.is_armed, true) || self.flag.load(Ordering::Acquire)
     }
 }
 
-/// A socket whose HTTP/1 clocks can be started through whatever wraps it.
-trait Clocked: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+/// A socket, perhaps inside TLS, whose HTTP/1 timeouts can be started.
+trait HeadTimed: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn expect_head(&mut self, deadline: Instant);
 }
 
-impl<T: Transport> Clocked for Guarded<T> {
+impl<T: Transport> HeadTimed for TimedIo<T> {
     fn expect_head(&mut self, deadline: Instant) {
         Self::expect_head(self, deadline);
     }
 }
 
-impl<T: Transport> Clocked for TlsStream<Guarded<T>> {
+impl<T: Transport> HeadTimed for TlsStream<TimedIo<T>> {
     fn expect_head(&mut self, deadline: Instant) {
         self.get_mut().0.expect_head(deadline);
     }
 }
 
-/// Serves a connection to its end. `activity` is what `service` reports its requests to.
-pub(crate) async fn run<T, S, B>(socket: T, terms: Terms, activity: Arc<Activity>, service: S)
+/// Serves a connection to its end. `service` reports its requests to `activity`.
+pub(crate) async fn run<T, S, B>(socket: T, settings: ConnectionSettings, activity: Arc<Activity>, service: S)
 where
     T: Transport,
     S: Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible>
@@ -106,25 +107,30 @@ where
     S::Future: Unpin + Send + 'static,
     B: Body<Data = Bytes, Error = std::convert::Infallible> + Unpin + Send + 'static,
 {
-    let deadline = Instant::now() + terms.limits.head;
-    let socket = Guarded::new(socket, Arc::clone(&activity), terms.limits);
-    let Some(tls) = terms.tls.clone() else {
-        return plain(socket, deadline, terms, &activity, service).await;
+    let deadline = Instant::now() + settings.timeouts.head;
+    let socket = TimedIo::new(socket, Arc::clone(&activity), settings.timeouts);
+    let Some(tls) = settings.tls.clone() else {
+        return serve_http(socket, deadline, settings, &activity, service).await;
     };
     let handshake = timeout_at(deadline, tls.accept(socket));
     let accepted = tokio::select! {
         accepted = handshake => accepted,
-        () = terms.drain.cancelled() => return,
+        () = settings.drain.cancelled() => return,
     };
     if let Ok(Ok(stream)) = accepted {
-        plain(stream, deadline, terms, &activity, service).await;
+        serve_http(stream, deadline, settings, &activity, service).await;
     }
 }
 
-/// From the first byte of HTTP on.
-async fn plain<T, S, B>(mut io: T, deadline: Instant, terms: Terms, activity: &Activity, service: S)
-where
-    T: Clocked,
+/// Serves a connection from its first byte of HTTP, after any TLS handshake.
+async fn serve_http<T, S, B>(
+    mut io: T,
+    deadline: Instant,
+    settings: ConnectionSettings,
+    activity: &Activity,
+    service: S,
+) where
+    T: HeadTimed,
     S: Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible>
         + Unpin
         + Send
@@ -136,8 +142,8 @@ where
         let mut detecting = std::pin::pin!(timeout_at(deadline, detect(&mut io)));
         tokio::select! {
             detected = &mut detecting => detected,
-            // Whoever was let in just before the end still gets an answer, if the request is on its way.
-            () = terms.drain.cancelled() => match timeout(LAST_FIRST_BYTE, &mut detecting).await {
+            // A connection that was accepted just before the shutdown still gets its answer.
+            () = settings.drain.cancelled() => match timeout(SHUTDOWN_FIRST_BYTE, &mut detecting).await {
                 Ok(detected) => detected,
                 Err(_) => return,
             },
@@ -145,18 +151,18 @@ where
     };
     match detected {
         Ok(Ok(Some((Protocol::Http1, prefix)))) => {
-            if let Some(porter) = &terms.porter {
-                match porter.refuse(&prefix, io).await {
-                    Some(back) => io = back,
+            if let Some(overload_filter) = &settings.overload_filter {
+                match overload_filter.refuse(&prefix, io).await {
+                    Some(kept) => io = kept,
                     None => return,
                 }
             }
             io.expect_head(deadline);
-            serve_http1(Rewind::new(prefix, io), &terms, activity, service).await;
+            serve_http1(Rewind::new(prefix, io), &settings, activity, service).await;
         }
         Ok(Ok(Some((Protocol::Http2, prefix)))) => {
-            let io = FrameClock::new(io, terms.limits.head, deadline);
-            serve_http2(Rewind::new(prefix, io), &terms, activity, service).await;
+            let io = FrameClock::new(io, settings.timeouts.head, deadline);
+            serve_http2(Rewind::new(prefix, io), &settings, activity, service).await;
         }
         Ok(Ok(None) | Err(_)) | Err(_) => {}
     }
@@ -168,7 +174,7 @@ enum Protocol {
     Http2,
 }
 
-/// Reads until the first bytes can only be one protocol. None: the client left without a word.
+/// Reads until the first bytes can only be one protocol. None: the client closed without sending a byte.
 async fn detect<T: AsyncRead + Unpin>(io: &mut T) -> io::Result<Option<(Protocol, Bytes)>> {
     let mut seen = BytesMut::with_capacity(PREFACE.len());
     loop {
@@ -187,7 +193,7 @@ async fn detect<T: AsyncRead + Unpin>(io: &mut T) -> io::Result<Option<(Protocol
     }
 }
 
-async fn serve_http1<T, S, B>(io: T, terms: &Terms, activity: &Activity, service: S)
+async fn serve_http1<T, S, B>(io: T, settings: &ConnectionSettings, activity: &Activity, service: S)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible> + Unpin,
@@ -202,32 +208,32 @@ where
         .keep_alive(true)
         .pipeline_flush(false)
         .max_headers(MAX_HEADERS)
-        .max_header_size(MAX_HEAD)
-        .max_buf_size(MAX_BUFFER);
-    let mut connection = builder.serve_connection(TokioIo::new(HoldBack::new(io)), service);
-    let mut drain = std::pin::pin!(terms.drain.cancelled());
+        .max_header_size(MAX_HEAD_BYTES)
+        .max_buf_size(MAX_BUFFER_BYTES);
+    let mut connection = builder.serve_connection(TokioIo::new(HyperErrorFilter::new(io)), service);
+    let mut drain = std::pin::pin!(settings.drain.cancelled());
     let mut last_head = std::pin::pin!(tokio::time::sleep(Duration::MAX / 4));
-    let mut glance = Glance::new(Arc::clone(&terms.ending));
-    let mut drained = false;
+    let mut cancel_poll = CancelPoll::new(Arc::clone(&settings.is_ending));
+    let mut is_draining = false;
     let ended = poll_fn(|cx| {
         if let Poll::Ready(ended) = connection.poll_without_shutdown(cx) {
             return Poll::Ready(Some(ended));
         }
-        if !glance.is_due() {
+        if !cancel_poll.is_due() {
             return Poll::Pending;
         }
-        if !drained && drain.as_mut().poll(cx).is_ready() {
-            drained = true;
-            last_head.as_mut().reset(Instant::now() + LAST_HEAD);
+        if !is_draining && drain.as_mut().poll(cx).is_ready() {
+            is_draining = true;
+            last_head.as_mut().reset(Instant::now() + SHUTDOWN_HEAD);
             Pin::new(&mut connection).graceful_shutdown();
             cx.waker().wake_by_ref();
         }
-        while drained && last_head.as_mut().poll(cx).is_ready() {
-            // A request head that is still on its way must not hold up the shutdown.
+        while is_draining && last_head.as_mut().poll(cx).is_ready() {
+            // An incomplete request head must not hold up the shutdown.
             if activity.active() == 0 {
                 return Poll::Ready(None);
             }
-            last_head.as_mut().reset(Instant::now() + LAST_HEAD);
+            last_head.as_mut().reset(Instant::now() + SHUTDOWN_HEAD);
         }
         Poll::Pending
     })
@@ -240,63 +246,64 @@ where
             let answer = if held.is_empty() { held } else { head_errors::answer(&held, error) };
             close(io, answer, true).await;
         }
-        // The socket failed, or one of its clocks ran out.
+        // The socket failed, or one of its timeouts is over.
         Err(_) => {}
     }
 }
 
-/// Writes the last words and says goodbye. A client that is still sending gets the time to read its answer: closing at once would reset the
-/// connection, and the answer could be lost with it.
+/// Writes the last bytes and closes. A client that still sends gets the time to read its answer, because closing at once
+/// would reset the connection and could lose the answer.
 async fn close<T: AsyncRead + AsyncWrite + Unpin>(mut io: T, last: Vec<u8>, is_unread: bool) {
-    let goodbye = async {
+    let closing = async {
         if io.write_all(&last).await.is_err() || io.shutdown().await.is_err() || !is_unread {
             return;
         }
         let mut rest = AsyncReadExt::take(&mut io, LINGER_BYTES);
-        let drained = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
-        // Not all of it: the rest is left to the flow control of the kernel until the time is over.
-        if drained.is_ok_and(|bytes| bytes == LINGER_BYTES) {
+        let discarded = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
+        // The client sends even more. It may read its answer until the time is over, while flow control stops its sending.
+        if discarded.is_ok_and(|bytes| bytes == LINGER_BYTES) {
             std::future::pending::<()>().await;
         }
     };
-    let _ = timeout(LINGER, goodbye).await;
+    let _ = timeout(LINGER, closing).await;
 }
 
-async fn serve_http2<T, S, B>(io: T, terms: &Terms, activity: &Activity, service: S)
+async fn serve_http2<T, S, B>(io: T, settings: &ConnectionSettings, activity: &Activity, service: S)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible> + Unpin + Send,
     S::Future: Send + 'static,
     B: Body<Data = Bytes, Error = std::convert::Infallible> + Send + 'static,
 {
-    let watching = Watching { tracker: terms.tracker.clone(), limit: terms.limits.write_stall };
-    let mut builder = http2::Builder::new(watching);
+    let executor =
+        WatchdogExecutor { tracker: settings.tracker.clone(), limit: settings.timeouts.write_stall };
+    let mut builder = http2::Builder::new(executor);
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(100)
         .initial_stream_window_size(64 << 10)
         .initial_connection_window_size(1 << 20)
-        .max_header_list_size(MAX_HTTP2_HEADER_LIST)
-        .max_send_buf_size(MAX_BUFFER)
+        .max_header_list_size(MAX_HTTP2_HEADER_LIST_BYTES)
+        .max_send_buf_size(MAX_BUFFER_BYTES)
         .max_pending_accept_reset_streams(20)
         .max_local_error_reset_streams(64)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
-    let mut checks = tokio::time::interval(IDLE_CHECK.min(terms.limits.idle));
+    let mut checks = tokio::time::interval(IDLE_CHECK.min(settings.timeouts.idle));
     let mut idle = Idle { since: Instant::now(), begun: 0 };
-    let mut drained = false;
+    let mut is_draining = false;
     loop {
         tokio::select! {
             _ = connection.as_mut() => return,
-            () = terms.drain.cancelled(), if !drained => {
-                drained = true;
+            () = settings.drain.cancelled(), if !is_draining => {
+                is_draining = true;
                 connection.as_mut().graceful_shutdown();
             }
             _ = checks.tick() => {
-                if idle.lasts(activity) >= terms.limits.idle {
+                if idle.duration(activity) >= settings.timeouts.idle {
                     connection.as_mut().graceful_shutdown();
-                    // The goodbye itself may not be answered either.
+                    // The client may not react to the goodbye either, so the wait for it is bounded.
                     let _ = timeout(LINGER, connection.as_mut()).await;
                     return;
                 }
@@ -305,14 +312,14 @@ where
     }
 }
 
-/// Since when an HTTP/2 connection has had no request.
+/// Measures how long an HTTP/2 connection has had no request.
 struct Idle {
     since: Instant,
     begun: u64,
 }
 
 impl Idle {
-    fn lasts(&mut self, activity: &Activity) -> Duration {
+    fn duration(&mut self, activity: &Activity) -> Duration {
         let begun = activity.begun();
         if activity.active() > 0 || begun != self.begun {
             self.begun = begun;

@@ -1,4 +1,4 @@
-//! CORS: which origins may read, what a preflight is told.
+//! CORS: the web pages that may read answers, and the answers to preflights.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -6,9 +6,16 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue};
 
-use crate::router::Audience;
+/// The web pages that a URL is meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Pages of users of the API: `/v1`, the probes and the API description.
+    Users,
+    /// Pages of operators: the management API, the metrics and unknown URLs.
+    Operators,
+}
 
-/// `*` in this list would not cover the names for every browser, so they are spelled.
+/// Some browsers do not understand `*` here, so every name is listed.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "x-request-id, retry-after, x-should-retry, openai-processing-ms, \
      x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, \
@@ -27,14 +34,14 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
-    /// From `cors_origins` and `admin_cors_origins`.
+    /// Builds the policies from `cors_origins` and `admin_cors_origins`.
     pub(crate) fn new(users: &[String], operators: &[String]) -> Self {
-        // A key of an operator must not be usable from any page: `*` is not taken here.
+        // A page of any origin must not be able to use an operator's key, so `*` is ignored here.
         let named: Vec<String> = operators.iter().filter(|origin| *origin != "*").cloned().collect();
         Self { users: Cors::new(users), operators: Cors::new(&named) }
     }
 
-    /// The origins that may read what is for this audience.
+    /// The allowed origins of an audience.
     pub(crate) fn of(&self, audience: Audience) -> &Cors {
         match audience {
             Audience::Users => &self.users,
@@ -43,17 +50,17 @@ impl Policies {
     }
 }
 
-/// The allowed origins.
+/// The allowed origins of one audience.
 #[derive(Clone, Debug)]
 pub(crate) enum Cors {
     /// `*`.
     Any,
-    /// These, echoed.
+    /// These origins. The matching one is echoed.
     Listed(Vec<HeaderValue>),
 }
 
 impl Cors {
-    /// From `cors_origins`; an entry that no browser could send is left out.
+    /// Builds the list from `cors_origins`. Entries that no browser can send are left out.
     pub(crate) fn new(origins: &[String]) -> Self {
         if origins.iter().any(|origin| origin == "*") {
             return Self::Any;
@@ -62,11 +69,11 @@ impl Cors {
         Self::Listed(listed.filter_map(|origin| HeaderValue::from_str(origin).ok()).collect())
     }
 
-    /// What the `Origin` of a request makes of every answer to it.
+    /// Decides whether the `Origin` of a request may read the answer.
     pub(crate) fn allow(&self, request: &HeaderMap) -> Allowed {
         match self {
             Self::Any => Allowed { origin: Some(HeaderValue::from_static("*")), varies: false },
-            // No page is allowed, whatever it sends.
+            // No page is allowed, so the answer does not depend on `Origin`.
             Self::Listed(origins) if origins.is_empty() => Allowed { origin: None, varies: false },
             Self::Listed(origins) => {
                 let sent = request.get(ORIGIN);
@@ -76,7 +83,7 @@ impl Cors {
         }
     }
 
-    /// Headers of the answer to OPTIONS, besides those of any answer. A page that is not allowed learns nothing.
+    /// Adds the headers that only the answer to a preflight has. A page that is not allowed gets none of them.
     pub(crate) fn preflight(&self, request: &HeaderMap, methods: &'static str, response: &mut HeaderMap) {
         if self.allow(request).origin.is_none() {
             return;
@@ -89,7 +96,7 @@ impl Cors {
     }
 }
 
-/// The outcome for one request.
+/// The CORS decision for one request.
 #[derive(Debug)]
 pub(crate) struct Allowed {
     origin: Option<HeaderValue>,
@@ -97,7 +104,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Headers of any answer.
+    /// Adds the CORS headers that every answer has.
     pub(crate) fn apply(self, response: &mut HeaderMap) {
         if self.varies {
             response.append(VARY, HeaderValue::from_static("origin"));
@@ -163,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_never_opens_what_is_the_operators() {
+    fn a_star_never_opens_the_management_api() {
         let star = ["*".to_owned()];
         let policies = Policies::new(&star, &star);
         assert!(answer(policies.of(Audience::Operators), Some("https://a.example")).is_empty());

@@ -1,4 +1,4 @@
-//! The part of a body that nobody has read when its answer is ready.
+//! Reads the rest of a request body whose answer is ready, so that the client can read the answer.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use http_body_util::BodyExt;
 
 use crate::upload;
 
-/// An unread body up to this size is read before the answer, so that the connection can be kept.
-const SMALL_BODY: usize = 64 << 10;
-/// One of a known length up to this is read and thrown away too. Most clients send all of it before they read: closed upon
-/// in the middle, they would see a broken connection instead of the answer.
-pub(crate) const LARGEST_DISCARDED: usize = 64 << 20;
-/// One of unknown length may have no end: its sender is stopped.
-const LARGEST_UNKNOWN: usize = 4 << 20;
-/// How long such a body may stand still.
+/// A connection is kept after an unread body of at most this size.
+const MAX_KEPT_BYTES: usize = 64 << 10;
+/// A body of a known length up to this size is read and discarded. Most clients send the whole body before they read; a
+/// connection that closes earlier would hide the answer from them.
+pub(crate) const MAX_DISCARDED_BYTES: usize = 64 << 20;
+/// A body of unknown length may have no end, so less of it is discarded.
+const MAX_DISCARDED_CHUNKED_BYTES: usize = 4 << 20;
+/// The longest pause between two pieces of a discarded body.
 const DISCARD_GAP: Duration = Duration::from_millis(100);
-/// How long such a body may take.
+/// The longest time for discarding a body.
 pub(crate) const DISCARD_PATIENCE: Duration = Duration::from_secs(2);
-/// Time to discard a body before the gateway's own 503 over HTTP/1: an overloaded gateway answers at once.
+/// The longest time for discarding a body before the gateway's own 503 over HTTP/1. An overloaded gateway answers at once.
 pub(crate) const OVERLOADED_PATIENCE: Duration = Duration::from_millis(5);
 
-/// Reads what is left of a body, so that the client hears the answer. True: it was small, and the next request can follow.
+/// Reads the rest of a body. Returns true when the body was small and the next request can follow on the connection.
 pub(crate) async fn settle_body<B>(headers: &HeaderMap, body: &mut B, patience: Duration) -> bool
 where
     B: Body<Data = Bytes> + Unpin,
@@ -33,9 +33,9 @@ where
         return true;
     }
     let claimed = upload::content_length(headers);
-    let largest = if claimed.is_some() { LARGEST_DISCARDED } else { LARGEST_UNKNOWN };
+    let max_bytes = if claimed.is_some() { MAX_DISCARDED_BYTES } else { MAX_DISCARDED_CHUNKED_BYTES };
     let too_large =
-        claimed.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > largest));
+        claimed.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > max_bytes));
     if headers.contains_key(EXPECT) || too_large {
         return false;
     }
@@ -43,10 +43,10 @@ where
         let mut total = 0;
         loop {
             let Ok(next) = tokio::time::timeout(DISCARD_GAP, body.frame()).await else { return false };
-            let Some(frame) = next else { return total <= SMALL_BODY };
+            let Some(frame) = next else { return total <= MAX_KEPT_BYTES };
             let Ok(frame) = frame else { return false };
             total += frame.data_ref().map_or(0, Bytes::len);
-            if total > largest {
+            if total > max_bytes {
                 return false;
             }
         }
@@ -72,10 +72,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_is_read_away_within_bounds_so_that_its_answer_is_heard() {
+    async fn an_unread_body_is_discarded_within_bounds() {
         assert!(settles(&[], 0).await);
-        assert!(settles(&[], SMALL_BODY).await);
-        assert!(!settles(&[], SMALL_BODY + 1).await, "read away, and then the connection is closed");
+        assert!(settles(&[], MAX_KEPT_BYTES).await);
+        assert!(
+            !settles(&[], MAX_KEPT_BYTES + 1).await,
+            "the body is discarded, then the connection is closed"
+        );
         let piece = || Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(&[b'x'; 1024])));
         for (headers, pieces, read) in [(&[][..], 8192, 4097), (&[("content-length", "8388608")], 8192, 8192)]
         {

@@ -1,6 +1,6 @@
-//! Wrappers of a socket that change its reading only.
+//! The writing half of socket wrappers that change only the reading half.
 
-/// Implements [`tokio::io::AsyncWrite`] for `$wrapper<T>` by its field `inner`.
+/// Implements [`tokio::io::AsyncWrite`] for `$wrapper<T>` with its field `inner`.
 macro_rules! forward_writes {
     ($wrapper:ident) => {
         impl<T: tokio::io::AsyncWrite + Unpin> tokio::io::AsyncWrite for $wrapper<T> {

@@ -1,204 +1,171 @@
-//! The life of a request at the edge: the checks of CONTRACT 1.0 in their order, then the engine, then the headers.
+//! The life of a request in the HTTP server: the checks in their order, then the endpoint, then the headers.
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use gw_engine::cpu_pool::is_heavy;
-use gw_engine::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
-use gw_engine::{CallLog, Caller, EventStream, LimitStates, ReplyBody, RequestContext, request_id};
-use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use gw_engine::error::{Error, Kind, Result};
+use gw_engine::{Caller, EventStream, request_id};
+use http::header::{AUTHORIZATION, CONNECTION, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 
 use crate::access_log::sanitise;
-use crate::admission::Gate;
+use crate::admin;
+use crate::admission::Admission;
+use crate::catalogue::CatalogueCall;
+use crate::cors::Audience;
+use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
-use crate::edge::Edge;
-use crate::guarded::Activity;
-use crate::manage;
-use crate::nearby;
+use crate::generate::generate;
+use crate::listener::Listener;
 use crate::ops;
 use crate::outgoing::Outgoing;
-use crate::refusal::too_busy;
-use crate::response::{Answer, Content, spell_reset};
-use crate::router::{self, Audience, Door, Guard, Target};
-use crate::ticket::Ticket;
-use crate::upload::{self, BoxError, SLOWEST_BYTES_PER_SECOND, overloaded};
+use crate::refusal::overloaded_error;
+use crate::request_record::RequestRecord;
+use crate::response::{Content, ExtraHeaders, GatewayReply, HttpReply, PROCESSING_MS, REQUEST_ID};
+use crate::router::{self, Endpoint, Guard, RouteMatch};
+use crate::state::ServerState;
+use crate::timed_io::Activity;
+use crate::upload::{self, BoxError, MIN_BYTES_PER_SECOND, overloaded};
+use crate::url_hint;
 
-pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-client-request-id");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-pub(crate) const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
-const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
-const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
-const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
-const LIMIT_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-limit-tokens");
-const REMAINING_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
-const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
-
-/// A heavy request is refused while a step of its key has waited longer than this for the CPU pool.
-const LATEST_STEP: Duration = Duration::from_secs(1);
-
-type Reply = Answer<Box<EventStream>>;
-/// Headers that an answer gets whatever it is.
-type Extra = Vec<(HeaderName, HeaderValue)>;
 
 /// The connection that a request came on.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    pub(crate) edge: Arc<Edge>,
-    pub(crate) door: Door,
+    pub(crate) state: Arc<ServerState>,
+    pub(crate) listener: Listener,
     pub(crate) client: SocketAddr,
     pub(crate) activity: Arc<Activity>,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) admission: Arc<Admission>,
 }
 
-/// Answers one request, whatever happens.
-pub(crate) async fn respond<B>(
-    origin: Origin,
-    request: Request<B>,
-) -> Response<Outgoing<Box<EventStream>, Ticket>>
+type GatewayResponse = Response<Outgoing<Box<EventStream>, RequestRecord>>;
+
+/// Answers one request. Errors and panics become error responses.
+pub(crate) async fn respond<B>(origin: Origin, request: Request<B>) -> GatewayResponse
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
-    let busy = origin.activity.begin();
+    let guard = origin.activity.begin();
     let accepted = Instant::now();
     let (parts, mut body) = request.into_parts();
-    let target = router::find(parts.uri.path(), origin.door);
-    let mut ticket = Ticket {
-        edge: Arc::clone(&origin.edge),
+    let found = router::find(parts.uri.path(), origin.listener);
+    let mut record = RequestRecord {
+        state: Arc::clone(&origin.state),
         accepted,
         request_id: request_id::generate(),
         client_request_id: parts.headers.get(CLIENT_REQUEST_ID).and_then(|value| sanitise(value.as_bytes())),
         method: parts.method.clone(),
         uri: parts.uri.clone(),
-        route: target.name(),
+        route: found.label(),
         client: origin.client,
-        door: origin.door,
+        listener: origin.listener,
         key: None,
         call: None,
         status: None,
         code: None,
         bytes_out: 0,
         is_complete: false,
-        place: None,
-        entered: None,
-        share: None,
+        in_flight: None,
+        admission_permit: None,
+        body_permit: None,
         capture: None,
-        busy,
+        guard,
     };
-    let mut extra = Extra::new();
+    let mut extra = ExtraHeaders::new();
     let answered = {
-        let answering = pin!(answer(&parts, &target, &mut body, &mut ticket, &origin.gate, &mut extra));
-        AssertUnwindSafe(until_cut(&origin.edge, None, answering)).catch_unwind().await
+        let answering = pin!(answer(&parts, &found, &mut body, &mut record, &origin.admission, &mut extra));
+        AssertUnwindSafe(until_cut(&origin.state, None, answering)).catch_unwind().await
     };
     let mut reply = match answered {
         Ok(Ok(reply)) => reply,
-        Ok(Err(error)) => Answer::error(&error),
+        Ok(Err(error)) => HttpReply::error(&error),
         Err(_) => {
-            origin.edge.metrics.panics.inc();
-            tracing::error!(request_id = %ticket.request_id, route = ticket.route.1, "a request's handler panicked");
-            Answer::error(&Error::new(
-                Kind::InternalError,
-                "The gateway failed while answering this request.",
-            ))
+            origin.state.metrics.panics.inc();
+            let route = record.route.pattern;
+            tracing::error!(request_id = %record.request_id, route, "a bug: the handler of a request panicked");
+            let message = "The gateway failed while answering this request.";
+            HttpReply::error(&Error::new(Kind::InternalError, message))
         }
     };
     reply.headers.extend(extra);
     let is_http1 = parts.version <= Version::HTTP_11;
-    // Over HTTP/2 a body that is dropped unread resets its stream, and the answer with it.
-    let is_refused_at_the_door = reply.status == StatusCode::SERVICE_UNAVAILABLE && ticket.call.is_none();
-    let patience = if is_http1 && is_refused_at_the_door { OVERLOADED_PATIENCE } else { DISCARD_PATIENCE };
-    let settled = settle_body(&parts.headers, &mut body, patience).await
+    // HTTP/2 resets a stream whose body is dropped unread, and the client would lose the answer.
+    let is_overload_answer = reply.status == StatusCode::SERVICE_UNAVAILABLE && record.call.is_none();
+    let patience = if is_http1 && is_overload_answer { OVERLOADED_PATIENCE } else { DISCARD_PATIENCE };
+    let is_settled = settle_body(&parts.headers, &mut body, patience).await
         && upload::check_transfer_encoding(&parts.headers).is_ok();
-    if is_http1 && !settled {
+    if is_http1 && !is_settled {
         // The rest of the body must never be read as a request, and the client must be able to read the answer.
         origin.activity.leave_unread();
         reply.headers.insert(CONNECTION, HeaderValue::from_static("close"));
-    } else if is_http1 && origin.edge.is_leaving() {
+    } else if is_http1 && origin.state.is_leaving() {
         reply.headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    finish(reply, &parts, target.audience(), ticket)
+    finish(reply, &parts, found.route.audience(), record)
 }
 
-/// At the end of a shutdown's grace the connection polls its request once more, and gets an answer instead of silence. The log of a
-/// call that ends so names the shutdown.
-/// `answering` is pinned by its caller: to move these futures would be to copy them.
-async fn until_cut<T>(
-    edge: &Edge,
-    log: Option<&CallLog>,
-    mut answering: Pin<&mut impl Future<Output = Result<T>>>,
-) -> Result<T> {
-    std::future::poll_fn(|cx| match answering.as_mut().poll(cx) {
-        Poll::Pending if edge.is_cut() => {
-            log.inspect(|log| log.ended(GATEWAY_SHUTDOWN));
-            Poll::Ready(Err(overloaded("The gateway is shutting down.")))
-        }
-        polled => polled,
-    })
-    .await
-}
-
-/// The headers of every response.
+/// Adds the headers of every response.
 fn finish(
-    mut reply: Reply,
+    mut reply: GatewayReply,
     parts: &Parts,
     audience: Audience,
-    mut ticket: Ticket,
-) -> Response<Outgoing<Box<EventStream>, Ticket>> {
-    if let Ok(id) = HeaderValue::from_str(&ticket.request_id) {
+    mut record: RequestRecord,
+) -> GatewayResponse {
+    if let Ok(id) = HeaderValue::from_str(&record.request_id) {
         reply.headers.insert(REQUEST_ID, id);
     }
     if !matches!(reply.content, Content::Stream(_)) {
-        let millis = u64::try_from(ticket.accepted.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let millis = u64::try_from(record.accepted.elapsed().as_millis()).unwrap_or(u64::MAX);
         reply.headers.insert(PROCESSING_MS, HeaderValue::from(millis));
     }
     reply.headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if !ticket.route.1.starts_with("/v1") {
+    if !record.route.pattern.starts_with("/v1") {
         ops::harden(&mut reply.headers);
     }
-    ticket.edge.cors.of(audience).allow(&parts.headers).apply(&mut reply.headers);
+    record.state.cors.of(audience).allow(&parts.headers).apply(&mut reply.headers);
     if parts.method == Method::HEAD {
         reply = reply.without_body();
     }
-    ticket.status = Some(reply.status);
-    ticket.code = reply.code;
-    if let (Some(capture), Content::Stream(_)) = (&mut ticket.capture, &reply.content) {
+    record.status = Some(reply.status);
+    record.code = reply.code;
+    if let (Some(capture), Content::Stream(_)) = (&mut record.capture, &reply.content) {
         capture.streams();
     }
-    let due = taken_by(&reply.content, ticket.edge.settings.write_stall);
-    let mut response = Response::new(Outgoing::new(reply.content, due, ticket));
-    // 499 is a word of the log. Whoever sent half a body and still reads hears that the request was bad.
-    let closed = reply.status.as_u16() == Kind::ClientClosedRequest.row().0;
-    *response.status_mut() = if closed { StatusCode::BAD_REQUEST } else { reply.status };
+    let deadline = delivery_deadline(&reply.content, record.state.settings.write_stall);
+    let mut response = Response::new(Outgoing::new(reply.content, deadline, record));
+    // 499 is a status for the log alone. A client that sent half a body and still reads gets a 400.
+    let is_closed = reply.status.as_u16() == Kind::ClientClosedRequest.row().0;
+    *response.status_mut() = if is_closed { StatusCode::BAD_REQUEST } else { reply.status };
     *response.headers_mut() = reply.headers;
     response
 }
 
-/// When a client must have taken an answer: after the time that it may take nothing, at the least rate.
-fn taken_by<S>(content: &Content<S>, patience: Duration) -> Instant {
+/// The time by which a client must have taken a whole answer: the write stall, and the time of its bytes at the least rate.
+fn delivery_deadline<S>(content: &Content<S>, write_stall: Duration) -> Instant {
     let bytes = if let Content::Full(bytes) = content { bytes.len() as u64 } else { 0 };
-    Instant::now() + patience + Duration::from_secs(bytes / SLOWEST_BYTES_PER_SECOND)
+    Instant::now() + write_stall + Duration::from_secs(bytes / MIN_BYTES_PER_SECOND)
 }
 
-/// The checks in their order; the first failure wins.
+/// Runs the checks in their order; the first one that fails is the answer. Then calls the endpoint.
 async fn answer<B>(
     parts: &Parts,
-    target: &Target<'_>,
+    found: &RouteMatch<'_>,
     body: &mut B,
-    ticket: &mut Ticket,
-    gate: &Gate,
-    extra: &mut Extra,
-) -> Result<Reply>
+    record: &mut RequestRecord,
+    admission: &Admission,
+    extra: &mut ExtraHeaders,
+) -> Result<GatewayReply>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
@@ -207,172 +174,75 @@ where
     if parts.version == Version::HTTP_2 {
         upload::check_header_list(&parts.headers, &parts.uri)?;
     }
+    let (state, route) = (Arc::clone(&record.state), &found.route);
     if parts.method == Method::OPTIONS {
-        let mut answer = Answer::no_content();
-        let methods = target.preflight_methods();
-        ticket.edge.cors.of(target.audience()).preflight(&parts.headers, methods, &mut answer.headers);
-        return Ok(answer);
+        let mut reply = HttpReply::no_content();
+        let methods = route.preflight_methods();
+        state.cors.of(route.audience()).preflight(&parts.headers, methods, &mut reply.headers);
+        return Ok(reply);
     }
-    let edge = Arc::clone(&ticket.edge);
-    let caller = match target.guard() {
-        Guard::Open => None,
-        Guard::Key | Guard::AdminKey => {
-            let values = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes);
-            let caller = edge.engine.identify(values(AUTHORIZATION), values(API_KEY))?;
-            ticket.key = Some(Arc::clone(caller.key_name()));
-            Some(caller)
+    let caller = authenticate(&state, parts, route.guard, record)?;
+    if let Some(allow) = route.method_error(&parts.method) {
+        return Ok(HttpReply::method_not_allowed(allow));
+    }
+    match (route.endpoint(), caller) {
+        (Endpoint::Probe(page), _) => Ok(page(&state, record.listener)),
+        (Endpoint::Page(page), _) => Ok(page()),
+        (Endpoint::Status(report), Some(_)) => report(&state),
+        (Endpoint::Cache, Some(_)) => admin::cache(&state, parts).await,
+        (Endpoint::Explain, Some(caller)) => admin::explain(&state, parts, &caller, body).await,
+        (Endpoint::Admin(build), Some(_)) => {
+            let id = found.id.as_deref().map(str::to_owned);
+            Box::pin(admin::answer(&state, parts, id, build, body)).await
         }
-    };
-    if target.guard() == Guard::AdminKey && !caller.as_ref().is_some_and(Caller::is_admin) {
-        return Err(Error::new(Kind::AdminRequired, "This needs an API key of role admin."));
-    }
-    if let Some(allow) = target.refuses(&parts.method) {
-        return Ok(Answer::method_not_allowed(allow));
-    }
-    let query = parts.uri.query().unwrap_or("");
-    let Some(caller) = caller else { return open(&edge, ticket.door, target, parts) };
-    match target {
-        Target::Metrics => return ops::metrics(&edge),
-        Target::Providers => return Ok(Answer::json(gw_admin::list_providers(&edge.engine))),
-        Target::Config => return Ok(Answer::json(gw_admin::show_configuration(&edge.engine))),
-        Target::Cache => return manage::response_cache(&edge, parts).await,
-        Target::Explain => return manage::explain(&edge, parts, &caller, body).await,
-        Target::Admin | Target::UnknownApi => return Err(unknown_url(parts)),
-        Target::Keys
-        | Target::Key(_)
-        | Target::RotateKey(_)
-        | Target::Teams
-        | Target::Team(_)
-        | Target::Usage
-        | Target::RequestLog
-        | Target::LoggedRequest(_)
-        | Target::LoggedPayload(_) => return Box::pin(manage::answer(&edge, parts, target, body)).await,
-        _ => ticket.place = Some(edge.enter()?),
-    }
-    match target {
-        Target::Models => edge.engine.list_models(&caller, query).map(Answer::json),
-        Target::Compare => edge.engine.compare(&caller, query).map(Answer::json),
-        Target::Model(Some(id)) => edge.engine.model(&caller, id).map(Answer::json),
-        Target::Model(None) => Err(Error::new(
-            Kind::ModelNotFound,
-            "The model does not exist: its id is not valid percent-encoded UTF-8.",
-        )),
-        _ => {
-            if edge.is_draining() {
+        (Endpoint::Catalogue(ask), Some(caller)) => {
+            record.in_flight = Some(state.admit_in_flight()?);
+            let query = parts.uri.query().unwrap_or("");
+            ask(&state, CatalogueCall { caller: &caller, query, id: found.id.as_deref() })
+        }
+        (Endpoint::Generate(operation), Some(caller)) => {
+            record.in_flight = Some(state.admit_in_flight()?);
+            if state.is_draining() {
                 return Err(overloaded("The gateway is shutting down."));
             }
-            gate.enter().await.map_err(|_| too_busy())?;
-            generate(parts, target, body, ticket, caller, extra).await
+            admission.admit().await.map_err(|_| overloaded_error())?;
+            generate(parts, operation, body, record, caller, extra).await
         }
+        (Endpoint::NotFound, _)
+        // The guards of these endpoints let no request through without a caller.
+        | (
+            Endpoint::Status(_)
+            | Endpoint::Cache
+            | Endpoint::Explain
+            | Endpoint::Admin(_)
+            | Endpoint::Catalogue(_)
+            | Endpoint::Generate(_),
+            None,
+        ) => Err(unknown_url(parts)),
     }
 }
 
-/// What needs no key.
-fn open(edge: &Edge, door: Door, target: &Target<'_>, parts: &Parts) -> Result<Reply> {
-    match target {
-        Target::Root => Ok(ops::links(door)),
-        Target::Healthz => Ok(ops::healthz()),
-        Target::Readyz => Ok(ops::readyz(edge)),
-        Target::OpenApi => Ok(ops::openapi()),
-        Target::Docs => Ok(ops::docs()),
-        _ => Err(unknown_url(parts)),
+/// Finds the holder of the request's key and checks its role. None: the URL needs no key.
+fn authenticate(
+    state: &ServerState,
+    parts: &Parts,
+    guard: Guard,
+    record: &mut RequestRecord,
+) -> Result<Option<Caller>> {
+    if guard == Guard::Open {
+        return Ok(None);
     }
+    let values = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let caller = state.engine.identify(values(AUTHORIZATION), values(API_KEY))?;
+    record.key = Some(Arc::clone(caller.key_name()));
+    if guard == Guard::AdminKey && !caller.is_admin() {
+        return Err(Error::new(Kind::AdminRequired, "This needs an API key of role admin."));
+    }
+    Ok(Some(caller))
 }
 
 fn unknown_url(parts: &Parts) -> Error {
     let path: String = parts.uri.path().chars().take(200).collect();
-    let hint = nearby::hint(parts.uri.path()).unwrap_or_default();
+    let hint = url_hint::hint(parts.uri.path()).unwrap_or_default();
     Error::new(Kind::UnknownUrl, format!("Unknown request URL: {} {path}.{hint}", parts.method))
-}
-
-/// The three endpoints that call upstreams: steps 3 to 6, then the engine.
-async fn generate<B>(
-    parts: &Parts,
-    target: &Target<'_>,
-    body: &mut B,
-    ticket: &mut Ticket,
-    caller: Caller,
-    extra: &mut Extra,
-) -> Result<Reply>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<BoxError>,
-{
-    let edge = Arc::clone(&ticket.edge);
-    match edge.engine.enter(&caller, &ticket.request_id).await {
-        Ok(permit) => {
-            tell_limits(&permit.limits, extra);
-            ticket.entered = Some(permit);
-        }
-        Err(refused) => {
-            let (limits, error) = *refused;
-            tell_limits(&limits, extra);
-            return Err(error);
-        }
-    }
-    let encoding = upload::check_media(&parts.headers)?;
-    let cpu = edge.engine.cpu_of(&caller);
-    let is_late = || cpu.lateness() > LATEST_STEP;
-    if upload::may_be_heavy(&parts.headers) && is_late() {
-        return Err(too_busy());
-    }
-    let (bytes, share) = upload::read(&parts.headers, encoding, body, &edge.uploads, &cpu).await?;
-    // Many bodies may have come meanwhile.
-    if is_late() && is_heavy(&bytes) {
-        return Err(too_busy());
-    }
-    ticket.share = Some(share);
-    ticket.capture = edge.engine.capture(&caller, &ticket.request_id, &bytes);
-    let log = Arc::new(CallLog::default());
-    ticket.call = Some(Arc::clone(&log));
-    let context = RequestContext {
-        request_id: Arc::clone(&ticket.request_id),
-        caller,
-        accepted: ticket.accepted,
-        log: Arc::clone(&log),
-        client: Some(ticket.client.ip()),
-        cache_control: cache_control(&parts.headers),
-        keepalive: edge.settings.keepalive,
-    };
-    let engine = Arc::clone(&edge.engine);
-    // The host boxes the call's future: it is large, and every layer of this one would move it.
-    let calling = pin!(async {
-        match target {
-            Target::ChatCompletions => cpu.host(async move { engine.chat(context, bytes).await }).await,
-            Target::Completions => cpu.host(async move { engine.completion(context, bytes).await }).await,
-            _ => cpu.host(async move { engine.embeddings(context, bytes).await }).await,
-        }
-    });
-    let reply = until_cut(&edge, Some(&log), calling).await?;
-    extra.extend(reply.headers);
-    Ok(match reply.body {
-        ReplyBody::Full(body) => Answer::json(body),
-        ReplyBody::Stream(stream) => Answer::events(stream),
-    })
-}
-
-fn tell_limits(limits: &LimitStates, extra: &mut Extra) {
-    let mut tell = |names: [HeaderName; 3], limit: u64, remaining: u64, reset| {
-        let [name, left, back] = names;
-        extra.push((name, HeaderValue::from(limit)));
-        extra.push((left, HeaderValue::from(remaining)));
-        extra.extend(HeaderValue::from_str(&spell_reset(reset)).ok().map(|reset| (back, reset)));
-    };
-    if let Some(state) = &limits.requests {
-        tell([LIMIT, REMAINING, RESET], state.limit.into(), state.remaining.into(), state.reset);
-    }
-    if let Some(state) = &limits.tokens {
-        tell([LIMIT_TOKENS, REMAINING_TOKENS, RESET_TOKENS], state.limit, state.remaining, state.reset);
-    }
-}
-
-/// The lines of `Cache-Control`, as one.
-fn cache_control(headers: &HeaderMap) -> Option<Box<[u8]>> {
-    let mut lines = headers.get_all(CACHE_CONTROL).iter().map(HeaderValue::as_bytes);
-    let mut all = lines.next()?.to_vec();
-    for line in lines {
-        all.push(b',');
-        all.extend_from_slice(line);
-    }
-    Some(all.into())
 }

@@ -1,7 +1,7 @@
-//! Request heads that cannot be read as HTTP/1.1.
+//! The answer to request heads that are not valid HTTP/1.1.
 //!
-//! hyper answers them itself, with a status and no body, and then ends the connection with an error. [`HoldBack`] keeps
-//! that answer from the socket, and [`answer`] gives it the error shape of every other answer.
+//! hyper answers such a head itself, with a status and no body, and then ends the connection with an error.
+//! [`HyperErrorFilter`] keeps that answer from the socket, and [`answer`] gives it the JSON error body of every other answer.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,40 +13,40 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The end of every head.
 const END: &[u8] = b"\r\n\r\n";
-/// hyper's own answer is shorter: a status line, `connection`, `content-length: 0` and `date`.
-const LONGEST: usize = 192;
-/// hyper's own answers to a head begin with one of these; each comes with the kind of our answer.
+/// hyper's own answer is shorter than this. It holds a status line, `connection`, `content-length: 0` and `date`.
+const MAX_HYPER_ANSWER_BYTES: usize = 192;
+/// The beginnings of hyper's own answers, each with the kind of error that replaces it.
 const STARTS: [(&[u8], Kind); 3] = [
     (b"HTTP/1.1 400 ", Kind::Invalid),
     (b"HTTP/1.1 414 ", Kind::UriTooLong),
     (b"HTTP/1.1 431 ", Kind::HeadersTooLarge),
 ];
 
-/// An IO object that does not write an answer which hyper made by itself.
+/// An IO object that holds back hyper's own answers.
 ///
-/// Such an answer is always the last of a connection. Bytes that only look like one are written when more bytes follow
+/// hyper's answer is always the last of a connection. Bytes that only look like one are written when more bytes follow
 /// them, and when the connection ends without an error.
 #[derive(Debug)]
-pub(crate) struct HoldBack<T> {
+pub(crate) struct HyperErrorFilter<T> {
     inner: T,
     held: Vec<u8>,
-    /// How many of the held bytes were written after all.
+    /// The number of held bytes that were written after all.
     released: usize,
 }
 
-impl<T> HoldBack<T> {
+impl<T> HyperErrorFilter<T> {
     pub(crate) fn new(inner: T) -> Self {
         Self { inner, held: Vec::new(), released: 0 }
     }
 
-    /// The socket, and the answer that was held back.
+    /// Gives back the socket and the answer that was held back.
     pub(crate) fn into_parts(mut self) -> (T, Vec<u8>) {
         self.held.drain(..self.released.min(self.held.len()));
         (self.inner, self.held)
     }
 }
 
-/// The answer in place of `held`, which hyper made because of `error`.
+/// The answer that replaces `held`, which hyper made because of `error`.
 pub(crate) fn answer(held: &[u8], error: &hyper::Error) -> Vec<u8> {
     let kind =
         STARTS.iter().find(|(start, _)| held.starts_with(start)).map_or(Kind::Invalid, |(_, kind)| *kind);
@@ -57,7 +57,7 @@ pub(crate) fn answer(held: &[u8], error: &hyper::Error) -> Vec<u8> {
     };
     let body = error.body();
     let id = request_id::generate();
-    tracing::debug!(request_id = %id, code = error.code(), "a request's head could not be read");
+    tracing::debug!(request_id = %id, code = error.code(), "the head of a request is not valid HTTP/1.1");
     let mut answer = Vec::with_capacity(held.len() + body.len() + 192);
     let head = held.strip_suffix(END).unwrap_or(held);
     for line in head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
@@ -76,17 +76,17 @@ pub(crate) fn answer(held: &[u8], error: &hyper::Error) -> Vec<u8> {
     answer
 }
 
-/// 431: HTTP/1 and HTTP/2 say the same.
+/// The 431 of HTTP/1 and HTTP/2.
 pub(crate) fn headers_too_large() -> Error {
     Error::new(Kind::HeadersTooLarge, "The headers of the request are too large or too many.")
 }
 
-/// Where an answer that hyper made by itself begins, if `bytes` end with one.
-fn own_answer(bytes: &[u8]) -> Option<usize> {
+/// The position in `bytes` at which hyper's own answer begins, if they end with one.
+fn hyper_answer(bytes: &[u8]) -> Option<usize> {
     if !bytes.ends_with(END) {
         return None;
     }
-    let window = bytes.len().saturating_sub(LONGEST);
+    let window = bytes.len().saturating_sub(MAX_HYPER_ANSWER_BYTES);
     let tail = bytes.get(window..)?;
     let start = tail.windows(b"HTTP/1.1 ".len()).rposition(|window| window == b"HTTP/1.1 ")?;
     let answer = tail.get(start..)?;
@@ -101,8 +101,8 @@ fn own_answer(bytes: &[u8]) -> Option<usize> {
     is_hypers.then_some(window + start)
 }
 
-impl<T: AsyncWrite + Unpin> HoldBack<T> {
-    /// Writes what was held although it was an answer like any other.
+impl<T: AsyncWrite + Unpin> HyperErrorFilter<T> {
+    /// Writes the held bytes, which turned out to be an ordinary answer.
     fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.held.get(self.released..).filter(|rest| !rest.is_empty()) {
             match Pin::new(&mut self.inner).poll_write(cx, rest) {
@@ -118,7 +118,7 @@ impl<T: AsyncWrite + Unpin> HoldBack<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for HoldBack<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for HyperErrorFilter<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -128,12 +128,12 @@ impl<T: AsyncRead + Unpin> AsyncRead for HoldBack<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for HoldBack<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for HyperErrorFilter<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         if !self.held.is_empty() && self.poll_release(cx)?.is_pending() {
             return Poll::Pending;
         }
-        match own_answer(buf).map(|start| buf.split_at(start)) {
+        match hyper_answer(buf).map(|start| buf.split_at(start)) {
             None => Pin::new(&mut self.inner).poll_write(cx, buf),
             Some(([], held)) => {
                 self.held = held.to_vec();
@@ -160,7 +160,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for HoldBack<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // hyper writes a head in one piece, and its own answer has nothing but a head.
+        // hyper writes a head in one piece, and its own answer is a head alone.
         let mut pieces = bufs.iter().filter(|piece| !piece.is_empty());
         if let (Some(only), None) = (pieces.next(), pieces.next()) {
             return self.poll_write(cx, only);

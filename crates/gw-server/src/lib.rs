@@ -1,43 +1,51 @@
-//! The HTTP edge: connections, URLs, headers, bodies, event streams out.
+//! The HTTP server: connections, URLs, headers, bodies, event streams, the access log.
 //!
-//! Read `router.rs` for the URLs, `handler.rs` for the order of the checks of a request, `connection.rs` for the life of
-//! a connection, `serve.rs` for start and shutdown. Nothing here knows a provider.
+//! Start with `router.rs` for the URLs, `handler.rs` for the checks of a request in their order, `connection.rs` for the life
+//! of a connection and `serve.rs` for start and shutdown. This crate knows nothing about providers.
 
 pub mod access_log;
+mod admin;
 mod admission;
+mod catalogue;
 mod connection;
 mod cors;
+mod cut;
+mod deadline_timer;
 mod discard;
-pub mod edge;
 mod forward;
-mod frames;
-mod guarded;
+mod frame_clock;
+mod generate;
 mod gunzip;
 mod handler;
 mod head_errors;
+mod in_flight;
 mod lingering;
-mod manage;
+mod listener;
 mod metrics;
-mod nearby;
 mod ops;
 mod outgoing;
-mod path;
+mod overload_filter;
+mod percent_decoding;
 mod refusal;
+mod request_record;
 mod response;
 mod rewind;
 mod router;
 pub mod serve;
 pub mod settings;
 mod stall;
-mod ticket;
-mod tls;
+pub mod state;
+mod timed_io;
+pub mod tls;
 mod upload;
+mod url_hint;
 
 pub use access_log::{AccessLog, LogLine};
 pub use admission::LoadSignal;
-pub use edge::{Edge, Readiness};
 pub use router::{Guard, ROUTES, Route};
 pub use serve::{Listeners, Shutdown, serve};
+pub use state::{NotReady, Readiness, ServerState};
+pub use tls::TlsError;
 
 /// The OpenAPI document, as `GET /openapi.json` and `model-gateway openapi` show it.
 pub const OPENAPI_JSON: &str = include_str!("openapi.json");

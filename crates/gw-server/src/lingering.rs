@@ -1,8 +1,8 @@
-//! Lingering close of refused connections: the rest of the request is thrown away until the client closes, so that no reset
+//! Lingering close of refused connections: the rest of the request is discarded until the client closes, so that no reset
 //! overtakes the answer (RFC 9112, section 9.6).
 //!
-//! No task waits for these sockets. The worker looks at all of them every few milliseconds: under overload that is cheaper
-//! than an event of the kernel and a task for each.
+//! These sockets have no task. The worker sweeps over all of them every few milliseconds. Under overload that is cheaper
+//! than a task and a kernel event for each.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,70 +16,70 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::discard::LARGEST_DISCARDED;
-use crate::edge::Place;
+use crate::discard::MAX_DISCARDED_BYTES;
+use crate::in_flight::InFlightPermit;
 
-/// The longest time to read the rest of a refused request: its client finishes sending, and then reads the answer.
+/// The longest time for the client of a refused request to finish sending and to read the answer.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
-/// Between two looks at the sockets.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Sockets of one look: what a look costs has a bound, however many clients do not close.
-const MOST_LOOKED_AT: usize = 256;
-/// Bytes of a request that one call of the kernel throws away.
-const PIECE: usize = 256 << 10;
-/// Calls of the kernel for one socket in one look.
-const PIECES_IN_A_ROW: usize = 4;
+/// The time between two sweeps.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(5);
+/// The most sockets of one sweep, so that the cost of a sweep is bounded.
+const MAX_SOCKETS_PER_SWEEP: usize = 256;
+/// The bytes that one system call discards.
+const DISCARD_BYTES: usize = 256 << 10;
+/// The most system calls for one socket in one sweep.
+const MAX_CALLS_PER_SWEEP: usize = 4;
 
 thread_local! {
-    /// The kernel wants a place to write to, and writes nothing there on Linux: these pages are never touched.
-    static NOWHERE: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into());
+    /// `recv` needs a buffer. With `MSG_TRUNC` Linux writes nothing to it, so its pages take no memory.
+    static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; DISCARD_BYTES].into());
 }
 
-/// What a connection occupies until it is closed.
-pub(crate) type Occupied = (OwnedSemaphorePermit, Place, TaskTrackerToken);
+/// The permits that a connection holds until it is closed.
+pub(crate) type ConnectionPermits = (OwnedSemaphorePermit, InFlightPermit, TaskTrackerToken);
 
-/// A refused connection.
+/// A refused connection that waits for its client to close.
 #[derive(Debug)]
-struct Refused {
+struct LingeringSocket {
     socket: TcpStream,
     until: Instant,
-    thrown_away: usize,
-    _occupied: Occupied,
+    discarded_bytes: usize,
+    _permits: ConnectionPermits,
 }
 
 /// The refused connections of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Lingering {
-    sockets: Mutex<VecDeque<Refused>>,
+    sockets: Mutex<VecDeque<LingeringSocket>>,
     arrived: Notify,
 }
 
 impl Lingering {
-    /// Takes a connection whose answer is written and whose sending half is shut.
-    pub(crate) fn add(&self, socket: TcpStream, occupied: Occupied) {
+    /// Adds a connection whose answer is written and whose sending half is shut.
+    pub(crate) fn add(&self, socket: TcpStream, permits: ConnectionPermits) {
         let mut refused =
-            Refused { socket, until: Instant::now() + LINGER, thrown_away: 0, _occupied: occupied };
-        // A first look at once: it opens TCP's window for a client that still sends.
+            LingeringSocket { socket, until: Instant::now() + LINGER, discarded_bytes: 0, _permits: permits };
+        // The first look happens at once, because it opens the TCP window for a client that still sends.
         if refused.is_open() {
             self.sockets.lock().push_back(refused);
             self.arrived.notify_one();
         }
     }
 
-    /// Looks at the connections for as long as there are any; runs on the worker as long as it does.
-    pub(crate) async fn watch(&self) {
+    /// Sweeps while there are connections. Runs on the worker for as long as the worker runs.
+    pub(crate) async fn run(&self) {
         loop {
             self.arrived.notified().await;
-            while self.look() {
-                sleep(LOOK_EVERY).await;
+            while self.sweep() {
+                sleep(SWEEP_INTERVAL).await;
             }
         }
     }
 
-    /// Throws away what has come and closes what has ended. False: no connection is left.
-    fn look(&self) -> bool {
+    /// Discards the bytes that arrived, and closes the connections that ended. Returns whether connections remain.
+    fn sweep(&self) -> bool {
         let mut sockets = self.sockets.lock();
-        for _ in 0..sockets.len().min(MOST_LOOKED_AT) {
+        for _ in 0..sockets.len().min(MAX_SOCKETS_PER_SWEEP) {
             let Some(mut refused) = sockets.pop_front() else { break };
             if refused.is_open() {
                 sockets.push_back(refused);
@@ -89,25 +89,25 @@ impl Lingering {
     }
 }
 
-impl Refused {
-    /// Throws away what has come. False: the client has closed, or has had its time.
+impl LingeringSocket {
+    /// Discards the bytes that arrived. Returns false when the client has closed or its time is over.
     fn is_open(&mut self) -> bool {
-        for _ in 0..PIECES_IN_A_ROW {
-            match throw_away(&self.socket) {
+        for _ in 0..MAX_CALLS_PER_SWEEP {
+            match discard(&self.socket) {
                 Ok(0) => return false,
-                Ok(bytes) => self.thrown_away += bytes,
+                Ok(bytes) => self.discarded_bytes += bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => return false,
             }
         }
-        self.thrown_away < LARGEST_DISCARDED && Instant::now() < self.until
+        self.discarded_bytes < MAX_DISCARDED_BYTES && Instant::now() < self.until
     }
 }
 
-/// Has the kernel drop bytes that came, without a copy. Zero: the client has closed.
-fn throw_away(socket: &TcpStream) -> io::Result<usize> {
-    NOWHERE.with_borrow_mut(|nowhere| {
-        let (_, bytes) = rustix::net::recv(socket, &mut nowhere[..], RecvFlags::TRUNC)?;
+/// Makes the kernel drop the bytes that arrived, without a copy. Returns zero when the client has closed.
+fn discard(socket: &TcpStream) -> io::Result<usize> {
+    BUFFER.with_borrow_mut(|buffer| {
+        let (_, bytes) = rustix::net::recv(socket, &mut buffer[..], RecvFlags::TRUNC)?;
         Ok(bytes)
     })
 }
@@ -124,10 +124,10 @@ mod tests {
 
     use super::*;
 
-    /// Connections that linger, and what they occupy.
+    /// Lingering connections, and the permits that they hold.
     struct Bench {
         lingering: Arc<Lingering>,
-        places: Arc<Semaphore>,
+        connections: Arc<Semaphore>,
         gauge: Gauge,
         tracker: TaskTracker,
     }
@@ -136,10 +136,10 @@ mod tests {
         fn new() -> Self {
             let lingering = Arc::<Lingering>::default();
             let watched = Arc::clone(&lingering);
-            tokio::spawn(async move { watched.watch().await });
+            tokio::spawn(async move { watched.run().await });
             Self {
                 lingering,
-                places: Arc::new(Semaphore::new(8)),
+                connections: Arc::new(Semaphore::new(8)),
                 gauge: Gauge::default(),
                 tracker: TaskTracker::new(),
             }
@@ -152,45 +152,45 @@ mod tests {
             let (mut server, _) = listener.accept().await.unwrap();
             server.write_all(b"answer").await.unwrap();
             server.shutdown().await.unwrap();
-            let permit = Arc::clone(&self.places).acquire_owned().await.unwrap();
-            self.lingering.add(server, (permit, Place::take(&self.gauge), self.tracker.token()));
+            let permit = Arc::clone(&self.connections).acquire_owned().await.unwrap();
+            self.lingering.add(server, (permit, InFlightPermit::take(&self.gauge), self.tracker.token()));
             client
         }
 
-        fn occupied(&self) -> (usize, i64, usize) {
-            (8 - self.places.available_permits(), self.gauge.get(), self.tracker.len())
+        fn permits(&self) -> (usize, i64, usize) {
+            (8 - self.connections.available_permits(), self.gauge.get(), self.tracker.len())
         }
 
         async fn is_empty(&self) {
-            while self.occupied() != (0, 0, 0) {
+            while self.permits() != (0, 0, 0) {
                 tokio::task::yield_now().await;
             }
         }
     }
 
     #[tokio::test]
-    async fn a_client_that_sends_all_before_it_reads_hears_the_answer() {
+    async fn a_client_that_sends_all_before_it_reads_gets_the_answer() {
         let bench = Bench::new();
         let mut client = bench.refused().await;
         client.write_all(&vec![b'x'; 8 << 20]).await.unwrap();
         let mut answer = Vec::new();
         client.read_to_end(&mut answer).await.unwrap();
         assert_eq!(answer, b"answer");
-        assert_eq!(bench.occupied(), (1, 1, 1), "until the client closes");
+        assert_eq!(bench.permits(), (1, 1, 1), "until the client closes");
         drop(client);
         bench.is_empty().await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clients_that_do_not_close_are_closed_upon() {
+    async fn clients_that_do_not_close_are_closed_after_a_time() {
         let bench = Bench::new();
         let begun = Instant::now();
         let clients = [bench.refused().await, bench.refused().await];
-        assert_eq!(bench.occupied(), (2, 2, 2));
-        sleep(LINGER - LOOK_EVERY).await;
-        assert_eq!(bench.occupied(), (2, 2, 2), "they have {LINGER:?}");
-        sleep(LOOK_EVERY * 3).await;
-        assert_eq!(bench.occupied(), (0, 0, 0), "after {:?}", begun.elapsed());
+        assert_eq!(bench.permits(), (2, 2, 2));
+        sleep(LINGER - SWEEP_INTERVAL).await;
+        assert_eq!(bench.permits(), (2, 2, 2), "they have {LINGER:?}");
+        sleep(SWEEP_INTERVAL * 3).await;
+        assert_eq!(bench.permits(), (0, 0, 0), "after {:?}", begun.elapsed());
         drop(clients);
     }
 }

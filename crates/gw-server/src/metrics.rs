@@ -1,4 +1,4 @@
-//! Counters of the edge. The handles of a route are looked up once, then kept.
+//! Metrics of the HTTP server. The handles of a route are looked up once and then kept.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -11,8 +11,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-
-use crate::router::{NAMES, Name};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
@@ -31,12 +29,26 @@ struct WorkerLabels {
     worker: String,
 }
 
-/// The edge's metrics.
+/// The most routes whose handles are kept.
+pub(crate) const MAX_ROUTES: usize = 64;
+
+/// The label of a route, and what the metrics need to find its kept handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RouteLabel {
+    /// The position of the route in the table of routes, below [`MAX_ROUTES`].
+    pub(crate) index: usize,
+    /// The URL, with `{id}` for its variable part.
+    pub(crate) pattern: &'static str,
+    /// The method of most of its successful requests.
+    pub(crate) main_method: &'static str,
+}
+
+/// The metrics of the HTTP server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
-    routes: [RouteMetrics; NAMES],
+    routes: [RouteMetrics; MAX_ROUTES],
     pub(crate) in_flight: Gauge,
     pub(crate) connections: Gauge,
     pub(crate) panics: Counter,
@@ -45,7 +57,7 @@ pub(crate) struct Metrics {
     waits: Family<WorkerLabels, Gauge<f64, AtomicU64>>,
 }
 
-/// The kept handles of one route: its successes, and its histogram.
+/// The kept handles of one route: the counter of its successes with its main method, and its histogram.
 #[derive(Debug, Default)]
 struct RouteMetrics {
     ok: OnceLock<Counter>,
@@ -78,56 +90,59 @@ impl Metrics {
         );
         registry.register_with_unit(
             "gateway_http_request_duration",
-            "From a request's acceptance to the end of its response",
+            "Time from the acceptance of a request to the end of its response",
             Unit::Seconds,
             metrics.durations.clone(),
         );
         registry.register("gateway_http_in_flight", "Requests being answered", metrics.in_flight.clone());
         registry.register("gateway_http_connections", "Open client connections", metrics.connections.clone());
-        registry.register("gateway_panics", "Panics that were caught", metrics.panics.clone());
+        registry.register(
+            "gateway_panics",
+            "Panics while a request was answered; each is a bug",
+            metrics.panics.clone(),
+        );
         registry.register(
             "gateway_accept_errors",
-            "Connections that the system could not hand over",
+            "Connections that could not be accepted, for want of file descriptors or memory",
             metrics.accept_errors.clone(),
         );
         registry.register(
             "gateway_shed_requests",
-            "Generation requests that were refused because the gateway has too much to do",
+            "Generation requests refused with 503 because the gateway was overloaded",
             metrics.shed.clone(),
         );
         registry.register_with_unit(
             "gateway_admission_wait",
-            "How long a new generation request would wait until a worker begins it",
+            "Expected wait of a new generation request until its worker begins it",
             Unit::Seconds,
             metrics.waits.clone(),
         );
         metrics
     }
 
-    /// How long a new request would wait for this worker.
-    pub(crate) fn wait_of(&self, worker: usize) -> Gauge<f64, AtomicU64> {
+    /// The gauge of a worker: the expected wait of a new request, in seconds.
+    pub(crate) fn admission_wait(&self, worker: usize) -> Gauge<f64, AtomicU64> {
         self.waits.get_or_create(&WorkerLabels { worker: worker.to_string() }).clone()
     }
 
-    /// A request is over.
-    pub(crate) fn finished(&self, route: Name, method: &Method, status: u16, duration: Duration) {
-        let labels = || RequestLabels { route: route.1, method: label(method), status };
-        let Some(kept) = self.routes.get(route.0) else { return };
-        let usual = *method == Method::POST || (*method == Method::GET && route.0 > 2);
-        if status == StatusCode::OK.as_u16() && usual {
+    /// Counts a request whose response has ended.
+    pub(crate) fn count_request(&self, route: RouteLabel, method: &Method, status: u16, duration: Duration) {
+        let labels = || RequestLabels { route: route.pattern, method: method_label(method), status };
+        let Some(kept) = self.routes.get(route.index) else { return };
+        if status == StatusCode::OK.as_u16() && method.as_str() == route.main_method {
             kept.ok.get_or_init(|| self.requests.get_or_create(&labels()).clone()).inc();
         } else {
             self.requests.get_or_create(&labels()).inc();
         }
         let histogram = kept
             .duration
-            .get_or_init(|| self.durations.get_or_create(&RouteLabels { route: route.1 }).clone());
+            .get_or_init(|| self.durations.get_or_create(&RouteLabels { route: route.pattern }).clone());
         histogram.observe(duration.as_secs_f64());
     }
 }
 
-/// Clients may send any word as a method; only known ones become labels.
-fn label(method: &Method) -> &'static str {
+/// Clients may send any word as a method. Only known methods become labels, so that the number of labels is bounded.
+fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::POST => "POST",
@@ -143,20 +158,19 @@ fn label(method: &Method) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::router::{Door, find};
 
     #[test]
     fn requests_are_counted_by_route_method_and_status() {
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);
-        let chat = find("/v1/chat/completions", Door::Whole).name();
-        let models = find("/v1/models", Door::Whole).name();
+        let chat = RouteLabel { index: 0, pattern: "/v1/chat/completions", main_method: "POST" };
+        let models = RouteLabel { index: 1, pattern: "/v1/models", main_method: "GET" };
         for _ in 0..2 {
-            metrics.finished(chat, &Method::POST, 200, Duration::from_millis(3));
+            metrics.count_request(chat, &Method::POST, 200, Duration::from_millis(3));
         }
-        metrics.finished(chat, &Method::POST, 429, Duration::from_millis(1));
-        metrics.finished(models, &Method::HEAD, 200, Duration::from_millis(1));
-        metrics.finished(models, &Method::from_bytes(b"BREW").unwrap(), 405, Duration::ZERO);
+        metrics.count_request(chat, &Method::POST, 429, Duration::from_millis(1));
+        metrics.count_request(models, &Method::HEAD, 200, Duration::from_millis(1));
+        metrics.count_request(models, &Method::from_bytes(b"BREW").unwrap(), 405, Duration::ZERO);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [

@@ -1,21 +1,18 @@
-//! What operators and their tools ask for, outside /v1: probes, metrics, the interface's description.
+//! The pages outside `/v1`: probes, metrics, the API description and reports for operators.
 
 use std::fmt::Write;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind, Result};
-use gw_wire::json::ObjectWriter;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, REFERRER_POLICY};
 use http::{HeaderValue, StatusCode};
 
 use crate::OPENAPI_JSON;
-use crate::edge::Edge;
-use crate::response::Answer;
-use crate::router::Door;
+use crate::listener::Listener;
+use crate::response::{GatewayReply, HttpReply, JSON};
+use crate::state::ServerState;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -26,9 +23,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-type Reply = Answer<Box<EventStream>>;
-
-/// What browsers are told of everything that is not the API itself.
+/// Adds the security headers that browsers obey. Every response outside `/v1` has them.
 pub(crate) fn harden(headers: &mut HeaderMap) {
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
@@ -36,61 +31,71 @@ pub(crate) fn harden(headers: &mut HeaderMap) {
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
 }
 
-/// Where everything is, for a browser or a client that was given the bare address. Tells nothing about this installation.
-pub(crate) fn links(door: Door) -> Reply {
+/// `GET /`: the URLs of the listener, for a browser or a client that calls the bare address. The answer tells nothing about
+/// this installation.
+pub(crate) fn links(_: &ServerState, listener: Listener) -> GatewayReply {
     let api = "\"base_url\":\"/v1\",\"endpoints\":[\"/v1/chat/completions\",\"/v1/completions\",\"/v1/embeddings\",\"/v1/models\"]";
     let pages = "\"documentation\":\"/docs\",\"openapi\":\"/openapi.json\"";
     let probes = "\"health\":\"/healthz\",\"readiness\":\"/readyz\"";
-    Answer::json(match door {
-        Door::Whole => format!("{{\"object\":\"gateway\",{api},{pages},{probes}}}"),
-        Door::Public => format!("{{\"object\":\"gateway\",{api},{probes}}}"),
-        Door::Admin => format!("{{\"object\":\"gateway\",{pages},{probes}}}"),
+    HttpReply::json(match listener {
+        Listener::Single => format!("{{\"object\":\"gateway\",{api},{pages},{probes}}}"),
+        Listener::Public => format!("{{\"object\":\"gateway\",{api},{probes}}}"),
+        Listener::Admin => format!("{{\"object\":\"gateway\",{pages},{probes}}}"),
     })
 }
 
-/// The process is up.
-pub(crate) fn healthz() -> Reply {
-    fresh(Answer::json("{\"status\":\"ok\"}"))
+/// `GET /healthz`: the process runs.
+pub(crate) fn healthz(_: &ServerState, _: Listener) -> GatewayReply {
+    uncached(HttpReply::json("{\"status\":\"ok\"}"))
 }
 
-/// Whether traffic should come here.
-pub(crate) fn readyz(edge: &Edge) -> Reply {
-    fresh(match edge.ready() {
-        Ok(()) => Answer::json("{\"status\":\"ready\"}"),
+/// `GET /readyz`: whether a load balancer should send requests here.
+pub(crate) fn readyz(state: &ServerState, _: Listener) -> GatewayReply {
+    uncached(match state.readiness() {
+        Ok(()) => HttpReply::json("{\"status\":\"ready\"}"),
         Err(reason) => {
-            let mut body = Vec::new();
-            let mut object = ObjectWriter::begin(&mut body);
-            object.string("status", "unavailable");
-            object.string("reason", &reason);
-            object.finish();
-            Answer::full(StatusCode::SERVICE_UNAVAILABLE, JSON, body)
+            let mut body = b"{\"status\":\"unavailable\",\"reason\":".to_vec();
+            gw_wire::json::write_str(&mut body, &reason.to_string());
+            body.push(b'}');
+            HttpReply::full(StatusCode::SERVICE_UNAVAILABLE, JSON, body)
         }
     })
 }
 
-fn fresh(mut reply: Reply) -> Reply {
+/// Keeps caches from storing the reply.
+fn uncached(mut reply: GatewayReply) -> GatewayReply {
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     reply
 }
 
-/// The counters.
-pub(crate) fn metrics(edge: &Edge) -> Result<Reply> {
-    match edge.render_metrics() {
-        Ok(text) => Ok(fresh(Answer::full(StatusCode::OK, OPENMETRICS, text))),
+/// `GET /metrics`.
+pub(crate) fn metrics(state: &ServerState) -> Result<GatewayReply> {
+    match state.render_metrics() {
+        Ok(text) => Ok(uncached(HttpReply::full(StatusCode::OK, OPENMETRICS, text))),
         Err(_) => Err(Error::new(Kind::InternalError, "The metrics could not be rendered.")),
     }
 }
 
-/// The description for programs.
-pub(crate) fn openapi() -> Reply {
-    Answer::json(OPENAPI_JSON)
+/// `GET /admin/v1/providers`.
+pub(crate) fn providers(state: &ServerState) -> Result<GatewayReply> {
+    Ok(HttpReply::json(gw_admin::list_providers(&state.engine)))
 }
 
-/// The description for people: a page without scripts, rendered once.
-pub(crate) fn docs() -> Reply {
+/// `GET /admin/v1/config`.
+pub(crate) fn configuration(state: &ServerState) -> Result<GatewayReply> {
+    Ok(HttpReply::json(gw_admin::show_configuration(&state.engine)))
+}
+
+/// `GET /openapi.json`: the API description for programs.
+pub(crate) fn openapi() -> GatewayReply {
+    HttpReply::json(OPENAPI_JSON)
+}
+
+/// `GET /docs`: the API description as a web page without scripts. It is rendered once.
+pub(crate) fn docs() -> GatewayReply {
     static PAGE: OnceLock<Bytes> = OnceLock::new();
     let page = PAGE.get_or_init(|| render_docs(OPENAPI_JSON).into()).clone();
-    Answer::full(StatusCode::OK, HTML, page)
+    HttpReply::full(StatusCode::OK, HTML, page)
 }
 
 fn render_docs(document: &str) -> String {

@@ -1,4 +1,4 @@
-//! The body of every response: nothing, bytes, or a stream of events; its end or its drop ends the request.
+//! The body of every response: empty, bytes, or a stream of events. Its end or its drop ends the request.
 
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,62 +14,62 @@ use http_body::{Body, Frame, SizeHint};
 use crate::response::Content;
 use crate::stall::{BodyPoll, note};
 
-/// Told what became of a response. Dropped after the body, so that whatever the body settles is settled by then.
-pub(crate) trait Witness {
-    /// These bytes were handed to the client's connection.
+/// Observes a response body. It is dropped after the body, so that the engine has settled the call by then.
+pub(crate) trait BodyObserver {
+    /// The connection took these bytes.
     fn sent(&mut self, bytes: &Bytes);
-    /// The body came to its end.
+    /// The body ended.
     fn completed(&mut self);
     /// The stream panicked.
     fn panicked(&mut self);
-    /// The response must be over by then, whether its client reads or not.
-    fn due(&mut self, at: Instant);
+    /// The response must end by `deadline`, whether its client reads or not.
+    fn deadline(&mut self, deadline: Instant);
 }
 
-/// A stream that may have to be over by some time.
-pub(crate) trait Timed {
-    /// When; it may change while nobody has answered yet.
-    fn due(&self) -> Option<Instant>;
+/// A stream that may have a deadline.
+pub(crate) trait StreamDeadline {
+    /// The time by which the stream must end. It may change until an upstream has answered.
+    fn deadline(&self) -> Option<Instant>;
 }
 
-impl Timed for Box<EventStream> {
-    fn due(&self) -> Option<Instant> {
+impl StreamDeadline for Box<EventStream> {
+    fn deadline(&self) -> Option<Instant> {
         EventStream::due(self)
     }
 }
 
-/// A response body with its witness.
+/// A response body and its observer.
 #[derive(Debug)]
 pub(crate) struct Outgoing<S, W> {
     content: Content<S>,
-    due: Option<Instant>,
-    witness: W,
+    deadline: Option<Instant>,
+    observer: W,
 }
 
-impl<S: Timed, W: Witness> Outgoing<S, W> {
-    /// Bytes must have been taken by `due`; a stream knows its time itself.
-    pub(crate) fn new(content: Content<S>, due: Instant, mut witness: W) -> Self {
-        let due = match &content {
+impl<S: StreamDeadline, W: BodyObserver> Outgoing<S, W> {
+    /// The client must have taken a whole body by `deadline`. A stream has its own deadline.
+    pub(crate) fn new(content: Content<S>, deadline: Instant, mut observer: W) -> Self {
+        let deadline = match &content {
             Content::Empty => {
-                witness.completed();
+                observer.completed();
                 None
             }
-            Content::Full(_) => Some(due),
-            Content::Stream(stream) => stream.due(),
+            Content::Full(_) => Some(deadline),
+            Content::Stream(stream) => stream.deadline(),
         };
-        if let Some(due) = due {
-            witness.due(due);
-            // Its first byte waits for the client already.
+        if let Some(deadline) = deadline {
+            observer.deadline(deadline);
+            // The first byte of the body waits for the client already.
             note(BodyPoll::Gave);
         }
-        Self { content, due, witness }
+        Self { content, deadline, observer }
     }
 }
 
 impl<S, W> Body for Outgoing<S, W>
 where
-    S: Body<Data = Bytes, Error = Infallible> + Timed + Unpin,
-    W: Witness + Unpin,
+    S: Body<Data = Bytes, Error = Infallible> + StreamDeadline + Unpin,
+    W: BodyObserver + Unpin,
 {
     type Data = Bytes;
     type Error = Infallible;
@@ -82,15 +82,15 @@ where
         let frame = match &mut this.content {
             Content::Empty => None,
             Content::Full(bytes) => Some(std::mem::take(bytes)),
-            // The one place where a stream of the engine is polled: a bug in it must end this stream alone.
+            // A panic in a stream of the engine must end this stream alone.
             Content::Stream(stream) => {
                 let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut *stream).poll_frame(cx)));
-                let due = stream.due();
-                if due != this.due
-                    && let Some(at) = due
+                let deadline = stream.deadline();
+                if deadline != this.deadline
+                    && let Some(at) = deadline
                 {
-                    this.due = due;
-                    this.witness.due(at);
+                    this.deadline = deadline;
+                    this.observer.deadline(at);
                 }
                 match polled {
                     Ok(Poll::Pending) => {
@@ -100,14 +100,14 @@ where
                     Ok(Poll::Ready(Some(Ok(frame)))) => {
                         note(BodyPoll::Gave);
                         if let Some(bytes) = frame.data_ref() {
-                            this.witness.sent(bytes);
+                            this.observer.sent(bytes);
                         }
                         return Poll::Ready(Some(Ok(frame)));
                     }
                     Ok(Poll::Ready(None)) => None,
                     Err(_) => {
-                        this.witness.panicked();
-                        Some(last_words())
+                        this.observer.panicked();
+                        Some(panic_events())
                     }
                 }
             }
@@ -116,9 +116,9 @@ where
         // A stream that panicked may panic again when it is dropped.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(finished)));
         if let Some(bytes) = &frame {
-            this.witness.sent(bytes);
+            this.observer.sent(bytes);
         }
-        this.witness.completed();
+        this.observer.completed();
         note(if frame.is_some() { BodyPoll::Gave } else { BodyPoll::Waits });
         Poll::Ready(frame.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -136,8 +136,8 @@ where
     }
 }
 
-/// The terminal events of a stream that broke inside the gateway.
-fn last_words() -> Bytes {
+/// The last events of a stream that panicked.
+fn panic_events() -> Bytes {
     let error = Error::new(Kind::InternalError, "The gateway failed while streaming this answer.").body();
     [b"data: ".as_slice(), &error, b"\n\ndata: [DONE]\n\n"].concat().into()
 }
@@ -156,7 +156,7 @@ mod tests {
         panicked: AtomicUsize,
     }
 
-    impl Witness for Arc<Seen> {
+    impl BodyObserver for Arc<Seen> {
         fn sent(&mut self, bytes: &Bytes) {
             self.bytes.fetch_add(bytes.len(), Ordering::AcqRel);
         }
@@ -166,21 +166,21 @@ mod tests {
         fn panicked(&mut self) {
             self.panicked.fetch_add(1, Ordering::AcqRel);
         }
-        fn due(&mut self, _at: Instant) {}
+        fn deadline(&mut self, _deadline: Instant) {}
     }
 
-    impl<T> Timed for StreamBody<T> {
-        fn due(&self) -> Option<Instant> {
+    impl<T> StreamDeadline for StreamBody<T> {
+        fn deadline(&self) -> Option<Instant> {
             None
         }
     }
 
-    type Frames = futures_util::stream::Empty<Result<Frame<Bytes>, Infallible>>;
+    type NoFrames = futures_util::stream::Empty<Result<Frame<Bytes>, Infallible>>;
 
     #[tokio::test]
     async fn a_full_body_is_complete_once_it_is_taken() {
         let seen = Arc::new(Seen::default());
-        let content = Content::<StreamBody<Frames>>::Full(Bytes::from_static(b"{}"));
+        let content = Content::<StreamBody<NoFrames>>::Full(Bytes::from_static(b"{}"));
         let mut body = Outgoing::new(content, Instant::now(), Arc::clone(&seen));
         assert_eq!(body.size_hint().exact(), Some(2));
         assert_eq!(seen.completed.load(Ordering::Acquire), 0);

@@ -1,24 +1,30 @@
-//! Answers: one body type, one place where an error becomes a response.
+//! Replies: the only place where an error becomes a response, and the headers that replies share.
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind};
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The media type of JSON.
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The id of the request, in every response.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Milliseconds until the response began.
+pub(crate) const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
-/// Clients' SDKs refuse to wait longer than this.
-const LONGEST_RETRY_SECONDS: u64 = 120;
+/// The longest wait that the SDKs of clients accept.
+const MAX_RETRY_AFTER_SECONDS: u64 = 120;
 
-/// What a handler answers; the edge adds the headers that every answer has.
+/// The result of a handler. The server adds the headers that every response has.
 #[derive(Debug)]
-pub(crate) struct Answer<S> {
+pub(crate) struct HttpReply<S> {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) content: Content<S>,
@@ -26,7 +32,13 @@ pub(crate) struct Answer<S> {
     pub(crate) code: Option<String>,
 }
 
-/// The body of an answer.
+/// A reply of this gateway, whose streams are the engine's.
+pub(crate) type GatewayReply = HttpReply<Box<EventStream>>;
+
+/// Headers that a response gets besides those of its reply.
+pub(crate) type ExtraHeaders = Vec<(HeaderName, HeaderValue)>;
+
+/// The body of a reply.
 #[derive(Debug)]
 pub(crate) enum Content<S> {
     Empty,
@@ -34,8 +46,8 @@ pub(crate) enum Content<S> {
     Stream(S),
 }
 
-impl<S> Answer<S> {
-    /// 204.
+impl<S> HttpReply<S> {
+    /// A 204.
     pub(crate) fn no_content() -> Self {
         Self {
             status: StatusCode::NO_CONTENT,
@@ -45,19 +57,19 @@ impl<S> Answer<S> {
         }
     }
 
-    /// A document.
+    /// A reply with a whole body.
     pub(crate) fn full(status: StatusCode, media_type: HeaderValue, body: impl Into<Bytes>) -> Self {
         let mut headers = HeaderMap::with_capacity(12);
         headers.insert(CONTENT_TYPE, media_type);
         Self { status, headers, content: Content::Full(body.into()), code: None }
     }
 
-    /// 200 with JSON.
+    /// A 200 with JSON.
     pub(crate) fn json(body: impl Into<Bytes>) -> Self {
         Self::full(StatusCode::OK, JSON, body)
     }
 
-    /// 200 with server-sent events. Intermediaries must neither cache, buffer nor guess the character set.
+    /// A 200 with server-sent events. Its headers keep proxies from caching, buffering or guessing the character set.
     pub(crate) fn events(stream: S) -> Self {
         let mut headers = HeaderMap::with_capacity(12);
         headers.insert(CONTENT_TYPE, EVENTS);
@@ -66,32 +78,32 @@ impl<S> Answer<S> {
         Self { status: StatusCode::OK, headers, content: Content::Stream(stream), code: None }
     }
 
-    /// The error shape of CONTRACT 1.3.
+    /// An error: `{"error": {"message", "type", "code"}}` with its status and headers.
     pub(crate) fn error(error: &Error) -> Self {
         let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut answer = Self::full(status, JSON, error.body());
+        let mut reply = Self::full(status, JSON, error.body());
         if error.kind == Kind::InvalidApiKey {
-            answer.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if error.kind.forbids_retry() {
-            answer.headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+            reply.headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
         }
         if let Some(seconds) = retry_seconds(error) {
-            answer.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+            reply.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        answer.code = Some(error.code().to_owned());
-        answer
+        reply.code = Some(error.code().to_owned());
+        reply
     }
 
-    /// 405, telling the right methods.
+    /// A 405, with the methods that the URL has.
     pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
         let error = Error::new(Kind::MethodNotAllowed, format!("Method not allowed. Use one of: {allow}."));
-        let mut answer = Self::error(&error);
-        answer.headers.insert(ALLOW, HeaderValue::from_static(allow));
-        answer
+        let mut reply = Self::error(&error);
+        reply.headers.insert(ALLOW, HeaderValue::from_static(allow));
+        reply
     }
 
-    /// The answer to HEAD: what GET would say, without its body.
+    /// The reply to HEAD: the headers of the reply to GET, without its body.
     pub(crate) fn without_body(mut self) -> Self {
         if let Content::Full(body) = &self.content {
             self.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
@@ -101,7 +113,7 @@ impl<S> Answer<S> {
     }
 }
 
-/// Whole seconds, rounded up. A 429 or 503 that a wait can cure always has a hint.
+/// Seconds for `Retry-After`, rounded up. Every 429 and 503 that goes away by itself has one.
 fn retry_seconds(error: &Error) -> Option<u64> {
     let hinted = error.retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0));
     let curable = matches!(
@@ -112,10 +124,10 @@ fn retry_seconds(error: &Error) -> Option<u64> {
             | Kind::NoAvailableProvider
             | Kind::StoreUnavailable
     );
-    hinted.or(curable.then_some(1)).map(|seconds| seconds.clamp(1, LONGEST_RETRY_SECONDS))
+    hinted.or(curable.then_some(1)).map(|seconds| seconds.clamp(1, MAX_RETRY_AFTER_SECONDS))
 }
 
-/// `1s`, `6m0s`, `1h0m5s`: how OpenAI writes the time until a limit is fresh again.
+/// Writes the time until a limit resets as OpenAI does: `1s`, `6m0s`, `1h0m5s`.
 pub(crate) fn spell_reset(reset: Duration) -> String {
     let seconds = reset.as_secs() + u64::from(reset.subsec_nanos() > 0);
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -131,11 +143,11 @@ mod tests {
     use super::*;
 
     fn headers(error: &Error) -> HeaderMap {
-        Answer::<()>::error(error).headers
+        HttpReply::<()>::error(error).headers
     }
 
     #[test]
-    fn retry_hints_are_whole_seconds_within_what_clients_accept() {
+    fn retry_hints_are_whole_seconds_that_clients_accept() {
         for (millis, seconds) in [(0, "1"), (1, "1"), (1500, "2"), (119_001, "120"), (9_000_000, "120")] {
             let error = Error::new(Kind::UpstreamRateLimited, "x").retry_after(Duration::from_millis(millis));
             assert_eq!(headers(&error)[RETRY_AFTER], seconds, "{millis}");

@@ -1,4 +1,4 @@
-//! An IO object whose first bytes were already read by the protocol detection and are handed out again.
+//! An IO object whose first bytes were read by the protocol detection and are read again from here.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::forward::forward_writes;
 
-/// `inner`, preceded by `prefix`.
+/// Reads `prefix` first, then `inner`.
 #[derive(Debug)]
 pub(crate) struct Rewind<T> {
     prefix: Bytes,
@@ -46,7 +46,7 @@ mod tests {
     use tokio::io::AsyncReadExt;
 
     #[tokio::test]
-    async fn the_prefix_comes_first_whatever_the_readers_buffer() {
+    async fn the_prefix_is_read_first_by_a_buffer_of_any_size() {
         let mut io = Rewind::new(Bytes::from_static(b"abc"), &b"def"[..]);
         let mut two = [0; 2];
         io.read_exact(&mut two).await.unwrap();

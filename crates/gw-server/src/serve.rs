@@ -1,4 +1,5 @@
-//! Listening, accepting, and the shutdown: not ready, no new connections, the rest in peace, then the cut.
+//! Accepts connections on worker threads, and shuts down in steps: not ready, no new connections, a grace for running
+//! requests, then the cut.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -19,48 +20,49 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admission::Gate;
-use crate::connection::{self, Glance, Terms};
-use crate::edge::{Edge, Place};
-use crate::guarded::{Activity, Limits};
+use crate::admission::Admission;
+use crate::connection::{self, CancelPoll, ConnectionSettings};
 use crate::handler::{self, Origin};
+use crate::in_flight::InFlightPermit;
 use crate::lingering::Lingering;
-use crate::refusal::Porter;
-use crate::router::Door;
+use crate::listener::Listener;
+use crate::overload_filter::OverloadFilter;
+use crate::state::ServerState;
+use crate::timed_io::{Activity, ClientTimeouts};
 
-/// Kernel memory of what a client does not read.
-const SEND_BUFFER: usize = 256 << 10;
-/// Of which so much may be unsent.
-const UNSENT: u32 = 64 << 10;
-/// The pause after the system could not hand over a connection for want of descriptors or memory.
+/// The kernel's send buffer of a client connection.
+const SEND_BUFFER_BYTES: usize = 256 << 10;
+/// The most bytes of it that are not sent yet.
+const MAX_UNSENT_BYTES: u32 = 64 << 10;
+/// The pause after a connection could not be accepted for want of file descriptors or memory.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(75);
-/// How often the log says that connections cannot be accepted.
+/// The time between two warnings that connections cannot be accepted.
 const WARN_EVERY: Duration = Duration::from_secs(60);
-/// Between the cut of the streams and the end of their connections.
-const LAST_WORDS: Duration = Duration::from_millis(1500);
-/// How often a shutdown looks whether anything still runs.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Connections that may wait to be accepted: a burst must not wait for TCP's second try.
+/// The time that streams have for their error event after the cut.
+const CUT_GRACE: Duration = Duration::from_millis(1500);
+/// The time between two checks whether a request still runs during a shutdown.
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// The most connections that wait to be accepted. In a burst a full backlog would cost clients a TCP retry of a second.
 const BACKLOG: i32 = 1024;
-/// The work of accepting in a row, in refused connections: those that are there must go on too.
-const ACCEPTED_IN_A_ROW: u32 = 128;
-/// What a connection that is served is of that work.
-const SERVED: u32 = 4;
-/// Threads per worker for what blocks (name resolution).
+/// The work of accepting before the worker's other tasks run. A refused connection counts 1.
+const MAX_ACCEPT_WORK: u32 = 128;
+/// The work of a connection that is served.
+const SERVED_WORK: u32 = 4;
+/// The most threads per worker for blocking work, such as name resolution.
 const BLOCKING_THREADS: usize = 4;
-/// What dropped connections take to be gone.
-const LAST_STEPS: Duration = Duration::from_millis(300);
+/// The time that the tasks of dropped connections have to end.
+const DROP_GRACE: Duration = Duration::from_millis(300);
 
-/// The bound sockets; the program binds them, so that it can say which port it got.
+/// The bound sockets. The program binds them, so that it can log the port.
 #[derive(Debug)]
 pub struct Listeners {
-    /// `listen`.
+    /// The socket of `server.listen`.
     pub public: TcpListener,
-    /// `admin_listen`.
+    /// The socket of `server.admin_listen`.
     pub admin: Option<TcpListener>,
 }
 
-/// The two signals of a shutdown.
+/// Starts a shutdown, and ends its grace early.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     drain: CancellationToken,
@@ -68,18 +70,18 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Nothing signalled yet.
+    /// No shutdown has begun.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The first signal: finish what runs.
+    /// Begins the shutdown: running requests are finished.
     pub fn begin(&self) {
         self.drain.cancel();
     }
 
-    /// The second: end at once.
+    /// Ends the grace: running requests are cut off now.
     pub fn now(&self) {
         self.drain.cancel();
         self.now.cancel();
@@ -88,154 +90,154 @@ impl Shutdown {
 
 /// Serves on `workers` threads until the shutdown is over.
 ///
-/// Each thread has a runtime of its own and accepts for itself, and a connection stays on its thread with everything
-/// that is done for it: no request is handed from core to core.
+/// Each thread has its own runtime and accepts connections itself. A connection and its requests stay on their thread.
 ///
 /// # Errors
 /// When a listener cannot be shared or a thread cannot be started.
 pub async fn serve(
-    edge: Arc<Edge>,
+    state: Arc<ServerState>,
     listeners: Listeners,
     workers: usize,
     shutdown: Shutdown,
 ) -> io::Result<()> {
-    let house = House::new(&edge);
-    let public_door = if listeners.admin.is_some() { Door::Public } else { Door::Whole };
-    let doors = [(Some(listeners.public), public_door), (listeners.admin, Door::Admin)];
+    let context = ServeContext::new(&state);
+    let public = if listeners.admin.is_some() { Listener::Public } else { Listener::Single };
+    let sockets = [(Some(listeners.public), public), (listeners.admin, Listener::Admin)];
     let mut shared = Vec::new();
-    for (listener, door) in doors {
-        let Some(listener) = listener else { continue };
-        bound_kernel_memory(&listener);
-        shared.push((listener.into_std()?, door));
+    for (socket, listener) in sockets {
+        let Some(socket) = socket else { continue };
+        bound_kernel_memory(&socket);
+        shared.push((socket.into_std()?, listener));
     }
     let acceptors = TaskTracker::new();
-    let gone = CancellationToken::new();
+    let stopped = CancellationToken::new();
     let mut threads = Vec::new();
     for number in 0..workers.max(1) {
-        let doors: io::Result<Vec<_>> =
-            shared.iter().map(|(listener, door)| Ok((listener.try_clone()?, *door))).collect();
-        threads.push(worker(number, doors?, house.clone(), acceptors.clone(), gone.clone())?);
+        let sockets: io::Result<Vec<_>> =
+            shared.iter().map(|(socket, listener)| Ok((socket.try_clone()?, *listener))).collect();
+        threads.push(worker(number, sockets?, context.clone(), acceptors.clone(), stopped.clone())?);
     }
     drop(shared);
     shutdown.drain.cancelled().await;
-    edge.leave();
+    state.leave();
     tokio::select! {
-        () = tokio::time::sleep(edge.settings.drain_delay) => {}
+        () = tokio::time::sleep(state.settings.drain_delay) => {}
         () = shutdown.now.cancelled() => {}
     }
-    edge.drain();
-    let deadline = Instant::now() + edge.settings.drain;
-    house.ending.store(true, Ordering::Release);
-    house.leaving.cancel();
-    // While something still runs, whoever asks must be able to hear that we are not ready.
-    house.last_request(&edge, deadline, &shutdown).await;
-    house.closed.cancel();
+    state.drain();
+    let deadline = Instant::now() + state.settings.drain;
+    context.is_ending.store(true, Ordering::Release);
+    context.leaving.cancel();
+    // New connections are accepted while requests run, so that load balancers get the 503 of `/readyz`.
+    context.wait_for_requests(&state, deadline, &shutdown).await;
+    context.closed.cancel();
     acceptors.close();
     acceptors.wait().await;
-    house.finish(&edge, deadline, &shutdown).await;
-    gone.cancel();
+    context.finish(&state, deadline, &shutdown).await;
+    stopped.cancel();
     let ended =
         tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join())));
     let _ = ended.await;
     Ok(())
 }
 
-/// Starts a thread that accepts and serves until `gone`.
+/// Starts a thread that accepts and serves connections until `stopped` is cancelled.
 fn worker(
     number: usize,
-    doors: Vec<(std::net::TcpListener, Door)>,
-    mut house: House,
+    sockets: Vec<(std::net::TcpListener, Listener)>,
+    mut context: ServeContext,
     acceptors: TaskTracker,
-    gone: CancellationToken,
+    stopped: CancellationToken,
 ) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .build()?;
-    // Counted before the thread runs, so that a shutdown cannot overtake it.
+    // The token is taken before the thread runs, so that a shutdown that begins now waits for it.
     let token = acceptors.token();
-    house.gate = Arc::new(house.edge.gate(number));
-    house.lingering = Arc::default();
+    context.admission = Arc::new(context.state.new_admission(number));
+    context.lingering = Arc::default();
     std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
         runtime.block_on(async {
-            let gate = Arc::clone(&house.gate);
-            tokio::spawn(async move { gate.turn().await });
-            let lingering = Arc::clone(&house.lingering);
-            tokio::spawn(async move { lingering.watch().await });
-            for (listener, door) in doors {
-                match TcpListener::from_std(listener) {
-                    Ok(listener) => drop(acceptors.spawn(accept(listener, door, house.clone()))),
+            let admission = Arc::clone(&context.admission);
+            tokio::spawn(async move { admission.run().await });
+            let lingering = Arc::clone(&context.lingering);
+            tokio::spawn(async move { lingering.run().await });
+            for (socket, listener) in sockets {
+                match TcpListener::from_std(socket) {
+                    Ok(socket) => drop(acceptors.spawn(accept(socket, listener, context.clone()))),
                     Err(error) => tracing::error!(%error, "a listener could not be shared with a thread"),
                 }
             }
             drop(token);
-            gone.cancelled().await;
+            stopped.cancelled().await;
         });
         runtime.shutdown_background();
     })
 }
 
-/// What the acceptors and the shutdown share.
+/// The parts that a worker's connections and the shutdown share.
 #[derive(Clone)]
-struct House {
-    edge: Arc<Edge>,
-    terms: Terms,
-    places: Arc<Semaphore>,
-    /// Connections that were there end after their request; later ones serve one request each.
+struct ServeContext {
+    state: Arc<ServerState>,
+    settings: ConnectionSettings,
+    /// Limits the open connections.
+    connections: Arc<Semaphore>,
+    /// Cancelled when connections should end after their current request. Later connections serve one request each.
     leaving: CancellationToken,
-    /// No new connections.
+    /// Cancelled when no new connections are accepted.
     closed: CancellationToken,
-    /// Whatever still runs says its last words.
+    /// Cancelled when running requests must end now.
     cut: CancellationToken,
-    /// Connections are dropped.
+    /// Cancelled when connections are dropped.
     dropped: CancellationToken,
-    /// Of the worker.
-    gate: Arc<Gate>,
-    /// Refused connections of the worker.
+    /// The admission queue of the worker.
+    admission: Arc<Admission>,
+    /// The refused connections of the worker.
     lingering: Arc<Lingering>,
     /// Set before any of the tokens is cancelled.
-    ending: Arc<AtomicBool>,
+    is_ending: Arc<AtomicBool>,
     tracker: TaskTracker,
 }
 
-impl House {
-    fn new(edge: &Arc<Edge>) -> Self {
-        let settings = &edge.settings;
+impl ServeContext {
+    fn new(state: &Arc<ServerState>) -> Self {
+        let settings = &state.settings;
         let tracker = TaskTracker::new();
         let leaving = CancellationToken::new();
-        let ending = Arc::new(AtomicBool::new(false));
-        let limits = Limits {
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let timeouts = ClientTimeouts {
             head: settings.head_timeout,
             idle: settings.idle_timeout,
             write_stall: settings.write_stall,
         };
         Self {
-            terms: Terms {
-                limits,
-                tls: edge.tls.clone(),
+            settings: ConnectionSettings {
+                timeouts,
+                tls: state.tls.clone(),
                 drain: leaving.clone(),
-                ending: Arc::clone(&ending),
+                is_ending: Arc::clone(&is_ending),
                 tracker: tracker.clone(),
-                porter: None,
+                overload_filter: None,
             },
-            places: Arc::new(Semaphore::new(settings.max_connections.clamp(1, Semaphore::MAX_PERMITS))),
-            edge: Arc::clone(edge),
+            connections: Arc::new(Semaphore::new(settings.max_connections.clamp(1, Semaphore::MAX_PERMITS))),
+            state: Arc::clone(state),
             leaving,
             closed: CancellationToken::new(),
             cut: CancellationToken::new(),
             dropped: CancellationToken::new(),
-            gate: Arc::new(edge.gate(0)),
+            admission: Arc::new(state.new_admission(0)),
             lingering: Arc::default(),
-            ending,
+            is_ending,
             tracker,
         }
     }
 
-    /// Until nothing runs any more, or the grace is over.
-    async fn last_request(&self, edge: &Edge, deadline: Instant, shutdown: &Shutdown) {
+    /// Waits until no request runs, or the grace is over.
+    async fn wait_for_requests(&self, state: &ServerState, deadline: Instant, shutdown: &Shutdown) {
         let idle = async {
-            while edge.metrics.in_flight.get() > 0 {
-                tokio::time::sleep(LOOK_EVERY).await;
+            while state.metrics.in_flight.get() > 0 {
+                tokio::time::sleep(DRAIN_CHECK_INTERVAL).await;
             }
         };
         tokio::select! {
@@ -244,77 +246,78 @@ impl House {
         }
     }
 
-    /// Waits for what runs, within the grace; then cuts the streams, then drops the connections.
-    async fn finish(&self, edge: &Edge, deadline: Instant, shutdown: &Shutdown) {
+    /// Waits for the connections within the grace, then cuts their streams, then drops them.
+    async fn finish(&self, state: &ServerState, deadline: Instant, shutdown: &Shutdown) {
         self.tracker.close();
         tokio::select! {
             finished = timeout_at(deadline, self.tracker.wait()) => if finished.is_ok() { return },
             () = shutdown.now.cancelled() => {}
         }
-        edge.cut();
+        state.cut();
         self.cut.cancel();
         let open = self.tracker.len();
-        tracing::warn!(open, "the grace of the shutdown is over: ending what is left");
-        if timeout(LAST_WORDS, self.tracker.wait()).await.is_err() {
+        tracing::warn!(open, "the grace of the shutdown is over: ending the connections that are left");
+        if timeout(CUT_GRACE, self.tracker.wait()).await.is_err() {
             self.dropped.cancel();
-            let _ = timeout(LAST_STEPS, self.tracker.wait()).await;
+            let _ = timeout(DROP_GRACE, self.tracker.wait()).await;
         }
     }
 
-    /// What asks a connection to come back later, if the worker has too much to do.
-    fn porter(&self, door: Door) -> Porter {
-        Porter {
-            edge: Arc::clone(&self.edge),
-            gate: Arc::clone(&self.gate),
-            door,
-            is_tls: self.edge.tls.is_some(),
+    /// The overload filter for the connections of a listener.
+    fn overload_filter(&self, listener: Listener) -> OverloadFilter {
+        OverloadFilter {
+            state: Arc::clone(&self.state),
+            admission: Arc::clone(&self.admission),
+            listener,
+            is_tls: self.state.tls.is_some(),
         }
     }
 
-    /// Refuses an accepted connection or serves it in a task of its own; gives the work of it.
-    fn welcome(
+    /// Refuses an accepted connection, or serves it in a task of its own. Returns the work that this was.
+    fn take_connection(
         &self,
         socket: TcpStream,
         client: SocketAddr,
-        porter: &Porter,
+        overload_filter: &OverloadFilter,
         permit: OwnedSemaphorePermit,
     ) -> u32 {
-        let place = Place::take(&self.edge.metrics.connections);
-        if porter.refuse_now(&socket) {
-            self.lingering.add(socket, (permit, place, self.tracker.token()));
+        let in_flight = InFlightPermit::take(&self.state.metrics.connections);
+        if overload_filter.refuse_now(&socket) {
+            self.lingering.add(socket, (permit, in_flight, self.tracker.token()));
             return 1;
         }
-        let (mut house, door) = (self.clone(), porter.door);
-        house.terms.porter = Some(porter.clone());
-        if house.leaving.is_cancelled() {
-            house.terms.drain = house.closed.clone();
+        let (mut context, listener) = (self.clone(), overload_filter.listener);
+        context.settings.overload_filter = Some(overload_filter.clone());
+        if context.leaving.is_cancelled() {
+            context.settings.drain = context.closed.clone();
         }
         self.tracker.spawn(async move {
-            let _occupied = (permit, place);
-            // Small writes must leave at once: every event of a stream is one.
+            let _permits = (permit, in_flight);
+            // Every event of a stream is a small write and must leave at once.
             let _ = socket.set_nodelay(true);
             let activity = Arc::new(Activity::default());
-            let gate = house.gate;
-            let origin = Origin { edge: house.edge, door, client, activity: Arc::clone(&activity), gate };
+            let admission = context.admission;
+            let origin =
+                Origin { state: context.state, listener, client, activity: Arc::clone(&activity), admission };
             let service = service_fn(move |request| {
                 handler::respond(origin.clone(), request).map(Ok::<_, Infallible>).boxed()
             });
-            let mut connection = std::pin::pin!(connection::run(socket, house.terms, activity, service));
-            let mut dropped = std::pin::pin!(house.dropped.cancelled());
-            let mut cut = std::pin::pin!(house.cut.cancelled());
-            let mut glance = Glance::new(house.ending);
-            let mut woken = false;
+            let mut connection = std::pin::pin!(connection::run(socket, context.settings, activity, service));
+            let mut dropped = std::pin::pin!(context.dropped.cancelled());
+            let mut cut = std::pin::pin!(context.cut.cancelled());
+            let mut cancel_poll = CancelPoll::new(context.is_ending);
+            let mut is_woken = false;
             poll_fn(|cx| {
                 if connection.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
-                if glance.is_due() {
+                if cancel_poll.is_due() {
                     if dropped.as_mut().poll(cx).is_ready() {
                         return Poll::Ready(());
                     }
-                    // Only so that the handler is polled again and sees the cut.
-                    if !woken && cut.as_mut().poll(cx).is_ready() {
-                        woken = true;
+                    // The wake-up polls the handler again, which then sees the cut.
+                    if !is_woken && cut.as_mut().poll(cx).is_ready() {
+                        is_woken = true;
                         cx.waker().wake_by_ref();
                     }
                 }
@@ -322,52 +325,53 @@ impl House {
             })
             .await;
         });
-        SERVED
+        SERVED_WORK
     }
 }
 
-/// Accepted sockets inherit these. A client that reads nothing then costs little, and its stream waits.
+/// Bounds the kernel memory of client connections, which inherit these options. A client that reads nothing then costs
+/// little, and its stream waits.
 fn bound_kernel_memory(listener: &TcpListener) {
     let socket = socket2::SockRef::from(listener);
-    // A second listen changes nothing but the backlog.
-    let bounded = socket.listen(BACKLOG).and_then(|()| socket.set_send_buffer_size(SEND_BUFFER));
+    // A second `listen` changes only the backlog.
+    let bounded = socket.listen(BACKLOG).and_then(|()| socket.set_send_buffer_size(SEND_BUFFER_BYTES));
     #[cfg(target_os = "linux")]
-    let bounded = bounded.and_then(|()| socket.set_tcp_notsent_lowat(UNSENT));
+    let bounded = bounded.and_then(|()| socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES));
     if let Err(error) = bounded {
-        tracing::warn!(%error, "the send buffers of client connections could not be bounded");
+        tracing::warn!(%error, "the send buffers of client connections could not be limited");
     }
 }
 
-async fn accept(listener: TcpListener, door: Door, house: House) {
-    let porter = house.porter(door);
+async fn accept(socket: TcpListener, listener: Listener, context: ServeContext) {
+    let overload_filter = context.overload_filter(listener);
     let mut last_warning: Option<Instant> = None;
-    let mut in_a_row = 0;
+    let mut work = 0;
     loop {
-        if in_a_row >= ACCEPTED_IN_A_ROW {
-            in_a_row = 0;
+        if work >= MAX_ACCEPT_WORK {
+            work = 0;
             yield_now().await;
         }
         let permit = tokio::select! {
-            permit = Arc::clone(&house.places).acquire_owned() => permit,
-            () = house.closed.cancelled() => return,
+            permit = Arc::clone(&context.connections).acquire_owned() => permit,
+            () = context.closed.cancelled() => return,
         };
         let Ok(permit) = permit else { return };
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            // The kernel has shaken hands for us with those who wait in its queue: they are not sent away.
-            () = house.closed.cancelled() => match listener.accept().now_or_never() {
+            accepted = socket.accept() => accepted,
+            // The kernel has already completed the handshake of the connections in its queue, so they are served.
+            () = context.closed.cancelled() => match socket.accept().now_or_never() {
                 Some(accepted) => accepted,
                 None => return,
             },
         };
         match accepted {
-            Ok((socket, client)) => in_a_row += house.welcome(socket, client, &porter, permit),
-            Err(error) if is_of_the_client(&error) => in_a_row += 1,
+            Ok((stream, client)) => work += context.take_connection(stream, client, &overload_filter, permit),
+            Err(error) if is_caused_by_client(&error) => work += 1,
             Err(error) => {
-                house.edge.metrics.accept_errors.inc();
+                context.state.metrics.accept_errors.inc();
                 if last_warning.is_none_or(|at| at.elapsed() > WARN_EVERY) {
                     last_warning = Some(Instant::now());
-                    tracing::warn!(%error, "connections cannot be accepted; trying on");
+                    tracing::warn!(%error, "connections cannot be accepted; trying again");
                 }
                 tokio::time::sleep(EXHAUSTED_PAUSE).await;
             }
@@ -375,8 +379,8 @@ async fn accept(listener: TcpListener, door: Door, house: House) {
     }
 }
 
-/// The client left before it was accepted; anything else would come back at once, and the loop would spin.
-fn is_of_the_client(error: &io::Error) -> bool {
+/// Whether the client left before it was accepted. Every other error would return at once and make the loop spin.
+fn is_caused_by_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }

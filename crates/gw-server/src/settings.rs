@@ -1,40 +1,40 @@
-//! What a person writes about the HTTP edge: `[server]` of gateway.toml.
+//! The settings of the HTTP server: `[server]` of gateway.toml.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// `[server]`, checked by the configuration loader.
+/// `[server]`, after the checks of the configuration loader.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// `host:port` of the listener.
+    /// The address of the listener, `host:port`.
     pub listen: String,
-    /// A listener of its own for everything but /v1 and the probes.
+    /// The address of a second listener, for everything except `/v1` and the probes.
     pub admin_listen: Option<String>,
-    /// Bytes of a request body, before and after decompression.
+    /// The most bytes of a request body, before and after decompression.
     pub body_limit: usize,
-    /// Open client connections.
+    /// The most open client connections.
     pub max_connections: usize,
-    /// Requests being answered; beyond it 503 at once.
+    /// The most requests in flight. Further requests get 503 at once.
     pub max_in_flight: usize,
-    /// A generation request that would wait longer for its turn is refused with 503; zero = never.
+    /// A generation request whose expected wait for CPU time is longer gets 503. Zero = never.
     pub shed_after: Duration,
-    /// SSE comments while an upstream is silent; None = off.
+    /// The time between two SSE comments while an upstream is silent; None = no comments.
     pub keepalive: Option<Duration>,
-    /// Request head; also from accept to the first byte.
+    /// The longest time for a request head, and from accept to the first byte.
     pub head_timeout: Duration,
-    /// Without progress in the body.
+    /// The longest pause between two pieces of a request body.
     pub body_timeout: Duration,
-    /// A kept-alive connection between two requests.
+    /// The longest pause between two requests of a kept connection.
     pub idle_timeout: Duration,
-    /// A client that reads nothing of what is ready for it.
+    /// The longest time that a client may read nothing while bytes wait for it.
     pub write_stall: Duration,
-    /// Grace for live streams on SIGTERM.
+    /// The longest time for live streams to finish after SIGTERM.
     pub drain: Duration,
-    /// How long a draining gateway still accepts, so that load balancers can see /readyz turn.
+    /// How long the gateway serves normally after SIGTERM, so that load balancers see `/readyz` change first.
     pub drain_delay: Duration,
-    /// Origins of web pages that may read /v1; `*` = any.
+    /// Origins of web pages that may call `/v1`; `*` = any.
     pub cors_origins: Vec<String>,
-    /// Origins of web pages that may read the management API and the metrics; never `*`.
+    /// Origins of web pages that may call the management API and the metrics; never `*`.
     pub admin_cors_origins: Vec<String>,
     /// Certificate and key files (PEM).
     pub tls: Option<(PathBuf, PathBuf)>,

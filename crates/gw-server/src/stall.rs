@@ -1,8 +1,9 @@
-//! HTTP/2 streams whose client takes nothing, or too little: flow control hides them from the socket's write clock.
+//! Ends HTTP/2 streams whose client reads nothing or too little. The socket's write clock does not see them, because flow
+//! control holds their data back.
 //!
-//! Every stream is a task of its own. The response body notes, on the thread that polls it, whether it handed out data
-//! or waits for the upstream, and by when the answer must be over; the task around it ends a stream that has held data for too
-//! long, or that has outlived its time because nobody polls its body.
+//! Every stream is a task of its own. The response body notes, on the thread that polls it, whether it gave data or waits for
+//! the upstream, and the deadline of the answer. The task around the stream ends it when its data has waited too long or its
+//! deadline has passed.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -11,100 +12,93 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use crate::guarded::LAST_BYTES;
+use crate::deadline_timer::DeadlineTimer;
+use crate::timed_io::LAST_BYTES;
 
-/// What a response body did when it was last polled.
+/// The outcome of the last poll of a response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyPoll {
-    /// It gave data, which now waits for the client.
+    /// The body gave data, which now waits for the client.
     Gave,
-    /// It waits for something itself.
+    /// The body waits, for example for its upstream.
     Waits,
 }
 
 thread_local! {
-    static LAST: Cell<Option<BodyPoll>> = const { Cell::new(None) };
-    static DUE: Cell<Option<Instant>> = const { Cell::new(None) };
+    static LAST_POLL: Cell<Option<BodyPoll>> = const { Cell::new(None) };
+    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Called by a response body.
+/// Notes the outcome of a poll. Response bodies call this.
 pub(crate) fn note(poll: BodyPoll) {
-    LAST.set(Some(poll));
+    LAST_POLL.set(Some(poll));
 }
 
-/// Called for a response: it must be over by then.
-pub(crate) fn note_due(due: Instant) {
-    DUE.set(Some(due));
+/// Notes the deadline of a response.
+pub(crate) fn note_deadline(deadline: Instant) {
+    DEADLINE.set(Some(deadline));
 }
 
-/// Spawns the streams of an HTTP/2 connection, each under its watch.
+/// Spawns the streams of an HTTP/2 connection, each in a task that watches it.
 #[derive(Clone, Debug)]
-pub(crate) struct Watching {
+pub(crate) struct WatchdogExecutor {
     pub(crate) tracker: TaskTracker,
     pub(crate) limit: Duration,
 }
 
-impl<F> hyper::rt::Executor<F> for Watching
+impl<F> hyper::rt::Executor<F> for WatchdogExecutor
 where
     F: Future + Send + 'static,
     F::Output: Send,
 {
     fn execute(&self, stream: F) {
-        self.tracker.spawn(Watched { stream, limit: self.limit, stalled: None, due: None, timer: None });
+        self.tracker.spawn(WatchedStream {
+            stream,
+            limit: self.limit,
+            stalled: None,
+            deadline: None,
+            timer: DeadlineTimer::default(),
+        });
     }
 }
 
 pin_project! {
-    /// A stream's task under its watch.
-    struct Watched<F> {
+    /// A stream, watched by the task that polls it.
+    struct WatchedStream<F> {
         #[pin]
         stream: F,
         limit: Duration,
         stalled: Option<Instant>,
-        due: Option<Instant>,
-        timer: Option<Pin<Box<Sleep>>>,
+        deadline: Option<Instant>,
+        timer: DeadlineTimer,
     }
 }
 
-impl<F: Future> Future for Watched<F> {
+impl<F: Future> Future for WatchedStream<F> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        LAST.set(None);
-        DUE.set(None);
+        LAST_POLL.set(None);
+        DEADLINE.set(None);
         if this.stream.poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        match LAST.take() {
+        match LAST_POLL.take() {
             Some(BodyPoll::Gave) => *this.stalled = Some(Instant::now() + *this.limit),
             Some(BodyPoll::Waits) => *this.stalled = None,
             None => {}
         }
-        if let Some(due) = DUE.take() {
-            *this.due = Some(due + LAST_BYTES);
+        if let Some(deadline) = DEADLINE.take() {
+            *this.deadline = Some(deadline + LAST_BYTES);
         }
-        let Some(deadline) = [*this.stalled, *this.due].into_iter().flatten().min() else {
+        let Some(deadline) = [*this.stalled, *this.deadline].into_iter().flatten().min() else {
             return Poll::Pending;
         };
-        let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        if deadline < timer.deadline() {
-            timer.as_mut().reset(deadline);
-        }
-        // A timer takes part in the budget of its task, so that a busy task may never see it fire: the time counts, too.
-        loop {
-            let fired = timer.as_mut().poll(cx).is_ready();
-            if Instant::now() >= deadline {
-                return Poll::Ready(());
-            }
-            if !fired {
-                return Poll::Pending;
-            }
-            timer.as_mut().reset(deadline);
-        }
+        if this.timer.poll_is_over(cx, deadline) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -116,10 +110,10 @@ mod tests {
 
     async fn lifetime(poll: Option<BodyPoll>) -> Option<u64> {
         let tracker = TaskTracker::new();
-        let watching = Watching { tracker: tracker.clone(), limit: Duration::from_secs(60) };
-        watching.execute(poll_fn(move |_| {
+        let executor = WatchdogExecutor { tracker: tracker.clone(), limit: Duration::from_secs(60) };
+        executor.execute(poll_fn(move |_| {
             if let Some(poll) = poll {
-                LAST.set(Some(poll));
+                LAST_POLL.set(Some(poll));
             }
             Poll::<()>::Pending
         }));
@@ -130,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_a_client_that_takes_nothing_is_ended() {
+    async fn a_stream_whose_data_is_taken_is_never_ended() {
         assert_eq!(lifetime(Some(BodyPoll::Waits)).await, None);
         assert_eq!(lifetime(None).await, None);
     }
@@ -138,9 +132,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn data_that_nobody_takes_ends_the_stream() {
         let tracker = TaskTracker::new();
-        let watching = Watching { tracker: tracker.clone(), limit: Duration::from_secs(60) };
+        let executor = WatchdogExecutor { tracker: tracker.clone(), limit: Duration::from_secs(60) };
         let mut polls = 0;
-        watching.execute(poll_fn(move |_| {
+        executor.execute(poll_fn(move |_| {
             polls += 1;
             if polls == 1 {
                 note(BodyPoll::Gave);

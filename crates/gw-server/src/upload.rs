@@ -1,4 +1,4 @@
-//! Reading a request's body: its type, its size, its pace, its compression.
+//! Reads request bodies: media type, size, pace and compression.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,93 +13,96 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout_at};
 
-use crate::gunzip;
+use crate::gunzip::{self, too_large};
 use crate::head_errors::headers_too_large;
 
-/// What a body's own error becomes.
+/// The error type of a request body.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Bytes kept before a length that the client only claims is believed.
-const TRUSTED: usize = 64 << 10;
-/// Room made for a length that the client only claims: pages that nothing is written to cost no memory.
-const ROOM: usize = 256 << 10;
-/// Beyond some patience a body must arrive, and an answer must be taken, at this rate, however steadily it drips.
-pub(crate) const SLOWEST_BYTES_PER_SECOND: u64 = 16 << 10;
-/// That patience, in body timeouts.
-const PATIENCE: u32 = 4;
+/// Bodies up to this size need no part of the memory for large bodies.
+const FREE_BODY_BYTES: usize = 64 << 10;
+/// The most bytes that are allocated for a body before it has arrived. Pages without data take no memory.
+const MAX_PREALLOCATED_BYTES: usize = 256 << 10;
+/// The least rate at which a body must arrive and an answer must be taken. It applies after a first period.
+pub(crate) const MIN_BYTES_PER_SECOND: u64 = 16 << 10;
+/// The first period without that rate, in body timeouts.
+const SLOW_BODY_TIMEOUTS: u32 = 4;
 
 /// The largest header list of an HTTP/2 request, counted as RFC 9113 counts it.
-const MAX_HEADER_LIST: usize = 16 << 10;
-/// What that count adds for each header.
-const HEADER_OVERHEAD: usize = 32;
+const MAX_HEADER_LIST_BYTES: usize = 16 << 10;
+/// The bytes that this count adds for each header.
+const HEADER_OVERHEAD_BYTES: usize = 32;
 
-/// How a body is encoded.
+/// The encoding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Identity,
     Gzip,
 }
 
-/// What an upload may cost.
+/// The limits of a request body.
 #[derive(Clone, Debug)]
 pub(crate) struct UploadLimits {
-    pub(crate) bytes: usize,
+    /// The largest body, before and after decompression.
+    pub(crate) max_bytes: usize,
+    /// The longest pause between two pieces of the body.
     pub(crate) timeout: Duration,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) memory: Arc<BodyMemory>,
 }
 
-/// Bytes of large request bodies held at once, over all requests.
+/// The memory of the large request bodies of all requests.
 #[derive(Debug)]
-pub(crate) struct Memory {
-    used: AtomicUsize,
-    limit: usize,
+pub(crate) struct BodyMemory {
+    used_bytes: AtomicUsize,
+    max_bytes: usize,
 }
 
-/// A part of [`Memory`], given back when dropped.
+/// A part of [`BodyMemory`] that one request holds. Dropping it gives the memory back.
 #[derive(Debug)]
-pub(crate) struct Share {
-    memory: Arc<Memory>,
+pub(crate) struct BodyPermit {
+    memory: Arc<BodyMemory>,
     bytes: usize,
 }
 
-impl Memory {
-    pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { used: AtomicUsize::new(0), limit })
+impl BodyMemory {
+    pub(crate) fn new(max_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { used_bytes: AtomicUsize::new(0), max_bytes })
     }
 
-    fn share(self: &Arc<Self>) -> Share {
-        Share { memory: Arc::clone(self), bytes: 0 }
+    /// A permit for a body of which nothing has arrived.
+    fn empty_permit(self: &Arc<Self>) -> BodyPermit {
+        BodyPermit { memory: Arc::clone(self), bytes: 0 }
     }
 }
 
-impl Share {
-    /// Makes this share at least so large; bodies up to the trusted size are free.
+impl BodyPermit {
+    /// Raises the permit to at least `bytes`. Bodies up to [`FREE_BODY_BYTES`] need none.
     fn cover(&mut self, bytes: usize) -> Result<()> {
-        if bytes <= TRUSTED || bytes <= self.bytes {
+        if bytes <= FREE_BODY_BYTES || bytes <= self.bytes {
             return Ok(());
         }
         let more = bytes - self.bytes;
-        let before = self.memory.used.fetch_add(more, Ordering::AcqRel);
+        let before = self.memory.used_bytes.fetch_add(more, Ordering::AcqRel);
         self.bytes = bytes;
-        if before.saturating_add(more) > self.memory.limit {
+        if before.saturating_add(more) > self.memory.max_bytes {
             return Err(overloaded("The gateway is holding as many large requests as it can."));
         }
         Ok(())
     }
 }
 
-impl Drop for Share {
+impl Drop for BodyPermit {
     fn drop(&mut self) {
-        self.memory.used.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.memory.used_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
     }
 }
 
-/// 503 of a gateway that could serve a moment later.
+/// A 503 that asks the client to try again after a second.
 pub(crate) fn overloaded(message: &'static str) -> Error {
     Error::new(Kind::NoAvailableProvider, message).retry_after(Duration::from_secs(1))
 }
 
-/// `Transfer-Encoding` may name `chunked`, once. hyper has refused every list that does not end with it.
+/// `Transfer-Encoding` may name `chunked` once and nothing else. hyper has already refused lists that do not end with it.
 pub(crate) fn check_transfer_encoding(headers: &HeaderMap) -> Result<()> {
     let mut lines = headers.get_all(TRANSFER_ENCODING).iter().map(|line| line.as_bytes().trim_ascii());
     match (lines.next(), lines.next()) {
@@ -117,15 +120,16 @@ pub(crate) fn check_transfer_encoding(headers: &HeaderMap) -> Result<()> {
     Err(Error::new(Kind::UnsupportedTransferEncoding, message))
 }
 
-/// The size of a header list is limited over HTTP/2 as over HTTP/1, where hyper sees to it.
+/// Checks the size of an HTTP/2 header list. hyper checks the head of HTTP/1.
 pub(crate) fn check_header_list(headers: &HeaderMap, uri: &Uri) -> Result<()> {
-    let size = |name: &HeaderName, value: &HeaderValue| name.as_str().len() + value.len() + HEADER_OVERHEAD;
+    let size =
+        |name: &HeaderName, value: &HeaderValue| name.as_str().len() + value.len() + HEADER_OVERHEAD_BYTES;
     let url = uri.path().len() + uri.query().map_or(0, str::len);
     let list = headers.iter().map(|(name, value)| size(name, value)).sum::<usize>();
-    if list + url > MAX_HEADER_LIST { Err(headers_too_large()) } else { Ok(()) }
+    if list + url > MAX_HEADER_LIST_BYTES { Err(headers_too_large()) } else { Ok(()) }
 }
 
-/// Content-Type and Content-Encoding of a generation request. A missing type is JSON.
+/// Checks `Content-Type` and `Content-Encoding`. A missing type counts as JSON.
 pub(crate) fn check_media(headers: &HeaderMap) -> Result<Encoding> {
     let unsupported = |message: &'static str| Err(Error::new(Kind::UnsupportedMediaType, message));
     let mut types = headers.get_all(CONTENT_TYPE).iter();
@@ -158,42 +162,42 @@ fn is_json(value: &str) -> bool {
     subtype == "json" || subtype.strip_suffix("+json").is_some_and(|name| !name.is_empty())
 }
 
-/// The whole body, decoded; and its share of memory, to be kept until the request is over.
+/// Reads the whole body and decodes it. The caller keeps the permit for as long as it keeps the body.
 pub(crate) async fn read<B>(
     headers: &HeaderMap,
     encoding: Encoding,
     body: &mut B,
     limits: &UploadLimits,
     cpu: &CpuPool,
-) -> Result<(Bytes, Share)>
+) -> Result<(Bytes, BodyPermit)>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
     let claimed = content_length(headers);
-    // Refused before the first read: a client that waits for `100 Continue` then sends nothing.
-    if claimed.is_some_and(|length| length > u64::try_from(limits.bytes).unwrap_or(u64::MAX)) {
-        return Err(too_large(limits.bytes));
+    // The refusal comes before the first read, so a client that waits for `100 Continue` sends nothing.
+    if claimed.is_some_and(|length| length > u64::try_from(limits.max_bytes).unwrap_or(u64::MAX)) {
+        return Err(too_large(limits.max_bytes));
     }
-    let mut share = limits.memory.share();
-    let raw = collect(body, claimed, limits, &mut share).await?;
+    let mut permit = limits.memory.empty_permit();
+    let raw = collect(body, claimed, limits, &mut permit).await?;
     match encoding {
-        Encoding::Identity => Ok((raw, share)),
+        Encoding::Identity => Ok((raw, permit)),
         Encoding::Gzip => {
-            let decoded = gunzip::decode(raw, limits.bytes, cpu).await?;
-            share.cover(decoded.len())?;
-            Ok((decoded, share))
+            let decoded = gunzip::decode(raw, limits.max_bytes, cpu).await?;
+            permit.cover(decoded.len())?;
+            Ok((decoded, permit))
         }
     }
 }
 
-/// Whether a body is compressed, of unknown length, or large enough to leave the worker.
+/// Whether a body is compressed, has an unknown length, or is large enough for the CPU pool.
 pub(crate) fn may_be_heavy(headers: &HeaderMap) -> bool {
     let is_light = content_length(headers).is_some_and(|length| length <= LIGHT_BYTES as u64);
     !is_light || headers.contains_key(CONTENT_ENCODING)
 }
 
-/// The length that the client claims, as far as it is a number.
+/// The length that the client claims. None: it claims none, or the header is not a number.
 pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -202,7 +206,7 @@ async fn collect<B>(
     body: &mut B,
     claimed: Option<u64>,
     limits: &UploadLimits,
-    share: &mut Share,
+    permit: &mut BodyPermit,
 ) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -213,8 +217,9 @@ where
     let mut whole = BytesMut::new();
     let mut total = 0usize;
     while !body.is_end_stream() {
-        let pace = Duration::from_secs(u64::try_from(total).unwrap_or(0) / SLOWEST_BYTES_PER_SECOND);
-        let deadline = (Instant::now() + limits.timeout).min(started + limits.timeout * PATIENCE + pace);
+        let pace = Duration::from_secs(u64::try_from(total).unwrap_or(0) / MIN_BYTES_PER_SECOND);
+        let deadline =
+            (Instant::now() + limits.timeout).min(started + limits.timeout * SLOW_BODY_TIMEOUTS + pace);
         let frame = match timeout_at(deadline, body.frame()).await {
             Err(_) => return Err(Error::new(Kind::RequestTimeout, "The request body arrived too slowly.")),
             Ok(None) => break,
@@ -223,16 +228,19 @@ where
         };
         let Ok(data) = frame.into_data() else { continue };
         total += data.len();
-        if total > limits.bytes {
-            return Err(too_large(limits.bytes));
+        if total > limits.max_bytes {
+            return Err(too_large(limits.max_bytes));
         }
-        share.cover(total)?;
+        permit.cover(total)?;
         if total == data.len() {
             first = data;
             continue;
         }
         if whole.is_empty() {
-            let room = claimed.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).min(ROOM);
+            let room = claimed
+                .and_then(|length| usize::try_from(length).ok())
+                .unwrap_or(0)
+                .min(MAX_PREALLOCATED_BYTES);
             whole.reserve(room.max(total));
             whole.extend_from_slice(&first);
         }
@@ -241,7 +249,7 @@ where
     Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
-/// Why a body could not be read to its end: the client went away, or it sent what is no body.
+/// The error of a body that could not be read to its end: the client went away, or the body is malformed.
 fn broken(error: &(dyn std::error::Error + 'static)) -> Error {
     use std::io::ErrorKind::{InvalidData, InvalidInput};
     let mut cause = Some(error);
@@ -255,11 +263,6 @@ fn broken(error: &(dyn std::error::Error + 'static)) -> Error {
         cause = here.source();
     }
     Error::new(Kind::ClientClosedRequest, "The request body ended before it was complete.")
-}
-
-pub(crate) fn too_large(limit: usize) -> Error {
-    let message = format!("The request body is too large: the limit is {limit} bytes.");
-    Error::new(Kind::RequestTooLarge, message)
 }
 
 #[cfg(test)]

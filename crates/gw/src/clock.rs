@@ -1,8 +1,8 @@
-//! Whether the time of day is to be believed before anything is forgotten by it. A clock that has jumped by more than a day
-//! since the store was last in use is doubted: nothing is purged until somebody says that it is right
-//! (`model-gateway clock --confirm`).
+//! Decides whether this machine's clock may be used to purge old data. The clock is doubted when it differs by more than a
+//! day from the time at which the store was last in use. Nothing is purged while the clock is doubted, until it is right or an
+//! operator confirms it (`model-gateway clock --confirm`).
 //!
-//! Rows tell the time only where nothing was noted yet: those that a doubted clock has dated prove nothing.
+//! The times of log rows count only while no time was noted in the store, because a wrong clock may have written them.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,48 +10,50 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use gw_admin::time::format_millis;
 use gw_store::Store;
-use gw_store::clock::Noted;
+use gw_store::clock::ClockRecord;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
-use crate::cli::{Common, Stop, print};
-use crate::{operator, setup};
+use crate::command::{CommandError, Common, print};
+use crate::{admin_client, setup, store};
 
-/// Milliseconds of a day.
+/// The milliseconds of a day.
 pub(crate) const DAY_MS: i64 = 86_400_000;
-/// Old rows are looked for so often.
-const SWEEP: Duration = Duration::from_secs(3600);
-/// It is noted so often that the store is in use.
-const NOTE: Duration = Duration::from_millis(NOTE_MS);
-/// The same in milliseconds.
+/// The time between two purges of old data.
+const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
+/// The time between two notes in the store that it is in use.
+const NOTE_INTERVAL: Duration = Duration::from_millis(NOTE_MS);
+/// [`NOTE_INTERVAL`] in milliseconds.
 const NOTE_MS: u64 = 60_000;
-/// A clock that is doubted is looked at so often: somebody may have confirmed it.
-const DOUBTED: Duration = Duration::from_secs(5);
+/// The time between two checks of a doubted clock, which an operator may confirm at any time.
+const DOUBTED_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The clock by which rows and payloads are forgotten.
+/// The clock by which old rows and payloads are purged.
 #[derive(Debug)]
-pub struct Trusted {
+pub struct TrustedClock {
     store: Store,
-    held: watch::Sender<bool>,
+    is_doubted: watch::Sender<bool>,
 }
 
-impl Trusted {
-    /// Looks at the clock for the first time, and has metrics tell of it. Also says when the store was in use before, if
-    /// the clock is not doubted.
+impl TrustedClock {
+    /// Checks the clock for the first time, and registers its metric. Also returns the time, in unix milliseconds, at which
+    /// the store was last in use, unless the clock is doubted.
     ///
     /// # Errors
-    /// The store's, for an operator.
-    pub async fn open(store: &Store, registry: &mut Registry) -> Result<(Arc<Self>, Option<i64>), Stop> {
-        let failed = |error: gw_store::Error| Stop::Runtime(error.to_string());
-        let trusted = Arc::new(Self { store: store.clone(), held: watch::Sender::new(false) });
-        let before = trusted.last_use().await.map_err(failed)?;
-        // A store that cannot be written now is no reason not to serve.
-        let looked = trusted.look().await;
-        let is_trusted = looked.is_ok_and(|now| now.is_some());
-        registry.register_collector(Box::new(Figures(Arc::clone(&trusted))));
+    /// Exit code 1 when the store does not answer.
+    pub async fn open(
+        store: &Store,
+        registry: &mut Registry,
+    ) -> Result<(Arc<Self>, Option<i64>), CommandError> {
+        let trusted = Arc::new(Self { store: store.clone(), is_doubted: watch::Sender::new(false) });
+        let before = trusted.last_use().await.map_err(CommandError::runtime)?;
+        // The gateway can serve although the store cannot be written now.
+        let now = trusted.now().await;
+        let is_trusted = now.is_ok_and(|now| now.is_some());
+        registry.register_collector(Box::new(ClockMetrics(Arc::clone(&trusted))));
         Ok((trusted, before.filter(|_| is_trusted)))
     }
 
@@ -60,122 +62,143 @@ impl Trusted {
         Ok(noted.seen.or(row))
     }
 
-    /// The time by which what is old is forgotten; `None` while the clock is doubted.
+    /// The current time in unix milliseconds, for purging old data. `None` while the clock is doubted.
     ///
     /// # Errors
-    /// The store's.
-    pub async fn look(&self) -> gw_store::Result<Option<i64>> {
+    /// When the store does not answer.
+    pub async fn now(&self) -> gw_store::Result<Option<i64>> {
         let wall = wall();
         let (noted, row) = facts(&self.store, wall).await?;
         match judge(wall, noted, row) {
             Verdict::Trusted(now) => {
-                // Seldom: a store that is locked by another program has to be waited for.
+                // The note is rare, because a store that another program has locked makes it wait.
                 if noted.seen.is_none_or(|seen| wall.abs_diff(seen) >= NOTE_MS) {
-                    self.store.note_seen(wall).await?;
+                    self.store.record_use(wall).await?;
                 }
-                if self.held.send_replace(false) {
-                    tracing::info!("the clock is not doubted any more: what is old is purged again");
+                if self.is_doubted.send_replace(false) {
+                    tracing::info!("the clock is trusted again; old data is purged again");
                 }
                 Ok(Some(now))
             }
             Verdict::Doubted(seen) => {
                 if noted.seen.is_none() {
-                    // From now on rows have times of the doubted clock.
-                    self.store.note_seen(seen).await?;
+                    // Rows from now on have times of the doubted clock, so the earlier time is noted.
+                    self.store.record_use(seen).await?;
                 }
-                if !self.held.send_replace(true) {
-                    tracing::warn!("{}", in_words(wall, seen));
+                if !self.is_doubted.send_replace(true) {
+                    tracing::warn!("{}", doubt_message(wall, seen));
                 }
                 Ok(None)
             }
         }
     }
 
-    /// Notes again and again that the store is in use, and notices a clock that jumps meanwhile.
-    pub async fn keep(self: Arc<Self>) {
+    /// Notes regularly that the store is in use, and notices a clock that jumps.
+    pub async fn run(self: Arc<Self>) {
         loop {
-            let pause = if self.is_held() { DOUBTED } else { NOTE };
+            let pause = if self.is_doubted() { DOUBTED_INTERVAL } else { NOTE_INTERVAL };
             tokio::time::sleep(pause).await;
-            if let Err(error) = self.look().await {
-                tracing::debug!("nobody knows whether the clock is right: {error}");
+            if let Err(error) = self.now().await {
+                tracing::debug!("the clock cannot be checked: {error}");
             }
         }
     }
 
-    /// Waits until it is time to look for old rows: for an hour, or until the clock is not doubted any more.
-    pub async fn next_sweep(&self) {
-        let mut held = self.held.subscribe();
-        if *held.borrow_and_update() {
-            let _ = tokio::time::timeout(SWEEP, held.wait_for(|held| !held)).await;
+    /// Waits for the next purge: an hour, or until the clock is no longer doubted.
+    async fn next_purge(&self) {
+        let mut doubted = self.is_doubted.subscribe();
+        if *doubted.borrow_and_update() {
+            let _ = tokio::time::timeout(PURGE_INTERVAL, doubted.wait_for(|doubted| !doubted)).await;
         } else {
-            tokio::time::sleep(SWEEP).await;
+            tokio::time::sleep(PURGE_INTERVAL).await;
         }
     }
 
-    fn is_held(&self) -> bool {
-        *self.held.borrow()
+    /// Calls `purge` with the current time in unix milliseconds, at once and then every hour while the clock is trusted. Runs
+    /// as long as the program. `purge` returns the number of purged items; `kind` names them in the log.
+    pub async fn purge_regularly<F>(self: Arc<Self>, kind: &'static str, purge: impl Fn(i64) -> F)
+    where
+        F: Future<Output = gw_store::Result<u64>>,
+    {
+        loop {
+            let purged = match self.now().await {
+                Ok(Some(now)) => purge(now).await,
+                Ok(None) => Ok(0),
+                Err(error) => Err(error),
+            };
+            match purged {
+                Ok(0) => {}
+                Ok(count) => tracing::info!(count, "purged old {kind}"),
+                Err(error) => tracing::warn!("old {kind} cannot be purged now: {error}"),
+            }
+            self.next_purge().await;
+        }
+    }
+
+    fn is_doubted(&self) -> bool {
+        *self.is_doubted.borrow()
     }
 }
 
-/// The time of day in unix milliseconds.
+/// This machine's time in unix milliseconds.
 fn wall() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     i64::try_from(now).unwrap_or(i64::MAX)
 }
 
-/// What the store knows of time: what was noted, and of when its newest row is that may be of now.
-async fn facts(store: &Store, wall: i64) -> gw_store::Result<(Noted, Option<i64>)> {
-    Ok((store.noted().await?, store.newest_row(wall.saturating_add(DAY_MS)).await?))
+/// The times that the store knows: the notes, and the newest row that is at most a day ahead of now.
+async fn facts(store: &Store, wall: i64) -> gw_store::Result<(ClockRecord, Option<i64>)> {
+    Ok((store.clock_record().await?, store.newest_row(wall.saturating_add(DAY_MS)).await?))
 }
 
-/// What is thought of a clock.
+/// The judgement about the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It is this time.
+    /// The clock is trusted. The current time, in unix milliseconds.
     Trusted(i64),
-    /// Nobody knows whether it is right: the store was last in use at this time.
+    /// The clock is doubted. The time at which the store was last in use, in unix milliseconds.
     Doubted(i64),
 }
 
-fn judge(wall: i64, noted: Noted, row: Option<i64>) -> Verdict {
+fn judge(wall: i64, noted: ClockRecord, row: Option<i64>) -> Verdict {
     let is_near = |time: i64| wall.abs_diff(time) <= DAY_MS.unsigned_abs();
     match noted.seen.or(row) {
         Some(seen) if !is_near(seen) && !noted.confirmed.is_some_and(is_near) => Verdict::Doubted(seen),
-        // A row that is a little ahead is of another replica.
+        // Another replica wrote a row that is a little ahead.
         _ => Verdict::Trusted(row.map_or(wall, |row| row.max(wall))),
     }
 }
 
-fn in_words(wall: i64, seen: i64) -> String {
+fn doubt_message(wall: i64, seen: i64) -> String {
     let days = wall.abs_diff(seen) / DAY_MS.unsigned_abs();
     let days = if days == 1 { "a day".to_owned() } else { format!("{days} days") };
     let side = if wall > seen { "ahead of" } else { "behind" };
     let seen = format_millis(seen);
     format!(
-        "the clock is {days} {side} the time at which this store was last in use ({seen}): nothing is purged until the clock \
-         is right, or `model-gateway clock --confirm` says that it is"
+        "the clock is {days} {side} the time at which this store was last in use ({seen}); nothing is purged until the clock \
+         is corrected, or confirmed with `model-gateway clock --confirm`"
     )
 }
 
-/// Shows what the store knows of time.
+/// The options of `clock`.
 #[derive(Debug, Args)]
 pub struct ClockArgs {
-    /// Say that the time of this machine is right, so that old rows and payloads are purged again
+    /// Confirm that the time of this machine is right, so that old rows and payloads are purged again
     #[arg(long)]
     confirm: bool,
 }
 
-/// Does what is asked for.
+/// Shows or confirms the clock.
 ///
 /// # Errors
 /// Exit code 2 for a configuration that cannot be used, 1 when the store does not answer.
-pub fn run(common: &Common, args: &ClockArgs) -> Result<(), Stop> {
-    operator::runtime()?.block_on(async {
+pub fn run(common: &Common, args: &ClockArgs) -> Result<(), CommandError> {
+    admin_client::runtime()?.block_on(async {
         let setup = setup::load(common)?;
-        let store = operator::open_store(&setup).await?;
-        let said = show(&store, args.confirm).await;
+        let store = store::open_shared(&setup).await?;
+        let text = show(&store, args.confirm).await;
         store.close().await;
-        print(&said.map_err(|error| Stop::Runtime(error.to_string()))?)
+        print(&text.map_err(CommandError::runtime)?)
     })
 }
 
@@ -183,33 +206,33 @@ async fn show(store: &Store, confirm: bool) -> gw_store::Result<String> {
     let wall = wall();
     let (noted, row) = facts(store, wall).await?;
     let time = |time: Option<i64>| time.map_or_else(|| "never".to_owned(), format_millis);
-    let mut said = format!(
+    let mut text = format!(
         "time of this machine  {}\nstore last in use     {}\nlast confirmed        {}\n",
         format_millis(wall),
         time(noted.seen.or(row)),
         time(noted.confirmed)
     );
-    said.push_str(&match judge(wall, noted, row) {
-        Verdict::Trusted(_) => "the clock is not doubted: there is nothing to confirm\n".to_owned(),
+    text.push_str(&match judge(wall, noted, row) {
+        Verdict::Trusted(_) => "the clock is trusted; there is nothing to confirm\n".to_owned(),
         Verdict::Doubted(_) if confirm => {
-            store.note_confirmed(wall).await?;
-            "confirmed: a gateway with this time purges what is old, at most a tenth of the log in an hour\n"
+            store.record_confirmed_time(wall).await?;
+            "confirmed: a gateway with this time purges old data, at most a tenth of the log in an hour\n"
                 .to_owned()
         }
-        Verdict::Doubted(seen) => format!("{}\n", in_words(wall, seen)),
+        Verdict::Doubted(seen) => format!("{}\n", doubt_message(wall, seen)),
     });
-    Ok(said)
+    Ok(text)
 }
 
-/// What metrics say of the clock.
+/// The metric of the clock.
 #[derive(Debug)]
-struct Figures(Arc<Trusted>);
+struct ClockMetrics(Arc<TrustedClock>);
 
-impl Collector for Figures {
+impl Collector for ClockMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let held = ConstGauge::new(i64::from(self.0.is_held()));
+        let doubted = ConstGauge::new(i64::from(self.0.is_doubted()));
         let help = "1 while the clock is doubted and nothing is purged";
-        held.encode(encoder.encode_descriptor("gateway_clock_held", help, None, held.metric_type())?)
+        doubted.encode(encoder.encode_descriptor("gateway_clock_held", help, None, doubted.metric_type())?)
     }
 }
 
@@ -219,14 +242,14 @@ mod tests {
 
     const NOW: i64 = 20_000 * DAY_MS;
 
-    fn noted(seen: i64, confirmed: Option<i64>) -> Noted {
-        Noted { seen: Some(seen), confirmed }
+    fn noted(seen: i64, confirmed: Option<i64>) -> ClockRecord {
+        ClockRecord { seen: Some(seen), confirmed }
     }
 
     #[test]
     fn a_jump_of_more_than_a_day_is_doubted() {
         let year = 365 * DAY_MS;
-        assert_eq!(judge(NOW, Noted::default(), None), Verdict::Trusted(NOW), "an empty store");
+        assert_eq!(judge(NOW, ClockRecord::default(), None), Verdict::Trusted(NOW), "an empty store");
         for (wall, is_trusted) in [
             (NOW, true),
             (NOW + DAY_MS, true),
@@ -239,13 +262,13 @@ mod tests {
             // The store of an older version has rows alone.
             let row = Some(NOW).filter(|row| *row <= wall);
             if row.is_some() {
-                assert_eq!(judge(wall, Noted::default(), row), wanted, "{wall}");
+                assert_eq!(judge(wall, ClockRecord::default(), row), wanted, "{wall}");
             }
         }
     }
 
     #[test]
-    fn what_was_confirmed_is_believed_by_clocks_that_show_it() {
+    fn a_confirmed_time_is_trusted_by_clocks_that_show_it() {
         let year = 365 * DAY_MS;
         let confirmed = noted(NOW, Some(NOW + year));
         assert_eq!(judge(NOW + year + 5, confirmed, None), Verdict::Trusted(NOW + year + 5));
@@ -263,14 +286,14 @@ mod tests {
 
     #[test]
     fn the_line_says_how_far_and_what_to_do() {
-        let line = in_words(NOW + 365 * DAY_MS, NOW);
+        let line = doubt_message(NOW + 365 * DAY_MS, NOW);
         assert!(line.starts_with("the clock is 365 days ahead of "), "{line}");
         assert!(line.contains("(2024-10-04T00:00:00.000Z)"), "{line}");
         assert!(
             line.contains("nothing is purged") && line.contains("`model-gateway clock --confirm`"),
             "{line}"
         );
-        assert!(in_words(NOW, NOW + DAY_MS + 5).starts_with("the clock is a day behind "), "{line}");
+        assert!(doubt_message(NOW, NOW + DAY_MS + 5).starts_with("the clock is a day behind "), "{line}");
     }
 
     #[tokio::test]
@@ -283,17 +306,17 @@ mod tests {
         };
         store.record(&[row("req_old", NOW)]).await.unwrap();
         for _ in 0..2 {
-            let (clock, before) = Trusted::open(&store, &mut Registry::default()).await.unwrap();
-            assert_eq!((clock.is_held(), before), (true, None));
-            assert_eq!(clock.look().await.unwrap(), None);
+            let (clock, before) = TrustedClock::open(&store, &mut Registry::default()).await.unwrap();
+            assert_eq!((clock.is_doubted(), before), (true, None));
+            assert_eq!(clock.now().await.unwrap(), None);
             store.record(&[row("req_new", wall())]).await.unwrap();
         }
-        assert_eq!(store.noted().await.unwrap(), noted(NOW, None));
+        assert_eq!(store.clock_record().await.unwrap(), noted(NOW, None));
         assert!(show(&store, false).await.unwrap().contains(" days ahead of "));
         assert!(show(&store, true).await.unwrap().contains("\nconfirmed: "));
-        let (clock, before) = Trusted::open(&store, &mut Registry::default()).await.unwrap();
-        assert_eq!((clock.is_held(), before), (false, Some(NOW)));
-        assert!(store.noted().await.unwrap().seen.is_some_and(|seen| wall() - seen < DAY_MS));
+        let (clock, before) = TrustedClock::open(&store, &mut Registry::default()).await.unwrap();
+        assert_eq!((clock.is_doubted(), before), (false, Some(NOW)));
+        assert!(store.clock_record().await.unwrap().seen.is_some_and(|seen| wall() - seen < DAY_MS));
         assert!(show(&store, true).await.unwrap().contains("nothing to confirm"));
     }
 }

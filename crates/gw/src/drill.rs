@@ -1,14 +1,15 @@
-//! `model-gateway drill`: what clients would see when a provider fails, tried out on the configuration's own routing.
+//! `model-gateway drill`: shows the answers that clients get when a provider fails, with the routing of the configuration.
 //!
-//! The engine is the real one; the providers are replaced by a scripted upstream on loopback (`upstream.rs`). For every
-//! route, every provider in its plan and every fault, a gateway that has seen nothing yet is asked as a client would.
+//! The engine is the real one. A scripted upstream on loopback (`upstream.rs`) replaces the providers. For every route, every
+//! provider in its plan and every fault, a client sends requests to a new gateway without measurements.
 
+mod case;
 mod client;
 mod fault;
+mod gateway;
 mod report;
 mod routes;
 mod script;
-mod stage;
 mod upstream;
 
 use std::sync::Arc;
@@ -17,158 +18,145 @@ use clap::Args;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use self::client::{Ask, End, Seen};
+use self::case::DrillCase;
+use self::client::{ClientView, Outcome, RequestKind};
 use self::fault::Fault;
-use self::report::Report;
+use self::gateway::DrillGateway;
+use self::report::DrillReport;
 use self::routes::Route;
-use self::stage::Stage;
-use crate::cli::{Common, Stop, print};
-use crate::{operator, setup};
+use crate::command::{CommandError, Common, print};
+use crate::{admin_client, setup};
 
-/// Cases under way at one time. Their clocks are real: on a busy machine more of them would run late.
-const AT_ONCE: usize = 8;
+/// The most cases that run at the same time. Their timeouts are real, and more cases would be late on a busy machine.
+const MAX_PARALLEL_CASES: usize = 8;
 
-/// Which routes, and how the report is shown.
+/// The options of `drill`.
 #[derive(Debug, Args)]
 pub struct DrillArgs {
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Only this name: an alias, a model name or an id; may be given several times
+    /// Drill only this alias, model name or id; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Every model by its id, too
+    /// Also drill every model by its id
     #[arg(long)]
     all: bool,
-    /// What the clients send as 'routing', such as '{"fallback": ["acme/spare"]}'
+    /// Value of 'routing' in the requests, such as '{"fallback": ["acme/spare"]}'
     #[arg(long, value_name = "JSON", value_parser = routing)]
     routing: Option<Value>,
 }
 
-fn routing(text: &str) -> Result<Value, String> {
-    let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    if value.is_object() { Ok(value) } else { Err("expected a JSON object".to_owned()) }
+/// The reason why the value of `--routing` cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum RoutingError {
+    #[error("write a JSON object: {0}")]
+    Invalid(#[from] serde_json::Error),
+    #[error("write a JSON object, such as {{\"fallback\": [\"acme/spare\"]}}")]
+    NotAnObject,
+}
+
+fn routing(text: &str) -> Result<Value, RoutingError> {
+    let value: Value = serde_json::from_str(text)?;
+    if value.is_object() { Ok(value) } else { Err(RoutingError::NotAnObject) }
 }
 
 /// Runs the drill and prints its report.
 ///
 /// # Errors
 /// Exit code 1 when a route does not survive, 2 when there is nothing to drill.
-pub fn run(common: &Common, args: &DrillArgs) -> Result<(), Stop> {
+pub fn run(common: &Common, args: &DrillArgs) -> Result<(), CommandError> {
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
-    let report = operator::runtime()?.block_on(Box::pin(drill(&setup, args)))?;
+    let report = admin_client::runtime()?.block_on(Box::pin(drill(&setup, args)))?;
     print(&if args.json { format!("{:#}\n", report.json()) } else { report.table() })?;
     match report.lost() {
         0 => Ok(()),
-        lost => Err(Stop::Runtime(format!("{lost} of {} routes do not survive", report.routes.len()))),
+        lost => {
+            Err(CommandError::Runtime(format!("{lost} of {} routes do not survive", report.routes.len())))
+        }
     }
 }
 
-/// A fault of a provider, as the clients of a route see it.
-#[derive(Debug)]
-pub struct Case {
-    /// Which of the routes.
-    pub route: usize,
-    /// Who fails.
-    pub provider: Arc<str>,
-    /// How.
-    pub fault: Fault,
-    /// An answer at once; of a storm, the worst.
-    pub plain: Option<Seen>,
-    /// A streamed answer.
-    pub stream: Option<Seen>,
-}
-
-impl Case {
-    /// Whether all clients were served, or told of what could not be helped.
-    #[must_use]
-    pub fn survives(&self) -> bool {
-        let well = |seen: &Seen| match seen.end {
-            End::Whole => true,
-            End::Told(_) => self.fault.is_mid_stream(),
-            End::Refused(..) | End::Silent | End::Wrong | End::Hung => false,
-        };
-        self.plain.iter().chain(&self.stream).all(well)
-    }
-}
-
-async fn drill(setup: &setup::Setup, args: &DrillArgs) -> Result<Report, Stop> {
-    let stage = Arc::new(Stage::build(setup).await?);
-    let (routes, skipped) = routes::find(&stage, &args.only, args.all, args.routing.as_ref())?;
+async fn drill(setup: &setup::Setup, args: &DrillArgs) -> Result<DrillReport, CommandError> {
+    let gateway = Arc::new(DrillGateway::build(setup).await?);
+    let (routes, skipped) = routes::find(&gateway, &args.only, args.all, args.routing.as_ref())?;
     let routes: Arc<[Route]> = routes.into();
     let routing = args.routing.clone().map(Arc::new);
     let mut waiting = all_cases(&routes).into_iter();
     let (mut running, mut cases) = (JoinSet::new(), Vec::new());
     loop {
-        while running.len() < AT_ONCE
+        while running.len() < MAX_PARALLEL_CASES
             && let Some((place, case)) = waiting.next()
         {
-            let (stage, routes, routing) = (Arc::clone(&stage), Arc::clone(&routes), routing.clone());
+            let (gateway, routes, routing) = (Arc::clone(&gateway), Arc::clone(&routes), routing.clone());
             running.spawn(async move {
-                let done = Box::pin(rehearse(&stage, &routes, case, routing.as_deref())).await;
+                let done = Box::pin(run_case(&gateway, &routes, case, routing.as_deref())).await;
                 done.map(|case| (place, case))
             });
         }
         match running.join_next().await {
             Some(Ok(case)) => cases.push(case?),
-            Some(Err(error)) => return Err(Stop::Runtime(format!("a case of the drill failed: {error}"))),
+            Some(Err(error)) => {
+                return Err(CommandError::Runtime(format!("a case of the drill failed: {error}")));
+            }
             None => break,
         }
     }
     cases.sort_by_key(|(place, _)| *place);
     let cases = cases.into_iter().map(|(_, case)| case).collect();
-    Ok(Report { routes, skipped, cases, factor: stage.factor })
+    Ok(DrillReport { routes, skipped, cases, factor: gateway.factor })
 }
 
-/// What is to be tried, in the order of the report.
-fn all_cases(routes: &[Route]) -> Vec<(usize, Case)> {
+/// All cases, in the order of the report.
+fn all_cases(routes: &[Route]) -> Vec<(usize, DrillCase)> {
     let mut cases = Vec::new();
     for (route, facts) in routes.iter().enumerate() {
         for provider in facts.providers() {
             for fault in Fault::ALL.into_iter().filter(|fault| facts.can_have(*fault, &provider)) {
                 let provider = Arc::clone(&provider);
-                cases.push((cases.len(), Case { route, provider, fault, plain: None, stream: None }));
+                cases.push((cases.len(), DrillCase { route, provider, fault, plain: None, stream: None }));
             }
         }
     }
     cases
 }
 
-async fn rehearse(
-    stage: &Stage,
+async fn run_case(
+    gateway: &DrillGateway,
     routes: &[Route],
-    mut case: Case,
+    mut case: DrillCase,
     routing: Option<&Value>,
-) -> Result<Case, Stop> {
+) -> Result<DrillCase, CommandError> {
     let Some(route) = routes.get(case.route) else { return Ok(case) };
     let tools = case.fault == Fault::ToolIndex;
-    let ask = |stream| if route.embeds { Ask::Embeddings } else { Ask::Chat { stream, tools } };
-    case.plain = Some(worst(stage, route, &case, ask(false), routing).await?);
+    let ask =
+        |stream| if route.embeds { RequestKind::Embeddings } else { RequestKind::Chat { stream, tools } };
+    case.plain = Some(worst(gateway, route, &case, ask(false), routing).await?);
     if !route.embeds {
-        case.stream = Some(worst(stage, route, &case, ask(true), routing).await?);
+        case.stream = Some(worst(gateway, route, &case, ask(true), routing).await?);
     }
     Ok(case)
 }
 
-/// Asks once, or in a storm until it is over: the first request that was not served, else the slowest.
+/// Sends one request, or in a storm all of them. Returns the first request that failed, else the slowest one.
 async fn worst(
-    stage: &Stage,
+    gateway: &DrillGateway,
     route: &Route,
-    case: &Case,
-    ask: Ask,
+    case: &DrillCase,
+    ask: RequestKind,
     routing: Option<&Value>,
-) -> Result<Seen, Stop> {
-    let engine = stage.engine(Some((&case.provider, case.fault)))?;
+) -> Result<ClientView, CommandError> {
+    let engine = gateway.engine(Some((&case.provider, case.fault)))?;
     let body = ask.body(&route.name, routing);
-    let mut worst = client::send(&engine, ask, body.clone(), stage.patience).await;
-    let more = if case.fault == Fault::Storm { stage.storm().saturating_sub(1) } else { 0 };
+    let mut worst = client::send(&engine, ask, body.clone(), gateway.timeout).await;
+    let more = if case.fault == Fault::Storm { gateway.storm().saturating_sub(1) } else { 0 };
     for _ in 0..more {
-        if worst.end != End::Whole {
+        if worst.outcome != Outcome::Complete {
             break;
         }
-        let seen = client::send(&engine, ask, body.clone(), stage.patience).await;
-        if seen.end != End::Whole || seen.took > worst.took {
+        let seen = client::send(&engine, ask, body.clone(), gateway.timeout).await;
+        if seen.outcome != Outcome::Complete || seen.duration > worst.duration {
             worst = seen;
         }
     }

@@ -1,5 +1,5 @@
-//! `model-gateway explain`: why a request would go where. The engine of the configuration decides, or a running gateway
-//! (`--url`), which knows what was measured and which circuits are open. No provider is called.
+//! `model-gateway explain`: explains the routing of a request. An engine built from the configuration decides, or a running
+//! gateway does (`--url`), which has measurements and open circuits. No provider is called.
 
 use std::io::Read;
 
@@ -11,29 +11,30 @@ use gw_engine::engine::Stored;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
-use crate::cli::{Common, Stop, print};
+use crate::admin_client::{self, AdminTarget};
+use crate::command::{CommandError, Common, print};
 use crate::keys;
 use crate::models::table::{Align, clean, columns};
 use crate::models::unknown_model;
-use crate::operator::{self, Whom};
 use crate::setup::{self, Setup};
+use crate::url_query::query;
 
-/// More is no request.
-const LONGEST: u64 = 1 << 30;
+/// The most bytes that are read from standard input.
+const MAX_REQUEST_BYTES: u64 = 1 << 30;
 
-/// Which request, and who asks whom.
+/// The options of `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// The request as JSON (chat, text completion or embeddings, told by its members); - reads it from standard input
+    /// Request as JSON: a chat, a text completion or embeddings; - reads it from standard input
     #[arg(value_name = "REQUEST")]
     request: String,
-    /// As JSON, in the shape of the API
+    /// Print JSON, as the API does
     #[arg(long)]
     json: bool,
-    /// As if the key of this id or name asked [default: a key without limits]
+    /// Explain for the key of this id or name [default: a key without limits]
     #[arg(long, value_name = "ID|NAME")]
     key: Option<String>,
-    /// Ask the gateway running at this address, with the key in MODEL_GATEWAY_ADMIN_KEY: it knows what was measured
+    /// Ask the running gateway at this address, which has measurements, with the admin key in MODEL_GATEWAY_ADMIN_KEY
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 }
@@ -41,73 +42,73 @@ pub struct ExplainArgs {
 /// Prints the explanation.
 ///
 /// # Errors
-/// Exit code 2 for what the request would be refused with, 1 when the gateway does not answer.
-pub fn run(common: &Common, args: &ExplainArgs) -> Result<(), Stop> {
+/// Exit code 2 when the request would be refused, 1 when the gateway does not answer.
+pub fn run(common: &Common, args: &ExplainArgs) -> Result<(), CommandError> {
     let request = request(&args.request)?;
     let answer = match &args.url {
         Some(url) => {
-            let whom = Whom { url: Some(url.clone()) };
-            let ask = |ask| operator::ask(common, &whom, ask);
+            let target = AdminTarget { url: Some(url.clone()) };
+            let ask = |ask| admin_client::ask(common, &target, ask);
             let key = args.key.as_deref().map(|key| keys::id_of(&ask, key, false)).transpose()?;
-            operator::ask_for_route(url, key.as_deref(), request)?
+            admin_client::explain_route(url, key.as_deref(), request)?
         }
         None => offline(common, args.key.as_deref(), request)?,
     };
     let answer: Value = serde_json::from_slice(&answer)
-        .map_err(|error| Stop::Runtime(format!("the answer is not an explanation: {error}")))?;
+        .map_err(|error| CommandError::Runtime(format!("the answer is not an explanation: {error}")))?;
     if args.json {
         return print(&format!("{answer:#}\n"));
     }
     let mut text = table(&answer);
     if args.url.is_none() {
-        text += "this decision uses no measurements and no circuit breakers; --url asks a running gateway, which has them\n";
+        text += "this decision uses no measurements and no circuit breakers; --url URL asks a running gateway, which has both\n";
     }
     print(&text)
 }
 
-fn request(text: &str) -> Result<Bytes, Stop> {
+fn request(text: &str) -> Result<Bytes, CommandError> {
     if text != "-" {
         return Ok(Bytes::copy_from_slice(text.as_bytes()));
     }
     let mut body = Vec::new();
-    let read = std::io::stdin().lock().take(LONGEST).read_to_end(&mut body);
-    read.map_err(|error| Stop::Runtime(format!("standard input: {error}")))?;
+    let read = std::io::stdin().lock().take(MAX_REQUEST_BYTES).read_to_end(&mut body);
+    read.map_err(|error| CommandError::Runtime(format!("standard input: {error}")))?;
     Ok(body.into())
 }
 
-/// What the engine of the configuration says, with nothing measured yet.
-fn offline(common: &Common, key: Option<&str>, request: Bytes) -> Result<Bytes, Stop> {
+/// The explanation of an engine built from the configuration, without measurements.
+fn offline(common: &Common, key: Option<&str>, request: Bytes) -> Result<Bytes, CommandError> {
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
-    let deployed = setup.deploy().map_err(|problems| Stop::Usage(problems.join("\n")))?;
+    let deployed = setup.deploy().map_err(|problems| CommandError::problems(&problems))?;
     let engine = crate::serve::engine(&setup, deployed, Stored::default(), &mut Registry::default())?;
     let key = key.map(|key| key_id(&setup, key)).transpose()?;
-    let query = operator::query(&[("key", key.as_deref())]);
-    gw_admin::explain_route(&engine, &Caller::operator(), &query, request).map_err(|error| {
+    let parameters = query(&[("key", key.as_deref())]);
+    gw_admin::explain_route(&engine, &Caller::operator(), &parameters, request).map_err(|error| {
         let code = error.code();
         let message = unknown_model(code, &error.message);
         let message = match hint(&setup, code) {
             Some(hint) => format!("{}. {hint}", message.trim_end_matches('.')),
             None => message,
         };
-        if error.status() < 500 { Stop::Usage(message) } else { Stop::Runtime(message) }
+        if error.status() < 500 { CommandError::Usage(message) } else { CommandError::Runtime(message) }
     })
 }
 
-/// The id of a key of the configuration, given as it is or by its name.
-fn key_id(setup: &Setup, given: &str) -> Result<String, Stop> {
+/// The id of a configured key. `given` is the id or the name of the key.
+fn key_id(setup: &Setup, given: &str) -> Result<String, CommandError> {
     let keys = &setup.config.engine.keys;
     let found = keys.iter().map(|key| (configured_id(&key.name), &key.name));
     let found = found.into_iter().find(|(id, name)| id == given || *name == given);
     found.map(|(id, _)| id).ok_or_else(|| {
-        Stop::Usage(format!(
-            "the configuration has no key '{}'; for a key of the store ask a running gateway with --url",
+        CommandError::Usage(format!(
+            "the configuration has no key '{}'; for a key of the store, ask a running gateway with --url URL",
             clean(given)
         ))
     })
 }
 
-/// What may be behind a name that is not known.
+/// A possible reason why a model is unknown: providers list models only to a running gateway.
 fn hint(setup: &Setup, code: &str) -> Option<String> {
     let lists = setup.config.providers.iter().filter(|provider| provider.discover);
     let names: Vec<_> = lists.map(|provider| provider.name.as_str()).collect();
@@ -115,14 +116,14 @@ fn hint(setup: &Setup, code: &str) -> Option<String> {
         return None;
     }
     Some(format!(
-        "The models that {} would list were not asked for: a running gateway knows them (--url)",
+        "Models that {} would list are known only to a running gateway; ask it with --url URL",
         names.join(", ")
     ))
 }
 
 fn table(answer: &Value) -> String {
     let list = |name: &str| answer.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let text = |name: &str| answer.get(name).and_then(Value::as_str).map(clean).unwrap_or_default();
+    let member = |name: &str| answer.get(name).and_then(Value::as_str).map(clean).unwrap_or_default();
     let header =
         ["", "MODEL", "NAMED AS", "STANDING", "SCORE", "PARTS OF THE SCORE", "EXPECTED USD", "IN FLIGHT"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
@@ -131,26 +132,26 @@ fn table(answer: &Value) -> String {
     }
     use Align::{Left, Right};
     let aligns = [Right, Left, Left, Left, Right, Left, Right, Right];
-    let mut told = format!("'{}' by strategy {}\n\n", text("requested_model"), text("strategy"));
-    told += &columns(&rows, &aligns);
+    let mut text = format!("'{}' by strategy {}\n\n", member("requested_model"), member("strategy"));
+    text += &columns(&rows, &aligns);
     let excluded = list("excluded");
     if !excluded.is_empty() {
-        let mut rows = vec![vec!["LEFT OUT".to_owned(), "WHY".to_owned()]];
+        let mut rows = vec![vec!["EXCLUDED".to_owned(), "REASON".to_owned()]];
         rows.extend(excluded.iter().map(|row| vec![cell(row, "model"), cell(row, "reason")]));
-        told.push('\n');
-        told += &columns(&rows, &[Left, Left]);
+        text.push('\n');
+        text += &columns(&rows, &[Left, Left]);
     }
     if answer.get("conversation_known").and_then(Value::as_bool) == Some(true) {
-        told += "\none of them holds the prompt cache of this conversation\n";
+        text += "\na candidate holds the prompt cache of this conversation\n";
     }
     let worst = answer.get("worst_case").unwrap_or(&Value::Null);
-    told += &format!(
-        "\nat the worst {} tokens and {} USD are set aside; at most {} upstream calls\n",
+    text += &format!(
+        "\nthe request reserves {} tokens and {} USD, its worst case; it makes at most {} upstream calls\n",
         cell(worst, "tokens"),
         cell(worst, "cost_usd"),
         cell(answer, "max_attempts")
     );
-    told
+    text
 }
 
 fn row(place: u32, candidate: &Value) -> Vec<String> {
@@ -183,7 +184,7 @@ fn cell(row: &Value, name: &str) -> String {
     }
 }
 
-/// A part of a score to four digits: it is compared, not added up.
+/// A part of a score, rounded to about four digits.
 fn short(value: &Value) -> String {
     match value.as_f64() {
         Some(number) if number != 0.0 && number.abs() < 0.01 => format!("{number:.3e}"),
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_told_of_any_answer_and_controls_are_not_repeated() {
+    fn any_answer_becomes_a_table_without_control_characters() {
         let answer = json!({
             "requested_model": "m\u{1b}[2J", "strategy": "cheapest", "max_attempts": 4, "conversation_known": true,
             "candidates": [{"model": "a/m", "named_as": "requested", "standing": "able", "score": 0.5,

@@ -1,26 +1,30 @@
-//! The keys of the first start: made once, shown once.
+//! The keys of the first start. They are created once and shown once.
 
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gw_store::{NewKey, Role, Store, StoredKey};
 
-/// Keys that were just made.
+/// The new keys.
 #[derive(Debug)]
 pub struct FirstKeys {
     admin: NewKey,
-    /// None when the store had inference keys already.
+    /// None: the store already has inference keys.
     inference: Option<NewKey>,
 }
 
-/// Makes an admin and an inference key when neither the configuration nor the store has ever had a key, and an admin key
-/// alone when the store has had inference keys only (`keys create` before the first start). Of several programs that start
-/// at once on one store, one makes them.
+/// Creates an admin key and an inference key when neither the configuration nor the store has a key. Creates only an admin key
+/// when the store has inference keys alone (`keys create` before the first start). When several programs start on one store at
+/// once, one of them creates the keys.
 ///
 /// # Errors
-/// When the store cannot keep them.
-pub async fn make_keys(store: &Store, configured: bool, now: i64) -> gw_store::Result<Option<FirstKeys>> {
-    if configured {
+/// When the store cannot keep the keys.
+pub async fn create_keys(
+    store: &Store,
+    has_configured_keys: bool,
+    now: i64,
+) -> gw_store::Result<Option<FirstKeys>> {
+    if has_configured_keys {
         return Ok(None);
     }
     let (admin, inference) = (NewKey::generate()?, NewKey::generate()?);
@@ -31,13 +35,13 @@ pub async fn make_keys(store: &Store, configured: bool, now: i64) -> gw_store::R
     Ok(is_kept(&admin).then(|| FirstKeys { inference: Some(inference).filter(|key| is_kept(key)), admin }))
 }
 
-/// Whether one of these keys would be let in.
+/// Whether one of these keys is neither revoked nor expired.
 #[must_use]
 pub fn any_usable(keys: &[StoredKey], now: i64) -> bool {
     keys.iter().any(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|at| at > now))
 }
 
-/// Unix seconds.
+/// The current time in unix seconds.
 #[must_use]
 pub fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -45,24 +49,24 @@ pub fn now() -> i64 {
 }
 
 impl FirstKeys {
-    /// What is printed, once: the keys, where they are kept, and a command to paste.
+    /// The text that shows the keys, where their hashes are kept, and a command to try.
     #[must_use]
     pub fn welcome(&self, address: SocketAddr, kept_in: &str, model: Option<&str>) -> String {
         let mut text = match &self.inference {
             Some(inference) => format!(
-                "\nFirst start: two keys were made. They are shown now and never again; only their hashes are kept, in \
+                "\nFirst start: created two keys. They are shown only now; the gateway keeps their hashes in \
                  {kept_in}.\n\n  admin      {}\n  inference  {}\n",
                 self.admin.expose(),
                 inference.expose()
             ),
             None => format!(
-                "\nFirst start: an admin key was made, because the store has inference keys only. It is shown now and never \
-                 again; only its hash is kept, in {kept_in}.\n\n  admin      {}\n",
+                "\nFirst start: created an admin key, because the store has only inference keys. It is shown only now; the \
+                 gateway keeps its hash in {kept_in}.\n\n  admin      {}\n",
                 self.admin.expose()
             ),
         };
         let Some(model) = model else { return text };
-        // A model's name comes from a file: quotes in it must not end the shell's or the JSON's.
+        // The name of a model comes from a file, so a quote in it must not end the string of the shell or the JSON.
         let model = serde_json::Value::from(model).to_string().replace('\'', "'\\''");
         let body =
             format!("{{\"model\":{model},\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}");
@@ -85,10 +89,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_second_start_makes_no_other_keys() {
+    async fn the_second_start_creates_no_keys() {
         let directory = tempfile::tempdir().unwrap();
-        let first = make_keys(&store(&directory).await, false, 1).await.unwrap().unwrap();
-        assert!(make_keys(&store(&directory).await, false, 2).await.unwrap().is_none());
+        let first = create_keys(&store(&directory).await, false, 1).await.unwrap().unwrap();
+        assert!(create_keys(&store(&directory).await, false, 2).await.unwrap().is_none());
         let kept = store(&directory).await.keys().await.unwrap();
         let ids: Vec<_> = kept.iter().map(|key| (key.id.as_str(), key.role)).collect();
         let inference = first.inference.unwrap();
@@ -97,37 +101,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_admin_key_is_made_beside_inference_keys_of_before() {
+    async fn an_admin_key_is_created_beside_earlier_inference_keys() {
         let directory = tempfile::tempdir().unwrap();
         let store = store(&directory).await;
         let early = NewKey::generate().unwrap().stored("early", Role::Inference, 1);
         store.insert_key(&early).await.unwrap();
-        let made = make_keys(&store, false, 2).await.unwrap().unwrap();
+        let made = create_keys(&store, false, 2).await.unwrap().unwrap();
         assert!(made.inference.is_none());
         let text = made.welcome("127.0.0.1:1".parse().unwrap(), "x", Some("a/b"));
         assert!(
-            text.contains("an admin key was made") && text.matches(made.admin.expose()).count() == 2,
+            text.contains("created an admin key") && text.matches(made.admin.expose()).count() == 2,
             "{text}"
         );
-        assert!(make_keys(&store, false, 3).await.unwrap().is_none());
+        assert!(create_keys(&store, false, 3).await.unwrap().is_none());
     }
 
     #[tokio::test]
     async fn configured_keys_are_enough() {
         let directory = tempfile::tempdir().unwrap();
         let store = store(&directory).await;
-        assert!(make_keys(&store, true, 1).await.unwrap().is_none());
+        assert!(create_keys(&store, true, 1).await.unwrap().is_none());
         assert!(store.keys().await.unwrap().is_empty());
     }
 
     #[tokio::test]
     async fn the_welcome_shows_both_keys_and_a_command_to_paste() {
         let directory = tempfile::tempdir().unwrap();
-        let keys = make_keys(&store(&directory).await, false, 1).await.unwrap().unwrap();
+        let keys = create_keys(&store(&directory).await, false, 1).await.unwrap().unwrap();
         let text = keys.welcome("127.0.0.1:4321".parse().unwrap(), "/data/gateway.db", Some("odd/it's"));
         let inference = keys.inference.as_ref().unwrap();
         assert!(text.contains(keys.admin.expose()) && text.contains(inference.expose()));
-        assert!(text.contains("kept, in /data/gateway.db."), "{text}");
+        assert!(text.contains("hashes in /data/gateway.db."), "{text}");
         assert!(text.contains("curl http://127.0.0.1:4321/v1/chat/completions"), "{text}");
         assert!(text.contains(r#""model":"odd/it'\''s""#), "{text}");
         assert!(!keys.welcome("127.0.0.1:1".parse().unwrap(), "x", None).contains("curl"));

@@ -1,6 +1,6 @@
-//! `model-gateway keys`: made, listed, rotated and revoked in the terminal.
+//! `model-gateway keys`: creates, lists, rotates and revokes keys.
 //!
-//! Standard output gets what a script wants and nothing else: the secret of a new key alone on its line, or the list.
+//! Standard output holds only what a script needs: the secret of a new key alone on its line, or the list.
 
 use std::io::{self, Write};
 
@@ -11,159 +11,174 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::cli::{Common, Stop, print};
+use crate::admin_client::{self, AdminTarget};
+use crate::command::{CommandError, Common, print};
 use crate::models::table::{Align, clean, columns};
-use crate::operator::{self, Whom};
+use crate::url_query::query;
 
-/// What is done with which key.
+/// The options of `keys`.
 #[derive(Debug, Args)]
 pub struct KeysArgs {
     #[command(flatten)]
-    whom: Whom,
+    target: AdminTarget,
     #[command(subcommand)]
-    what: What,
+    command: KeysCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// Make a key; its secret is printed once and kept nowhere
-    Create(Box<New>),
-    /// Show the keys, without their secrets
+enum KeysCommand {
+    /// Create a key and print its secret once; the store keeps only its hash
+    Create(Box<NewKeyArgs>),
+    /// List the keys without their secrets
     List {
-        /// As JSON, in the shape of the API
+        /// Print JSON, as the API does
         #[arg(long)]
         json: bool,
-        /// Revoked ones too
+        /// Include revoked keys
         #[arg(long)]
         all: bool,
-        /// Only those of this team
+        /// Only keys of this team
         #[arg(long)]
         team: Option<String>,
     },
-    /// Refuse a key from now on, for good
+    /// Revoke a key for good: it is refused from now on
     Revoke {
-        /// Its id (the first 12 characters), or its name if no other key has it
+        /// Id of the key (its first 12 characters), or its name if no other key has this name
         #[arg(value_name = "ID|NAME")]
         id: String,
     },
-    /// Give a key a new secret, which is printed once; the old one goes on for a while
+    /// Give a key a new secret and print it once; the old secret stays valid for a while
     Rotate {
-        /// Its id (the first 12 characters), or its name if no other key has it
+        /// Id of the key (its first 12 characters), or its name if no other key has this name
         #[arg(value_name = "ID|NAME")]
         id: String,
-        /// For how long the old secret is still good, 0 to 604800
+        /// Seconds for which the old secret stays valid, 0 to 604800
         #[arg(long, value_name = "SECONDS", default_value_t = 3600, allow_negative_numbers = true, value_parser = grace)]
         grace_seconds: u32,
     },
 }
 
-/// A new key.
+/// The options of `keys create`.
 #[derive(Debug, Args, Serialize)]
-struct New {
+struct NewKeyArgs {
     /// Label shown in lists and reports
     #[arg(long)]
     name: String,
-    /// inference, or admin: the management API too
+    /// Role: inference, or admin, which may also use the management API
     #[arg(long, default_value = "inference")]
     role: String,
-    /// The team it belongs to
+    /// Team of the key
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     team: Option<String>,
-    /// The models it may use, separated by commas; acme/* is all of acme [default: all]
+    /// Models that the key may use, separated by commas; acme/* means all models of acme [default: all]
     #[arg(long, value_delimiter = ',')]
     #[serde(skip_serializing_if = "Option::is_none")]
     models: Option<Vec<String>>,
-    /// Requests per minute
+    /// Requests per minute [default: no limit]
     #[arg(long, allow_negative_numbers = true, value_parser = count)]
     #[serde(skip_serializing_if = "Option::is_none")]
     rpm: Option<u64>,
-    /// Of these, how many may come at once, the rest evenly [default: all, at most so many in any minute]
+    /// Requests of --rpm that may come at once; the others are spread evenly over the minute [default: all]
     #[arg(long, requires = "rpm", allow_negative_numbers = true, value_parser = count)]
     #[serde(skip_serializing_if = "Option::is_none")]
     burst: Option<u64>,
-    /// Tokens per minute
+    /// Tokens per minute, prompt and answer [default: no limit]
     #[arg(long, allow_negative_numbers = true, value_parser = count)]
     #[serde(skip_serializing_if = "Option::is_none")]
     tpm: Option<u64>,
-    /// Requests at one time
+    /// Requests at the same time [default: no limit]
     #[arg(long, allow_negative_numbers = true, value_parser = count)]
     #[serde(skip_serializing_if = "Option::is_none")]
     max_in_flight: Option<u64>,
-    /// What it may spend in a period
+    /// Amount that the key may spend in a period [default: no limit]
     #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = amount)]
     #[serde(skip_serializing_if = "Option::is_none")]
     budget_usd: Option<String>,
-    /// day, week, month or total [default: month]
+    /// Period of the budget: day, week, month or total [default: month]
     #[arg(long, requires = "budget_usd")]
     #[serde(skip_serializing_if = "Option::is_none")]
     budget_period: Option<String>,
-    /// What becomes of an answer when the budget ends under it: finish or cut [default: finish]
+    /// When the budget runs out during an answer: finish the answer, or cut it [default: finish]
     #[arg(long, requires = "budget_usd")]
     #[serde(skip_serializing_if = "Option::is_none")]
     on_budget: Option<String>,
-    /// Store what its requests and answers say, redacted
+    /// Store the redacted text of its requests and answers
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     log_payloads: bool,
-    /// When it ends, as 2027-01-01T00:00:00Z
+    /// Time at which the key expires, such as 2027-01-01T00:00:00Z [default: never]
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
-    /// A JSON object to keep with it
+    /// JSON object that is stored with the key
     #[arg(long, value_name = "JSON", value_parser = json)]
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Box<RawValue>>,
 }
 
-/// Checks an amount of money and keeps it as it is written.
-fn amount(text: &str) -> Result<String, String> {
-    Price::parse(text).map(|_| text.to_owned()).map_err(|_| {
-        "write an amount of US dollars that is not negative, with at most nine decimals, such as 25 or 0.50".to_owned()
-    })
+/// The reason why the value of an option cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    /// The value is not an amount of money.
+    #[error(
+        "write an amount of US dollars that is not negative, with at most nine decimals, such as 25 or 0.50"
+    )]
+    Amount,
+    /// The value is not a positive whole number.
+    #[error("write a whole number from 1 on, or leave the option out for no limit")]
+    Count,
+    /// The value is not a number of seconds within its range.
+    #[error("write a whole number of seconds from 0 to 604800")]
+    Grace,
 }
 
-fn count(text: &str) -> Result<u64, String> {
+/// Checks an amount of money and keeps its digits as they are written.
+fn amount(text: &str) -> Result<String, OptionError> {
+    Price::parse(text).map(|_| text.to_owned()).map_err(|_| OptionError::Amount)
+}
+
+fn count(text: &str) -> Result<u64, OptionError> {
     let count = text.parse().ok().filter(|count| *count > 0);
-    count.ok_or_else(|| "write a whole number from 1 on, or leave the option out for no limit".to_owned())
+    count.ok_or(OptionError::Count)
 }
 
-fn grace(text: &str) -> Result<u32, String> {
+fn grace(text: &str) -> Result<u32, OptionError> {
     let seconds = text.parse().ok().filter(|seconds| *seconds <= 604_800);
-    seconds.ok_or_else(|| "write a whole number of seconds from 0 to 604800".to_owned())
+    seconds.ok_or(OptionError::Grace)
 }
 
-fn json(text: &str) -> Result<Box<RawValue>, String> {
-    RawValue::from_string(text.to_owned()).map_err(|error| error.to_string())
+fn json(text: &str) -> Result<Box<RawValue>, serde_json::Error> {
+    RawValue::from_string(text.to_owned())
 }
 
-/// Does what is asked for.
+/// Runs the command.
 ///
 /// # Errors
-/// Exit code 2 for what cannot be done, 1 when the store or the gateway does not answer.
-pub fn run(common: &Common, args: &KeysArgs) -> Result<(), Stop> {
-    let ask = |ask| operator::ask(common, &args.whom, ask);
-    match &args.what {
-        What::Create(new) => {
-            let body = serde_json::to_vec(&**new).map_err(|error| Stop::Usage(error.to_string()))?;
-            secret(&parse(&ask(AdminRequest::CreateKey(body.into()))?)?, "made")
+/// Exit code 2 for a request that is refused, 1 when the store or the gateway does not answer.
+pub fn run(common: &Common, args: &KeysArgs) -> Result<(), CommandError> {
+    let ask = |ask| admin_client::ask(common, &args.target, ask);
+    match &args.command {
+        KeysCommand::Create(new) => {
+            let body = serde_json::to_vec(&**new).map_err(|error| CommandError::Usage(error.to_string()))?;
+            print_secret(&parse(&ask(AdminRequest::CreateKey(body.into()))?)?, "created")
         }
-        What::Rotate { id, grace_seconds } => {
+        KeysCommand::Rotate { id, grace_seconds } => {
             let body = format!("{{\"grace_seconds\":{grace_seconds}}}");
             let id = id_of(&ask, id, false)?;
-            secret(&parse(&ask(AdminRequest::RotateKey(id, body.into()))?)?, "given a new secret")
+            print_secret(&parse(&ask(AdminRequest::RotateKey(id, body.into()))?)?, "rotated")
         }
-        What::Revoke { id } => {
+        KeysCommand::Revoke { id } => {
             let id = id_of(&ask, id, false)?;
             let key = parse(&ask(AdminRequest::RevokeKey(id))?)?;
-            say(&format!("{} is revoked", name(&key)));
+            log(&format!("{} is revoked", name(&key)));
             Ok(())
         }
-        What::List { json, all, team } => {
+        KeysCommand::List { json, all, team } => {
             let keys = list(&ask, *all, team.as_deref())?;
             if *json {
-                let text =
-                    serde_json::to_string_pretty(&keys).map_err(|error| Stop::Runtime(error.to_string()))?;
+                let text = serde_json::to_string_pretty(&keys)
+                    .map_err(|error| CommandError::Runtime(error.to_string()))?;
                 return print(&format!("{text}\n"));
             }
             let keys = keys.iter().map(|key| parse(key.get().as_bytes())).collect::<Result<Vec<_>, _>>()?;
@@ -172,22 +187,21 @@ pub fn run(common: &Common, args: &KeysArgs) -> Result<(), Stop> {
     }
 }
 
-/// Characters of a key's id: `sk-gw-` and six more.
+/// The length of a key's id: `sk-gw-` and six more characters.
 const ID_LENGTH: usize = 12;
 
-/// The id of the key that is meant: an id is taken as it is, a name when one key alone has it. `all`: among revoked keys, too.
+/// Finds the id of a key. `given` is an id, or a name that only one key has. `all` includes revoked keys.
 ///
 /// # Errors
-/// Exit code 2 when no key or more than one key has the name, and for a whole key, which is not repeated.
+/// Exit code 2 when no key or several keys have the name, and when `given` is a whole key. The message does not repeat a key.
 pub(crate) fn id_of(
-    ask: &impl Fn(AdminRequest) -> Result<bytes::Bytes, Stop>,
+    ask: &impl Fn(AdminRequest) -> Result<bytes::Bytes, CommandError>,
     given: &str,
     all: bool,
-) -> Result<String, Stop> {
+) -> Result<String, CommandError> {
     if given.starts_with("sk-gw-") && given.len() > ID_LENGTH {
-        let message =
-            "this looks like a whole key, which should stay secret; write its id, the first 12 characters";
-        return Err(Stop::Usage(message.to_owned()));
+        let message = "this looks like a whole key, which should stay secret; write its id, which is its first 12 characters";
+        return Err(CommandError::Usage(message.to_owned()));
     }
     if given.starts_with("sk-gw-") || given.starts_with("cfg-") {
         return Ok(given.to_owned());
@@ -199,11 +213,11 @@ pub(crate) fn id_of(
     let ids: Vec<String> = named.filter_map(|key| text(key, "id")).collect();
     match ids.as_slice() {
         [id] => Ok(id.clone()),
-        [] => Err(Stop::Usage(format!(
+        [] => Err(CommandError::Usage(format!(
             "no key has the id or the name '{}'; 'model-gateway keys list' shows all keys",
             clean(given)
         ))),
-        several => Err(Stop::Usage(format!(
+        several => Err(CommandError::Usage(format!(
             "{} keys have the name '{}'; write the id of one of them: {}",
             several.len(),
             clean(given),
@@ -212,14 +226,14 @@ pub(crate) fn id_of(
     }
 }
 
-/// Every page, as it was written: an amount of money is not to pass through a float.
+/// Lists the keys of every page. Each key stays as it was written, so that no amount passes through a float.
 fn list(
-    ask: &impl Fn(AdminRequest) -> Result<bytes::Bytes, Stop>,
+    ask: &impl Fn(AdminRequest) -> Result<bytes::Bytes, CommandError>,
     all: bool,
     team: Option<&str>,
-) -> Result<Vec<Box<RawValue>>, Stop> {
+) -> Result<Vec<Box<RawValue>>, CommandError> {
     #[derive(serde::Deserialize)]
-    struct Page {
+    struct KeyPage {
         data: Vec<Box<RawValue>>,
         next: Option<String>,
     }
@@ -227,14 +241,14 @@ fn list(
     let mut after = None;
     loop {
         let revoked = all.then_some("true");
-        let query = operator::query(&[
+        let parameters = query(&[
             ("limit", Some("1000")),
             ("include_revoked", revoked),
             ("team", team),
             ("after", after.as_deref()),
         ]);
-        let page: Page = serde_json::from_slice(&ask(AdminRequest::ListKeys(query))?)
-            .map_err(|error| Stop::Runtime(format!("the answer is not a list of keys: {error}")))?;
+        let page: KeyPage = serde_json::from_slice(&ask(AdminRequest::ListKeys(parameters))?)
+            .map_err(|error| CommandError::Runtime(format!("the answer is not a list of keys: {error}")))?;
         keys.extend(page.data);
         after = page.next;
         if after.is_none() {
@@ -243,17 +257,18 @@ fn list(
     }
 }
 
-fn parse(body: &[u8]) -> Result<Value, Stop> {
-    serde_json::from_slice(body).map_err(|error| Stop::Runtime(format!("the answer is not a key: {error}")))
+fn parse(body: &[u8]) -> Result<Value, CommandError> {
+    serde_json::from_slice(body)
+        .map_err(|error| CommandError::Runtime(format!("the answer is not a key: {error}")))
 }
 
-/// The secret alone to standard output, what happened to standard error.
-fn secret(key: &Value, done: &str) -> Result<(), Stop> {
+/// Prints the secret alone to standard output, and a line about the key to standard error.
+fn print_secret(key: &Value, done: &str) -> Result<(), CommandError> {
     let secret = key.get("key").and_then(Value::as_str);
-    let secret = secret.ok_or_else(|| Stop::Runtime("the answer holds no key".to_owned()))?;
+    let secret = secret.ok_or_else(|| CommandError::Runtime("the answer holds no key".to_owned()))?;
     let until = key.pointer("/rotated/previous_valid_until").and_then(Value::as_str);
-    let until = until.map(|until| format!("; the old one is good until {until}")).unwrap_or_default();
-    say(&format!("{} is {done}, shown now and never again{until}", name(key)));
+    let until = until.map(|until| format!("; the old secret is valid until {until}")).unwrap_or_default();
+    log(&format!("{done} {}; its secret is shown only now{until}", name(key)));
     print(&format!("{secret}\n"))
 }
 
@@ -262,7 +277,7 @@ fn name(key: &Value) -> String {
     format!("key {} '{}' of role {}", text("id"), text("name"), text("role"))
 }
 
-fn say(line: &str) {
+fn log(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 

@@ -1,4 +1,4 @@
-//! The ledger beside the running gateway: what a dead process left, the one writer, old rows, and its figures.
+//! The ledger of the running gateway: the journal of a process that died, the writer task, the purge of old rows, the metrics.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use gw_engine::{Engine, Limiter};
 use gw_limits::{DeliveryFigures, HoldingFigures};
 use gw_store::Store;
-use gw_store::journal::{Journal, Replayed, is_in_use, replay, set_aside};
+use gw_store::journal::{Journal, Replayed, is_in_use, quarantined_segments, replay};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -17,80 +17,79 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::cli::Stop;
-use crate::clock::{DAY_MS, Trusted};
-use crate::places;
+use crate::clock::{DAY_MS, TrustedClock};
+use crate::command::CommandError;
+use crate::paths;
 use crate::setup::Setup;
 
-/// The end of the program waits so long for the last rows.
-const LAST_ROWS: Duration = Duration::from_secs(5);
-/// Lines are kept so long for a Redis that does not answer.
-const UNTIL_TOLD: Duration = Duration::from_secs(1);
-/// Old rows that are forgotten in one transaction: it must not hold up the writer.
-const PORTION: u32 = 2_000;
-/// What is forgotten at one time is at most this part of the log: a mistake is noticed before all is gone.
-const PART: u64 = 10;
+/// The longest wait for the last rows when the program ends.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest time for which written lines stay in the journal because Redis does not answer.
+const REDIS_TIMEOUT: Duration = Duration::from_secs(1);
+/// The most old rows that one transaction purges. A longer one would hold up the writer.
+const PURGE_BATCH: u32 = 2_000;
+/// One purge removes at most one part in this many of the log, so that a mistake is noticed in time.
+const MAX_PURGE_PART: u64 = 10;
 
-/// The journal beside the store, and what a process that died had left in it: that is in the ledger now. `last_use`: when
-/// the store was in use before; what was older than rows are kept then, it may have forgotten.
+/// Opens the journal, after it has written the requests of a process that died to the ledger. `last_use` is the time at which
+/// the store was last in use, in unix milliseconds. Requests that the retention had already purged by then are left out.
 ///
 /// # Errors
-/// The store's or the directory's, for an operator.
+/// Exit code 1 when the store or the data directory cannot be used.
 pub async fn open(
     setup: &Setup,
     store: &Store,
     last_use: Option<i64>,
     registry: &mut Registry,
-) -> Result<(Arc<Journal>, Replayed), Stop> {
-    let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
+) -> Result<(Arc<Journal>, Replayed), CommandError> {
+    let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
     let directory = data.join("journal");
-    // Looked at before our own journal is there.
+    // This check comes before this process opens a journal of its own.
     if is_in_use(&directory) {
         tracing::warn!(
             data_dir = %data.display(),
             "another running gateway uses the same data directory {}: both share its keys and its request log, and without \
-             [redis] each counts limits and budgets for itself. To keep them apart, give one of them another directory with \
-             server.data_dir or MODEL_GATEWAY_DATA_DIR",
+             [redis] each counts limits and budgets for itself. To separate them, set server.data_dir or \
+             MODEL_GATEWAY_DATA_DIR of one of them to another directory",
             data.display()
         );
     }
     let retention = setup.config.store.retention_days.map(|days| i64::from(days) * DAY_MS);
     let not_before = last_use.zip(retention).map(|(last_use, age)| last_use.saturating_sub(age));
-    let found =
-        replay(&directory, store, not_before).await.map_err(|error| Stop::Runtime(error.to_string()))?;
+    let found = replay(&directory, store, not_before).await.map_err(CommandError::runtime)?;
     if !found.entries.is_empty() {
         tracing::info!(
             requests = found.entries.len(),
-            "brought into the ledger what the last process had no time for"
+            "wrote the requests of the last process to the ledger, which it had no time for"
         );
     }
-    let failed = |error| Stop::Runtime(format!("{}: {error}", directory.display()));
+    let failed = |error| CommandError::Runtime(format!("{}: {error}", directory.display()));
     let journal = Journal::open(&directory).map_err(failed)?;
     let journal = Arc::new(journal.with_progress_tokens(setup.config.store.progress_tokens));
-    let unreadable = found.damaged.iter().map(|damaged| damaged.stretches).sum();
-    let figures = Figures { journal: Arc::clone(&journal), directory, unreadable };
-    registry.register_collector(Box::new(figures));
+    let unreadable = found.damaged.iter().map(|damaged| damaged.regions).sum();
+    let metrics = JournalMetrics { journal: Arc::clone(&journal), directory, unreadable };
+    registry.register_collector(Box::new(metrics));
     Ok((journal, found))
 }
 
-/// Tells Redis of what a process that died had under way. Where Redis has lost its memory since, it cannot know what of
-/// that it has counted: the ledger knows. True: Redis has been told, or hears it in its turn; what was left may be forgotten then.
+/// Charges the requests of a process that died to the limits in Redis. If Redis has lost its memory since, the budgets are
+/// rebuilt from the ledger instead. Returns whether the old journal may be removed once Redis has taken everything.
 ///
 /// # Errors
-/// There is no directory for data.
+/// Exit code 1 when there is no data directory.
 pub async fn charge(
     setup: &Setup,
     engine: &Engine,
     limiter: &Limiter,
     left: &Replayed,
-) -> Result<bool, Stop> {
-    let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
+) -> Result<bool, CommandError> {
+    let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
     let path = data.join("journal").join("generation");
     let generations = limiter.generations();
     let is_lost = generations.as_ref().is_some_and(|generations| {
         let before = std::fs::read_to_string(&path).unwrap_or_default();
         let now = generations.borrow();
-        // Of a Redis that is away nobody knows: what it is told then waits, and it takes it only if it has kept its memory.
+        // While Redis is away its generation is unknown. The charges wait, and Redis takes them only if it kept its memory.
         !before.is_empty() && !now.is_empty() && *before != **now
     });
     if !is_lost {
@@ -103,7 +102,7 @@ pub async fn charge(
     if let Some(generations) = generations {
         tokio::spawn(keep_generation(path, generations));
     }
-    // A process that dies before everyone has told again must find it at its next start.
+    // If this process dies during the rebuild, its next start must find the old journal again.
     Ok(!is_lost || left.entries.is_empty())
 }
 
@@ -115,14 +114,14 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     options.open(path)?.write_all(bytes)
 }
 
-/// Notes beside the journal what the memory of Redis was called that knows of its lines.
+/// Keeps the name of Redis' current memory in a file beside the journal, so that the next start notices a loss.
 async fn keep_generation(path: PathBuf, mut generations: watch::Receiver<Arc<str>>) {
     loop {
         let generation = Arc::clone(&generations.borrow_and_update());
         if !generation.is_empty()
             && let Err(error) = write_private(&path, generation.as_bytes())
         {
-            // The next start asks the ledger once more than it has to.
+            // Without the file the next start rebuilds the budgets once more than necessary.
             tracing::warn!("{}: {error}", path.display());
         }
         if generations.changed().await.is_err() {
@@ -131,7 +130,7 @@ async fn keep_generation(path: PathBuf, mut generations: watch::Receiver<Arc<str
     }
 }
 
-/// The tasks that keep the ledger.
+/// The tasks of the ledger.
 #[derive(Debug)]
 pub struct Ledger {
     journal: Arc<Journal>,
@@ -140,90 +139,82 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Starts the writer, and the broom when rows are not kept for ever.
+    /// Starts the writer, and the purge of old rows unless `retention_days` is None.
     #[must_use]
     pub fn start(
         journal: Arc<Journal>,
         store: Store,
         limiter: Limiter,
-        clock: Arc<Trusted>,
+        clock: Arc<TrustedClock>,
         retention_days: Option<u32>,
     ) -> Self {
         let writer = tokio::spawn({
             let (journal, store) = (Arc::clone(&journal), store.clone());
-            // What Redis has not heard of yet must be in the journal: a replica that is killed now could not say it again.
+            // A line stays in the journal until Redis has counted it, so that a killed replica can charge it again.
             async move {
-                let others_know = |ids: &mut dyn Iterator<Item = &str>| {
+                let until_counted = |ids: &mut dyn Iterator<Item = &str>| {
                     limiter.mark_written(ids);
-                    limiter.drain(UNTIL_TOLD)
+                    limiter.drain(REDIS_TIMEOUT)
                 };
-                journal.run_with(&store, others_know).await;
+                journal.run_with(&store, until_counted).await;
             }
         });
         if let Some(days) = retention_days {
-            tokio::spawn(forget_old(store.clone(), clock, i64::from(days) * DAY_MS));
+            let (store, age_ms) = (store.clone(), i64::from(days) * DAY_MS);
+            let purge = move |now: i64| {
+                let store = store.clone();
+                async move { purge_rows(&store, now.saturating_sub(age_ms)).await }
+            };
+            tokio::spawn(clock.purge_regularly("rows of the request log; their sums stay", purge));
         }
         Self { journal, store, writer }
     }
 
-    /// Writes what is left and closes the store. What cannot be written now is read again by the next start.
+    /// Writes the rows that wait and closes the store. The next start reads rows that cannot be written now from the journal.
     pub async fn close(self) {
         self.journal.close();
-        let _ = tokio::time::timeout(LAST_ROWS, self.writer).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.writer).await;
         self.store.close().await;
     }
 }
 
-async fn forget_old(store: Store, clock: Arc<Trusted>, age_ms: i64) {
-    loop {
-        match sweep(&store, &clock, age_ms).await {
-            Ok(0) => {}
-            Ok(gone) => tracing::info!(rows = gone, "old requests are forgotten; their sums stay"),
-            Err(error) => tracing::warn!("old requests cannot be forgotten now: {error}"),
-        }
-        clock.next_sweep().await;
-    }
-}
-
-/// Forgets old rows, a tenth of the log at most, the oldest first; says how many.
-async fn sweep(store: &Store, clock: &Trusted, age_ms: i64) -> gw_store::Result<u64> {
-    let Some(now) = clock.look().await? else { return Ok(0) };
-    let before = now.saturating_sub(age_ms);
-    let mut left = store.requests_in_log().await?.div_ceil(PART);
-    let mut gone = 0;
+/// Purges rows from before this time, the oldest first and at most a tenth of the log. Returns their number.
+async fn purge_rows(store: &Store, before: i64) -> gw_store::Result<u64> {
+    let mut left = store.requests_in_log().await?.div_ceil(MAX_PURGE_PART);
+    let mut purged = 0;
     while left > 0 {
-        let portion = u32::try_from(left).unwrap_or(PORTION).min(PORTION);
-        let count = store.forget(before, portion).await?;
-        gone += count;
+        let batch = u32::try_from(left).unwrap_or(PURGE_BATCH).min(PURGE_BATCH);
+        let count = store.purge(before, batch).await?;
+        purged += count;
         left = left.saturating_sub(count);
-        if count < u64::from(portion) {
+        if count < u64::from(batch) {
             break;
         }
     }
-    Ok(gone)
+    Ok(purged)
 }
 
-/// What metrics say of the journal.
+/// The metrics of the journal.
 #[derive(Debug)]
-struct Figures {
+struct JournalMetrics {
     journal: Arc<Journal>,
     directory: PathBuf,
-    /// Places of damaged journals that this start could not read.
+    /// The number of damaged places in old journals that this start could not read.
     unreadable: u64,
 }
 
-impl Collector for Figures {
+impl Collector for JournalMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let gauges = [
             (
                 "gateway_ledger_waiting",
-                "Requests that are over and not in the ledger yet",
-                self.journal.waiting(),
+                "Finished requests that are not in the ledger yet",
+                self.journal.pending(),
             ),
             (
                 "gateway_journal_set_aside",
-                "Damaged journals that are kept beside the store for people to look at",
-                set_aside(&self.directory) as u64,
+                "Damaged journals that are kept for inspection",
+                quarantined_segments(&self.directory) as u64,
             ),
         ];
         for (name, help, value) in gauges {
@@ -233,17 +224,17 @@ impl Collector for Figures {
         let counters = [
             (
                 "gateway_journal_unwritten",
-                "Lines that could not be written to the journal, so that a crash would have lost them",
+                "Lines that could not be written to the journal; a crash would have lost them",
                 self.journal.unwritten(),
             ),
             (
                 "gateway_journal_unreadable",
-                "Places of damaged journals that the last start could not read",
+                "Damaged places in old journals that the last start could not read",
                 self.unreadable,
             ),
             (
                 "gateway_ledger_dropped",
-                "Requests without a row: refused before any upstream while too many rows waited for the store",
+                "Requests without a row in the ledger, because they called no upstream and too many rows waited for the store",
                 self.journal.dropped(),
             ),
         ];
@@ -255,33 +246,34 @@ impl Collector for Figures {
     }
 }
 
-/// Has metrics say what the limiter has not been able to tell Redis.
-pub fn show(limiter: &Limiter, registry: &mut Registry) {
-    registry.register_collector(Box::new(Undelivered(limiter.clone())));
+/// Registers the metrics of the limiter's connection to Redis.
+pub fn register_limiter(limiter: &Limiter, registry: &mut Registry) {
+    registry.register_collector(Box::new(LimiterMetrics(limiter.clone())));
 }
 
 #[derive(Debug)]
-struct Undelivered(Limiter);
+struct LimiterMetrics(Limiter);
 
-impl Collector for Undelivered {
+impl Collector for LimiterMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let DeliveryFigures { waiting, lost } = self.0.delivery_figures();
         let waiting = ConstGauge::new(i64::try_from(waiting).unwrap_or(i64::MAX));
-        let help = "Settlements that wait for Redis";
+        let help = "Charges that wait for Redis";
         let name = "gateway_limits_undelivered";
         let metric = encoder.encode_descriptor(name, help, None, waiting.metric_type())?;
         waiting.encode(metric)?;
         let lost = ConstCounter::new(lost);
-        let help = "Settlements that Redis was never told, because too many waited";
+        let help = "Charges that Redis never got, because too many waited";
         let metric = encoder.encode_descriptor("gateway_limits_lost", help, None, lost.metric_type())?;
         lost.encode(metric)?;
         let HoldingFigures { requests: held, memory_losses: rebuilds } = self.0.holding_figures();
         let held = ConstGauge::new(i64::try_from(held).unwrap_or(i64::MAX));
-        let help = "Requests that a budget or a limit of tokens in Redis counts and the ledger does not yet";
+        let help =
+            "Requests that Redis counts in a budget or a token limit and that are not in the ledger yet";
         let metric = encoder.encode_descriptor("gateway_limits_held", help, None, held.metric_type())?;
         held.encode(metric)?;
         let rebuilds = ConstCounter::new(rebuilds);
-        let help = "How often Redis has lost its memory, and was told again what this replica holds";
+        let help = "Times that Redis lost its memory and got this replica's reservations again";
         let name = "gateway_limits_rebuilds";
         let metric = encoder.encode_descriptor(name, help, None, rebuilds.metric_type())?;
         rebuilds.encode(metric)

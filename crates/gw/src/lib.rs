@@ -1,30 +1,33 @@
-//! The program: reads the configuration, wires the crates together, starts and stops. Nothing about a call is decided here.
+//! The program: reads the configuration, connects the crates, starts and stops. It decides nothing about a single request.
 
-pub mod announce;
-pub mod automatic;
-pub mod caching;
+pub mod admin_client;
 pub mod check;
 pub mod cli;
 pub mod clock;
+pub mod command;
 pub mod config;
-pub mod discover;
+pub mod default_providers;
 pub mod drill;
 pub mod explain;
 pub mod first_start;
 pub mod keys;
 pub mod ledger;
-pub mod lines;
-pub mod local;
+pub mod local_servers;
+pub mod log_writer;
+pub mod model_discovery;
 pub mod models;
-pub mod operator;
+pub mod paths;
 pub mod payloads;
-pub mod places;
 pub mod readiness;
+pub mod response_cache;
 pub mod serve;
 pub mod setup;
 pub mod signals;
 pub mod simulate;
+pub mod start_report;
+pub mod store;
 pub mod telemetry;
+pub mod url_query;
 pub mod usage;
 pub mod watch;
 

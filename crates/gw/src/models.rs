@@ -1,5 +1,5 @@
-//! `model-gateway models`: the catalogue in the terminal, from the configuration and the shipped facts. Calls nobody,
-//! so models that a provider would list itself are not here.
+//! `model-gateway models`: shows the catalogue, from the configuration and the shipped facts. It calls no provider, so models
+//! that only a provider's own list has are missing.
 
 pub(crate) mod table;
 
@@ -7,100 +7,103 @@ use clap::{Args, Subcommand};
 use gw_engine::catalog::Catalog;
 use serde_json::Value;
 
-use crate::cli::{Common, Stop, print};
+use crate::command::{CommandError, Common, print};
 use crate::setup;
+use crate::url_query::encode;
 
-/// What is shown, and how.
+/// The options of `models`.
 #[derive(Debug, Args)]
 pub struct ModelsArgs {
     #[command(subcommand)]
-    what: Option<What>,
-    /// As JSON, in the shape of the API
+    command: Option<ModelsCommand>,
+    /// Print JSON, as the API does
     #[arg(long, global = true)]
     json: bool,
-    /// Models of providers that are not configured, too
+    /// Include models of providers that are not configured
     #[arg(long, global = true)]
     all: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// Every model (the default)
+enum ModelsCommand {
+    /// List the models (the default)
     List {
-        /// Only these providers, separated by commas
+        /// Only models of these providers, separated by commas
         #[arg(long)]
         provider: Option<String>,
         /// Only models with all of these features, separated by commas
         #[arg(long)]
         feature: Option<String>,
-        /// Only models with this in their id, name or description
+        /// Only models whose id, name or description contains this text
         #[arg(long)]
         search: Option<String>,
-        /// `faults`: also the demo models that misbehave on purpose
+        /// faults: include the demo models that fail on purpose
         #[arg(long)]
         include: Option<String>,
     },
-    /// Everything about one model
+    /// Show all facts about one model
     Show {
-        /// Its id, or a name that stands for it
+        /// Id of the model, its bare name, or an alias
         id: String,
     },
-    /// Two to four models side by side
+    /// Compare two to four models side by side
     Compare {
-        /// Their ids
+        /// Ids of the models
         #[arg(num_args = 2..=4, required = true)]
         ids: Vec<String>,
     },
 }
 
-/// Prints what is asked for.
+/// Runs the command.
 ///
 /// # Errors
 /// Exit code 2 when the configuration or a name cannot be used.
-pub fn run(common: &Common, args: &ModelsArgs) -> Result<(), Stop> {
+pub fn run(common: &Common, args: &ModelsArgs) -> Result<(), CommandError> {
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
-    let catalog = setup.catalog(args.all).map_err(|problems| Stop::Usage(problems.join("\n")))?;
-    let (value, is_empty_hint) = answer(&catalog, args.what.as_ref()).map_err(Stop::Usage)?;
+    let catalog = setup.catalog(args.all).map_err(|problems| CommandError::problems(&problems))?;
+    let (value, is_empty) = answer(&catalog, args.command.as_ref())?;
     if args.json {
         return print(&format!("{value:#}\n"));
     }
-    let mut text = match args.what {
-        None | Some(What::List { .. }) => table::list(&value),
-        Some(What::Show { .. }) => table::one(&value),
-        Some(What::Compare { .. }) => table::comparison(&value),
+    let mut text = match args.command {
+        None | Some(ModelsCommand::List { .. }) => table::list(&value),
+        Some(ModelsCommand::Show { .. }) => table::one(&value),
+        Some(ModelsCommand::Compare { .. }) => table::comparison(&value),
     };
-    if is_empty_hint && !args.all {
-        text += "no model; --all also shows those of providers that are not configured\n";
+    if is_empty && !args.all {
+        text += "no model found; --all also shows models of providers that are not configured\n";
     }
     print(&text)
 }
 
-/// What the API would answer, and whether it is an empty list.
-fn answer(catalog: &Catalog, what: Option<&What>) -> Result<(Value, bool), String> {
-    let body = match what {
+/// The answer of the API, and whether it is an empty list.
+fn answer(catalog: &Catalog, command: Option<&ModelsCommand>) -> Result<(Value, bool), CommandError> {
+    let body = match command {
         None => catalog.list("", None),
-        Some(What::List { provider, feature, search, include }) => {
+        Some(ModelsCommand::List { provider, feature, search, include }) => {
             let filters =
                 [("provider", provider), ("feature", feature), ("search", search), ("include", include)];
             let given = filters.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
             let query: Vec<_> = given.map(|(name, value)| format!("{name}={}", encode(value))).collect();
             catalog.list(&query.join("&"), None)
         }
-        Some(What::Show { id }) => catalog.retrieve(id, None),
-        Some(What::Compare { ids }) => catalog.compare(&format!("models={}", encode(&ids.join(","))), None),
+        Some(ModelsCommand::Show { id }) => catalog.retrieve(id, None),
+        Some(ModelsCommand::Compare { ids }) => {
+            catalog.compare(&format!("models={}", encode(&ids.join(","))), None)
+        }
     };
-    let body = body.map_err(|error| unknown_model(error.code(), &error.message))?;
-    let mut value: Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
-    if matches!(what, Some(What::Show { .. })) {
+    let body = body.map_err(|error| CommandError::Usage(unknown_model(error.code(), &error.message)))?;
+    let mut value: Value = serde_json::from_slice(&body).map_err(CommandError::runtime)?;
+    if matches!(command, Some(ModelsCommand::Show { .. })) {
         add_rules(catalog, &mut value);
     }
-    let empty = value.get("data").and_then(Value::as_array).is_some_and(Vec::is_empty);
-    Ok((value, empty))
+    let is_empty = value.get("data").and_then(Value::as_array).is_some_and(Vec::is_empty);
+    Ok((value, is_empty))
 }
 
-/// Adds what the model demands of a request, with the source of the facts. `assumed`: no row names the model, and this is
-/// the row of the newest of its family.
+/// Adds the model's rules for requests, with their source. `assumed` is true when no row names the model and the row of the
+/// newest model of its family is shown.
 fn add_rules(catalog: &Catalog, entry: &mut Value) {
     let id = entry.get("id").and_then(Value::as_str).unwrap_or_default();
     let Some(rules) = catalog.get(id).and_then(|model| model.rules) else { return };
@@ -112,25 +115,17 @@ fn add_rules(catalog: &Catalog, entry: &mut Value) {
     }
 }
 
-/// The message of an error for the operator at a terminal: the API does not say whether a model exists or is not allowed.
+/// The message of an error in a terminal. The API hides from clients whether a model exists; an operator may know.
 pub(crate) fn unknown_model(code: &str, message: &str) -> String {
     let name = message.strip_prefix("The model '").and_then(|rest| rest.split('\'').next());
     match name {
         Some(name) if code == "model_not_found" => format!(
-            "no configured provider has a model '{}'; 'model-gateway models' lists the models, with --all those of providers \
-             that are not configured, too",
+            "no configured provider has a model '{}'; 'model-gateway models' lists the configured models, and --all adds those \
+             of other providers",
             table::clean(name)
         ),
         _ => message.to_owned(),
     }
-}
-
-/// Percent-encoding of everything that means something in a query.
-fn encode(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:,".contains(&byte);
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }
 
 #[cfg(test)]

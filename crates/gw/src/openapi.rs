@@ -8,7 +8,7 @@ fn document() -> Value {
     serde_json::from_str(gw_server::OPENAPI_JSON).expect("the document is JSON")
 }
 
-/// Every URL of gw-server/src/router.rs that a person may call.
+/// Every method and URL of gw-server/src/router.rs, except HEAD and OPTIONS.
 const ROUTES: [(&str, &str); 31] = [
     ("get", "/"),
     ("post", "/v1/completions"),
@@ -65,9 +65,9 @@ fn the_routes_of_the_document_are_those_of_the_router() {
     let documented: BTreeSet<(String, String)> =
         ROUTES.iter().map(|(method, path)| (method.to_uppercase(), plain(path))).collect();
     let routed = gw_server::ROUTES.iter().flat_map(|route| {
-        let methods = route.allow.into_iter().flat_map(|allow| allow.split(", "));
+        let methods = route.methods.into_iter().flat_map(|allow| allow.split(", "));
         let own = methods.filter(|method| !["HEAD", "OPTIONS"].contains(method));
-        own.map(|method| (method.to_owned(), route.label.to_owned()))
+        own.map(|method| (method.to_owned(), route.pattern.to_owned()))
     });
     assert_eq!(documented, routed.collect());
 }

@@ -1,4 +1,4 @@
-//! Payloads beside the running gateway: the one writer, the broom, and their figures.
+//! Payloads of the running gateway: the writer task, the purge of old payloads, the metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,44 +12,49 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 
-use crate::cli::Stop;
-use crate::clock::{DAY_MS, Trusted};
+use crate::clock::{DAY_MS, TrustedClock};
+use crate::command::CommandError;
 use crate::config::StoreSettings;
 
-/// The end of the program waits so long for the last payloads.
-const LAST_PAYLOADS: Duration = Duration::from_secs(2);
-/// Old payloads that are forgotten in one transaction: they are large, and it must not hold up the ledger's writer.
-const PORTION: u32 = 200;
+/// The longest wait for the last payloads when the program ends.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The most old payloads that one transaction purges. They are large, and a longer one would hold up the ledger's writer.
+const PURGE_BATCH: u32 = 200;
 
-/// Where payloads go to, with figures of it.
+/// Creates the queue of payloads, and registers its metrics.
 ///
 /// # Errors
-/// None that an operator could do something about.
-pub fn open(settings: &StoreSettings, registry: &mut Registry) -> Result<Arc<Payloads>, Stop> {
-    let payloads = Payloads::new(&settings.payloads).map_err(|error| Stop::Runtime(error.to_string()))?;
-    registry.register_collector(Box::new(Figures(Arc::clone(&payloads))));
+/// Exit code 1 when the redaction rules cannot be built, which is a bug.
+pub fn open(settings: &StoreSettings, registry: &mut Registry) -> Result<Arc<Payloads>, CommandError> {
+    let payloads = Payloads::new(&settings.payloads).map_err(CommandError::runtime)?;
+    registry.register_collector(Box::new(PayloadMetrics(Arc::clone(&payloads))));
     Ok(payloads)
 }
 
-/// The tasks that keep payloads.
+/// The tasks of payloads.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct PayloadTasks {
     payloads: Arc<Payloads>,
     writer: JoinHandle<()>,
 }
 
-impl Keeper {
-    /// Starts the writer and the broom.
+impl PayloadTasks {
+    /// Starts the writer and the purge of old payloads.
     #[must_use]
     pub fn start(
         payloads: Arc<Payloads>,
         store: Store,
-        clock: Arc<Trusted>,
+        clock: Arc<TrustedClock>,
         settings: &StoreSettings,
     ) -> Self {
-        // Without its row a payload cannot be found any more.
+        // A payload cannot be found without its row, so it is not kept longer than the row.
         let days = settings.retention_days.unwrap_or(u32::MAX).min(settings.payloads.retention_days);
-        tokio::spawn(forget_old(store.clone(), clock, i64::from(days) * DAY_MS));
+        let (purged_store, age_ms) = (store.clone(), i64::from(days) * DAY_MS);
+        let purge = move |now: i64| {
+            let store = purged_store.clone();
+            async move { purge_payloads(&store, now.saturating_sub(age_ms)).await }
+        };
+        tokio::spawn(clock.purge_regularly("payloads", purge));
         let writer = tokio::spawn({
             let payloads = Arc::clone(&payloads);
             async move { payloads.run(&store).await }
@@ -57,42 +62,30 @@ impl Keeper {
         Self { payloads, writer }
     }
 
-    /// Writes what is left, if that does not take long. Before the store is closed.
+    /// Writes the payloads that wait, within two seconds. Call this before the store is closed.
     pub async fn close(self) {
         self.payloads.close();
-        let _ = tokio::time::timeout(LAST_PAYLOADS, self.writer).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.writer).await;
     }
 }
 
-async fn forget_old(store: Store, clock: Arc<Trusted>, age_ms: i64) {
+/// Purges all payloads from before this time, so that none is kept longer than promised. Returns their number.
+async fn purge_payloads(store: &Store, before: i64) -> gw_store::Result<u64> {
+    let mut purged = 0;
     loop {
-        match sweep(&store, &clock, age_ms).await {
-            Ok(0) => {}
-            Ok(gone) => tracing::info!(payloads = gone, "old payloads are forgotten"),
-            Err(error) => tracing::warn!("old payloads cannot be forgotten now: {error}"),
-        }
-        clock.next_sweep().await;
-    }
-}
-
-/// Forgets all old payloads; says how many. None is kept longer than was promised to whoever wrote it.
-async fn sweep(store: &Store, clock: &Trusted, age_ms: i64) -> gw_store::Result<u64> {
-    let Some(now) = clock.look().await? else { return Ok(0) };
-    let mut gone = 0;
-    loop {
-        let count = store.forget_payloads(now.saturating_sub(age_ms), PORTION).await?;
-        gone += count;
-        if count < u64::from(PORTION) {
-            return Ok(gone);
+        let count = store.purge_payloads(before, PURGE_BATCH).await?;
+        purged += count;
+        if count < u64::from(PURGE_BATCH) {
+            return Ok(purged);
         }
     }
 }
 
-/// What metrics say of payloads.
+/// The metrics of payloads.
 #[derive(Debug)]
-struct Figures(Arc<Payloads>);
+struct PayloadMetrics(Arc<Payloads>);
 
-impl Collector for Figures {
+impl Collector for PayloadMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let waiting = ConstGauge::new(i64::try_from(self.0.waiting()).unwrap_or(i64::MAX));
         let help = "Payloads that are not in the store yet";
@@ -100,7 +93,7 @@ impl Collector for Figures {
             encoder.encode_descriptor("gateway_payloads_waiting", help, None, waiting.metric_type())?;
         waiting.encode(metric)?;
         let dropped = ConstCounter::new(self.0.dropped());
-        let help = "Payloads that were not kept, because too many waited or the store would not have them";
+        let help = "Payloads that were not stored, because too many waited or the store refused them";
         let metric =
             encoder.encode_descriptor("gateway_payloads_dropped", help, None, dropped.metric_type())?;
         dropped.encode(metric)

@@ -1,9 +1,9 @@
-//! `model-gateway serve`: puts the parts together in their order, and takes them apart again.
+//! `model-gateway serve`: starts the parts of the gateway in their order, and stops them again.
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gw_admin::LiveAdminService;
 use gw_engine::cpu_pool::CpuPool;
@@ -12,123 +12,127 @@ use gw_engine::ledger_spending::LedgerSpending;
 use gw_engine::payloads::Payloads;
 use gw_engine::{Engine, Limiter};
 use gw_providers::adapter::ListedModel;
-use gw_server::{AccessLog, Edge, Listeners, LogLine, Shutdown};
+use gw_server::{AccessLog, Listeners, LogLine, ServerState, Shutdown};
 use gw_store::journal::Journal;
 use gw_store::{Store, StoredKey};
 use prometheus_client::registry::Registry;
-use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 
-use crate::announce::{self, Search};
-use crate::cli::{Common, ServeArgs, Stop, print};
-use crate::clock::Trusted;
+use crate::clock::TrustedClock;
+use crate::command::{CommandError, Common, ServeArgs, print};
 use crate::ledger::{self, Ledger};
-use crate::lines::Lines;
-use crate::payloads::{self, Keeper};
+use crate::log_writer::LogWriter;
+use crate::payloads::{self, PayloadTasks};
 use crate::setup::{self, Setup};
-use crate::signals::Ends;
-use crate::{caching, discover, first_start, local, places, readiness, telemetry, watch};
+use crate::signals::StopSignals;
+use crate::start_report::{self, ServerSearch};
+use crate::{
+    first_start, local_servers, model_discovery, paths, readiness, response_cache, store, telemetry, watch,
+};
 
-/// Lines of the access log are gathered for so long.
-const LOG_DELAY: Duration = Duration::from_millis(100);
-/// Threads for what blocks (name resolution, files).
+/// The time for which lines of the access log are gathered before a write.
+const ACCESS_LOG_DELAY: Duration = Duration::from_millis(100);
+/// The most threads for blocking work, such as name resolution and files.
 const BLOCKING_THREADS: usize = 16;
-/// How long the end of the program waits for such threads.
-const LAST_WAIT: Duration = Duration::from_millis(500);
-/// The end of the program waits so long for a Redis that has not heard of everything.
-const LAST_SETTLES: Duration = Duration::from_secs(2);
-/// A start waits so long for the lists of model servers that were found on this machine.
-const LOCAL_LISTS: Duration = Duration::from_millis(300);
+/// The longest wait for these threads when the program ends.
+const THREADS_TIMEOUT: Duration = Duration::from_millis(500);
+/// The longest wait for Redis to take the last charges, at the start and at the end of the program.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The longest wait of a start for the model lists of servers that were found on this machine.
+const LOCAL_LIST_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Between two tries to reach the store at the start, at first and at last.
-const STORE_PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
-
-/// Runs the gateway until it is told to stop.
+/// Runs the gateway until a signal stops it.
 ///
 /// # Errors
 /// Exit code 2 for a configuration that cannot be used, 1 for everything else.
-pub fn run(common: &Common, args: &ServeArgs) -> Result<(), Stop> {
+pub fn run(common: &Common, args: &ServeArgs) -> Result<(), CommandError> {
     let setup = setup::load(common)?;
-    refuse_later(&setup)?;
-    let _log = telemetry::start(&common.log_level).map_err(Stop::Usage)?;
-    // The network is served on threads of its own (gw_server); this one does what is left: store, signals, lists.
+    refuse_unbuilt(&setup)?;
+    let _log = telemetry::start(&common.log_level).map_err(|error| CommandError::Usage(error.to_string()))?;
+    // gw_server has its own threads for the network. This thread serves the store, the signals and the background tasks.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
-        .map_err(|error| Stop::Runtime(format!("the runtime cannot be started: {error}")))?;
+        .map_err(|error| CommandError::Runtime(format!("the runtime cannot be started: {error}")))?;
     let ended = runtime.block_on(Box::pin(gateway(setup, args)));
-    runtime.shutdown_timeout(LAST_WAIT);
+    runtime.shutdown_timeout(THREADS_TIMEOUT);
     ended
 }
 
-/// A feature that is configured but not built is refused, never ignored.
-fn refuse_later(setup: &Setup) -> Result<(), Stop> {
+/// Refuses a configuration with a feature that this version does not have.
+fn refuse_unbuilt(setup: &Setup) -> Result<(), CommandError> {
     if setup.config.later.is_empty() {
         return Ok(());
     }
     let lines: Vec<_> = setup.config.later.iter().map(|later| format!("\n  {later}")).collect();
-    Err(Stop::Usage(format!("the configuration asks for what this version cannot do{}", lines.concat())))
+    Err(CommandError::Usage(format!(
+        "the configuration uses features that this version does not have{}",
+        lines.concat()
+    )))
 }
 
-async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), Stop> {
-    // From the first moment on: a signal during the start must not kill a half-made store.
-    let ends = Ends::listen().map_err(|error| Stop::Runtime(format!("signals: {error}")))?;
+async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError> {
+    // The signals are caught from the beginning, so that none interrupts the creation of the store.
+    let signals =
+        StopSignals::listen().map_err(|error| CommandError::Runtime(format!("signals: {error}")))?;
     if let Some(listen) = &args.listen {
         setup.config.server.listen.clone_from(listen);
     }
-    let data = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
-    let store = open_store(&setup).await?;
-    let stored = store.keys().await.map_err(runtime)?;
-    let configured = !setup.config.engine.keys.is_empty();
-    if !configured && !first_start::any_usable(&stored, first_start::now()) {
-        only_loopback(&setup).await?;
+    let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
+    let store = store::open(&setup).await?;
+    let stored = store.keys().await.map_err(CommandError::runtime)?;
+    let has_configured_keys = !setup.config.engine.keys.is_empty();
+    if !has_configured_keys && !first_start::any_usable(&stored, first_start::now()) {
+        refuse_reachable_addresses(&setup).await?;
     }
     let listeners = bind(&setup).await?;
-    let address = listeners.public.local_addr().map_err(runtime)?;
+    let address = listeners.public.local_addr().map_err(CommandError::runtime)?;
     let search = complete_providers(&mut setup, args, address).await;
-    let deployed = setup.deploy().map_err(|problems| Stop::Usage(problems.join("\n")))?;
-    // Not before the address is ours: keys that were made for a start that failed would never have been shown.
-    let made = first_start::make_keys(&store, configured, first_start::now()).await.map_err(runtime)?;
-    let stored = if made.is_some() { store.keys().await.map_err(runtime)? } else { stored };
+    let deployed = setup.deploy().map_err(|problems| CommandError::problems(&problems))?;
+    // The keys are created after the address is bound. A start that fails earlier would create keys and never show them.
+    let created = first_start::create_keys(&store, has_configured_keys, first_start::now())
+        .await
+        .map_err(CommandError::runtime)?;
+    let stored = if created.is_some() { store.keys().await.map_err(CommandError::runtime)? } else { stored };
     let mut registry = Registry::default();
-    let kept = keep(&setup, &store, stored, deployed.clone(), &mut registry).await?;
-    let listed = if search.has_found() { first_lists(&kept.engine, &deployed).await } else { None };
-    announce::say(&setup, &search, &data)?;
-    if let Some(keys) = made {
-        let catalog = setup.catalog(false).map_err(|problems| Stop::Usage(problems.join("\n")))?;
+    let parts = build_engine_parts(&setup, &store, stored, deployed.clone(), &mut registry).await?;
+    let listed = if search.has_found() { first_lists(&parts.engine, &deployed).await } else { None };
+    start_report::log(&setup, &search, &data)?;
+    if let Some(keys) = created {
+        let catalog = setup.catalog(false).map_err(|problems| CommandError::problems(&problems))?;
         let model = setup::model_to_try(&catalog).or(listed);
-        print(&keys.welcome(address, &announce::store(&setup, &data), model.as_deref()))?;
+        print(&keys.welcome(address, &start_report::store_name(&setup, &data), model.as_deref()))?;
     }
-    serve(Running { setup, store, kept, deployed, registry }, listeners, ends).await
+    serve(Running { setup, store, parts, deployed, registry }, listeners, signals).await
 }
 
-/// The engine, and what it keeps: the ledger, payloads, and who counts limits and budgets.
-struct Kept {
+/// The engine and the parts that it uses.
+struct EngineParts {
     engine: Arc<Engine>,
     journal: Arc<Journal>,
     payloads: Arc<Payloads>,
     limiter: Limiter,
-    clock: Arc<Trusted>,
+    clock: Arc<TrustedClock>,
 }
 
-async fn keep(
+async fn build_engine_parts(
     setup: &Setup,
     store: &Store,
     keys: Vec<StoredKey>,
     deployed: Vec<Deployed>,
     registry: &mut Registry,
-) -> Result<Kept, Stop> {
-    let (clock, last_use) = Trusted::open(store, registry).await?;
+) -> Result<EngineParts, CommandError> {
+    let (clock, last_use) = TrustedClock::open(store, registry).await?;
     let (journal, left) = ledger::open(setup, store, last_use, registry).await?;
     let spending = Arc::new(LedgerSpending::new(store.clone(), Arc::clone(&journal)));
     let limiter = match setup.config.redis.clone() {
         Some(redis) => Limiter::over_redis(redis, spending).await,
         None => Limiter::in_process(spending),
     };
-    ledger::show(&limiter, registry);
-    let teams = store.teams().await.map_err(runtime)?;
-    let caching = caching::open(&setup.config, registry).await;
+    ledger::register_limiter(&limiter, registry);
+    let teams = store.teams().await.map_err(CommandError::runtime)?;
+    let caching = response_cache::open(&setup.config, registry).await;
     let payloads = payloads::open(&setup.config.store, registry)?;
     let stored = Stored {
         keys,
@@ -137,73 +141,81 @@ async fn keep(
         payloads: Some(Arc::clone(&payloads)),
         limiter: limiter.clone(),
         caching,
-        cpu: CpuPool::new(workers()).map_err(|error| Stop::Runtime(format!("the CPU pool: {error}")))?,
+        cpu: CpuPool::new(workers())
+            .map_err(|error| CommandError::Runtime(format!("the CPU pool: {error}")))?,
     };
     let engine = engine(setup, deployed, stored, registry)?;
-    let may_be_forgotten = ledger::charge(setup, &engine, &limiter, &left).await?;
-    limiter.drain(LAST_SETTLES).await;
-    if may_be_forgotten && limiter.delivery_figures().waiting == 0 {
-        left.forget();
+    let may_remove_journal = ledger::charge(setup, &engine, &limiter, &left).await?;
+    limiter.drain(SETTLE_TIMEOUT).await;
+    if may_remove_journal && limiter.delivery_figures().waiting == 0 {
+        left.remove_segments();
     }
-    Ok(Kept { engine, journal, payloads, limiter, clock })
+    Ok(EngineParts { engine, journal, payloads, limiter, clock })
 }
 
-/// What is put together when the gateway begins to serve.
+/// The parts of a gateway that is ready to serve.
 struct Running {
     setup: Setup,
     store: Store,
-    kept: Kept,
+    parts: EngineParts,
     deployed: Vec<Deployed>,
     registry: Registry,
 }
 
-async fn serve(running: Running, listeners: Listeners, ends: Ends) -> Result<(), Stop> {
-    let Running { setup, store, kept, deployed, registry } = running;
-    let Kept { engine, journal, payloads, limiter, clock } = kept;
+async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> Result<(), CommandError> {
+    let Running { setup, store, parts, deployed, registry } = running;
+    let EngineParts { engine, journal, payloads, limiter, clock } = parts;
     let retention = setup.config.store.retention_days;
     let ledger = Ledger::start(journal, store.clone(), limiter.clone(), Arc::clone(&clock), retention);
-    let keeper = Keeper::start(payloads, store.clone(), Arc::clone(&clock), &setup.config.store);
-    tokio::spawn(Arc::clone(&clock).keep());
-    let (lines, _access_log) = Lines::start("access-log", io::stdout(), LOG_DELAY)
-        .map_err(|error| Stop::Runtime(error.to_string()))?;
+    let payload_tasks = PayloadTasks::start(payloads, store.clone(), Arc::clone(&clock), &setup.config.store);
+    tokio::spawn(Arc::clone(&clock).run());
+    let (access_log, _flush) =
+        LogWriter::start("access-log", io::stdout(), ACCESS_LOG_DELAY).map_err(CommandError::runtime)?;
     for Deployed { provider, .. } in deployed.into_iter().filter(|deployed| deployed.discovers) {
-        tokio::spawn(discover::keep_up_to_date(Arc::clone(&engine), provider));
+        tokio::spawn(model_discovery::keep_up_to_date(Arc::clone(&engine), provider));
     }
     let management =
         LiveAdminService::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
-    management.refresh().await.map_err(runtime)?;
+    management.refresh().await.map_err(CommandError::runtime)?;
     tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
     if setup.config.redis.is_some() {
         tokio::spawn(watch::share_circuits(Arc::clone(&engine)));
     }
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
-    let edge = Edge::new(setup.config.server, engine, management, Arc::new(Log(lines)), readiness, registry)
-        .map_err(|problem| Stop::Usage(format!("server.tls: {problem}")))?;
+    let state = ServerState::new(
+        setup.config.server,
+        engine,
+        management,
+        Arc::new(AccessLogWriter(access_log)),
+        readiness,
+        registry,
+    )
+    .map_err(|error| CommandError::Usage(format!("server.tls: {error}")))?;
     let shutdown = Shutdown::new();
-    tokio::spawn(stop_on_signals(ends, shutdown.clone()));
-    ready(&listeners, scheme);
-    gw_server::serve(edge, listeners, workers(), shutdown).await.map_err(runtime)?;
-    // What is not delivered by then is a lease that expires.
-    limiter.drain(LAST_SETTLES).await;
-    keeper.close().await;
+    tokio::spawn(stop_on_signals(signals, shutdown.clone()));
+    log_addresses(&listeners, scheme);
+    gw_server::serve(state, listeners, workers(), shutdown).await.map_err(CommandError::runtime)?;
+    // Redis frees the reservations that it has not heard of by then when their lease expires.
+    limiter.drain(SETTLE_TIMEOUT).await;
+    payload_tasks.close().await;
     ledger.close().await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// The first signal lets running requests finish, the second ends them.
-async fn stop_on_signals(mut ends: Ends, shutdown: Shutdown) {
-    let name = ends.next().await;
-    tracing::info!("{name}: no new requests; waiting for those that run");
+/// The first signal begins the shutdown, and running requests may finish. The second signal ends them.
+async fn stop_on_signals(mut signals: StopSignals, shutdown: Shutdown) {
+    let name = signals.next().await;
+    tracing::info!("{name}: refusing new requests and waiting for running ones");
     shutdown.begin();
-    let name = ends.next().await;
-    tracing::warn!("{name} again: stopping at once");
+    let name = signals.next().await;
+    tracing::warn!("{name} again: ending running requests now");
     shutdown.now();
 }
 
-/// The line that scripts wait for.
-fn ready(listeners: &Listeners, scheme: &str) {
+/// Logs the addresses of the listeners. Scripts wait for the first line.
+fn log_addresses(listeners: &Listeners, scheme: &str) {
     if let Ok(address) = listeners.public.local_addr() {
         tracing::info!("listening on {scheme}://{address}");
     }
@@ -212,76 +224,53 @@ fn ready(listeners: &Listeners, scheme: &str) {
     }
 }
 
-/// Opens the store of the configuration, and makes it if it is missing. Waits for a server that cannot be reached, as long
-/// as the configuration says.
-///
-/// # Errors
-/// Exit code 1 with what is wrong with it.
-pub async fn open_store(setup: &Setup) -> Result<Store, Stop> {
-    let settings = &setup.config.store;
-    let Some(url) = &settings.url else {
-        let directory = places::data_dir(setup.config.data_dir.as_deref()).map_err(Stop::Runtime)?;
-        return Store::open(&directory.join("gateway.db")).await.map_err(runtime);
-    };
-    let (start, mut pause) = (Instant::now(), STORE_PAUSES.0);
-    loop {
-        let error = match Store::open_url(url.expose_secret()).await {
-            Err(error @ gw_store::Error::Unreachable { .. }) => error,
-            done => return done.map_err(runtime),
-        };
-        let left = settings.start_timeout.saturating_sub(start.elapsed());
-        if left.is_zero() {
-            return Err(runtime(error));
-        }
-        tracing::warn!("{error}; trying again, for {} s more", left.as_secs());
-        tokio::time::sleep(pause.min(left)).await;
-        pause = (pause * 2).min(STORE_PAUSES.1);
-    }
-}
-
-async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, Stop> {
+async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, CommandError> {
     let found = tokio::net::lookup_host(listen).await;
-    Ok(found.map_err(|error| Stop::Usage(format!("cannot listen on {listen}: {error}")))?.collect())
+    Ok(found.map_err(|error| CommandError::Usage(format!("cannot listen on {listen}: {error}")))?.collect())
 }
 
-/// Without any key, whoever reaches the gateway could try to be the first to have one.
-async fn only_loopback(setup: &Setup) -> Result<(), Stop> {
+/// Refuses an address that other machines can reach while there is no key, because strangers could reach the gateway
+/// before it has one.
+async fn refuse_reachable_addresses(setup: &Setup) -> Result<(), CommandError> {
     let server = &setup.config.server;
     for listen in std::iter::once(&server.listen).chain(&server.admin_listen) {
         if !addresses(listen).await?.iter().all(|address| address.ip().is_loopback()) {
-            return Err(Stop::Usage(needs_a_key(listen)));
+            return Err(CommandError::Usage(needs_a_key(listen)));
         }
     }
     Ok(())
 }
 
-/// Why nothing listens on an address that others can reach while there is no key.
+/// The error for an address that other machines can reach while there is no key.
 #[must_use]
 pub fn needs_a_key(listen: &str) -> String {
     format!(
-        "listening on {listen}, which others can reach, needs a key: add [[keys]] to the configuration, or start once on \
-         127.0.0.1 to get one"
+        "other machines can reach {listen}, so the gateway needs a key: add [[keys]] to the configuration, or start once on \
+         127.0.0.1 to create keys"
     )
 }
 
-/// Whether this is written as an address that other machines can reach; of a name only a name server could tell.
+/// Whether this is an IP address that other machines can reach. A host name counts as not reachable, because only a name
+/// server knows its address.
 #[must_use]
 pub fn is_written_reachable(listen: &str) -> bool {
     listen.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback())
 }
 
-async fn bind(setup: &Setup) -> Result<Listeners, Stop> {
-    /// tokio sets SO_REUSEADDR, so that a restart finds its port free.
-    async fn one(listen: &str, other: &str) -> Result<TcpListener, Stop> {
+async fn bind(setup: &Setup) -> Result<Listeners, CommandError> {
+    /// Binds one address. tokio sets SO_REUSEADDR, so a restart finds its port free.
+    async fn one(listen: &str, other: &str) -> Result<TcpListener, CommandError> {
         TcpListener::bind(listen).await.map_err(|error| {
-            let why = match error.kind() {
+            let reason = match error.kind() {
                 io::ErrorKind::AddrInUse => {
-                    "another program listens there, perhaps another gateway".to_owned()
+                    "another program, perhaps another gateway, listens there".to_owned()
                 }
                 io::ErrorKind::AddrNotAvailable => "this machine does not have the address".to_owned(),
                 _ => error.to_string(),
             };
-            Stop::Runtime(format!("cannot listen on {listen}: {why}; choose another address with {other}"))
+            CommandError::Runtime(format!(
+                "cannot listen on {listen}: {reason}; choose another address with {other}"
+            ))
         })
     }
     let server = &setup.config.server;
@@ -292,37 +281,38 @@ async fn bind(setup: &Setup) -> Result<Listeners, Stop> {
     Ok(Listeners { public: one(&server.listen, "--listen HOST:PORT or server.listen").await?, admin })
 }
 
-/// Adds the providers that are on without a configuration; gives the outcome of the search for model servers on this machine.
-async fn complete_providers(setup: &mut Setup, args: &ServeArgs, own: SocketAddr) -> Search {
+/// Searches for model servers on this machine, when there is no configuration file, and adds them as providers. Adds the demo
+/// provider when there is no other.
+async fn complete_providers(setup: &mut Setup, args: &ServeArgs, own: SocketAddr) -> ServerSearch {
     let search = if setup.path.is_some() {
-        Search::Configured
+        ServerSearch::Configured
     } else if args.no_discover {
-        Search::SwitchedOff
+        ServerSearch::SwitchedOff
     } else if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
-        Search::NoTerminal
+        ServerSearch::NoTerminal
     } else {
-        let mut found = local::find(Some(own.port())).await;
+        let mut found = local_servers::find(Some(own.port())).await;
         found.retain(|server| setup.config.providers.iter().all(|provider| provider.name != server.name));
         setup.config.providers.extend(found.iter().cloned());
-        Search::Done(found)
+        ServerSearch::Done(found)
     };
     setup.demo_if_alone();
     search
 }
 
-/// The engine of this configuration.
+/// Builds the engine of the configuration.
 ///
 /// # Errors
-/// Exit code 2 with what is wrong with the catalogue.
+/// Exit code 2 with the problems of the catalogue.
 pub fn engine(
     setup: &Setup,
     deployed: Vec<Deployed>,
     stored: Stored,
     registry: &mut Registry,
-) -> Result<Arc<Engine>, Stop> {
-    let wrong = |problems: Vec<String>| Stop::Usage(problems.join("\n"));
+) -> Result<Arc<Engine>, CommandError> {
+    let wrong = |problems: Vec<String>| CommandError::problems(&problems);
     if !setup.config.cache.semantic.is_empty() {
-        let problems = setup.semantic(&setup.catalog(false).map_err(wrong)?);
+        let problems = setup.semantic_problems(&setup.catalog(false).map_err(wrong)?);
         if !problems.is_empty() {
             return Err(wrong(problems));
         }
@@ -330,37 +320,34 @@ pub fn engine(
     Engine::new(setup.config.engine.clone(), deployed, setup::shipped(), stored, registry).map_err(wrong)
 }
 
-/// Asks every provider that lists its own models, all at once and not for long; gives the first model they have.
+/// Asks all providers with `discover` for their models at once, and returns the first model in the order of ids.
 async fn first_lists(engine: &Arc<Engine>, deployed: &[Deployed]) -> Option<String> {
     let mut asking = tokio::task::JoinSet::new();
     for Deployed { provider, .. } in deployed.iter().filter(|deployed| deployed.discovers) {
         let (engine, provider) = (Arc::clone(engine), Arc::clone(provider));
         asking.spawn(async move {
-            let listed = discover::once(&engine, &provider).await.ok()?;
-            // The catalogue leaves out what cannot be a name.
+            let listed = model_discovery::once(&engine, &provider).await.ok()?;
+            // The catalogue leaves out models whose id is not valid.
             let id = |model: &ListedModel| format!("{}/{}", provider.name(), model.name);
             listed.iter().map(id).find(|id| engine.has_model(id))
         });
     }
-    let models = tokio::time::timeout(LOCAL_LISTS, asking.join_all()).await.unwrap_or_default();
+    let models = tokio::time::timeout(LOCAL_LIST_TIMEOUT, asking.join_all()).await.unwrap_or_default();
     models.into_iter().flatten().min()
 }
 
-/// A failure of the program, not of the configuration.
-pub(crate) fn runtime(error: impl std::fmt::Display) -> Stop {
-    Stop::Runtime(error.to_string())
-}
-
-/// Threads that serve the network: as many as cores, or what `TOKIO_WORKER_THREADS` says.
+/// The number of threads that serve the network: `TOKIO_WORKER_THREADS`, or the number of cores.
 fn workers() -> usize {
-    let asked = std::env::var("TOKIO_WORKER_THREADS").ok().and_then(|count| count.parse().ok());
-    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)).max(1)
+    let configured = std::env::var("TOKIO_WORKER_THREADS").ok().and_then(|count| count.parse().ok());
+    configured
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+        .max(1)
 }
 
 /// The access log on standard output.
-struct Log(Lines);
+struct AccessLogWriter(LogWriter);
 
-impl AccessLog for Log {
+impl AccessLog for AccessLogWriter {
     fn write(&self, line: &LogLine<'_>) {
         self.0.push(&line.to_json());
     }

@@ -1,4 +1,4 @@
-//! What is going to run: the configuration, completed by what is on by itself, and the parts that are built from it.
+//! The setup of a run: the configuration, completed by the providers of the environment, and the parts that are built from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -7,24 +7,24 @@ use std::sync::Arc;
 
 use gw_engine::catalog::{Catalog, Model, ProviderFacts, SHIPPED};
 use gw_engine::engine::Deployed;
-use gw_engine::response_cache::semantic_problems;
+use gw_engine::response_cache;
 use gw_providers::presets;
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings};
 use gw_wire::money::Price;
 
-use crate::cli::{Common, Stop};
+use crate::command::{CommandError, Common, first_lines};
 use crate::config::{self, Config, Loaded, Readable, Refused};
-use crate::{automatic, check, places};
+use crate::{default_providers, paths};
 
-/// A configuration without problems, completed.
+/// A configuration without problems, with the providers of the environment when there is no file.
 #[derive(Debug)]
 pub struct Setup {
-    /// What it says.
+    /// The settings.
     pub config: Config,
     /// The file it was read from.
     pub path: Option<PathBuf>,
-    /// What is worth a line to whoever starts the program.
+    /// Notes for the operator, one line each.
     pub notes: Vec<String>,
 }
 
@@ -32,15 +32,15 @@ pub struct Setup {
 ///
 /// # Errors
 /// Exit code 2 with every problem.
-pub fn load(common: &Common) -> Result<Setup, Stop> {
-    config::load(places::config_source(common.config.as_deref())).map(complete).map_err(|refused| {
+pub fn load(common: &Common) -> Result<Setup, CommandError> {
+    config::load(paths::config_source(common.config.as_deref())).map(complete).map_err(|refused| {
         let (_, problems) = refused_offline(refused);
         let lines: Vec<_> = problems.iter().map(|problem| format!("  {problem}")).collect();
-        Stop::Usage(format!("the configuration cannot be used\n{}", check::shown(&lines).trim_end()))
+        CommandError::Usage(format!("the configuration cannot be used:\n{}", first_lines(&lines).trim_end()))
     })
 }
 
-/// Builds everything that can be built without calling anybody, and says what is wrong with it.
+/// Builds all parts that need no network, and returns their problems.
 #[must_use]
 pub fn offline(loaded: Loaded) -> (Setup, Vec<String>) {
     let mut setup = complete(loaded);
@@ -49,8 +49,8 @@ pub fn offline(loaded: Loaded) -> (Setup, Vec<String>) {
     (setup, problems)
 }
 
-/// As [`offline`] for a configuration with problems: its own problems come first, then those of the parts that could be read.
-/// Without a setup when nothing of the configuration is certain.
+/// Does the same as [`offline`] for a configuration with problems. Its own problems come first, then those of its readable
+/// parts. None: no part of the configuration could be read.
 #[must_use]
 pub fn refused_offline(refused: Refused) -> (Option<Setup>, Vec<String>) {
     let mut problems: Vec<String> = refused.problems.iter().map(ToString::to_string).collect();
@@ -60,18 +60,18 @@ pub fn refused_offline(refused: Refused) -> (Option<Setup>, Vec<String>) {
     if broken_providers.is_empty() {
         setup.demo_if_alone();
     }
-    // Only its name is certain of a broken provider: any model may be its own.
+    // Only the name of a broken provider is known, so it stands in as a provider that may have any model.
     let stand_in = |name: &String| ProviderSettings {
         base_url: Some("http://127.0.0.1".to_owned()),
         discover: true,
-        ..automatic::plain(name, Api::OpenAi)
+        ..default_providers::plain(name, Api::OpenAi)
     };
     setup.config.providers.extend(broken_providers.iter().map(stand_in));
     problems.extend(setup.problems());
     (Some(setup), problems)
 }
 
-/// A line about each model whose provider is not configured.
+/// A note about each model whose provider is not configured.
 pub fn unlisted(catalog: &Catalog) -> impl Iterator<Item = String> {
     catalog
         .unlisted()
@@ -84,9 +84,9 @@ fn complete(loaded: Loaded) -> Setup {
     let mut setup = Setup { config, path, notes: Vec::new() };
     if setup.path.is_none() && setup.config.providers.is_empty() {
         let known = shipped_providers();
-        let (mut providers, notes) = automatic::providers(&places::variable);
+        let (mut providers, notes) = default_providers::providers(&paths::variable);
         for provider in &mut providers {
-            // Of these the shipped facts say nothing: without their own list they would be of no use.
+            // The shipped catalogue has no models of these providers, so their own list is needed.
             provider.discover |= !known.contains(&provider.name);
         }
         setup.config.providers = providers;
@@ -96,13 +96,13 @@ fn complete(loaded: Loaded) -> Setup {
 }
 
 impl Setup {
-    /// What is wrong with the parts as a whole: the providers' own settings, the catalogue with its aliases, and
-    /// `[[cache.semantic]]`. Adds notes about what is right but of no use.
+    /// The problems of the providers' settings, of the catalogue with its aliases, and of `[[cache.semantic]]`. Adds notes about
+    /// settings that are valid but useless.
     fn problems(&mut self) -> Vec<String> {
         let mut problems = self.deploy().err().unwrap_or_default();
         match self.catalog(false) {
             Ok(catalog) => {
-                problems.extend(self.semantic(&catalog));
+                problems.extend(self.semantic_problems(&catalog));
                 self.notes.extend(unlisted(&catalog));
             }
             Err(found) => problems.extend(found),
@@ -111,9 +111,9 @@ impl Setup {
         problems
     }
 
-    /// A line about each entry in a key's `models` that no model fits, so that it allows nothing.
+    /// A note about each entry in a key's `models` that matches no model.
     fn useless_key_models(&self) -> Vec<String> {
-        // Without the aliases: a wrong alias has its own problem and must not hide one of a key.
+        // The aliases are left out, so that the problem of an alias does not hide the problem of a key.
         let engine = &self.config.engine;
         let facts = self.facts();
         let Ok(catalog) = Catalog::build(&shipped(), &engine.models, &BTreeMap::new(), &facts, &[]) else {
@@ -159,17 +159,17 @@ impl Setup {
         facts.collect()
     }
 
-    /// The demo provider is on when there is no other.
+    /// Adds the demo provider when there is no other provider.
     pub fn demo_if_alone(&mut self) {
         if self.config.providers.is_empty() {
-            self.config.providers.push(automatic::demo());
+            self.config.providers.push(default_providers::demo());
         }
     }
 
-    /// The providers, ready to be called. Opens no connection.
+    /// Builds the providers. Opens no connection.
     ///
     /// # Errors
-    /// What is wrong with each.
+    /// The problems of each provider.
     pub fn deploy(&self) -> Result<Vec<Deployed>, Vec<String>> {
         let (mut deployed, mut problems) = (Vec::new(), Vec::new());
         for settings in &self.config.providers {
@@ -185,10 +185,10 @@ impl Setup {
         if problems.is_empty() { Ok(deployed) } else { Err(problems) }
     }
 
-    /// The catalogue as the gateway begins with it; with `all`, of every provider that is known.
+    /// Builds the catalogue that the gateway starts with. `all` adds the models of known providers that are not configured.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problems of the catalogue.
     pub fn catalog(&self, all: bool) -> Result<Catalog, Vec<String>> {
         let mut facts = self.facts();
         let known = if all { shipped_providers() } else { Vec::new() };
@@ -208,16 +208,16 @@ impl Setup {
 }
 
 impl Setup {
-    /// What is wrong with the models of `[[cache.semantic]]`.
+    /// The problems of the models in `[[cache.semantic]]`.
     #[must_use]
-    pub fn semantic(&self, catalog: &Catalog) -> Vec<String> {
+    pub fn semantic_problems(&self, catalog: &Catalog) -> Vec<String> {
         let providers = &self.config.providers;
         let discovers = |name: &str| providers.iter().any(|known| known.discover && known.name == name);
-        semantic_problems(&self.config.cache.semantic, catalog, discovers)
+        response_cache::semantic_problems(&self.config.cache.semantic, catalog, discovers)
     }
 }
 
-/// Whether one of the names begins so.
+/// Whether one of the names begins with `start`.
 fn has_start(names: &BTreeSet<&str>, start: &str) -> bool {
     let mut from = names.range::<str, _>((Bound::Included(start), Bound::Unbounded));
     from.next().is_some_and(|name| name.starts_with(start))
@@ -229,7 +229,7 @@ pub fn shipped() -> Vec<&'static str> {
     vec![SHIPPED, gw_providers::demo::demo_catalogue()]
 }
 
-/// A model for the first command to paste: the cheapest that chats, or the first of unknown price.
+/// The model of the first command to try: the cheapest chat model, or the first one when no price is known.
 #[must_use]
 pub fn model_to_try(catalog: &Catalog) -> Option<String> {
     let chats = |model: &&Arc<Model>| {
@@ -239,7 +239,7 @@ pub fn model_to_try(catalog: &Catalog) -> Option<String> {
     catalog.models().iter().filter(chats).min_by_key(price).map(|model| model.id.to_string())
 }
 
-/// The providers of which the shipped catalogue knows models, each once.
+/// The providers with models in the shipped catalogue, each once.
 fn shipped_providers() -> Vec<String> {
     #[derive(serde::Deserialize)]
     struct Entry {
@@ -268,7 +268,7 @@ mod tests {
 
     use super::{Setup, config};
 
-    /// With these models of `acme`, and `beta`, which may have any; a key with these patterns.
+    /// A setup with these models of `acme`, with `beta`, which may have any model, and with a key that has these patterns.
     fn setup(models: impl Iterator<Item = String>, patterns: Vec<String>) -> Setup {
         let text = "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"http://127.0.0.1:1\"\n\
                     [[providers]]\nname = \"beta\"\napi = \"openai\"\nbase_url = \"http://127.0.0.1:1\"\ndiscover = true\n\
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_allows_nothing_is_told() {
+    fn a_pattern_without_a_model_gets_a_note() {
         let patterns = [
             ("acme/fast", true),
             ("fast", true),
@@ -293,7 +293,7 @@ mod tests {
             ("beta/x", true),
             ("beta/x*", true),
             ("b*", true),
-            // What `beta` has is not known yet.
+            // The models of `beta` are not known yet.
             ("slow", true),
             ("acme/slow", false),
             ("acme/g*", false),
@@ -325,7 +325,7 @@ mod tests {
             (0..3).map(|_| look()).min().unwrap()
         };
         let (small, large) = (cost(500), cost(16_000));
-        // 32 times as many of both; quadratic work costs a thousand times as much.
+        // Both counts grow by a factor of 32. Quadratic work would grow by a factor of 1,000.
         assert!(large < small * 96, "{small:?} {large:?}");
     }
 }

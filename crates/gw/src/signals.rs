@@ -1,4 +1,4 @@
-//! What the system asks of the program: to stop, to stop now, to load its configuration again.
+//! The signals that stop the program.
 
 use std::io::{self, IsTerminal};
 
@@ -6,15 +6,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that end the program.
 #[derive(Debug)]
-pub struct Ends {
+pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
     /// The program was started from a terminal.
-    terminal: bool,
+    has_terminal: bool,
 }
 
-impl Ends {
+impl StopSignals {
     /// Listens from now on.
     ///
     /// # Errors
@@ -24,23 +24,23 @@ impl Ends {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
-            terminal: io::stdin().is_terminal(),
+            has_terminal: io::stdin().is_terminal(),
         })
     }
 
-    /// Waits for the next one and gives its name. SIGHUP is one when it says that the terminal is gone; sent by an
-    /// operator, it asks for the configuration to be loaded again.
+    /// Waits for the next signal that stops the program, and returns its name. SIGHUP stops the program when its terminal is
+    /// gone. Otherwise an operator sent it to reload the configuration, which this version cannot do.
     pub async fn next(&mut self) -> &'static str {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return "SIGTERM",
                 _ = self.interrupt.recv() => return "SIGINT",
                 _ = self.hangup.recv() => {
-                    if self.terminal && !io::stdin().is_terminal() {
+                    if self.has_terminal && !io::stdin().is_terminal() {
                         return "SIGHUP";
                     }
                     tracing::warn!(
-                        "SIGHUP: loading the configuration again comes with a later version; nothing was changed"
+                        "SIGHUP: this version cannot reload the configuration; restart the program instead"
                     );
                 }
             }

@@ -1,4 +1,4 @@
-//! What the program says about itself on standard error: for people on a terminal, JSON for everything else.
+//! The log on standard error: readable text in a terminal, JSON elsewhere.
 
 use std::io::{self, IsTerminal};
 use std::panic;
@@ -8,47 +8,79 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::lines::{Flusher, Lines};
+use crate::log_writer::{FlushOnDrop, LogWriter};
 
-/// Checks what `--log-level` or `RUST_LOG` says. A filter without a level would be taken for the name of a module and log
-/// nothing of the gateway, so each part needs one.
+const LEVELS: &str = "off, error, warn, info, debug or trace";
+
+/// The reason why a log level cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LogLevelError {
+    /// The level behind a module's name is not a level.
+    #[error("'{level}' is not a level; write {target}= and one of {LEVELS}")]
+    BadLevel {
+        /// The name of the module.
+        target: String,
+        /// The text behind it.
+        level: String,
+    },
+    /// A part of the filter is not a level.
+    #[error("'{0}' is not a level; write {LEVELS}, or a level for one module, such as gw_engine=debug,warn")]
+    NoLevel(String),
+    /// The filter is malformed.
+    #[error(transparent)]
+    BadFilter(#[from] tracing_subscriber::filter::ParseError),
+}
+
+/// The reason why logging cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The log level cannot be used.
+    #[error("--log-level: {0}")]
+    Level(#[from] tracing_subscriber::filter::ParseError),
+    /// The thread of the log cannot be started.
+    #[error("the log cannot be started: {0}")]
+    Thread(#[from] io::Error),
+    /// Another log was started before.
+    #[error("the log cannot be started: {0}")]
+    Started(#[from] tracing::subscriber::SetGlobalDefaultError),
+}
+
+/// Checks the value of `--log-level` or `RUST_LOG`. Each part of a filter needs a level: a part without one would count as the
+/// name of a module, and the gateway would log nothing.
 ///
 /// # Errors
-/// One line that says what to write instead.
-pub fn log_level(text: &str) -> Result<String, String> {
-    const LEVELS: &str = "off, error, warn, info, debug or trace";
+/// The text to write instead.
+pub fn log_level(text: &str) -> Result<String, LogLevelError> {
     if text.trim().is_empty() {
         return Ok("info".to_owned());
     }
-    // Spans of a filter (`target[span{field=value}]=level`) may hold commas: only the parser knows their parts.
+    // A span in a filter (`target[span{field=value}]=level`) may hold commas, so only the parser can split it.
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty() && !text.contains('['));
     for part in parts {
         match part.rsplit_once('=') {
             Some((_, level)) if level.trim().parse::<LevelFilter>().is_ok() && !level.trim().is_empty() => {}
             Some((target, level)) => {
-                return Err(format!("'{level}' is not a level; write {target}= and one of {LEVELS}"));
+                return Err(LogLevelError::BadLevel { target: target.to_owned(), level: level.to_owned() });
             }
             None if part.parse::<LevelFilter>().is_ok() => {}
             None => {
-                return Err(format!(
-                    "'{part}' is not a level; write {LEVELS}, or a level for one module, such as gw_engine=debug,warn"
-                ));
+                return Err(LogLevelError::NoLevel(part.to_owned()));
             }
         }
     }
-    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+    EnvFilter::try_new(text)?;
+    Ok(text.to_owned())
 }
 
-/// Starts logging. `level` is what `--log-level` or `RUST_LOG` says: `info`, or `gw_engine=debug,warn`.
+/// Starts logging. `level` is the value of `--log-level` or `RUST_LOG`, such as `info` or `gw_engine=debug,warn`.
 ///
 /// # Errors
-/// One line, when the level cannot be read or a thread cannot be started.
-pub fn start(level: &str) -> Result<Flusher, String> {
-    let filter = EnvFilter::try_new(level).map_err(|error| format!("--log-level: {error}"))?;
-    let (lines, flusher) =
-        Lines::start("log", io::stderr(), Duration::ZERO).map_err(|error| error.to_string())?;
+/// When the level cannot be used or the log's thread cannot be started.
+pub fn start(level: &str) -> Result<FlushOnDrop, TelemetryError> {
+    let filter = EnvFilter::try_new(level)?;
+    let (writer, flush) = LogWriter::start("log", io::stderr(), Duration::ZERO)?;
     let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_span_events(FmtSpan::NONE).with_writer(lines);
+        tracing_subscriber::fmt().with_env_filter(filter).with_span_events(FmtSpan::NONE).with_writer(writer);
     let started = if io::stderr().is_terminal() {
         tracing::subscriber::set_global_default(subscriber.with_target(false).finish())
     } else {
@@ -56,14 +88,14 @@ pub fn start(level: &str) -> Result<Flusher, String> {
             subscriber.with_ansi(false).json().flatten_event(true).finish(),
         )
     };
-    started.map_err(|error| error.to_string())?;
+    started?;
     panic::set_hook(Box::new(|panic| {
-        // Not the panic's message: it can hold a piece of a prompt (a cut inside a character quotes the text).
+        // The panic's message is left out, because it can quote a piece of a prompt.
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let thread = std::thread::current().name().unwrap_or_default().to_owned();
         tracing::error!(place, thread, "a bug: a task panicked");
     }));
-    Ok(flusher)
+    Ok(flush)
 }
 
 #[cfg(test)]
@@ -75,11 +107,11 @@ mod tests {
         for good in
             ["info", "WARN", "off", "gw_engine=debug,warn", "gw=trace,info", "gw[span{a=1}]=debug", "5"]
         {
-            assert_eq!(log_level(good).as_deref(), Ok(good));
+            assert_eq!(log_level(good).unwrap(), good);
         }
-        assert_eq!(log_level(" ").as_deref(), Ok("info"));
+        assert_eq!(log_level(" ").unwrap(), "info");
         for bad in ["loud", "gw_engine", "gw_engine=loud", "gw_engine=", "info,loud", "9"] {
-            let said = log_level(bad).expect_err(bad);
+            let said = log_level(bad).expect_err(bad).to_string();
             assert!(said.contains("off, error, warn, info, debug or trace"), "{bad}: {said}");
         }
     }

@@ -1,4 +1,4 @@
-//! `model-gateway usage`: what was spent, by whom and on what, in the terminal.
+//! `model-gateway usage`: reports requests, tokens and costs.
 
 use std::collections::BTreeMap;
 
@@ -7,44 +7,45 @@ use gw_admin::AdminRequest;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::cli::{Common, Stop, print};
+use crate::admin_client::{self, AdminTarget};
+use crate::command::{CommandError, Common, print};
 use crate::keys;
 use crate::models::table::{Align, clean, columns};
-use crate::operator::{self, Whom};
+use crate::url_query::query;
 
-/// Which requests, and how they are shown.
+/// The options of `usage`.
 #[derive(Debug, Args)]
 pub struct UsageArgs {
     #[command(flatten)]
-    whom: Whom,
-    /// key, team, model, provider, day or hour
+    target: AdminTarget,
+    /// Group by key, team, model, provider, day or hour
     #[arg(long, default_value = "day")]
     by: String,
-    /// From here on: 7d, 24h, 2026-11-21, 2026-11-21T09:00:00Z [default: the beginning]
+    /// First time of the report: 7d, 24h, 2026-11-21 or 2026-11-21T09:00:00Z [default: the beginning]
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Before this time [default: now]
+    /// End of the report, in the same forms as --since [default: now]
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Only of the key of this id, or of this name if no other key has it
+    /// Only requests of this key: its id, or its name if no other key has this name
     #[arg(long, value_name = "ID|NAME")]
     key: Option<String>,
-    /// Only of this team
+    /// Only requests of this team
     #[arg(long)]
     team: Option<String>,
-    /// Only of this model
+    /// Only requests of this model
     #[arg(long)]
     model: Option<String>,
-    /// Only of this provider
+    /// Only requests of this provider
     #[arg(long)]
     provider: Option<String>,
-    /// How it is printed
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    format: OutputFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum OutputFormat {
     Table,
     Json,
     Csv,
@@ -53,12 +54,12 @@ enum Format {
 /// Prints the report.
 ///
 /// # Errors
-/// Exit code 2 for what cannot be asked, 1 when the store or the gateway does not answer.
-pub fn run(common: &Common, args: &UsageArgs) -> Result<(), Stop> {
-    let is_csv = args.format == Format::Csv;
-    let ask = |ask| operator::ask(common, &args.whom, ask);
+/// Exit code 2 for a request that is refused, 1 when the store or the gateway does not answer.
+pub fn run(common: &Common, args: &UsageArgs) -> Result<(), CommandError> {
+    let is_csv = args.format == OutputFormat::Csv;
+    let ask = |ask| admin_client::ask(common, &args.target, ask);
     let key = args.key.as_deref().map(|key| keys::id_of(&ask, key, true)).transpose()?;
-    let query = operator::query(&[
+    let query = query(&[
         ("by", Some(&args.by)),
         ("since", args.since.as_deref()),
         ("until", args.until.as_deref()),
@@ -71,17 +72,17 @@ pub fn run(common: &Common, args: &UsageArgs) -> Result<(), Stop> {
     let body = ask(AdminRequest::ReportUsage { query, is_csv_preferred: is_csv })?;
     let text = String::from_utf8_lossy(&body);
     match args.format {
-        Format::Csv => print(&text),
-        Format::Json => print(&format!("{text}\n")),
-        Format::Table => print(&table(&text)?),
+        OutputFormat::Csv => print(&text),
+        OutputFormat::Json => print(&format!("{text}\n")),
+        OutputFormat::Table => print(&table(&text)?),
     }
 }
 
-/// Members as they are written: an amount of money is not to pass through a float.
+/// The members of a row as they are written, so that no amount passes through a float.
 type Row<'a> = BTreeMap<String, &'a RawValue>;
 
 #[derive(Deserialize)]
-struct Report<'a> {
+struct UsageReport<'a> {
     by: String,
     #[serde(borrow)]
     data: Vec<Row<'a>>,
@@ -89,13 +90,13 @@ struct Report<'a> {
     total: Row<'a>,
 }
 
-fn table(json: &str) -> Result<String, Stop> {
+fn table(json: &str) -> Result<String, CommandError> {
     const MEMBERS: [&str; 7] =
         ["requests", "failed", "cache_hits", "prompt_tokens", "completion_tokens", "cost_usd", "saved_usd"];
     const HEADER: [&str; 7] =
         ["REQUESTS", "FAILED", "CACHED", "PROMPT", "COMPLETION", "COST USD", "SAVED USD"];
-    let report: Report<'_> = serde_json::from_str(json)
-        .map_err(|error| Stop::Runtime(format!("the answer is not a usage report: {error}")))?;
+    let report: UsageReport<'_> = serde_json::from_str(json)
+        .map_err(|error| CommandError::Runtime(format!("the answer is not a usage report: {error}")))?;
     let groups: Vec<&str> = match report.by.as_str() {
         "key" => vec!["key", "key_name"],
         by => vec![by],

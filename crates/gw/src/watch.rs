@@ -1,4 +1,4 @@
-//! Keeps the engine up to date with what other programs know: keys in the store, open circuits in Redis.
+//! Keeps the engine up to date with other programs: keys in the store, open circuits in Redis.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,25 +7,27 @@ use gw_admin::LiveAdminService;
 use gw_engine::Engine;
 use tokio::time::timeout;
 
-/// A look that takes longer is given up: the store is away.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// The store is looked at so often at the least, whatever it tells of changes.
-const EVERY: Duration = Duration::from_secs(1);
+/// The longest time for reading the keys. A store that takes longer counts as unreachable.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(2);
+/// The longest time between two reads of the keys. A change that the store announces is read at once.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Looks at the store whenever it may have changed, for as long as the program runs.
+/// Reads the keys whenever they may have changed, for as long as the program runs.
 pub async fn keep_keys_up_to_date(management: Arc<LiveAdminService>) {
     let mut is_away = false;
     loop {
-        // Either way it is time for a look.
-        let _ = timeout(EVERY, management.store_changed()).await;
-        let problem = match timeout(PATIENCE, management.refresh()).await {
+        let _ = timeout(REFRESH_INTERVAL, management.store_changed()).await;
+        let problem = match timeout(REFRESH_TIMEOUT, management.refresh()).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some("it does not answer".to_owned()),
         };
         match problem {
             Some(reason) if !is_away => {
-                tracing::warn!(reason, "the keys cannot be read: those that are known go on for a minute");
+                tracing::warn!(
+                    reason,
+                    "the keys cannot be read from the store; the known keys stay valid for a minute"
+                );
                 is_away = true;
             }
             None if is_away => {
@@ -37,16 +39,16 @@ pub async fn keep_keys_up_to_date(management: Arc<LiveAdminService>) {
     }
 }
 
-/// How soon other replicas hear of a circuit that has opened.
-const TELL: Duration = Duration::from_millis(250);
+/// The time between two exchanges of open circuits.
+const CIRCUIT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Tells other replicas of open circuits and hears of theirs, for as long as the program runs. While Redis is away each
-/// replica finds out for itself.
+/// Exchanges open circuits with other replicas, for as long as the program runs. While Redis is away each replica uses its
+/// own circuits alone.
 pub async fn share_circuits(engine: Arc<Engine>) {
-    let mut turns = tokio::time::interval(TELL);
-    turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = tokio::time::interval(CIRCUIT_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        turns.tick().await;
+        ticks.tick().await;
         engine.share_circuits().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Connections over real sockets, with a small service in place of the gateway's own.
+//! Connections over real sockets, with a small test service.
 
 use super::*;
 
@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
 use tokio::net::{TcpListener, TcpStream};
 
-const QUICK: Limits = Limits {
+const QUICK: ClientTimeouts = ClientTimeouts {
     head: Duration::from_millis(300),
     idle: Duration::from_millis(600),
     write_stall: Duration::from_millis(300),
@@ -21,22 +21,28 @@ struct Server {
 }
 
 impl Server {
-    /// One connection, served with echoes of method, path and body. `/big` answers 64 MiB, `/refuse` does not read.
-    async fn with(limits: Limits) -> Self {
+    /// Serves one connection. The service echoes method, path and body; `/big` answers 64 MiB, `/refuse` reads no body.
+    async fn with(timeouts: ClientTimeouts) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (socket, _) = listener.accept().await.unwrap();
         let drain = CancellationToken::new();
         let tracker = TaskTracker::new();
-        let ending = Arc::new(AtomicBool::new(true));
-        let terms =
-            Terms { limits, tls: None, drain: drain.clone(), ending, tracker: tracker.clone(), porter: None };
+        let is_ending = Arc::new(AtomicBool::new(true));
+        let settings = ConnectionSettings {
+            timeouts,
+            tls: None,
+            drain: drain.clone(),
+            is_ending,
+            tracker: tracker.clone(),
+            overload_filter: None,
+        };
         let activity = Arc::new(Activity::default());
         let reported = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {
             let activity = Arc::clone(&reported);
             Box::pin(async move {
-                let _busy = activity.begin();
+                let _guard = activity.begin();
                 let (parts, body) = request.into_parts();
                 let path = parts.uri.path();
                 let mut response = Response::new(Full::new(Bytes::new()));
@@ -59,7 +65,7 @@ impl Server {
                 Ok::<_, Infallible>(response)
             })
         });
-        tracker.spawn(run(socket, terms, activity, service));
+        tracker.spawn(run(socket, settings, activity, service));
         tracker.close();
         Self { client, drain, tracker }
     }
@@ -68,7 +74,7 @@ impl Server {
         self.client.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Everything until the server closes.
+    /// Reads until the server closes.
     async fn rest(&mut self) -> String {
         let mut heard = Vec::new();
         let _ = self.client.read_to_end(&mut heard).await;
@@ -95,7 +101,7 @@ impl Server {
 }
 
 #[tokio::test]
-async fn silence_half_heads_and_half_prefaces_end_at_the_head_clock() {
+async fn silence_half_heads_and_half_prefaces_end_at_the_head_timeout() {
     for beginning in ["", "G", "GET / HTTP/1.1\r\nHost: x\r\n", "PRI * HTTP/2.0\r\n", "POST / HT"] {
         let mut server = Server::with(QUICK).await;
         server.say(beginning).await;
@@ -104,7 +110,7 @@ async fn silence_half_heads_and_half_prefaces_end_at_the_head_clock() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_ends_at_the_idle_clock() {
+async fn a_kept_connection_ends_at_the_idle_timeout() {
     let mut server = Server::with(QUICK).await;
     for _ in 0..3 {
         server.say("GET /a HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -127,7 +133,7 @@ async fn c30_an_answer_that_is_read_too_slowly_ends_at_its_time() {
     server.say("GET /big-in-time HTTP/1.1\r\nhost: x\r\n\r\n").await;
     let mut taken = 0;
     let mut buffer = vec![0; 256 << 10];
-    // It reads often enough that the write never stalls.
+    // The client reads often enough that the write never stalls.
     loop {
         tokio::time::sleep(Duration::from_millis(20)).await;
         match timeout(Duration::from_secs(10), server.client.read(&mut buffer)).await.expect("it ends") {
@@ -244,7 +250,7 @@ async fn an_idle_http2_connection_is_told_goodbye() {
 
 #[tokio::test]
 async fn a_drain_ends_idle_connections_at_once_and_busy_ones_after_their_answer() {
-    let patient = Limits {
+    let patient = ClientTimeouts {
         head: Duration::from_secs(60),
         idle: Duration::from_secs(60),
         write_stall: Duration::from_secs(60),

@@ -1,4 +1,4 @@
-//! hyper's own answers are kept back, and nothing else is.
+//! hyper's own answers are held back, and no other bytes are.
 
 use super::*;
 use tokio::io::AsyncWriteExt;
@@ -7,7 +7,7 @@ const OWN: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-leng
                    date: Sun, 22 Nov 2026 04:33:15 GMT\r\n\r\n";
 
 #[test]
-fn only_an_answer_that_hyper_made_is_known_as_one() {
+fn only_hypers_own_answers_are_recognised() {
     for (bytes, start) in [
         (OWN.to_owned(), Some(0)),
         (OWN.replace("400 Bad Request", "431 Request Header Fields Too Large"), Some(0)),
@@ -21,18 +21,18 @@ fn only_an_answer_that_hyper_made_is_known_as_one() {
         ("0\r\n\r\n".to_owned(), None),
         (String::new(), None),
     ] {
-        assert_eq!(own_answer(bytes.as_bytes()), start, "{bytes}");
+        assert_eq!(hyper_answer(bytes.as_bytes()), start, "{bytes}");
     }
 }
 
 #[tokio::test]
 async fn an_answer_is_held_and_everything_else_is_written_in_order() {
-    let mut io = HoldBack::new(Vec::new());
+    let mut io = HyperErrorFilter::new(Vec::new());
     io.write_all(format!("first{OWN}").as_bytes()).await.unwrap();
     let (written, held) = io.into_parts();
     assert_eq!((written.as_slice(), held.as_slice()), (&b"first"[..], OWN.as_bytes()));
-    // More follows: then it was an answer like any other.
-    let mut io = HoldBack::new(Vec::new());
+    // More bytes follow, so the first answer was an ordinary one.
+    let mut io = HyperErrorFilter::new(Vec::new());
     for piece in [OWN, "second", OWN] {
         io.write_all(piece.as_bytes()).await.unwrap();
     }
@@ -44,7 +44,7 @@ async fn an_answer_is_held_and_everything_else_is_written_in_order() {
 async fn an_answer_is_held_whole_however_little_the_socket_takes() {
     let (socket, mut peer) = tokio::io::duplex(3);
     let writing = tokio::spawn(async move {
-        let mut io = HoldBack::new(socket);
+        let mut io = HyperErrorFilter::new(socket);
         io.write_all(format!("0123456789{OWN}").as_bytes()).await.unwrap();
         io.into_parts().1
     });

@@ -1,4 +1,4 @@
-//! What of a body is read, and what is refused without reading it.
+//! Bodies are read within their limits, and refused early where that is possible.
 
 use std::convert::Infallible;
 use std::io::Write;
@@ -16,7 +16,7 @@ async fn read<B>(
     encoding: Encoding,
     body: &mut B,
     limits: &UploadLimits,
-) -> Result<(Bytes, Share)>
+) -> Result<(Bytes, BodyPermit)>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
@@ -25,7 +25,7 @@ where
 }
 
 fn limits(bytes: usize) -> UploadLimits {
-    UploadLimits { bytes, timeout: Duration::from_secs(30), memory: Memory::new(64 << 20) }
+    UploadLimits { max_bytes: bytes, timeout: Duration::from_secs(30), memory: BodyMemory::new(64 << 20) }
 }
 
 fn parts(parts: Vec<Bytes>) -> impl Body<Data = Bytes, Error = Infallible> + Unpin {
@@ -113,7 +113,7 @@ async fn a_claimed_length_over_the_limit_is_refused_unread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_without_progress_is_408_at_its_clock() {
+async fn a_body_without_progress_is_408_at_its_timeout() {
     let start = Instant::now();
     let first = stream::iter([Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"{")))]);
     let mut stuck = StreamBody::new(futures_util::StreamExt::chain(first, stream::pending()));
@@ -137,7 +137,7 @@ async fn a_body_that_drips_for_ever_is_408_in_the_end() {
 
 #[tokio::test]
 async fn large_bodies_share_a_bounded_memory() {
-    let limits = UploadLimits { memory: Memory::new(300 << 10), ..limits(1 << 20) };
+    let limits = UploadLimits { memory: BodyMemory::new(300 << 10), ..limits(1 << 20) };
     let body = || Full::new(Bytes::from(vec![b'x'; 200 << 10]));
     let headers = HeaderMap::new();
     let held = read(&headers, Encoding::Identity, &mut body(), &limits).await.unwrap();
@@ -145,7 +145,7 @@ async fn large_bodies_share_a_bounded_memory() {
     assert_eq!((error.status(), error.retry_after.is_some()), (503, true));
     drop(held);
     assert!(read(&headers, Encoding::Identity, &mut body(), &limits).await.is_ok());
-    assert_eq!(limits.memory.used.load(Ordering::Acquire), 0);
+    assert_eq!(limits.memory.used_bytes.load(Ordering::Acquire), 0);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A gateway without providers on port 0, and a client that sees every byte.
+//! A gateway without providers on a free port, and a client that sees every byte.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use gw_engine::Engine;
 use gw_engine::engine::Stored;
 use gw_engine::settings::{EngineSettings, KeySettings, Limits, Role};
 use gw_server::settings::ServerSettings;
-use gw_server::{AccessLog, Edge, Listeners, LoadSignal, LogLine, Shutdown};
+use gw_server::{AccessLog, Listeners, LoadSignal, LogLine, ServerState, Shutdown};
 use gw_store::Store;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -60,17 +60,17 @@ fn keys() -> Vec<KeySettings> {
 }
 
 impl Gateway {
-    /// With quick clocks.
+    /// Starts with short timeouts.
     pub(crate) async fn start() -> Self {
         Self::with(|_| {}).await
     }
 
-    /// With settings changed.
+    /// Starts with changed settings.
     pub(crate) async fn with(change: impl FnOnce(&mut ServerSettings)) -> Self {
         Self::loaded(change, Vec::new()).await
     }
 
-    /// With settings changed, and with these queues outside the edge.
+    /// With settings changed, and with these queues outside the state.
     pub(crate) async fn loaded(change: impl FnOnce(&mut ServerSettings), signals: Vec<LoadSignal>) -> Self {
         let mut settings = ServerSettings {
             body_limit: 256 << 10,
@@ -93,12 +93,18 @@ impl Gateway {
         };
         let addresses =
             (public.local_addr().unwrap(), admin.as_ref().map(|admin| admin.local_addr().unwrap()));
-        let edge =
-            Edge::new(settings, engine, management, Arc::new(Lines(sender)), Box::new(|| Ok(())), registry)
-                .unwrap();
-        assert!(edge.watch_load(signals));
+        let state = ServerState::new(
+            settings,
+            engine,
+            management,
+            Arc::new(Lines(sender)),
+            Box::new(|| Ok(())),
+            registry,
+        )
+        .unwrap();
+        assert!(state.watch_load(signals));
         let shutdown = Shutdown::new();
-        let serving = tokio::spawn(gw_server::serve(edge, Listeners { public, admin }, 2, shutdown.clone()));
+        let serving = tokio::spawn(gw_server::serve(state, Listeners { public, admin }, 2, shutdown.clone()));
         Self { public: addresses.0, admin: addresses.1, shutdown, lines, serving }
     }
 

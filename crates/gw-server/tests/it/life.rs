@@ -1,4 +1,4 @@
-//! Bodies, places, log lines and counters of requests.
+//! Bodies, limits, log lines and metrics of requests.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ async fn a_slow_body_is_408() {
 }
 
 #[tokio::test]
-async fn beyond_the_places_requests_are_refused_at_once() {
+async fn requests_beyond_max_in_flight_are_refused_at_once() {
     let gateway = Gateway::with(|settings| {
         settings.max_in_flight = 1;
         settings.body_timeout = Duration::from_secs(30);
@@ -74,11 +74,11 @@ async fn beyond_the_places_requests_are_refused_at_once() {
     .await;
     let mut holder = Client::connect(gateway.public).await;
     holder.say(&format!("{HEAD}content-length: 2\r\nexpect: 100-continue\r\n\r\n")).await;
-    assert_eq!(holder.answer(false).await.status, 100, "the place is taken");
+    assert_eq!(holder.answer(false).await.status, 100, "the only request in flight");
     let refused = gateway.ask("GET /v1/models", &[KEY], "").await;
     assert_eq!((refused.status, refused.code().as_str()), (503, "no_available_provider"));
     assert_eq!(refused.header("retry-after"), Some("1"));
-    assert_eq!(gateway.ask("GET /healthz", &[], "").await.status, 200, "probes need no place");
+    assert_eq!(gateway.ask("GET /healthz", &[], "").await.status, 200, "probes do not count");
     holder.say("{}").await;
     assert_eq!(holder.answer(false).await.status, 400);
     assert_eq!(gateway.ask("GET /v1/models", &[KEY], "").await.status, 200);

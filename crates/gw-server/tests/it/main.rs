@@ -1,4 +1,4 @@
-//! The edge over real sockets: an engine with keys and without providers behind it.
+//! The HTTP server over real sockets, with an engine that has keys and no providers.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,4 @@
-//! An overloaded gateway: what it refuses and how, and what goes on. A queue that the test owns says that it is
-//! overloaded.
+//! An overloaded gateway refuses generation requests and answers all others. A queue of the test reports the overload.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +11,7 @@ use crate::harness::{ADMIN, Answer, Client, Gateway, KEY};
 const CHAT: &str = "POST /v1/chat/completions";
 const GENERATION: [&str; 3] = [CHAT, "POST /v1/completions", "POST /v1/embeddings"];
 
-/// A gateway, and the switch of its overload.
+/// A gateway, and a switch for its overload.
 async fn switched(shed_after: Duration) -> (Gateway, Arc<AtomicBool>) {
     let is_overloaded = Arc::new(AtomicBool::new(true));
     let shown = Arc::clone(&is_overloaded);
@@ -25,7 +24,7 @@ async fn overloaded() -> (Gateway, Arc<AtomicBool>) {
     switched(Duration::from_millis(20)).await
 }
 
-/// The whole 503 but for what differs from request to request.
+/// Checks the whole 503, except the parts that differ between requests.
 fn assert_refused(label: &str, answer: &Answer) {
     assert_eq!((answer.status, answer.code().as_str()), (503, "no_available_provider"), "{label}");
     assert_eq!(
@@ -91,7 +90,7 @@ async fn c31_a_client_that_sends_all_of_a_large_body_first_can_read_its_refusal(
     let mut client = Client::connect(gateway.public).await;
     let head = format!("{CHAT} HTTP/1.1\r\nhost: x\r\n{KEY}\r\ncontent-length: {}\r\n\r\n", body.len());
     client.say(&head).await;
-    client.stream.write_all(body.as_bytes()).await.expect("the gateway takes what it does not want");
+    client.stream.write_all(body.as_bytes()).await.expect("the gateway reads the whole body");
     assert_refused("8 MiB", &client.answer(false).await);
 }
 

@@ -1,4 +1,4 @@
-//! The end: not ready, refused, finished, gone.
+//! A shutdown: not ready, then refusing, then finished.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ async fn a_drain_closes_what_is_idle_and_finishes_what_runs() {
     assert!(idle.is_closed().await);
     assert!(fresh.is_closed().await);
     let probe = Client::connect(gateway.public).await.ask("GET /readyz", &[], "").await;
-    assert_eq!(probe.status, 503, "whoever asks hears it while something runs");
+    assert_eq!(probe.status, 503, "probes get the answer while a request runs");
     running.say("{}").await;
     let answer = running.answer(false).await;
     assert_eq!((answer.status, answer.header("connection")), (400, Some("close")));
@@ -48,7 +48,7 @@ async fn a_drain_closes_what_is_idle_and_finishes_what_runs() {
         .expect("nothing is left to wait for")
         .unwrap()
         .unwrap();
-    assert!(TcpStream::connect(gateway.public).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(gateway.public).await.is_err(), "the listener is closed");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! From checked tables to the settings of the crates, with the rules that look at more than one key.
+//! Composes the settings of the crates from checked tables, and checks the rules that need several keys.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,24 +6,27 @@ use std::time::Duration;
 use gw_engine::payloads::{Masks, PayloadSettings};
 use gw_engine::settings::{EngineSettings, RoutingSettings};
 use gw_limits::{RedisSettings, WhenAway};
-use gw_providers::settings::{TimeoutOverrides, Timeouts};
+use gw_providers::settings::Timeouts;
 use gw_routing::hedge::{HedgeDelay, HedgeSettings};
 use gw_routing::strategy::Strategy;
 use gw_server::settings::ServerSettings;
 use gw_wire::request::RequestLimits;
 
 use super::file;
-use super::place::Report;
+use super::problems::ProblemReport;
+use super::settings::{Config, Loaded, Readable, StoreSettings};
 use super::tree::Table;
-use super::{Config, Loaded, Readable, StoreSettings};
 
 mod cache;
+mod fields;
 mod keys;
 mod models;
 mod providers;
 
-/// Composes everything; what is wrong goes to the report, and then the result is of no use.
-pub(super) fn config(root: &Table, report: &mut Report) -> Config {
+use fields::{regular, set, timeouts};
+
+/// Composes all settings. With a problem in the report, the result must not be used.
+pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
     let names = providers::names(root);
     let mut config = Config {
         server: root.table("server").map(|table| server(table, report)).unwrap_or_default(),
@@ -43,15 +46,15 @@ pub(super) fn config(root: &Table, report: &mut Report) -> Config {
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
     };
-    let longest = longest(&config);
+    let longest = longest_request(&config);
     if let Some(redis) = &mut config.redis {
-        redis.lease = SHORTEST_LEASE.max(longest * 2);
+        redis.lease = MIN_LEASE.max(longest * 2);
     }
     config
 }
 
-/// Of a configuration with problems, the parts on which other checks can rely; None when a provider has no name that could
-/// be read, because models and aliases may mean that provider.
+/// The parts of a configuration with problems that other checks can use. None: the name of a provider cannot be read, so models
+/// and aliases cannot be checked.
 pub(super) fn readable(root: &Table, mut loaded: Loaded) -> Option<Readable> {
     let names = providers::names(root);
     if root.tables("providers").count() > names.len() {
@@ -60,7 +63,7 @@ pub(super) fn readable(root: &Table, mut loaded: Loaded) -> Option<Readable> {
     let config = &mut loaded.config;
     let broken = |name: &String| !config.providers.iter().any(|provider| provider.name == *name);
     let broken_providers = names.into_iter().filter(broken).collect();
-    // These are problems already, and must not be reported a second time.
+    // Duplicates are reported already, and later checks would report them again.
     let mut seen = BTreeSet::new();
     config.providers.retain(|provider| seen.insert(provider.name.clone()));
     seen.clear();
@@ -69,35 +72,22 @@ pub(super) fn readable(root: &Table, mut loaded: Loaded) -> Option<Readable> {
     Some(Readable { loaded, broken_providers })
 }
 
-/// What a process that died had set aside is free again after twice the longest request, and not before this.
-const SHORTEST_LEASE: Duration = Duration::from_secs(10);
+/// The least lease of a reservation in Redis. The reservations of a process that died expire with their lease, which is twice
+/// the longest request.
+const MIN_LEASE: Duration = Duration::from_secs(10);
 
-/// The longest that a request may take: what it has set aside must not expire before.
-fn longest(config: &Config) -> Duration {
+/// The longest time of a request. Its reservation must not expire earlier.
+fn longest_request(config: &Config) -> Duration {
     let providers = config.providers.iter().map(|provider| &provider.timeouts);
     let models = config.engine.models.iter().map(|model| &model.timeouts);
     let own = providers.chain(models).filter_map(|timeouts| timeouts.total);
     own.fold(config.timeouts.total, Duration::max)
 }
 
-/// Sets a field that is written.
-fn set<T>(field: &mut T, written: Option<T>) {
-    if let Some(written) = written {
-        *field = written;
-    }
-}
+/// The largest file of certificates.
+const MAX_PEM_BYTES: u64 = 16 << 20;
 
-/// No file of certificates is larger.
-const LARGEST_PEM: u64 = 16 << 20;
-
-/// A file that is read later must be a regular one: a named pipe would keep the reader waiting.
-fn regular(table: &Table, key: &str, report: &mut Report) {
-    if let Some(kind) = table.file(key).and_then(|path| file::not_regular(&path)) {
-        report.fault(table.place(key), &table.path(key), format!("is {kind}, not a regular file"));
-    }
-}
-
-fn server(table: &Table, report: &mut Report) -> ServerSettings {
+fn server(table: &Table, report: &mut ProblemReport) -> ServerSettings {
     let mut settings = ServerSettings::default();
     set(&mut settings.listen, table.text("listen"));
     settings.admin_listen = table.text("admin_listen");
@@ -116,16 +106,16 @@ fn server(table: &Table, report: &mut Report) -> ServerSettings {
     set(&mut settings.admin_cors_origins, table.texts("admin_cors_origins"));
     if let Some(tls) = table.table("tls") {
         for key in ["cert", "key"] {
-            if tls.file(key).is_some_and(|path| file::read(&path, LARGEST_PEM).is_err()) {
-                report.fault(tls.place(key), &tls.path(key), "the file cannot be read");
+            if tls.file(key).is_some_and(|path| file::read(&path, MAX_PEM_BYTES).is_err()) {
+                report.fault(tls.position(key), &tls.path(key), "the file cannot be read");
             }
         }
         settings.tls = tls.file("cert").zip(tls.file("key"));
     }
     let any_port = settings.listen.ends_with(":0");
     if settings.admin_listen.as_ref() == Some(&settings.listen) && !any_port {
-        let (at, path) = (table.place("admin_listen"), table.path("admin_listen"));
-        report.fault(at, &path, "is the address of 'listen'; it needs one of its own");
+        let (at, path) = (table.position("admin_listen"), table.path("admin_listen"));
+        report.fault(at, &path, "is the same address as 'listen'; write another one");
     }
     settings
 }
@@ -143,16 +133,6 @@ fn request_limits(server: &Table) -> RequestLimits {
         set(&mut limits.max_values, table.int("max_values"));
     }
     limits
-}
-
-/// The clocks of a provider, of a model, or of all.
-fn timeouts(table: &Table) -> TimeoutOverrides {
-    TimeoutOverrides {
-        connect: table.millis("connect_ms"),
-        first_token: table.millis("first_token_ms"),
-        idle: table.millis("idle_ms"),
-        total: table.millis("total_ms"),
-    }
 }
 
 fn routing(table: &Table) -> RoutingSettings {
@@ -209,14 +189,14 @@ fn payloads(table: &Table) -> PayloadSettings {
     settings
 }
 
-/// A section that says nothing would silently share nothing.
-fn redis(table: &Table, root: &Table, report: &mut Report) -> Option<RedisSettings> {
+/// Builds `[redis]`. A section without an address would silently share nothing, so `url` is required.
+fn redis(table: &Table, root: &Table, report: &mut ProblemReport) -> Option<RedisSettings> {
     if !table.has("url") {
-        report.fault(root.place("redis"), &table.path("url"), "is missing");
+        report.fault(root.position("redis"), &table.path("url"), "is missing");
     }
     let mut settings = RedisSettings::new(table.secret("url")?.clone());
     if !settings.is_readable() {
-        report.fault(table.place("url"), &table.path("url"), "is not the address of a Redis");
+        report.fault(table.position("url"), &table.path("url"), "is not a Redis address");
     }
     regular(table, "ca_file", report);
     settings.ca_file = table.file("ca_file");

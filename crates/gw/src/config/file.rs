@@ -1,24 +1,24 @@
-//! Files that the configuration is made of: regular files of bounded size only, so that reading one never waits.
+//! Reads the files of a configuration. Only regular files of bounded size are read, so that reading never waits.
 
 use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Why a file cannot be read.
+/// The reason why a file cannot be read.
 #[derive(Debug)]
 pub(super) enum Unreadable {
-    /// Nothing has this name.
+    /// The file does not exist.
     Missing,
     /// A symbolic link to a file that does not exist.
     Dangling(PathBuf),
-    /// This user may not read it.
+    /// This user may not read the file.
     Forbidden,
-    /// Something that is not a regular file, in words.
+    /// The path is not a regular file. The text names its kind.
     NotRegular(&'static str),
-    /// It is larger than the limit, in bytes.
+    /// The file is larger than the limit, in bytes.
     TooLarge(u64),
-    /// Any other failure of the system.
+    /// Another error of the system.
     Other(std::io::Error),
 }
 
@@ -40,21 +40,21 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// The bytes of a regular file of at most `limit` bytes.
+/// Reads a regular file of at most `limit` bytes.
 pub(super) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Unreadable> {
-    // Opening a named pipe waits for a writer, so the kind of the file is looked at first.
+    // Opening a named pipe waits for a writer, so the kind of the file is checked first.
     let found = fs::metadata(path).map_err(|error| failure(error, path))?;
     if let Some(kind) = irregular(&found) {
         return Err(Unreadable::NotRegular(kind));
     }
     let file = File::open(path).map_err(|error| failure(error, path))?;
     let mut bytes = Vec::new();
-    // Not by the file's own length: a file can grow while it is read, and some files of the system say 0.
+    // The length in the metadata is not used: a file can grow while it is read, and some system files have length 0.
     file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| failure(error, path))?;
     if bytes.len() as u64 > limit { Err(Unreadable::TooLarge(limit)) } else { Ok(bytes) }
 }
 
-/// What stands at this path, in words, if something stands there that is not a regular file.
+/// The kind of a path that exists and is not a regular file.
 pub(super) fn not_regular(path: &Path) -> Option<&'static str> {
     fs::metadata(path).ok().and_then(|found| irregular(&found))
 }

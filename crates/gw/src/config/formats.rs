@@ -1,33 +1,35 @@
-//! The shapes of strings. Each answer is a constant sentence: what was written is never repeated.
+//! The formats of strings. Each error is a constant, so it cannot repeat what was written.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::schema::Format;
+use super::schema::TextFormat;
 
-/// What a check says.
-type Checked = Result<(), &'static str>;
+/// The result of a check.
+type CheckResult = Result<(), &'static str>;
 
-pub(super) static ANY: Format = Format { shape: "any text", check: any };
-pub(super) static LISTEN: Format = Format { shape: "host:port", check: listen };
-pub(super) static ORIGIN: Format = Format { shape: "\"*\" or scheme://host[:port]", check: origin };
-pub(super) static NAMED_ORIGIN: Format = Format { shape: "scheme://host[:port]", check: named_origin };
-pub(super) static STORE_URL: Format = Format { shape: "sqlite:// or postgres:// URL", check: store_url };
-pub(super) static REDIS_URL: Format = Format { shape: "redis:// or rediss:// URL", check: redis_url };
-pub(super) static PROVIDER: Format =
-    Format { shape: "letters a-z, digits, '_' and '-'", check: provider_name };
-pub(super) static BASE_URL: Format = Format { shape: "http:// or https:// URL", check: base_url };
-pub(super) static CREDENTIAL: Format = Format { shape: "a key", check: credential };
-pub(super) static HEADER: Format = Format { shape: "a header's name", check: header_name };
-pub(super) static HEADER_VALUE: Format = Format { shape: "a header's value", check: header_value };
-pub(super) static MODEL_ID: Format = Format { shape: "provider/model", check: model_id };
-pub(super) static WORD: Format = Format { shape: "a word without blanks", check: word };
-pub(super) static ALIAS: Format = Format { shape: "a model name", check: word };
-pub(super) static PATTERN: Format =
-    Format { shape: "a model's id, bare name or alias, or the beginning of ids and '*'", check: pattern };
-pub(super) static LABEL: Format = Format { shape: "1 to 128 characters", check: label };
-pub(super) static CURRENCY: Format = Format { shape: "three capital letters", check: currency };
+pub(super) static ANY: TextFormat = TextFormat { shape: "any text", check: any };
+pub(super) static LISTEN: TextFormat = TextFormat { shape: "host:port", check: listen };
+pub(super) static ORIGIN: TextFormat = TextFormat { shape: "\"*\" or scheme://host[:port]", check: origin };
+pub(super) static NAMED_ORIGIN: TextFormat =
+    TextFormat { shape: "scheme://host[:port]", check: named_origin };
+pub(super) static STORE_URL: TextFormat =
+    TextFormat { shape: "sqlite:// or postgres:// URL", check: store_url };
+pub(super) static REDIS_URL: TextFormat = TextFormat { shape: "redis:// or rediss:// URL", check: redis_url };
+pub(super) static PROVIDER: TextFormat =
+    TextFormat { shape: "letters a-z, digits, '_' and '-'", check: provider_name };
+pub(super) static BASE_URL: TextFormat = TextFormat { shape: "http:// or https:// URL", check: base_url };
+pub(super) static CREDENTIAL: TextFormat = TextFormat { shape: "a key", check: credential };
+pub(super) static HEADER: TextFormat = TextFormat { shape: "a header's name", check: header_name };
+pub(super) static HEADER_VALUE: TextFormat = TextFormat { shape: "a header's value", check: header_value };
+pub(super) static MODEL_ID: TextFormat = TextFormat { shape: "provider/model", check: model_id };
+pub(super) static WORD: TextFormat = TextFormat { shape: "a word without blanks", check: word };
+pub(super) static ALIAS: TextFormat = TextFormat { shape: "a model name", check: word };
+pub(super) static PATTERN: TextFormat =
+    TextFormat { shape: "a model's id, bare name or alias, or the beginning of ids and '*'", check: pattern };
+pub(super) static LABEL: TextFormat = TextFormat { shape: "1 to 128 characters", check: label };
+pub(super) static CURRENCY: TextFormat = TextFormat { shape: "three capital letters", check: currency };
 
-/// Headers that belong to the connection or to the message's framing.
+/// Headers of the connection or of the message framing, which the gateway sets itself.
 const FRAMING: [&str; 11] = [
     "host",
     "content-length",
@@ -42,11 +44,11 @@ const FRAMING: [&str; 11] = [
     "expect",
 ];
 
-fn need(holds: bool, otherwise: &'static str) -> Checked {
+fn need(holds: bool, otherwise: &'static str) -> CheckResult {
     if holds { Ok(()) } else { Err(otherwise) }
 }
 
-fn any(text: &str) -> Checked {
+fn any(text: &str) -> CheckResult {
     need(!text.chars().any(|c| c == '\0'), "contains a NUL character")
 }
 
@@ -54,8 +56,8 @@ fn has_control(text: &str) -> bool {
     text.chars().any(char::is_control)
 }
 
-fn listen(text: &str) -> Checked {
-    let (host, port) = text.rsplit_once(':').ok_or("is not host:port, as 127.0.0.1:4000")?;
+fn listen(text: &str) -> CheckResult {
+    let (host, port) = text.rsplit_once(':').ok_or("is not HOST:PORT, such as 127.0.0.1:4000")?;
     port_number(port)?;
     if let Some(inner) = host.strip_prefix('[') {
         let inner = inner.strip_suffix(']').ok_or("has '[' without ']'")?;
@@ -69,17 +71,17 @@ fn listen(text: &str) -> Checked {
     host_name(host)
 }
 
-fn port_number(port: &str) -> Checked {
+fn port_number(port: &str) -> CheckResult {
     let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     need(digits && port.parse::<u16>().is_ok(), "has no port from 0 to 65535 at its end")
 }
 
-fn host_name(host: &str) -> Checked {
+fn host_name(host: &str) -> CheckResult {
     let known = host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
     need(!host.is_empty() && host.len() <= 253 && known, "has a host that is neither a name nor an address")
 }
 
-/// Host, with or without a port.
+/// Checks a host with or without a port. Returns the address when the host is one.
 fn authority(text: &str) -> Result<Option<IpAddr>, &'static str> {
     if let Some(rest) = text.strip_prefix('[') {
         let (inner, port) = rest.split_once(']').ok_or("has '[' without ']'")?;
@@ -100,7 +102,7 @@ fn authority(text: &str) -> Result<Option<IpAddr>, &'static str> {
     Ok(host.parse::<IpAddr>().ok())
 }
 
-fn origin(text: &str) -> Checked {
+fn origin(text: &str) -> CheckResult {
     if text == "*" || text == "null" {
         return Ok(());
     }
@@ -109,36 +111,36 @@ fn origin(text: &str) -> Checked {
         && scheme
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'));
-    need(named, "has a scheme that is none, or not in small letters")?;
+    need(named, "has an invalid scheme; write the scheme in small letters")?;
     need(!rest.contains('/'), "has a path; an origin ends with its host or port")?;
     authority(rest).map(drop)
 }
 
-fn named_origin(text: &str) -> Checked {
+fn named_origin(text: &str) -> CheckResult {
     need(text != "*" && text != "null", "is not one origin; write scheme://host[:port]")?;
     origin(text)
 }
 
-fn store_url(text: &str) -> Checked {
+fn store_url(text: &str) -> CheckResult {
     let known = ["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
     need(known, "is neither a sqlite:// nor a postgres:// URL")?;
     need(!has_control(text), "contains a control character")
 }
 
-fn redis_url(text: &str) -> Checked {
+fn redis_url(text: &str) -> CheckResult {
     let known =
         ["redis://", "rediss://", "redis+unix://", "unix://"].iter().any(|scheme| text.starts_with(scheme));
     need(known, "is neither a redis:// nor a rediss:// URL")?;
     need(!has_control(text), "contains a control character")
 }
 
-fn provider_name(text: &str) -> Checked {
+fn provider_name(text: &str) -> CheckResult {
     let known =
         text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'));
     need(!text.is_empty() && text.len() <= 64 && known, "is not 1 to 64 of a-z, 0-9, '_' and '-'")
 }
 
-fn base_url(text: &str) -> Checked {
+fn base_url(text: &str) -> CheckResult {
     base_url_host(text).map(drop)
 }
 
@@ -151,22 +153,19 @@ pub(super) fn base_url_host(text: &str) -> Result<Option<IpAddr>, &'static str> 
     let rest = rest.ok_or("does not begin with http:// or https://")?;
     need(
         rest.bytes().all(|b| b.is_ascii_graphic() && b != b'\\'),
-        "holds a blank or a character no URL has",
+        "contains a character that a URL cannot contain",
     )?;
-    need(!rest.contains('@'), "holds a user or password; write the key into api_key")?;
-    need(!rest.contains('?'), "holds a query")?;
-    need(!rest.contains('#'), "holds a fragment")?;
+    need(!rest.contains('@'), "contains a user or password; write the key to api_key")?;
+    need(!rest.contains('?'), "contains a query")?;
+    need(!rest.contains('#'), "contains a fragment")?;
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     need(!path.split('/').any(|segment| matches!(segment, "." | "..")), "has '.' or '..' in its path")?;
     let address = authority(host)?;
-    need(
-        !address.is_some_and(is_link_local),
-        "is a link-local address, where clouds keep their credentials",
-    )?;
+    need(!address.is_some_and(is_link_local), "is a link-local address, which clouds use for credentials")?;
     Ok(address)
 }
 
-/// Where no provider may be. The connector checks the resolved address again; this only says it early.
+/// Whether the address is link-local, where no provider may be. The connector checks the resolved address again.
 fn is_link_local(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.is_link_local(),
@@ -174,7 +173,7 @@ fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
-/// Whether only machines near this one can reach the address.
+/// Whether the address is private, loopback or unspecified.
 pub(super) fn is_private(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.is_private() || v4.is_loopback() || v4.is_unspecified(),
@@ -182,59 +181,59 @@ pub(super) fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// A key is sent in a header, whose ends are trimmed on the way.
-fn credential(text: &str) -> Checked {
+/// Checks a key. It is sent in a header, and HTTP removes blanks at the ends of headers.
+fn credential(text: &str) -> CheckResult {
     need(!has_control(text), "contains a control character")?;
-    need(text.trim() == text, "begins or ends with a blank, which HTTP takes away")
+    need(text.trim() == text, "begins or ends with a blank, which HTTP removes")
 }
 
-fn header_name(text: &str) -> Checked {
+fn header_name(text: &str) -> CheckResult {
     let token = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
     need(!text.is_empty() && token, "is not the name of an HTTP header")?;
     let framing = FRAMING.iter().any(|name| text.eq_ignore_ascii_case(name));
-    need(!framing, "is a header that the connection sets by itself")
+    need(!framing, "is a header that the gateway sets itself")
 }
 
-fn header_value(text: &str) -> Checked {
+fn header_value(text: &str) -> CheckResult {
     need(!has_control(text), "contains a control character")
 }
 
-fn model_id(text: &str) -> Checked {
+fn model_id(text: &str) -> CheckResult {
     let (provider, name) = text.split_once('/').ok_or("has no '/'; an id is provider/model")?;
-    provider_name(provider).map_err(|_| "has no provider's name before its first '/'")?;
-    need(!name.is_empty(), "has no model's name behind its first '/'")?;
+    provider_name(provider).map_err(|_| "has no valid provider name before its first '/'")?;
+    need(!name.is_empty(), "has no model name after its first '/'")?;
     word(name)?;
     let reserved = name.ends_with(":floor") || name.ends_with(":nitro");
     need(!reserved, "ends in ':floor' or ':nitro', which choose a routing strategy")
 }
 
-fn word(text: &str) -> Checked {
+fn word(text: &str) -> CheckResult {
     let plain = !text.chars().any(|c| c.is_control() || c.is_whitespace());
     need(!text.is_empty() && text.len() <= 256 && plain, "is not 1 to 256 characters without blanks")
 }
 
-fn pattern(text: &str) -> Checked {
+fn pattern(text: &str) -> CheckResult {
     word(text)?;
     let stars = text.bytes().filter(|b| *b == b'*').count();
     need(stars == 0 || (stars == 1 && text.ends_with('*')), "has a '*' that is not its last character")
 }
 
-fn label(text: &str) -> Checked {
+fn label(text: &str) -> CheckResult {
     need(!text.trim().is_empty(), "is blank")?;
     need(text.chars().count() <= 128, "is longer than 128 characters")?;
     need(!has_control(text), "contains a control character")
 }
 
-fn currency(text: &str) -> Checked {
+fn currency(text: &str) -> CheckResult {
     let capitals = text.len() == 3 && text.bytes().all(|b| b.is_ascii_uppercase());
-    need(capitals, "is not a currency's code of three capital letters, as USD")
+    need(capitals, "is not a currency code of three capital letters, such as USD")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(format: &Format, good: &[&str], bad: &[&str]) {
+    fn check(format: &TextFormat, good: &[&str], bad: &[&str]) {
         for text in good {
             assert_eq!((format.check)(text), Ok(()), "{text} should be {}", format.shape);
         }

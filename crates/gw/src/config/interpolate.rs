@@ -2,20 +2,20 @@
 
 use std::borrow::Cow;
 
-use super::Lookup;
+use super::settings::Lookup;
 
-/// Why a reference has no value.
+/// The reason why a reference has no value.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unresolved {
-    /// What is wrong; names the variable, never its value.
+pub(super) struct ReferenceError {
+    /// The fault. It names the variable, never its value.
     pub(super) message: String,
-    /// What to do.
+    /// The remedy.
     pub(super) hint: &'static str,
 }
 
-/// Replaces every reference. As in a shell, the default stands in for a variable that is unset or empty;
-/// `$${` is a literal `${`. What a variable holds is not looked at again.
-pub(super) fn interpolate<'a>(text: &'a str, env: Lookup<'_>) -> Result<Cow<'a, str>, Vec<Unresolved>> {
+/// Replaces every reference. As in a shell, the default replaces a variable that is unset or empty. `$${` is a literal `${`.
+/// References in the value of a variable are not replaced.
+pub(super) fn interpolate<'a>(text: &'a str, env: Lookup<'_>) -> Result<Cow<'a, str>, Vec<ReferenceError>> {
     if !text.contains("${") {
         return Ok(Cow::Borrowed(text));
     }
@@ -33,8 +33,8 @@ pub(super) fn interpolate<'a>(text: &'a str, env: Lookup<'_>) -> Result<Cow<'a, 
         }
         result.push_str(before);
         let Some((inside, tail)) = after.split_once('}') else {
-            unresolved.push(Unresolved {
-                message: "'${' without its '}'".to_owned(),
+            unresolved.push(ReferenceError {
+                message: "'${' has no '}'".to_owned(),
                 hint: "write '$${' for a literal '${'",
             });
             rest = "";
@@ -51,14 +51,14 @@ pub(super) fn interpolate<'a>(text: &'a str, env: Lookup<'_>) -> Result<Cow<'a, 
 }
 
 /// The value of what stands between the braces.
-fn lookup(inside: &str, env: Lookup<'_>) -> Result<String, Unresolved> {
+fn lookup(inside: &str, env: Lookup<'_>) -> Result<String, ReferenceError> {
     let (name, default) = match inside.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inside, None),
     };
     if !is_name(name) {
-        return Err(Unresolved {
-            message: "'${…}' does not hold the name of an environment variable".to_owned(),
+        return Err(ReferenceError {
+            message: "'${…}' does not name an environment variable".to_owned(),
             hint: "write '${NAME}', '${NAME:-default}', or '$${' for a literal '${'",
         });
     }
@@ -66,14 +66,14 @@ fn lookup(inside: &str, env: Lookup<'_>) -> Result<String, Unresolved> {
         (Some(value), None) => Ok(value),
         (Some(value), Some(_)) if !value.is_empty() => Ok(value),
         (_, Some(default)) => Ok(default.to_owned()),
-        (None, None) => Err(Unresolved {
+        (None, None) => Err(ReferenceError {
             message: format!("the environment variable {name} is not set"),
             hint: "set it, or write '${NAME:-default}'",
         }),
     }
 }
 
-/// Letters, digits and `_`, not beginning with a digit.
+/// Whether this is a name: letters, digits and `_`, without a digit at its start.
 fn is_name(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit())
         && !name.is_empty()
@@ -123,7 +123,7 @@ mod tests {
             [
                 "the environment variable ONE is not set",
                 "the environment variable TWO is not set",
-                "'${' without its '}'"
+                "'${' has no '}'"
             ]
         );
         for bad in ["${}", "${1A}", "${A B}", "${A-}", "${:-x}"] {

@@ -1,23 +1,23 @@
-//! `MODEL_GATEWAY_<SECTION>__<KEY>`: single values from the environment, over those of the file.
+//! `MODEL_GATEWAY_<SECTION>__<KEY>`: single values from the environment, which override those of the file.
 
 use std::borrow::Cow;
 
 use toml::de::DeValue;
 
-use super::Lookup;
-use super::place::At;
+use super::problems::Position;
 use super::schema::{Key, Kind, Section};
+use super::settings::Lookup;
 use super::tables::{FROM_ENVIRONMENT, ROOT};
-use super::tree::{Checked, Node, Table};
-use super::walk::{Walker, join};
+use super::tree::{Checked, Node, Table, join};
+use super::walk::Walker;
 use gw_wire::nearest::did_you_mean;
 
-/// What all names of ours begin with.
+/// The prefix of the gateway's variables.
 const PREFIX: &str = "MODEL_GATEWAY_";
 
-/// Sets what the environment sets; `names` are all variables that are set.
+/// Applies the environment. `names` are all variables that are set.
 pub(super) fn apply(walker: &mut Walker<'_>, env: Lookup<'_>, names: &[String], root: &mut Table) {
-    // What the environment holds is the value: it is not looked through for references.
+    // References are not replaced in the value of a variable.
     let references = walker.env.take();
     for (parent, section, key) in overlays() {
         let name = variable(parent.name, key.name);
@@ -29,12 +29,12 @@ pub(super) fn apply(walker: &mut Walker<'_>, env: Lookup<'_>, names: &[String], 
     let known: Vec<String> = overlays().map(|(parent, _, key)| variable(parent.name, key.name)).collect();
     for name in names.iter().filter(|name| is_overlay(name) && !known.contains(name)) {
         let hint = hint(name);
-        let at = At::Variable(name.clone());
-        walker.report.fault_with_hint(&at, "", "sets no key that the environment can set", hint);
+        let at = Position::Variable(name.clone());
+        walker.report.fault_with_hint(&at, "", "names no setting that an environment variable can set", hint);
     }
 }
 
-/// Every section, with its schema, and every key of it that a variable can hold.
+/// Every key that a variable can set, with its section.
 pub(super) fn overlays() -> impl Iterator<Item = (&'static Key, &'static Section, &'static Key)> {
     FROM_ENVIRONMENT.iter().filter_map(|name| ROOT.key(name)).flat_map(|parent| {
         let section = match parent.kind {
@@ -48,12 +48,12 @@ pub(super) fn overlays() -> impl Iterator<Item = (&'static Key, &'static Section
     })
 }
 
-/// The variable of a key.
+/// The name of a key's variable.
 pub(super) fn variable(section: &str, key: &str) -> String {
     format!("{PREFIX}{}__{}", section.to_ascii_uppercase(), key.to_ascii_uppercase())
 }
 
-/// The variable that was probably meant, or why this one cannot be.
+/// A hint for an unknown variable: a similar name, or the reason why no variable can set this key.
 fn hint(name: &str) -> Option<String> {
     let (section, key) = name.strip_prefix(PREFIX)?.split_once("__")?;
     let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
@@ -61,7 +61,7 @@ fn hint(name: &str) -> Option<String> {
         return did_you_mean(&section, FROM_ENVIRONMENT);
     }
     if !FROM_ENVIRONMENT.contains(&section.as_str()) {
-        return Some("its section can only be written in the file".to_owned());
+        return Some("this section can only be written in the file".to_owned());
     }
     let of_section = || overlays().filter(|(parent, ..)| parent.name == section);
     if of_section().any(|(_, section, _)| section.key(&key).is_some()) {
@@ -71,7 +71,7 @@ fn hint(name: &str) -> Option<String> {
     did_you_mean(&key, names.iter().map(String::as_str))
 }
 
-/// Whether a variable is meant for a section of the file.
+/// Whether a variable has the form of an overlay.
 fn is_overlay(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(|rest| rest.contains("__"))
 }
@@ -85,7 +85,7 @@ fn set(
     text: &str,
     name: String,
 ) {
-    let at = At::Variable(name);
+    let at = Position::Variable(name);
     let node = walker.key(key, &value(&key.kind, text), at.clone(), join(parent.name, key.name));
     if !root.written.contains(&parent.name) {
         root.written.push(parent.name);
@@ -103,7 +103,7 @@ fn set(
     }
 }
 
-/// A variable's text as TOML would hold it: bare for numbers and switches, quoted for the rest.
+/// The text of a variable as a TOML value: bare for numbers and switches, quoted for all others.
 fn value<'a>(kind: &Kind, text: &'a str) -> DeValue<'a> {
     let bare = matches!(kind, Kind::Bool | Kind::Int { .. } | Kind::Number { .. } | Kind::Price);
     match DeValue::parse(text.trim()) {

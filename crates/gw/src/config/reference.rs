@@ -1,16 +1,16 @@
-//! docs/config.md, written from the same tables that the loader checks against.
+//! Writes docs/config.md from the schema that the loader checks against.
 
 use std::fmt::Write as _;
 
 use toml::de::DeValue;
 
-use super::schema::{Key, Kind, Section, Stage};
+use super::schema::{BuildStage, Key, Kind, Section};
 use super::tables::{FROM_ENVIRONMENT, ROOT};
 
 /// The whole page.
 #[must_use]
 pub fn reference() -> String {
-    let mut page = Page { text: include_str!("reference.md").to_owned(), done: Vec::new() };
+    let mut page = ReferencePage { text: include_str!("reference.md").to_owned(), done: Vec::new() };
     for key in ROOT.keys {
         match &key.kind {
             Kind::Table(section) => page.section(key, section, key.name, &format!("[{}]", key.name)),
@@ -25,19 +25,19 @@ pub fn reference() -> String {
     page.text
 }
 
-struct Page {
+struct ReferencePage {
     text: String,
-    /// Sections that have been written: some are used in several places.
+    /// The sections that are written. Some sections have several parents, and are written once.
     done: Vec<&'static str>,
 }
 
-impl Page {
-    /// A table of free keys.
+impl ReferencePage {
+    /// Writes a table whose keys the user chooses.
     fn free(&mut self, key: &Key, kind: &Kind) {
         let _ = write!(self.text, "\n## `[{}]`\n\n{} Holds {}.\n", key.name, key.doc, kind.describe());
     }
 
-    /// A heading, a table of keys, and then the sections below it.
+    /// Writes a heading, a table of keys, and then the sections below.
     fn section(&mut self, parent: &Key, section: &'static Section, path: &str, title: &str) {
         self.done.push(section.doc);
         let level = if path.contains('.') { "###" } else { "##" };
@@ -57,7 +57,7 @@ impl Page {
                 continue;
             };
             let path = format!("{path}.{}", key.name);
-            // A header can name a table below a table, but not one below an entry of a list in the same way.
+            // TOML has a header for a table in a table, but none for a table in an entry of a list.
             let title = if title.starts_with("[[") || !title.starts_with('[') {
                 path.clone()
             } else {
@@ -89,12 +89,12 @@ fn default(key: &Key) -> String {
 
 fn stage(key: &Key) -> String {
     match key.stage {
-        Stage::Built => String::new(),
-        Stage::LaterUnless(built, _) => format!(" *Later, but for `{built}`.*"),
+        BuildStage::Built => String::new(),
+        BuildStage::LaterUnless(built, _) => format!(" *LaterFeature, but for `{built}`.*"),
     }
 }
 
-/// A cell of a table ends at a bar.
+/// Escapes the bars in a cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -10,21 +10,21 @@ use super::schema::Kind;
 use super::tree::Checked;
 use gw_wire::nearest::did_you_mean;
 
-/// Why a value is refused; holds nothing of the value.
+/// The reason why a value is refused. It does not hold the value.
 #[derive(Debug)]
-pub(super) struct Wrong {
+pub(super) struct ValueError {
     pub(super) message: String,
     pub(super) hint: Option<String>,
 }
 
-impl From<&str> for Wrong {
+impl From<&str> for ValueError {
     fn from(message: &str) -> Self {
         Self { message: message.to_owned(), hint: None }
     }
 }
 
-/// A string whose references are replaced.
-pub(super) fn from_text(kind: &Kind, text: &str, directory: &Path) -> Result<Checked, Wrong> {
+/// Checks a string whose references are replaced.
+pub(super) fn from_text(kind: &Kind, text: &str, directory: &Path) -> Result<Checked, ValueError> {
     match kind {
         Kind::Text(format) => {
             (format.check)(text)?;
@@ -45,15 +45,15 @@ pub(super) fn from_text(kind: &Kind, text: &str, directory: &Path) -> Result<Che
             known.map(|(word, _)| Checked::Choice(word)).ok_or_else(|| {
                 let spellings = words.iter().flat_map(|(word, others)| std::iter::once(word).chain(*others));
                 let hint = did_you_mean(text, spellings.copied());
-                Wrong { message: format!("unknown word; expected {}", kind.describe()), hint }
+                ValueError { message: format!("unknown word; expected {}", kind.describe()), hint }
             })
         }
         _ => Err(expected(kind, "a string")),
     }
 }
 
-/// Anything but a string, and strings where there should be none.
-pub(super) fn from_value(kind: &Kind, value: &DeValue<'_>) -> Result<Checked, Wrong> {
+/// Checks a value that is not a string, and refuses strings where none may be.
+pub(super) fn from_value(kind: &Kind, value: &DeValue<'_>) -> Result<Checked, ValueError> {
     match (kind, value) {
         (Kind::Bool, DeValue::Boolean(value)) => Ok(Checked::Bool(*value)),
         (Kind::Int { min, max }, DeValue::Integer(value)) => {
@@ -67,7 +67,7 @@ pub(super) fn from_value(kind: &Kind, value: &DeValue<'_>) -> Result<Checked, Wr
         }
         (Kind::Price, DeValue::Integer(_) | DeValue::Float(_)) => {
             let text = decimal(value).unwrap_or_default();
-            // The digits as written: no binary float comes in between.
+            // The price keeps the digits as written, without a binary float in between.
             Price::parse(&text).map(Checked::Price).map_err(|error| error.to_string().as_str().into())
         }
         (Kind::Time, DeValue::Datetime(time)) => {
@@ -77,8 +77,8 @@ pub(super) fn from_value(kind: &Kind, value: &DeValue<'_>) -> Result<Checked, Wr
     }
 }
 
-/// A value of another type.
-pub(super) fn mistyped(kind: &Kind, value: &DeValue<'_>) -> Wrong {
+/// The error for a value of the wrong type.
+pub(super) fn mistyped(kind: &Kind, value: &DeValue<'_>) -> ValueError {
     let found = match value {
         DeValue::String(_) => "a string",
         DeValue::Integer(_) => "an integer",
@@ -88,18 +88,18 @@ pub(super) fn mistyped(kind: &Kind, value: &DeValue<'_>) -> Wrong {
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     };
-    Wrong { hint: remedy(kind, value), ..expected(kind, found) }
+    ValueError { hint: remedy(kind, value), ..expected(kind, found) }
 }
 
-/// The usual slips between types.
+/// Hints for common mistakes with types.
 fn remedy(kind: &Kind, value: &DeValue<'_>) -> Option<String> {
     let hint = match (kind, value) {
         (Kind::Tables(_), DeValue::Table(_)) => "write [[…]] with two brackets on each side",
         (Kind::Table(_), DeValue::Array(_)) => "write […] with one bracket on each side",
         (Kind::Bool | Kind::Int { .. } | Kind::Number { .. } | Kind::Price, DeValue::String(text)) => {
             if text.contains("${") {
-                "a reference gives text; a number or a switch of [server], [timeouts], [store], [redis], [cache] or \
-                 [routing] is set by MODEL_GATEWAY_<SECTION>__<KEY>"
+                "a ${…} reference is always text; to set a number or a switch of [server], [timeouts], [store], [redis], [cache] or \
+                 [routing] use the variable MODEL_GATEWAY_<SECTION>__<KEY>"
             } else {
                 "write it without quotes"
             }
@@ -114,19 +114,19 @@ fn remedy(kind: &Kind, value: &DeValue<'_>) -> Option<String> {
     Some(hint.to_owned())
 }
 
-fn expected(kind: &Kind, found: &str) -> Wrong {
-    Wrong { message: format!("expected {}, found {found}", kind.describe()), hint: None }
+fn expected(kind: &Kind, found: &str) -> ValueError {
+    ValueError { message: format!("expected {}, found {found}", kind.describe()), hint: None }
 }
 
-fn out_of_range(kind: &Kind) -> Wrong {
-    Wrong { message: format!("out of range; expected {}", kind.describe()), hint: None }
+fn out_of_range(kind: &Kind) -> ValueError {
+    ValueError { message: format!("out of range; expected {}", kind.describe()), hint: None }
 }
 
 fn integer(value: &DeInteger<'_>) -> Option<i64> {
     i64::from_str_radix(value.as_str(), value.radix()).ok()
 }
 
-/// A number's decimal digits.
+/// The decimal digits of a number.
 fn decimal(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::Integer(value) if value.radix() == 10 => {
@@ -138,7 +138,7 @@ fn decimal(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Seconds since 1970; None without date, time and offset, or when there is no such day.
+/// The seconds since 1970. None: the date, the time or the offset is missing, or the day does not exist.
 fn unix_seconds(time: &Datetime) -> Option<i64> {
     let (date, clock) = (time.date?, time.time?);
     let offset = match time.offset? {
@@ -156,7 +156,7 @@ fn unix_seconds(time: &Datetime) -> Option<i64> {
     if !(1..=length).contains(&day) || clock.hour > 23 || clock.minute > 59 {
         return None;
     }
-    // Days are counted in years that begin with March, so that the leap day is the last.
+    // The count uses years that begin in March, so that the leap day is the last day of a year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let days =

@@ -1,4 +1,4 @@
-//! What a key of gateway.toml may hold: the types of which [`super::tables`] is written.
+//! The types of the schema: what a key of gateway.toml may hold. [`super::tables`] is written with them.
 
 /// A table of gateway.toml.
 #[derive(Debug)]
@@ -15,13 +15,13 @@ pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     pub(super) required: bool,
-    /// As TOML, or in words; empty = nothing.
+    /// The default as TOML or in words. Empty: no default.
     pub(super) default: &'static str,
     pub(super) doc: &'static str,
-    pub(super) stage: Stage,
+    pub(super) stage: BuildStage,
 }
 
-/// What a value may be.
+/// The kind of a value.
 #[derive(Debug)]
 pub(super) enum Kind {
     Bool,
@@ -35,23 +35,23 @@ pub(super) enum Kind {
     },
     /// An exact decimal, not negative.
     Price,
-    Text(&'static Format),
-    /// A string or `{ file = "path" }`; never shown.
-    Secret(&'static Format),
-    /// A path, relative to the file it stands in.
+    Text(&'static TextFormat),
+    /// A string or `{ file = "path" }` that is never shown.
+    Secret(&'static TextFormat),
+    /// A path, relative to the directory of the configuration file.
     Path,
-    /// One of some words; each with its other spellings.
+    /// One of several words, each with its other spellings.
     Choice(&'static [Word]),
     /// A date and time with an offset.
     Time,
-    /// A list without or with a least length.
+    /// A list with at least `min` values.
     List {
         of: &'static Kind,
         min: usize,
     },
-    /// Free keys.
+    /// A table whose keys the user chooses.
     Map {
-        key: &'static Format,
+        key: &'static TextFormat,
         of: &'static Kind,
     },
     Table(&'static Section),
@@ -65,38 +65,38 @@ pub(super) type Word = (&'static str, &'static [&'static str]);
 
 /// The shape of a string.
 #[derive(Debug)]
-pub(super) struct Format {
-    /// In words, after "a string: ".
+pub(super) struct TextFormat {
+    /// The shape in words, to follow "a string: ".
     pub(super) shape: &'static str,
-    /// What is wrong with a text. The answer is a constant, so that it cannot hold what was written.
+    /// Checks a text.
     pub(super) check: Check,
 }
 
-/// Refuses a text with a constant sentence.
+/// Checks a text. The error is a constant, so it cannot show the text.
 pub(super) type Check = fn(&str) -> Result<(), &'static str>;
 
-/// Whether this version does what the key says.
+/// Whether this version has the feature of a key.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Stage {
+pub(super) enum BuildStage {
     Built,
-    /// Not yet, but for this value.
+    /// A later version has it. This version accepts only this value.
     LaterUnless(&'static str, &'static str),
 }
 
 /// An optional key.
 pub(super) const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
-    Key { name, kind, required: false, default, doc, stage: Stage::Built }
+    Key { name, kind, required: false, default, doc, stage: BuildStage::Built }
 }
 
-/// A key without which its table means nothing.
+/// A required key.
 pub(super) const fn required(name: &'static str, kind: Kind, doc: &'static str) -> Key {
-    Key { name, kind, required: true, default: "", doc, stage: Stage::Built }
+    Key { name, kind, required: true, default: "", doc, stage: BuildStage::Built }
 }
 
 impl Key {
-    /// The same key, built for one value only.
+    /// Marks the key as accepted for one value only. `sentence` says why other values are refused.
     pub(super) const fn later_unless(self, built: &'static str, sentence: &'static str) -> Self {
-        Self { stage: Stage::LaterUnless(built, sentence), ..self }
+        Self { stage: BuildStage::LaterUnless(built, sentence), ..self }
     }
 }
 
@@ -106,7 +106,7 @@ impl Section {
         self.keys.iter().find(|key| key.name == name)
     }
 
-    /// All names.
+    /// The names of all keys.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.keys.iter().map(|key| key.name)
     }
@@ -131,7 +131,7 @@ impl Kind {
         }
     }
 
-    /// In words: what is expected.
+    /// The expected values in words.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Bool => "true or false".to_owned(),
@@ -145,7 +145,7 @@ impl Kind {
                 let words: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
                 format!("one of {}", words.join(", "))
             }
-            Self::Time => "a date and time with an offset, as 2027-01-01T00:00:00Z".to_owned(),
+            Self::Time => "a date and time with an offset, such as 2027-01-01T00:00:00Z".to_owned(),
             Self::List { of, .. } => format!("a list, each {}", of.describe()),
             Self::Map { key, of } => format!("a table of {} = {}", key.shape, of.describe()),
             Self::Table(_) => "a table".to_owned(),

@@ -1,8 +1,8 @@
-//! The loader as a whole: what it reads, what it refuses, and how it says so.
+//! Tests of the whole loader: valid files, problems and their messages.
 
 use std::path::Path;
 
-use super::{Config, Later, Problem, parse};
+use super::{Config, LaterFeature, Problem, parse};
 
 mod documents;
 mod environment;
@@ -10,12 +10,12 @@ mod robust;
 mod rules;
 mod secrets;
 
-/// No variable is set.
+/// An environment without variables.
 fn bare(_: &str) -> Option<String> {
     None
 }
 
-/// What a text says; it must be right.
+/// The configuration of a text, which must have no problem.
 fn good(text: &str) -> Config {
     match parse(text, Path::new("gateway.toml"), &bare) {
         Ok(config) => config,
@@ -23,7 +23,7 @@ fn good(text: &str) -> Config {
     }
 }
 
-/// What is wrong with a text, without the file's name.
+/// The problems of a text, without the name of the file.
 fn wrong(text: &str) -> Vec<String> {
     let problems = parse(text, Path::new("gateway.toml"), &bare).expect_err(text);
     shown(&problems).iter().map(|line| line.trim_start_matches("gateway.toml:").to_owned()).collect()
@@ -33,6 +33,6 @@ fn shown(problems: &[Problem]) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
-fn mentioned(later: &[Later]) -> Vec<&str> {
+fn mentioned(later: &[LaterFeature]) -> Vec<&str> {
     later.iter().map(|later| later.path.as_str()).collect()
 }

@@ -1,5 +1,6 @@
-//! The configuration after [`super::walk`]: every value has its type, its place and its path.
+//! The checked configuration: every value with its type, position and path.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use gw_wire::money::Price;
 use secrecy::SecretString;
 
-use super::place::At;
+use super::problems::Position;
 use super::schema::Section;
 
 /// A value that passed its checks.
@@ -28,51 +29,57 @@ pub(super) enum Checked {
     Table(Table),
 }
 
-/// A value and where it is written.
+/// A value, with its position and its path.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) at: At,
+    pub(super) at: Position,
     pub(super) path: String,
     pub(super) value: Checked,
 }
 
-/// A table without the values that had a problem.
+/// A table, without the values that have a problem.
 #[derive(Debug)]
 pub(super) struct Table {
-    pub(super) at: At,
+    pub(super) at: Position,
     pub(super) path: String,
     pub(super) section: &'static Section,
     pub(super) nodes: BTreeMap<&'static str, Node>,
-    /// Keys that are written, whether their value is right or not.
+    /// The written keys, with valid and invalid values.
     pub(super) written: Vec<&'static str>,
 }
 
 impl Table {
-    /// A table in which nothing is set.
+    /// A table without values.
     pub(super) fn empty(section: &'static Section, path: &str) -> Self {
-        Self { at: At::Whole, path: path.to_owned(), section, nodes: BTreeMap::new(), written: Vec::new() }
+        Self {
+            at: Position::Whole,
+            path: path.to_owned(),
+            section,
+            nodes: BTreeMap::new(),
+            written: Vec::new(),
+        }
     }
 
-    /// The value of a key, when it is set and right.
+    /// The value of a key, if it is set and valid.
     pub(super) fn node(&self, key: &str) -> Option<&Node> {
         debug_assert!(self.section.key(key).is_some(), "{}.{key} is in no table of the schema", self.path);
         self.nodes.get(key)
     }
 
-    /// Whether the key is written, right or wrong.
+    /// Whether the key is written, with a valid or an invalid value.
     pub(super) fn has(&self, key: &str) -> bool {
         debug_assert!(self.section.key(key).is_some(), "{}.{key} is in no table of the schema", self.path);
         self.written.contains(&key)
     }
 
-    /// Where a key is written, or else the table.
-    pub(super) fn place(&self, key: &str) -> &At {
+    /// The position of a key, or of the table when the key is not set.
+    pub(super) fn position(&self, key: &str) -> &Position {
         self.node(key).map_or(&self.at, |node| &node.at)
     }
 
     /// The path of a key.
     pub(super) fn path(&self, key: &str) -> String {
-        super::walk::join(&self.path, key)
+        join(&self.path, key)
     }
 
     pub(super) fn bool(&self, key: &str) -> Option<bool> {
@@ -82,7 +89,7 @@ impl Table {
         }
     }
 
-    /// An integer of whatever size the reader wants; the schema's bounds keep it in range.
+    /// An integer. The bounds of the schema keep it in the range of `T`.
     pub(super) fn int<T: TryFrom<i64>>(&self, key: &str) -> Option<T> {
         self.node(key)?.value.int()
     }
@@ -148,7 +155,7 @@ impl Table {
         }
     }
 
-    /// A list of words.
+    /// A list of texts.
     pub(super) fn texts(&self, key: &str) -> Option<Vec<String>> {
         Some(self.list(key)?.iter().filter_map(|node| node.value.text().map(str::to_owned)).collect())
     }
@@ -168,7 +175,7 @@ impl Table {
         }
     }
 
-    /// Free keys and their values; none when the key is not set.
+    /// The entries of a table whose keys the user chooses. Empty when the key is not set.
     pub(super) fn map(&self, key: &str) -> impl Iterator<Item = &(String, Node)> {
         let entries = match self.node(key).map(|node| &node.value) {
             Some(Checked::Map(entries)) => entries.as_slice(),
@@ -186,7 +193,7 @@ impl Checked {
         }
     }
 
-    /// A text or a word of a choice.
+    /// A text, or the word of a choice.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(value) => Some(value),
@@ -194,4 +201,11 @@ impl Checked {
             _ => None,
         }
     }
+}
+
+/// `path.key`, quoted where TOML would quote it.
+pub(super) fn join(path: &str, key: &str) -> String {
+    let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    let key = if bare { Cow::Borrowed(key) } else { Cow::Owned(format!("\"{}\"", key.escape_debug())) };
+    if path.is_empty() { key.into_owned() } else { format!("{path}.{key}") }
 }

@@ -1,53 +1,53 @@
-//! Checks a parsed file against the schema, key by key, and collects everything that is wrong with it.
+//! Checks a parsed file against the schema, key by key, and collects all problems.
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::Lookup;
 use super::interpolate::interpolate;
-use super::place::{At, Report};
-use super::scalar::{self, Wrong};
-use super::schema::{Format, Key, Kind, Section, Stage};
+use super::problems::{Position, ProblemReport};
+use super::scalar::{self, ValueError};
+use super::schema::{BuildStage, Key, Kind, Section, TextFormat};
 use super::secret;
+use super::settings::Lookup;
 use super::tables::ROOT;
-use super::tree::{Checked, Node, Table};
+use super::tree::{Checked, Node, Table, join};
 use gw_wire::nearest::did_you_mean;
 
 /// One pass over a file.
 pub(super) struct Walker<'a> {
-    /// For `${NAME}`; None = a `$` is a `$`.
+    /// The environment for `${NAME}`. None: references are not replaced.
     pub(super) env: Option<Lookup<'a>>,
-    /// Relative paths begin here.
+    /// The directory of relative paths.
     pub(super) directory: &'a Path,
-    /// What was found.
-    pub(super) report: Report,
+    /// The problems so far.
+    pub(super) report: ProblemReport,
 }
 
 impl Walker<'_> {
-    /// Checks a table and all below it.
+    /// Checks a table and everything below it.
     pub(super) fn table(
         &mut self,
         section: &'static Section,
         written: &DeTable<'_>,
-        at: At,
+        at: Position,
         path: &str,
     ) -> Table {
         let mut table = Table { at, ..Table::empty(section, path) };
         for (name, value) in written {
             let path = join(path, name.get_ref());
             let Some(key) = section.key(name.get_ref()) else {
-                self.unknown(section, name.get_ref(), &At::Offset(name.span().start), &path);
+                self.unknown(section, name.get_ref(), &Position::Offset(name.span().start), &path);
                 continue;
             };
             table.written.push(key.name);
-            // A section begins at its name; any other value begins where it stands.
+            // The position of a section is its name. The position of any other value is the value itself.
             let start = match value.get_ref() {
                 DeValue::Table(_) => name.span().start,
                 _ => value.span().start,
             };
-            if let Some(node) = self.key(key, value.get_ref(), At::Offset(start), path) {
+            if let Some(node) = self.key(key, value.get_ref(), Position::Offset(start), path) {
                 table.nodes.insert(key.name, node);
             }
         }
@@ -57,18 +57,18 @@ impl Walker<'_> {
         table
     }
 
-    /// Checks the value of a known key, and notes it when its feature is not built.
+    /// Checks the value of a known key. Reports a feature that this version does not have.
     pub(super) fn key(
         &mut self,
         key: &'static Key,
         value: &DeValue<'_>,
-        at: At,
+        at: Position,
         path: String,
     ) -> Option<Node> {
         let value = self.value(&key.kind, value, &at, &path)?;
         match key.stage {
-            Stage::Built => {}
-            Stage::LaterUnless(built, sentence) => {
+            BuildStage::Built => {}
+            BuildStage::LaterUnless(built, sentence) => {
                 let same = match &value {
                     Checked::Bool(value) => value.to_string() == built,
                     other => other.text() == Some(built),
@@ -81,8 +81,14 @@ impl Walker<'_> {
         Some(Node { at, path, value })
     }
 
-    /// Checks one value; None when it has a problem, which is then noted.
-    fn value(&mut self, kind: &'static Kind, value: &DeValue<'_>, at: &At, path: &str) -> Option<Checked> {
+    /// Checks one value. None: it has a problem, which is reported.
+    fn value(
+        &mut self,
+        kind: &'static Kind,
+        value: &DeValue<'_>,
+        at: &Position,
+        path: &str,
+    ) -> Option<Checked> {
         let checked = match (kind, value) {
             (Kind::Table(section), DeValue::Table(table)) => {
                 Ok(Checked::Table(self.table(section, table, at.clone(), path)))
@@ -111,7 +117,7 @@ impl Walker<'_> {
         };
         match checked {
             Ok(checked) => Some(checked),
-            Err(Wrong { message, hint }) => {
+            Err(ValueError { message, hint }) => {
                 self.report.fault_with_hint(at, path, message, hint);
                 None
             }
@@ -122,7 +128,7 @@ impl Walker<'_> {
     fn tables(&mut self, section: &'static Section, tables: &DeArray<'_>, path: &str) -> Vec<Node> {
         let mut nodes = Vec::new();
         for (index, table) in tables.iter().enumerate() {
-            let at = At::Offset(table.span().start);
+            let at = Position::Offset(table.span().start);
             let path = format!("{path}[{index}]");
             match table.get_ref() {
                 DeValue::Table(table) => {
@@ -140,7 +146,7 @@ impl Walker<'_> {
         of: &'static Kind,
         min: usize,
         values: &DeArray<'_>,
-        at: &At,
+        at: &Position,
         path: &str,
     ) -> Option<Checked> {
         if values.len() < min {
@@ -149,7 +155,7 @@ impl Walker<'_> {
         }
         let mut nodes = Vec::new();
         for (index, value) in values.iter().enumerate() {
-            let at = At::Offset(value.span().start);
+            let at = Position::Offset(value.span().start);
             let path = format!("{path}[{index}]");
             if let Some(value) = self.value(of, value.get_ref(), &at, &path) {
                 nodes.push(Node { at, path, value });
@@ -158,10 +164,10 @@ impl Walker<'_> {
         Some(Checked::List(nodes))
     }
 
-    /// Keys of the writer's choice.
+    /// Checks a table whose keys the user chooses.
     fn map(
         &mut self,
-        names: &Format,
+        names: &TextFormat,
         of: &'static Kind,
         entries: &DeTable<'_>,
         path: &str,
@@ -170,10 +176,10 @@ impl Walker<'_> {
         for (name, value) in entries {
             let path = join(path, name.get_ref());
             if let Err(message) = (names.check)(name.get_ref()) {
-                self.report.fault(&At::Offset(name.span().start), &path, message);
+                self.report.fault(&Position::Offset(name.span().start), &path, message);
                 continue;
             }
-            let at = At::Offset(value.span().start);
+            let at = Position::Offset(value.span().start);
             if let Some(value) = self.value(of, value.get_ref(), &at, &path) {
                 nodes.push((name.get_ref().to_string(), Node { at, path, value }));
             }
@@ -182,20 +188,26 @@ impl Walker<'_> {
     }
 
     /// `{ file = "path" }`
-    fn secret_file(&mut self, format: &Format, file: &DeTable<'_>, at: &At, path: &str) -> Option<Checked> {
+    fn secret_file(
+        &mut self,
+        format: &TextFormat,
+        file: &DeTable<'_>,
+        at: &Position,
+        path: &str,
+    ) -> Option<Checked> {
         let table = self.table(&secret::FILE, file, at.clone(), path);
         let file = table.file("file")?;
         match secret::read(&file).and_then(|text| secret::checked(&text, format)) {
             Ok(secret) => Some(Checked::Secret(secret)),
-            Err(Wrong { message, hint }) => {
-                self.report.fault_with_hint(table.place("file"), &table.path("file"), message, hint);
+            Err(ValueError { message, hint }) => {
+                self.report.fault_with_hint(table.position("file"), &table.path("file"), message, hint);
                 None
             }
         }
     }
 
-    /// A string with its references replaced.
-    fn resolved<'t>(&mut self, text: &'t str, at: &At, path: &str) -> Option<Cow<'t, str>> {
+    /// Replaces the references in a string.
+    fn resolved<'t>(&mut self, text: &'t str, at: &Position, path: &str) -> Option<Cow<'t, str>> {
         let Some(env) = self.env else { return Some(Cow::Borrowed(text)) };
         match interpolate(text, env) {
             Ok(text) => Some(text),
@@ -208,7 +220,7 @@ impl Walker<'_> {
         }
     }
 
-    fn unknown(&mut self, section: &'static Section, name: &str, at: &At, path: &str) {
+    fn unknown(&mut self, section: &'static Section, name: &str, at: &Position, path: &str) {
         let hint =
             did_you_mean(name, section.names()).or_else(|| belongs_elsewhere(name)).unwrap_or_else(|| {
                 let known: Vec<&str> = section.names().collect();
@@ -240,11 +252,4 @@ fn belongs_elsewhere(name: &str) -> Option<String> {
         };
         section.key(name).map(|_| format!("'{name}' belongs in {shown}"))
     })
-}
-
-/// `path.key`, quoted where TOML would quote it.
-pub(super) fn join(path: &str, key: &str) -> String {
-    let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
-    let key = if bare { Cow::Borrowed(key) } else { Cow::Owned(format!("\"{}\"", key.escape_debug())) };
-    if path.is_empty() { key.into_owned() } else { format!("{path}.{key}") }
 }

@@ -1,4 +1,4 @@
-//! A client of the drill: sends one request and says what came of it.
+//! The client of the drill: sends one request and judges its outcome.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,22 +11,22 @@ use serde_json::{Value, json};
 
 use super::script::{ANSWER, CALLS, VECTOR};
 
-/// What is asked for.
+/// The kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ask {
-    /// A chat, answered at once or as a stream.
+pub(super) enum RequestKind {
+    /// A chat.
     Chat {
-        /// Streamed.
+        /// Whether the answer is streamed.
         stream: bool,
-        /// With two tools, which the upstream calls.
+        /// Whether the request has two tools, which the upstream calls.
         tools: bool,
     },
-    /// The vector of a text.
+    /// The embedding of a text.
     Embeddings,
 }
 
-impl Ask {
-    /// The request for this name; `routing` is what the clients say about routes.
+impl RequestKind {
+    /// The body of a request to `name`, with this `routing` object.
     #[must_use]
     pub(super) fn body(self, name: &str, routing: Option<&Value>) -> Bytes {
         let mut body = match self {
@@ -48,38 +48,38 @@ impl Ask {
     }
 }
 
-/// How a request ended, as its client sees it.
+/// The outcome of a request, as its client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The whole answer, and the right one.
-    Whole,
-    /// A stream had begun, and ended with an error event of this code.
-    Told(String),
+pub(super) enum Outcome {
+    /// The complete and right answer.
+    Complete,
+    /// A stream that began and ended with an error event of this code.
+    ErrorEvent(String),
     /// An error of this status and code instead of an answer.
-    Refused(u16, String),
-    /// An answer that lacks its end, without a word: never to be seen.
-    Silent,
-    /// Something else than the answer: never to be seen.
+    Error(u16, String),
+    /// An answer that breaks off without an error. This is a bug of the gateway.
+    Truncated,
+    /// A wrong answer. This is a bug of the gateway.
     Wrong,
-    /// No end at all within the deadline: never to be seen.
-    Hung,
+    /// No end within the deadline. This is a bug of the gateway.
+    NoEnd,
 }
 
-/// What a client saw.
+/// The facts that a client sees.
 #[derive(Clone, Debug)]
-pub struct Seen {
-    /// How it ended.
-    pub end: End,
-    /// Catalogue id of the model that served, or that was asked first.
+pub(super) struct ClientView {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The catalogue id of the model that served, or of the first model when none did.
     pub model: String,
-    /// Upstream calls.
+    /// The number of upstream calls.
     pub attempts: u32,
-    /// From the request to its end.
-    pub took: Duration,
+    /// The time from the request to its end.
+    pub duration: Duration,
 }
 
-/// Sends a request and waits for its end.
-pub(super) async fn send(engine: &Engine, ask: Ask, body: Bytes, patience: Duration) -> Seen {
+/// Sends a request and waits for its outcome.
+pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout: Duration) -> ClientView {
     let log = Arc::new(CallLog::default());
     let accepted = Instant::now();
     let context = RequestContext {
@@ -91,33 +91,33 @@ pub(super) async fn send(engine: &Engine, ask: Ask, body: Bytes, patience: Durat
         cache_control: None,
         keepalive: None,
     };
-    let ended = tokio::time::timeout(patience, Box::pin(end(engine, ask, context, body))).await;
+    let ended = tokio::time::timeout(timeout, Box::pin(end(engine, ask, context, body))).await;
     let record = log.record();
-    Seen {
-        end: ended.unwrap_or(End::Hung),
+    ClientView {
+        outcome: ended.unwrap_or(Outcome::NoEnd),
         model: record.model.as_deref().unwrap_or_default().to_owned(),
         attempts: record.attempts,
-        took: accepted.elapsed(),
+        duration: accepted.elapsed(),
     }
 }
 
-async fn end(engine: &Engine, ask: Ask, context: RequestContext, body: Bytes) -> End {
+async fn end(engine: &Engine, ask: RequestKind, context: RequestContext, body: Bytes) -> Outcome {
     let reply = match ask {
-        Ask::Chat { .. } => engine.chat(context, body).await,
-        Ask::Embeddings => engine.embeddings(context, body).await,
+        RequestKind::Chat { .. } => engine.chat(context, body).await,
+        RequestKind::Embeddings => engine.embeddings(context, body).await,
     };
     match reply {
-        Err(error) => End::Refused(error.status(), error.code().to_owned()),
+        Err(error) => Outcome::Error(error.status(), error.code().to_owned()),
         Ok(Reply { body: ReplyBody::Full(body), .. }) => judge(ask, &body),
         Ok(Reply { body: ReplyBody::Stream(stream), .. }) => read(ask, stream).await,
     }
 }
 
-fn judge(ask: Ask, body: &[u8]) -> End {
+fn judge(ask: RequestKind, body: &[u8]) -> Outcome {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let right = match ask {
-        Ask::Embeddings => body.pointer("/data/0/embedding").is_some_and(is_vector),
-        Ask::Chat { tools: true, .. } => {
+    let is_right = match ask {
+        RequestKind::Embeddings => body.pointer("/data/0/embedding").is_some_and(is_vector),
+        RequestKind::Chat { tools: true, .. } => {
             let calls = body.pointer("/choices/0/message/tool_calls").and_then(Value::as_array);
             let call = |call: &Value| {
                 let text = |pointer: &str| call.pointer(pointer)?.as_str().map(str::to_owned);
@@ -126,11 +126,11 @@ fn judge(ask: Ask, body: &[u8]) -> End {
             let calls: Vec<_> = calls.into_iter().flatten().filter_map(call).collect();
             are_calls(&calls)
         }
-        Ask::Chat { .. } => {
+        RequestKind::Chat { .. } => {
             body.pointer("/choices/0/message/content").and_then(Value::as_str) == Some(ANSWER)
         }
     };
-    if right { End::Whole } else { End::Wrong }
+    if is_right { Outcome::Complete } else { Outcome::Wrong }
 }
 
 fn is_vector(value: &Value) -> bool {
@@ -143,34 +143,34 @@ fn are_calls(calls: &[(String, String)]) -> bool {
     calls.iter().map(|(name, arguments)| (name.as_str(), arguments.as_str())).eq(CALLS)
 }
 
-async fn read(ask: Ask, mut stream: Box<EventStream>) -> End {
+async fn read(ask: RequestKind, mut stream: Box<EventStream>) -> Outcome {
     let (mut decoder, mut seen) = (SseDecoder::default(), Transcript::default());
     while let Some(frame) = stream.frame().await {
         let Ok(data) = frame.map(|frame| frame.into_data().unwrap_or_default());
         if decoder.feed(&data, &mut |event| seen.take(event.data)).is_err() {
-            return End::Wrong;
+            return Outcome::Wrong;
         }
     }
     decoder.eof(&mut |event| seen.take(event.data));
     seen.end(ask)
 }
 
-/// What a stream said, put together as clients do.
+/// The events of a stream, put together as clients do.
 #[derive(Debug, Default)]
 struct Transcript {
     text: String,
     calls: Vec<(String, String)>,
-    /// A piece of a call came with an index that clients do not expect.
-    astray: bool,
-    finished: bool,
-    done: bool,
+    /// A piece of a call had an index that clients do not expect.
+    has_bad_index: bool,
+    is_finished: bool,
+    is_done: bool,
     error: Option<String>,
 }
 
 impl Transcript {
     fn take(&mut self, data: &[u8]) {
         if data == b"[DONE]" {
-            self.done = true;
+            self.is_done = true;
             return;
         }
         let event: Value = serde_json::from_slice(data).unwrap_or_default();
@@ -179,7 +179,7 @@ impl Transcript {
             self.error = Some(code.unwrap_or("error").to_owned());
         }
         let Some(choice) = event.pointer("/choices/0") else { return };
-        self.finished |= choice.get("finish_reason").is_some_and(Value::is_string);
+        self.is_finished |= choice.get("finish_reason").is_some_and(Value::is_string);
         self.text += choice.pointer("/delta/content").and_then(Value::as_str).unwrap_or_default();
         for piece in choice.pointer("/delta/tool_calls").and_then(Value::as_array).into_iter().flatten() {
             self.call(piece);
@@ -197,25 +197,25 @@ impl Transcript {
                 name.push_str(text("/function/name"));
                 arguments.push_str(text("/function/arguments"));
             }
-            None => self.astray = true,
+            None => self.has_bad_index = true,
         }
     }
 
-    fn end(self, ask: Ask) -> End {
-        let begun = !self.text.is_empty() || !self.calls.is_empty();
+    fn end(self, ask: RequestKind) -> Outcome {
+        let has_begun = !self.text.is_empty() || !self.calls.is_empty();
         match self.error {
-            Some(code) if begun => return End::Told(code),
-            Some(code) => return End::Refused(200, code),
+            Some(code) if has_begun => return Outcome::ErrorEvent(code),
+            Some(code) => return Outcome::Error(200, code),
             None => {}
         }
-        if !self.finished || !self.done {
-            return End::Silent;
+        if !self.is_finished || !self.is_done {
+            return Outcome::Truncated;
         }
-        let right = match ask {
-            Ask::Chat { tools: true, .. } => are_calls(&self.calls) && !self.astray,
+        let is_right = match ask {
+            RequestKind::Chat { tools: true, .. } => are_calls(&self.calls) && !self.has_bad_index,
             _ => self.text == ANSWER,
         };
-        if right { End::Whole } else { End::Wrong }
+        if is_right { Outcome::Complete } else { Outcome::Wrong }
     }
 }
 
@@ -223,26 +223,29 @@ impl Transcript {
 mod tests {
     use super::*;
 
-    fn stream(events: &[&str]) -> End {
+    fn stream(events: &[&str]) -> Outcome {
         let mut seen = Transcript::default();
         events.iter().for_each(|event| seen.take(event.as_bytes()));
-        seen.end(Ask::Chat { stream: true, tools: false })
+        seen.end(RequestKind::Chat { stream: true, tools: false })
     }
 
     #[test]
-    fn a_client_tells_an_answer_from_half_of_one() {
+    fn an_incomplete_answer_is_recognised() {
         let whole =
             json!({ "choices": [{ "delta": { "content": ANSWER }, "finish_reason": null }] }).to_string();
         let half = json!({ "choices": [{ "delta": { "content": &ANSWER[..9] } }] }).to_string();
         let stop = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
         let error = r#"{"error":{"message":"m","type":"t","code":"upstream_stream_error"}}"#;
-        assert_eq!(stream(&[&whole, stop, "[DONE]"]), End::Whole);
-        assert_eq!(stream(&[&whole, stop]), End::Silent);
-        assert_eq!(stream(&[&half]), End::Silent);
-        assert_eq!(stream(&[]), End::Silent);
-        assert_eq!(stream(&[&half, stop, "[DONE]"]), End::Wrong);
-        assert_eq!(stream(&[&half, error, "[DONE]"]), End::Told("upstream_stream_error".to_owned()));
-        assert_eq!(stream(&[error, "[DONE]"]), End::Refused(200, "upstream_stream_error".to_owned()));
+        assert_eq!(stream(&[&whole, stop, "[DONE]"]), Outcome::Complete);
+        assert_eq!(stream(&[&whole, stop]), Outcome::Truncated);
+        assert_eq!(stream(&[&half]), Outcome::Truncated);
+        assert_eq!(stream(&[]), Outcome::Truncated);
+        assert_eq!(stream(&[&half, stop, "[DONE]"]), Outcome::Wrong);
+        assert_eq!(
+            stream(&[&half, error, "[DONE]"]),
+            Outcome::ErrorEvent("upstream_stream_error".to_owned())
+        );
+        assert_eq!(stream(&[error, "[DONE]"]), Outcome::Error(200, "upstream_stream_error".to_owned()));
     }
 
     #[test]
@@ -253,14 +256,14 @@ mod tests {
             .to_string()
         };
         let end = |first: u64| {
-            let mut seen = Transcript { finished: true, done: true, ..Transcript::default() };
+            let mut seen = Transcript { is_finished: true, is_done: true, ..Transcript::default() };
             for (at, (name, arguments)) in (first..).zip(CALLS) {
                 let (head, tail) = arguments.split_at(5);
                 seen.take(piece(at, name, head).as_bytes());
                 seen.take(piece(at, "", tail).as_bytes());
             }
-            seen.end(Ask::Chat { stream: true, tools: true })
+            seen.end(RequestKind::Chat { stream: true, tools: true })
         };
-        assert_eq!((end(0), end(7)), (End::Whole, End::Wrong));
+        assert_eq!((end(0), end(7)), (Outcome::Complete, Outcome::Wrong));
     }
 }

@@ -1,34 +1,34 @@
-//! What goes wrong in a drill.
+//! The faults of a drill.
 
 use std::fmt;
 
-/// What a provider does instead of answering well.
+/// The fault of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     /// 429 with `Retry-After`.
     RateLimited,
-    /// 500 to every request, and more requests than its circuit takes.
+    /// 500 to every request, for more requests than open its circuit.
     Storm,
-    /// Nobody listens at its address.
+    /// No program listens at its address.
     Refused,
-    /// It takes the request and says nothing.
+    /// The provider takes the request and never answers.
     Stall,
     /// The answer breaks off in the middle.
     Cut,
-    /// Tool calls with indexes that no client expects. Streams count them from 7 down.
+    /// Tool calls with unexpected indexes, which count from 7 down.
     ToolIndex,
-    /// It answers well, and takes its time within the configured clocks.
+    /// A right answer that is slow, but within the configured timeouts.
     Slow,
 }
 
 impl Fault {
-    /// All, in the order in which they are tried.
-    pub const ALL: [Self; 7] =
+    /// All faults, in the order of the report.
+    pub(super) const ALL: [Self; 7] =
         [Self::RateLimited, Self::Storm, Self::Refused, Self::Stall, Self::Cut, Self::ToolIndex, Self::Slow];
 
-    /// Its name in URLs and JSON.
+    /// The name in URLs and JSON.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::RateLimited => "rate_limited",
             Self::Storm => "storm_of_500",
@@ -42,19 +42,19 @@ impl Fault {
 
     /// The fault of this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|fault| fault.as_str() == name)
     }
 
-    /// Whether a stream has begun when it happens, so that nobody can answer in its place any more.
+    /// Whether the fault happens in mid-stream, when no other provider can take over.
     #[must_use]
-    pub const fn is_mid_stream(self) -> bool {
+    pub(super) const fn is_mid_stream(self) -> bool {
         matches!(self, Self::Cut)
     }
 
-    /// Whether it can happen to embeddings.
+    /// Whether the fault can happen to embeddings.
     #[must_use]
-    pub const fn fits_embeddings(self) -> bool {
+    pub(super) const fn fits_embeddings(self) -> bool {
         !matches!(self, Self::ToolIndex)
     }
 }

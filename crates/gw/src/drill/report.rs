@@ -4,49 +4,49 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Case;
-use super::client::{End, Seen};
+use super::case::DrillCase;
+use super::client::{ClientView, Outcome};
 use super::routes::{Route, Skipped};
 use crate::models::table::{Align, clean, columns};
 
-/// What the drill came to.
+/// The result of a drill.
 #[derive(Debug)]
-pub(super) struct Report {
-    /// What was drilled.
+pub(super) struct DrillReport {
+    /// The drilled routes.
     pub routes: Arc<[Route]>,
-    /// What was not, and why.
+    /// The names that were not drilled.
     pub skipped: Vec<Skipped>,
-    /// In the order of the routes, their providers and the faults.
-    pub cases: Vec<Case>,
-    /// What the clocks were multiplied with.
+    /// All cases, in the order of routes, providers and faults.
+    pub cases: Vec<DrillCase>,
+    /// The factor of all timeouts, at most 1.
     pub factor: f64,
 }
 
-impl Report {
-    /// How many routes do not survive every fault.
+impl DrillReport {
+    /// The number of routes that do not survive every fault.
     #[must_use]
     pub(super) fn lost(&self) -> usize {
         (0..self.routes.len()).filter(|route| !self.survives(*route)).count()
     }
 
     fn survives(&self, route: usize) -> bool {
-        self.of(route).all(Case::survives)
+        self.of(route).all(DrillCase::survives)
     }
 
-    fn of(&self, route: usize) -> impl Iterator<Item = &Case> {
+    fn of(&self, route: usize) -> impl Iterator<Item = &DrillCase> {
         self.cases.iter().filter(move |case| case.route == route)
     }
 
-    /// Whether nobody else could serve while this provider fails.
-    fn is_alone(&self, case: &Case) -> bool {
+    /// Whether no other provider could serve while this one fails.
+    fn is_alone(&self, case: &DrillCase) -> bool {
         let route = self.routes.get(case.route);
         route.is_some_and(|route| route.candidates.iter().all(|other| other.provider == case.provider))
     }
 
-    /// For people.
+    /// The report as text.
     #[must_use]
     pub(super) fn table(&self) -> String {
-        let header = ["ROUTE", "WHO FAILS", "HOW", "PLAIN", "STREAM", ""].map(str::to_owned).to_vec();
+        let header = ["ROUTE", "PROVIDER", "FAULT", "PLAIN", "STREAM", ""].map(str::to_owned).to_vec();
         let mut rows = vec![header];
         for case in &self.cases {
             let name = self.routes.get(case.route).map(|route| clean(&route.name));
@@ -71,7 +71,7 @@ impl Report {
         text + &self.conditions()
     }
 
-    fn verdict(&self, case: &Case) -> &'static str {
+    fn verdict(&self, case: &DrillCase) -> &'static str {
         match case {
             case if case.survives() => "survives",
             case if self.is_alone(case) => "LOST: no other candidate",
@@ -91,16 +91,16 @@ impl Report {
     }
 
     fn conditions(&self) -> String {
-        let clocks = match self.factor {
-            factor if factor >= 1.0 => "clocks as configured".to_owned(),
-            factor => format!("all clocks shortened to 1/{:.0}", 1.0 / factor),
+        let timeouts = match self.factor {
+            factor if factor >= 1.0 => "timeouts as configured".to_owned(),
+            factor => format!("all timeouts shortened to 1/{:.0}", 1.0 / factor),
         };
         format!(
-            "\n{clocks}; every provider played by a scripted upstream on loopback; no provider and no store was touched\n"
+            "\n{timeouts}; a scripted upstream on loopback played every provider; no provider was called and no store was opened\n"
         )
     }
 
-    /// For programs.
+    /// The report as JSON.
     #[must_use]
     pub(super) fn json(&self) -> Value {
         let route = |(at, facts): (usize, &Route)| {
@@ -125,7 +125,7 @@ impl Report {
         })
     }
 
-    fn case(&self, case: &Case) -> Value {
+    fn case(&self, case: &DrillCase) -> Value {
         json!({
             "provider": &*case.provider,
             "fault": case.fault.as_str(),
@@ -137,29 +137,29 @@ impl Report {
     }
 }
 
-fn words(seen: &Seen) -> String {
-    let took = seen.took.as_millis();
-    match &seen.end {
-        End::Whole => format!("{} in {took} ms", clean(&seen.model)),
-        End::Told(code) => format!("told in mid-stream: {}", clean(code)),
-        End::Refused(200, code) => format!("error event: {} after {took} ms", clean(code)),
-        End::Refused(status, code) => format!("{status} {} after {took} ms", clean(code)),
-        End::Silent => "half an answer, SILENT".to_owned(),
-        End::Wrong => "a WRONG answer".to_owned(),
-        End::Hung => format!("NO END in {took} ms"),
+fn words(seen: &ClientView) -> String {
+    let took = seen.duration.as_millis();
+    match &seen.outcome {
+        Outcome::Complete => format!("{} in {took} ms", clean(&seen.model)),
+        Outcome::ErrorEvent(code) => format!("error event in mid-stream: {}", clean(code)),
+        Outcome::Error(200, code) => format!("error event: {} after {took} ms", clean(code)),
+        Outcome::Error(status, code) => format!("{status} {} after {took} ms", clean(code)),
+        Outcome::Truncated => "TRUNCATED without an error".to_owned(),
+        Outcome::Wrong => "a WRONG answer".to_owned(),
+        Outcome::NoEnd => format!("NO END in {took} ms"),
     }
 }
 
-fn seen(seen: &Seen) -> Value {
-    let (outcome, status, code) = match &seen.end {
-        End::Whole => ("whole", Some(200), None),
-        End::Told(code) => ("told_mid_stream", Some(200), Some(code)),
-        End::Refused(status, code) => ("error", Some(*status), Some(code)),
-        End::Silent => ("silently_cut", Some(200), None),
-        End::Wrong => ("wrong", Some(200), None),
-        End::Hung => ("no_end", None, None),
+fn seen(seen: &ClientView) -> Value {
+    let (outcome, status, code) = match &seen.outcome {
+        Outcome::Complete => ("whole", Some(200), None),
+        Outcome::ErrorEvent(code) => ("told_mid_stream", Some(200), Some(code)),
+        Outcome::Error(status, code) => ("error", Some(*status), Some(code)),
+        Outcome::Truncated => ("silently_cut", Some(200), None),
+        Outcome::Wrong => ("wrong", Some(200), None),
+        Outcome::NoEnd => ("no_end", None, None),
     };
-    let millis = u64::try_from(seen.took.as_millis()).unwrap_or(u64::MAX);
+    let millis = u64::try_from(seen.duration.as_millis()).unwrap_or(u64::MAX);
     json!({ "outcome": outcome, "status": status, "code": code, "model": seen.model,
             "attempts": seen.attempts, "took_ms": millis })
 }

@@ -1,42 +1,43 @@
-//! The names that are drilled, and who is in the plan of each: what the engine itself explains.
+//! The names that are drilled, and the candidates of each. The engine's own explanation tells the candidates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gw_engine::explain::RankedCandidate;
 use gw_engine::{Caller, Engine};
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::client::Ask;
+use super::client::RequestKind;
 use super::fault::Fault;
-use super::stage::Stage;
-use crate::cli::Stop;
+use super::gateway::DrillGateway;
+use crate::command::CommandError;
 use crate::models::unknown_model;
 
-/// A name that clients ask for.
+/// A name that clients request.
 #[derive(Debug)]
 pub(super) struct Route {
-    /// As clients write it.
+    /// The name, as clients write it.
     pub name: String,
-    /// All that its models do is embed.
+    /// Whether its models only embed.
     pub embeds: bool,
-    /// In the order of the plan.
+    /// The candidates, in the order of the plan.
     pub candidates: Vec<Candidate>,
-    /// Providers of candidates that can be given tools.
+    /// The providers of candidates that take tools.
     with_tools: Vec<Arc<str>>,
 }
 
-/// Who may serve it.
-#[derive(Clone, Debug)]
+/// A model that may serve the route.
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Candidate {
-    /// Catalogue id.
+    /// The catalogue id.
     pub model: String,
-    /// Its provider.
+    /// The provider.
     pub provider: Arc<str>,
 }
 
 impl Route {
-    /// The providers in its plan, each once.
+    /// The providers of the candidates, each once.
     #[must_use]
     pub(super) fn providers(&self) -> Vec<Arc<str>> {
         let mut providers: Vec<Arc<str>> = Vec::new();
@@ -48,7 +49,7 @@ impl Route {
         providers
     }
 
-    /// Whether this fault can happen to its clients.
+    /// Whether this fault of the provider can happen on this route.
     #[must_use]
     pub(super) fn can_have(&self, fault: Fault, provider: &Arc<str>) -> bool {
         let tools = fault != Fault::ToolIndex || self.with_tools.contains(provider);
@@ -56,31 +57,31 @@ impl Route {
     }
 }
 
-/// A name that is not drilled, and why.
+/// A name that is not drilled, and the reason.
 pub(super) type Skipped = (String, String);
 
-/// Every alias, every name of several models, with `all` every model; with `only` these names and no other.
+/// Finds the routes: every alias and every name that several models share. `all` adds every model; `only` replaces them all.
 ///
 /// # Errors
-/// Exit code 2 when there is none.
+/// Exit code 2 when there is no route.
 pub(super) fn find(
-    stage: &Stage,
+    gateway: &DrillGateway,
     only: &[String],
     all: bool,
     routing: Option<&Value>,
-) -> Result<(Vec<Route>, Vec<Skipped>), Stop> {
-    let engine = stage.engine(None)?;
-    let names = if only.is_empty() { names(stage, all)? } else { only.to_vec() };
+) -> Result<(Vec<Route>, Vec<Skipped>), CommandError> {
+    let engine = gateway.engine(None)?;
+    let names = if only.is_empty() { names(gateway, all)? } else { only.to_vec() };
     let (mut routes, mut skipped) = (Vec::new(), Vec::new());
     for name in names {
-        match route(stage, &engine, &name, routing) {
+        match route(gateway, &engine, &name, routing) {
             Ok(route) => routes.push(route),
-            Err(why) if only.is_empty() => skipped.push((name, why)),
-            Err(why) => return Err(Stop::Usage(why)),
+            Err(error) if only.is_empty() => skipped.push((name, error.to_string())),
+            Err(error) => return Err(CommandError::Usage(error.to_string())),
         }
     }
     if routes.is_empty() {
-        return Err(Stop::Usage(
+        return Err(CommandError::Usage(
             "nothing to drill: the configuration has no alias, and no two models share a name; --all drills every model by \
              its id"
                 .to_owned(),
@@ -89,9 +90,9 @@ pub(super) fn find(
     Ok((routes, skipped))
 }
 
-fn names(stage: &Stage, all: bool) -> Result<Vec<String>, Stop> {
-    let setup = stage.setup();
-    let catalog = setup.catalog(false).map_err(|problems| Stop::Usage(problems.join("\n")))?;
+fn names(gateway: &DrillGateway, all: bool) -> Result<Vec<String>, CommandError> {
+    let setup = gateway.setup();
+    let catalog = setup.catalog(false).map_err(|problems| CommandError::problems(&problems))?;
     let aliases = &setup.config.engine.aliases;
     let mut names: Vec<String> = aliases.keys().cloned().collect();
     let mut shared = BTreeMap::<&str, usize>::new();
@@ -106,28 +107,52 @@ fn names(stage: &Stage, all: bool) -> Result<Vec<String>, Stop> {
     Ok(names)
 }
 
+/// The reason why a name has no candidates.
+#[derive(Debug, thiserror::Error)]
+enum RouteError {
+    #[error("{}", .0.join("\n"))]
+    Catalogue(Vec<String>),
+    #[error("{0}")]
+    Refused(String),
+    #[error("the explanation of the route cannot be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+}
+
 /// # Errors
-/// Why nobody can be asked by this name.
-fn route(stage: &Stage, engine: &Engine, name: &str, routing: Option<&Value>) -> Result<Route, String> {
-    let catalog = stage.setup().catalog(false).map_err(|problems| problems.join("\n"))?;
+/// When the name has no candidates.
+fn route(
+    gateway: &DrillGateway,
+    engine: &Engine,
+    name: &str,
+    routing: Option<&Value>,
+) -> Result<Route, RouteError> {
+    let catalog = gateway.setup().catalog(false).map_err(RouteError::Catalogue)?;
     let chats =
         catalog.resolve(name).is_none_or(|resolved| resolved.models.iter().any(|model| model.is_chat()));
-    let asked = |ask: Ask| candidates(engine, ask, name, routing);
-    let candidates = asked(if chats { Ask::Chat { stream: true, tools: false } } else { Ask::Embeddings })?;
-    let with_tools =
-        if chats { asked(Ask::Chat { stream: true, tools: true }).unwrap_or_default() } else { Vec::new() };
+    let asked = |ask: RequestKind| candidates(engine, ask, name, routing);
+    let candidates = asked(if chats {
+        RequestKind::Chat { stream: true, tools: false }
+    } else {
+        RequestKind::Embeddings
+    })?;
+    let with_tools = if chats {
+        asked(RequestKind::Chat { stream: true, tools: true }).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
     let with_tools = with_tools.into_iter().map(|candidate| candidate.provider).collect();
     Ok(Route { name: name.to_owned(), embeds: !chats, candidates, with_tools })
 }
 
 fn candidates(
     engine: &Engine,
-    ask: Ask,
+    ask: RequestKind,
     name: &str,
     routing: Option<&Value>,
-) -> Result<Vec<Candidate>, String> {
+) -> Result<Vec<Candidate>, RouteError> {
     let explanation = engine.explain(&Caller::operator(), ask.body(name, routing));
-    let explanation = explanation.map_err(|error| unknown_model(error.code(), &error.message))?;
+    let explanation =
+        explanation.map_err(|error| RouteError::Refused(unknown_model(error.code(), &error.message)))?;
     let candidate = |RankedCandidate { model, .. }| Candidate {
         model: model.id.to_string(),
         provider: Arc::clone(&model.provider),

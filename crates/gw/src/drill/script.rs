@@ -1,16 +1,15 @@
-//! What the scripted upstream writes: well, or with a fault.
+//! The answers of the scripted upstream, right or with a fault.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::fault::Fault;
-use super::upstream::error;
 
-/// The whole answer to a chat: what a client must have at the end.
+/// The whole answer to a chat, which a client must have at the end.
 pub(super) const ANSWER: &str = "Everything that was asked for is here: one, two, three, four, five.";
-/// Bytes of a piece of it.
-const PIECE: usize = 12;
+/// The bytes of a chunk of the answer.
+const CHUNK_BYTES: usize = 12;
 /// The tool calls of a request with tools, name and arguments.
 pub(super) const CALLS: [(&str, &str); 2] =
     [("weather", r#"{"city":"Lisbon","days":3}"#), ("time", r#"{"zone":"Europe/Lisbon"}"#)];
@@ -19,25 +18,25 @@ pub(super) const VECTOR: [f64; 4] = [0.5, -0.25, 0.125, 1.0];
 
 /// A step of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Sends.
+pub(super) enum Step {
+    /// Sends bytes.
     Bytes(Vec<u8>),
-    /// Waits.
+    /// Waits for a time.
     Pause(Duration),
-    /// Waits until the other side hangs up.
+    /// Waits until the client closes the connection.
     Silence,
 }
 
-/// The steps of the answer to a request of this path; behind the last one the connection is closed.
-pub(super) fn answer(fault: Option<Fault>, path: &str, request: &Value, pace: Duration) -> Vec<Part> {
+/// The steps of the answer to a request. The connection is closed after the last step.
+pub(super) fn answer(fault: Option<Fault>, path: &str, request: &Value, pace: Duration) -> Vec<Step> {
     match fault {
         Some(Fault::RateLimited) => {
-            let told = error("The drill asks too often.", "rate_limit_error", Some("rate_limit_exceeded"));
-            vec![full("429 Too Many Requests", "retry-after: 1\r\n", &told)]
+            let body = error("The drill asks too often.", "rate_limit_error", Some("rate_limit_exceeded"));
+            vec![full("429 Too Many Requests", "retry-after: 1\r\n", &body)]
         }
         Some(Fault::Storm) => {
-            let told = error("The drill broke it.", "server_error", None);
-            vec![full("500 Internal Server Error", "", &told)]
+            let body = error("The drill broke it.", "server_error", None);
+            vec![full("500 Internal Server Error", "", &body)]
         }
         _ if path.ends_with("embeddings") => plain(fault, &embeddings(request), pace),
         _ if request.get("stream").and_then(Value::as_bool) == Some(true) => stream(fault, request, pace),
@@ -45,10 +44,15 @@ pub(super) fn answer(fault: Option<Fault>, path: &str, request: &Value, pace: Du
     }
 }
 
-fn full(status: &str, headers: &str, body: &Value) -> Part {
+/// An error object of OpenAI's API.
+fn error(message: &str, kind: &str, code: Option<&str>) -> Value {
+    json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
+}
+
+fn full(status: &str, headers: &str, body: &Value) -> Step {
     let body = body.to_string();
     let length = body.len();
-    Part::Bytes(
+    Step::Bytes(
         format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{headers}content-length: {length}\r\n\
              connection: close\r\n\r\n{body}"
@@ -57,15 +61,15 @@ fn full(status: &str, headers: &str, body: &Value) -> Part {
     )
 }
 
-fn plain(fault: Option<Fault>, body: &Value, pace: Duration) -> Vec<Part> {
+fn plain(fault: Option<Fault>, body: &Value, pace: Duration) -> Vec<Step> {
     let whole = full("200 OK", "", body);
     match fault {
-        Some(Fault::Stall) => vec![Part::Silence],
-        Some(Fault::Slow) => vec![Part::Pause(pace), whole],
+        Some(Fault::Stall) => vec![Step::Silence],
+        Some(Fault::Slow) => vec![Step::Pause(pace), whole],
         Some(Fault::Cut) => {
-            let Part::Bytes(mut bytes) = whole else { return Vec::new() };
+            let Step::Bytes(mut bytes) = whole else { return Vec::new() };
             bytes.truncate(bytes.len() * 3 / 4);
-            vec![Part::Bytes(bytes)]
+            vec![Step::Bytes(bytes)]
         }
         _ => vec![whole],
     }
@@ -91,7 +95,7 @@ fn has_tools(request: &Value) -> bool {
     request.get("tools").is_some()
 }
 
-/// The index that a call is sent with: its own, or counted from 7 down.
+/// The index of a tool call: its position, or with the fault a number that counts from 7 down.
 fn index(fault: Option<Fault>, position: usize) -> usize {
     if fault == Some(Fault::ToolIndex) { 7 - position } else { position }
 }
@@ -111,7 +115,7 @@ fn chat(fault: Option<Fault>, request: &Value) -> Value {
             "choices": [{ "index": 0, "message": message, "finish_reason": finish }], "usage": usage() })
 }
 
-/// The answer, or what is missing of it when the request shows a beginning to go on from.
+/// The answer, or its rest when the request shows the beginning of the answer.
 fn rest(request: &Value) -> &'static str {
     let messages = request.get("messages").and_then(Value::as_array).into_iter().flatten();
     let said = messages.filter_map(|message| message.get("content")?.as_str());
@@ -119,14 +123,14 @@ fn rest(request: &Value) -> &'static str {
     begun.unwrap_or(ANSWER)
 }
 
-fn stream(fault: Option<Fault>, request: &Value, pace: Duration) -> Vec<Part> {
+fn stream(fault: Option<Fault>, request: &Value, pace: Duration) -> Vec<Step> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\
                 connection: close\r\n\r\n";
-    let mut parts = vec![Part::Bytes(head.as_bytes().to_vec())];
+    let mut parts = vec![Step::Bytes(head.as_bytes().to_vec())];
     let mut events = events(fault, request);
     match fault {
         Some(Fault::Stall) => {
-            parts.push(Part::Silence);
+            parts.push(Step::Silence);
             return parts;
         }
         Some(Fault::Cut) => events.truncate(events.len() / 2),
@@ -134,13 +138,13 @@ fn stream(fault: Option<Fault>, request: &Value, pace: Duration) -> Vec<Part> {
     }
     for event in events {
         if fault == Some(Fault::Slow) {
-            parts.push(Part::Pause(pace));
+            parts.push(Step::Pause(pace));
         }
         let data = format!("data: {event}\n\n");
-        parts.push(Part::Bytes(format!("{:x}\r\n{data}\r\n", data.len()).into_bytes()));
+        parts.push(Step::Bytes(format!("{:x}\r\n{data}\r\n", data.len()).into_bytes()));
     }
     if fault != Some(Fault::Cut) {
-        parts.push(Part::Bytes(b"0\r\n\r\n".to_vec()));
+        parts.push(Step::Bytes(b"0\r\n\r\n".to_vec()));
     }
     parts
 }
@@ -175,23 +179,23 @@ fn events(fault: Option<Fault>, request: &Value) -> Vec<String> {
 
 /// All of these texts are ASCII.
 fn pieces(text: &str) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
-    text.as_bytes().chunks(PIECE).map(String::from_utf8_lossy)
+    text.as_bytes().chunks(CHUNK_BYTES).map(String::from_utf8_lossy)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(parts: &[Part]) -> String {
+    fn text(parts: &[Step]) -> String {
         let bytes = parts.iter().filter_map(|part| match part {
-            Part::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            Step::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
             _ => None,
         });
         bytes.collect()
     }
 
     #[test]
-    fn a_beginning_is_gone_on_from() {
+    fn a_begun_answer_is_continued() {
         let begun = &ANSWER[..20];
         let asked = json!({ "messages": [{ "role": "user", "content": "?" }, { "role": "assistant", "content": begun }] });
         assert_eq!(format!("{begun}{}", rest(&asked)), ANSWER);
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_answer_lacks_its_end_and_a_well_one_has_it() {
+    fn a_cut_answer_lacks_its_end_and_a_right_one_has_it() {
         let asked = json!({ "model": "m", "stream": true });
         let well = text(&answer(None, "v1/chat/completions", &asked, Duration::ZERO));
         assert!(well.contains("[DONE]") && well.ends_with("0\r\n\r\n"), "{well}");

@@ -1,28 +1,27 @@
-//! The scripted upstream of a drill: an OpenAI-compatible server on loopback that misbehaves as the first part of the URL
-//! says, so that it need not know who asks.
+//! The scripted upstream of a drill: an OpenAI-compatible server on loopback. The first part of the URL names its fault.
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::fault::Fault;
-use super::script::{self, Part};
+use super::script::{self, Step};
 
-/// Bytes of a request; ours are a few hundred.
-const LARGEST: usize = 1 << 20;
-/// A stalled answer is given up after this when nobody hangs up.
-const LONGEST_STALL: Duration = Duration::from_secs(120);
+/// The most bytes of a request. The drill's requests have a few hundred.
+const MAX_REQUEST_BYTES: usize = 1 << 20;
+/// The longest time of a stalled answer whose client does not close.
+const MAX_STALL: Duration = Duration::from_secs(120);
 
-/// It answers until it is dropped.
+/// The upstream. It answers until it is dropped.
 #[derive(Debug)]
 pub(super) struct Upstream {
     address: SocketAddr,
-    /// Bound, and never listening: whoever connects is refused.
+    /// A bound socket that does not listen, so that connections to it are refused.
     closed: TcpSocket,
     task: JoinHandle<()>,
 }
@@ -34,10 +33,10 @@ impl Drop for Upstream {
 }
 
 impl Upstream {
-    /// Starts it on ports of the system's choice; `pace` is its pause between two pieces when it is to be slow.
+    /// Starts the upstream on free ports. `pace` is the pause before each chunk of a slow answer.
     ///
     /// # Errors
-    /// When there is no port.
+    /// When no port is free.
     pub(super) async fn start(pace: Duration) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let closed = TcpSocket::new_v4()?;
@@ -46,7 +45,7 @@ impl Upstream {
         let task = tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
                 tokio::spawn(async move {
-                    // A client that hangs up is part of the drill.
+                    // Clients that close early are part of the drill.
                     let _ = answer(connection, pace).await;
                 });
             }
@@ -54,10 +53,10 @@ impl Upstream {
         Ok(Self { address, closed, task })
     }
 
-    /// Where a provider is that has this fault, or none.
+    /// The base URL of a provider with this fault, or of a healthy one.
     ///
     /// # Errors
-    /// When the closed port is not known.
+    /// When the address of the closed port is not known.
     pub(super) fn base_url(&self, fault: Option<Fault>) -> io::Result<String> {
         let address = if fault == Some(Fault::Refused) { self.closed.local_addr()? } else { self.address };
         Ok(format!("http://{address}/{}/v1", fault.map_or("well", Fault::as_str)))
@@ -71,26 +70,26 @@ async fn answer(mut connection: TcpStream, pace: Duration) -> io::Result<()> {
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
     for part in script::answer(fault, parts.next().unwrap_or_default(), &request, pace) {
         match part {
-            Part::Bytes(bytes) => connection.write_all(&bytes).await?,
-            Part::Pause(pause) => tokio::time::sleep(pause).await,
-            Part::Silence => {
+            Step::Bytes(bytes) => connection.write_all(&bytes).await?,
+            Step::Pause(pause) => tokio::time::sleep(pause).await,
+            Step::Silence => {
                 let mut nothing = [0];
                 let hung_up = connection.read(&mut nothing);
-                let _ = tokio::time::timeout(LONGEST_STALL, hung_up).await;
+                let _ = tokio::time::timeout(MAX_STALL, hung_up).await;
             }
         }
     }
     connection.shutdown().await
 }
 
-/// Path and body of a request; None when it is not one of ours.
+/// Reads the path and the body of a request. None: the request is incomplete or too large.
 async fn read(connection: &mut TcpStream) -> io::Result<Option<(String, Vec<u8>)>> {
     let mut seen = Vec::new();
     let end = loop {
         if let Some(end) = seen.windows(4).position(|four| four == b"\r\n\r\n") {
             break end + 4;
         }
-        if seen.len() > LARGEST || connection.read_buf(&mut seen).await? == 0 {
+        if seen.len() > MAX_REQUEST_BYTES || connection.read_buf(&mut seen).await? == 0 {
             return Ok(None);
         }
     };
@@ -100,15 +99,10 @@ async fn read(connection: &mut TcpStream) -> io::Result<Option<(String, Vec<u8>)
     let length = head.lines().filter_map(|line| line.split_once(':'));
     let mut length = length.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     let length: usize = length.next().and_then(|(_, value)| value.trim().parse().ok()).unwrap_or_default();
-    while body.len() < length.min(LARGEST) {
+    while body.len() < length.min(MAX_REQUEST_BYTES) {
         if connection.read_buf(&mut body).await? == 0 {
             return Ok(None);
         }
     }
     Ok(Some((path, body)))
-}
-
-/// The error object of OpenAI's API.
-pub(super) fn error(message: &str, kind: &str, code: Option<&str>) -> Value {
-    json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
 }

@@ -1,8 +1,8 @@
-//! Catalogue answers as text for people, and the columns that other commands use too.
+//! Renders catalogue answers as text, and columns for all commands.
 
 use serde_json::Value;
 
-/// Numbers stand at the right end of their column.
+/// The alignment of a column: text left, numbers right.
 pub(crate) enum Align {
     Left,
     Right,
@@ -29,7 +29,7 @@ pub(super) fn list(answer: &Value) -> String {
     format!("{table}\n{count} model{}\n", if count == 1 { "" } else { "s" })
 }
 
-/// One entry: every member on a line, members of members under a dotted name.
+/// One entry, with a line for each member. Nested members have dotted names.
 pub(super) fn one(model: &Value) -> String {
     let mut rows = Vec::new();
     flatten("", model, &mut rows);
@@ -37,7 +37,7 @@ pub(super) fn one(model: &Value) -> String {
     columns(&rows, &[Align::Left, Align::Left])
 }
 
-/// `GET /v1/models/compare`: one column per model, then who is best at what.
+/// `GET /v1/models/compare`: one column for each model, then the best model of each kind.
 pub(super) fn comparison(answer: &Value) -> String {
     const LINES: [(&str, &str); 10] = [
         ("name", "/name"),
@@ -65,7 +65,7 @@ pub(super) fn comparison(answer: &Value) -> String {
     for row in &mut best {
         let [label, winner] = row.as_mut_slice() else { continue };
         let figures = FIGURES.iter().find(|(name, _)| name == label).map_or(&[][..], |(_, figures)| *figures);
-        // The API names a model even where none has the figure.
+        // The API names a model even when no model has the figure.
         let side = answer.get("comparison").and_then(|sides| sides.get(winner.as_str()));
         let is_unknown =
             |figure: &&str| side.and_then(|side| side.pointer(figure)).is_none_or(Value::is_null);
@@ -77,7 +77,7 @@ pub(super) fn comparison(answer: &Value) -> String {
     format!("{}\n{}", columns(&rows, &aligns), columns(&best, &[Align::Left, Align::Left]))
 }
 
-/// The figures of a comparison on which each highlight rests.
+/// The figures behind each highlight of a comparison.
 const FIGURES: [(&str, &[&str]); 5] = [
     ("cheapest", &["/pricing/gateway_input_per_m", "/pricing/gateway_output_per_m"]),
     ("fastest", &["/performance/latency_p50_ms"]),
@@ -121,7 +121,7 @@ fn show(value: &Value) -> String {
     }
 }
 
-/// A name from a file or a provider must not move the cursor.
+/// Replaces control characters: a name from a file or a provider must not move the terminal's cursor.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -136,7 +136,7 @@ fn strings(value: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-/// Rows with every column as wide as its widest cell, two blanks apart, none at the end of a line.
+/// Aligns rows in columns that are two blanks apart. Lines have no blanks at their end.
 pub(crate) fn columns(rows: &[Vec<String>], aligns: &[Align]) -> String {
     let width = |column: usize| {
         rows.iter()

@@ -23,16 +23,16 @@ fn catalog() -> Catalog {
     Catalog::build(&[SHIPPED], &[], &std::collections::BTreeMap::new(), &facts, &[]).unwrap()
 }
 
-fn value(what: &What) -> Value {
+fn value(what: &ModelsCommand) -> Value {
     answer(&catalog(), Some(what)).unwrap().0
 }
 
 #[test]
 fn a_list_is_a_table() {
-    let (all, empty) = answer(&catalog(), None).unwrap();
+    let (all, is_empty) = answer(&catalog(), None).unwrap();
     let text = table::list(&all);
     let lines: Vec<_> = text.lines().collect();
-    assert!(!empty);
+    assert!(!is_empty);
     assert_eq!(lines[0], "MODEL      CONTEXT  MAX OUTPUT  INPUT/M  OUTPUT/M  FEATURES");
     assert_eq!(lines[1], "acme/fast   128000        4096     0.15       0.6  streaming vision");
     assert!(lines[2].starts_with("acme/bare        -"), "{text}");
@@ -41,7 +41,7 @@ fn a_list_is_a_table() {
 
 #[test]
 fn filters_reach_the_catalogue_whatever_is_in_them() {
-    let list = |search: &str| What::List {
+    let list = |search: &str| ModelsCommand::List {
         provider: None,
         feature: None,
         search: Some(search.to_owned()),
@@ -50,7 +50,7 @@ fn filters_reach_the_catalogue_whatever_is_in_them() {
     assert_eq!(value(&list("FAST"))["total"], 1);
     assert_eq!(value(&list("a&search=zzz%"))["total"], 0);
     assert!(answer(&catalog(), Some(&list("nothing"))).unwrap().1);
-    let some = What::List {
+    let some = ModelsCommand::List {
         provider: Some("acme".to_owned()),
         feature: Some("vision".to_owned()),
         search: None,
@@ -61,11 +61,11 @@ fn filters_reach_the_catalogue_whatever_is_in_them() {
 
 #[test]
 fn one_model_is_shown_whole_and_harmless() {
-    let text = table::one(&value(&What::Show { id: "fast".to_owned() }));
+    let text = table::one(&value(&ModelsCommand::Show { id: "fast".to_owned() }));
     assert!(text.contains("pricing.gateway_input_per_m"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
-    let unknown = answer(&catalog(), Some(&What::Show { id: "nobody".to_owned() })).unwrap_err();
-    assert!(unknown.contains("nobody"), "{unknown}");
+    let unknown = answer(&catalog(), Some(&ModelsCommand::Show { id: "nobody".to_owned() })).unwrap_err();
+    assert!(unknown.to_string().contains("nobody"), "{unknown}");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_models_rules_are_shown_with_their_source_and_date() {
         discovers: false,
     }];
     let catalog = Catalog::build(&[shipped], &[], &std::collections::BTreeMap::new(), &facts, &[]).unwrap();
-    let show = |id: &str| answer(&catalog, Some(&What::Show { id: id.to_owned() })).unwrap().0;
+    let show = |id: &str| answer(&catalog, Some(&ModelsCommand::Show { id: id.to_owned() })).unwrap().0;
     let rules = &show("claude-opus-5-5")["rules"];
     assert_eq!((&rules["table"], &rules["name"]), (&"claude".into(), &"claude-opus-5-5".into()));
     assert_eq!((&rules["forced_tools"], &rules["assumed"]), (&"refused".into(), &false.into()));
@@ -96,7 +96,7 @@ fn a_models_rules_are_shown_with_their_source_and_date() {
 #[test]
 fn models_stand_side_by_side() {
     let ids = vec!["acme/fast".to_owned(), "acme/bare".to_owned()];
-    let text = table::comparison(&value(&What::Compare { ids }));
+    let text = table::comparison(&value(&ModelsCommand::Compare { ids }));
     assert!(text.lines().next().unwrap().contains("acme/fast"), "{text}");
     assert!(text.contains("longest context"), "{text}");
 }

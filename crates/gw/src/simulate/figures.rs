@@ -1,4 +1,4 @@
-//! What each model was like, as the log has it: speed and failures of the calls that were made to it.
+//! The speed and the failures of each model's calls, taken from the log.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +6,30 @@ use gw_engine::catalog::Model;
 use gw_routing::metrics::Averages;
 use gw_store::ledger::Entry;
 
-/// The figures of every model in the log.
+/// The figures of all models in the log.
 #[derive(Debug, Default)]
-pub(super) struct Log(BTreeMap<String, Figures>);
+pub(super) struct LogFigures(BTreeMap<String, ModelFigures>);
 
-/// The calls to one model.
+/// The figures of the calls to one model.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct ModelFigures {
     /// Calls that were answered.
     pub served: u64,
-    /// Calls that failed by the upstream's fault.
+    /// Calls that failed through a fault of the upstream.
     pub failed: u64,
-    /// Milliseconds that calls of any kind took which brought nothing.
-    lost: Mean,
+    /// Milliseconds of calls without an answer.
+    wasted: Mean,
     /// Milliseconds to a plain answer.
     pub plain: Mean,
     /// Milliseconds to the end of a stream.
     pub stream: Mean,
     /// Milliseconds to the first token of a stream.
     first_token: Mean,
-    /// Tokens a second, behind the first.
+    /// Tokens per second after the first token.
     speed: Mean,
 }
 
-/// A mean in the making.
+/// A mean to which values are added.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mean {
     sum: f64,
@@ -37,65 +37,65 @@ pub(super) struct Mean {
 }
 
 impl Mean {
-    /// One more.
+    /// Adds a value.
     pub(super) fn add(&mut self, value: f64) {
         self.sum += value;
         self.count += 1;
     }
 
-    /// Both together.
+    /// Adds the values of another mean.
     pub(super) fn merge(&mut self, other: Self) {
         self.sum += other.sum;
         self.count += other.count;
     }
 
-    /// None when there was nothing.
+    /// The mean. None: no value was added.
     #[must_use]
     pub(super) fn value(self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 }
 
-/// Whether calls of this kind are looked at: those that have a choice of strategy.
+/// Whether requests of this operation have a routing strategy.
 pub(super) fn has_strategy(entry: &Entry) -> bool {
     matches!(entry.operation.as_str(), "chat" | "completion")
 }
 
-impl Log {
-    /// Takes a row in, whatever became of its request.
-    pub(super) fn take(&mut self, entry: &Entry) {
+impl LogFigures {
+    /// Adds a row, whatever its outcome.
+    pub(super) fn add(&mut self, entry: &Entry) {
         if !has_strategy(entry) || entry.cache_hit {
             return;
         }
-        // What the request had lost before the call that is looked at: the row's times count from its beginning.
+        // The row's times count from the begin of its request, so the time of the earlier calls is subtracted.
         let mut before = 0;
         for attempt in &entry.attempts {
             let figures = self.0.entry(attempt.model.to_string()).or_default();
             match &*attempt.status {
                 "ok" => figures.served(entry, attempt.latency_ms, before),
-                // The upstream is there, and is asked too often: it costs time, and is no failure.
-                "upstream_rate_limited" => figures.lost.add(attempt.latency_ms as f64),
+                // A rate limit costs time but is no failure of the upstream.
+                "upstream_rate_limited" => figures.wasted.add(attempt.latency_ms as f64),
                 code if code.starts_with("upstream_") => {
                     figures.failed += 1;
-                    figures.lost.add(attempt.latency_ms as f64);
+                    figures.wasted.add(attempt.latency_ms as f64);
                 }
                 _ => {}
             }
-            // A hedge that lost ran beside the one that won.
+            // A cancelled hedge ran beside the call that served, so its time does not count.
             if attempt.status != "cancelled" {
                 before += attempt.latency_ms;
             }
         }
     }
 
-    /// What is known of a model.
+    /// The figures of a model.
     #[must_use]
-    pub(super) fn of(&self, model: &str) -> Figures {
+    pub(super) fn of(&self, model: &str) -> ModelFigures {
         self.0.get(model).copied().unwrap_or_default()
     }
 }
 
-impl Figures {
+impl ModelFigures {
     fn served(&mut self, entry: &Entry, latency_ms: u64, before: u64) {
         self.served += 1;
         if !entry.stream {
@@ -110,20 +110,20 @@ impl Figures {
         }
     }
 
-    /// Calls that tell of its reliability.
+    /// The calls that count for the reliability.
     #[must_use]
     pub(super) fn calls(&self) -> u64 {
         self.served + self.failed
     }
 
-    /// Percent of them that failed.
+    /// The percentage of these calls that failed.
     #[must_use]
     pub(super) fn failed_percent(&self) -> Option<f64> {
         let calls = self.calls();
         (calls > 0).then(|| self.failed as f64 * 100.0 / calls as f64)
     }
 
-    /// Mean milliseconds to the end of an answer: of this kind, else of the other.
+    /// Mean milliseconds to the end of an answer: streamed or plain, or the other kind when this one has no calls.
     fn latency(&self, stream: bool) -> Option<f64> {
         let (same, other) = if stream { (self.stream, self.plain) } else { (self.plain, self.stream) };
         same.value().or_else(|| other.value())
@@ -141,14 +141,14 @@ impl Figures {
         self.speed.value()
     }
 
-    /// Milliseconds that a request loses here on the average before another one serves it.
+    /// Mean milliseconds that a request loses in failed calls to this model before another model serves it.
     #[must_use]
-    pub(super) fn lost(&self) -> f64 {
-        let calls = self.served + self.lost.count;
-        if calls == 0 { 0.0 } else { self.lost.sum / calls as f64 }
+    pub(super) fn wasted(&self) -> f64 {
+        let calls = self.served + self.wasted.count;
+        if calls == 0 { 0.0 } else { self.wasted.sum / calls as f64 }
     }
 
-    /// As the strategies want it: everything was seen just now, and nobody is busy.
+    /// The figures as measurements for the strategies, all recent and without load.
     #[must_use]
     pub(super) fn seen(&self) -> Averages {
         let calls = self.calls() as f64;
@@ -162,13 +162,13 @@ impl Figures {
         }
     }
 
-    /// Milliseconds that a request would have taken: to its end, and to its first token. What was never measured is the
-    /// catalogue's prior.
+    /// The expected milliseconds to the end of a request and to its first token. A model without calls has the prior of the
+    /// catalogue.
     #[must_use]
     pub(super) fn expected(&self, model: &Model, stream: bool) -> (Option<f64>, Option<f64>) {
         let prior = model.performance.latency_p50_ms;
-        let with_lost = |millis: Option<f64>| millis.or(prior).map(|millis| millis + self.lost());
-        (with_lost(self.latency(stream)), with_lost(self.first_token()).filter(|_| stream))
+        let with_wasted = |millis: Option<f64>| millis.or(prior).map(|millis| millis + self.wasted());
+        (with_wasted(self.latency(stream)), with_wasted(self.first_token()).filter(|_| stream))
     }
 }
 
@@ -191,18 +191,18 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_call_is_its_own_models_and_does_not_slow_the_one_behind_it() {
-        let mut log = Log::default();
+    fn a_failed_call_counts_for_its_own_model_alone() {
+        let mut log = LogFigures::default();
         let attempts = r#"[{"provider":"a","model":"a/m","status":"upstream_error","latency_ms":100},
             {"provider":"b","model":"b/m","status":"ok","latency_ms":800}]"#;
-        log.take(&row(attempts, Some(300)));
-        log.take(&row(r#"[{"provider":"b","model":"b/m","status":"ok","latency_ms":1000}]"#, None));
-        // Nobody was called: the model is only who would have been.
-        log.take(&row("[]", None));
+        log.add(&row(attempts, Some(300)));
+        log.add(&row(r#"[{"provider":"b","model":"b/m","status":"ok","latency_ms":1000}]"#, None));
+        // No model was called.
+        log.add(&row("[]", None));
         let (a, b) = (log.of("a/m"), log.of("b/m"));
-        assert_eq!((a.served, a.failed, a.failed_percent(), a.lost()), (0, 1, Some(100.0), 100.0));
-        assert_eq!((b.served, b.failed, b.lost()), (2, 0, 0.0));
-        assert_eq!(b.first_token(), Some(200.0), "300 ms of which another one had used 100");
+        assert_eq!((a.served, a.failed, a.failed_percent(), a.wasted()), (0, 1, Some(100.0), 100.0));
+        assert_eq!((b.served, b.failed, b.wasted()), (2, 0, 0.0));
+        assert_eq!(b.first_token(), Some(200.0), "300 ms, of which another call used 100");
         assert_eq!(b.speed(), Some(100.0), "60 tokens in 600 ms");
         assert_eq!((b.latency(true), b.latency(false)), (Some(800.0), Some(1000.0)));
         assert_eq!(log.of("c/m").latency(true), None);
@@ -210,14 +210,14 @@ mod tests {
 
     #[test]
     fn limits_cancellations_and_clients_that_leave_are_no_failures() {
-        let mut log = Log::default();
+        let mut log = LogFigures::default();
         for status in ["upstream_rate_limited", "cancelled", "client_closed_request"] {
-            log.take(&row(
+            log.add(&row(
                 &format!(r#"[{{"provider":"b","model":"b/m","status":"{status}","latency_ms":50}}]"#),
                 None,
             ));
         }
         let figures = log.of("b/m");
-        assert_eq!((figures.calls(), figures.failed_percent(), figures.lost()), (0, None, 50.0));
+        assert_eq!((figures.calls(), figures.failed_percent(), figures.wasted()), (0, None, 50.0));
     }
 }

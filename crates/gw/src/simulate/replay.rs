@@ -1,5 +1,4 @@
-//! The decisions once more: for every request that had a choice, whom the strategy would have picked, and what that
-//! comes to.
+//! Repeats the routing decisions: for every request with a choice, the model that the strategy picks, and its cost and speed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,29 +12,29 @@ use gw_store::ledger::{Entry, Tokens};
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 
-use super::figures::{Figures, Log, Mean, has_strategy};
+use super::figures::{LogFigures, Mean, ModelFigures, has_strategy};
 
-/// Why a row cannot be judged.
+/// The reason why a row is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Why {
-    /// It was not answered.
+pub(super) enum SkipReason {
+    /// The request failed.
     Failed,
     /// Embeddings have no strategy.
     NoStrategy,
     /// The response cache answered.
     Cached,
-    /// The catalogue does not know its name, or no longer.
+    /// The catalogue does not know the requested name.
     UnknownName,
-    /// Only one model could have served it.
+    /// Only one model could serve the request.
     NoChoice,
-    /// Who served it is not of that name: a fallback or an upgrade of the client's.
+    /// A fallback or an upgrade served the request.
     Elsewhere,
-    /// Who served it or who would have has no price in USD.
+    /// One of the two models has no price in USD.
     Unpriced,
 }
 
-impl Why {
-    /// In JSON.
+impl SkipReason {
+    /// The name in JSON.
     #[must_use]
     pub(super) const fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +48,7 @@ impl Why {
         }
     }
 
-    /// For people.
+    /// The text in the report.
     #[must_use]
     pub(super) const fn words(self) -> &'static str {
         match self {
@@ -64,26 +63,26 @@ impl Why {
     }
 }
 
-/// What some requests came to, and what they would have.
+/// The sums of some requests, as they were and as they would be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
-    /// How many.
+    /// The number of requests.
     pub requests: u64,
-    /// Of them served by another model.
+    /// Requests that another model would serve.
     pub moved: u64,
-    /// What they did cost.
+    /// Their cost.
     pub cost_was: Money,
-    /// What they would have.
+    /// Their cost with the strategy.
     pub cost_would: Money,
-    /// Milliseconds to the end, of requests of which both are known.
+    /// Milliseconds to the end, for requests with both figures.
     pub latency_was: Mean,
-    /// What it would have been.
+    /// Milliseconds to the end with the strategy.
     pub latency_would: Mean,
-    /// Milliseconds to the first token, of streams of which both are known.
+    /// Milliseconds to the first token, for streams with both figures.
     pub first_token_was: Mean,
-    /// What it would have been.
+    /// Milliseconds to the first token with the strategy.
     pub first_token_would: Mean,
-    /// Percent of first picks that are expected to fail.
+    /// The expected percentage of first picks that fail.
     pub failing: Mean,
 }
 
@@ -101,36 +100,36 @@ impl Sums {
     }
 }
 
-/// Requests that a model served, and that it would have.
+/// The requests that a model served, and those that it would serve.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Share {
-    /// Did.
+pub(super) struct ServedCount {
+    /// Requests that it served.
     pub was: u64,
-    /// Would have.
+    /// Requests that it would serve.
     pub would: u64,
 }
 
-/// A replay under way, and its result.
+/// A replay and its result.
 #[derive(Debug)]
 pub(super) struct Replay {
-    /// Who decides.
+    /// The simulated strategy.
     pub strategy: Strategy,
     weights: Weights,
-    log: Log,
-    /// Decisions made.
+    log: LogFigures,
+    /// The number of decisions.
     turn: u64,
-    /// By day (UTC).
+    /// The sums by day (UTC).
     pub days: BTreeMap<String, Sums>,
-    /// By model.
-    pub models: BTreeMap<Arc<str>, (Share, Figures)>,
-    /// Rows that could not be judged.
-    pub left_out: BTreeMap<Why, u64>,
+    /// The counts and figures by model.
+    pub models: BTreeMap<Arc<str>, (ServedCount, ModelFigures)>,
+    /// The skipped rows by reason.
+    pub skipped: BTreeMap<SkipReason, u64>,
 }
 
 impl Replay {
-    /// Of this strategy, with these weights of `balanced`, over a log whose figures are known.
+    /// A replay of this strategy. `weights` are those of `balanced`; `log` holds the figures of the same rows.
     #[must_use]
-    pub(super) fn new(strategy: Strategy, weights: Weights, log: Log) -> Self {
+    pub(super) fn new(strategy: Strategy, weights: Weights, log: LogFigures) -> Self {
         Self {
             strategy,
             weights,
@@ -138,11 +137,11 @@ impl Replay {
             turn: 0,
             days: BTreeMap::new(),
             models: BTreeMap::new(),
-            left_out: BTreeMap::new(),
+            skipped: BTreeMap::new(),
         }
     }
 
-    /// All days together.
+    /// The sums of all days.
     #[must_use]
     pub(super) fn total(&self) -> Sums {
         self.days.values().fold(Sums::default(), |mut total, day| {
@@ -151,24 +150,25 @@ impl Replay {
         })
     }
 
-    /// Decides about a row once more.
-    pub(super) fn take(&mut self, catalog: &Catalog, entry: &Entry) {
-        if let Err(why) = self.judge(catalog, entry) {
-            *self.left_out.entry(why).or_default() += 1;
+    /// Repeats the decision about a row.
+    pub(super) fn add(&mut self, catalog: &Catalog, entry: &Entry) {
+        if let Err(reason) = self.judge(catalog, entry) {
+            *self.skipped.entry(reason).or_default() += 1;
         }
     }
 
-    fn judge(&mut self, catalog: &Catalog, entry: &Entry) -> Result<(), Why> {
+    fn judge(&mut self, catalog: &Catalog, entry: &Entry) -> Result<(), SkipReason> {
         let candidates = candidates(catalog, entry)?;
-        let served = candidates.iter().find(|model| *model.id == *entry.model).ok_or(Why::Elsewhere)?;
+        let served =
+            candidates.iter().find(|model| *model.id == *entry.model).ok_or(SkipReason::Elsewhere)?;
         let usage = usage(&entry.tokens);
-        served.cost(&usage).ok_or(Why::Unpriced)?;
+        served.cost(&usage).ok_or(SkipReason::Unpriced)?;
         let facts: Vec<Facts> =
             candidates.iter().map(|model| facts(model, &usage, &self.log.of(&model.id))).collect();
         let order = order(self.strategy, &self.weights, &facts, self.turn);
         self.turn += 1;
-        let pick = order.first().and_then(|first| candidates.get(first.index)).ok_or(Why::NoChoice)?;
-        let would = pick.cost(&usage).ok_or(Why::Unpriced)?;
+        let pick = order.first().and_then(|first| candidates.get(first.index)).ok_or(SkipReason::NoChoice)?;
+        let would = pick.cost(&usage).ok_or(SkipReason::Unpriced)?;
         let figures = self.log.of(&pick.id);
         for (model, is_pick) in [(served, false), (pick, true)] {
             let (share, of) = self.models.entry(Arc::clone(&model.id)).or_default();
@@ -196,26 +196,26 @@ impl Replay {
     }
 }
 
-/// Who could have served the request, in the catalogue's order: at least two.
-fn candidates<'c>(catalog: &'c Catalog, entry: &Entry) -> Result<Vec<&'c Arc<Model>>, Why> {
+/// The models that could serve the request, in the order of the catalogue. There are at least two.
+fn candidates<'c>(catalog: &'c Catalog, entry: &Entry) -> Result<Vec<&'c Arc<Model>>, SkipReason> {
     if !has_strategy(entry) {
-        return Err(Why::NoStrategy);
+        return Err(SkipReason::NoStrategy);
     }
     if entry.status != "ok" {
-        return Err(Why::Failed);
+        return Err(SkipReason::Failed);
     }
     if entry.cache_hit {
-        return Err(Why::Cached);
+        return Err(SkipReason::Cached);
     }
-    let resolved = catalog.resolve(&entry.requested_model).ok_or(Why::UnknownName)?;
+    let resolved = catalog.resolve(&entry.requested_model).ok_or(SkipReason::UnknownName)?;
     let tokens = entry.tokens.prompt.saturating_add(entry.tokens.completion);
     let fits =
         |model: &&Arc<Model>| model.is_chat() && model.context_length.is_none_or(|most| tokens <= most);
     let candidates: Vec<_> = resolved.models.iter().filter(fits).collect();
-    if candidates.len() < 2 { Err(Why::NoChoice) } else { Ok(candidates) }
+    if candidates.len() < 2 { Err(SkipReason::NoChoice) } else { Ok(candidates) }
 }
 
-fn facts(model: &Model, usage: &Usage, figures: &Figures) -> Facts {
+fn facts(model: &Model, usage: &Usage, figures: &ModelFigures) -> Facts {
     Facts {
         cost_usd: model.cost(usage).map(Money::approx_usd),
         usd_per_million: model.price_per_million(),
@@ -242,7 +242,7 @@ fn usage(tokens: &Tokens) -> Usage {
     }
 }
 
-/// The day that a time is in, UTC.
+/// The UTC day of a time in unix milliseconds.
 fn day(at: i64) -> String {
     format_millis(at).chars().take("2026-11-21".len()).collect()
 }

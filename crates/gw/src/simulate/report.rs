@@ -5,33 +5,33 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::figures::{Figures, Mean};
-use super::replay::{Replay, Share, Sums};
-use crate::cli::Stop;
+use super::figures::{Mean, ModelFigures};
+use super::replay::{Replay, ServedCount, Sums};
+use crate::command::CommandError;
 use crate::models::table::{Align, clean, columns};
 
-/// What the figures rest on, said with each report.
+/// The assumptions behind the figures. Each report lists them.
 const ASSUMPTIONS: [&str; 6] = [
-    "the strategy decides for every request that had a choice, whatever its client had asked for",
-    "tokens are taken as they were, cached ones too, and every model as able to do what was asked; who is left out is only \
-     whose context is too short",
-    "prices are those of the catalogue now; what it did cost is as it was charged then",
-    "a model takes its mean time in this window, of the same kind (plain or streamed), plus what its failed calls cost per \
-     call; one without calls takes the catalogue's prior",
-    "nobody is busier than another, no circuit is open, and prompt caches are not followed",
-    "each model is as fast as it was, although another mix of requests would have changed its speed",
+    "the strategy decides for every request with a choice, even when the client asked for another strategy",
+    "token counts, cached tokens included, stay as they were; every model can do what the request asks for, unless its \
+     context is too short",
+    "simulated costs use the current prices of the catalogue; actual costs are those that were charged",
+    "a model takes its mean time in this period, for plain and streamed answers apart, plus the mean time of its failed \
+     calls; a model without calls takes the latency of the catalogue",
+    "all models are equally busy, no circuit is open, and prompt caches are ignored",
+    "each model keeps its speed, although another mix of requests would change it",
 ];
 
-/// For people. `span` is the window.
+/// The report as text. `span` holds the first and the last time.
 pub(super) fn table(replay: &Replay, span: &[String; 2]) -> String {
     let [since, until] = span;
     let total = replay.total();
-    let left_out: u64 = replay.left_out.values().sum();
+    let skipped: u64 = replay.skipped.values().sum();
     let mut text = format!(
         "strategy {} over {} of {} requests, {since} to {until}\n",
         replay.strategy.as_str(),
         total.requests,
-        total.requests + left_out,
+        total.requests + skipped,
     );
     if total.requests > 0 {
         text.push('\n');
@@ -39,12 +39,12 @@ pub(super) fn table(replay: &Replay, span: &[String; 2]) -> String {
         text.push('\n');
         text += &models(replay);
     }
-    if left_out > 0 {
+    if skipped > 0 {
         let reasons: Vec<_> =
-            replay.left_out.iter().map(|(why, count)| format!("{count} {}", why.words())).collect();
-        text += &format!("\nnot judged: {}\n", reasons.join(", "));
+            replay.skipped.iter().map(|(reason, count)| format!("{count} {}", reason.words())).collect();
+        text += &format!("\nskipped: {}\n", reasons.join(", "));
     }
-    text += "\nassumed:\n";
+    text += "\nassumptions:\n";
     ASSUMPTIONS.iter().fold(text, |text, line| format!("{text}- {line}\n"))
 }
 
@@ -97,7 +97,7 @@ fn models(replay: &Replay) -> String {
         "TOKENS/S",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
-    for (id, (Share { was, would }, figures)) in &replay.models {
+    for (id, (ServedCount { was, would }, figures)) in &replay.models {
         let number = |value: Option<f64>, digits: usize| {
             value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
         };
@@ -117,21 +117,21 @@ fn models(replay: &Replay) -> String {
     columns(&rows, &[Left, Right, Right, Right, Right, Right, Right, Right, Right])
 }
 
-/// Amounts are exact, so they never pass through a float.
+/// The sums in JSON. Amounts are written exactly, without a float.
 #[derive(Serialize)]
 struct SumsObject {
     #[serde(skip_serializing_if = "Option::is_none")]
     day: Option<String>,
     requests: u64,
     moved: u64,
-    cost_usd: Side<Box<RawValue>>,
-    latency_ms: Side<Option<f64>>,
-    first_token_ms: Side<Option<f64>>,
+    cost_usd: Comparison<Box<RawValue>>,
+    latency_ms: Comparison<Option<f64>>,
+    first_token_ms: Comparison<Option<f64>>,
     failing_percent: Option<f64>,
 }
 
 #[derive(Serialize)]
-struct Side<T> {
+struct Comparison<T> {
     was: T,
     would_be: T,
 }
@@ -139,12 +139,12 @@ struct Side<T> {
 impl SumsObject {
     fn new(day: Option<&str>, sums: &Sums) -> Result<Self, serde_json::Error> {
         let usd = |money: Money| RawValue::from_string(money.to_string());
-        let side = |was: Mean, would: Mean| Side { was: was.value(), would_be: would.value() };
+        let side = |was: Mean, would: Mean| Comparison { was: was.value(), would_be: would.value() };
         Ok(Self {
             day: day.map(str::to_owned),
             requests: sums.requests,
             moved: sums.moved,
-            cost_usd: Side { was: usd(sums.cost_was)?, would_be: usd(sums.cost_would)? },
+            cost_usd: Comparison { was: usd(sums.cost_was)?, would_be: usd(sums.cost_would)? },
             latency_ms: side(sums.latency_was, sums.latency_would),
             first_token_ms: side(sums.first_token_was, sums.first_token_would),
             failing_percent: sums.failing.value(),
@@ -165,11 +165,11 @@ struct Document<'r> {
     assumptions: [&'static str; 6],
 }
 
-/// For programs. `span` is the window.
+/// The report as JSON. `span` holds the first and the last time.
 ///
 /// # Errors
-/// Exit code 1 when it cannot be said in JSON.
-pub(super) fn json(replay: &Replay, span: &[String; 2]) -> Result<String, Stop> {
+/// Exit code 1 when the JSON cannot be written.
+pub(super) fn json(replay: &Replay, span: &[String; 2]) -> Result<String, CommandError> {
     let written = || {
         let [since, until] = span;
         let days = replay.days.iter().map(|(day, sums)| SumsObject::new(Some(day), sums));
@@ -181,16 +181,20 @@ pub(super) fn json(replay: &Replay, span: &[String; 2]) -> Result<String, Stop> 
             days: days.collect::<Result<_, _>>()?,
             total: SumsObject::new(None, &replay.total())?,
             models: replay.models.iter().map(|(id, (share, figures))| model(id, *share, figures)).collect(),
-            not_judged: replay.left_out.iter().map(|(why, count)| (why.as_str(), json!(count))).collect(),
+            not_judged: replay
+                .skipped
+                .iter()
+                .map(|(reason, count)| (reason.as_str(), json!(count)))
+                .collect(),
             assumptions: ASSUMPTIONS,
         };
         serde_json::to_string_pretty(&document)
     };
-    let text = written().map_err(|error: serde_json::Error| Stop::Runtime(error.to_string()))?;
+    let text = written().map_err(|error: serde_json::Error| CommandError::runtime(error))?;
     Ok(text + "\n")
 }
 
-fn model(id: &str, share: Share, figures: &Figures) -> Value {
+fn model(id: &str, share: ServedCount, figures: &ModelFigures) -> Value {
     json!({
         "model": id,
         "served": share.was,

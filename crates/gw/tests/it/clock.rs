@@ -68,7 +68,7 @@ async fn until_held(gateway: &Gateway, held: f64) {
 }
 
 const WARNING: &str =
-    "nothing is purged until the clock is right, or `model-gateway clock --confirm` says that it is";
+    "nothing is purged until the clock is corrected, or confirmed with `model-gateway clock --confirm`";
 
 /// What the command prints, with the clock of this launch.
 fn clock(launch: Launch, arguments: &[&str]) -> String {

@@ -85,12 +85,15 @@ fn a_route_without_a_second_candidate_does_not_survive_and_the_table_says_why() 
     ] {
         assert!(line(fault).contains(seen) && line(fault).ends_with("LOST: no other candidate"), "{table}");
     }
-    assert!(line("cut in mid-answer").contains("told in mid-stream: upstream_stream_error"), "{table}");
+    assert!(
+        line("cut in mid-answer").contains("error event in mid-stream: upstream_stream_error"),
+        "{table}"
+    );
     for fault in ["bad tool index", "slow"] {
         assert!(line(fault).contains("acme/fast in") && line(fault).ends_with("survives"), "{table}");
     }
     assert!(table.contains("smart: LOST in 5 of 7 faults (acme/fast)"), "{table}");
-    assert!(table.contains("clocks shortened to 1/120"), "{table}");
+    assert!(table.contains("timeouts shortened to 1/120"), "{table}");
     assert!(text(&output).contains("1 of 1 routes do not survive"), "{}", text(&output));
 }
 

@@ -182,7 +182,7 @@ fn a_taken_address_names_the_option_that_chooses_another() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address").to_string();
     let config = format!("{DEMO}{KEYS}");
-    let words = [&*address, "another program listens there", "--listen HOST:PORT"];
+    let words = [&*address, "another program, perhaps another gateway, listens there", "--listen HOST:PORT"];
     ends(&with_config(&config, &["--listen", &address]), 1, &words);
     let config = format!("{config}[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"{address}\"\n");
     ends(&with_config(&config, &["serve"]), 1, &[&address, "server.admin_listen"]);
@@ -220,7 +220,7 @@ fn launch_file(name: &str, content: &str, args: &[&str]) -> Launch {
 #[test]
 fn check_reports_that_serve_would_not_listen_without_a_key() {
     let open = format!("{DEMO}[server]\nlisten = \"0.0.0.0:0\"\n");
-    let words = ["listening on 0.0.0.0:0, which others can reach, needs a key"];
+    let words = ["other machines can reach 0.0.0.0:0, so the gateway needs a key"];
     ends(&with_config(&open, &["check"]), 2, &words);
     ends(&with_config(&open, &["serve"]), 2, &words);
     ends(&with_config(&format!("{open}{KEYS}"), &["check"]), 0, &["no problems"]);
@@ -232,7 +232,7 @@ fn check_reports_that_serve_would_not_listen_without_a_key() {
     ends(
         &launch,
         0,
-        &["note: server: 'serve' listens on 0.0.0.0:0 only if the store holds a key", "no problems"],
+        &["note: server: 'serve' refuses to listen on 0.0.0.0:0 unless the store holds a key", "no problems"],
     );
 }
 
@@ -257,7 +257,8 @@ async fn a_key_can_be_named_where_its_id_is_asked() {
     ends(&run(&["keys", "revoke", &first[..12]]), 0, &["is revoked"]);
     ends(&run(&["keys", "revoke", "search"]), 0, &[&second[..12], "is revoked"]);
     ends(&run(&["keys", "revoke", "nobody"]), 2, &["no key has the id or the name 'nobody'", "keys list"]);
-    let whole = ends(&run(&["keys", "revoke", &second]), 2, &["write its id, the first 12 characters"]);
+    let whole =
+        ends(&run(&["keys", "revoke", &second]), 2, &["write its id, which is its first 12 characters"]);
     assert!(!whole.contains(&second[12..]), "a key is not repeated: {whole}");
 }
 
@@ -283,7 +284,7 @@ async fn a_start_without_a_configuration_says_what_is_on_and_what_is_off() {
     let start = |args: &[&str]| launch(args).arg("--listen").arg("127.0.0.1:0");
     let gateway = start(&["--no-discover"]).start().await;
     let said = told(&gateway);
-    for line in ["configuration: none", "machine: --no-discover", "provider 'demo' is on"] {
+    for line in ["configuration: none", "because of --no-discover", "provider 'demo' is on"] {
         assert!(said.contains(line), "{line}: {said}");
     }
     let gateway = start(&[]).env("OPENAI_API_KEY", "sk-real-canary").start().await;
@@ -311,7 +312,11 @@ async fn the_data_directory_is_told_and_a_second_gateway_in_it_is_warned() {
     };
     let warning = format!("another running gateway uses the same data directory {data}");
     let first = start().start().await;
-    assert!(told(&first).contains(&format!("data directory: {data} (server.data_dir")), "{}", told(&first));
+    assert!(
+        told(&first).contains(&format!("data directory: {data} (set server.data_dir")),
+        "{}",
+        told(&first)
+    );
     assert!(!told(&first).contains(&warning), "{}", told(&first));
     let second = start().start().await;
     assert!(told(&second).contains(&warning), "{}", told(&second));
@@ -328,7 +333,7 @@ fn a_model_that_is_not_there_names_the_command_that_lists_them() {
         [&["models", "show", "demo/none"][..], &["explain", request], &["drill", "--only", "demo/none"]]
     {
         let said = ends(&with_config(DEMO, args), 2, &["no configured provider has a model 'demo/none'"]);
-        assert!(said.contains("'model-gateway models' lists the models"), "{said}");
+        assert!(said.contains("'model-gateway models' lists the configured models"), "{said}");
     }
     ends(&with_config(DEMO, &["drill"]), 2, &["nothing to drill: the configuration has no alias"]);
 }

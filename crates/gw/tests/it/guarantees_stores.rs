@@ -339,7 +339,7 @@ const TIME_OF_DAY: [(&str, &str); 13] = [
     ("gw-providers/src/adapters/retry_after.rs", "a Retry-After that is a date"),
     ("gw-providers/src/adapters/vertex/source.rs", "the date that is signed"),
     ("gw-server/src/access_log.rs", "`time` of a line"),
-    ("gw-server/src/ticket.rs", "`time` of a line"),
+    ("gw-server/src/request_record.rs", "`time` of a line"),
     ("gw/src/clock.rs", "how old a row is"),
     ("gw/src/first_start.rs", "when a key was made"),
     ("gw/src/simulate.rs", "which rows are of the last days"),

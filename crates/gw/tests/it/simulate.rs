@@ -237,9 +237,9 @@ async fn the_table_says_what_it_assumes_and_what_it_leaves_out() {
     for part in [
         "2026-11-21",
         "acme/m",
-        "not judged: 1 failed, 1 embeddings",
-        "assumed:",
-        "tokens are taken as they were",
+        "skipped: 1 failed, 1 embeddings",
+        "assumptions:",
+        "token counts, cached tokens included, stay as they were",
     ] {
         assert!(table.contains(part), "{part}: {table}");
     }
@@ -250,7 +250,7 @@ async fn the_table_says_what_it_assumes_and_what_it_leaves_out() {
 #[tokio::test]
 async fn what_cannot_be_replayed_is_exit_code_2() {
     for (args, word) in [
-        (vec!["--strategy", "least_busy"], "under way"),
+        (vec!["--strategy", "least_busy"], "requests in flight"),
         (vec!["--strategy", "luckiest"], "best_quality"),
         (vec![], "--strategy"),
         (vec!["--strategy", "cheapest", "--since", "soon"], "soon"),

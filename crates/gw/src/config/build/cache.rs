@@ -6,15 +6,15 @@ use std::time::Duration;
 use gw_cache::{SimilarityMode, SimilaritySettings};
 use gw_engine::response_cache::SemanticSettings;
 
-use super::super::CacheSettings;
-use super::super::place::Report;
+use super::super::problems::ProblemReport;
+use super::super::settings::CacheSettings;
 use super::super::tree::Table;
+use super::fields::set;
 use super::models::alias_names;
 use super::providers::is_known;
-use super::set;
 use gw_wire::nearest::did_you_mean;
 
-pub(super) fn cache(root: &Table, providers: &BTreeSet<String>, report: &mut Report) -> CacheSettings {
+pub(super) fn cache(root: &Table, providers: &BTreeSet<String>, report: &mut ProblemReport) -> CacheSettings {
     let mut settings = CacheSettings::default();
     let Some(cache) = root.table("cache") else { return settings };
     set(&mut settings.enabled, cache.bool("enabled"));
@@ -26,7 +26,7 @@ pub(super) fn cache(root: &Table, providers: &BTreeSet<String>, report: &mut Rep
     set(&mut settings.caching.shared_by_teams, cache.texts("shared_by_teams"));
     settings.shared = cache.choice("backend") == Some("redis");
     if settings.shared && !root.has("redis") {
-        report.fault(cache.place("backend"), &cache.path("backend"), "needs the section [redis]");
+        report.fault(cache.position("backend"), &cache.path("backend"), "needs the section [redis]");
     }
     let aliases: BTreeSet<String> = alias_names(root).into_iter().collect();
     let mut taken = BTreeSet::new();
@@ -41,22 +41,22 @@ fn semantic(
     aliases: &BTreeSet<String>,
     providers: &BTreeSet<String>,
     taken: &mut BTreeSet<String>,
-    report: &mut Report,
+    report: &mut ProblemReport,
 ) -> Option<SemanticSettings> {
     let (alias, embedding_model) = (table.text("alias")?, table.text("embedding_model")?);
-    let (at, path) = (table.place("alias"), table.path("alias"));
+    let (at, path) = (table.position("alias"), table.path("alias"));
     if !aliases.contains(&alias) {
         let hint = report.search(|| did_you_mean(&alias, aliases.iter().map(String::as_str)));
         report.fault_with_hint(at, &path, "is not in [aliases]", hint);
     }
     if !taken.insert(alias.clone()) {
-        report.fault(at, &path, "has an entry already");
+        report.fault(at, &path, "already has an entry");
     }
-    let (at, path) = (table.place("embedding_model"), table.path("embedding_model"));
+    let (at, path) = (table.position("embedding_model"), table.path("embedding_model"));
     let provider = embedding_model.split_once('/').map_or("", |(provider, _)| provider);
     if !providers.contains(provider) && !is_known(provider) {
         let hint = report.search(|| did_you_mean(provider, providers.iter().map(String::as_str)));
-        report.fault_with_hint(at, &path, "begins with the name of no provider", hint);
+        report.fault_with_hint(at, &path, "begins with an unknown provider", hint);
     }
     let mut similar = SimilaritySettings::default();
     if table.choice("mode") == Some("answer") {

@@ -5,18 +5,22 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use gw_engine::settings::{ModelSettings, PricingSettings, TierSettings};
 use gw_wire::nearest::did_you_mean;
 
-use super::super::place::Report;
+use super::super::problems::ProblemReport;
 use super::super::tree::{Checked, Node, Table};
+use super::fields::timeouts;
 use super::providers::is_known;
-use super::timeouts;
 
-/// Reads every entry; `providers` are the names of those that are configured.
-pub(super) fn models(root: &Table, providers: &BTreeSet<String>, report: &mut Report) -> Vec<ModelSettings> {
+/// Reads every entry. `providers` are the names of the configured providers.
+pub(super) fn models(
+    root: &Table,
+    providers: &BTreeSet<String>,
+    report: &mut ProblemReport,
+) -> Vec<ModelSettings> {
     let mut taken: BTreeMap<String, String> = BTreeMap::new();
     let mut models = Vec::new();
     for table in root.tables("models") {
         let Some(id) = table.text("id") else { continue };
-        let (at, path) = (table.place("id"), table.path("id"));
+        let (at, path) = (table.position("id"), table.path("id"));
         if let Some(first) = taken.get(&id) {
             report.fault(at, &path, format!("is already the id of {first}"));
         }
@@ -24,14 +28,14 @@ pub(super) fn models(root: &Table, providers: &BTreeSet<String>, report: &mut Re
         let provider = id.split_once('/').map_or("", |(provider, _)| provider);
         if !providers.contains(provider) && !is_known(provider) {
             let hint = report.search(|| did_you_mean(provider, providers.iter().map(String::as_str)));
-            report.fault_with_hint(at, &path, "begins with the name of no provider", hint);
+            report.fault_with_hint(at, &path, "begins with an unknown provider", hint);
         }
         models.push(model(id, table, report));
     }
     models
 }
 
-fn model(id: String, table: &Table, report: &mut Report) -> ModelSettings {
+fn model(id: String, table: &Table, report: &mut ProblemReport) -> ModelSettings {
     let modalities = table.table("modalities");
     let performance = table.table("performance");
     let scores = table.table("quality_scores");
@@ -61,7 +65,7 @@ fn model(id: String, table: &Table, report: &mut Report) -> ModelSettings {
     }
 }
 
-fn pricing(table: &Table, report: &mut Report) -> PricingSettings {
+fn pricing(table: &Table, report: &mut ProblemReport) -> PricingSettings {
     PricingSettings {
         official_input_per_m: table.price("official_input_per_m"),
         official_output_per_m: table.price("official_output_per_m"),
@@ -74,14 +78,14 @@ fn pricing(table: &Table, report: &mut Report) -> PricingSettings {
     }
 }
 
-/// Tiers rise, so that each prompt length has one price.
-fn tiers(pricing: &Table, report: &mut Report) -> Vec<TierSettings> {
+/// Reads the tiers. They must rise, so that each prompt length has one price.
+fn tiers(pricing: &Table, report: &mut ProblemReport) -> Vec<TierSettings> {
     let mut tiers: Vec<TierSettings> = Vec::new();
     for table in pricing.tables("tiers") {
         let above = table.int("above_input_tokens").unwrap_or(0);
         if tiers.last().is_some_and(|last| above > 0 && last.above_input_tokens >= above) {
-            let (at, path) = (table.place("above_input_tokens"), table.path("above_input_tokens"));
-            report.fault(at, &path, "is not more than that of the tier before");
+            let (at, path) = (table.position("above_input_tokens"), table.path("above_input_tokens"));
+            report.fault(at, &path, "must be greater than in the tier before");
         }
         tiers.push(TierSettings {
             above_input_tokens: above,
@@ -96,8 +100,8 @@ fn tiers(pricing: &Table, report: &mut Report) -> Vec<TierSettings> {
     tiers
 }
 
-/// Whether an alias leads to a model is the catalogue's to say; that it does not lead to itself is known here.
-pub(super) fn aliases(root: &Table, report: &mut Report) -> BTreeMap<String, Vec<String>> {
+/// Reads both forms of aliases. The catalogue checks later that their targets exist.
+pub(super) fn aliases(root: &Table, report: &mut ProblemReport) -> BTreeMap<String, Vec<String>> {
     let mut aliases = BTreeMap::new();
     for (name, node) in root.map("aliases") {
         aliases.insert(name.clone(), targets(name, node, report));
@@ -105,7 +109,7 @@ pub(super) fn aliases(root: &Table, report: &mut Report) -> BTreeMap<String, Vec
     for table in root.tables("aliases") {
         let (Some(name), Some(node)) = (table.text("name"), table.node("targets")) else { continue };
         if aliases.contains_key(&name) {
-            report.fault(table.place("name"), &table.path("name"), "is there twice");
+            report.fault(table.position("name"), &table.path("name"), "is already the name of another alias");
         }
         let targets = targets(&name, node, report);
         aliases.insert(name, targets);
@@ -113,8 +117,8 @@ pub(super) fn aliases(root: &Table, report: &mut Report) -> BTreeMap<String, Vec
     aliases
 }
 
-/// One name, or a list of them.
-fn targets(alias: &str, node: &Node, report: &mut Report) -> Vec<String> {
+/// The targets of an alias: one name or a list.
+fn targets(alias: &str, node: &Node, report: &mut ProblemReport) -> Vec<String> {
     let mut targets: Vec<String> = Vec::new();
     let mut known: HashSet<&str> = HashSet::new();
     let single = std::slice::from_ref(node);
@@ -122,7 +126,7 @@ fn targets(alias: &str, node: &Node, report: &mut Report) -> Vec<String> {
     for node in nodes {
         let Some(target) = node.value.text() else { continue };
         if target == alias {
-            report.fault(&node.at, &node.path, "stands for itself");
+            report.fault(&node.at, &node.path, "is an alias of itself");
         }
         if known.insert(target) {
             targets.push(target.to_owned());
@@ -131,7 +135,7 @@ fn targets(alias: &str, node: &Node, report: &mut Report) -> Vec<String> {
     targets
 }
 
-/// The names of the aliases, in either form.
+/// The names of the aliases in both forms.
 pub(super) fn alias_names(root: &Table) -> Vec<String> {
     let map = root.map("aliases").map(|(name, _)| name.clone());
     map.chain(root.tables("aliases").filter_map(|table| table.text("name"))).collect()

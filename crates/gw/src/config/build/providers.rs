@@ -12,14 +12,14 @@ use secrecy::SecretString;
 
 use super::super::formats::{base_url_host, is_private};
 
-use super::super::place::Report;
+use super::super::problems::ProblemReport;
 use super::super::tree::{Checked, Node, Table};
-use super::timeouts;
+use super::fields::{regular, timeouts};
 
-/// The dialects that know an option.
+/// The dialects that have an option.
 type Speakers = &'static [Api];
 
-/// Keys that only some dialects know.
+/// The keys that only some dialects have.
 const OPTIONS: [(&str, Speakers); 11] = [
     ("num_ctx_max", &[Api::Ollama]),
     ("region", &[Api::Bedrock, Api::Vertex]),
@@ -34,20 +34,20 @@ const OPTIONS: [(&str, Speakers); 11] = [
     ("profile", &[Api::Bedrock]),
 ];
 
-/// The names of all that are written.
+/// The names of all entries.
 pub(super) fn names(root: &Table) -> BTreeSet<String> {
     root.tables("providers").filter_map(|table| table.text("name")).collect()
 }
 
 /// Reads every entry and refuses a name that is taken.
-pub(super) fn providers(root: &Table, report: &mut Report) -> Vec<ProviderSettings> {
+pub(super) fn providers(root: &Table, report: &mut ProblemReport) -> Vec<ProviderSettings> {
     let mut taken: BTreeMap<String, String> = BTreeMap::new();
     let mut providers = Vec::new();
     for table in root.tables("providers") {
         if let Some(name) = table.text("name") {
             if let Some(first) = taken.get(&name) {
                 report.fault(
-                    table.place("name"),
+                    table.position("name"),
                     &table.path("name"),
                     format!("is already the name of {first}"),
                 );
@@ -59,11 +59,11 @@ pub(super) fn providers(root: &Table, report: &mut Report) -> Vec<ProviderSettin
     providers
 }
 
-fn provider(table: &Table, report: &mut Report) -> Option<ProviderSettings> {
+fn provider(table: &Table, report: &mut ProblemReport) -> Option<ProviderSettings> {
     address(table, report);
     let name = table.text("name");
     let api = api(table, name.as_deref(), report);
-    super::regular(table, "credentials_file", report);
+    regular(table, "credentials_file", report);
     let api_keys = credentials(table, report);
     let options = api.map(|api| options(table, api, report));
     let (name, api) = (name?, api?);
@@ -71,9 +71,9 @@ fn provider(table: &Table, report: &mut Report) -> Option<ProviderSettings> {
         let message = format!("is required: '{name}' is not a known provider");
         let known = presets::ALL.iter().map(|preset| preset.name);
         let hint = did_you_mean(&name, known).or_else(|| {
-            Some("write its address up to the version, as \"http://127.0.0.1:8000/v1\"".to_owned())
+            Some("write its address with the version, such as \"http://127.0.0.1:8000/v1\"".to_owned())
         });
-        report.fault_with_hint(table.place("name"), &table.path("base_url"), message, hint);
+        report.fault_with_hint(table.position("name"), &table.path("base_url"), message, hint);
     }
     Some(ProviderSettings {
         name,
@@ -92,38 +92,38 @@ fn provider(table: &Table, report: &mut Report) -> Option<ProviderSettings> {
     })
 }
 
-/// The dialect: the one that is written, else that of a provider that is known by its name.
-fn api(table: &Table, name: Option<&str>, report: &mut Report) -> Option<Api> {
+/// The dialect: the written one, else that of a known provider.
+fn api(table: &Table, name: Option<&str>, report: &mut ProblemReport) -> Option<Api> {
     let named = |name: &str| Api::ALL.into_iter().find(|api| api.as_str() == name);
     if table.has("api") {
         return table.choice("api").and_then(named);
     }
-    // Without a name there is one problem, not two.
+    // A missing name is reported already.
     let name = name?;
     let known = presets::find(name).map(|preset| preset.api).or_else(|| named(name));
     if known.is_none() {
         let values: Vec<String> = Api::ALL.iter().map(|api| format!("\"{}\"", api.as_str())).collect();
         let message = format!("is required: '{name}' is not a known provider");
         let hint = format!(
-            "write \"openai\" for a server that is compatible with OpenAI (vLLM, llama.cpp, LM Studio), else one of {}",
+            "write \"openai\" for a server that is compatible with OpenAI (vLLM, llama.cpp, LM Studio), or another one of {}",
             values.join(", ")
         );
-        report.fault_with_hint(table.place("name"), &table.path("api"), message, Some(hint));
+        report.fault_with_hint(table.position("name"), &table.path("api"), message, Some(hint));
     }
     known
 }
 
-/// Whether there is a provider of this name in the world, configured or not.
+/// Whether the gateway knows a provider of this name, configured or not.
 pub(super) fn is_known(name: &str) -> bool {
     presets::find(name).is_some() || Api::ALL.iter().any(|api| api.as_str() == name)
 }
 
-/// Whether an OpenAI-like provider of this name needs no address.
+/// Whether the gateway knows the address of this OpenAI-compatible provider.
 fn has_address(name: &str) -> bool {
     presets::find(name).is_some_and(|preset| preset.api == Api::OpenAi && preset.base_url.is_some())
 }
 
-/// What the gateway appends to a base URL by itself, so that no base URL ends in it.
+/// The endpoints that the gateway appends to a base URL. No base URL may end in one.
 const ENDPOINTS: [&str; 14] = [
     "/chat/completions",
     "/completions",
@@ -141,27 +141,27 @@ const ENDPOINTS: [&str; 14] = [
     ":streamGenerateContent",
 ];
 
-/// An address that the entry itself forbids, or that ends in an endpoint.
-fn address(table: &Table, report: &mut Report) {
+/// Checks that the address does not end in an endpoint, and that its network is allowed.
+fn address(table: &Table, report: &mut ProblemReport) {
     let Some(url) = table.text("base_url") else { return };
     let end = url.trim_end_matches('/');
     if let Some(endpoint) = ENDPOINTS.iter().find(|endpoint| end.ends_with(**endpoint)) {
-        let message = format!("ends in '{endpoint}', which the gateway appends by itself");
+        let message = format!("ends in '{endpoint}', which the gateway appends itself");
         let hint = format!("write the address without '{endpoint}'");
-        report.fault_with_hint(table.place("base_url"), &table.path("base_url"), message, Some(hint));
+        report.fault_with_hint(table.position("base_url"), &table.path("base_url"), message, Some(hint));
     }
     let private = matches!(base_url_host(&url), Ok(Some(address)) if is_private(address));
     if private && table.bool("allow_private_network") == Some(false) {
         let message = "is a private address, and allow_private_network is false";
-        report.fault(table.place("base_url"), &table.path("base_url"), message);
+        report.fault(table.position("base_url"), &table.path("base_url"), message);
     }
 }
 
 /// `api_key` or `api_keys`, with their weights.
-fn credentials(table: &Table, report: &mut Report) -> Vec<(SecretString, u32)> {
+fn credentials(table: &Table, report: &mut ProblemReport) -> Vec<(SecretString, u32)> {
     if table.has("api_key") && table.has("api_keys") {
-        let message = "stands beside 'api_key'; write all keys here, or one there";
-        report.fault(table.place("api_keys"), &table.path("api_keys"), message);
+        let message = "cannot be combined with 'api_key'; write all keys here, or one key there";
+        report.fault(table.position("api_keys"), &table.path("api_keys"), message);
     }
     let one = table.secret("api_key").map(|key| (key.clone(), 1));
     let many = table.list("api_keys").unwrap_or_default().iter().filter_map(weighted);
@@ -176,13 +176,13 @@ fn weighted(node: &Node) -> Option<(SecretString, u32)> {
     }
 }
 
-/// Members of requests that clients may send. Dialects other than OpenAI's forward hardly any of them.
-fn allow_members(table: &Table, api: Api, report: &mut Report) -> Vec<String> {
+/// The guarded request members that clients may send. Dialects other than OpenAI's forward few of them.
+fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<String> {
     let Some(nodes) = table.list("allow_members") else { return Vec::new() };
     if api.guarded_members() == Some(&[]) {
         let message = "is an option of openai and azure, of mistral for 'guardrails' and of ollama for 'keep_alive', not \
                        of this provider's api";
-        report.fault(table.place("allow_members"), &table.path("allow_members"), message);
+        report.fault(table.position("allow_members"), &table.path("allow_members"), message);
     }
     let mut names = Vec::new();
     for node in nodes {
@@ -208,22 +208,26 @@ fn allow_members(table: &Table, api: Api, report: &mut Report) -> Vec<String> {
     names
 }
 
-/// Names of headers do not differ by case.
-fn headers(table: &Table, report: &mut Report) -> Vec<(String, SecretString)> {
+/// Reads the headers. Names that differ only in case are the same header.
+fn headers(table: &Table, report: &mut ProblemReport) -> Vec<(String, SecretString)> {
     let mut headers: Vec<(String, SecretString)> = Vec::new();
     let mut taken = BTreeSet::new();
     for (name, node) in table.map("headers") {
         let Checked::Secret(value) = &node.value else { continue };
         if !taken.insert(name.to_ascii_lowercase()) {
-            report.fault(&node.at, &node.path, "is the same header as another one in different letters");
+            report.fault(
+                &node.at,
+                &node.path,
+                "is already set by another key; upper and lower case do not matter",
+            );
         }
         headers.push((name.clone(), value.clone()));
     }
     headers
 }
 
-/// An option of another dialect would be ignored, so it is refused.
-fn options(table: &Table, api: Api, report: &mut Report) -> toml::Table {
+/// Reads the options of the dialect. An option of another dialect would be ignored, so it is refused.
+fn options(table: &Table, api: Api, report: &mut ProblemReport) -> toml::Table {
     let mut options = toml::Table::new();
     for (name, apis) in OPTIONS {
         let Some(node) = table.node(name) else { continue };
@@ -237,7 +241,7 @@ fn options(table: &Table, api: Api, report: &mut Report) -> toml::Table {
     options
 }
 
-/// Texts, paths, integers and maps of them; no option holds anything else.
+/// Converts the value of an option: a text, a path, an integer or a map.
 fn as_toml(value: &Checked) -> Option<toml::Value> {
     Some(match value {
         Checked::Int(value) => toml::Value::Integer(*value),

@@ -1,4 +1,4 @@
-//! docs/config.md, gateway.example.toml and the contract's own file say what the loader does.
+//! docs/config.md, gateway.example.toml and the contract's example agree with the loader.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -95,7 +95,7 @@ fn a_documented_default_is_what_happens_without_the_key() {
             text += &format!("{} = {}\n", key.name, key.default);
         }
     }
-    // What is written is shown as written.
+    // The shown configuration differs, because it holds what is written.
     let mut written = good(&text);
     written.engine.shown = good("").engine.shown;
     assert_eq!(format!("{written:?}"), format!("{:?}", good("")));

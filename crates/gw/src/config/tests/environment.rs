@@ -41,7 +41,7 @@ fn an_unset_variable_is_named() {
         [
             "g.toml:2:7: keys[0].key: the environment variable CI_KEY is not set; set it, or write '${NAME:-default}'",
             "g.toml:4:8: keys[1].name: is blank",
-            "g.toml:5:7: keys[1].key: is blank; a secret cannot be",
+            "g.toml:5:7: keys[1].key: is blank; a secret must not be blank",
         ]
     );
 }
@@ -83,8 +83,8 @@ fn a_wrong_variable_is_a_problem_of_its_own() {
             "0",
             "server.max_in_flight: out of range; expected a whole number from 1 to 1000000",
         ),
-        ("MODEL_GATEWAY_SERVER__LISTEN", "", "server.listen: is not host:port, as 127.0.0.1:4000"),
-        ("MODEL_GATEWAY_REDIS__URL", "  ", "redis.url: is blank; a secret cannot be"),
+        ("MODEL_GATEWAY_SERVER__LISTEN", "", "server.listen: is not HOST:PORT, such as 127.0.0.1:4000"),
+        ("MODEL_GATEWAY_REDIS__URL", "  ", "redis.url: is blank; a secret must not be blank"),
     ] {
         let problems = check("", Path::new("g.toml"), &only(name, value), &[]).unwrap_err().problems;
         assert_eq!(shown(&problems), [format!("{name}: {said}")]);
@@ -105,9 +105,9 @@ fn a_variable_that_sets_nothing_is_a_problem() {
     assert_eq!(
         shown(&problems),
         [
-            "MODEL_GATEWAY_SERVER__CORS_ORIGINS: sets no key that the environment can set; a list or a table \
+            "MODEL_GATEWAY_SERVER__CORS_ORIGINS: names no setting that an environment variable can set; a list or a table \
              can only be written in the file",
-            "MODEL_GATEWAY_SERVER__LISTN: sets no key that the environment can set; did you mean 'LISTEN'?",
+            "MODEL_GATEWAY_SERVER__LISTN: names no setting that an environment variable can set; did you mean 'LISTEN'?",
         ]
     );
 }

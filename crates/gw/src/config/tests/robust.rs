@@ -1,4 +1,4 @@
-//! Whatever is written, the loader answers, and a slip of one letter is understood.
+//! The loader survives any text, and recognises names with one wrong letter.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ fn sections() -> Vec<(String, &'static Section)> {
     found
 }
 
-/// What a slip does to the letters of a name.
+/// The mistakes that change one letter of a name.
 type Change<'a> = &'a dyn Fn(&mut Vec<char>);
 
 /// Every text that is one slip away.
@@ -70,7 +70,7 @@ fn each_key_misspelled_by_one_letter_is_recognised_on_its_line() {
                 let problems = parse(&text, Path::new("g.toml"), &bare).unwrap_err();
                 let quoted = format!("'{}'", key.name);
                 let said = problems.iter().find(|problem| problem.message == "unknown key").expect(&text);
-                assert_eq!((said.place.line, said.place.column), (line, 3), "{text}");
+                assert_eq!((said.location.line, said.location.column), (line, 3), "{text}");
                 assert!(said.hint.as_ref().is_some_and(|hint| hint.contains(&quoted)), "{text}{said}");
                 assert!(said.path.ends_with(&format!(".{slip}")), "{text}{said}");
             }
@@ -89,16 +89,16 @@ fn deep_nesting_is_refused_not_followed() {
     }
 }
 
-/// What problems say about places must be true of the text.
+/// The locations of problems must exist in the text.
 fn answers(text: &str) -> Result<(), TestCaseError> {
     if let Err(problems) = parse(text, Path::new("g.toml"), &bare) {
         prop_assert!(!problems.is_empty());
         for pair in problems.windows(2) {
-            let place = |index: usize| (pair[index].place.line, pair[index].place.column);
+            let place = |index: usize| (pair[index].location.line, pair[index].location.column);
             prop_assert!(place(0) <= place(1), "{pair:?}");
         }
         for problem in problems {
-            prop_assert!(problem.place.line <= text.split('\n').count(), "{problem}");
+            prop_assert!(problem.location.line <= text.split('\n').count(), "{problem}");
         }
     }
     Ok(())

@@ -79,7 +79,7 @@ fn syntax_errors_have_a_place() {
     check("[server]\nlisten = \n", &["2:10: string values must be quoted, expected literal string"]);
     check("[server]\nlisten = acme\n", &["2:10: string values must be quoted, expected literal string"]);
     check("[server]\nlisten = \"a:1\"\nlisten = \"a:2\"\n", &["3:1: duplicate key"]);
-    // What stands before the error is certain, what comes after it is not.
+    // Only problems before the syntax error are reported.
     let said = wrong("[server]\nlistn = 1\ncors_origins = [\nretries = 1\n[nowhere]\n");
     assert_eq!(said.len(), 2, "{said:?}");
     assert_eq!(said[0], "2:1: server.listn: unknown key; did you mean 'listen'?");
@@ -151,10 +151,10 @@ fn types_and_their_slips() {
 
 #[test]
 fn listeners_are_checked() {
-    check("[server]\nlisten = \"4000\"", &["2:10: server.listen: is not host:port, as 127.0.0.1:4000"]);
+    check("[server]\nlisten = \"4000\"", &["2:10: server.listen: is not HOST:PORT, such as 127.0.0.1:4000"]);
     check(
         "[server]\nlisten = \"a:1\"\nadmin_listen = \"a:1\"",
-        &["3:16: server.admin_listen: is the address of 'listen'; it needs one of its own"],
+        &["3:16: server.admin_listen: is the same address as 'listen'; write another one"],
     );
     good("[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"");
     check(
@@ -183,7 +183,7 @@ fn the_api_of_a_known_provider_need_not_be_written() {
         "[[providers]]\nname = \"acme\"",
         &[
             "2:8: providers[0].api: is required: 'acme' is not a known provider; write \"openai\" for a server that is \
-             compatible with OpenAI (vLLM, llama.cpp, LM Studio), else one of \"openai\", \"azure\", \"anthropic\", \
+             compatible with OpenAI (vLLM, llama.cpp, LM Studio), or another one of \"openai\", \"azure\", \"anthropic\", \
              \"gemini\", \"vertex\", \"bedrock\", \"cohere\", \"mistral\", \"ollama\", \"demo\"",
         ],
     );
@@ -194,7 +194,7 @@ fn a_base_url_ends_before_the_endpoint() {
     for endpoint in ["/chat/completions", "/completions", "/embeddings", "/v1/messages", "/api/chat"] {
         for slash in ["", "/"] {
             let said = format!(
-                "4:12: providers[0].base_url: ends in '{endpoint}', which the gateway appends by itself; write the address \
+                "4:12: providers[0].base_url: ends in '{endpoint}', which the gateway appends itself; write the address \
                  without '{endpoint}'"
             );
             check(&ACME.replace("/v1\"", &format!("/v1{endpoint}{slash}\"")), &[&said]);
@@ -219,8 +219,8 @@ fn providers_are_checked() {
     check(
         "[[providers]]\nname = \"acme\"\napi = \"openai\"",
         &[
-            "2:8: providers[0].base_url: is required: 'acme' is not a known provider; write its address up to the version, \
-             as \"http://127.0.0.1:8000/v1\"",
+            "2:8: providers[0].base_url: is required: 'acme' is not a known provider; write its address with the version, \
+             such as \"http://127.0.0.1:8000/v1\"",
         ],
     );
     check(
@@ -230,11 +230,11 @@ fn providers_are_checked() {
     good("[[providers]]\nname = \"openai\"\napi = \"openai\"");
     check(
         "[[providers]]\nname = \"a\"\napi = \"openai\"\nbase_url = \"https://u:p@a/v1\"",
-        &["4:12: providers[0].base_url: holds a user or password; write the key into api_key"],
+        &["4:12: providers[0].base_url: contains a user or password; write the key to api_key"],
     );
     check(
         "[[providers]]\nname = \"a\"\napi = \"openai\"\nbase_url = \"http://169.254.169.254\"",
-        &["4:12: providers[0].base_url: is a link-local address, where clouds keep their credentials"],
+        &["4:12: providers[0].base_url: is a link-local address, which clouds use for credentials"],
     );
     check(
         &format!("{}allow_private_network = false", ACME.replace("//a/", "//10.0.0.1/")),
@@ -242,7 +242,9 @@ fn providers_are_checked() {
     );
     check(
         &format!("{ACME}api_key = \"a\"\napi_keys = [\"b\"]\n"),
-        &["6:12: providers[0].api_keys: stands beside 'api_key'; write all keys here, or one there"],
+        &[
+            "6:12: providers[0].api_keys: cannot be combined with 'api_key'; write all keys here, or one key there",
+        ],
     );
     check(
         &format!("{ACME}api_keys = []\n"),
@@ -258,8 +260,8 @@ fn providers_are_checked() {
     check(
         &format!("{ACME}headers = {{ Host = \"x\", x-a = \"1\", X-A = \"2\" }}\n"),
         &[
-            "5:13: providers[0].headers.Host: is a header that the connection sets by itself",
-            "5:31: providers[0].headers.x-a: is the same header as another one in different letters",
+            "5:13: providers[0].headers.Host: is a header that the gateway sets itself",
+            "5:31: providers[0].headers.x-a: is already set by another key; upper and lower case do not matter",
         ],
     );
     check(
@@ -278,7 +280,7 @@ fn models_are_checked() {
     check("[[models]]\nid = \"fast\"", &["2:6: models[0].id: has no '/'; an id is provider/model"]);
     check(
         &format!("{ACME}[[models]]\nid = \"acmee/a\""),
-        &["6:6: models[0].id: begins with the name of no provider; did you mean 'acme'?"],
+        &["6:6: models[0].id: begins with an unknown provider; did you mean 'acme'?"],
     );
     check(&model("[[models]]\nid = \"acme/a\""), &["8:6: models[1].id: is already the id of models[0]"]);
     check(
@@ -296,13 +298,13 @@ fn models_are_checked() {
         &[
             "7:36: models[0].pricing.official_input_per_m: a price cannot be negative",
             "7:64: models[0].pricing.gateway_input_per_m: a price has at most 9 digits before and 9 after the point",
-            "7:82: models[0].pricing.currency: is not a currency's code of three capital letters, as USD",
+            "7:82: models[0].pricing.currency: is not a currency code of three capital letters, such as USD",
         ],
     );
     check(
         &model("pricing = { tiers = [{ above_input_tokens = 9 }, { above_input_tokens = 9 }, {}] }"),
         &[
-            "7:73: models[0].pricing.tiers[1].above_input_tokens: is not more than that of the tier before",
+            "7:73: models[0].pricing.tiers[1].above_input_tokens: must be greater than in the tier before",
             "7:78: models[0].pricing.tiers[2].above_input_tokens: is missing",
         ],
     );
@@ -317,18 +319,18 @@ fn models_are_checked() {
     check(
         "[aliases]\n\"a/b\" = \"c\"\nx = \"x\"\ny = \"\"\nz = []\nlist = [\"m\", \"list\"]\n\"a b\" = \"c\"",
         &[
-            "3:5: aliases.x: stands for itself",
+            "3:5: aliases.x: is an alias of itself",
             "4:5: aliases.y: is not 1 to 256 characters without blanks",
             "5:5: aliases.z: is empty; leave the key out instead",
-            "6:14: aliases.list[1]: stands for itself",
+            "6:14: aliases.list[1]: is an alias of itself",
             "7:1: aliases.\"a b\": is not 1 to 256 characters without blanks",
         ],
     );
     check(
         "[[aliases]]\nname = \"a/b\"\ntargets = [\"m\"]\n[[aliases]]\nname = \"a/b\"\ntargets = \"a/b\"\n[[aliases]]\ntarget = \"m\"",
         &[
-            "5:8: aliases[1].name: is there twice",
-            "6:11: aliases[1].targets: stands for itself",
+            "5:8: aliases[1].name: is already the name of another alias",
+            "6:11: aliases[1].targets: is an alias of itself",
             "7:1: aliases[2].name: is missing",
             "7:1: aliases[2].targets: is missing",
             "8:1: aliases[2].target: unknown key; did you mean 'targets'?",
@@ -352,35 +354,32 @@ fn keys_are_checked() {
         "[[keys]]\nname = \"a\"\nkey = \"x\"\n[[keys]]\nname = \"a\"\nkey = \"x\"",
         &[
             "5:8: keys[1].name: is already the name of keys[0]",
-            "6:7: keys[1].key: is the same key as that of keys[0]",
+            "6:7: keys[1].key: is also the key of keys[0]",
         ],
     );
-    check("[[keys]]\nkey = \"  \"", &["2:7: keys[0].key: is blank; a secret cannot be"]);
+    check("[[keys]]\nkey = \"  \"", &["2:7: keys[0].key: is blank; a secret must not be blank"]);
     check(
         "[[keys]]\nkey = \"x\"\nbudget_period = \"day\"\non_budget = \"cut\"\nburst = 5",
         &[
-            "3:17: keys[0].budget_period: stands without 'budget_usd'",
-            "4:13: keys[0].on_budget: stands without 'budget_usd'",
-            "5:9: keys[0].burst: stands without 'rpm'",
+            "3:17: keys[0].budget_period: needs 'budget_usd'",
+            "4:13: keys[0].on_budget: needs 'budget_usd'",
+            "5:9: keys[0].burst: needs 'rpm'",
         ],
     );
-    check(
-        "[[keys]]\nkey = \" x\"",
-        &["2:7: keys[0].key: begins or ends with a blank, which HTTP takes away"],
-    );
+    check("[[keys]]\nkey = \" x\"", &["2:7: keys[0].key: begins or ends with a blank, which HTTP removes"]);
     check(
         "[[keys]]\nkey = \"x\"\nmodels = []\nrole = \"amdin\"\nexpires_at = 2027-01-01",
         &[
             "3:10: keys[0].models: is empty; leave the key out instead",
             "4:8: keys[0].role: unknown word; expected one of \"inference\", \"admin\"; did you mean 'admin'?",
-            "5:14: keys[0].expires_at: expected a date and time with an offset, as 2027-01-01T00:00:00Z, found a date or \
+            "5:14: keys[0].expires_at: expected a date and time with an offset, such as 2027-01-01T00:00:00Z, found a date or \
          time without one",
         ],
     );
     check(
         "[[keys]]\nkey = \"x\"\nexpires_at = \"tomorrow\"\nmodels = [\"a*b\"]",
         &[
-            "3:14: keys[0].expires_at: expected a date and time with an offset, as 2027-01-01T00:00:00Z, found another string",
+            "3:14: keys[0].expires_at: expected a date and time with an offset, such as 2027-01-01T00:00:00Z, found another string",
             "4:11: keys[0].models[0]: has a '*' that is not its last character",
         ],
     );
@@ -418,8 +417,7 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
         assert!(good(&text).later.is_empty(), "{text}");
     }
     let later = &good("\n[server]\n fetch_images = true").later[0];
-    let expected =
-        "gateway.toml:3:17: server.fetch_images: fetching images for providers is not in this version";
+    let expected = "gateway.toml:3:17: server.fetch_images: this version does not fetch images for providers";
     assert_eq!(later.to_string(), expected);
     assert_eq!(good("[routing]\nstrategy = \"cost\"").engine.routing.strategy.as_str(), "cheapest");
 }
@@ -470,7 +468,7 @@ fn redis_is_what_is_written_and_its_leases_outlast_every_request() {
 #[test]
 fn sections_that_need_each_other() {
     check("[redis]", &["1:2: redis.url: is missing"]);
-    check("[redis]\nurl = \"redis://h/notanumber\"", &["2:7: redis.url: is not the address of a Redis"]);
+    check("[redis]\nurl = \"redis://h/notanumber\"", &["2:7: redis.url: is not a Redis address"]);
     check("[cache]\nbackend = \"redis\"", &["2:11: cache.backend: needs the section [redis]"]);
 }
 
@@ -488,12 +486,12 @@ fn aliases_whose_similar_questions_are_compared() {
         &entry("alias = \"helps\"\nembedding_model = \"opneai/x\""),
         &[
             "2:9: cache.semantic[0].alias: is not in [aliases]; did you mean 'help'?",
-            "3:19: cache.semantic[0].embedding_model: begins with the name of no provider",
+            "3:19: cache.semantic[0].embedding_model: begins with an unknown provider",
         ],
     );
     check(
         &entry(&format!("{whole}[[cache.semantic]]\n{whole}")),
-        &["5:9: cache.semantic[1].alias: has an entry already"],
+        &["5:9: cache.semantic[1].alias: already has an entry"],
     );
     check(
         &entry(&format!("{whole}threshold = 0.2\nmode = \"on\"")),

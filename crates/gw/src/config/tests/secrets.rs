@@ -45,11 +45,11 @@ fn a_secrets_file_that_cannot_serve_is_a_problem() {
     for (name, said) in [
         ("missing", "keys[0].key.file: there is no such file"),
         ("empty", "keys[0].key.file: the file is empty"),
-        ("blank", "keys[0].key.file: is blank; a secret cannot be"),
+        ("blank", "keys[0].key.file: is blank; a secret must not be blank"),
         ("big", "keys[0].key.file: the file is larger than 64 KiB, too large for a secret"),
         ("binary", "keys[0].key.file: the file is not UTF-8 text"),
         ("two", "keys[0].key.file: contains a control character"),
-        (".", "keys[0].key.file: is not a plain file"),
+        (".", "keys[0].key.file: is not a regular file"),
         ("", "keys[0].key.file: is not a path"),
     ] {
         let text = format!("[[keys]]\nkey = {{ file = \"{name}\" }}\n");

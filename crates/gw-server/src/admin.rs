@@ -1,0 +1,211 @@
+//! The management API: turns a request under `/admin/v1` into a request to the engine, and its answer into a reply.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gw_admin::{AdminRequest, purge_cache, show_cache};
+use gw_engine::Caller;
+use gw_engine::cpu_pool::{CpuPool, offload};
+use gw_engine::error::{Error, Kind, Result};
+use http::header::{ACCEPT, CACHE_CONTROL};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_body::Body;
+
+use crate::response::{GatewayReply, HttpReply, JSON};
+use crate::state::ServerState;
+use crate::upload::{self, BoxError, UploadLimits};
+
+const CSV: HeaderValue = HeaderValue::from_static("text/csv; charset=utf-8");
+/// The largest body of a management request.
+const MAX_BODY_BYTES: usize = 64 << 10;
+
+/// A management request whose method fits its URL.
+#[derive(Debug)]
+pub(crate) struct AdminCall {
+    method: Method,
+    /// The decoded `{id}`. None: the URL has no id, or its id is not valid percent-encoded UTF-8.
+    id: Option<String>,
+    /// The query string without its `?`.
+    query: String,
+    wants_csv: bool,
+    body: Bytes,
+}
+
+impl AdminCall {
+    fn id(&mut self) -> Result<String> {
+        let message = "Nothing has this id: it is not valid percent-encoded UTF-8.";
+        self.id.take().ok_or_else(|| Error::new(Kind::NotFound, message))
+    }
+
+    fn is(&self, method: &Method) -> bool {
+        self.method == *method
+    }
+}
+
+/// `/admin/v1/keys`.
+pub(crate) fn keys(call: AdminCall) -> Result<AdminRequest> {
+    Ok(if call.is(&Method::POST) {
+        AdminRequest::CreateKey(call.body)
+    } else {
+        AdminRequest::ListKeys(call.query)
+    })
+}
+
+/// `/admin/v1/keys/{id}`.
+pub(crate) fn key(mut call: AdminCall) -> Result<AdminRequest> {
+    let id = call.id()?;
+    Ok(if call.is(&Method::PATCH) {
+        AdminRequest::UpdateKey(id, call.body)
+    } else if call.is(&Method::DELETE) {
+        AdminRequest::RevokeKey(id)
+    } else {
+        AdminRequest::ShowKey(id)
+    })
+}
+
+/// `/admin/v1/keys/{id}/rotate`.
+pub(crate) fn rotate_key(mut call: AdminCall) -> Result<AdminRequest> {
+    Ok(AdminRequest::RotateKey(call.id()?, call.body))
+}
+
+/// `/admin/v1/teams`.
+pub(crate) fn teams(_: AdminCall) -> Result<AdminRequest> {
+    Ok(AdminRequest::ListTeams)
+}
+
+/// `/admin/v1/teams/{id}`.
+pub(crate) fn team(mut call: AdminCall) -> Result<AdminRequest> {
+    let id = call.id()?;
+    Ok(if call.is(&Method::PUT) {
+        AdminRequest::PutTeam(id, call.body)
+    } else if call.is(&Method::DELETE) {
+        AdminRequest::DeleteTeam(id)
+    } else {
+        AdminRequest::ShowTeam(id)
+    })
+}
+
+/// `/admin/v1/usage`.
+pub(crate) fn usage(call: AdminCall) -> Result<AdminRequest> {
+    Ok(AdminRequest::ReportUsage { query: call.query, is_csv_preferred: call.wants_csv })
+}
+
+/// `/admin/v1/requests`.
+pub(crate) fn requests(call: AdminCall) -> Result<AdminRequest> {
+    Ok(AdminRequest::ListRequests(call.query))
+}
+
+/// `/admin/v1/requests/{id}`.
+pub(crate) fn request(mut call: AdminCall) -> Result<AdminRequest> {
+    call.id().map(AdminRequest::ShowRequest)
+}
+
+/// `/admin/v1/requests/{id}/payload`.
+pub(crate) fn forget_payload(mut call: AdminCall) -> Result<AdminRequest> {
+    call.id().map(AdminRequest::DeletePayload)
+}
+
+/// Answers a request of an admin. `build` is the endpoint of the route.
+pub(crate) async fn answer<B>(
+    state: &ServerState,
+    parts: &Parts,
+    id: Option<String>,
+    build: fn(AdminCall) -> Result<AdminRequest>,
+    body: &mut B,
+) -> Result<GatewayReply>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    let has_body = [Method::POST, Method::PATCH, Method::PUT].contains(&parts.method);
+    let body = if has_body { read(state, &parts.headers, body, MAX_BODY_BYTES).await? } else { Bytes::new() };
+    let call = AdminCall {
+        method: parts.method.clone(),
+        id,
+        query: parts.uri.query().unwrap_or("").to_owned(),
+        wants_csv: wants_csv(&parts.headers),
+        body,
+    };
+    let document = state.management.answer(build(call)?).await?;
+    let status = if document.is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let mut reply = HttpReply::full(status, if document.is_csv { CSV } else { JSON }, document.body);
+    // Some of these answers hold the secret of a new key, others the usage of a team: no cache may keep them.
+    reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(reply)
+}
+
+/// `POST /admin/v1/routing/explain`: the body is the request whose route is explained.
+pub(crate) async fn explain<B>(
+    state: &ServerState,
+    parts: &Parts,
+    caller: &Caller,
+    body: &mut B,
+) -> Result<GatewayReply>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    let body = read(state, &parts.headers, body, state.uploads.max_bytes).await?;
+    let (engine, caller) = (Arc::clone(&state.engine), caller.clone());
+    let query = parts.uri.query().unwrap_or("").to_owned();
+    let cpu = engine.cpu_of(&caller);
+    cpu.host(offload(move || gw_admin::explain_route(&engine, &caller, &query, body)))
+        .await
+        .map(HttpReply::json)
+}
+
+/// `/admin/v1/cache`: `GET` reports the cache's figures, `DELETE` purges it.
+pub(crate) async fn cache(state: &ServerState, parts: &Parts) -> Result<GatewayReply> {
+    let query = parts.uri.query().unwrap_or("");
+    let is_purge = parts.method == Method::DELETE;
+    let engine = &state.engine;
+    let body = if is_purge { purge_cache(engine, query).await? } else { show_cache(engine) };
+    Ok(HttpReply::json(body))
+}
+
+async fn read<B>(state: &ServerState, headers: &HeaderMap, body: &mut B, max_bytes: usize) -> Result<Bytes>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    let encoding = upload::check_media(headers)?;
+    let limits = UploadLimits { max_bytes, ..state.uploads.clone() };
+    // The permit ends here already: a management request keeps its body only for a moment.
+    let (bytes, _permit) = upload::read(headers, encoding, body, &limits, &CpuPool::default()).await?;
+    Ok(bytes)
+}
+
+/// Whether `Accept` names CSV before JSON and does not refuse it.
+fn wants_csv(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut types = accepted.flat_map(|value| value.split(',')).map(|part| {
+        let mut parts = part.split(';').map(str::trim);
+        let name = parts.next().unwrap_or("").to_ascii_lowercase();
+        (name, parts.any(|parameter| matches!(parameter, "q=0" | "q=0.0")))
+    });
+    let first = types.find(|(name, refused)| !refused && (name == "text/csv" || name == "application/json"));
+    first.is_some_and(|(name, _)| name == "text/csv")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_is_sent_when_it_is_named_before_json() {
+        for (accept, csv) in [
+            ("text/csv", true),
+            ("Text/CSV; charset=utf-8", true),
+            ("text/html, text/csv;q=0.9, */*", true),
+            ("application/json, text/csv", false),
+            ("text/csv;q=0, application/json", false),
+            ("*/*", false),
+            ("", false),
+        ] {
+            let headers: HeaderMap = [(ACCEPT, HeaderValue::from_static(accept))].into_iter().collect();
+            assert_eq!(wants_csv(&headers), csv, "{accept}");
+        }
+        assert!(!wants_csv(&HeaderMap::new()));
+    }
+}

@@ -1,0 +1,126 @@
+//! Generation requests: the checks that only they have, then the engine's call.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gw_engine::cpu_pool::is_heavy;
+use gw_engine::error::Result;
+use gw_engine::{CallLog, Caller, LimitStates, ReplyBody, RequestContext};
+use http::header::{CACHE_CONTROL, HeaderName};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+use http_body::Body;
+
+use crate::cut::until_cut;
+use crate::refusal::overloaded_error;
+use crate::request_record::RequestRecord;
+use crate::response::{ExtraHeaders, GatewayReply, HttpReply, spell_reset};
+use crate::router::Operation;
+use crate::upload::{self, BoxError};
+
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
+const LIMIT_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-limit-tokens");
+const REMAINING_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
+const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
+
+/// A heavy request is refused while a step of its key has waited longer than this for the CPU pool.
+const MAX_CPU_POOL_WAIT: Duration = Duration::from_secs(1);
+
+/// Checks limits, media type and body, then calls the engine.
+pub(crate) async fn generate<B>(
+    parts: &Parts,
+    operation: Operation,
+    body: &mut B,
+    record: &mut RequestRecord,
+    caller: Caller,
+    extra: &mut ExtraHeaders,
+) -> Result<GatewayReply>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    let state = Arc::clone(&record.state);
+    match state.engine.admit(&caller, &record.request_id).await {
+        Ok(permit) => {
+            add_limit_headers(&permit.limits, extra);
+            record.admission_permit = Some(permit);
+        }
+        Err(refused) => {
+            let (limits, error) = *refused;
+            add_limit_headers(&limits, extra);
+            return Err(error);
+        }
+    }
+    let encoding = upload::check_media(&parts.headers)?;
+    let cpu = state.engine.cpu_of(&caller);
+    let is_late = || cpu.lateness() > MAX_CPU_POOL_WAIT;
+    if upload::may_be_heavy(&parts.headers) && is_late() {
+        return Err(overloaded_error());
+    }
+    let (bytes, permit) = upload::read(&parts.headers, encoding, body, &state.uploads, &cpu).await?;
+    // Many other bodies may have arrived while this one was read.
+    if is_late() && is_heavy(&bytes) {
+        return Err(overloaded_error());
+    }
+    record.body_permit = Some(permit);
+    record.capture = state.engine.capture(&caller, &record.request_id, &bytes);
+    let log = Arc::new(CallLog::default());
+    record.call = Some(Arc::clone(&log));
+    let context = RequestContext {
+        request_id: Arc::clone(&record.request_id),
+        caller,
+        accepted: record.accepted,
+        log: Arc::clone(&log),
+        client: Some(record.client.ip()),
+        cache_control: cache_control(&parts.headers),
+        keepalive: state.settings.keepalive,
+    };
+    let engine = Arc::clone(&state.engine);
+    // `host` boxes the future of the call. It is large, and every layer above would otherwise copy it.
+    let calling = pin!(async {
+        match operation {
+            Operation::Chat => cpu.host(async move { engine.chat(context, bytes).await }).await,
+            Operation::Completion => cpu.host(async move { engine.completion(context, bytes).await }).await,
+            Operation::Embeddings => cpu.host(async move { engine.embeddings(context, bytes).await }).await,
+        }
+    });
+    let reply = until_cut(&state, Some(&log), calling).await?;
+    extra.extend(reply.headers);
+    Ok(match reply.body {
+        ReplyBody::Full(body) => HttpReply::json(body),
+        ReplyBody::Stream(stream) => HttpReply::events(stream),
+    })
+}
+
+/// Adds the `x-ratelimit-*` headers of the limits that the key or its team has.
+fn add_limit_headers(limits: &LimitStates, extra: &mut ExtraHeaders) {
+    let mut add = |names: [HeaderName; 3], limit: u64, remaining: u64, reset| {
+        let [limit_name, remaining_name, reset_name] = names;
+        extra.push((limit_name, HeaderValue::from(limit)));
+        extra.push((remaining_name, HeaderValue::from(remaining)));
+        let reset = HeaderValue::from_str(&spell_reset(reset)).ok();
+        extra.extend(reset.map(|reset| (reset_name, reset)));
+    };
+    if let Some(window) = &limits.requests {
+        add([LIMIT, REMAINING, RESET], window.limit.into(), window.remaining.into(), window.reset);
+    }
+    if let Some(window) = &limits.tokens {
+        let names = [LIMIT_TOKENS, REMAINING_TOKENS, RESET_TOKENS];
+        add(names, window.limit, window.remaining, window.reset);
+    }
+}
+
+/// All `Cache-Control` lines, joined to one.
+fn cache_control(headers: &HeaderMap) -> Option<Box<[u8]>> {
+    let mut lines = headers.get_all(CACHE_CONTROL).iter().map(HeaderValue::as_bytes);
+    let mut all = lines.next()?.to_vec();
+    for line in lines {
+        all.push(b',');
+        all.extend_from_slice(line);
+    }
+    Some(all.into())
+}

@@ -1,0 +1,118 @@
+//! The record of a request. Dropping it writes the log line and the metrics.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+use gw_engine::error::Kind;
+use gw_engine::payloads::Capture;
+use gw_engine::{AdmissionPermit, CallLog};
+use http::{Method, StatusCode, Uri};
+
+use crate::access_log::LogLine;
+use crate::in_flight::InFlightPermit;
+use crate::listener::Listener;
+use crate::metrics::RouteLabel;
+use crate::outgoing::BodyObserver;
+use crate::stall::note_deadline;
+use crate::state::ServerState;
+use crate::timed_io::RequestGuard;
+use crate::upload::BodyPermit;
+
+/// The status in the log of a request whose client went away.
+const CLIENT_CLOSED: u16 = 499;
+
+/// The facts about a request, collected from its head to the end of its response.
+#[derive(Debug)]
+pub(crate) struct RequestRecord {
+    pub(crate) state: Arc<ServerState>,
+    pub(crate) accepted: Instant,
+    pub(crate) request_id: Arc<str>,
+    pub(crate) client_request_id: Option<String>,
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) route: RouteLabel,
+    pub(crate) client: SocketAddr,
+    pub(crate) listener: Listener,
+    pub(crate) key: Option<Arc<str>>,
+    pub(crate) call: Option<Arc<CallLog>>,
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) code: Option<String>,
+    pub(crate) bytes_out: u64,
+    pub(crate) is_complete: bool,
+    pub(crate) in_flight: Option<InFlightPermit>,
+    /// The permits among the requests in flight of the key and its team. They are held until the request ends.
+    pub(crate) admission_permit: Option<AdmissionPermit>,
+    pub(crate) body_permit: Option<BodyPermit>,
+    /// Stores the payload of the request, for keys with `log_payloads`.
+    pub(crate) capture: Option<Box<Capture>>,
+    /// Tells the connection when the request ends.
+    pub(crate) guard: RequestGuard,
+}
+
+impl BodyObserver for RequestRecord {
+    fn sent(&mut self, bytes: &Bytes) {
+        self.bytes_out += bytes.len() as u64;
+        if let Some(capture) = &mut self.capture {
+            capture.sent(bytes);
+        }
+    }
+
+    fn completed(&mut self) {
+        self.is_complete = true;
+    }
+
+    fn panicked(&mut self) {
+        self.state.metrics.panics.inc();
+        self.code = Some(Kind::InternalError.code().to_owned());
+        tracing::error!(request_id = %self.request_id, "a response stream panicked");
+    }
+
+    fn deadline(&mut self, deadline: Instant) {
+        // The socket of an HTTP/1 connection reads the first, the task of an HTTP/2 stream the second.
+        self.guard.answer_by(deadline.into());
+        note_deadline(deadline.into());
+    }
+}
+
+impl RequestRecord {
+    fn write(&self) {
+        let duration = self.accepted.elapsed();
+        let record = self.call.as_ref().map(|call| call.record());
+        let sent = self.status.map_or(CLIENT_CLOSED, |status| status.as_u16());
+        let outcome = record.as_ref().and_then(|record| record.status).filter(|outcome| *outcome != "ok");
+        // The gateway itself ended a stream that ran into its total timeout.
+        let is_late = outcome == Some(Kind::UpstreamTimeout.code());
+        let status = if self.is_complete || is_late { sent } else { CLIENT_CLOSED };
+        let code = match (&self.code, outcome) {
+            _ if status == CLIENT_CLOSED => Kind::ClientClosedRequest.code(),
+            (Some(code), _) => code,
+            (None, Some(outcome)) => outcome,
+            (None, None) => "ok",
+        };
+        self.state.metrics.count_request(self.route, &self.method, status, duration);
+        let accepted_at = SystemTime::now().checked_sub(duration).unwrap_or(SystemTime::UNIX_EPOCH);
+        self.state.log.write(&LogLine {
+            accepted: accepted_at,
+            request_id: &self.request_id,
+            client_request_id: self.client_request_id.as_deref(),
+            method: self.method.as_str(),
+            path: self.uri.path(),
+            route: self.route.pattern,
+            status,
+            code,
+            duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+            bytes_out: self.bytes_out,
+            key: self.key.as_deref(),
+            client: self.client,
+            call: record,
+        });
+    }
+}
+
+impl Drop for RequestRecord {
+    fn drop(&mut self) {
+        self.write();
+    }
+}

@@ -1,0 +1,184 @@
+//! The state of the HTTP server that all its connections and requests share.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use gw_admin::LiveAdminService;
+use gw_engine::Engine;
+use gw_engine::error::Result;
+use parking_lot::RwLock;
+use prometheus_client::registry::Registry;
+
+use crate::access_log::AccessLog;
+use crate::admission::{Admission, AdmissionMetrics, LoadSignal, LoadSignals};
+use crate::cors::{Audience, Policies};
+use crate::in_flight::InFlightPermit;
+use crate::metrics::Metrics;
+use crate::refusal::PreparedRefusal;
+use crate::settings::ServerSettings;
+use crate::tls::{self, TlsError};
+use crate::upload::{BodyMemory, UploadLimits, overloaded};
+
+/// The least memory that request bodies over 64 KiB may take together, in bytes.
+const MIN_BODY_MEMORY_BYTES: usize = 512 << 20;
+
+/// Asks the program whether the gateway can serve requests, for `/readyz`. It is called for every probe and must not block.
+pub type Readiness = Box<dyn Fn() -> std::result::Result<(), NotReady> + Send + Sync>;
+
+/// The reason why `/readyz` answers 503.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReady {
+    /// A shutdown has begun.
+    #[error("The gateway is shutting down.")]
+    ShuttingDown,
+    /// The store does not answer.
+    #[error("The store is not reachable.")]
+    StoreUnreachable,
+}
+
+/// The phases of the server's life, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Phase {
+    Serving = 0,
+    /// `/readyz` answers 503, but everything is still served.
+    Leaving = 1,
+    /// New generation requests are refused; running ones finish.
+    Draining = 2,
+    /// Running requests are ended.
+    Cut = 3,
+}
+
+/// The state that all connections and requests share.
+pub struct ServerState {
+    pub(crate) settings: ServerSettings,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) management: Arc<LiveAdminService>,
+    pub(crate) log: Arc<dyn AccessLog>,
+    pub(crate) cors: Policies,
+    pub(crate) metrics: Metrics,
+    pub(crate) uploads: UploadLimits,
+    pub(crate) tls: Option<tokio_rustls::TlsAcceptor>,
+    /// The answer to new connections under overload. None: the answer depends on the request, so its head must be read.
+    pub(crate) refusal: Option<PreparedRefusal>,
+    load_signals: Arc<LoadSignals>,
+    readiness: Readiness,
+    registry: RwLock<Registry>,
+    phase: AtomicU8,
+}
+
+impl fmt::Debug for ServerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerState").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl ServerState {
+    /// Builds the state. `registry` already holds the metrics of the engine; `/metrics` shows them together with those of
+    /// the server.
+    ///
+    /// # Errors
+    /// When the certificate or its key cannot be used.
+    pub fn new(
+        settings: ServerSettings,
+        engine: Arc<Engine>,
+        management: Arc<LiveAdminService>,
+        log: Arc<dyn AccessLog>,
+        readiness: Readiness,
+        mut registry: Registry,
+    ) -> std::result::Result<Arc<Self>, TlsError> {
+        let tls = settings.tls.as_ref().map(|(cert, key)| tls::acceptor(cert, key)).transpose()?;
+        let metrics = Metrics::new(&mut registry);
+        let uploads = UploadLimits {
+            max_bytes: settings.body_limit,
+            timeout: settings.body_timeout,
+            memory: BodyMemory::new(MIN_BODY_MEMORY_BYTES.max(settings.body_limit.saturating_mul(4))),
+        };
+        let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
+        Ok(Arc::new(Self {
+            refusal: PreparedRefusal::new(cors.of(Audience::Users)),
+            load_signals: Arc::default(),
+            cors,
+            metrics,
+            uploads,
+            tls,
+            engine,
+            management,
+            log,
+            readiness,
+            registry: RwLock::new(registry),
+            phase: AtomicU8::new(Phase::Serving as u8),
+            settings,
+        }))
+    }
+
+    /// Registers queues outside this crate that requests wait in. New requests are refused while one of these queues is too
+    /// long. Each closure is called for every request, so it must be quick. Returns false when signals were registered before.
+    pub fn watch_load(&self, signals: Vec<LoadSignal>) -> bool {
+        self.load_signals.set(signals)
+    }
+
+    /// Creates the admission queue of a worker.
+    pub(crate) fn new_admission(&self, worker: usize) -> Admission {
+        let metrics = AdmissionMetrics {
+            refused: self.metrics.shed.clone(),
+            wait: self.metrics.admission_wait(worker),
+        };
+        Admission::new(self.settings.shed_after, Arc::clone(&self.load_signals), metrics)
+    }
+
+    /// Makes `/readyz` answer 503, so that load balancers send new requests elsewhere.
+    pub(crate) fn leave(&self) {
+        self.phase.store(Phase::Leaving as u8, Ordering::Release);
+    }
+
+    /// Refuses new generation requests. Requests that run are finished.
+    pub(crate) fn drain(&self) {
+        self.phase.store(Phase::Draining as u8, Ordering::Release);
+    }
+
+    /// Ends live streams with their error event, and keeps new calls from reaching an upstream.
+    pub(crate) fn cut(&self) {
+        self.phase.store(Phase::Cut as u8, Ordering::Release);
+        self.engine.start_draining();
+        self.engine.cut_streams();
+    }
+
+    /// Whether connections should close after their current request.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.phase.load(Ordering::Acquire) >= Phase::Leaving as u8
+    }
+
+    /// Whether new generation requests are refused.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.phase.load(Ordering::Acquire) >= Phase::Draining as u8
+    }
+
+    /// Whether every request without an answer is refused.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.phase.load(Ordering::Acquire) >= Phase::Cut as u8
+    }
+
+    /// The answer of `/readyz`.
+    pub(crate) fn readiness(&self) -> std::result::Result<(), NotReady> {
+        if self.is_leaving() { Err(NotReady::ShuttingDown) } else { (self.readiness)() }
+    }
+
+    /// Counts a request as in flight, or refuses it when `max_in_flight` requests are.
+    pub(crate) fn admit_in_flight(&self) -> Result<InFlightPermit> {
+        let permit = InFlightPermit::take(&self.metrics.in_flight);
+        let limit = i64::try_from(self.settings.max_in_flight).unwrap_or(i64::MAX);
+        if permit.count() > limit {
+            return Err(overloaded("The gateway is answering as many requests as it can."));
+        }
+        Ok(permit)
+    }
+
+    /// Renders the metrics in the OpenMetrics text format.
+    pub(crate) fn render_metrics(&self) -> std::result::Result<String, fmt::Error> {
+        let mut text = String::with_capacity(16 << 10);
+        prometheus_client::encoding::text::encode(&mut text, &self.registry.read())?;
+        Ok(text)
+    }
+}

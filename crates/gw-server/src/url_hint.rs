@@ -1,0 +1,66 @@
+//! Suggests the right URL for a request to an unknown one. The cause is nearly always a wrong base URL.
+
+/// The endpoints that clients append to their base URL, the longest first.
+const ENDPOINTS: [&str; 5] =
+    ["/chat/completions", "/models/compare", "/completions", "/embeddings", "/models"];
+
+/// A sentence to append to "Unknown request URL", with a blank before it. None: no URL of the gateway is similar.
+pub(crate) fn hint(path: &str) -> Option<String> {
+    let path = path.trim_end_matches('/');
+    if path == "/v1" {
+        return Some(
+            " This is the base URL; an endpoint follows it, as in /v1/chat/completions or /v1/models."
+                .to_owned(),
+        );
+    }
+    let right = match ENDPOINTS.iter().find(|endpoint| path.ends_with(**endpoint)) {
+        Some(endpoint) => format!("/v1{endpoint}"),
+        None => model(path)?,
+    };
+    // The path itself is a URL of the gateway, but not on the listener of this request.
+    (right != path).then(|| format!(" Did you mean {right}? The base URL ends in /v1."))
+}
+
+/// The URL that `/models/{id}` behind a wrong base URL means.
+fn model(path: &str) -> Option<String> {
+    let (before, id) = path.split_once("/models/")?;
+    let is_base = before.split('/').all(|part| matches!(part, "" | "v1" | "api" | "openai"));
+    let id: String = id.chars().take(100).collect();
+    (is_base && !id.is_empty()).then(|| format!("/v1/models/{id}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hint;
+
+    #[test]
+    fn a_wrong_base_url_is_answered_with_the_right_one() {
+        for (path, right) in [
+            ("/chat/completions", "/v1/chat/completions"),
+            ("/v1/v1/chat/completions/", "/v1/chat/completions"),
+            ("/v1/chat/completions/chat/completions", "/v1/chat/completions"),
+            ("/api/v1/chat/completions", "/v1/chat/completions"),
+            ("/openai/deployments/x/chat/completions", "/v1/chat/completions"),
+            ("/completions", "/v1/completions"),
+            ("/embeddings", "/v1/embeddings"),
+            ("/models", "/v1/models"),
+            ("/api/models", "/v1/models"),
+            ("/models/acme/fast", "/v1/models/acme/fast"),
+            ("/v1/v1/models/acme%2Ffast", "/v1/models/acme%2Ffast"),
+            ("/models/compare", "/v1/models/compare"),
+        ] {
+            let expected = format!(" Did you mean {right}? The base URL ends in /v1.");
+            assert_eq!(hint(path).as_deref(), Some(expected.as_str()), "{path}");
+        }
+        assert!(hint("/v1/").unwrap().contains("/v1/chat/completions"));
+    }
+
+    #[test]
+    fn a_path_without_a_similar_url_gets_no_hint() {
+        for path in
+            ["", "/", "/v1/files", "/nothing", "/admin/v1/nothing", "/v1/chat/completions", "/x/models/y"]
+        {
+            assert_eq!(hint(path), None, "{path}");
+        }
+    }
+}

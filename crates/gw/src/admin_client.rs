@@ -1,0 +1,184 @@
+//! LiveAdminService requests of the commands `keys`, `usage` and `explain`. The store of the configuration answers them, or a
+//! running gateway does (`--url`).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Args;
+use gw_admin::{AdminError, AdminRequest, AdminService};
+use gw_providers::adapter::HttpCall;
+use gw_providers::client::Client;
+use gw_providers::settings::Timeouts;
+use gw_wire::failure::Failure;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use crate::command::{CommandError, Common};
+use crate::url_query::{encode, query};
+use crate::{paths, setup, store};
+
+/// The environment variable with the admin key. An argument would be visible to every program on the machine.
+pub const ADMIN_KEY: &str = "MODEL_GATEWAY_ADMIN_KEY";
+
+/// The largest answer of a gateway.
+const MAX_ANSWER_BYTES: usize = 256 << 20;
+/// The timeouts of a request to a gateway.
+const TIMEOUTS: Timeouts = Timeouts {
+    connect: Duration::from_secs(5),
+    first_token: Duration::from_secs(30),
+    idle: Duration::from_secs(30),
+    total: Duration::from_secs(60),
+};
+
+/// The gateway or the store that answers a command.
+#[derive(Clone, Debug, Args)]
+pub struct AdminTarget {
+    /// AdminRequest the running gateway at this address, with the admin key in MODEL_GATEWAY_ADMIN_KEY, instead of opening the store
+    #[arg(long, value_name = "URL", global = true)]
+    pub url: Option<String>,
+}
+
+/// Sends a management request, and returns the body of its answer.
+///
+/// # Errors
+/// Exit code 2 for a request that is refused, 1 when there is no answer.
+pub fn ask(common: &Common, target: &AdminTarget, ask: AdminRequest) -> Result<Bytes, CommandError> {
+    runtime()?.block_on(async {
+        match &target.url {
+            Some(url) => Box::pin(over_http(url, request(&ask))).await,
+            None => Box::pin(on_the_store(common, ask)).await,
+        }
+    })
+}
+
+/// Asks a running gateway to explain the route of a request. `key` is the id of the key that would send it.
+///
+/// # Errors
+/// As [`ask`].
+pub fn explain_route(url: &str, key: Option<&str>, body: Bytes) -> Result<Bytes, CommandError> {
+    let path = format!("routing/explain?{}", query(&[("key", key)]));
+    runtime()?.block_on(Box::pin(over_http(url, (Method::POST, path, body))))
+}
+
+/// Builds the runtime of a command.
+///
+/// # Errors
+/// Exit code 1 when the system refuses it.
+pub fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CommandError::Runtime(format!("the runtime cannot be started: {error}")))
+}
+
+async fn on_the_store(common: &Common, ask: AdminRequest) -> Result<Bytes, CommandError> {
+    let setup = setup::load(common)?;
+    let store = store::open_shared(&setup).await?;
+    let answer = AdminService::new(store.clone(), &setup.config.engine.keys).answer(ask).await;
+    store.close().await;
+    match answer {
+        Ok(document) => Ok(document.body),
+        Err(AdminError::Rejected(error)) if error.status() < 500 => {
+            Err(CommandError::Usage(error.message.into_owned()))
+        }
+        Err(AdminError::Rejected(error)) => Err(CommandError::Runtime(error.message.into_owned())),
+        Err(AdminError::Store(error)) => Err(CommandError::Runtime(error.to_string())),
+    }
+}
+
+/// The method, the path below `/admin/v1/` and the body.
+type AdminHttpRequest = (Method, String, Bytes);
+
+async fn over_http(url: &str, request: AdminHttpRequest) -> Result<Bytes, CommandError> {
+    let key = paths::variable(ADMIN_KEY).ok_or_else(|| {
+        CommandError::Usage(format!("--url needs an admin key in the environment variable {ADMIN_KEY}"))
+    })?;
+    let client = Client::new(url, true, None).map_err(|problem| {
+        CommandError::Usage(format!("--url: {}", problem.replace("base_url", "the address")))
+    })?;
+    let unreachable = |failure: Failure| {
+        let detail = failure.detail.unwrap_or(failure.message);
+        CommandError::Runtime(format!("the gateway at {url} does not answer ({detail})"))
+    };
+    let response = client.send(call(request, &key)?, &TIMEOUTS).await.map_err(unreachable)?;
+    let status = response.status;
+    let body = response
+        .body
+        .collect(MAX_ANSWER_BYTES, TIMEOUTS.idle, Instant::now() + TIMEOUTS.total)
+        .await
+        .map_err(unreachable)?;
+    match status {
+        200 | 201 => Ok(body),
+        400..500 => Err(CommandError::Usage(format!("{url}: {}", message(status, &body)))),
+        _ => Err(CommandError::Runtime(format!("{url}: {}", message(status, &body)))),
+    }
+}
+
+fn message(status: u16, body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Body {
+        error: Inner,
+    }
+    #[derive(Deserialize)]
+    struct Inner {
+        message: String,
+    }
+    match serde_json::from_slice::<Body>(body) {
+        Ok(body) => body.error.message,
+        Err(_) => format!("the answer has status {status} and is not a gateway's"),
+    }
+}
+
+fn call((method, path, body): AdminHttpRequest, key: &str) -> Result<HttpCall, CommandError> {
+    let mut authorization = HeaderValue::from_str(&format!("Bearer {key}"))
+        .map_err(|_| CommandError::Usage(format!("{ADMIN_KEY} holds characters that no key has")))?;
+    authorization.set_sensitive(true);
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, authorization);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    Ok(HttpCall { method, path: format!("/admin/v1/{path}"), headers, body })
+}
+
+/// The HTTP request for a management request.
+fn request(ask: &AdminRequest) -> AdminHttpRequest {
+    let none = Bytes::new();
+    match ask {
+        AdminRequest::CreateKey(body) => (Method::POST, "keys".to_owned(), body.clone()),
+        AdminRequest::ListKeys(query) => (Method::GET, format!("keys?{query}"), none),
+        AdminRequest::ShowKey(id) => (Method::GET, format!("keys/{}", encode(id)), none),
+        AdminRequest::UpdateKey(id, body) => (Method::PATCH, format!("keys/{}", encode(id)), body.clone()),
+        AdminRequest::RevokeKey(id) => (Method::DELETE, format!("keys/{}", encode(id)), none),
+        AdminRequest::RotateKey(id, body) => {
+            (Method::POST, format!("keys/{}/rotate", encode(id)), body.clone())
+        }
+        AdminRequest::ListTeams => (Method::GET, "teams".to_owned(), none),
+        AdminRequest::ShowTeam(id) => (Method::GET, format!("teams/{}", encode(id)), none),
+        AdminRequest::PutTeam(id, body) => (Method::PUT, format!("teams/{}", encode(id)), body.clone()),
+        AdminRequest::DeleteTeam(id) => (Method::DELETE, format!("teams/{}", encode(id)), none),
+        AdminRequest::ReportUsage { query, .. } => (Method::GET, format!("usage?{query}"), none),
+        AdminRequest::ListRequests(query) => (Method::GET, format!("requests?{query}"), none),
+        AdminRequest::ShowRequest(id) => (Method::GET, format!("requests/{}", encode(id)), none),
+        AdminRequest::DeletePayload(id) => (Method::DELETE, format!("requests/{}/payload", encode(id)), none),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_stays_one_part_of_the_url() {
+        let (method, path, _) = request(&AdminRequest::ShowKey("a/../b?c#d é".to_owned()));
+        assert_eq!((method, path.as_str()), (Method::GET, "keys/a%2F..%2Fb%3Fc%23d%20%C3%A9"));
+    }
+
+    #[test]
+    fn an_error_keeps_the_message_of_the_gateway() {
+        let body = br#"{"error":{"message":"No.","type":"t","code":"c"}}"#;
+        assert_eq!(message(400, body), "No.");
+        assert!(message(502, b"<html>").contains("status 502"));
+    }
+}

@@ -1,0 +1,137 @@
+//! The result of reading a configuration: its settings, or its problems.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gw_engine::payloads::PayloadSettings;
+use gw_engine::response_cache::{CachingSettings, SemanticSettings};
+use gw_engine::settings::EngineSettings;
+use gw_limits::RedisSettings;
+use gw_providers::settings::{ProviderSettings, Timeouts};
+use gw_server::settings::ServerSettings;
+use secrecy::SecretString;
+
+use super::problems::{LaterFeature, Problem};
+
+/// Reads an environment variable.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The source of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// This file, which must exist.
+    File(PathBuf),
+    /// No file: defaults and environment alone.
+    Nothing,
+}
+
+/// A configuration without problems.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub config: Config,
+    /// The file, if there is one.
+    pub path: Option<PathBuf>,
+}
+
+/// The settings of gateway.toml and the environment.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// `[server]`.
+    pub server: ServerSettings,
+    /// `[timeouts]`.
+    pub timeouts: Timeouts,
+    /// `[[providers]]`, in the order of the file.
+    pub providers: Vec<ProviderSettings>,
+    /// `[routing]`, `[[models]]`, `[aliases]` and `[[keys]]`.
+    pub engine: EngineSettings,
+    /// `[store]`.
+    pub store: StoreSettings,
+    /// `[redis]`; None: each process counts for itself.
+    pub redis: Option<RedisSettings>,
+    /// `[cache]`.
+    pub cache: CacheSettings,
+    /// `server.data_dir`, resolved against the directory of the file.
+    pub data_dir: Option<PathBuf>,
+    /// Settings of features that this version does not have. `check` mentions them, `serve` refuses them.
+    pub later: Vec<LaterFeature>,
+}
+
+/// `[cache]`.
+#[derive(Clone, Debug)]
+pub struct CacheSettings {
+    /// Whether requests may use the cache.
+    pub enabled: bool,
+    /// Whether the cache is in Redis, for all replicas.
+    pub shared: bool,
+    /// The size of a cache in memory, in bytes.
+    pub max_bytes: u64,
+    /// The lifetimes of answers, and the operations that use the cache.
+    pub caching: CachingSettings,
+    /// `[[cache.semantic]]`.
+    pub semantic: Vec<SemanticSettings>,
+}
+
+impl Default for CacheSettings {
+    fn default() -> Self {
+        let caching = CachingSettings {
+            default_ttl: Duration::from_secs(3600),
+            stale_if_error: Duration::ZERO,
+            completions: false,
+            embeddings: false,
+            shared_by_teams: Vec::new(),
+        };
+        Self { enabled: true, shared: false, max_bytes: 256 << 20, caching, semantic: Vec::new() }
+    }
+}
+
+/// `[store]`.
+#[derive(Clone, Debug)]
+pub struct StoreSettings {
+    /// `sqlite:…` or `postgres://…`, which may hold a password; None = `gateway.db` in the data directory.
+    pub url: Option<SecretString>,
+    /// How long a start waits for a server that cannot be reached.
+    pub start_timeout: Duration,
+    /// How many days rows of the ledger are kept; None = for ever.
+    pub retention_days: Option<u32>,
+    /// The tokens of a stream between two notes of its usage in the journal.
+    pub progress_tokens: u64,
+    /// `[store.payloads]`.
+    pub payloads: PayloadSettings,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self {
+            url: None,
+            start_timeout: Duration::from_secs(60),
+            retention_days: Some(90),
+            progress_tokens: 256,
+            payloads: PayloadSettings::default(),
+        }
+    }
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug)]
+pub struct Refused {
+    /// All problems, in the order of the file.
+    pub problems: Vec<Problem>,
+    /// The readable parts, for checks that look at several parts. None: the file cannot be read or is not TOML.
+    pub readable: Option<Box<Readable>>,
+}
+
+/// The readable parts of a refused configuration.
+#[derive(Debug)]
+pub struct Readable {
+    /// The settings without a problem.
+    pub loaded: Loaded,
+    /// The names of providers that have a problem. They are missing in the settings.
+    pub broken_providers: Vec<String>,
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self { problems: vec![problem], readable: None }
+    }
+}

@@ -1,0 +1,145 @@
+//! `[[models]]`.
+
+use super::super::formats::{ANY, CURRENCY, LABEL, MODEL_ID, WORD};
+use super::super::schema::{Key, Kind, Section, Word, key, required};
+use super::kinds::{PERCENT, TOKENS};
+use super::timeouts::TIMEOUTS;
+
+const CATEGORIES: Kind = Kind::List { of: &Kind::Text(&WORD), min: 0 };
+const FEATURES: Kind = Kind::List { of: &Kind::Choice(&FEATURE_NAMES), min: 0 };
+const MODALITIES: Kind = Kind::List { of: &Kind::Choice(&MODALITY_NAMES), min: 1 };
+const DIMENSIONS: Kind = Kind::List { of: &Kind::Int { min: 1, max: 65_536 }, min: 1 };
+/// Milliseconds of a measurement.
+const LATENCY: Kind = Kind::Number { min: 0.0, max: 86_400_000.0 };
+
+static FEATURE_NAMES: [Word; 11] = [
+    ("streaming", &[]),
+    ("function_calling", &[]),
+    ("parallel_function_calling", &[]),
+    ("json_mode", &[]),
+    ("json_schema", &[]),
+    ("vision", &[]),
+    ("reasoning", &[]),
+    ("prompt_caching", &[]),
+    ("audio", &[]),
+    ("pdf", &[]),
+    ("web_search", &[]),
+];
+
+static MODALITY_NAMES: [Word; 6] =
+    [("text", &[]), ("image", &[]), ("audio", &[]), ("video", &[]), ("pdf", &[]), ("embedding", &[])];
+
+pub(super) static MODEL: Section = Section {
+    doc: "A model. The entry adds a model to the shipped catalogue, or overrides single fields of a shipped model.",
+    keys: &[
+        required("id", Kind::Text(&MODEL_ID), "`<provider>/<model_name>`."),
+        key(
+            "upstream_model",
+            Kind::Text(&WORD),
+            "the part after the first slash",
+            "The provider's name of the model.",
+        ),
+        key("name", Kind::Text(&LABEL), "", "The name shown in lists."),
+        key("description", Kind::Text(&ANY), "", "A sentence about the model."),
+        key("category", CATEGORIES, "", "Any words, such as `chat`, `vision`, `embedding` or `image`."),
+        key("context_length", TOKENS, "", "The most tokens of prompt and answer together."),
+        key("max_output_tokens", TOKENS, "", "The most tokens of an answer."),
+        key("modalities", Kind::Table(&MODALITY), "nothing is refused", "The kinds of input and output."),
+        key("features", FEATURES, "nothing is refused", "The features of the model."),
+        key("license", Kind::Text(&LABEL), "", "The license, such as `proprietary` or `Apache-2.0`."),
+        key("pricing", Kind::Table(&PRICING), "unknown; each answer says so", "Prices per million tokens."),
+        key("quality_scores", Kind::Table(&SCORES), "", "Scores from 0 to 100; higher is better."),
+        key(
+            "performance",
+            Kind::Table(&PERFORMANCE),
+            "",
+            "The expected performance until there are measurements.",
+        ),
+        key("embedding_dimensions", DIMENSIONS, "", "The lengths of vectors that the model can make."),
+        key("timeouts", Kind::Table(&TIMEOUTS), "the timeouts of the provider", "The model's own timeouts."),
+        key(
+            "weight",
+            Kind::Int { min: 0, max: 10_000 },
+            "1",
+            "The model's share of the requests in `round_robin`, among the models of one name. 0 = only when the others fail.",
+        ),
+    ],
+};
+
+static MODALITY: Section = Section {
+    doc: "The kinds of input and output.",
+    keys: &[
+        key("input", MODALITIES, "", "The kinds of input that the model reads."),
+        key("output", MODALITIES, "", "The kinds of output that the model makes."),
+    ],
+};
+
+const OFFICIAL_INPUT: Key = key("official_input_per_m", Kind::Price, "", "The provider's price of input.");
+const OFFICIAL_OUTPUT: Key = key("official_output_per_m", Kind::Price, "", "The provider's price of output.");
+const GATEWAY_INPUT: Key = key(
+    "gateway_input_per_m",
+    Kind::Price,
+    "official × `price_multiplier`",
+    "The price of input that is charged.",
+);
+const GATEWAY_OUTPUT: Key = key(
+    "gateway_output_per_m",
+    Kind::Price,
+    "official × `price_multiplier`",
+    "The price of output that is charged.",
+);
+const CACHED_INPUT: Key =
+    key("cached_input_per_m", Kind::Price, "", "The price of input that the provider read from its cache.");
+const CACHE_WRITE: Key =
+    key("cache_write_per_m", Kind::Price, "", "The price of input that the provider wrote to its cache.");
+
+static PRICING: Section = Section {
+    doc: "Prices per million tokens, as exact decimals.",
+    keys: &[
+        OFFICIAL_INPUT,
+        OFFICIAL_OUTPUT,
+        GATEWAY_INPUT,
+        GATEWAY_OUTPUT,
+        CACHED_INPUT,
+        CACHE_WRITE,
+        key("currency", Kind::Text(&CURRENCY), "\"USD\"", "The currency of these prices."),
+        key(
+            "tiers",
+            Kind::Tables(&TIER),
+            "",
+            "Other prices for long prompts, rising by `above_input_tokens`.",
+        ),
+    ],
+};
+
+static TIER: Section = Section {
+    doc: "The prices of requests with long prompts.",
+    keys: &[
+        required("above_input_tokens", TOKENS, "These prices apply to prompts with more tokens than this."),
+        OFFICIAL_INPUT,
+        OFFICIAL_OUTPUT,
+        GATEWAY_INPUT,
+        GATEWAY_OUTPUT,
+        CACHED_INPUT,
+        CACHE_WRITE,
+    ],
+};
+
+static SCORES: Section = Section {
+    doc: "Scores from 0 to 100.",
+    keys: &[
+        key("overall", PERCENT, "", "Overall."),
+        key("code", PERCENT, "", "Programming."),
+        key("math", PERCENT, "", "Mathematics."),
+        key("reasoning", PERCENT, "", "Reasoning."),
+    ],
+};
+
+static PERFORMANCE: Section = Section {
+    doc: "The expected performance. Measurements replace it.",
+    keys: &[
+        key("latency_p50_ms", LATENCY, "", "The median latency."),
+        key("latency_p99_ms", LATENCY, "", "The latency that 99 of 100 calls do not exceed."),
+        key("availability", PERCENT, "", "The percentage of calls that succeed."),
+    ],
+};

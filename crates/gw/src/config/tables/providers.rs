@@ -1,0 +1,139 @@
+//! `[[providers]]`.
+
+use super::super::formats::{BASE_URL, CREDENTIAL, HEADER, HEADER_VALUE, PROVIDER as PROVIDER_NAME, WORD};
+use super::super::schema::{Kind, Section, Word, key, required};
+use super::kinds::TOKENS;
+use super::timeouts::TIMEOUTS;
+
+const MEMBERS: Kind = Kind::List { of: &Kind::Text(&WORD), min: 0 };
+const UPSTREAM_KEYS: Kind =
+    Kind::List { of: &Kind::Either(&Kind::Secret(&CREDENTIAL), &Kind::Table(&UPSTREAM_KEY)), min: 1 };
+
+/// The dialects, as `gw_providers::settings::Api` spells them.
+pub(in super::super) static APIS: [Word; 10] = [
+    ("openai", &[]),
+    ("azure", &[]),
+    ("anthropic", &[]),
+    ("gemini", &[]),
+    ("vertex", &[]),
+    ("bedrock", &[]),
+    ("cohere", &[]),
+    ("mistral", &[]),
+    ("ollama", &[]),
+    ("demo", &[]),
+];
+
+pub(super) static PROVIDER: Section = Section {
+    doc: "A provider that the gateway can call.",
+    keys: &[
+        required("name", Kind::Text(&PROVIDER_NAME), "The part of its model ids before the first slash."),
+        key(
+            "api",
+            Kind::Choice(&APIS),
+            "the dialect of a provider that is known by its name",
+            "The dialect of the provider. `docs/providers.md` lists the known providers and the abilities of each dialect.",
+        ),
+        key(
+            "base_url",
+            Kind::Text(&BASE_URL),
+            "the address of a provider that is known by its name",
+            "The address of the provider with its version, such as `https://api.openai.com/v1`, without user, query or fragment.",
+        ),
+        key("api_key", Kind::Secret(&CREDENTIAL), "no key is sent", "The provider's key."),
+        key("api_keys", UPSTREAM_KEYS, "", "Several keys that are used in turn, instead of `api_key`."),
+        key(
+            "headers",
+            Kind::Map { key: &HEADER, of: &Kind::Secret(&HEADER_VALUE) },
+            "",
+            "Headers of every call to the provider.",
+        ),
+        key(
+            "price_multiplier",
+            Kind::Price,
+            "1.0",
+            "The gateway's price is the official price multiplied by this number.",
+        ),
+        key("discover", Kind::Bool, "false", "Whether the models come from the provider's own list."),
+        key("timeouts", Kind::Table(&TIMEOUTS), "`[timeouts]`", "The provider's own timeouts."),
+        key(
+            "embedding_batch",
+            Kind::Int { min: 1, max: 2048 },
+            "as the provider allows",
+            "The most inputs of one embeddings call.",
+        ),
+        key(
+            "allow_private_network",
+            Kind::Bool,
+            "true",
+            "Whether `base_url` may lead to private and loopback addresses. Link-local addresses are always refused.",
+        ),
+        key(
+            "file_ids",
+            Kind::Bool,
+            "false",
+            "Whether clients may name data that is stored at the provider or in its network: file ids, `gs://` and similar URLs, \
+             and addresses of its file host. The provider reads this data with your credentials for every client.",
+        ),
+        key(
+            "allow_members",
+            MEMBERS,
+            "",
+            "`openai`, `azure`: request members that are forwarded although they choose a model, an upstream or a price, such as \
+             `[\"plugins\"]`. `docs/providers.md` lists them. `mistral` takes `guardrails` here, `ollama` takes `keep_alive`.",
+        ),
+        key("num_ctx_max", TOKENS, "", "`ollama`: the largest `num_ctx`."),
+        key(
+            "region",
+            Kind::Text(&WORD),
+            "",
+            "`bedrock`, `vertex`: the region. `vertex` uses `global` without one.",
+        ),
+        key("project", Kind::Text(&WORD), "the project of the credentials file", "`vertex`: the project."),
+        key(
+            "credentials_file",
+            Kind::Path,
+            "`$GOOGLE_APPLICATION_CREDENTIALS`, else the metadata server",
+            "`vertex`: the key file of a service account, or the file of `gcloud auth application-default login`.",
+        ),
+        key("api_version", Kind::Text(&WORD), "", "`azure`: the version of the API."),
+        key(
+            "deployments",
+            Kind::Map { key: &WORD, of: &Kind::Text(&WORD) },
+            "",
+            "`azure`: the deployment of each model, as `model = \"deployment\"`.",
+        ),
+        key(
+            "auth",
+            Kind::Choice(&[("bearer", &[])]),
+            "the key in the header `api-key`",
+            "`azure`: `bearer` sends `api_key` as an Entra token.",
+        ),
+        key(
+            "tenant_id",
+            Kind::Text(&WORD),
+            "",
+            "`azure`: fetches tokens from Entra with this tenant, `client_id`, and the client's secret as `api_key`.",
+        ),
+        key("client_id", Kind::Text(&WORD), "", "`azure`: the application in `tenant_id`."),
+        key(
+            "authority",
+            Kind::Text(&BASE_URL),
+            "`https://login.microsoftonline.com`",
+            "`azure`: the address of Entra in other clouds.",
+        ),
+        key(
+            "profile",
+            Kind::Text(&WORD),
+            "`$AWS_PROFILE`, else `default`",
+            "`bedrock`: the profile of the shared credentials file, used without an `api_key`.",
+        ),
+    ],
+};
+
+static UPSTREAM_KEY: Section = Section {
+    doc: "One of several keys.",
+    keys: &[
+        required("key", Kind::Secret(&CREDENTIAL), "The key."),
+        key("weight", Kind::Int { min: 1, max: 1000 }, "1", "The key's share of the calls."),
+    ],
+};

@@ -1,0 +1,141 @@
+//! `[server]`.
+
+use super::super::formats::{LISTEN, NAMED_ORIGIN, ORIGIN};
+use super::super::schema::{Kind, Section, key, required};
+use super::kinds::MILLISECONDS;
+
+const NAMED_ORIGINS: Kind = Kind::List { of: &Kind::Text(&NAMED_ORIGIN), min: 0 };
+const ORIGINS: Kind = Kind::List { of: &Kind::Text(&ORIGIN), min: 0 };
+
+pub(super) static SERVER: Section = Section {
+    doc: "The listeners and their limits.",
+    keys: &[
+        key(
+            "listen",
+            Kind::Text(&LISTEN),
+            "\"127.0.0.1:4000\"",
+            "The address of `/v1`, the probes and the metrics. An address that other machines can reach needs a key.",
+        ),
+        key(
+            "admin_listen",
+            Kind::Text(&LISTEN),
+            "",
+            "The address of a second listener. It serves everything except `/v1`; the first one then serves only `/v1` and the probes.",
+        ),
+        key(
+            "data_dir",
+            Kind::Path,
+            "`$MODEL_GATEWAY_DATA_DIR`, `/data`, or `$XDG_DATA_HOME/model-gateway`",
+            "The directory of the keys, the usage, the request log and the journal. Each start logs its path, and a warning when another running gateway uses it.",
+        ),
+        key(
+            "body_limit_mib",
+            Kind::Int { min: 1, max: 1024 },
+            "32",
+            "The largest request body in MiB, before and after decompression.",
+        ),
+        key(
+            "max_connections",
+            Kind::Int { min: 1, max: 1_000_000 },
+            "65536",
+            "The most open client connections.",
+        ),
+        key(
+            "max_in_flight",
+            Kind::Int { min: 1, max: 1_000_000 },
+            "4096",
+            "The most requests in flight. Further requests get 503 at once.",
+        ),
+        key(
+            "shed_after_ms",
+            Kind::Int { min: 0, max: 60_000 },
+            "20",
+            "A generation request whose expected wait for CPU time is longer gets 503 at once. In a burst of at most 100 ms the limit is five times as high. 0 = never.",
+        ),
+        key(
+            "keepalive_seconds",
+            Kind::Int { min: 0, max: 3600 },
+            "15",
+            "The time between two SSE comments while the upstream of a stream is silent. 0 = no comments.",
+        ),
+        key(
+            "head_timeout_ms",
+            MILLISECONDS,
+            "10000",
+            "The longest time for a request head, and from accept to the first byte.",
+        ),
+        key(
+            "body_timeout_ms",
+            MILLISECONDS,
+            "30000",
+            "The longest pause in a request body; then the answer is 408. After four times this, the body must also have arrived at 16 KiB per second. A client must take a whole answer within 60 seconds plus one second for each 16 KiB.",
+        ),
+        key(
+            "fetch_images",
+            Kind::Bool,
+            "false",
+            "Whether the gateway fetches http(s) image URLs for providers that take only bytes.",
+        )
+        .later_unless("false", "this version does not fetch images for providers"),
+        key(
+            "drain_seconds",
+            Kind::Int { min: 0, max: 3600 },
+            "30",
+            "The longest time for live streams to finish after SIGTERM.",
+        ),
+        key(
+            "cors_origins",
+            ORIGINS,
+            "[\"*\"]",
+            "The web pages that may call `/v1`, the probes, `/openapi.json` and `/docs`. `[]` = none.",
+        ),
+        key(
+            "admin_cors_origins",
+            NAMED_ORIGINS,
+            "[]",
+            "The web pages of other origins that may call `/admin/v1` and `/metrics`.",
+        ),
+        key("tls", Kind::Table(&TLS), "", "The certificate for HTTPS."),
+        key("request_limits", Kind::Table(&REQUEST_LIMITS), "", "Limits on the structure of one request."),
+    ],
+};
+
+/// A count of something in a request.
+const COUNT: Kind = Kind::Int { min: 1, max: 100_000_000 };
+
+static REQUEST_LIMITS: Section = Section {
+    doc: "Limits on the structure of one request. A request beyond a limit gets 400. The limits bound the work that a small body \
+          can cause. Raise one when an honest request reaches it.",
+    keys: &[
+        key("max_messages", COUNT, "20000", "Messages of a chat."),
+        key("max_content_parts", COUNT, "20000", "Content parts of all messages together."),
+        key("max_tool_calls", COUNT, "10000", "Tool calls of all messages together."),
+        key(
+            "max_schema_nodes",
+            COUNT,
+            "100000",
+            "JSON values in all JSON Schemas together: the parameters of the tools and `response_format`.",
+        ),
+        key(
+            "max_schema_depth",
+            Kind::Int { min: 1, max: 128 },
+            "64",
+            "Nested arrays and objects in one JSON Schema.",
+        ),
+        key("max_members", COUNT, "1024", "Members of the body's outermost object."),
+        key(
+            "max_values",
+            COUNT,
+            "1000000",
+            "JSON values in the body. Numbers in arrays, such as token ids, do not count.",
+        ),
+    ],
+};
+
+static TLS: Section = Section {
+    doc: "The certificate for HTTPS, as PEM files.",
+    keys: &[
+        required("cert", Kind::Path, "The certificate chain."),
+        required("key", Kind::Path, "The private key."),
+    ],
+};

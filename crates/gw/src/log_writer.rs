@@ -1,0 +1,155 @@
+//! Writes log lines to standard output or standard error on one thread. Nobody waits for the reader of the pipe: when it does
+//! not keep up, lines are dropped and counted.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// The most bytes that wait. A line that does not fit is dropped.
+const MAX_WAITING_BYTES: usize = 1 << 20;
+/// With this many bytes a write begins before the delay is over.
+const BATCH_BYTES: usize = 64 << 10;
+/// The longest wait for the reader when the program ends.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Takes lines from any thread. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct LogWriter(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Vec<u8>,
+    dropped: u64,
+    is_closed: bool,
+}
+
+/// Writes the waiting lines when it is dropped, at the end of the program.
+#[derive(Debug)]
+pub struct FlushOnDrop {
+    writer: LogWriter,
+    done: Receiver<()>,
+}
+
+impl LogWriter {
+    /// Starts the thread that writes to `out`. The thread gathers lines for `delay`; zero writes each line at once.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(
+        name: &str,
+        out: impl Write + Send + 'static,
+        delay: Duration,
+    ) -> io::Result<(Self, FlushOnDrop)> {
+        let writer = Self(Arc::new(Shared { state: Mutex::default(), wake: Condvar::new() }));
+        let (done_sender, done) = mpsc::sync_channel(1);
+        let running = writer.clone();
+        thread::Builder::new().name(name.to_owned()).stack_size(128 << 10).spawn(move || {
+            running.run(out, delay, &done_sender);
+        })?;
+        Ok((writer.clone(), FlushOnDrop { writer, done }))
+    }
+
+    /// Takes a line with its line end. It never waits for the reader.
+    pub fn push(&self, line: &[u8]) {
+        let mut state = self.state();
+        if state.waiting.len() + line.len() > MAX_WAITING_BYTES {
+            state.dropped += 1;
+            return;
+        }
+        let before = state.waiting.len();
+        state.waiting.extend_from_slice(line);
+        let should_wake = before == 0 || (before < BATCH_BYTES && state.waiting.len() >= BATCH_BYTES);
+        drop(state);
+        if should_wake {
+            self.0.wake.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, mut out: impl Write, delay: Duration, done: &SyncSender<()>) {
+        let mut batch = Vec::new();
+        loop {
+            let (dropped, is_closed) = self.accumulator(&mut batch, delay);
+            // A reader that went away must not end the program, so the error is ignored and its lines are lost.
+            let _ = out.write_all(&batch);
+            if dropped > 0 {
+                let _ = writeln!(out, "{{\"message\":\"log lines dropped\",\"dropped\":{dropped}}}");
+            }
+            let _ = out.flush();
+            batch.clear();
+            batch.shrink_to(2 * BATCH_BYTES);
+            if is_closed {
+                break;
+            }
+        }
+        let _ = done.send(());
+    }
+
+    /// Waits for the first line, then for more lines until the delay is over, and takes them all.
+    fn accumulator(&self, batch: &mut Vec<u8>, delay: Duration) -> (u64, bool) {
+        let is_idle = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
+        let has_few = |state: &mut State| state.waiting.len() < BATCH_BYTES && !state.is_closed;
+        let mut state = self.0.wake.wait_while(self.state(), is_idle).unwrap_or_else(PoisonError::into_inner);
+        if !delay.is_zero() {
+            let waited = self.0.wake.wait_timeout_while(state, delay, has_few);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        std::mem::swap(batch, &mut state.waiting);
+        (std::mem::take(&mut state.dropped), state.is_closed)
+    }
+}
+
+impl Drop for FlushOnDrop {
+    fn drop(&mut self) {
+        self.writer.state().is_closed = true;
+        self.writer.0.wake.notify_all();
+        // The wait is bounded, because a reader that stopped reading must not keep the program from ending.
+        let _ = self.done.recv_timeout(CLOSE_TIMEOUT);
+    }
+}
+
+/// One log event of tracing. Its pieces become one line when it is dropped.
+#[derive(Debug)]
+pub struct EventLine {
+    writer: LogWriter,
+    text: Vec<u8>,
+}
+
+impl Write for EventLine {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for EventLine {
+    fn drop(&mut self) {
+        self.writer.push(&self.text);
+    }
+}
+
+impl tracing_subscriber::fmt::MakeWriter<'_> for LogWriter {
+    type Writer = EventLine;
+
+    fn make_writer(&self) -> EventLine {
+        EventLine { writer: self.clone(), text: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests;
