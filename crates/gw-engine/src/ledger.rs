@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gw_cache::Stored;
-use gw_store::journal::{Begun, Journal};
+use gw_store::journal::{Journal, OpenRequest};
 use gw_store::ledger::{Attempt, Entry, Tokens};
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
@@ -33,7 +33,7 @@ pub(crate) fn unix_millis() -> i64 {
 #[derive(Debug)]
 pub(crate) struct Line {
     journal: Arc<Journal>,
-    begun: Option<Begun>,
+    begun: Option<OpenRequest>,
     entry: Box<Entry>,
 }
 
@@ -198,7 +198,7 @@ impl Line {
         }
         self.entry.ttft_ms = ttft_ms;
         self.entry.latency_ms = latency_ms;
-        self.journal.end(self.begun.take(), *self.entry);
+        self.journal.finish(self.begun.take(), *self.entry);
     }
 }
 

@@ -33,7 +33,7 @@ impl LedgerSpending {
         requests: &[String],
     ) -> Result<(i128, Vec<String>), ()> {
         // A budget that is new to a key in use must know of the requests that are over but not in the ledger yet.
-        if !self.journal.until_written(ON_THE_WAY).await {
+        if !self.journal.wait_until_written(ON_THE_WAY).await {
             tracing::warn!("a budget cannot be looked up: the ledger is behind");
             return Err(());
         }

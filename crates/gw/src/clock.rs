@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use gw_engine::manage::time_of_millis;
 use gw_store::Store;
-use gw_store::clock::Noted;
+use gw_store::clock::ClockRecord;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -71,7 +71,7 @@ impl Trusted {
             Verdict::Trusted(now) => {
                 // Seldom: a store that is locked by another program has to be waited for.
                 if noted.seen.is_none_or(|seen| wall.abs_diff(seen) >= NOTE_MS) {
-                    self.store.note_seen(wall).await?;
+                    self.store.record_use(wall).await?;
                 }
                 if self.held.send_replace(false) {
                     tracing::info!("the clock is not doubted any more: what is old is purged again");
@@ -81,7 +81,7 @@ impl Trusted {
             Verdict::Doubted(seen) => {
                 if noted.seen.is_none() {
                     // From now on rows have times of the doubted clock.
-                    self.store.note_seen(seen).await?;
+                    self.store.record_use(seen).await?;
                 }
                 if !self.held.send_replace(true) {
                     tracing::warn!("{}", in_words(wall, seen));
@@ -124,8 +124,8 @@ fn wall() -> i64 {
 }
 
 /// What the store knows of time: what was noted, and of when its newest row is that may be of now.
-async fn facts(store: &Store, wall: i64) -> gw_store::Result<(Noted, Option<i64>)> {
-    Ok((store.noted().await?, store.newest_row(wall.saturating_add(DAY_MS)).await?))
+async fn facts(store: &Store, wall: i64) -> gw_store::Result<(ClockRecord, Option<i64>)> {
+    Ok((store.clock_record().await?, store.newest_row(wall.saturating_add(DAY_MS)).await?))
 }
 
 /// What is thought of a clock.
@@ -137,7 +137,7 @@ enum Verdict {
     Doubted(i64),
 }
 
-fn judge(wall: i64, noted: Noted, row: Option<i64>) -> Verdict {
+fn judge(wall: i64, noted: ClockRecord, row: Option<i64>) -> Verdict {
     let is_near = |time: i64| wall.abs_diff(time) <= DAY_MS.unsigned_abs();
     match noted.seen.or(row) {
         Some(seen) if !is_near(seen) && !noted.confirmed.is_some_and(is_near) => Verdict::Doubted(seen),
@@ -192,7 +192,7 @@ async fn show(store: &Store, confirm: bool) -> gw_store::Result<String> {
     said.push_str(&match judge(wall, noted, row) {
         Verdict::Trusted(_) => "the clock is not doubted: there is nothing to confirm\n".to_owned(),
         Verdict::Doubted(_) if confirm => {
-            store.note_confirmed(wall).await?;
+            store.record_confirmed_time(wall).await?;
             "confirmed: a gateway with this time purges what is old, at most a tenth of the log in an hour\n"
                 .to_owned()
         }
@@ -219,14 +219,14 @@ mod tests {
 
     const NOW: i64 = 20_000 * DAY_MS;
 
-    fn noted(seen: i64, confirmed: Option<i64>) -> Noted {
-        Noted { seen: Some(seen), confirmed }
+    fn noted(seen: i64, confirmed: Option<i64>) -> ClockRecord {
+        ClockRecord { seen: Some(seen), confirmed }
     }
 
     #[test]
     fn a_jump_of_more_than_a_day_is_doubted() {
         let year = 365 * DAY_MS;
-        assert_eq!(judge(NOW, Noted::default(), None), Verdict::Trusted(NOW), "an empty store");
+        assert_eq!(judge(NOW, ClockRecord::default(), None), Verdict::Trusted(NOW), "an empty store");
         for (wall, is_trusted) in [
             (NOW, true),
             (NOW + DAY_MS, true),
@@ -239,7 +239,7 @@ mod tests {
             // The store of an older version has rows alone.
             let row = Some(NOW).filter(|row| *row <= wall);
             if row.is_some() {
-                assert_eq!(judge(wall, Noted::default(), row), wanted, "{wall}");
+                assert_eq!(judge(wall, ClockRecord::default(), row), wanted, "{wall}");
             }
         }
     }
@@ -288,12 +288,12 @@ mod tests {
             assert_eq!(clock.look().await.unwrap(), None);
             store.record(&[row("req_new", wall())]).await.unwrap();
         }
-        assert_eq!(store.noted().await.unwrap(), noted(NOW, None));
+        assert_eq!(store.clock_record().await.unwrap(), noted(NOW, None));
         assert!(show(&store, false).await.unwrap().contains(" days ahead of "));
         assert!(show(&store, true).await.unwrap().contains("\nconfirmed: "));
         let (clock, before) = Trusted::open(&store, &mut Registry::default()).await.unwrap();
         assert_eq!((clock.is_held(), before), (false, Some(NOW)));
-        assert!(store.noted().await.unwrap().seen.is_some_and(|seen| wall() - seen < DAY_MS));
+        assert!(store.clock_record().await.unwrap().seen.is_some_and(|seen| wall() - seen < DAY_MS));
         assert!(show(&store, true).await.unwrap().contains("nothing to confirm"));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gw_engine::{Engine, Limiter};
 use gw_store::Store;
-use gw_store::journal::{Journal, Replayed, is_in_use, replay, set_aside};
+use gw_store::journal::{Journal, Replayed, is_in_use, quarantined_segments, replay};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -66,7 +66,7 @@ pub async fn open(
     let failed = |error| Stop::Runtime(format!("{}: {error}", directory.display()));
     let journal = Journal::open(&directory).map_err(failed)?;
     let journal = Arc::new(journal.with_progress_tokens(setup.config.store.progress_tokens));
-    let unreadable = found.damaged.iter().map(|damaged| damaged.stretches).sum();
+    let unreadable = found.damaged.iter().map(|damaged| damaged.regions).sum();
     let figures = Figures { journal: Arc::clone(&journal), directory, unreadable };
     registry.register_collector(Box::new(figures));
     Ok((journal, found))
@@ -192,7 +192,7 @@ async fn sweep(store: &Store, clock: &Trusted, age_ms: i64) -> gw_store::Result<
     let mut gone = 0;
     while left > 0 {
         let portion = u32::try_from(left).unwrap_or(PORTION).min(PORTION);
-        let count = store.forget(before, portion).await?;
+        let count = store.purge(before, portion).await?;
         gone += count;
         left = left.saturating_sub(count);
         if count < u64::from(portion) {
@@ -217,12 +217,12 @@ impl Collector for Figures {
             (
                 "gateway_ledger_waiting",
                 "Requests that are over and not in the ledger yet",
-                self.journal.waiting(),
+                self.journal.pending(),
             ),
             (
                 "gateway_journal_set_aside",
                 "Damaged journals that are kept beside the store for people to look at",
-                set_aside(&self.directory) as u64,
+                quarantined_segments(&self.directory) as u64,
             ),
         ];
         for (name, help, value) in gauges {

@@ -80,7 +80,7 @@ async fn sweep(store: &Store, clock: &Trusted, age_ms: i64) -> gw_store::Result<
     let Some(now) = clock.look().await? else { return Ok(0) };
     let mut gone = 0;
     loop {
-        let count = store.forget_payloads(now.saturating_sub(age_ms), PORTION).await?;
+        let count = store.purge_payloads(now.saturating_sub(age_ms), PORTION).await?;
         gone += count;
         if count < u64::from(PORTION) {
             return Ok(gone);

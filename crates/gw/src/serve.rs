@@ -143,7 +143,7 @@ async fn keep(
     let may_be_forgotten = ledger::charge(setup, &engine, &limiter, &left).await?;
     limiter.drain(LAST_SETTLES).await;
     if may_be_forgotten && limiter.undelivered().0 == 0 {
-        left.forget();
+        left.remove_segments();
     }
     Ok(Kept { engine, journal, payloads, limiter, clock })
 }

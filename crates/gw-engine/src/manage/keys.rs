@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use gw_store::ledger::{By, Filter};
+use gw_store::ledger::{Filter, GroupBy};
 use gw_store::limits::Limits;
 use gw_store::{NewKey, Period, Role, StoredKey};
 use gw_wire::request::Invalid;
@@ -187,7 +187,7 @@ impl Books {
         page.truncate(ask.limit);
         let next = page.last().filter(|_| has_more).map(|key| key.id().to_owned());
         let limits: Vec<_> = page.iter().map(|key| (key.id(), key.limits())).collect();
-        let spent = self.spent(By::Key, &limits, now).await?;
+        let spent = self.spent(GroupBy::Key, &limits, now).await?;
         let data: Vec<_> = page
             .iter()
             .map(|key| {
@@ -203,14 +203,14 @@ impl Books {
 
     pub(super) async fn show_key(&self, id: &str, now: i64) -> Answer {
         if let Some(key) = self.configured_key(id) {
-            let spent = self.spent_by(By::Key, id, &limits_of(key), now).await?;
+            let spent = self.spent_by(GroupBy::Key, id, &limits_of(key), now).await?;
             return write::document(&KeyObject::of_configuration(id, key, spent, now));
         }
         self.shown(&self.stored_key(id).await?, now).await
     }
 
     async fn shown(&self, key: &StoredKey, now: i64) -> Answer {
-        let spent = self.spent_by(By::Key, &key.id, &key.limits, now).await?;
+        let spent = self.spent_by(GroupBy::Key, &key.id, &key.limits, now).await?;
         write::document(&KeyObject::of_store(key, spent, now))
     }
 
@@ -247,7 +247,7 @@ impl Books {
             key.hash = hash;
         };
         let rotated = self.store.change_key(id, rotate).await?.ok_or_else(|| no_key(id))?;
-        let spent = self.spent_by(By::Key, id, &rotated.limits, now).await?;
+        let spent = self.spent_by(GroupBy::Key, id, &rotated.limits, now).await?;
         write::document(&KeyObject { key: Some(new.expose()), ..KeyObject::of_store(&rotated, spent, now) })
     }
 
@@ -307,10 +307,16 @@ impl Books {
     }
 
     /// What one key or team has spent in the present period of its budget, in femto-USD.
-    pub(super) async fn spent_by(&self, by: By, id: &str, limits: &Limits, now: i64) -> Result<i128, Fault> {
+    pub(super) async fn spent_by(
+        &self,
+        by: GroupBy,
+        id: &str,
+        limits: &Limits,
+        now: i64,
+    ) -> Result<i128, Fault> {
         let Some(budget) = limits.budget else { return Ok(0) };
         let mut filter = within(budget.period, now);
-        let name = if by == By::Team { &mut filter.team } else { &mut filter.key_id };
+        let name = if by == GroupBy::Team { &mut filter.team } else { &mut filter.key_id };
         *name = Some(id.to_owned());
         Ok(self.store.total(&filter).await?.cost)
     }
@@ -318,7 +324,7 @@ impl Books {
     /// What these have spent in the present periods of their budgets, in femto-USD: one query for each kind of period.
     pub(super) async fn spent(
         &self,
-        by: By,
+        by: GroupBy,
         limits: &[(&str, Limits)],
         now: i64,
     ) -> Result<HashMap<String, i128>, Fault> {

@@ -1,6 +1,6 @@
 //! Teams: limits and a budget of their own above those of their keys.
 
-use gw_store::ledger::By;
+use gw_store::ledger::GroupBy;
 use gw_store::{StoredKey, Team};
 use gw_wire::request::fields::{Path, invalid_value};
 use serde::Serialize;
@@ -43,7 +43,7 @@ impl Books {
     pub(super) async fn list_teams(&self, now: i64) -> Answer {
         let (teams, keys) = (self.store.teams().await?, self.store.keys().await?);
         let limits: Vec<_> = teams.iter().map(|team| (&*team.id, team.limits)).collect();
-        let spent = self.spent(By::Team, &limits, now).await?;
+        let spent = self.spent(GroupBy::Team, &limits, now).await?;
         let data: Vec<_> = teams
             .iter()
             .map(|team| TeamObject::new(team, &keys, spent.get(&team.id).copied().unwrap_or_default(), now))
@@ -53,7 +53,7 @@ impl Books {
 
     pub(super) async fn show_team(&self, id: &str, now: i64) -> Answer {
         let team = self.known_team(id).await?;
-        let spent = self.spent_by(By::Team, id, &team.limits, now).await?;
+        let spent = self.spent_by(GroupBy::Team, id, &team.limits, now).await?;
         write::document(&TeamObject::new(&team, &self.store.keys().await?, spent, now))
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use gw_store::ledger::{By, Filter, Sums};
+use gw_store::ledger::{Filter, GroupBy, Sums};
 use gw_wire::json::write_str;
 
 use super::query::Params;
@@ -24,7 +24,7 @@ enum Format {
 }
 
 struct Report {
-    by: (&'static str, By),
+    by: (&'static str, GroupBy),
     filter: Filter,
     rows: Vec<Row>,
     total: Sums,
@@ -58,19 +58,19 @@ impl Books {
         })
     }
 
-    async fn rows(&self, by: By, filter: &Filter) -> Result<Vec<Row>, Fault> {
+    async fn rows(&self, by: GroupBy, filter: &Filter) -> Result<Vec<Row>, Fault> {
         let mut found = self.store.usage(by, filter).await?;
-        let is_time = matches!(by, By::Day | By::Hour);
+        let is_time = matches!(by, GroupBy::Day | GroupBy::Hour);
         if is_time {
             // Of unix seconds; the store orders by cost.
             found.sort_by_key(|(group, _)| group.parse::<i64>().unwrap_or_default());
         }
-        let names = if by == By::Key { self.names().await? } else { HashMap::new() };
+        let names = if by == GroupBy::Key { self.names().await? } else { HashMap::new() };
         let row = |(group, sums): (String, Sums)| Row {
             name: names.get(&group).cloned(),
             group: match by {
-                By::Day => Some(group.parse().map(time).unwrap_or_default().chars().take(10).collect()),
-                By::Hour => Some(group.parse().map(time).unwrap_or_default()),
+                GroupBy::Day => Some(group.parse().map(time).unwrap_or_default().chars().take(10).collect()),
+                GroupBy::Hour => Some(group.parse().map(time).unwrap_or_default()),
                 _ => Some(group).filter(|group| !group.is_empty()),
             },
             sums,
@@ -86,12 +86,12 @@ impl Books {
     }
 }
 
-fn by(params: &Params) -> Result<(&'static str, By), Error> {
-    let all = By::ALL.map(|(name, by)| (name, (name, by)));
+fn by(params: &Params) -> Result<(&'static str, GroupBy), Error> {
+    let all = GroupBy::ALL.map(|(name, by)| (name, (name, by)));
     // `group_by` is what others call it.
     let by = params.choice("by", &all)?;
     let by = if by.is_some() { by } else { params.choice("group_by", &all)? };
-    Ok(by.unwrap_or(("day", By::Day)))
+    Ok(by.unwrap_or(("day", GroupBy::Day)))
 }
 
 /// The hours that the filter touches: what the sums are made of, and what the report says that it is about.
@@ -119,7 +119,7 @@ impl Report {
             write_str(&mut out, self.by.0);
             out.push(b':');
             text(&mut out, row.group.as_deref());
-            if self.by.1 == By::Key {
+            if self.by.1 == GroupBy::Key {
                 out.extend_from_slice(b",\"key_name\":");
                 text(&mut out, row.name.as_deref());
             }
@@ -135,7 +135,7 @@ impl Report {
 
     fn csv(&self) -> String {
         let mut head = vec![self.by.0];
-        if self.by.1 == By::Key {
+        if self.by.1 == GroupBy::Key {
             head.push("key_name");
         }
         head.extend(columns(&Sums::default()).map(|(name, _)| name));
@@ -143,7 +143,7 @@ impl Report {
         text.push_str("\r\n");
         for row in &self.rows {
             text.push_str(&cell(row.group.as_deref().unwrap_or("")));
-            if self.by.1 == By::Key {
+            if self.by.1 == GroupBy::Key {
                 text.push(',');
                 text.push_str(&cell(row.name.as_deref().unwrap_or("")));
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::Store;
 use crate::db::Error;
 use crate::keys::{NewKey, Role, StoredKey, Team};
-use crate::ledger::{Attempt, By, Cursor, Entry, Filter, Spender};
+use crate::ledger::{Attempt, Cursor, Entry, Filter, GroupBy, Spender};
 use crate::limits::Limits;
 use crate::testing::on_both;
 
@@ -128,7 +128,7 @@ async fn a_nul_is_stored_and_returned_the_same_by_both() {
         assert_eq!((found.request_id.as_str(), found.end_user.as_deref()), (stored, Some("a\0b")));
         let filter = Filter { model: Some(text()), status: Some(text()), ..Filter::default() };
         assert_eq!(store.requests(&filter, None, 10).await.unwrap(), [found]);
-        assert_eq!(store.usage(By::Team, &Filter::default()).await.unwrap()[0].0, stored);
+        assert_eq!(store.usage(GroupBy::Team, &Filter::default()).await.unwrap()[0].0, stored);
         let key = NewKey::generate().unwrap();
         let key = StoredKey { team: Some(text()), ..key.stored("a\0b", Role::Admin, 1) };
         store.insert_key(&key).await.unwrap();
@@ -283,7 +283,7 @@ async fn i01_two_hundred_injections_are_stored_and_compared_as_they_are_in_the_l
             assert!(store.requests(&filter, Some(&cursor), 10).await.unwrap().is_empty(), "{payload:?}");
             let filter = Filter { status: None, ..filter };
             assert_eq!(store.total(&filter).await.unwrap().requests, 1, "{payload:?}");
-            assert_eq!(store.usage(By::Key, &filter).await.unwrap()[0].0, *payload);
+            assert_eq!(store.usage(GroupBy::Key, &filter).await.unwrap()[0].0, *payload);
             assert_eq!(store.spent(Spender::Key(payload), 0, i64::MAX).await.unwrap(), 1, "{payload:?}");
             assert_eq!(store.spent(Spender::Team(payload), 0, i64::MAX).await.unwrap(), 1, "{payload:?}");
         }
@@ -442,7 +442,7 @@ async fn the_log_is_ordered_by_time_and_then_by_the_bytes_of_the_id() {
 
 #[tokio::test]
 async fn s01_a_locked_sqlite_file_is_waited_for_and_then_said_to_be_busy() {
-    let place = crate::testing::Place::sqlite();
+    let place = crate::testing::TestDatabase::sqlite();
     let (store, other) = (place.open().await, place.open().await);
     let lock = other.sqlite().begin_with("BEGIN IMMEDIATE").await.unwrap();
     let start = Instant::now();
@@ -463,7 +463,7 @@ async fn s01_a_locked_sqlite_file_is_waited_for_and_then_said_to_be_busy() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s04_with_a_long_reader_and_writes_the_log_of_sqlite_stays_small_and_nobody_stops() {
-    let place = crate::testing::Place::sqlite();
+    let place = crate::testing::TestDatabase::sqlite();
     let store = place.open().await;
     let log = format!("{}-wal", place.url.trim_start_matches("sqlite://"));
     let size = || std::fs::metadata(&log).map_or(0, |log| log.len());

@@ -13,7 +13,7 @@ use crate::db::Error;
 use crate::keys::{NewKey, Role, Team};
 use crate::ledger::{Entry, Filter};
 use crate::limits::Limits;
-use crate::testing::Place;
+use crate::testing::TestDatabase;
 
 /// What a caller is promised is about five seconds; a busy machine may take as long again.
 const BOUND: Duration = Duration::from_secs(15);
@@ -70,7 +70,7 @@ async fn a_url_that_cannot_be_used_is_refused_without_repeating_it() {
     ] {
         assert!(matches!(refused(url).await, Error::Url(_)), "{url}");
     }
-    let store = Place::postgres().open().await;
+    let store = TestDatabase::postgres().open().await;
     assert!(!format!("{store:?} {:?}", store.postgres()).contains(PASSWORD));
 }
 
@@ -173,7 +173,7 @@ async fn s07_a_frozen_postgres_holds_nobody_for_long_and_takes_no_connection_wit
 
 #[tokio::test]
 async fn s07_a_caller_that_goes_away_in_the_middle_takes_its_connection_with_it() {
-    let store = Place::postgres().open().await;
+    let store = TestDatabase::postgres().open().await;
     for wait in [0, 1, 2, 5, 10, 20, 50] {
         let call = async {
             store.record(&(0..200).map(entry).collect::<Vec<_>>()).await.unwrap();
@@ -345,17 +345,17 @@ async fn s13_a_migration_that_was_killed_leaves_nothing_and_is_done_again() {
 
 #[tokio::test]
 async fn s03_a_newer_schema_or_anothers_tables_are_refused() {
-    let place = Place::postgres();
+    let place = TestDatabase::postgres();
     place.open().await.close().await;
     sql_at(&place.url, "INSERT INTO gateway_schema (version) VALUES (999)");
     let error = refused(&place.url).await.to_string();
     assert!(error.contains("newer version") && error.contains("999"), "{error}");
 
-    let place = Place::postgres();
+    let place = TestDatabase::postgres();
     sql_at(&place.url, "CREATE TABLE bookmarks (url TEXT)");
     place.open().await.close().await;
 
-    let place = Place::postgres();
+    let place = TestDatabase::postgres();
     sql_at(&place.url, "CREATE TABLE keys (door TEXT)");
     let error = refused(&place.url).await;
     assert!(matches!(error, Error::Damaged { .. }) && error.to_string().contains("keys"), "{error}");
@@ -364,7 +364,7 @@ async fn s03_a_newer_schema_or_anothers_tables_are_refused() {
 
 #[tokio::test]
 async fn a_database_that_may_only_be_read_says_so() {
-    let place = Place::postgres();
+    let place = TestDatabase::postgres();
     place.open().await.close().await;
     let name = place.url.rsplit('/').next().unwrap();
     sql_at(&place.url, &format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));

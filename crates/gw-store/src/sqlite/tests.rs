@@ -294,7 +294,7 @@ async fn rows_with_names_are_still_there_after_the_migration_and_count_once() {
     let lines = directory.path().join("journal");
     fs::create_dir(&lines).unwrap();
     fs::write(lines.join("old.journal"), left).unwrap();
-    crate::journal::replay(&lines, &store, None).await.unwrap().forget();
+    crate::journal::replay(&lines, &store, None).await.unwrap().remove_segments();
     assert_eq!(store.requests(&all, None, 1_000).await.unwrap().len(), 101);
     assert_eq!(store.total(&all).await.unwrap().requests, 101);
 }

@@ -27,7 +27,7 @@ fn entry(n: u64) -> Entry {
 
 /// The outcome of a request, without the break before it.
 fn line(n: u64) -> String {
-    Line::new(entry(n)).told().trim_start().to_owned()
+    Line::new(entry(n)).journal_line().trim_start().to_owned()
 }
 
 fn lines(numbers: impl IntoIterator<Item = u64>) -> String {
@@ -37,9 +37,9 @@ fn lines(numbers: impl IntoIterator<Item = u64>) -> String {
 /// What is found, by its id, and what is not.
 fn found(bytes: &[u8]) -> (BTreeMap<String, Entry>, (u64, u64)) {
     let mut requests = Requests::default();
-    let Damage { stretches, bytes, .. } = read(Cursor::new(bytes), bytes.len() as u64, &mut requests);
+    let Damage { regions, bytes, .. } = read(Cursor::new(bytes), bytes.len() as u64, &mut requests);
     let entries = requests.into_entries().map(|entry| (entry.request_id.clone(), entry)).collect();
-    (entries, (stretches, bytes))
+    (entries, (regions, bytes))
 }
 
 #[track_caller]
@@ -60,7 +60,7 @@ fn a_damaged_byte_harms_its_own_line_alone() {
         for byte in [0, b'\n', b'\r', b' ', b'"', b']', b'[', b'E', b'x', 0xff] {
             let mut bytes = text.clone();
             bytes[at] = byte;
-            let (entries, (stretches, _)) = found(&bytes);
+            let (entries, (regions, _)) = found(&bytes);
             for n in (0..3).filter(|n| *n != at / length) {
                 assert_eq!(
                     entries.get(&entry(n as u64 + 1).request_id),
@@ -69,7 +69,7 @@ fn a_damaged_byte_harms_its_own_line_alone() {
                 );
             }
             if byte == 0 && at > 0 {
-                assert_eq!(stretches, 1, "{at}");
+                assert_eq!(regions, 1, "{at}");
             }
             // Half a record is none.
             assert!(entries.values().all(|entry| entry.key_name.len() >= 4), "{at} {byte}: {entries:?}");
@@ -176,5 +176,5 @@ fn blocks_that_cannot_be_read_cost_the_lines_in_them_alone() {
     let mut ids: Vec<String> = requests.into_entries().map(|entry| entry.request_id).collect();
     ids.sort();
     assert!(ids.into_iter().eq(whole.iter().map(|n| entry(*n).request_id)), "{damage:?}");
-    assert_eq!(damage.stretches, 4);
+    assert_eq!(damage.regions, 4);
 }
