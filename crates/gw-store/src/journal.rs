@@ -292,7 +292,7 @@ impl Journal {
                     let reason = error.to_string();
                     if away.as_ref() != Some(&reason) {
                         let waiting = self.pending();
-                        tracing::warn!(waiting, "cannot write the ledger; its rows wait: {reason}");
+                        tracing::warn!(waiting, "the ledger cannot be written; its rows wait: {reason}");
                         away = Some(reason);
                     }
                     self.put_back(lines, segments);
@@ -337,7 +337,7 @@ impl Journal {
     fn missed(&self, error: &io::Error) {
         // The first and every thousandth failure is logged, so that the log does not fill a full disk further.
         if self.unwritten.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000) {
-            tracing::warn!("cannot write the journal; requests are only kept in memory: {error}");
+            tracing::warn!("the journal cannot be written; requests are only kept in memory: {error}");
         }
     }
 

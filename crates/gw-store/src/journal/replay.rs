@@ -120,8 +120,8 @@ fn warn(damaged: &DamagedSegment) {
         bytes,
         requests,
         path = %path.display(),
-        "{regions} regions ({bytes} bytes) of a journal are damaged; {requests} requests were recovered, and the journal \
-         is kept as {}",
+        "a journal is damaged in {regions} places ({bytes} bytes); {requests} requests could be read from it, and it is \
+         kept as {}",
         damaged.quarantine_path().display()
     );
 }

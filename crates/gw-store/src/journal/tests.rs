@@ -1,4 +1,4 @@
-//! The journal: nothing lost when the process is gone, nothing twice, nothing left behind.
+//! The journal loses nothing when the process is killed, writes nothing twice and leaves no file behind.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn files(directory: &Path) -> usize {
     fs::read_dir(directory).unwrap().count()
 }
 
-/// What a killed process leaves: its files, but not its locks and not its memory.
+/// The remains of a killed process: its files, without its locks and its memory.
 fn killed(journal: Journal, directory: &Path) {
     let kept: Vec<_> = fs::read_dir(directory)
         .unwrap()
@@ -35,7 +35,7 @@ fn killed(journal: Journal, directory: &Path) {
     }
 }
 
-/// How many requests were found; their segments are gone then.
+/// The number of replayed requests; their segments are deleted.
 async fn replayed(directory: &Path, store: &Store) -> usize {
     let found = replay(directory, store, None).await.unwrap();
     let count = found.entries.len();
@@ -71,7 +71,7 @@ async fn a_killed_process_loses_and_doubles_nothing() {
             journal.finish(Some(begun), entry(n));
         }
     }
-    // Some were written before the end came.
+    // Some outcomes were written before the process ended.
     store.record(&(0..3).map(entry).collect::<Vec<_>>()).await.unwrap();
     killed(journal, directory.path());
     assert_eq!(replayed(directory.path(), &store).await, 10);
@@ -119,7 +119,7 @@ async fn s02_beyond_the_bound_nothing_new_begins_until_the_store_is_back() {
     let journal = Journal::open_with(directory.path(), 50, SEGMENT_AGE).unwrap();
     let begun: Vec<_> = (0..60).map(|n| journal.begin(&entry(n)).unwrap()).collect();
     let trying = async {
-        // What has begun may end, however many wait.
+        // A request that has begun may finish, however many outcomes wait.
         for (n, begun) in (0..60).zip(begun) {
             journal.finish(Some(begun), entry(n));
         }
@@ -133,7 +133,7 @@ async fn s02_beyond_the_bound_nothing_new_begins_until_the_store_is_back() {
         () = trying => {}
     }
     let store = Store::in_memory().await.unwrap();
-    // The batch that was under way when the writer was stopped is given back by nobody: here it had failed already.
+    // Nobody puts back the batch that is being written when the writer stops; here it had failed already.
     journal.close();
     journal.run(&store).await;
     assert!(!journal.is_full() && journal.begin(&entry(61)).is_ok());
@@ -154,7 +154,7 @@ async fn s01_a_stop_in_the_middle_of_a_write_leaves_its_lines() {
         journal.finish(Some(begun), entry(n));
     }
     let lock = other.begin().await.unwrap();
-    // The process ends while SQLite waits for the lock: the writer is dropped where it stands.
+    // The process ends while SQLite waits for the lock, so the writer is dropped in the middle.
     let writing = tokio::time::timeout(Duration::from_millis(200), journal.run(&store));
     assert!(writing.await.is_err());
     assert_eq!(journal.pending(), 3);
@@ -179,7 +179,7 @@ async fn more_than_a_transaction_takes_is_replayed_in_several() {
     away.close().await;
     assert!(replay(directory.path(), &away, None).await.is_err());
     assert_eq!(files(directory.path()), 1, "nothing is deleted before all is in the ledger");
-    // A start that came half way.
+    // A replay that was interrupted.
     store.record(&(0..3_000).map(entry).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(replayed(directory.path(), &store).await, 5_000);
     let total = store.total(&Filter::default()).await.unwrap();
@@ -275,7 +275,7 @@ async fn s02_beyond_the_bound_what_never_began_is_dropped_and_counted() {
     assert!(rows.iter().rev().map(|row| row.at).eq([0, 1, 2, 3, 9]), "{rows:?}");
 }
 
-/// What a request has used after so many tokens.
+/// The usage of a request after this many tokens.
 fn used(n: u64, completion: u64) -> Entry {
     let mut entry = entry(n);
     entry.status = String::new();
@@ -300,7 +300,7 @@ async fn a_killed_stream_is_charged_for_what_it_had_used() {
     for completion in [10, 20, 30] {
         begun.iter_mut().zip(0..3).for_each(|(begun, n)| journal.progress(begun, &used(n, completion)));
     }
-    // The first has its outcome, which costs less than was noted.
+    // The first request has an outcome that costs less than its progress line.
     journal.finish(Some(begun.remove(0)), used(0, 25));
     killed(journal, directory.path());
     drop(begun);
@@ -314,7 +314,7 @@ async fn a_killed_stream_is_charged_for_what_it_had_used() {
 async fn notes_lie_in_segments_of_their_own_until_the_next_or_the_outcome() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
-    // Every line has a segment of its own.
+    // Every line has its own segment.
     let journal = Journal::open_with(directory.path(), MAX_PENDING, Duration::ZERO).unwrap();
     let mut ends = journal.begin(&used(1, 0)).unwrap();
     let mut goes_on = journal.begin(&used(2, 0)).unwrap();
@@ -375,7 +375,7 @@ async fn a_damaged_segment_is_set_aside_and_never_read_again() {
     let middle = bytes.len() / 2;
     bytes[middle] = 0;
     fs::write(&path, &bytes).unwrap();
-    // All are passed over; what is damaged stays all the same.
+    // All are skipped, but the damaged segment is still quarantined.
     let found = replay(directory.path(), &store, Some(i64::MAX)).await.unwrap();
     assert_eq!((found.entries.len(), found.skipped), (0, 2));
     drop(found);

@@ -1,4 +1,4 @@
-//! The ledger on a real file: nothing twice, sums that equal their rows to the last digit.
+//! The ledger on a real file: no row twice, and sums that equal their rows exactly.
 
 use proptest::prelude::*;
 

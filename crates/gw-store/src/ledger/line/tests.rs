@@ -1,4 +1,4 @@
-//! What is written is read again, and what was written before is still read.
+//! Encoded entries are read again, and entries in the old format are still read.
 
 use proptest::prelude::*;
 
