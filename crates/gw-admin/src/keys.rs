@@ -8,7 +8,7 @@ mod object;
 
 use gw_engine::catalog::query::shown;
 use gw_engine::error::Error;
-use gw_store::ledger::By;
+use gw_store::ledger::GroupBy;
 use gw_store::{NewKey, Role, StoredKey};
 use gw_wire::request::fields::{Path, invalid_value};
 
@@ -41,12 +41,12 @@ pub(crate) async fn show_key(records: &Records, id: &str, now: i64) -> AdminResu
     let Some(key) = records.configured_key(id) else {
         return stored_key_response(records, &records.stored_key(id).await?, now).await;
     };
-    let spent = spent_by_one(&records.store, By::Key, id, &key.limits, now).await?;
+    let spent = spent_by_one(&records.store, GroupBy::Key, id, &key.limits, now).await?;
     AdminResponse::json(&KeyObject::of_configuration(id, key, spent, now))
 }
 
 async fn stored_key_response(records: &Records, key: &StoredKey, now: i64) -> AdminResult {
-    let spent = spent_by_one(&records.store, By::Key, &key.id, &key.limits, now).await?;
+    let spent = spent_by_one(&records.store, GroupBy::Key, &key.id, &key.limits, now).await?;
     AdminResponse::json(&KeyObject::of_store(key, spent, now))
 }
 
@@ -87,7 +87,7 @@ pub(crate) async fn rotate_key(records: &Records, id: &str, body: &[u8], now: i6
         key.hash = hash;
     };
     let rotated = records.store.change_key(id, rotate).await?.ok_or_else(|| not_found("key", id))?;
-    let spent = spent_by_one(&records.store, By::Key, id, &rotated.limits, now).await?;
+    let spent = spent_by_one(&records.store, GroupBy::Key, id, &rotated.limits, now).await?;
     AdminResponse::json(&KeyObject::of_store(&rotated, spent, now).with_secret(new.expose()))
 }
 

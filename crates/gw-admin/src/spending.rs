@@ -2,23 +2,23 @@
 
 use std::collections::HashMap;
 
-use gw_store::ledger::{By, Filter};
+use gw_store::ledger::{Filter, GroupBy};
 use gw_store::limits::Limits;
 use gw_store::{Period, Store};
 
 use crate::error::AdminError;
 
-/// The spending of one key (`By::Key`) or one team (`By::Team`). Returns 0 if it has no budget.
+/// The spending of one key (`GroupBy::Key`) or one team (`GroupBy::Team`). Returns 0 if it has no budget.
 pub(crate) async fn spent_by_one(
     store: &Store,
-    by: By,
+    by: GroupBy,
     id: &str,
     limits: &Limits,
     now: i64,
 ) -> Result<i128, AdminError> {
     let Some(budget) = limits.budget else { return Ok(0) };
     let mut filter = current_period(budget.period, now);
-    let name = if by == By::Team { &mut filter.team } else { &mut filter.key_id };
+    let name = if by == GroupBy::Team { &mut filter.team } else { &mut filter.key_id };
     *name = Some(id.to_owned());
     Ok(store.total(&filter).await?.cost)
 }
@@ -26,7 +26,7 @@ pub(crate) async fn spent_by_one(
 /// The spending of several keys or teams by id, with one query for each kind of period.
 pub(crate) async fn spent_by_each(
     store: &Store,
-    by: By,
+    by: GroupBy,
     limits: &[(&str, Limits)],
     now: i64,
 ) -> Result<HashMap<String, i128>, AdminError> {

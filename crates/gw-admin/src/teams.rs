@@ -1,6 +1,6 @@
 //! Teams: limits and a budget above those of their keys.
 
-use gw_store::ledger::By;
+use gw_store::ledger::GroupBy;
 use gw_store::{StoredKey, Team};
 use gw_wire::request::fields::{Path, invalid_value};
 use serde::Serialize;
@@ -45,7 +45,7 @@ fn count_keys(keys: &[StoredKey], team: &str) -> usize {
 pub(crate) async fn list_teams(records: &Records, now: i64) -> AdminResult {
     let (teams, keys) = (records.store.teams().await?, records.store.keys().await?);
     let limits: Vec<_> = teams.iter().map(|team| (&*team.id, team.limits)).collect();
-    let spent = spent_by_each(&records.store, By::Team, &limits, now).await?;
+    let spent = spent_by_each(&records.store, GroupBy::Team, &limits, now).await?;
     let objects = teams.iter().map(|team| {
         let spent = spent.get(&team.id).copied().unwrap_or_default();
         TeamObject::new(team, &keys, spent, now)
@@ -56,7 +56,7 @@ pub(crate) async fn list_teams(records: &Records, now: i64) -> AdminResult {
 /// `GET /admin/v1/teams/{id}` at the time `now` (unix seconds).
 pub(crate) async fn show_team(records: &Records, id: &str, now: i64) -> AdminResult {
     let team = records.team(id).await?;
-    let spent = spent_by_one(&records.store, By::Team, id, &team.limits, now).await?;
+    let spent = spent_by_one(&records.store, GroupBy::Team, id, &team.limits, now).await?;
     AdminResponse::json(&TeamObject::new(&team, &records.store.keys().await?, spent, now))
 }
 

@@ -1,7 +1,7 @@
 //! The usage report: sums of the ledger, grouped and filtered, as JSON or CSV.
 
 use gw_engine::error::Error;
-use gw_store::ledger::{By, Filter, Sums};
+use gw_store::ledger::{Filter, GroupBy, Sums};
 use gw_wire::json::write_str;
 use gw_wire::money::Money;
 
@@ -24,7 +24,7 @@ enum ReportFormat {
 
 struct UsageReport {
     group_name: &'static str,
-    group_by: By,
+    group_by: GroupBy,
     filter: Filter,
     rows: Vec<UsageRow>,
     total: Sums,
@@ -63,18 +63,20 @@ pub(crate) async fn report_usage(
     })
 }
 
-async fn rows(records: &Records, group_by: By, filter: &Filter) -> Result<Vec<UsageRow>, AdminError> {
+async fn rows(records: &Records, group_by: GroupBy, filter: &Filter) -> Result<Vec<UsageRow>, AdminError> {
     let mut found = records.store.usage(group_by, filter).await?;
-    if matches!(group_by, By::Day | By::Hour) {
+    if matches!(group_by, GroupBy::Day | GroupBy::Hour) {
         // The group is a time in unix seconds, and the store orders the groups by cost.
         found.sort_by_key(|(group, _)| group.parse::<i64>().unwrap_or_default());
     }
-    let names = if group_by == By::Key { records.key_names().await? } else { Default::default() };
+    let names = if group_by == GroupBy::Key { records.key_names().await? } else { Default::default() };
     let row = |(group, sums): (String, Sums)| UsageRow {
         key_name: names.get(&group).cloned(),
         group: match group_by {
-            By::Day => Some(group.parse().map(format_seconds).unwrap_or_default().chars().take(10).collect()),
-            By::Hour => Some(group.parse().map(format_seconds).unwrap_or_default()),
+            GroupBy::Day => {
+                Some(group.parse().map(format_seconds).unwrap_or_default().chars().take(10).collect())
+            }
+            GroupBy::Hour => Some(group.parse().map(format_seconds).unwrap_or_default()),
             _ => Some(group).filter(|group| !group.is_empty()),
         },
         sums,
@@ -83,11 +85,11 @@ async fn rows(records: &Records, group_by: By, filter: &Filter) -> Result<Vec<Us
 }
 
 /// The parameter `by`, or `group_by`, which means the same.
-fn group_by(params: &QueryParams) -> Result<(&'static str, By), Error> {
-    let all = By::ALL.map(|(name, by)| (name, (name, by)));
+fn group_by(params: &QueryParams) -> Result<(&'static str, GroupBy), Error> {
+    let all = GroupBy::ALL.map(|(name, by)| (name, (name, by)));
     let by = params.choice("by", &all)?;
     let by = if by.is_some() { by } else { params.choice("group_by", &all)? };
-    Ok(by.unwrap_or(("day", By::Day)))
+    Ok(by.unwrap_or(("day", GroupBy::Day)))
 }
 
 /// Extends the filter to whole hours: the sums exist for whole hours only, and the report names the time that it covers.
@@ -115,7 +117,7 @@ impl UsageReport {
             write_str(&mut out, self.group_name);
             out.push(b':');
             write_text_or_null(&mut out, row.group.as_deref());
-            if self.group_by == By::Key {
+            if self.group_by == GroupBy::Key {
                 out.extend_from_slice(b",\"key_name\":");
                 write_text_or_null(&mut out, row.key_name.as_deref());
             }
@@ -131,7 +133,7 @@ impl UsageReport {
 
     fn to_csv(&self) -> String {
         let mut head = vec![self.group_name];
-        if self.group_by == By::Key {
+        if self.group_by == GroupBy::Key {
             head.push("key_name");
         }
         head.extend(columns(&Sums::default()).map(|(name, _)| name));
@@ -139,7 +141,7 @@ impl UsageReport {
         text.push_str("\r\n");
         for row in &self.rows {
             text.push_str(&csv_cell(row.group.as_deref().unwrap_or("")));
-            if self.group_by == By::Key {
+            if self.group_by == GroupBy::Key {
                 text.push(',');
                 text.push_str(&csv_cell(row.key_name.as_deref().unwrap_or("")));
             }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use gw_store::Store;
-use gw_store::ledger::{Attempt, By, Cursor, Entry, Filter, Spender, Tokens};
+use gw_store::ledger::{Attempt, Cursor, Entry, Filter, GroupBy, Spender, Tokens};
 
 use crate::error::Result;
 use crate::process::cpu_of;
@@ -123,7 +123,7 @@ async fn query(store: &Store, rows: u64) -> Result<String> {
     let text = |text: &str| Some(text.to_owned());
     let week = Filter { since: Some(NOW - 7 * 24 * HOUR), ..Filter::default() };
     let key = Filter { key_id: text("sk-gw-000003"), ..Filter::default() };
-    for (name, by) in By::ALL {
+    for (name, by) in GroupBy::ALL {
         let start = Instant::now();
         let found = store.usage(by, &Filter::default()).await?;
         line(&format!("usage by {name}"), start, found.len());
@@ -183,7 +183,7 @@ async fn query(store: &Store, rows: u64) -> Result<String> {
         }
     }
     let start = Instant::now();
-    let deleted = store.forget(NOW - (HOURS - 1) * HOUR, 1_000).await?;
+    let deleted = store.purge(NOW - (HOURS - 1) * HOUR, 1_000).await?;
     line("delete a thousand rows", start, usize::try_from(deleted).unwrap_or(0));
     Ok(report)
 }

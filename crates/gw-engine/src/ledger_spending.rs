@@ -33,7 +33,7 @@ impl LedgerSpending {
         requests: &[String],
     ) -> Result<Spending, LedgerUnavailable> {
         // A new budget of a key in use must count the requests that ended and are not in the ledger yet.
-        if !self.journal.until_written(PENDING_ROWS_TIMEOUT).await {
+        if !self.journal.wait_until_written(PENDING_ROWS_TIMEOUT).await {
             tracing::warn!("a budget cannot be looked up: the ledger is behind");
             return Err(LedgerUnavailable);
         }

@@ -28,7 +28,7 @@ use std::f64::consts::{LOG2_E, SQRT_2};
 use crate::facts::{Facts, PromptCache};
 use crate::metrics::Averages;
 use crate::score::Weights;
-use crate::strategy::Strategy;
+use gw_wire::strategy::Strategy;
 
 /// The number of observations that a prior counts for.
 const PRIOR: f64 = 0.5;

@@ -4,7 +4,7 @@ use crate::facts::Facts;
 use crate::formula::{self, Common, Ranges, Terms};
 use crate::health::HealthStatus;
 use crate::rng;
-use crate::strategy::Strategy;
+use gw_wire::strategy::Strategy;
 
 /// The weights of `balanced`. Each term of its score is a distance from the best candidate, measured in doublings, so
 /// that dollars, milliseconds and points can be added. Twice the price, twice the time to the first token, twice the

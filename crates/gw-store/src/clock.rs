@@ -1,42 +1,42 @@
-//! What the store knows of time, so that a clock that jumps is noticed: when it was last in use, which time somebody has
-//! confirmed, and of when its rows are.
+//! Times that the store records, so that a jump of the clock is noticed: its last use, the time that an operator has
+//! confirmed, and the times of its rows.
 
 use crate::db::{Result, Store};
 use crate::ledger::Filter;
 use crate::sql::Sql;
 
-/// What was noted, in unix milliseconds.
+/// The recorded times in unix milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Noted {
-    /// When the store was last in use.
+pub struct ClockRecord {
+    /// The last use of the store.
     pub seen: Option<i64>,
-    /// The time that somebody has confirmed.
+    /// The time that an operator has confirmed.
     pub confirmed: Option<i64>,
 }
 
 impl Store {
-    /// What was noted of time.
-    pub async fn noted(&self) -> Result<Noted> {
+    /// The recorded times.
+    pub async fn clock_record(&self) -> Result<ClockRecord> {
         let sql = Sql::new("SELECT seen, confirmed FROM gateway_clock WHERE id = 1");
-        let noted =
-            self.first(sql, |row| Ok(Noted { seen: row.get("seen")?, confirmed: row.get("confirmed")? }));
+        let noted = self
+            .first(sql, |row| Ok(ClockRecord { seen: row.get("seen")?, confirmed: row.get("confirmed")? }));
         Ok(noted.await?.unwrap_or_default())
     }
 
-    /// Notes that the store is in use at this time.
-    pub async fn note_seen(&self, at: i64) -> Result<()> {
+    /// Records that the store is in use at this time.
+    pub async fn record_use(&self, at: i64) -> Result<()> {
         let note = "INSERT INTO gateway_clock (id, seen) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET seen = excluded.seen";
         self.run(Sql::new(note).int(at)).await.map(drop)
     }
 
-    /// Notes that somebody says it is this time.
-    pub async fn note_confirmed(&self, at: i64) -> Result<()> {
+    /// Records that an operator has confirmed this time.
+    pub async fn record_confirmed_time(&self, at: i64) -> Result<()> {
         let note = "INSERT INTO gateway_clock (id, confirmed) VALUES (1, $1) \
             ON CONFLICT (id) DO UPDATE SET confirmed = excluded.confirmed";
         self.run(Sql::new(note).int(at)).await.map(drop)
     }
 
-    /// The time of the newest row that is not later than this.
+    /// The time of the newest row that is not later than `until`.
     pub async fn newest_row(&self, until: i64) -> Result<Option<i64>> {
         let select = if self.is_postgres() {
             "SELECT max(at) AS at FROM ledger WHERE at <= $1"
@@ -46,7 +46,7 @@ impl Store {
         self.only(Sql::new(select).int(until), |row| row.get("at")).await
     }
 
-    /// How many requests the log has, by the sums of the hours that it reaches back to.
+    /// The number of requests in the log: the sum over all hours since its oldest row.
     pub async fn requests_in_log(&self) -> Result<u64> {
         let table = if self.is_postgres() { "ledger" } else { "ledger_rows" };
         let mut sql = Sql::new("SELECT min(at) AS at FROM ");
@@ -58,31 +58,34 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use super::Noted;
+    use super::ClockRecord;
     use crate::ledger::{Entry, Filter};
     use crate::testing::on_both;
 
     const DAY: i64 = 86_400_000;
 
     #[tokio::test]
-    async fn what_was_noted_is_there_for_the_next_start() {
+    async fn recorded_times_survive_a_restart() {
         on_both(async |place| {
             let store = place.open().await;
-            assert_eq!(store.noted().await.unwrap(), Noted::default());
-            store.note_confirmed(7).await.unwrap();
-            assert_eq!(store.noted().await.unwrap(), Noted { seen: None, confirmed: Some(7) });
+            assert_eq!(store.clock_record().await.unwrap(), ClockRecord::default());
+            store.record_confirmed_time(7).await.unwrap();
+            assert_eq!(store.clock_record().await.unwrap(), ClockRecord { seen: None, confirmed: Some(7) });
             for seen in [5, 9, 8] {
-                store.note_seen(seen).await.unwrap();
+                store.record_use(seen).await.unwrap();
             }
             store.close().await;
             let store = place.open().await;
-            assert_eq!(store.noted().await.unwrap(), Noted { seen: Some(8), confirmed: Some(7) });
+            assert_eq!(
+                store.clock_record().await.unwrap(),
+                ClockRecord { seen: Some(8), confirmed: Some(7) }
+            );
         })
         .await;
     }
 
     #[tokio::test]
-    async fn the_log_tells_its_newest_row_and_how_many_it_has() {
+    async fn the_newest_row_and_the_number_of_requests_are_known() {
         on_both(async |place| {
             let store = place.open().await;
             assert_eq!(
@@ -94,8 +97,8 @@ mod tests {
             assert_eq!(store.newest_row(i64::MAX).await.unwrap(), Some(30 * DAY));
             assert_eq!(store.newest_row(20 * DAY + 1).await.unwrap(), Some(20 * DAY));
             assert_eq!(store.newest_row(DAY - 1).await.unwrap(), None);
-            // The oldest go first; what is forgotten stays in the sums, and is no part of the log.
-            assert_eq!(store.forget(i64::MAX, 12).await.unwrap(), 12);
+            // The oldest rows are deleted first. They stay in the sums but are no longer part of the log.
+            assert_eq!(store.purge(i64::MAX, 12).await.unwrap(), 12);
             assert_eq!(store.requests_in_log().await.unwrap(), 18);
             let left = store.requests(&Filter::default(), None, 100).await.unwrap();
             assert_eq!(left.last().map(|row| row.at), Some(13 * DAY));

@@ -1,4 +1,4 @@
-//! The store: where it is, and how its statements are run, whichever database it is.
+//! The store: opens a database of either kind and runs statements on it.
 
 use std::fmt;
 use std::path::Path;
@@ -10,69 +10,71 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{Sqlite, Transaction};
 
 pub use crate::error::{Error, Result};
-use crate::ledger::Groups;
-use crate::postgres::{Address, Held, Pool};
+use crate::ledger::groups::Groups;
+use crate::postgres::{DatabaseUrl, Pool, PooledConnection};
 use crate::sql::{Row, Sql};
 use crate::sqlite;
 
-/// How often the revision is worth a look.
+/// How often SQLite's revision is polled.
 const POLL: Duration = Duration::from_millis(500);
+
+/// Bytes that count as one row for the write-ahead log.
+pub(crate) const BYTES_PER_ROW: usize = 1024;
 
 /// The store: an embedded SQLite file, or a PostgreSQL database that several replicas share. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
-    base: Base,
-    place: Arc<str>,
-    /// What SQLite's writer knows of the ledger's groups.
+    backend: Backend,
+    location: Arc<str>,
+    /// The numbers of the ledger's groups, as far as SQLite's writer knows them.
     pub(crate) groups: Arc<Groups>,
 }
 
 #[derive(Clone)]
-enum Base {
-    Sqlite(Arc<sqlite::Pools>),
+enum Backend {
+    Sqlite(Arc<sqlite::SqlitePools>),
     Postgres(Arc<Pool>),
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Store").field("location", &self.location).finish_non_exhaustive()
     }
 }
 
 impl Store {
-    fn of(base: Base, place: &str) -> Self {
-        Self { base, place: place.into(), groups: Arc::default() }
+    fn of(backend: Backend, location: &str) -> Self {
+        Self { backend, location: location.into(), groups: Arc::default() }
     }
 
-    /// Opens the file, makes it if it is missing, and brings its schema up to date. A file that cannot be used is left
-    /// as it is.
+    /// Opens the file, creates it if it is missing, and brings its schema up to date. A file that cannot be used is left
+    /// unchanged.
     ///
     /// # Errors
-    /// The one line to show an operator.
+    /// One line for the operator.
     pub async fn open(path: &Path) -> Result<Self> {
-        let base = Base::Sqlite(Arc::new(sqlite::open(path).await?));
-        Ok(Self::of(base, &path.display().to_string()))
+        let backend = Backend::Sqlite(Arc::new(sqlite::open(path).await?));
+        Ok(Self::of(backend, &path.display().to_string()))
     }
 
-    /// A store that ends with the program.
+    /// A store in memory that ends with the process.
     ///
     /// # Errors
-    /// None that an operator could do something about.
+    /// Only if SQLite itself fails.
     pub async fn in_memory() -> Result<Self> {
-        Ok(Self::of(Base::Sqlite(Arc::new(sqlite::in_memory().await?)), ":memory:"))
+        Ok(Self::of(Backend::Sqlite(Arc::new(sqlite::in_memory().await?)), ":memory:"))
     }
 
-    /// Opens the store of a URL: `sqlite:…` as [`Store::open`] and [`Store::in_memory`] do, `postgres://…` or
-    /// `postgresql://…` by bringing the schema of the database up to date. Tries once, for some seconds at most.
+    /// Opens the store of a URL: `sqlite:…` like [`Store::open`] and [`Store::in_memory`]; `postgres://…` and
+    /// `postgresql://…` bring the schema of the database up to date. Tries once, for a few seconds at most.
     ///
     /// # Errors
-    /// The one line to show an operator, without the URL's password. [`Error::is_passing`] when it is worth another
-    /// try.
+    /// One line for the operator, without the URL's password. [`Error::is_passing`] says whether to try again.
     pub async fn open_url(url: &str) -> Result<Self> {
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            let pool = Pool::open(Address::parse(url)?).await?;
-            let place = pool.address.place.clone();
-            return Ok(Self::of(Base::Postgres(Arc::new(pool)), &place));
+            let pool = Pool::open(DatabaseUrl::parse(url)?).await?;
+            let location = pool.address.location.clone();
+            return Ok(Self::of(Backend::Postgres(Arc::new(pool)), &location));
         }
         let path = url.strip_prefix("sqlite:").ok_or(Error::Url("is neither sqlite:// nor postgres://"))?;
         match path.strip_prefix("//").unwrap_or(path) {
@@ -81,64 +83,64 @@ impl Store {
         }
     }
 
-    /// Whether the store still answers.
+    /// Checks that the store answers.
     pub async fn ping(&self) -> Result<()> {
         self.all(Sql::new("SELECT 1")).await.map(drop)
     }
 
-    /// A number that grows with every change of a key or a team, by whichever program.
+    /// A number that grows with every change of a key or a team, by any process.
     pub async fn revision(&self) -> Result<i64> {
         self.only(Sql::new("SELECT number FROM revision"), |row| row.get("number")).await
     }
 
-    /// Resolves when [`Store::revision`] may have grown: at once when PostgreSQL says so, else after half a second.
+    /// Waits until [`Store::revision`] may have grown: until PostgreSQL reports a change, and at most half a second.
     pub async fn changed(&self) {
-        match &self.base {
-            Base::Sqlite(..) => tokio::time::sleep(POLL).await,
-            Base::Postgres(pool) => {
+        match &self.backend {
+            Backend::Sqlite(..) => tokio::time::sleep(POLL).await,
+            Backend::Postgres(pool) => {
                 let _ = tokio::time::timeout(POLL, pool.news.notified()).await;
             }
         }
     }
 
-    /// Waits for running queries and ends the connections; SQLite's log is written back into the file.
+    /// Waits for running queries and closes the connections. SQLite's write-ahead log is written back into the file.
     pub async fn close(&self) {
-        match &self.base {
-            Base::Sqlite(pools) => pools.close().await,
-            Base::Postgres(pool) => pool.close().await,
+        match &self.backend {
+            Backend::Sqlite(pools) => pools.close().await,
+            Backend::Postgres(pool) => pool.close().await,
         }
     }
 
     pub(crate) fn is_postgres(&self) -> bool {
-        matches!(self.base, Base::Postgres(_))
+        matches!(self.backend, Backend::Postgres(_))
     }
 
     #[cfg(test)]
     pub(crate) fn sqlite(&self) -> &SqlitePool {
-        match &self.base {
-            Base::Sqlite(pools) => &pools.readers,
-            Base::Postgres(_) => panic!("this is not SQLite"),
+        match &self.backend {
+            Backend::Sqlite(pools) => &pools.readers,
+            Backend::Postgres(_) => panic!("this is not SQLite"),
         }
     }
 
     #[cfg(test)]
     pub(crate) fn postgres(&self) -> &Pool {
-        match &self.base {
-            Base::Postgres(pool) => pool,
-            Base::Sqlite(..) => panic!("this is not PostgreSQL"),
+        match &self.backend {
+            Backend::Postgres(pool) => pool,
+            Backend::Sqlite(..) => panic!("this is not PostgreSQL"),
         }
     }
 
-    /// The rows of a statement.
+    /// Runs a statement and returns its rows.
     pub(crate) async fn all(&self, sql: Sql<'_>) -> Result<Vec<Row>> {
-        let rows = match &self.base {
-            Base::Sqlite(pools) => sql.for_sqlite().fetch_all(&pools.readers).await.map(sqlite_rows),
-            Base::Postgres(pool) => pool.run(sql).await.map(|(rows, _)| postgres_rows(rows)),
+        let rows = match &self.backend {
+            Backend::Sqlite(pools) => sql.for_sqlite().fetch_all(&pools.readers).await.map(sqlite_rows),
+            Backend::Postgres(pool) => pool.run(sql).await.map(|(rows, _)| postgres_rows(rows)),
         };
         rows.map_err(|error| self.error(&error))
     }
 
-    /// The rows of a statement, read.
+    /// Runs a statement and reads each row.
     pub(crate) async fn list<T>(
         &self,
         sql: Sql<'_>,
@@ -148,7 +150,7 @@ impl Store {
         rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(|error| self.error(&error))
     }
 
-    /// The first row of a statement, read.
+    /// Runs a statement and reads the first row.
     pub(crate) async fn first<T>(
         &self,
         sql: Sql<'_>,
@@ -158,54 +160,56 @@ impl Store {
         rows.first().map(read).transpose().map_err(|error| self.error(&error))
     }
 
-    /// The row of a statement that always has one, read.
+    /// Runs a statement that always returns a row, and reads it.
     pub(crate) async fn only<T>(&self, sql: Sql<'_>, read: impl Fn(&Row) -> sqlx::Result<T>) -> Result<T> {
         self.first(sql, read).await?.ok_or_else(|| self.error(&sqlx::Error::RowNotFound))
     }
 
-    /// Runs a statement; says how many rows it wrote.
+    /// Runs a statement and returns the number of written rows.
     pub(crate) async fn run(&self, sql: Sql<'_>) -> Result<u64> {
-        let written = match &self.base {
-            Base::Sqlite(pools) => {
+        let written = match &self.backend {
+            Backend::Sqlite(pools) => {
                 sql.for_sqlite().execute(&pools.writer).await.map(|done| done.rows_affected())
             }
-            Base::Postgres(pool) => pool.run(sql).await.map(|(_, written)| written),
+            Backend::Postgres(pool) => pool.run(sql).await.map(|(_, written)| written),
         };
         written.map_err(|error| self.error(&error))
     }
 
-    /// A transaction that will write. On SQLite nobody else writes meanwhile. One that is not committed is undone.
-    pub(crate) async fn begin(&self) -> Result<Change<'_>> {
-        let change = match &self.base {
-            Base::Sqlite(pools) => pools.writer.begin_with("BEGIN IMMEDIATE").await.map(Change::Sqlite),
-            Base::Postgres(pool) => pool.begin().await.map(Change::Postgres),
+    /// Begins a write transaction. On SQLite it excludes all other writers. Without a commit it is rolled back.
+    pub(crate) async fn begin(&self) -> Result<WriteTransaction<'_>> {
+        let change = match &self.backend {
+            Backend::Sqlite(pools) => {
+                pools.writer.begin_with("BEGIN IMMEDIATE").await.map(WriteTransaction::Sqlite)
+            }
+            Backend::Postgres(pool) => pool.begin().await.map(WriteTransaction::Postgres),
         };
         change.map_err(|error| self.error(&error))
     }
 
-    /// So many rows were written: from time to time SQLite's log is looked after.
-    pub(crate) async fn wrote(&self, rows: u64) {
-        let Base::Sqlite(pools) = &self.base else { return };
-        if let Err(error) = pools.wrote(rows).await {
-            tracing::debug!("the write-ahead log stays as long as it is: {error}");
+    /// Counts written bytes and occasionally shortens SQLite's write-ahead log.
+    pub(crate) async fn wrote(&self, bytes: usize) {
+        let Backend::Sqlite(pools) = &self.backend else { return };
+        if let Err(error) = pools.wrote(bytes.div_ceil(BYTES_PER_ROW) as u64).await {
+            tracing::debug!("the write-ahead log was not shortened: {error}");
         }
     }
 
     pub(crate) fn error(&self, error: &sqlx::Error) -> Error {
-        match &self.base {
-            Base::Sqlite(..) => sqlite::describe(&self.place, error),
-            Base::Postgres(pool) => pool.address.error(error),
+        match &self.backend {
+            Backend::Sqlite(..) => sqlite::describe(&self.location, error),
+            Backend::Postgres(pool) => pool.address.error(error),
         }
     }
 }
 
-/// A transaction.
-pub(crate) enum Change<'s> {
+/// A write transaction.
+pub(crate) enum WriteTransaction<'s> {
     Sqlite(Transaction<'s, Sqlite>),
-    Postgres(Held<'s>),
+    Postgres(PooledConnection<'s>),
 }
 
-impl Change<'_> {
+impl WriteTransaction<'_> {
     pub(crate) async fn all(&mut self, sql: Sql<'_>) -> sqlx::Result<Vec<Row>> {
         match self {
             Self::Sqlite(change) => sql.for_sqlite().fetch_all(&mut **change).await.map(sqlite_rows),

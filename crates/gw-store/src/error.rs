@@ -1,95 +1,95 @@
-//! Why a store cannot be used, in one line for an operator.
+//! The errors of the store, each in one line for the operator.
 
-/// Shorthand.
+/// The result of a store operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the store cannot be used: one line for an operator, that names the place (a file, or a database without its
+/// Why the store cannot be used: one line for the operator that names its location (a file, or a database without its
 /// password).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is damaged, cut short, or something else altogether.
-    #[error("{place} is damaged or not a gateway store ({reason}); it was left as it is")]
+    /// The file is damaged, truncated, or not a store.
+    #[error("{location} is damaged or not a gateway store ({reason}); it was left as it is")]
     Damaged {
         /// The file or database.
-        place: String,
-        /// The database's words.
+        location: String,
+        /// The database's message.
         reason: String,
     },
-    /// A later version of this program wrote it.
+    /// A newer version of this program wrote the store.
     #[error(
-        "{place} was written by a newer version of this program (schema {found}, this one knows {known}); it was left as it is"
+        "{location} was written by a newer version of this program (schema {found}, this one knows {known}); it was left as it is"
     )]
     Newer {
         /// The file or database.
-        place: String,
-        /// Its schema.
+        location: String,
+        /// The schema version of the store.
         found: i64,
-        /// Ours.
+        /// The newest schema version that this program knows.
         known: i64,
     },
-    /// It cannot be written.
-    #[error("{place} cannot be written: {reason}")]
+    /// The store cannot be written.
+    #[error("{location} cannot be written: {reason}")]
     ReadOnly {
         /// The file or database.
-        place: String,
-        /// The system's words.
+        location: String,
+        /// The system's message.
         reason: String,
     },
-    /// Another program held it, or what is in it, for too long.
-    #[error("{place} is locked by another program")]
+    /// Another process held a lock for too long.
+    #[error("{location} is locked by another program")]
     Busy {
         /// The file or database.
-        place: String,
+        location: String,
     },
-    /// A row of this id, or of this secret, is there already.
-    #[error("{place} has a row of this id already")]
+    /// A row with this id or this secret exists already.
+    #[error("{location} has a row of this id already")]
     Taken {
         /// The file or database.
-        place: String,
+        location: String,
     },
-    /// The server does not answer, or does not let us in: it may do so later.
-    #[error("{place} cannot be reached: {reason}")]
+    /// The server does not answer or refuses the connection. It may accept it later.
+    #[error("{location} cannot be reached: {reason}")]
     Unreachable {
         /// The database.
-        place: String,
-        /// What happened.
+        location: String,
+        /// The reason.
         reason: String,
     },
-    /// The URL is not one of a store.
+    /// The URL is not that of a store.
     #[error("the store's URL {0}")]
     Url(&'static str),
-    /// Anything else that the database or the system says.
-    #[error("{place}: {reason}")]
+    /// Any other failure of the database or the system.
+    #[error("{location}: {reason}")]
     Failed {
         /// The file or database.
-        place: String,
-        /// Its words.
+        location: String,
+        /// The message.
         reason: String,
     },
     /// SQLite below 3.51.3 can corrupt a file in WAL mode.
     #[error("this program was built with SQLite {0}; 3.51.3 or later is needed")]
     OldSqlite(String),
-    /// No randomness for a key.
+    /// The operating system gave no randomness for a key.
     #[error("the operating system gave no randomness for a key")]
     Randomness,
 }
 
 impl Error {
-    /// Whether the same may succeed later without anybody changing anything here.
+    /// Whether the same operation may succeed later without any change by the operator.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Unreachable { .. })
     }
 }
 
-/// Longer than any sentence of a database; what is longer comes from something else.
-const LONGEST: usize = 300;
+/// Maximum characters of a message. A database's own messages are shorter.
+const MAX_MESSAGE_CHARS: usize = 300;
 
-/// On one line, without control characters, and not for ever.
+/// A message on one line, without control characters and of bounded length.
 pub(crate) fn one_line(text: &str) -> String {
     let line = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let line = line.collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(LONGEST) {
+    match line.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
     }

@@ -1,12 +1,13 @@
-//! The journal: a file beside the store that knows of a request before its upstream is called and of its outcome before
-//! its answer ends. The ledger is written from it in batches; when the process is killed, the next one reads it again.
+//! The journal: a file beside the store that records a request before its upstream is called, and its outcome before its
+//! answer ends. A task writes the outcomes to the ledger in batches. If the process is killed, the next process replays
+//! the journal.
 //!
-//! A line is appended with one `write`: it then belongs to the operating system, which a killed process does not take
-//! with it. (A machine that loses power may lose the last seconds.) Lines go to segments; a segment is deleted once all
-//! that it tells is in the ledger. A lock on each segment tells a living process's from those of a dead one.
+//! A line is appended with one `write` and then belongs to the operating system, so it survives a killed process. (A power
+//! failure may lose the last seconds.) Lines go to segments. A segment is deleted once the ledger holds all of its
+//! requests. A lock on each segment distinguishes segments of running processes from abandoned ones.
 //!
-//! A line is a letter and an entry: `B` when a request begins, `P` what it has used so far, `E` its outcome. Each tells the
-//! whole entry, so that one is enough when others are damaged.
+//! A line is a letter and an entry: `B` when a request begins, `P` for its usage so far, `E` for its outcome. Each line
+//! holds the whole entry, so one intact line is enough.
 
 mod replay;
 mod salvage;
@@ -26,53 +27,53 @@ use crate::Store;
 use crate::ledger::{Entry, Line};
 use crate::private;
 
-/// A segment is left for a new one when it has grown to this.
+/// A segment of this size is replaced by a new one.
 const SEGMENT_BYTES: u64 = 4 << 20;
-/// Or when it is as old as this: what is in the ledger must not lie here until the ledger has forgotten it, because it
-/// would look new to [`replay()`] then.
+/// A segment of this age is replaced by a new one. An entry must not stay in a segment until the ledger has deleted it,
+/// because [`replay()`] would then take it for a new one.
 const SEGMENT_AGE: Duration = Duration::from_secs(3600);
-/// Outcomes that wait for the store in memory. Beyond it nothing new is accepted: see [`Journal::is_full`].
-const MOST_WAITING: usize = 200_000;
-/// Rows of one transaction.
+/// Maximum number of outcomes that wait for the store in memory. Beyond it no request begins: see [`Journal::is_full`].
+const MAX_PENDING: usize = 200_000;
+/// Rows per transaction.
 const BATCH: usize = 4_000;
-/// How long outcomes are gathered before they are written. They are in the journal already: nothing is at risk meanwhile.
+/// How long outcomes are collected before they are written. They are safe in the journal meanwhile.
 const GATHER: Duration = Duration::from_millis(100);
-/// Between two tries while the store is away.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The longest pause between two attempts while the store is unavailable.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// Tokens between two notes of what a request has used so far, when nobody says otherwise.
+/// Default number of tokens between two progress lines of a request.
 const PROGRESS_TOKENS: u64 = 256;
 
-/// Status of a request that was under way when its process died.
+/// Status of a request that was in flight when its process ended.
 pub const INTERRUPTED: &str = "interrupted";
 
 /// The journal of one process.
 ///
-/// What it keeps in memory while the store is away is bounded: once [`Journal::is_full`], nothing begins any more, and an
-/// outcome that never began (a request refused before any upstream) is dropped, which [`Journal::dropped`] counts. Only
-/// what had begun before still comes on top, at most the requests under way, and the batch that is being tried.
+/// Its memory is bounded while the store is unavailable. Once [`Journal::is_full`], no request begins, and an outcome
+/// without a begin (a request refused before any upstream) is dropped and counted by [`Journal::dropped`]. Only the
+/// requests already in flight and the batch being written come on top.
 #[derive(Debug)]
 pub struct Journal {
     directory: PathBuf,
     active: Mutex<Arc<Segment>>,
-    waiting: Mutex<VecDeque<Waiting>>,
+    pending: Mutex<VecDeque<PendingOutcome>>,
     wake: Notify,
     segments: AtomicU64,
-    /// Outcomes beyond which nothing new begins.
-    most: usize,
-    /// A segment as old as this is left.
-    oldest: Duration,
+    /// Maximum number of pending outcomes.
+    max_pending: usize,
+    /// Maximum age of a segment.
+    max_age: Duration,
     /// See [`Journal::progress_tokens`].
     progress_tokens: u64,
-    /// Outcomes that were not kept.
+    /// Number of dropped outcomes.
     dropped: AtomicU64,
-    /// Lines that could not be written.
+    /// Number of lines that could not be written.
     unwritten: AtomicU64,
-    /// Outcomes so far, and how many of them are in the ledger.
+    /// Number of outcomes so far, and of those that are in the ledger.
     ended: AtomicU64,
     written: watch::Sender<u64>,
     closing: AtomicBool,
-    /// Cuts the pause between two tries short.
+    /// Ends the pause between two attempts early.
     stop: Notify,
 }
 
@@ -82,13 +83,13 @@ struct Segment {
     file: File,
     made: Instant,
     bytes: AtomicU64,
-    /// Lines whose outcome is not in the ledger yet.
+    /// Number of lines whose request is not in the ledger yet.
     open: AtomicU64,
 }
 
 impl Drop for Segment {
-    /// A segment whose every line is in the ledger is needed no more. Any other is the next start's to read, however this
-    /// process ends: a stop while the store is away loses nothing.
+    /// Deletes a segment whose requests are all in the ledger. Any other segment stays for the next process, so stopping
+    /// while the store is unavailable loses nothing.
     fn drop(&mut self) {
         if *self.open.get_mut() == 0 {
             let _ = fs::remove_file(&self.path);
@@ -96,43 +97,44 @@ impl Drop for Segment {
     }
 }
 
-/// A request that has begun. Keeps the lines about it until its outcome is in the ledger; without lines (a full disk)
-/// it is known in memory alone.
+/// A request that has begun. It keeps the segments with its lines until its outcome is in the ledger. Without lines (a full
+/// disk) the request is known only in memory.
 #[derive(Debug)]
-pub struct Begun {
+pub struct OpenRequest {
     begun: Option<Arc<Segment>>,
-    /// Where the newest note of what it has used is.
+    /// The segment of the newest progress line.
     progress: Option<Arc<Segment>>,
 }
 
-/// Nothing new may begin: too many outcomes wait for the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+/// No request may begin: too many outcomes wait for the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many outcomes wait for the store")]
+pub struct JournalFull;
 
-/// Where the journal tells of a request.
-type Told = [Option<Arc<Segment>>; 3];
+/// The segments with the lines of a request.
+type Segments = [Option<Arc<Segment>>; 3];
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingOutcome {
     line: Line,
-    told: Told,
+    segments: Segments,
 }
 
-/// What a process that died has left.
-pub use replay::{Damaged, Replayed, is_in_use, replay, set_aside};
+/// Replay of abandoned segments.
+pub use replay::{DamagedSegment, Replayed, is_in_use, quarantined_segments, replay};
 
 impl Journal {
-    /// A journal in this directory, which is made when it is missing.
+    /// A journal in this directory, which is created if it is missing.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// If the file cannot be created.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        Self::open_with(directory, MOST_WAITING, SEGMENT_AGE)
+        Self::open_with(directory, MAX_PENDING, SEGMENT_AGE)
     }
 
-    fn open_with(directory: &Path, most: usize, oldest: Duration) -> io::Result<Self> {
+    fn open_with(directory: &Path, max_pending: usize, max_age: Duration) -> io::Result<Self> {
         private::directory(directory)?;
-        // Those that are left of an older version.
+        // An older version may have left segments that others can read.
         let segments = fs::read_dir(directory)?.flatten().map(|entry| entry.path());
         segments.filter(|path| is_segment(path)).for_each(|path| private::tighten(&path));
         let segments = AtomicU64::new(0);
@@ -140,11 +142,11 @@ impl Journal {
         Ok(Self {
             directory: directory.to_owned(),
             active: Mutex::new(first),
-            waiting: Mutex::default(),
+            pending: Mutex::default(),
             wake: Notify::new(),
             segments,
-            most,
-            oldest,
+            max_pending,
+            max_age,
             progress_tokens: PROGRESS_TOKENS,
             dropped: AtomicU64::new(0),
             unwritten: AtomicU64::new(0),
@@ -155,75 +157,75 @@ impl Journal {
         })
     }
 
-    /// A request is about to be sent upstream; `entry` is what its row says if we are not there at its end.
+    /// Records that a request is about to be sent upstream. `entry` becomes its row if the process ends before the request.
     ///
     /// # Errors
-    /// So much waits for the store that the request must not go on.
-    pub fn begin(&self, entry: &Entry) -> Result<Begun, Full> {
+    /// If too many outcomes wait for the store, so that the request must not be sent.
+    pub fn begin(&self, entry: &Entry) -> Result<OpenRequest, JournalFull> {
         if self.is_full() {
-            return Err(Full);
+            return Err(JournalFull);
         }
-        Ok(Begun { begun: self.try_append(&Line::begun(entry)), progress: None })
+        Ok(OpenRequest { begun: self.try_append(&Line::begun(entry)), progress: None })
     }
 
-    /// A request goes on; `entry` is what its row says if we are not there at its end: what it has used so far. A note
-    /// replaces the one before.
-    pub fn progress(&self, begun: &mut Begun, entry: &Entry) {
-        // Without its line the note before stays good.
+    /// Records the usage of a request so far. `entry` becomes its row if the process ends before the request. Each progress
+    /// line replaces the previous one.
+    pub fn progress(&self, begun: &mut OpenRequest, entry: &Entry) {
+        // If the line cannot be written, the previous one stays valid.
         let Some(segment) = self.try_append(&Line::progress(entry)) else { return };
         if let Some(before) = begun.progress.replace(segment) {
             before.open.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// [`Journal::progress`] is to be said every so many tokens.
+    /// Sets the number of tokens between two progress lines.
     #[must_use]
     pub fn with_progress_tokens(self, progress_tokens: u64) -> Self {
         Self { progress_tokens, ..self }
     }
 
-    /// How many tokens a stream gives between two calls of [`Journal::progress`].
+    /// The number of tokens of a stream between two calls of [`Journal::progress`].
     #[must_use]
     pub fn progress_tokens(&self) -> u64 {
         self.progress_tokens
     }
 
-    /// A request is over. On return its outcome will outlive this process; it is in the ledger soon after. One that never
-    /// began is dropped while the journal is full.
-    pub fn end(&self, begun: Option<Begun>, entry: Entry) {
+    /// Records the outcome of a request. On return the outcome survives the process, and the ledger gets it soon after. An
+    /// outcome without a begin is dropped while the journal is full.
+    pub fn finish(&self, begun: Option<OpenRequest>, entry: Entry) {
         if begun.is_none() && self.is_full() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
         let line = Line::new(entry);
-        // Without its line the outcome still goes to the ledger from memory.
-        let ended = self.try_append(line.told());
+        // If the line cannot be written, the outcome still reaches the ledger from memory.
+        let ended = self.try_append(line.journal_line());
         let (begun, progress) = begun.map_or((None, None), |begun| (begun.begun, begun.progress));
-        let told = [begun, progress, ended];
-        let mut waiting = self.waiting.lock();
-        waiting.push_back(Waiting { line, told });
-        // Under the lock, so that what is counted is there to be written.
+        let segments = [begun, progress, ended];
+        let mut pending = self.pending.lock();
+        pending.push_back(PendingOutcome { line, segments });
+        // Counted under the lock, so that every counted outcome is pending.
         self.ended.fetch_add(1, Ordering::Release);
-        drop(waiting);
+        drop(pending);
         self.wake.notify_one();
     }
 
-    /// Whether so much waits for the store that nothing new may begin.
+    /// Whether so many outcomes wait for the store that no request may begin.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.waiting.lock().len() >= self.most
+        self.pending.lock().len() >= self.max_pending
     }
 
-    /// Outcomes that are not in the ledger yet, those that are being written among them.
+    /// Number of outcomes that are not in the ledger yet, including those being written.
     #[must_use]
-    pub fn waiting(&self) -> u64 {
-        // In this order: what is written has ended before.
+    pub fn pending(&self) -> u64 {
+        // In this order, because a written outcome has ended before.
         let written = *self.written.borrow();
         self.ended.load(Ordering::Acquire).saturating_sub(written)
     }
 
-    /// Waits until everything that was over by now is in the ledger; false when that takes longer.
-    pub async fn until_written(&self, at_most: Duration) -> bool {
+    /// Waits until every request that has ended by now is in the ledger; false if that takes longer than `at_most`.
+    pub async fn wait_until_written(&self, at_most: Duration) -> bool {
         let wanted = self.ended.load(Ordering::Acquire);
         let written = async {
             let mut seen = self.written.subscribe();
@@ -232,25 +234,25 @@ impl Journal {
         tokio::time::timeout(at_most, written).await.unwrap_or(false)
     }
 
-    /// Lines that could not be written since the start (a full disk): what a crash would have lost.
+    /// Number of lines that could not be written since the start (a full disk). A crash would lose them.
     #[must_use]
     pub fn unwritten(&self) -> u64 {
         self.unwritten.load(Ordering::Relaxed)
     }
 
-    /// Outcomes since the start that were not kept, because they had not begun and too many waited for the store.
+    /// Number of dropped outcomes since the start: requests that never began while too many outcomes waited for the store.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// As [`Journal::run_with`], when nobody else has to know.
+    /// As [`Journal::run_with`], without other components.
     pub async fn run(&self, store: &Store) {
         self.run_with(store, |_| std::future::ready(())).await;
     }
 
-    /// Writes outcomes into the ledger until [`Journal::close`] and all are there. For one task. Their lines are kept until
-    /// `others_know` is over, too: it is called after each batch, with the ids of its requests.
+    /// Writes outcomes to the ledger until [`Journal::close`] was called and none is left. Call it from one task. After each
+    /// batch it calls `others_know` with the request ids; the lines of the batch are kept until that future is done.
     pub async fn run_with<F: Future<Output = ()>>(
         &self,
         store: &Store,
@@ -259,13 +261,13 @@ impl Journal {
         let mut pause = GATHER;
         let mut away: Option<String> = None;
         loop {
-            let (lines, told) = self.next_batch();
+            let (lines, segments) = self.next_batch();
             if lines.is_empty() {
                 if self.closing.load(Ordering::Acquire) {
                     return;
                 }
-                // Where nothing comes, no line does what has to be done with an old segment.
-                let _ = tokio::time::timeout(self.oldest, self.wake.notified()).await;
+                // Without new outcomes nothing else replaces an old segment.
+                let _ = tokio::time::timeout(self.max_age, self.wake.notified()).await;
                 self.leave_old();
                 self.gather().await;
                 continue;
@@ -275,98 +277,98 @@ impl Journal {
                 Ok(()) => {
                     pause = GATHER;
                     others_know(&mut lines.iter().map(|line| &*line.request_id)).await;
-                    settle(&told);
+                    settle(&segments);
                     self.written.send_modify(|written| *written += lines.len() as u64);
                     if away.take().is_some() {
-                        tracing::info!(waiting = self.waiting(), "the ledger can be written again");
+                        tracing::info!(waiting = self.pending(), "the ledger can be written again");
                     }
-                    // A transaction costs by the pages it touches, so few large ones are cheaper than many small ones.
+                    // A transaction's cost depends on its pages, so a few large transactions are cheaper than many small ones.
                     if is_all {
                         self.gather().await;
                     }
                 }
                 Err(error) => {
-                    // Said once for each reason: the store being away is one event, however often it is tried.
+                    // Logged once per reason, however often the write is tried again.
                     let reason = error.to_string();
                     if away.as_ref() != Some(&reason) {
-                        let waiting = self.waiting();
-                        tracing::warn!(waiting, "the ledger cannot be written, its rows wait: {reason}");
+                        let waiting = self.pending();
+                        tracing::warn!(waiting, "the ledger cannot be written; its rows wait: {reason}");
                         away = Some(reason);
                     }
-                    self.put_back(lines, told);
+                    self.put_back(lines, segments);
                     if self.closing.load(Ordering::Acquire) {
-                        // The lines stay; the next start reads them.
+                        // The lines stay for the next process.
                         return;
                     }
                     let _ = tokio::time::timeout(pause, self.stop.notified()).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_PAUSE);
                 }
             }
         }
     }
 
-    /// Waits for more, unless nothing more will come.
+    /// Waits for more outcomes unless the journal is closing.
     async fn gather(&self) {
         if !self.closing.load(Ordering::Acquire) {
             let _ = tokio::time::timeout(GATHER, self.stop.notified()).await;
         }
     }
 
-    /// Nothing more will come: [`Journal::run`] ends once everything is in the ledger.
+    /// Announces that no more outcomes will come: [`Journal::run`] ends once all are in the ledger.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.wake.notify_one();
         self.stop.notify_one();
     }
 
-    fn next_batch(&self) -> (Vec<Line>, Vec<Told>) {
-        let mut waiting = self.waiting.lock();
-        let count = waiting.len().min(BATCH);
-        waiting.drain(..count).map(|Waiting { line, told }| (line, told)).unzip()
+    fn next_batch(&self) -> (Vec<Line>, Vec<Segments>) {
+        let mut pending = self.pending.lock();
+        let count = pending.len().min(BATCH);
+        pending.drain(..count).map(|PendingOutcome { line, segments }| (line, segments)).unzip()
     }
 
-    fn put_back(&self, lines: Vec<Line>, told: Vec<Told>) {
-        let mut waiting = self.waiting.lock();
-        let batch = lines.into_iter().zip(told);
-        batch.rev().for_each(|(line, told)| waiting.push_front(Waiting { line, told }));
+    fn put_back(&self, lines: Vec<Line>, segments: Vec<Segments>) {
+        let mut pending = self.pending.lock();
+        let batch = lines.into_iter().zip(segments);
+        batch.rev().for_each(|(line, segments)| pending.push_front(PendingOutcome { line, segments }));
     }
 
-    /// A line could not be written: the request goes on without it.
+    /// Counts and logs a line that could not be written. Its request goes on without it.
     fn missed(&self, error: &io::Error) {
-        // Said at the first, and at every thousandth: a full disk is not made better by its log.
+        // The first and every thousandth failure is logged, so that the log does not fill a full disk further.
         if self.unwritten.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000) {
-            tracing::warn!("the journal cannot be written, requests are kept in memory alone: {error}");
+            tracing::warn!("the journal cannot be written; requests are only kept in memory: {error}");
         }
     }
 
-    /// Where the line is; `None`: it could not be written.
+    /// Appends a line and returns its segment; `None` if the line could not be written.
     fn try_append(&self, line: &str) -> Option<Arc<Segment>> {
         self.append(line).map_err(|error| self.missed(&error)).ok()
     }
 
     fn append(&self, line: &str) -> io::Result<Arc<Segment>> {
         let segment = Arc::clone(&self.active.lock());
-        // One call: lines of other threads come before or behind it, never into it.
+        // One `write` per line, so that lines of other threads never end up inside it.
         if (&segment.file).write(line.as_bytes())? != line.len() {
             return Err(io::ErrorKind::WriteZero.into());
         }
         segment.open.fetch_add(1, Ordering::Relaxed);
         let bytes = segment.bytes.fetch_add(line.len() as u64, Ordering::Relaxed) + line.len() as u64;
-        if bytes > SEGMENT_BYTES || segment.made.elapsed() >= self.oldest {
+        if bytes > SEGMENT_BYTES || segment.made.elapsed() >= self.max_age {
             self.next_segment(&segment);
         }
         Ok(segment)
     }
 
-    /// Leaves the active segment if it is old and tells of anything.
+    /// Replaces the active segment if it is old and not empty.
     fn leave_old(&self) {
         let segment = Arc::clone(&self.active.lock());
-        if segment.bytes.load(Ordering::Relaxed) > 0 && segment.made.elapsed() >= self.oldest {
+        if segment.bytes.load(Ordering::Relaxed) > 0 && segment.made.elapsed() >= self.max_age {
             self.next_segment(&segment);
         }
     }
 
-    /// Leaves a segment that is full or old, unless another thread already has.
+    /// Replaces a full or old segment unless another thread already has.
     fn next_segment(&self, full: &Arc<Segment>) {
         let mut active = self.active.lock();
         if !Arc::ptr_eq(&active, full) {
@@ -374,19 +376,19 @@ impl Journal {
         }
         match Segment::make(&self.directory, self.segments.fetch_add(1, Ordering::Relaxed)) {
             Ok(next) => *active = Arc::new(next),
-            Err(error) => tracing::warn!("the journal goes on in its old segment: {error}"),
+            Err(error) => tracing::warn!("cannot begin a new journal segment; the old one goes on: {error}"),
         }
     }
 }
 
-/// Whether a file of the journal's directory is one of its segments.
+/// Whether a file in the journal's directory is a segment.
 fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "journal")
 }
 
-/// What these lines told is in the ledger.
-fn settle(told: &[Told]) {
-    for segment in told.iter().flatten().flatten() {
+/// Marks lines as written to the ledger.
+fn settle(segments: &[Segments]) {
+    for segment in segments.iter().flatten().flatten() {
         segment.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,8 +1,8 @@
-//! Gateway keys: how one is made, what is kept of it, and its rows in the store.
+//! Gateway keys: how a key is generated, what the store keeps of it, and its rows.
 //!
-//! A key is `sk-gw-`, 40 random base62 characters, and 6 base62 characters that check the 46 before them (the
-//! first eight bytes of their SHA-256, big endian, modulo 62^6): a mistyped key can be told from a wrong one without
-//! the store. Its id is its first 12 characters; the 34 others are 202 random bits, so a plain SHA-256 is enough.
+//! A key is `sk-gw-`, 40 random base62 characters and a checksum of 6 base62 characters over the 46 before it (the first
+//! eight bytes of their SHA-256, big endian, modulo 62^6). The checksum distinguishes a mistyped key from a wrong one
+//! without the store. The id is the first 12 characters. The other 34 hold 202 random bits, so plain SHA-256 is enough.
 
 mod table;
 
@@ -16,17 +16,17 @@ use crate::db::{Error, Result};
 use crate::limits::Limits;
 pub use table::Team;
 
-/// What every generated key begins with.
+/// The prefix of every generated key.
 pub const PREFIX: &str = "sk-gw-";
 const RANDOM: usize = 40;
 const CHECK: usize = 6;
 const ID: usize = 12;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// What a key may do.
+/// What a key allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// /v1.
+    /// Only /v1.
     Inference,
     /// /v1, the management API and metrics.
     Admin,
@@ -49,34 +49,34 @@ impl Role {
     }
 }
 
-/// A key as the store knows it. Times are unix seconds.
+/// A key as it is stored. Times are unix seconds.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredKey {
     /// The first 12 characters of the key.
     pub id: String,
-    /// For people.
+    /// Label shown in lists and reports.
     pub name: String,
-    /// What it may do.
+    /// What the key allows.
     pub role: Role,
     /// SHA-256 of the whole key.
     pub hash: [u8; 32],
     /// Allowed models (`acme/*` wildcards); None = all.
     pub models: Option<Vec<String>>,
-    /// When it was made.
+    /// Creation time.
     pub created_at: i64,
-    /// After which it is refused.
+    /// Time after which it is refused.
     pub expires_at: Option<i64>,
-    /// Since when it is refused.
+    /// Time since which it is refused.
     pub revoked_at: Option<i64>,
-    /// The team it belongs to, whose limits hold above its own.
+    /// The team it belongs to, whose limits apply above its own.
     pub team: Option<String>,
-    /// What it may use.
+    /// The limits of the key.
     pub limits: Limits,
-    /// What its requests and answers say is stored, redacted.
+    /// Whether the redacted bodies of its requests and answers are stored.
     pub log_payloads: bool,
-    /// Free-form JSON of whoever made it.
+    /// Free-form JSON of the key's creator.
     pub metadata: Option<String>,
-    /// The hash before its last rotation, and until when (unix seconds) it is still accepted.
+    /// The hash before the last rotation, and the time (unix seconds) until which it is still accepted.
     pub previous: Option<([u8; 32], i64)>,
 }
 
@@ -90,7 +90,7 @@ impl fmt::Debug for StoredKey {
     }
 }
 
-/// A key that was just made: the only moment at which it is known whole. It cannot print itself.
+/// A newly generated key: the only value that holds the whole secret. It cannot print itself.
 pub struct NewKey {
     secret: SecretString,
     id: String,
@@ -103,13 +103,13 @@ impl fmt::Debug for NewKey {
 }
 
 impl NewKey {
-    /// A key from the operating system's randomness.
+    /// Generates a key from the operating system's randomness.
     pub fn generate() -> Result<Self> {
         Self::successor(PREFIX)
     }
 
-    /// Another secret under an id that is there already: the new key of a rotation begins as the old one does. The
-    /// characters behind the id are random, so it is as hard to guess as a first key whose id is known.
+    /// Generates another secret for an existing id: the new key of a rotation begins with the old key's characters. The
+    /// characters after the id are random, so it is as hard to guess as any key whose id is known.
     pub fn successor(id: &str) -> Result<Self> {
         Self::from_random(id, |bytes| rand::rngs::OsRng.try_fill_bytes(bytes)).map_err(|_| Error::Randomness)
     }
@@ -131,7 +131,7 @@ impl NewKey {
         Ok(Self { id: id_of(&text).to_owned(), secret: text.into() })
     }
 
-    /// Names the key in logs, tables and the API.
+    /// The id, which names the key in logs, tables and the API.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -143,7 +143,7 @@ impl NewKey {
         self.secret.expose_secret()
     }
 
-    /// What is kept.
+    /// The key as it is stored.
     #[must_use]
     pub fn stored(&self, name: &str, role: Role, created_at: i64) -> StoredKey {
         StoredKey {
@@ -164,13 +164,13 @@ impl NewKey {
     }
 }
 
-/// The digest under which a key is known: SHA-256 of every byte of it.
+/// The digest by which a key is found: SHA-256 of all its bytes.
 #[must_use]
 pub fn hash(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
-/// Whether this has the form of a generated key and its check holds: false for a mistyped one.
+/// Whether the text has the form of a generated key with a valid checksum: false for a mistyped key.
 #[must_use]
 pub fn is_well_formed(key: &str) -> bool {
     let Some((body, check)) = key.split_at_checked(PREFIX.len() + RANDOM) else {
@@ -184,7 +184,7 @@ fn id_of(key: &str) -> &str {
     key.get(..ID).unwrap_or(key)
 }
 
-/// 248 of the 256 values of a byte stand for a character, each of the 62 for four; the other 8 are thrown away.
+/// Maps a byte to one of 62 characters without bias: 248 of the 256 values are used, four for each character.
 fn unbiased(byte: u8) -> Option<char> {
     (byte < 248).then(|| digit(u64::from(byte)))
 }

@@ -1,11 +1,12 @@
-//! The ledger: one row per request, written in batches, and the sums by hour that reports and budgets read.
+//! The ledger: one row per request, written in batches, and the hourly sums that reports and budgets read.
 //!
-//! A row is the entry as JSON without the names of its members ([`Line`]), and beside it the few columns by which rows
-//! are looked for: what a row costs to write is on the path of every request. What is added up is in the sums.
+//! A row is the entry as JSON without member names ([`Line`]) with the few columns by which rows are searched: every
+//! request pays for writing its row. Totals come from the sums.
 //!
-//! Writing a row again changes nothing (its request id is unique), so a batch whose fate is unknown is simply written
-//! again. Rows and sums are one transaction: neither is ever without the other.
+//! Writing a row again changes nothing (its request id is unique), so a batch with an unknown outcome is simply written
+//! again. Rows and sums are written in one transaction, so they always agree.
 
+pub(crate) mod groups;
 mod line;
 mod read;
 mod sqlite;
@@ -18,14 +19,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use line::Line;
 pub(crate) use line::{read as read_json, read_prefix};
-pub(crate) use sqlite::Groups;
 
 use crate::sql::Sql;
 
-/// Milliseconds of an hour.
-const HOUR: i64 = 3_600_000;
-/// Femto-USD of a nano-USD.
-const REST: i128 = 1_000_000;
+/// Milliseconds per hour.
+const HOUR_MS: i64 = 3_600_000;
+/// Femto-USD per nano-USD.
+const FEMTOS_PER_NANO: i128 = 1_000_000;
 
 /// Tokens by kind. `prompt` includes cached and cache-write tokens, `completion` includes reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -49,98 +49,99 @@ impl Tokens {
     }
 }
 
-/// A call to an upstream.
+/// An attempt: a call to an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Who was asked.
+    /// Name of the provider.
     pub provider: Arc<str>,
     /// Catalogue id of the model.
     pub model: Arc<str>,
-    /// `ok` or a code of CONTRACT 1.3.
+    /// `ok` or an error code.
     pub status: Cow<'static, str>,
     /// Milliseconds to its answer or failure.
     pub latency_ms: u64,
-    /// What the provider charges for it, in femto-USD; 0 = nothing, or no price is known.
+    /// Its cost in femto-USD; 0 = free, or no price is known.
     #[serde(default)]
     pub cost: i128,
-    /// What the upstream of a failed call said, for operators.
+    /// The upstream's message about a failed call, for operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// One request. Read from JSON it has the names that rows and journals had until [`Line`] left them out.
+/// One request. Deserialising it reads the old JSON format with member names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Entry {
-    /// `req_…`. The same is always written with the same `at`, which for ids of this program is the time that they tell.
+    /// `req_…`. An id always has the same `at`: the time that the id holds.
     pub request_id: String,
-    /// When it was accepted, unix milliseconds.
+    /// Time of acceptance in unix milliseconds.
     pub at: i64,
     /// Id of the key.
     pub key_id: String,
-    /// Its name at the time.
+    /// Name of the key at that time.
     pub key_name: String,
-    /// Its team.
+    /// The key's team.
     pub team: Option<String>,
     /// `chat`, `completion` or `embeddings`.
     pub operation: String,
-    /// As the client wrote it.
+    /// The model name as the client wrote it.
     pub requested_model: String,
-    /// Catalogue id that served, else the first candidate; empty when none was found.
+    /// Catalogue id of the model that served, else of the first candidate; empty without candidates.
     pub model: String,
-    /// Its provider.
+    /// Provider of that model.
     pub provider: String,
+    /// `ok` or an error code.
     /// `ok` or a code of CONTRACT 1.3.
     pub status: String,
     /// Canonical strategy name.
     pub strategy: String,
-    /// A stream was asked for.
+    /// Whether the client asked for a stream.
     pub stream: bool,
-    /// Answered from the cache.
+    /// Whether the answer came from the cache.
     pub cache_hit: bool,
-    /// Another model than the requested one served.
+    /// Whether another model than the requested one served.
     pub fallback: bool,
     /// Tokens.
     pub tokens: Tokens,
-    /// The tokens are our own estimate.
+    /// Whether the gateway estimated the tokens.
     pub estimated: bool,
     /// Cost in femto-USD.
     pub cost: i128,
-    /// What the cache saved, in femto-USD.
+    /// The cost that the cache saved, in femto-USD.
     pub saved: i128,
     /// Milliseconds to the first content of a stream.
     pub ttft_ms: Option<u64>,
     /// Milliseconds to the end of the answer.
     pub latency_ms: u64,
-    /// The upstream calls, in their order.
-    #[serde(deserialize_with = "said_within")]
+    /// The attempts in order.
+    #[serde(deserialize_with = "read_nested_attempts")]
     pub attempts: Vec<Attempt>,
     /// The request's `user`.
     pub end_user: Option<String>,
-    /// Address of the client.
+    /// IP address of the client.
     pub client: Option<String>,
 }
 
-/// Attempts were JSON within a text of the JSON.
-fn said_within<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Attempt>, D::Error> {
+/// Reads attempts in the old format: JSON text inside a JSON string.
+fn read_nested_attempts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Attempt>, D::Error> {
     let text = String::deserialize(deserializer)?;
     serde_json::from_str(&text).map_err(serde::de::Error::custom)
 }
 
-/// Sums of some requests.
+/// Sums over requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// Of them without an answer.
+    /// Number of requests without an answer.
     pub failed: u64,
-    /// Of them answered from the cache.
+    /// Number of requests answered from the cache.
     pub cache_hits: u64,
     /// Tokens.
     pub tokens: Tokens,
     /// Cost in femto-USD.
     pub cost: i128,
-    /// Saved by the cache, in femto-USD.
+    /// Cost saved by the cache, in femto-USD.
     pub saved: i128,
 }
 
@@ -164,10 +165,10 @@ impl Sums {
     }
 }
 
-/// What a report is grouped by.
+/// The column that a report is grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum By {
+pub enum GroupBy {
     Key,
     Team,
     Model,
@@ -176,8 +177,8 @@ pub enum By {
     Hour,
 }
 
-impl By {
-    /// All, as they are spelled.
+impl GroupBy {
+    /// All groupings with their names.
     pub const ALL: [(&'static str, Self); 6] = [
         ("key", Self::Key),
         ("team", Self::Team),
@@ -187,7 +188,7 @@ impl By {
         ("hour", Self::Hour),
     ];
 
-    /// The SQL of the group, as text. Hours and days are unix seconds.
+    /// The SQL expression of the group as text. Hours and days are unix seconds.
     fn column(self) -> &'static str {
         match self {
             Self::Key => "key_id",
@@ -200,27 +201,27 @@ impl By {
     }
 }
 
-/// Which requests count. None = all of that kind.
+/// The requests that count. None = all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// From this time on, unix milliseconds (reports: the hour it is in).
+    /// Start time in unix milliseconds (reports: the hour that contains it).
     pub since: Option<i64>,
-    /// Before this time, unix milliseconds.
+    /// End time in unix milliseconds, exclusive.
     pub until: Option<i64>,
     /// Id of the key.
     pub key_id: Option<String>,
-    /// Team.
+    /// Team name.
     pub team: Option<String>,
-    /// Catalogue id.
+    /// Catalogue id of the model.
     pub model: Option<String>,
-    /// Provider.
+    /// Provider name.
     pub provider: Option<String>,
-    /// `ok` or an error code (the request log only).
+    /// `ok` or an error code (only in the request log).
     pub status: Option<String>,
 }
 
 impl Filter {
-    /// Names that are looked for, each with its column.
+    /// The names to search for, each with the SQL condition of its column.
     fn names(&self) -> [(&'static str, Option<&String>); 4] {
         [
             (" AND key_id = ", self.key_id.as_ref()),
@@ -239,7 +240,7 @@ impl Filter {
     }
 }
 
-/// Whose money it is.
+/// The owner of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spender<'s> {
     /// The key of this id.
@@ -248,23 +249,23 @@ pub enum Spender<'s> {
     Team(&'s str),
 }
 
-/// Where a page of the log begins: behind this request.
+/// The start of a page of the log: after this request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// Its time.
+    /// Time of the request.
     pub at: i64,
-    /// Its id.
+    /// Id of the request.
     pub request_id: String,
 }
 
-/// An amount as its two columns.
+/// An amount as its two columns: nano-USD and the remaining femto-USD.
 fn split(femtos: i128) -> (i64, i64) {
-    let nano = i64::try_from(femtos.div_euclid(REST)).unwrap_or(i64::MAX);
-    (nano, i64::try_from(femtos.rem_euclid(REST)).unwrap_or(0))
+    let nano = i64::try_from(femtos.div_euclid(FEMTOS_PER_NANO)).unwrap_or(i64::MAX);
+    (nano, i64::try_from(femtos.rem_euclid(FEMTOS_PER_NANO)).unwrap_or(0))
 }
 
 fn joined(nano: i64, rest: i64) -> i128 {
-    i128::from(nano) * REST + i128::from(rest)
+    i128::from(nano) * FEMTOS_PER_NANO + i128::from(rest)
 }
 
 #[cfg(test)]

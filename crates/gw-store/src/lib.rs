@@ -1,5 +1,5 @@
-//! Memory: what outlives the process. Gateway keys as hashes, teams, the ledger and switched-on payloads, in an embedded SQLite file or in a
-//! PostgreSQL database that replicas share.
+//! Persistent storage: gateway keys as hashes, teams, the ledger and optionally payloads, in an embedded SQLite file or in
+//! a PostgreSQL database that replicas share.
 
 pub mod clock;
 pub mod db;

@@ -1,33 +1,33 @@
-//! What a key or a team may use: requests and tokens per minute, requests at one time, money in a period.
+//! The limits of a key or a team: requests and tokens per minute, concurrent requests, money per period.
 
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 
-/// Limits; None = none of that kind.
+/// The limits; None = unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Requests per minute to the generation endpoints.
     pub rpm: Option<u32>,
-    /// Of these, how many may come at once; the rest comes back evenly. None = at most `rpm` in any minute.
+    /// How many of these may come at once; the rest is refilled evenly. None = at most `rpm` in any minute.
     pub burst: Option<u32>,
     /// Tokens per minute, prompt and answer.
     pub tpm: Option<u64>,
-    /// Requests at one time.
+    /// Concurrent requests.
     pub max_in_flight: Option<u32>,
-    /// Money in a period.
+    /// Money per period.
     pub budget: Option<Budget>,
-    /// What becomes of an answer when the budget ends under it.
+    /// Treatment of an answer that would exceed the budget.
     pub on_budget: OnBudget,
 }
 
-/// What becomes of an answer when the budget ends under it.
+/// Treatment of an answer that would exceed the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnBudget {
-    /// The whole answer is set aside before it begins, so it is never cut.
+    /// The cost of the whole answer is reserved before it begins, so it is never cut.
     #[default]
     Finish,
-    /// What is left is enough to begin; the answer is cut where the money ends.
+    /// The remaining money is enough to begin; the answer is cut when it is used up.
     Cut,
 }
 
@@ -51,17 +51,17 @@ impl OnBudget {
     }
 }
 
-/// What may be spent in a period.
+/// The money that may be spent per period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Nano-USD.
+    /// The amount in nano-USD.
     pub nano: u64,
     /// The period.
     pub period: Period,
 }
 
 impl Budget {
-    /// Femto-USD.
+    /// The amount in femto-USD.
     #[must_use]
     pub fn femtos(self) -> i128 {
         i128::from(self.nano) * 1_000_000
@@ -71,14 +71,14 @@ impl Budget {
 /// The period of a budget, in UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Period {
-    /// From midnight.
+    /// A day, from midnight.
     Day,
-    /// From Monday's midnight.
+    /// A week, from Monday's midnight.
     Week,
-    /// From the first of the month.
+    /// A month, from its first day.
     #[default]
     Month,
-    /// For ever.
+    /// Without end.
     Total,
 }
 
@@ -103,8 +103,8 @@ impl Period {
         Self::ALL.into_iter().find(|period| period.as_str() == text)
     }
 
-    /// The period that this moment is in: its begin and its end, unix seconds. A moment outside the calendar is taken
-    /// for the epoch.
+    /// Start and end of the period that contains this moment, in unix seconds. A moment outside the calendar counts as the
+    /// epoch.
     #[must_use]
     pub fn around(self, at: i64) -> (i64, i64) {
         let now = Timestamp::from_second(at).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::UTC);

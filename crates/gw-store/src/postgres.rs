@@ -1,8 +1,8 @@
-//! A PostgreSQL server: its connections, and what its words mean.
+//! A PostgreSQL database: its connections and the meaning of its errors.
 //!
-//! Nothing here depends on the state of a session, so that PgBouncer may hand out the server's connections transaction
-//! by transaction: every statement is in one, none has a name, a lock ends with its transaction. Only `listener` wants a session
-//! of its own, and is done without when it gets none.
+//! Nothing depends on the state of a session, so PgBouncer may assign the server's connections per transaction: every
+//! statement runs in a transaction, none has a name, and a lock ends with its transaction. Only `listener` needs its own
+//! session, and the store works without it.
 
 mod listener;
 mod migrate;
@@ -16,29 +16,29 @@ use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::error::{Error, Result, one_line};
-pub(crate) use pool::{Held, Pool};
+pub(crate) use pool::{Pool, PooledConnection};
 
-/// A caller waits no longer than this for all of its statements together.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// A transaction whose program is frozen is ended by the server after this time, so that others get at its rows. And no
-/// question of ours is worth compiling, which takes longer than answering it.
+/// Maximum time of all statements of a caller together.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Begins a transaction. The server ends it if its client freezes, so that others can lock its rows. JIT compilation takes
+/// longer than any of our queries.
 const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 10000; SET LOCAL statement_timeout = 10000; \
     SET LOCAL jit = off";
 
-/// A URL as options of a connection.
+/// A database URL as connection options.
 #[derive(Clone)]
-pub(crate) struct Address {
+pub(crate) struct DatabaseUrl {
     options: PgConnectOptions,
     /// Without user and password.
-    pub(crate) place: String,
+    pub(crate) location: String,
     password: Option<String>,
 }
 
-impl Address {
+impl DatabaseUrl {
     /// # Errors
-    /// [`Error::Url`], which repeats nothing of it.
+    /// [`Error::Url`], which never repeats the URL.
     pub(crate) fn parse(url: &str) -> Result<Self> {
-        // The driver would log what it does not know, and that may be a mistyped password=.
+        // The driver would log unknown parameters, and one of them may be a mistyped password=.
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let known = |part: &str| KNOWN.contains(&part.split('=').next().unwrap_or_default());
         if !query.split('&').filter(|part| !part.is_empty()).all(known) {
@@ -51,39 +51,39 @@ impl Address {
             .application_name("model-gateway")
             .disable_statement_logging();
         let database = options.get_database().unwrap_or_default();
-        let place = match options.get_socket() {
+        let location = match options.get_socket() {
             Some(socket) => format!("postgres://{}/{database}", socket.display()),
             None => format!("postgres://{}:{}/{database}", options.get_host(), options.get_port()),
         };
-        Ok(Self { options, place: one_line(&place), password: password(url) })
+        Ok(Self { options, location: one_line(&location), password: password(url) })
     }
 
     pub(crate) fn error(&self, error: &sqlx::Error) -> Error {
-        let place = self.place.clone();
+        let location = self.location.clone();
         let sqlx::Error::Database(database) = error else {
             let reason = self.without_password(&error.to_string());
             return match error {
                 sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => {
-                    Error::Unreachable { place, reason }
+                    Error::Unreachable { location, reason }
                 }
-                _ => Error::Failed { place, reason },
+                _ => Error::Failed { location, reason },
             };
         };
         let reason = self.without_password(database.message());
         // SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html
         match database.code().as_deref().unwrap_or_default() {
-            "23505" => Error::Taken { place },
-            "25006" => Error::ReadOnly { place, reason },
-            "40001" | "40P01" | "55P03" | "57014" | "25P03" => Error::Busy { place },
-            "53300" | "3D000" => Error::Unreachable { place, reason },
+            "23505" => Error::Taken { location },
+            "25006" => Error::ReadOnly { location, reason },
+            "40001" | "40P01" | "55P03" | "57014" | "25P03" => Error::Busy { location },
+            "53300" | "3D000" => Error::Unreachable { location, reason },
             code if ["08", "28", "57"].iter().any(|class| code.starts_with(class)) => {
-                Error::Unreachable { place, reason }
+                Error::Unreachable { location, reason }
             }
-            _ => Error::Failed { place, reason },
+            _ => Error::Failed { location, reason },
         }
     }
 
-    /// A server that is none may send back what it was sent.
+    /// Removes the password: a server of another kind may echo what it received.
     fn without_password(&self, text: &str) -> String {
         let text = match &self.password {
             Some(password) if !password.is_empty() => Cow::Owned(text.replace(password.as_str(), "***")),
@@ -112,7 +112,7 @@ const KNOWN: [&str; 15] = [
     "password",
 ];
 
-/// The password of a URL as the server is sent it: what errors must not repeat.
+/// The decoded password of a URL, which errors must not repeat.
 fn password(url: &str) -> Option<String> {
     let rest = url.split_once("://")?.1;
     let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));

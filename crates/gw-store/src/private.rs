@@ -1,4 +1,4 @@
-//! Files and directories with tenants' data: only the user who runs the gateway may read them.
+//! Files and directories with tenants' data: only the gateway's own user may read them.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
@@ -11,10 +11,10 @@ const DIRECTORY: u32 = 0o700;
 #[cfg(unix)]
 const FILE: u32 = 0o600;
 
-/// Makes a directory that only its owner may enter; one that exists loses the permissions of others.
+/// Creates a directory that only its owner may enter. An existing directory loses the permissions of others.
 ///
 /// # Errors
-/// It cannot be made.
+/// If it cannot be created.
 pub(crate) fn directory(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -25,7 +25,7 @@ pub(crate) fn directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Options that make a file only its owner may read.
+/// Options that create a file which only its owner may read.
 pub(crate) fn new_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create_new(true);
@@ -34,8 +34,8 @@ pub(crate) fn new_file() -> OpenOptions {
     options
 }
 
-/// Takes the permissions of others from a file or a directory, where it exists. A failure is logged: a file of another
-/// user cannot be changed, and the gateway can still work with it.
+/// Removes the permissions of others from a file or a directory if it exists. A failure is only logged: a file of another
+/// user cannot be changed, and the gateway can still use it.
 pub(crate) fn tighten(path: &Path) {
     #[cfg(unix)]
     {
@@ -47,9 +47,9 @@ pub(crate) fn tighten(path: &Path) {
             return;
         }
         match fs::set_permissions(path, fs::Permissions::from_mode(wanted)) {
-            Ok(()) => tracing::info!(path = %path.display(), "other users could read this; now they cannot"),
+            Ok(()) => tracing::info!(path = %path.display(), "removed other users' permissions"),
             Err(error) => {
-                tracing::warn!(path = %path.display(), "other users can read this, and it cannot be changed: {error}");
+                tracing::warn!(path = %path.display(), "other users have permissions that cannot be removed: {error}");
             }
         }
     }

@@ -1,7 +1,7 @@
-//! One SQL text with its values for either database, and the rows that come back.
+//! One SQL text with its values for either database, and the rows that it returns.
 //!
-//! The text is put together from pieces of this program alone (`&'static str`): what comes from outside can only be a
-//! value. A NUL, which PostgreSQL has no place for in a text, becomes U+FFFD in both.
+//! The text consists only of pieces of this program (`&'static str`); outside data can only be a value. A NUL, which
+//! PostgreSQL cannot store in a text, becomes U+FFFD in both databases.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ enum Value<'q> {
     Bytes(Option<&'q [u8]>),
 }
 
-/// A statement in the making.
+/// A statement under construction.
 #[derive(Debug)]
 pub(crate) struct Sql<'q> {
     text: Cow<'static, str>,
@@ -30,13 +30,13 @@ impl<'q> Sql<'q> {
         Self { text: Cow::Borrowed(text), values: Vec::new() }
     }
 
-    /// Adds a piece of text.
+    /// Appends a piece of text.
     pub(crate) fn push(&mut self, piece: &'static str) -> &mut Self {
         self.text.to_mut().push_str(piece);
         self
     }
 
-    /// Adds the placeholder of the last value.
+    /// Appends the placeholder of the last value.
     fn placeholder(&mut self) -> &mut Self {
         let number = self.values.len();
         let text = self.text.to_mut();
@@ -45,49 +45,49 @@ impl<'q> Sql<'q> {
         self
     }
 
-    /// Binds a value to the next `$n` of the text.
+    /// Binds an integer to the next `$n` of the text.
     pub(crate) fn int(mut self, value: impl Into<Option<i64>>) -> Self {
         self.values.push(Value::Int(value.into()));
         self
     }
 
-    /// As [`Sql::int`].
+    /// As [`Sql::int`], for a text.
     pub(crate) fn text(mut self, value: impl Into<Option<&'q str>>) -> Self {
         self.values.push(Value::Text(value.into().map(without_nul)));
         self
     }
 
-    /// As [`Sql::int`].
+    /// As [`Sql::int`], for an owned text.
     pub(crate) fn owned(mut self, value: Option<String>) -> Self {
         self.values.push(Value::Text(value.map(Cow::Owned)));
         self
     }
 
-    /// As [`Sql::int`].
+    /// As [`Sql::int`], for bytes.
     pub(crate) fn bytes(mut self, value: impl Into<Option<&'q [u8]>>) -> Self {
         self.values.push(Value::Bytes(value.into()));
         self
     }
 
-    /// Adds a value and its placeholder.
+    /// Appends an integer and its placeholder.
     pub(crate) fn push_int(&mut self, value: i64) -> &mut Self {
         self.values.push(Value::Int(Some(value)));
         self.placeholder()
     }
 
-    /// Adds a value and its placeholder.
+    /// Appends a text and its placeholder.
     pub(crate) fn push_text(&mut self, value: &'q str) -> &mut Self {
         self.values.push(Value::Text(Some(without_nul(value))));
         self.placeholder()
     }
 
-    /// As [`Sql::push_text`], for a column that is in an index.
+    /// As [`Sql::push_text`], for an indexed column.
     pub(crate) fn push_name(&mut self, value: &'q str) -> &mut Self {
         self.values.push(Value::Text(Some(indexed(value))));
         self.placeholder()
     }
 
-    /// As [`Sql::int`], for a column that is in an index.
+    /// As [`Sql::text`], for an indexed column.
     pub(crate) fn name(mut self, value: &'q str) -> Self {
         self.values.push(Value::Text(Some(indexed(value))));
         self
@@ -105,7 +105,7 @@ impl<'q> Sql<'q> {
         query
     }
 
-    /// Without a name on the server: PgBouncer may give the next statement another connection.
+    /// Without a name on the server: PgBouncer may run the next statement on another connection.
     pub(crate) fn for_postgres(self) -> sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments> {
         let mut query = sqlx::query(AssertSqlSafe(self.text)).persistent(false);
         for value in self.values {
@@ -119,20 +119,20 @@ impl<'q> Sql<'q> {
     }
 }
 
-/// A text as both databases can keep it.
+/// The text without NUL, as both databases can store it.
 pub(crate) fn without_nul(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{FFFD}")) } else { Cow::Borrowed(text) }
 }
 
-/// PostgreSQL has no index for texts beyond some 2,700 bytes, and one of ours has four texts.
-pub(crate) const LONGEST_INDEXED: usize = 500;
+/// Maximum bytes of an indexed text. PostgreSQL limits an index entry to about 2,700 bytes, and ours hold up to four texts.
+pub(crate) const MAX_INDEXED_BYTES: usize = 500;
 
-/// A name as both databases can keep it and find it again: of one that is too long, the beginning and a digest.
+/// A name as both databases can store and find it. A name that is too long becomes its beginning and a digest.
 pub(crate) fn indexed(text: &str) -> Cow<'_, str> {
-    if text.len() <= LONGEST_INDEXED {
+    if text.len() <= MAX_INDEXED_BYTES {
         return without_nul(text);
     }
-    let beginning = text.get(..text.floor_char_boundary(LONGEST_INDEXED - 100)).unwrap_or_default();
+    let beginning = text.get(..text.floor_char_boundary(MAX_INDEXED_BYTES - 100)).unwrap_or_default();
     let digest = Sha256::digest(text.as_bytes());
     let mut short = without_nul(beginning).into_owned();
     short.push('…');

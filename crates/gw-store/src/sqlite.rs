@@ -1,4 +1,4 @@
-//! The SQLite file: opened with its pragmas and its migrations, or left alone when it cannot be used.
+//! The SQLite file: opens it with its pragmas and migrations, or leaves it unchanged if it cannot be used.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -16,28 +16,28 @@ use sqlx::{ConnectOptions, Connection, Row, SqlSafeStr};
 use crate::error::{Error, Result, one_line};
 use crate::private;
 
-/// Before 3.51.3 a reset of the write-ahead log could corrupt the file.
+/// Older versions can corrupt the file when they reset the write-ahead log.
 const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
 
-/// How long a lock of another program is waited for.
+/// How long to wait for a lock of another process.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// What is left of a log that a long reader has made larger.
+/// Bytes to which a write-ahead log is truncated after a long read has let it grow.
 const LOG_LIMIT: &str = "16777216";
 
-/// Connections that read: a long report must not keep others from reading.
+/// Number of connections for reading, so that a long report does not block other readers.
 const READERS: u32 = 3;
-/// Rows of a KiB between two looks at the write-ahead log: some 10 MiB of it.
+/// Rows of a KiB between two checks of the write-ahead log: about 10 MiB.
 const ROWS_OF_LOG: u64 = 10_000;
 
-/// Pages of the write-ahead log (16 MiB) beyond which it is made to begin anew.
-const LONG_LOG: i64 = 4_096;
-/// How long that waits for those who read.
-const LOG_PATIENCE: &str = "PRAGMA busy_timeout = 400";
+/// Pages of the write-ahead log (16 MiB) above which it is truncated.
+const MAX_LOG_PAGES: i64 = 4_096;
+/// How long truncating waits for readers.
+const TRUNCATE_TIMEOUT: &str = "PRAGMA busy_timeout = 400";
 
-/// Opens the file, makes it if it is missing, and brings its schema up to date.
-pub(crate) async fn open(path: &Path) -> Result<Pools> {
-    // The switch to WAL of another program's first start cannot be waited for inside SQLite.
+/// Opens the file, creates it if it is missing, and brings its schema up to date.
+pub(crate) async fn open(path: &Path) -> Result<SqlitePools> {
+    // SQLite does not wait while another process switches the file to WAL, so this waits.
     let deadline = Instant::now() + BUSY;
     loop {
         match open_once(path).await {
@@ -49,18 +49,18 @@ pub(crate) async fn open(path: &Path) -> Result<Pools> {
     }
 }
 
-async fn open_once(path: &Path) -> Result<Pools> {
+async fn open_once(path: &Path) -> Result<SqlitePools> {
     if create_private(path)? {
         probe(path).await?;
     }
-    // The database, its log and the log's index may be older than this rule.
+    // The database, its log and the log's index may have been created by an older version with other permissions.
     for ending in ["", "-wal", "-shm"] {
         let mut file = path.as_os_str().to_owned();
         file.push(ending);
         private::tighten(Path::new(&file));
     }
-    let place = path.display().to_string();
-    let failed = |error: sqlx::Error| describe(&place, &error);
+    let location = path.display().to_string();
+    let failed = |error: sqlx::Error| describe(&location, &error);
     let options = SqliteConnectOptions::new()
         .filename(path)
         .synchronous(SqliteSynchronous::Normal)
@@ -69,29 +69,29 @@ async fn open_once(path: &Path) -> Result<Pools> {
         .busy_timeout(BUSY)
         .thread_name(|id| format!("store-{id}"))
         .disable_statement_logging();
-    // What is kept in the file itself is set once, because it needs the lock: a connection that is made later must not
-    // wait for another program's.
+    // Settings of the file itself are made once, because they need a lock: a later connection must not wait for another
+    // process's lock.
     let made =
         options.clone().auto_vacuum(SqliteAutoVacuum::Incremental).journal_mode(SqliteJournalMode::Wal);
     let mut connection = made.connect().await.map_err(failed)?;
-    prepare(&mut connection, &place).await?;
+    prepare(&mut connection, &location).await?;
     let readers = pool(options.clone(), READERS).await.map_err(failed)?;
-    // Fewer checkpoints: pages that are written again and again are copied once.
+    // Fewer checkpoints copy a page that is written repeatedly only once.
     let writing = options.pragma("wal_autocheckpoint", "4000").pragma("cache_size", "-8192");
     let writer = pool(writing, 1).await.map_err(failed)?;
     connection.close().await.map_err(failed)?;
-    Ok(Pools { readers, writer, written: AtomicU64::new(0) })
+    Ok(SqlitePools { readers, writer, written: AtomicU64::new(0) })
 }
 
-/// A database that ends with the program.
-pub(crate) async fn in_memory() -> Result<Pools> {
-    let place = ":memory:";
-    let failed = |error: sqlx::Error| describe(place, &error);
+/// A database in memory that ends with the process.
+pub(crate) async fn in_memory() -> Result<SqlitePools> {
+    let location = ":memory:";
+    let failed = |error: sqlx::Error| describe(location, &error);
     let options = SqliteConnectOptions::new().in_memory(true).foreign_keys(true).disable_statement_logging();
-    // One connection: each has a database of its own.
+    // One connection, because each connection in memory has its own database.
     let pool = pool(options, 1).await.map_err(failed)?;
-    prepare(&mut *pool.acquire().await.map_err(failed)?, place).await?;
-    Ok(Pools { readers: pool.clone(), writer: pool, written: AtomicU64::new(0) })
+    prepare(&mut *pool.acquire().await.map_err(failed)?, location).await?;
+    Ok(SqlitePools { readers: pool.clone(), writer: pool, written: AtomicU64::new(0) })
 }
 
 async fn pool(options: SqliteConnectOptions, connections: u32) -> sqlx::Result<SqlitePool> {
@@ -101,8 +101,8 @@ async fn pool(options: SqliteConnectOptions, connections: u32) -> sqlx::Result<S
         .idle_timeout(None)
         .max_lifetime(None)
         .acquire_timeout(2 * BUSY)
-        // A full disk ends a transaction inside SQLite; there is nothing to undo then, and sqlx goes on counting it: such
-        // a connection would refuse every transaction from then on.
+        // A full disk ends a transaction inside SQLite, so there is nothing to roll back, but sqlx still counts the
+        // transaction. Such a connection would refuse every later transaction.
         .before_acquire(|connection, _| {
             let is_free = !connection.is_in_transaction();
             Box::pin(std::future::ready(Ok(is_free)))
@@ -112,26 +112,26 @@ async fn pool(options: SqliteConnectOptions, connections: u32) -> sqlx::Result<S
 }
 
 /// The connections to one file.
-pub(crate) struct Pools {
+pub(crate) struct SqlitePools {
     pub(crate) readers: SqlitePool,
-    /// Always the same connection: what another one had written, it would have to read again.
+    /// One fixed connection: another one would have to read again what this one has cached.
     pub(crate) writer: SqlitePool,
     written: AtomicU64,
 }
 
-impl Pools {
-    /// Writes the log back into the file, and ends the connections once their queries have ended.
+impl SqlitePools {
+    /// Writes the log back into the file, and closes the connections after their queries.
     pub(crate) async fn close(&self) {
-        // Not left to SQLite: of two connections that close at once neither is the last, and neither writes it back.
+        // Done explicitly: if two connections close at once, SQLite takes neither for the last one and keeps the log.
         if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.writer).await {
-            tracing::debug!("the log stays beside the store until the next start: {error}");
+            tracing::debug!("the write-ahead log stays until the next start: {error}");
         }
         self.readers.close().await;
         self.writer.close().await;
     }
 
-    /// So many rows were written: from time to time the log is looked after. SQLite lets it begin anew when nobody
-    /// reads, which may be never; this waits for those who read now, and not for those who come meanwhile.
+    /// Counts written rows and occasionally truncates the log. SQLite restarts the log only when nobody reads, which may
+    /// never happen. Truncating waits for the current readers but not for later ones.
     pub(crate) async fn wrote(&self, rows: u64) -> sqlx::Result<()> {
         let before = self.written.fetch_add(rows, Ordering::Relaxed);
         if before / ROWS_OF_LOG == (before + rows) / ROWS_OF_LOG {
@@ -139,8 +139,8 @@ impl Pools {
         }
         let mut connection = self.writer.acquire().await?;
         let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(&mut *connection).await?;
-        if row.try_get::<i64, _>("log")? > LONG_LOG {
-            sqlx::query(LOG_PATIENCE).execute(&mut *connection).await?;
+        if row.try_get::<i64, _>("log")? > MAX_LOG_PAGES {
+            sqlx::query(TRUNCATE_TIMEOUT).execute(&mut *connection).await?;
             let done = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut *connection).await;
             sqlx::query("PRAGMA busy_timeout = 5000").execute(&mut *connection).await?;
             done?;
@@ -149,10 +149,10 @@ impl Pools {
     }
 }
 
-/// One immediate transaction: it fails at once on a file that cannot be written, and of two programs that start
-/// together the second finds the work done.
-async fn prepare(connection: &mut SqliteConnection, place: &str) -> Result<()> {
-    let failed = |error: sqlx::Error| describe(place, &error);
+/// Runs the migrations in one immediate transaction: it fails at once on a read-only file, and of two processes that start
+/// at the same time the second finds the work done.
+async fn prepare(connection: &mut SqliteConnection, location: &str) -> Result<()> {
+    let failed = |error: sqlx::Error| describe(location, &error);
     let version: String = sqlx::query("SELECT sqlite_version()")
         .fetch_one(&mut *connection)
         .await
@@ -162,15 +162,15 @@ async fn prepare(connection: &mut SqliteConnection, place: &str) -> Result<()> {
         return Err(Error::OldSqlite(version));
     }
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
-    // Not `run`: its future is not Send for every lifetime, as its authors note.
+    // The future of `run` is not Send for every lifetime, as its authors note.
     migrator().run_direct(None, &mut *transaction, false).await.map_err(|error| match error {
-        MigrateError::VersionMissing(found) => newer(place, found),
-        other => Error::Failed { place: place.to_owned(), reason: one_line(&other.to_string()) },
+        MigrateError::VersionMissing(found) => newer(location, found),
+        other => Error::Failed { location: location.to_owned(), reason: one_line(&other.to_string()) },
     })?;
     transaction.commit().await.map_err(failed)
 }
 
-/// Every schema change, oldest first. A file that was released is never edited: a change is a new file.
+/// All migrations, oldest first. A released migration is never edited; a change is a new file.
 fn migrator() -> Migrator {
     let change = |version, name: &'static str, sql: &'static str| {
         Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
@@ -188,27 +188,27 @@ fn migrator() -> Migrator {
     ])
 }
 
-fn newer(place: &str, found: i64) -> Error {
+fn newer(location: &str, found: i64) -> Error {
     let known = migrator().iter().map(|migration| migration.version).max().unwrap_or_default();
-    Error::Newer { place: place.to_owned(), found, known }
+    Error::Newer { location: location.to_owned(), found, known }
 }
 
-/// Makes the file if it is missing, readable by its owner alone (SQLite gives its log the same mode). True when there
-/// is something in it already.
+/// Creates the file if it is missing, readable only by its owner (SQLite gives its log the same mode). Returns true if it
+/// exists and is not empty.
 fn create_private(path: &Path) -> Result<bool> {
     let failed = |error: io::Error| {
-        let (place, reason) = (path.display().to_string(), error.to_string());
+        let (location, reason) = (path.display().to_string(), error.to_string());
         match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Error::ReadOnly { place, reason }
+                Error::ReadOnly { location, reason }
             }
-            _ => Error::Failed { place, reason },
+            _ => Error::Failed { location, reason },
         }
     };
     match private::new_file().write(true).open(path) {
         Ok(_) => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Opened, and not touched: SQLite's own words for a file that cannot be written are no help.
+            // Opened without writing: SQLite's own message about a read-only file is not helpful.
             let found = OpenOptions::new().append(true).open(path).and_then(|file| file.metadata());
             found.map(|found| found.len() > 0).map_err(failed)
         }
@@ -216,17 +216,17 @@ fn create_private(path: &Path) -> Result<bool> {
     }
 }
 
-/// Looks at a file that was there before us through a connection that cannot write, so that one we must not use is
-/// left to the byte as it was found.
+/// Examines an existing file through a read-only connection, so that a file that cannot be used stays unchanged to the
+/// byte.
 async fn probe(path: &Path) -> Result<()> {
-    let place = path.display().to_string();
-    // SQLite takes a file shorter than one page for a new database and would write over it.
+    let location = path.display().to_string();
+    // SQLite would take a file shorter than one page for a new database and overwrite it.
     let mut header = [0; 512];
     let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
     if read.is_err() || !header.starts_with(b"SQLite format 3\0") {
-        return Err(Error::Damaged { place, reason: "no SQLite header".to_owned() });
+        return Err(Error::Damaged { location, reason: "no SQLite header".to_owned() });
     }
-    let failed = |error: sqlx::Error| describe(&place, &error);
+    let failed = |error: sqlx::Error| describe(&location, &error);
     let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
     let mut connection = options.connect().await.map_err(failed)?;
     let found = schema(&mut connection).await.map_err(failed)?;
@@ -234,13 +234,13 @@ async fn probe(path: &Path) -> Result<()> {
     match found {
         Schema::Empty => Ok(()),
         Schema::Version(version) if migrator().version_exists(version) => Ok(()),
-        Schema::Version(version) => Err(newer(&place, version)),
-        Schema::Foreign => Err(Error::Damaged { place, reason: "another program's tables".to_owned() }),
-        Schema::Damaged(reason) => Err(Error::Damaged { place, reason: one_line(&reason) }),
+        Schema::Version(version) => Err(newer(&location, version)),
+        Schema::Foreign => Err(Error::Damaged { location, reason: "another program's tables".to_owned() }),
+        Schema::Damaged(reason) => Err(Error::Damaged { location, reason: one_line(&reason) }),
     }
 }
 
-/// What a file holds.
+/// The content of a file.
 enum Schema {
     Empty,
     Version(i64),
@@ -262,7 +262,7 @@ async fn schema(connection: &mut SqliteConnection) -> sqlx::Result<Schema> {
         .fetch_one(&mut *connection)
         .await?
         .try_get(0)?;
-    // One small table: the whole file would take its time when the ledger has grown.
+    // Checks one small table: checking the whole file would take long with a large ledger.
     let verdict: String = sqlx::query("PRAGMA quick_check(keys)").fetch_one(connection).await?.try_get(0)?;
     Ok(match version {
         _ if verdict != "ok" => Schema::Damaged(verdict),
@@ -276,25 +276,25 @@ fn is_new_enough(version: &str) -> bool {
     parts.as_slice() >= OLDEST_SQLITE.as_slice()
 }
 
-/// SQLite's primary result codes that deserve words of their own.
-pub(crate) fn describe(place: &str, error: &sqlx::Error) -> Error {
-    let place = place.to_owned();
+/// The error for SQLite's primary result code.
+pub(crate) fn describe(location: &str, error: &sqlx::Error) -> Error {
+    let location = location.to_owned();
     let sqlx::Error::Database(database) = error else {
-        return Error::Failed { place, reason: one_line(&error.to_string()) };
+        return Error::Failed { location, reason: one_line(&error.to_string()) };
     };
     let reason = one_line(database.message());
     if database.is_unique_violation() {
-        return Error::Taken { place };
+        return Error::Taken { location };
     }
     match database.code().and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
-        Some(11 | 26) => Error::Damaged { place, reason },
-        Some(5 | 6) => Error::Busy { place },
-        Some(8) => Error::ReadOnly { place, reason },
-        // In WAL mode even a reader makes files beside it.
+        Some(11 | 26) => Error::Damaged { location, reason },
+        Some(5 | 6) => Error::Busy { location },
+        Some(8) => Error::ReadOnly { location, reason },
+        // In WAL mode even a reader creates files in the directory.
         Some(14) => {
-            Error::ReadOnly { place, reason: format!("{reason}; its directory must be writable too") }
+            Error::ReadOnly { location, reason: format!("{reason}; its directory must be writable too") }
         }
-        _ => Error::Failed { place, reason },
+        _ => Error::Failed { location, reason },
     }
 }
 

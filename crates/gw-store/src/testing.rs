@@ -1,16 +1,16 @@
-//! What the tests share: each runs on both databases.
+//! Helpers that run each test on both databases.
 
 use std::time::Instant;
 
 use crate::Store;
 
 /// An empty database of either kind.
-pub(crate) struct Place {
+pub(crate) struct TestDatabase {
     pub(crate) url: String,
     _directory: Option<tempfile::TempDir>,
 }
 
-impl Place {
+impl TestDatabase {
     pub(crate) fn sqlite() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}", directory.path().join("gateway.db").display());
@@ -31,12 +31,12 @@ impl Place {
 }
 
 /// Runs a test on an empty database of each kind.
-pub(crate) async fn on_both(test: impl AsyncFn(Place)) {
-    for make in [Place::sqlite, Place::postgres] {
+pub(crate) async fn on_both(test: impl AsyncFn(TestDatabase)) {
+    for make in [TestDatabase::sqlite, TestDatabase::postgres] {
         let place = make();
         let kind = if place.is_postgres() { "PostgreSQL" } else { "SQLite" };
         let start = Instant::now();
-        // Shown when the test fails: which of the two it was.
+        // Printed when the test fails, so that the log shows the database.
         println!("on {kind}");
         test(place).await;
         println!("done on {kind} in {:?}", start.elapsed());

@@ -4,7 +4,7 @@ use gw_engine::auth::configured_id;
 use gw_engine::error::Error;
 use gw_engine::settings::KeySettings;
 use gw_store::StoredKey;
-use gw_store::ledger::By;
+use gw_store::ledger::GroupBy;
 use gw_store::limits::Limits;
 
 use super::object::KeyObject;
@@ -93,7 +93,7 @@ pub(crate) async fn list_keys(records: &Records, query: &str, now: i64) -> Admin
     page.truncate(query.limit);
     let next = page.last().filter(|_| has_more).map(|key| key.id().to_owned());
     let limits: Vec<_> = page.iter().map(|key| (key.id(), key.limits())).collect();
-    let spent = spent_by_each(&records.store, By::Key, &limits, now).await?;
+    let spent = spent_by_each(&records.store, GroupBy::Key, &limits, now).await?;
     let objects = page.iter().map(|key| {
         let spent = spent.get(key.id()).copied().unwrap_or_default();
         match key {

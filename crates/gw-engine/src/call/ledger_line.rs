@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_cache::Stored;
-use gw_store::journal::{Begun, Journal};
+use gw_store::journal::{Journal, OpenRequest};
 use gw_store::ledger::{Attempt, Entry, Tokens};
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
@@ -29,7 +29,7 @@ const MAX_REASONS: usize = 8;
 #[derive(Debug)]
 pub(crate) struct LedgerLine {
     journal: Arc<Journal>,
-    begun: Option<Begun>,
+    begun: Option<OpenRequest>,
     entry: Box<Entry>,
 }
 
@@ -199,7 +199,7 @@ impl LedgerLine {
         }
         self.entry.ttft_ms = ttft_ms;
         self.entry.latency_ms = latency_ms;
-        self.journal.end(self.begun.take(), *self.entry);
+        self.journal.finish(self.begun.take(), *self.entry);
     }
 }
 

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use gw_store::payloads::Said;
+use gw_store::payloads::PayloadBody;
 use gw_wire::json::{self, View};
 
 use super::patterns::{Masks, Patterns, bytes_of, is_card_number};
@@ -41,7 +41,7 @@ impl Redactor {
 
     /// Masks a body.
     #[must_use]
-    pub fn body(&self, body: &[u8], was_cut: bool) -> Said {
+    pub fn body(&self, body: &[u8], was_cut: bool) -> PayloadBody {
         let body = String::from_utf8_lossy(body);
         let mut walk = Walk { out: Vec::with_capacity(body.len().min(self.most)), is_cut: was_cut, depth: 0 };
         if json::check(&body).is_ok() {
@@ -55,7 +55,7 @@ impl Redactor {
             text.truncate(text.floor_char_boundary(self.most));
             walk.is_cut = true;
         }
-        Said { text, is_cut: walk.is_cut }
+        PayloadBody { text, is_cut: walk.is_cut }
     }
 
     /// Copies a JSON text, masking its strings and its numbers.

@@ -8,7 +8,7 @@ use proptest::strategy::Strategy as _;
 use super::*;
 use crate::facts::{Prior, PromptCache};
 use crate::metrics::Averages;
-use crate::strategy::Strategy;
+use gw_wire::strategy::Strategy;
 
 fn first(strategy: Strategy, facts: &[Facts]) -> usize {
     order(strategy, &Weights::default(), facts, 0)[0].index

@@ -1,4 +1,4 @@
-//! What every store promises, whichever database it is: shown on both.
+//! The guarantees of every store, tested on both databases.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::Store;
 use crate::db::Error;
 use crate::keys::{NewKey, Role, StoredKey, Team};
-use crate::ledger::{Attempt, By, Cursor, Entry, Filter, Spender};
+use crate::ledger::{Attempt, Cursor, Entry, Filter, GroupBy, Spender};
 use crate::limits::Limits;
 use crate::testing::on_both;
 
@@ -29,11 +29,11 @@ async fn s14_a_batch_retried_after_an_unknown_commit_is_one_row_each() {
     on_both(async |place| {
         let (store, other) = (place.open().await, place.open().await);
         let batch: Vec<_> = (0..300).map(entry).collect();
-        // Given up at any moment, from before it began to after it was done: nobody knows what became of it.
+        // Cancelled at any moment, from before the start to after the end, so its outcome is unknown.
         for micros in (0..8_000).step_by(400) {
             let _ = tokio::time::timeout(Duration::from_micros(micros), store.record(&batch)).await;
         }
-        // And at the same time by two.
+        // And by two writers at the same time.
         let (one, two) = tokio::join!(store.record(&batch), other.record(&batch));
         one.unwrap();
         two.unwrap();
@@ -41,7 +41,7 @@ async fn s14_a_batch_retried_after_an_unknown_commit_is_one_row_each() {
         assert_eq!(total.requests, 300);
         assert_eq!(total.cost, batch.iter().map(|entry| entry.cost).sum::<i128>());
         assert_eq!(store.requests(&Filter::default(), None, 1_000).await.unwrap().len(), 300);
-        // A part of it is new.
+        // A part of the batch is new.
         store.record(&(250..350).map(entry).collect::<Vec<_>>()).await.unwrap();
         assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 350);
     })
@@ -124,11 +124,11 @@ async fn a_nul_is_stored_and_returned_the_same_by_both() {
         store.record(&[row]).await.unwrap();
         let found = store.request("a\0b").await.unwrap().unwrap();
         assert_eq!(store.request(stored).await.unwrap().unwrap(), found);
-        // What is only shown comes back to the letter.
+        // Values that are only displayed come back unchanged.
         assert_eq!((found.request_id.as_str(), found.end_user.as_deref()), (stored, Some("a\0b")));
         let filter = Filter { model: Some(text()), status: Some(text()), ..Filter::default() };
         assert_eq!(store.requests(&filter, None, 10).await.unwrap(), [found]);
-        assert_eq!(store.usage(By::Team, &Filter::default()).await.unwrap()[0].0, stored);
+        assert_eq!(store.usage(GroupBy::Team, &Filter::default()).await.unwrap()[0].0, stored);
         let key = NewKey::generate().unwrap();
         let key = StoredKey { team: Some(text()), ..key.stored("a\0b", Role::Admin, 1) };
         store.insert_key(&key).await.unwrap();
@@ -163,7 +163,7 @@ async fn an_upstream_that_claims_absurd_numbers_does_not_stop_the_ledger() {
     .await;
 }
 
-/// What has broken others' SQL, each with every kind of quote and at the edges.
+/// Texts that have broken SQL elsewhere, each with every kind of quote and at the limits.
 fn payloads() -> BTreeSet<String> {
     let seeds = [
         "'; DROP TABLE keys; --",
@@ -283,7 +283,7 @@ async fn i01_two_hundred_injections_are_stored_and_compared_as_they_are_in_the_l
             assert!(store.requests(&filter, Some(&cursor), 10).await.unwrap().is_empty(), "{payload:?}");
             let filter = Filter { status: None, ..filter };
             assert_eq!(store.total(&filter).await.unwrap().requests, 1, "{payload:?}");
-            assert_eq!(store.usage(By::Key, &filter).await.unwrap()[0].0, *payload);
+            assert_eq!(store.usage(GroupBy::Key, &filter).await.unwrap()[0].0, *payload);
             assert_eq!(store.spent(Spender::Key(payload), 0, i64::MAX).await.unwrap(), 1, "{payload:?}");
             assert_eq!(store.spent(Spender::Team(payload), 0, i64::MAX).await.unwrap(), 1, "{payload:?}");
         }
@@ -324,7 +324,7 @@ async fn i02_two_hundred_injections_are_stored_and_compared_as_they_are_in_keys_
 async fn names_that_are_too_long_for_an_index_are_told_apart_and_found() {
     on_both(async |place| {
         let store = place.open().await;
-        // Not compressible, so that no database can make it short.
+        // Incompressible, so that no database can shorten it.
         let noise: String =
             (0..20_000_u64).map(|n| char::from(33 + (n.wrapping_mul(n) % 89) as u8)).collect();
         let long = |n: u64| Entry {
@@ -442,7 +442,7 @@ async fn the_log_is_ordered_by_time_and_then_by_the_bytes_of_the_id() {
 
 #[tokio::test]
 async fn s01_a_locked_sqlite_file_is_waited_for_and_then_said_to_be_busy() {
-    let place = crate::testing::Place::sqlite();
+    let place = crate::testing::TestDatabase::sqlite();
     let (store, other) = (place.open().await, place.open().await);
     let lock = other.sqlite().begin_with("BEGIN IMMEDIATE").await.unwrap();
     let start = Instant::now();
@@ -452,7 +452,7 @@ async fn s01_a_locked_sqlite_file_is_waited_for_and_then_said_to_be_busy() {
     assert!(read.is_ok(), "readers do not wait");
     let waited = start.elapsed();
     assert!((Duration::from_secs(4)..Duration::from_secs(9)).contains(&waited), "{waited:?}");
-    // A lock that is given back in time is not noticed.
+    // A lock that is released in time is not noticed.
     let again = store.clone();
     let waiting = tokio::spawn(async move { again.record(&[entry(1), entry(2)]).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -463,7 +463,7 @@ async fn s01_a_locked_sqlite_file_is_waited_for_and_then_said_to_be_busy() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s04_with_a_long_reader_and_writes_the_log_of_sqlite_stays_small_and_nobody_stops() {
-    let place = crate::testing::Place::sqlite();
+    let place = crate::testing::TestDatabase::sqlite();
     let store = place.open().await;
     let log = format!("{}-wal", place.url.trim_start_matches("sqlite://"));
     let size = || std::fs::metadata(&log).map_or(0, |log| log.len());
@@ -472,7 +472,7 @@ async fn s04_with_a_long_reader_and_writes_the_log_of_sqlite_stays_small_and_nob
     let mut readers = std::collections::VecDeque::new();
     let end = Instant::now() + Duration::from_secs(6);
     while Instant::now() < end {
-        // Never a moment without a reader, each of which takes a while: the log cannot begin anew by itself.
+        // There is always a slow reader, so the log cannot restart by itself.
         if readers.back().is_none_or(|(began, _): &(Instant, _)| began.elapsed() > Duration::from_millis(300))
         {
             let mut reader = store.sqlite().begin().await.unwrap();

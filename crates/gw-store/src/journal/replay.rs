@@ -1,4 +1,4 @@
-//! Reading what a process that died has left.
+//! Replays the journal of a process that ended without writing all of its outcomes to the ledger.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -10,42 +10,42 @@ use crate::db::Result;
 use crate::ledger::Entry;
 use crate::{Store, private};
 
-/// Rows of one transaction: it must be over in the time that the store gives it, however much was left.
+/// Rows per transaction, so that a transaction finishes within the store's timeout however long the journal is.
 const CHUNK: usize = 2_000;
 
-/// How the name of a damaged segment ends once it is set aside.
+/// File name extension of a quarantined segment.
 const SET_ASIDE: &str = "damaged";
 
-/// What was found, and is in the ledger now.
+/// The replayed requests, which are now in the ledger.
 #[derive(Debug)]
 pub struct Replayed {
     /// The requests.
     pub entries: Vec<Entry>,
-    /// Requests that were too old to be brought into the ledger.
-    pub passed_over: usize,
+    /// Number of requests that were too old for the ledger.
+    pub skipped: usize,
     /// Segments with bytes that belong to no record.
-    pub damaged: Vec<Damaged>,
-    /// Locked until this is dropped.
+    pub damaged: Vec<DamagedSegment>,
+    /// The replayed segments, locked until this is dropped.
     segments: Vec<(PathBuf, File)>,
 }
 
 /// A segment with bytes that belong to no record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damaged {
-    /// Where it is until [`Replayed::forget`].
+pub struct DamagedSegment {
+    /// Path of the segment until [`Replayed::remove_segments`].
     pub path: PathBuf,
-    /// Places of it that belong to no record.
-    pub stretches: u64,
-    /// And their bytes.
+    /// Number of damaged regions.
+    pub regions: u64,
+    /// Bytes of all damaged regions.
     pub bytes: u64,
-    /// Requests that were read from it and from no segment before it.
+    /// Number of requests that were found in this segment and in no earlier one.
     pub requests: usize,
 }
 
-impl Damaged {
-    /// Where it is kept for people: no start reads it again.
+impl DamagedSegment {
+    /// The path after quarantine. A quarantined segment is never replayed again.
     #[must_use]
-    pub fn kept(&self) -> PathBuf {
+    pub fn quarantine_path(&self) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(".");
         name.push(SET_ASIDE);
@@ -54,88 +54,93 @@ impl Damaged {
 }
 
 impl Replayed {
-    /// Whoever else had to know of these requests does: nobody needs to read them again. What is damaged is set aside.
-    pub fn forget(self) {
+    /// Deletes the segments once every other component knows the requests too. DamagedSegment segments are quarantined.
+    pub fn remove_segments(self) {
         for damaged in &self.damaged {
             private::tighten(&damaged.path);
-            if let Err(error) = fs::rename(&damaged.path, damaged.kept()) {
-                tracing::warn!(path = %damaged.path.display(), "a damaged journal cannot be set aside: {error}");
+            if let Err(error) = fs::rename(&damaged.path, damaged.quarantine_path()) {
+                tracing::warn!(path = %damaged.path.display(), "cannot rename a damaged journal: {error}");
             }
         }
         let is_damaged = |path: &Path| self.damaged.iter().any(|damaged| damaged.path == path);
         for (path, _) in self.segments.iter().filter(|(path, _)| !is_damaged(path)) {
             if let Err(error) = fs::remove_file(path) {
-                tracing::warn!(path = %path.display(), "a journal that was read cannot be deleted: {error}");
+                tracing::warn!(path = %path.display(), "cannot delete a replayed journal: {error}");
             }
         }
     }
 }
 
-/// Brings the outcomes in abandoned segments into the ledger, and a row for each request that had begun and has none.
-/// The segments stay until [`Replayed::forget`]: read again, they change nothing.
+/// Writes the outcomes in abandoned segments to the ledger, and a row for each request that began and has no outcome. The
+/// segments stay until [`Replayed::remove_segments`]; replaying them again changes nothing.
 ///
-/// Requests accepted before `not_before` (unix milliseconds; `None` = any time) are passed over: the ledger may have had
-/// and forgotten them, and would add them to its sums again.
+/// Requests accepted before `not_before` (unix milliseconds; `None` = any time) are skipped: the ledger may already have
+/// deleted them, and would add them to its sums again.
 ///
 /// # Errors
-/// The store's. Some may be in the ledger then; the segments stay.
+/// The store's. Some requests may be in the ledger by then; the segments stay.
 pub async fn replay(directory: &Path, store: &Store, not_before: Option<i64>) -> Result<Replayed> {
     let segments = abandoned(directory);
-    // All together: a request may begin in one segment and end in the next.
+    // All segments together, because a request may begin in one segment and end in the next.
     let (mut found, mut damaged) = (Requests::default(), Vec::new());
     for (path, file) in &segments {
         let before = found.len();
         let length = file.metadata().map_or(1, |data| data.len());
-        let Damage { stretches, bytes, .. } = salvage::read(file, length, &mut found);
-        if stretches > 0 {
-            damaged.push(Damaged { path: path.clone(), stretches, bytes, requests: found.len() - before });
+        let Damage { regions, bytes, .. } = salvage::read(file, length, &mut found);
+        if regions > 0 {
+            damaged.push(DamagedSegment {
+                path: path.clone(),
+                regions,
+                bytes,
+                requests: found.len() - before,
+            });
         }
     }
     let all = found.len();
     let is_kept = |entry: &Entry| not_before.is_none_or(|not_before| entry.at >= not_before);
     let entries: Vec<Entry> = found.into_entries().filter(is_kept).collect();
-    let passed_over = all - entries.len();
-    if passed_over > 0 {
+    let skipped = all - entries.len();
+    if skipped > 0 {
         tracing::warn!(
-            requests = passed_over,
-            "the journal tells of requests that are older than rows are kept; passed over"
+            requests = skipped,
+            "skipped requests in the journal that are older than the ledger's retention"
         );
     }
     for chunk in entries.chunks(CHUNK) {
         store.record(chunk).await?;
     }
     damaged.iter().for_each(warn);
-    Ok(Replayed { entries, passed_over, damaged, segments })
+    Ok(Replayed { entries, skipped, damaged, segments })
 }
 
-fn warn(damaged: &Damaged) {
-    let Damaged { path, stretches, bytes, requests } = damaged;
+fn warn(damaged: &DamagedSegment) {
+    let DamagedSegment { path, regions, bytes, requests } = damaged;
     tracing::warn!(
-        places = stretches,
+        places = regions,
         bytes,
         requests,
         path = %path.display(),
-        "a journal is damaged in {stretches} places ({bytes} bytes); {requests} requests could be read from it, and it is \
+        "a journal is damaged in {regions} places ({bytes} bytes); {requests} requests could be read from it, and it is \
          kept as {}",
-        damaged.kept().display()
+        damaged.quarantine_path().display()
     );
 }
 
-/// Another process may have brought a segment in and deleted it meanwhile.
+/// Logs a segment that cannot be opened. A missing file is no error: another process may have replayed and deleted it.
 fn cannot_open(path: &Path, error: &io::Error) {
     if error.kind() != io::ErrorKind::NotFound {
-        tracing::warn!(path = %path.display(), "a journal cannot be read, so its requests are not in the ledger: {error}");
+        tracing::warn!(path = %path.display(), "cannot read a journal, so its requests are missing in the ledger: {error}");
     }
 }
 
-/// How many damaged segments are kept in this directory.
+/// The number of quarantined segments in this directory.
 #[must_use]
-pub fn set_aside(directory: &Path) -> usize {
+pub fn quarantined_segments(directory: &Path) -> usize {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter(|entry| entry.path().extension().is_some_and(|extension| extension == SET_ASIDE)).count()
 }
 
-/// Whether a living process keeps its journal in this directory.
+/// Whether a running process keeps its journal in this directory.
 #[must_use]
 pub fn is_in_use(directory: &Path) -> bool {
     let is_locked = |path: PathBuf| {
@@ -150,7 +155,7 @@ fn segments(directory: &Path) -> impl Iterator<Item = PathBuf> {
     paths.filter(|path| is_segment(path))
 }
 
-/// The segments that no living process has locked.
+/// The segments that no running process has locked.
 fn abandoned(directory: &Path) -> Vec<(PathBuf, File)> {
     segments(directory)
         .filter_map(|path| {

@@ -1,4 +1,4 @@
-//! Reading a segment that may be damaged: every record that is whole is found, and what belongs to none is counted.
+//! Reads a segment that may be damaged: finds every intact record and counts the bytes that belong to none.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Place;
@@ -7,21 +7,21 @@ use std::io::{self, Read, Seek, SeekFrom};
 use super::INTERRUPTED;
 use crate::ledger::{Entry, read_json, read_prefix};
 
-/// Bytes that are read at one time.
+/// Bytes per read.
 const BLOCK: usize = 64 << 10;
-/// What is passed over where the disk gives nothing: what a disk and a page of memory have at one time.
+/// Bytes that are skipped where the disk cannot be read: the size of a disk block and of a memory page.
 const BAD_BLOCK: u64 = 4 << 10;
-/// Bytes of a damaged piece are looked at so often at most, on average.
-const LOOKS: usize = 8;
+/// How often each byte of a damaged piece is examined at most, on average.
+const MAX_PASSES: usize = 8;
 
-/// What a line is about, from what tells least to what tells most.
+/// The kind of a line, in ascending order of information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// A request has begun.
     Begun,
-    /// What it has used so far.
+    /// The usage of a request so far.
     Progress,
-    /// Its outcome.
+    /// The outcome of a request.
     Ended,
 }
 
@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-/// What the journal tells of requests, by their ids.
+/// The most informative line of each request, by request id.
 #[derive(Debug, Default)]
 pub(super) struct Requests(HashMap<String, (Kind, Entry)>);
 
@@ -49,7 +49,7 @@ impl Requests {
         self.0.into_values().map(|(_, entry)| entry)
     }
 
-    /// Keeps of several lines about one request the one that tells most.
+    /// Adds a line unless a more informative line about the same request is known.
     fn add(&mut self, kind: Kind, mut entry: Entry) {
         if kind != Kind::Ended {
             INTERRUPTED.clone_into(&mut entry.status);
@@ -60,7 +60,7 @@ impl Requests {
             }
             Place::Occupied(mut place) => {
                 let before = place.get_mut();
-                if told(kind, &entry) >= told(before.0, &before.1) {
+                if information(kind, &entry) >= information(before.0, &before.1) {
                     *before = (kind, entry);
                 }
             }
@@ -68,27 +68,27 @@ impl Requests {
     }
 }
 
-/// How much a line tells.
-fn told(kind: Kind, entry: &Entry) -> (Kind, i128, u64) {
+/// How much a line tells: later kinds first, then higher costs and token counts.
+fn information(kind: Kind, entry: &Entry) -> (Kind, i128, u64) {
     let tokens = entry.tokens.prompt.saturating_add(entry.tokens.completion);
-    // Of two outcomes the later is good.
+    // Of two outcomes the later one counts.
     if kind == Kind::Ended { (kind, 0, 0) } else { (kind, entry.cost, tokens) }
 }
 
-/// What of a segment belongs to no record.
+/// The damage of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Damage {
-    /// Places: one may reach over several lines.
-    pub(super) stretches: u64,
+    /// Number of damaged regions. A region may span several lines.
+    pub(super) regions: u64,
     pub(super) bytes: u64,
-    /// What came last belonged to no record.
+    /// Whether the last bytes belonged to no record, so that a region is open.
     is_open: bool,
 }
 
 impl Damage {
-    fn stretch(&mut self, bytes: u64) {
+    fn add_region(&mut self, bytes: u64) {
         if bytes > 0 {
-            self.stretches += u64::from(!self.is_open);
+            self.regions += u64::from(!self.is_open);
             self.bytes += bytes;
             self.is_open = true;
         }
@@ -97,9 +97,9 @@ impl Damage {
 
 /// Reads a segment of this length.
 pub(super) fn read(mut segment: impl Read + Seek, length: u64, found: &mut Requests) -> Damage {
-    let mut pieces = Pieces { found, carry: Vec::new(), damage: Damage::default() };
+    let mut pieces = RecordReader { found, carry: Vec::new(), damage: Damage::default() };
     let mut block = vec![0; BLOCK];
-    // Beyond a bad place, block by block until one is good.
+    // After a bad block, blocks are read one by one until one succeeds.
     let (mut is_careful, mut at) = (false, 0_u64);
     loop {
         let size = if is_careful { BAD_BLOCK - at % BAD_BLOCK } else { BLOCK as u64 };
@@ -116,12 +116,12 @@ pub(super) fn read(mut segment: impl Read + Seek, length: u64, found: &mut Reque
             Err(_) => {
                 let next = ((at / BAD_BLOCK + 1) * BAD_BLOCK).min(length);
                 if next <= at || segment.seek(SeekFrom::Start(next)).is_err() {
-                    pieces.damage.stretch(length.saturating_sub(at));
+                    pieces.damage.add_region(length.saturating_sub(at));
                     break;
                 }
-                // What stands on both sides of it is not one line.
+                // The bytes before and after the bad block are not one line.
                 pieces.feed(b"\n");
-                pieces.damage.stretch(next - at);
+                pieces.damage.add_region(next - at);
                 at = next;
             }
         }
@@ -130,14 +130,14 @@ pub(super) fn read(mut segment: impl Read + Seek, length: u64, found: &mut Reque
     pieces.damage
 }
 
-/// The bytes of a segment, cut at its breaks: a break is never inside a record.
-struct Pieces<'f> {
+/// Splits the bytes of a segment at line breaks. A record never contains a line break.
+struct RecordReader<'f> {
     found: &'f mut Requests,
     carry: Vec<u8>,
     damage: Damage,
 }
 
-impl Pieces<'_> {
+impl RecordReader<'_> {
     fn feed(&mut self, bytes: &[u8]) {
         let mut parts = bytes.split(|byte| *byte == b'\n');
         self.carry.extend(parts.next().unwrap_or_default());
@@ -152,7 +152,7 @@ impl Pieces<'_> {
 
     fn piece(&mut self, piece: &[u8]) {
         let Some((letter, json)) = piece.split_first() else { return };
-        // Nearly always the piece is a record.
+        // Nearly every piece is one intact record.
         let whole = Kind::of(*letter).and_then(|kind| {
             let entry = read_json(std::str::from_utf8(json).ok()?).ok()?;
             Some((kind, entry)).filter(|(_, entry)| !entry.request_id.is_empty())
@@ -168,17 +168,17 @@ impl Pieces<'_> {
         self.found.add(kind, entry);
     }
 
-    /// Looks for records inside a piece: damage may stand before one and behind it, and may have eaten a break.
+    /// Searches for records inside a damaged piece: damage may precede or follow a record, or replace a line break.
     fn salvage(&mut self, piece: &[u8]) {
-        // Where the last record ends, and where the next is looked for.
+        // The end of the last record, and the offset at which the search continues.
         let (mut end, mut from) = (0, 0);
-        let mut effort = piece.len().saturating_mul(LOOKS);
+        let mut effort = piece.len().saturating_mul(MAX_PASSES);
         while let Some((start, kind)) = candidate(piece, from) {
             match read_prefix(piece.get(start + 1..).unwrap_or_default()) {
                 Ok((entry, length)) => {
-                    self.damage.stretch((start - end) as u64);
-                    // Records that touch have lost their break.
-                    self.damage.stretches += u64::from(end > 0 && start == end);
+                    self.damage.add_region((start - end) as u64);
+                    // Adjacent records have lost their line break.
+                    self.damage.regions += u64::from(end > 0 && start == end);
                     self.record(kind, entry);
                     end = start + 1 + length;
                     from = end;
@@ -192,11 +192,11 @@ impl Pieces<'_> {
                 }
             }
         }
-        self.damage.stretch(piece.len().saturating_sub(end) as u64);
+        self.damage.add_region(piece.len().saturating_sub(end) as u64);
     }
 }
 
-/// Where the next record may begin, from this place on.
+/// The offset and the kind of the next possible record.
 fn candidate(piece: &[u8], from: usize) -> Option<(usize, Kind)> {
     let mut windows = piece.get(from..)?.windows(3).enumerate();
     windows.find_map(|(n, window)| {

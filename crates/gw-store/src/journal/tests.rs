@@ -1,10 +1,10 @@
-//! The journal: nothing lost when the process is gone, nothing twice, nothing left behind.
+//! The journal loses nothing when the process is killed, writes nothing twice and leaves no file behind.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Full, INTERRUPTED, Journal, MOST_WAITING, SEGMENT_AGE, replay, set_aside};
+use super::{INTERRUPTED, Journal, JournalFull, MAX_PENDING, SEGMENT_AGE, quarantined_segments, replay};
 use crate::Store;
 use crate::ledger::{Entry, Filter};
 
@@ -22,7 +22,7 @@ fn files(directory: &Path) -> usize {
     fs::read_dir(directory).unwrap().count()
 }
 
-/// What a killed process leaves: its files, but not its locks and not its memory.
+/// The remains of a killed process: its files, without its locks and its memory.
 fn killed(journal: Journal, directory: &Path) {
     let kept: Vec<_> = fs::read_dir(directory)
         .unwrap()
@@ -35,11 +35,11 @@ fn killed(journal: Journal, directory: &Path) {
     }
 }
 
-/// How many requests were found; their segments are gone then.
+/// The number of replayed requests; their segments are deleted.
 async fn replayed(directory: &Path, store: &Store) -> usize {
     let found = replay(directory, store, None).await.unwrap();
     let count = found.entries.len();
-    found.forget();
+    found.remove_segments();
     count
 }
 
@@ -50,9 +50,9 @@ async fn outcomes_reach_the_ledger_and_their_lines_go() {
     let journal = Journal::open(directory.path()).unwrap();
     for n in 0..2_500 {
         let begun = journal.begin(&entry(n)).unwrap();
-        journal.end(Some(begun), entry(n));
+        journal.finish(Some(begun), entry(n));
     }
-    assert!(!journal.is_full() && journal.waiting() == 2_500);
+    assert!(!journal.is_full() && journal.pending() == 2_500);
     journal.close();
     journal.run(&store).await;
     assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 2_500);
@@ -68,10 +68,10 @@ async fn a_killed_process_loses_and_doubles_nothing() {
     for n in 0..10 {
         let begun = journal.begin(&entry(n)).unwrap();
         if n < 7 {
-            journal.end(Some(begun), entry(n));
+            journal.finish(Some(begun), entry(n));
         }
     }
-    // Some were written before the end came.
+    // Some outcomes were written before the process ended.
     store.record(&(0..3).map(entry).collect::<Vec<_>>()).await.unwrap();
     killed(journal, directory.path());
     assert_eq!(replayed(directory.path(), &store).await, 10);
@@ -88,7 +88,7 @@ async fn a_line_cut_short_is_passed_over() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap();
-    journal.end(None, entry(1));
+    journal.finish(None, entry(1));
     killed(journal, directory.path());
     let path = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
     let whole = fs::read(&path).unwrap();
@@ -105,7 +105,7 @@ async fn a_living_process_keeps_its_journal() {
     let journal = Journal::open(directory.path()).unwrap();
     let begun = journal.begin(&entry(1)).unwrap();
     assert_eq!(replayed(directory.path(), &store).await, 0);
-    journal.end(Some(begun), entry(1));
+    journal.finish(Some(begun), entry(1));
     journal.close();
     journal.run(&store).await;
     assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 1);
@@ -119,21 +119,21 @@ async fn s02_beyond_the_bound_nothing_new_begins_until_the_store_is_back() {
     let journal = Journal::open_with(directory.path(), 50, SEGMENT_AGE).unwrap();
     let begun: Vec<_> = (0..60).map(|n| journal.begin(&entry(n)).unwrap()).collect();
     let trying = async {
-        // What has begun may end, however many wait.
+        // A request that has begun may finish, however many outcomes wait.
         for (n, begun) in (0..60).zip(begun) {
-            journal.end(Some(begun), entry(n));
+            journal.finish(Some(begun), entry(n));
         }
-        assert_eq!(journal.begin(&entry(60)).unwrap_err(), Full);
-        assert!(!journal.until_written(Duration::from_millis(100)).await);
+        assert_eq!(journal.begin(&entry(60)).unwrap_err(), JournalFull);
+        assert!(!journal.wait_until_written(Duration::from_millis(100)).await);
         assert!(journal.is_full());
-        assert_eq!((journal.waiting(), journal.unwritten()), (60, 0));
+        assert_eq!((journal.pending(), journal.unwritten()), (60, 0));
     };
     tokio::select! {
         () = journal.run(&away) => unreachable!("nothing can be written"),
         () = trying => {}
     }
     let store = Store::in_memory().await.unwrap();
-    // The batch that was under way when the writer was stopped is given back by nobody: here it had failed already.
+    // Nobody puts back the batch that is being written when the writer stops; here it had failed already.
     journal.close();
     journal.run(&store).await;
     assert!(!journal.is_full() && journal.begin(&entry(61)).is_ok());
@@ -151,13 +151,13 @@ async fn s01_a_stop_in_the_middle_of_a_write_leaves_its_lines() {
     let journal = Journal::open(&lines).unwrap();
     for n in 0..3 {
         let begun = journal.begin(&entry(n)).unwrap();
-        journal.end(Some(begun), entry(n));
+        journal.finish(Some(begun), entry(n));
     }
     let lock = other.begin().await.unwrap();
-    // The process ends while SQLite waits for the lock: the writer is dropped where it stands.
+    // The process ends while SQLite waits for the lock, so the writer is dropped in the middle.
     let writing = tokio::time::timeout(Duration::from_millis(200), journal.run(&store));
     assert!(writing.await.is_err());
-    assert_eq!(journal.waiting(), 3);
+    assert_eq!(journal.pending(), 3);
     drop(journal);
     assert_eq!(files(&lines), 1, "the next start reads it");
     lock.rollback().await.unwrap();
@@ -172,14 +172,14 @@ async fn more_than_a_transaction_takes_is_replayed_in_several() {
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap();
     for n in 0..5_000 {
-        journal.end(None, entry(n));
+        journal.finish(None, entry(n));
     }
     killed(journal, directory.path());
     let away = Store::in_memory().await.unwrap();
     away.close().await;
     assert!(replay(directory.path(), &away, None).await.is_err());
     assert_eq!(files(directory.path()), 1, "nothing is deleted before all is in the ledger");
-    // A start that came half way.
+    // A replay that was interrupted.
     store.record(&(0..3_000).map(entry).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(replayed(directory.path(), &store).await, 5_000);
     let total = store.total(&Filter::default()).await.unwrap();
@@ -194,14 +194,14 @@ async fn what_the_ledger_has_forgotten_is_not_replayed() {
     let journal = Journal::open(directory.path()).unwrap();
     for n in 0..10 {
         let begun = journal.begin(&entry(n)).unwrap();
-        journal.end(Some(begun), entry(n));
+        journal.finish(Some(begun), entry(n));
     }
     store.record(&(0..9).map(entry).collect::<Vec<_>>()).await.unwrap();
-    assert_eq!(store.forget(6, 100).await.unwrap(), 6);
+    assert_eq!(store.purge(6, 100).await.unwrap(), 6);
     killed(journal, directory.path());
     let found = replay(directory.path(), &store, Some(6)).await.unwrap();
-    assert_eq!((found.entries.len(), found.passed_over), (4, 6));
-    found.forget();
+    assert_eq!((found.entries.len(), found.skipped), (4, 6));
+    found.remove_segments();
     assert_eq!(files(directory.path()), 0);
     let total = store.total(&Filter::default()).await.unwrap();
     assert_eq!((total.requests, total.cost), (10, 45 * 3), "the sums have each once");
@@ -212,11 +212,11 @@ async fn what_the_ledger_has_forgotten_is_not_replayed() {
 async fn an_old_segment_is_left_and_goes_once_it_is_in_the_ledger() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
-    let journal = Journal::open_with(directory.path(), MOST_WAITING, Duration::ZERO).unwrap();
+    let journal = Journal::open_with(directory.path(), MAX_PENDING, Duration::ZERO).unwrap();
     let under_way = journal.begin(&entry(0)).unwrap();
     for n in 1..20 {
         let begun = journal.begin(&entry(n)).unwrap();
-        journal.end(Some(begun), entry(n));
+        journal.finish(Some(begun), entry(n));
     }
     assert_eq!(files(directory.path()), 40, "each line had its own, and one is new");
     journal.close();
@@ -224,7 +224,7 @@ async fn an_old_segment_is_left_and_goes_once_it_is_in_the_ledger() {
     assert_eq!(files(directory.path()), 2, "that of the request under way, and the new one");
     killed(journal, directory.path());
     drop(under_way);
-    assert_eq!(store.forget(i64::MAX, 100).await.unwrap(), 19);
+    assert_eq!(store.purge(i64::MAX, 100).await.unwrap(), 19);
     assert_eq!(replayed(directory.path(), &store).await, 1);
     assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 20);
 }
@@ -233,9 +233,9 @@ async fn an_old_segment_is_left_and_goes_once_it_is_in_the_ledger() {
 async fn an_idle_gateway_leaves_its_old_segment_too() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
-    let journal = Journal::open_with(directory.path(), MOST_WAITING, Duration::from_millis(300)).unwrap();
+    let journal = Journal::open_with(directory.path(), MAX_PENDING, Duration::from_millis(300)).unwrap();
     let begun = journal.begin(&entry(1)).unwrap();
-    journal.end(Some(begun), entry(1));
+    journal.finish(Some(begun), entry(1));
     let bytes = || -> u64 {
         let files = fs::read_dir(directory.path()).unwrap().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
@@ -260,22 +260,22 @@ async fn s02_beyond_the_bound_what_never_began_is_dropped_and_counted() {
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open_with(directory.path(), 3, SEGMENT_AGE).unwrap();
     let begun = journal.begin(&entry(0)).unwrap();
-    (1..4).for_each(|n| journal.end(None, entry(n)));
-    assert_eq!((journal.is_full(), journal.waiting(), journal.dropped()), (true, 3, 0));
-    (4..9).for_each(|n| journal.end(None, entry(n)));
-    journal.end(Some(begun), entry(0));
-    assert_eq!((journal.waiting(), journal.dropped()), (4, 5), "what had begun is kept");
+    (1..4).for_each(|n| journal.finish(None, entry(n)));
+    assert_eq!((journal.is_full(), journal.pending(), journal.dropped()), (true, 3, 0));
+    (4..9).for_each(|n| journal.finish(None, entry(n)));
+    journal.finish(Some(begun), entry(0));
+    assert_eq!((journal.pending(), journal.dropped()), (4, 5), "what had begun is kept");
     journal.close();
     journal.run(&store).await;
-    journal.end(None, entry(9));
-    assert_eq!((journal.waiting(), journal.dropped()), (1, 5), "there is room again");
+    journal.finish(None, entry(9));
+    assert_eq!((journal.pending(), journal.dropped()), (1, 5), "there is room again");
     killed(journal, directory.path());
     replayed(directory.path(), &store).await;
     let rows = store.requests(&Filter::default(), None, 100).await.unwrap();
     assert!(rows.iter().rev().map(|row| row.at).eq([0, 1, 2, 3, 9]), "{rows:?}");
 }
 
-/// What a request has used after so many tokens.
+/// The usage of a request after this many tokens.
 fn used(n: u64, completion: u64) -> Entry {
     let mut entry = entry(n);
     entry.status = String::new();
@@ -300,8 +300,8 @@ async fn a_killed_stream_is_charged_for_what_it_had_used() {
     for completion in [10, 20, 30] {
         begun.iter_mut().zip(0..3).for_each(|(begun, n)| journal.progress(begun, &used(n, completion)));
     }
-    // The first has its outcome, which costs less than was noted.
-    journal.end(Some(begun.remove(0)), used(0, 25));
+    // The first request has an outcome that costs less than its progress line.
+    journal.finish(Some(begun.remove(0)), used(0, 25));
     killed(journal, directory.path());
     drop(begun);
     assert_eq!(replayed(directory.path(), &store).await, 4);
@@ -314,8 +314,8 @@ async fn a_killed_stream_is_charged_for_what_it_had_used() {
 async fn notes_lie_in_segments_of_their_own_until_the_next_or_the_outcome() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
-    // Every line has a segment of its own.
-    let journal = Journal::open_with(directory.path(), MOST_WAITING, Duration::ZERO).unwrap();
+    // Every line has its own segment.
+    let journal = Journal::open_with(directory.path(), MAX_PENDING, Duration::ZERO).unwrap();
     let mut ends = journal.begin(&used(1, 0)).unwrap();
     let mut goes_on = journal.begin(&used(2, 0)).unwrap();
     for completion in 1..20 {
@@ -323,7 +323,7 @@ async fn notes_lie_in_segments_of_their_own_until_the_next_or_the_outcome() {
         journal.progress(&mut goes_on, &used(2, completion));
         assert_eq!(files(directory.path()), 5, "both have begun, a note of each, and the active one");
     }
-    journal.end(Some(ends), used(1, 99));
+    journal.finish(Some(ends), used(1, 99));
     assert_eq!(files(directory.path()), 6);
     journal.close();
     journal.run(&store).await;
@@ -368,24 +368,24 @@ async fn a_damaged_segment_is_set_aside_and_never_read_again() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap();
-    (1..4).for_each(|n| journal.end(None, entry(n)));
+    (1..4).for_each(|n| journal.finish(None, entry(n)));
     killed(journal, directory.path());
     let path = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
     let mut bytes = fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] = 0;
     fs::write(&path, &bytes).unwrap();
-    // All are passed over; what is damaged stays all the same.
+    // All are skipped, but the damaged segment is still quarantined.
     let found = replay(directory.path(), &store, Some(i64::MAX)).await.unwrap();
-    assert_eq!((found.entries.len(), found.passed_over), (0, 2));
+    assert_eq!((found.entries.len(), found.skipped), (0, 2));
     drop(found);
     let found = replay(directory.path(), &store, None).await.unwrap();
-    assert_eq!((found.entries.len(), set_aside(directory.path())), (2, 0));
+    assert_eq!((found.entries.len(), quarantined_segments(directory.path())), (2, 0));
     let damaged = &found.damaged[0];
-    assert_eq!((&damaged.path, damaged.stretches, damaged.requests), (&path, 1, 2));
-    let kept = damaged.kept();
-    found.forget();
-    assert_eq!((files(directory.path()), set_aside(directory.path())), (1, 1));
+    assert_eq!((&damaged.path, damaged.regions, damaged.requests), (&path, 1, 2));
+    let kept = damaged.quarantine_path();
+    found.remove_segments();
+    assert_eq!((files(directory.path()), quarantined_segments(directory.path())), (1, 1));
     assert_eq!(fs::read(&kept).unwrap(), bytes);
     #[cfg(unix)]
     assert_eq!(
@@ -394,5 +394,5 @@ async fn a_damaged_segment_is_set_aside_and_never_read_again() {
     );
     assert_eq!(replayed(directory.path(), &store).await, 0);
     drop(Journal::open(directory.path()).unwrap());
-    assert_eq!((files(directory.path()), set_aside(directory.path())), (1, 1));
+    assert_eq!((files(directory.path()), quarantined_segments(directory.path())), (1, 1));
 }

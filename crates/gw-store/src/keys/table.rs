@@ -1,49 +1,100 @@
 //! The rows of keys and teams.
 
 use super::{Role, StoredKey};
-use crate::db::{Change, Result, Store};
+use crate::db::{Result, Store, WriteTransaction};
 use crate::limits::{Budget, Limits, OnBudget, Period};
 use crate::sql::{Row, Sql};
 
-/// A team: limits and a budget of its own above those of its keys.
+/// A team: its limits and its budget apply above those of its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Team {
-    /// Its name.
+    /// The team's name.
     pub id: String,
-    /// What all its keys together may use.
+    /// The limits of all its keys together.
     pub limits: Limits,
-    /// When it was made, unix seconds.
+    /// Creation time in unix seconds.
     pub created_at: i64,
 }
 
-/// Every change of a key or a team begins with it: of two at one time, the second waits here until it sees the first.
-const ONE_AT_A_TIME: &str = "UPDATE revision SET number = number + 1";
+/// The first statement of every change of a key or a team. A concurrent change waits here until it sees the first one.
+const SERIALISE_CHANGES: &str = "UPDATE revision SET number = number + 1";
+
+/// A row that can be read, edited and written back.
+trait EditableRow: Clone {
+    /// Selects the row by its id.
+    const SELECT: &'static str;
+
+    /// Reads a row.
+    fn read(row: &Row) -> sqlx::Result<Self>;
+
+    /// The statement that writes an edited row back.
+    fn write_back(&self) -> Sql<'_>;
+
+    /// Restores the columns that no edit may change.
+    fn restore_identity(&mut self, old: Self);
+}
+
+impl EditableRow for StoredKey {
+    const SELECT: &'static str = "SELECT * FROM keys WHERE id = $1";
+
+    fn read(row: &Row) -> sqlx::Result<Self> {
+        read_key(row)
+    }
+
+    fn write_back(&self) -> Sql<'_> {
+        update(self)
+    }
+
+    fn restore_identity(&mut self, old: Self) {
+        (self.id, self.created_at) = (old.id, old.created_at);
+    }
+}
+
+impl EditableRow for Team {
+    const SELECT: &'static str = "SELECT * FROM teams WHERE id = $1";
+
+    fn read(row: &Row) -> sqlx::Result<Self> {
+        read_team(row)
+    }
+
+    fn write_back(&self) -> Sql<'_> {
+        put(self)
+    }
+
+    fn restore_identity(&mut self, old: Self) {
+        (self.id, self.created_at) = (old.id, old.created_at);
+    }
+}
 
 impl Store {
-    /// Every key ever made, revoked ones too, oldest first.
+    /// Every key that was ever created, including revoked ones, oldest first.
     pub async fn keys(&self) -> Result<Vec<StoredKey>> {
-        self.list(Sql::new("SELECT * FROM keys ORDER BY created_at, rowid"), read).await
+        self.list(Sql::new("SELECT * FROM keys ORDER BY created_at, rowid"), read_key).await
     }
 
-    /// The key of this id.
+    /// The key with this id.
     pub async fn key(&self, id: &str) -> Result<Option<StoredKey>> {
-        self.first(Sql::new(ONE_KEY).text(id), read).await
+        self.first(Sql::new(StoredKey::SELECT).text(id), read_key).await
     }
 
-    /// Keeps a new key; [`Error::Taken`](crate::Error::Taken) when its id or hash is already there.
+    /// Inserts a new key; [`Error::Taken`](crate::Error::Taken) if its id or hash exists already.
     pub async fn insert_key(&self, key: &StoredKey) -> Result<()> {
         self.run(insert(key)).await.map(drop)
     }
 
-    /// Keeps the keys of a first start, and gives the ids of those it kept: all of them if the store has never had a key, those
-    /// of role admin if it has never had an admin key, otherwise none. Atomic: of programs that start at once on one store,
-    /// one makes the keys.
+    /// Inserts the keys of a first start and returns the ids of the inserted ones: all keys if the store has never had a
+    /// key, the admin keys if it has never had an admin key, otherwise none. Atomic: of several processes that start on one
+    /// store at the same time, one inserts the keys.
     pub async fn insert_first_keys(&self, keys: &[StoredKey]) -> Result<Vec<String>> {
         self.first_keys(self.begin().await?, keys).await.map_err(|error| self.error(&error))
     }
 
-    async fn first_keys(&self, mut change: Change<'_>, keys: &[StoredKey]) -> sqlx::Result<Vec<String>> {
-        change.run(Sql::new(ONE_AT_A_TIME)).await?;
+    async fn first_keys(
+        &self,
+        mut change: WriteTransaction<'_>,
+        keys: &[StoredKey],
+    ) -> sqlx::Result<Vec<String>> {
+        change.run(Sql::new(SERIALISE_CHANGES)).await?;
         let admin = Sql::new("SELECT id FROM keys WHERE role = $1 LIMIT 1").text(Role::Admin.as_str());
         if !change.all(admin).await?.is_empty() {
             change.rollback().await?;
@@ -59,89 +110,66 @@ impl Store {
         Ok(kept)
     }
 
-    /// Writes a key over the one of its id; says whether there was one. When it was made stays.
+    /// Overwrites the key with the same id, except its creation time; returns whether it exists.
     pub async fn update_key(&self, key: &StoredKey) -> Result<bool> {
         Ok(self.run(update(key)).await? > 0)
     }
 
-    /// Changes the key of this id, and gives what it is then. Of two changes at one time the second sees the first:
-    /// neither loses what the other wrote. Its id and when it was made stay.
+    /// Edits the key with this id and returns the new state. Of two concurrent edits the second sees the first, so no
+    /// change is lost. The id and the creation time cannot be edited.
     pub async fn change_key(
         &self,
         id: &str,
         edit: impl FnOnce(&mut StoredKey) + Send,
     ) -> Result<Option<StoredKey>> {
-        self.edit_key(self.begin().await?, id, edit).await.map_err(|error| self.error(&error))
+        self.edit_row(self.begin().await?, id, edit).await.map_err(|error| self.error(&error))
     }
 
-    async fn edit_key(
+    async fn edit_row<R: EditableRow>(
         &self,
-        mut change: Change<'_>,
+        mut change: WriteTransaction<'_>,
         id: &str,
-        edit: impl FnOnce(&mut StoredKey) + Send,
-    ) -> sqlx::Result<Option<StoredKey>> {
-        change.run(Sql::new(ONE_AT_A_TIME)).await?;
-        let rows = change.all(Sql::new(ONE_KEY).text(id)).await?;
-        let Some(old) = rows.first().map(read).transpose()? else {
+        edit: impl FnOnce(&mut R) + Send,
+    ) -> sqlx::Result<Option<R>> {
+        change.run(Sql::new(SERIALISE_CHANGES)).await?;
+        let rows = change.all(Sql::new(R::SELECT).text(id)).await?;
+        let Some(old) = rows.first().map(R::read).transpose()? else {
             change.rollback().await?;
             return Ok(None);
         };
-        let mut key = old.clone();
-        edit(&mut key);
-        (key.id, key.created_at) = (old.id, old.created_at);
-        change.run(update(&key)).await?;
+        let mut row = old.clone();
+        edit(&mut row);
+        row.restore_identity(old);
+        change.run(row.write_back()).await?;
         change.commit().await?;
-        Ok(Some(key))
+        Ok(Some(row))
     }
 
-    /// Every team, by name.
+    /// All teams, by name.
     pub async fn teams(&self) -> Result<Vec<Team>> {
         self.list(Sql::new("SELECT * FROM teams ORDER BY id"), read_team).await
     }
 
-    /// The team of this name.
+    /// The team with this name.
     pub async fn team(&self, id: &str) -> Result<Option<Team>> {
-        self.first(Sql::new(ONE_TEAM).text(id), read_team).await
+        self.first(Sql::new(Team::SELECT).text(id), read_team).await
     }
 
-    /// Keeps a team, in place of the one of its name. When it was made stays.
+    /// Inserts a team or overwrites the one with the same name, except its creation time.
     pub async fn put_team(&self, team: &Team) -> Result<()> {
         self.run(put(team)).await.map(drop)
     }
 
-    /// Changes the team of this name, as [`Store::change_key`] does a key.
+    /// Edits the team with this name, as [`Store::change_key`] edits a key.
     pub async fn change_team(&self, id: &str, edit: impl FnOnce(&mut Team) + Send) -> Result<Option<Team>> {
-        self.edit_team(self.begin().await?, id, edit).await.map_err(|error| self.error(&error))
+        self.edit_row(self.begin().await?, id, edit).await.map_err(|error| self.error(&error))
     }
 
-    async fn edit_team(
-        &self,
-        mut change: Change<'_>,
-        id: &str,
-        edit: impl FnOnce(&mut Team) + Send,
-    ) -> sqlx::Result<Option<Team>> {
-        change.run(Sql::new(ONE_AT_A_TIME)).await?;
-        let rows = change.all(Sql::new(ONE_TEAM).text(id)).await?;
-        let Some(old) = rows.first().map(read_team).transpose()? else {
-            change.rollback().await?;
-            return Ok(None);
-        };
-        let mut team = old.clone();
-        edit(&mut team);
-        (team.id, team.created_at) = (old.id, old.created_at);
-        change.run(put(&team)).await?;
-        change.commit().await?;
-        Ok(Some(team))
-    }
-
-    /// Forgets the team of this name; says whether there was one. Keys that name it stay as they are.
+    /// Deletes the team with this name; returns whether it existed. Keys that name it stay unchanged.
     pub async fn delete_team(&self, id: &str) -> Result<bool> {
         Ok(self.run(Sql::new("DELETE FROM teams WHERE id = $1").text(id)).await? > 0)
     }
 }
-
-const ONE_KEY: &str = "SELECT * FROM keys WHERE id = $1";
-const ONE_TEAM: &str = "SELECT * FROM teams WHERE id = $1";
 
 fn limits<'q>(sql: Sql<'q>, limits: &Limits) -> Sql<'q> {
     let int = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -199,7 +227,7 @@ fn insert(key: &StoredKey) -> Sql<'_> {
     rest(Sql::new(insert).int(key.created_at).text(&*key.id), key)
 }
 
-/// What inserting and updating have in common.
+/// Binds the columns that inserting and updating a key share.
 fn rest<'q>(sql: Sql<'q>, key: &'q StoredKey) -> Sql<'q> {
     let models = key.models.as_ref().map(|models| serde_json::Value::from(models.as_slice()).to_string());
     let sql = sql
@@ -217,13 +245,12 @@ fn rest<'q>(sql: Sql<'q>, key: &'q StoredKey) -> Sql<'q> {
         .int(i64::from(key.log_payloads))
 }
 
-fn read(row: &Row) -> sqlx::Result<StoredKey> {
+fn read_key(row: &Row) -> sqlx::Result<StoredKey> {
     let role: String = row.get("role")?;
     let models: Option<String> = row.get("models")?;
     let hash: Vec<u8> = row.get("hash")?;
     let previous: Option<Vec<u8>> = row.get("previous_hash")?;
-    let odd =
-        |column: &str| sqlx::Error::Decode(format!("keys.{column} is not what this program writes").into());
+    let odd = |column: &str| sqlx::Error::Decode(format!("keys.{column} holds an unknown value").into());
     let until: Option<i64> = row.get("previous_until")?;
     Ok(StoredKey {
         id: row.get("id")?,

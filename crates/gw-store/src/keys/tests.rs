@@ -1,4 +1,4 @@
-//! Keys: their form, their randomness, and what of them reaches the file.
+//! Keys: their form, their randomness, and the parts of them that reach the file.
 
 use proptest::prelude::*;
 
@@ -62,7 +62,7 @@ fn a_new_key_and_a_stored_one_do_not_print_the_secret() {
 
 #[test]
 fn a_known_key_has_its_known_check() {
-    // The form is public: a change here would make every issued key look mistyped.
+    // The form is public: changing it would make every issued key look mistyped.
     let mut counter = 0_u8;
     let key = from_bytes(|| {
         counter = counter.wrapping_add(7);

@@ -1,9 +1,9 @@
-//! An entry as text: a JSON array, so that no name of a member is written a million times. The journal keeps the whole
-//! line; of a row of SQLite, what many have in common is kept once for all of them.
+//! An entry as text: a JSON array without member names, because they would be repeated in every row. The journal keeps the
+//! whole line. SQLite keeps the part that many rows share only once.
 //!
 //! ```text
 //! ["req_…",at,"key_id","key_name",team,"operation","model","provider","strategy","status","requested_model",latency,…]
-//!             └──────────────────── in common ───────────────────────────┘          └────────── the rest ────────────┘
+//!             └──────────────────── shared part ─────────────────────────┘          └────────── the rest ────────────┘
 //! ```
 
 use std::borrow::Cow;
@@ -15,40 +15,40 @@ use serde::{Deserialize, Serialize};
 use super::{Attempt, Entry, Sums, Tokens};
 use crate::sql::{indexed, without_nul};
 
-/// The most that one request counts of anything, whatever an upstream claims: a sum of many still fits 64 bits.
-const MOST: u64 = 1_000_000_000_000;
-/// And the most that it costs, in femto-USD: a million dollars.
-const DEAREST: i128 = 1_000_000_000_000_000_000_000;
+/// Maximum count per request, whatever an upstream reports: the sum of many requests still fits 64 bits.
+const MAX_COUNT: u64 = 1_000_000_000_000;
+/// Maximum cost per request in femto-USD: a million dollars.
+const MAX_COST_FEMTOS: i128 = 1_000_000_000_000_000_000_000;
 
-/// What the journal has before the JSON: the end of the line before, and what kind of line it is.
-const HEAD: usize = 2;
-/// A line of this many bytes or fewer, which nearly all are, is written without growing its buffer.
-const USUAL: usize = 384;
+/// Bytes of a journal line before the JSON: the line break and the kind of the line.
+const HEAD_BYTES: usize = 2;
+/// Nearly all lines fit into this many bytes without growing the buffer.
+const USUAL_BYTES: usize = 384;
 
-/// Where bytes may be damaged, no entry is looked for that is longer than this.
-const LONGEST: usize = 1 << 20;
+/// Maximum bytes of an entry that is searched for in damaged bytes.
+const MAX_ENTRY_BYTES: usize = 1 << 20;
 
-/// Bits of the number that holds an entry's switches.
+/// Bits of the number that holds an entry's flags.
 const STREAM: u8 = 1;
 const CACHE_HIT: u8 = 2;
 const FALLBACK: u8 = 4;
 const ESTIMATED: u8 = 8;
 
-/// An entry as it is written: bounded, and said as JSON once.
+/// An encoded entry: its values are bounded, and it is serialised only once.
 #[derive(Debug)]
 pub struct Line {
     text: String,
-    in_common: Range<usize>,
+    shared_part: Range<usize>,
     rest: usize,
     pub(crate) request_id: String,
     pub(crate) at: i64,
-    /// `None`: it went well.
+    /// The status of a failed request; `None` for a successful one.
     pub(crate) failure: Option<String>,
-    /// What it adds to a sum.
+    /// The entry's share of the sums.
     pub(crate) sums: Sums,
 }
 
-/// What is looked for, of that which lines have in common.
+/// The names in the shared part by which rows are searched.
 #[derive(Debug)]
 pub(crate) struct Names {
     pub(crate) key_id: String,
@@ -58,54 +58,54 @@ pub(crate) struct Names {
 }
 
 impl Line {
-    /// Bounds what an upstream may have claimed, and says it as JSON.
+    /// Bounds the values that an upstream may have reported, and encodes the entry.
     #[must_use]
     pub fn new(mut entry: Entry) -> Self {
         bound(&mut entry);
-        let (text, in_common, rest) = say(b'E', &entry);
+        let (text, shared_part, rest) = encode(b'E', &entry);
         let mut sums = Sums::default();
         sums.add(&entry);
         let Entry { request_id, at, status, .. } = entry;
         let failure = Some(status).filter(|status| status != "ok");
-        Self { text, in_common, rest, request_id, at, failure, sums }
+        Self { text, shared_part, rest, request_id, at, failure, sums }
     }
 
-    /// What the journal says of an entry that is not at its end yet.
+    /// The journal line of a request that begins.
     pub(crate) fn begun(entry: &Entry) -> String {
-        say(b'B', entry).0
+        encode(b'B', entry).0
     }
 
-    /// What the journal says of what an entry has used so far.
+    /// The journal line of a request's usage so far.
     pub(crate) fn progress(entry: &Entry) -> String {
-        say(b'P', entry).0
+        encode(b'P', entry).0
     }
 
-    /// What the journal says.
-    pub(crate) fn told(&self) -> &str {
+    /// The journal line.
+    pub(crate) fn journal_line(&self) -> &str {
         &self.text
     }
 
-    /// The whole entry, as [`read`] wants it.
+    /// The whole entry, as [`read`] reads it.
     pub(crate) fn json(&self) -> &str {
-        self.text.get(HEAD..).unwrap_or_default()
+        self.text.get(HEAD_BYTES..).unwrap_or_default()
     }
 
     /// The part that many lines share.
-    pub(crate) fn in_common(&self) -> &str {
-        self.text.get(self.in_common.clone()).unwrap_or_default()
+    pub(crate) fn shared_part(&self) -> &str {
+        self.text.get(self.shared_part.clone()).unwrap_or_default()
     }
 
-    /// What follows the status, without the end of the array.
+    /// The part after the status, without the end of the array.
     pub(crate) fn rest(&self) -> &str {
         self.text.get(self.rest..self.text.len() - 1).unwrap_or_default()
     }
 }
 
 impl Names {
-    /// Reads what [`Line::in_common`] gives.
-    pub(crate) fn read(in_common: &str) -> sqlx::Result<Self> {
+    /// Reads the output of [`Line::shared_part`].
+    pub(crate) fn read(shared_part: &str) -> sqlx::Result<Self> {
         type Common = (String, String, Option<String>, String, String, String, String);
-        let common: Common = serde_json::from_str(&format!("[{in_common}]")).map_err(unreadable)?;
+        let common: Common = serde_json::from_str(&format!("[{shared_part}]")).map_err(unreadable)?;
         let (key_id, _, team, _, model, provider, _) = common;
         Ok(Self { key_id, team, model, provider })
     }
@@ -114,9 +114,9 @@ impl Names {
 fn bound(entry: &mut Entry) {
     let Tokens { prompt, completion, cached, cache_write, reasoning } = &mut entry.tokens;
     for count in [prompt, completion, cached, cache_write, reasoning, &mut entry.latency_ms] {
-        *count = (*count).min(MOST);
+        *count = (*count).min(MAX_COUNT);
     }
-    entry.ttft_ms = entry.ttft_ms.map(|millis| millis.min(MOST));
+    entry.ttft_ms = entry.ttft_ms.map(|millis| millis.min(MAX_COUNT));
     let names = [&mut entry.request_id, &mut entry.key_id, &mut entry.model, &mut entry.provider];
     for name in names.into_iter().chain(&mut entry.team) {
         if let Cow::Owned(other) = indexed(name) {
@@ -127,14 +127,14 @@ fn bound(entry: &mut Entry) {
         entry.status = other;
     }
     for amount in [&mut entry.cost, &mut entry.saved] {
-        *amount = (*amount).clamp(-DEAREST, DEAREST);
+        *amount = (*amount).clamp(-MAX_COST_FEMTOS, MAX_COST_FEMTOS);
     }
 }
 
-/// The line, where in it that is which many have in common, and where the rest begins.
-fn say(kind: u8, entry: &Entry) -> (String, Range<usize>, usize) {
-    let mut out = Vec::with_capacity(USUAL);
-    // The break stands first: a line that a full disk cut short does not spoil the next.
+/// The line, the range of its shared part, and the start of the rest.
+fn encode(kind: u8, entry: &Entry) -> (String, Range<usize>, usize) {
+    let mut out = Vec::with_capacity(USUAL_BYTES);
+    // The line break comes first, so that a line cut off by a full disk does not damage the next one.
     out.extend([b'\n', kind, b'[']);
     value(&mut out, &*entry.request_id);
     item(&mut out, &entry.at);
@@ -145,7 +145,7 @@ fn say(kind: u8, entry: &Entry) -> (String, Range<usize>, usize) {
     for text in [&entry.operation, &entry.model, &entry.provider, &entry.strategy] {
         item(&mut out, &**text);
     }
-    let in_common = common..out.len();
+    let shared_part = common..out.len();
     item(&mut out, &*entry.status);
     let rest = out.len() + 1;
     item(&mut out, &*entry.requested_model);
@@ -159,15 +159,15 @@ fn say(kind: u8, entry: &Entry) -> (String, Range<usize>, usize) {
     item(&mut out, &entry.client);
     let Tokens { cached, cache_write, reasoning, .. } = entry.tokens;
     let [cached, cache_write, reasoning] = [cached, cache_write, reasoning].map(i128::from);
-    let seldom = [i128::from(switches(entry)), cached, cache_write, reasoning, entry.saved];
+    let seldom = [i128::from(flags(entry)), cached, cache_write, reasoning, entry.saved];
     let said = seldom.iter().rposition(|value| *value != 0).map_or(0, |last| last + 1);
     seldom.iter().take(said).for_each(|value| item(&mut out, value));
     out.push(b']');
     // JSON is text.
-    (String::from_utf8(out).unwrap_or_default(), in_common, rest)
+    (String::from_utf8(out).unwrap_or_default(), shared_part, rest)
 }
 
-/// The upstream calls. Nearly always there was one, to the model that the entry names, and it cost what the request cost.
+/// Encodes the upstream calls. Usually there is one, to the entry's model and at the entry's cost.
 fn calls(out: &mut Vec<u8>, entry: &Entry) {
     out.extend(b",[");
     let are_many = entry.attempts.len() > 1;
@@ -193,25 +193,26 @@ fn calls(out: &mut Vec<u8>, entry: &Entry) {
     out.push(b']');
 }
 
-fn item<T: Serialize + ?Sized>(out: &mut Vec<u8>, said: &T) {
+fn item<T: Serialize + ?Sized>(out: &mut Vec<u8>, item: &T) {
     out.push(b',');
-    value(out, said);
+    value(out, item);
 }
 
-fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, said: &T) {
-    // Texts and numbers into memory: nothing can fail.
-    let _ = serde_json::to_writer(out, said);
+fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    // Writing texts and numbers into memory cannot fail.
+    let _ = serde_json::to_writer(out, value);
 }
 
-fn switches(entry: &Entry) -> u8 {
+/// The flags as bits.
+fn flags(entry: &Entry) -> u8 {
     let all = [(entry.stream, STREAM), (entry.cache_hit, CACHE_HIT), (entry.fallback, FALLBACK)];
     let all = all.into_iter().chain([(entry.estimated, ESTIMATED)]);
     all.filter(|(is_on, _)| *is_on).map(|(_, bit)| bit).sum()
 }
 
-/// An entry as [`say`] has it, in that order. What has no default is always said: half a record is none.
+/// An entry in the order in which [`encode`] writes it. Fields without a default are always written.
 #[derive(Deserialize)]
-struct Said {
+struct EncodedFields {
     request_id: String,
     at: i64,
     key_id: String,
@@ -232,7 +233,7 @@ struct Said {
     end_user: Option<String>,
     client: Option<String>,
     #[serde(default)]
-    switches: u8,
+    flags: u8,
     #[serde(default)]
     cached: u64,
     #[serde(default)]
@@ -254,7 +255,7 @@ struct Call {
     cost: i128,
 }
 
-/// Reads an entry, also as it was written with the names of its members.
+/// Reads an entry, also in the old format with member names.
 pub(crate) fn read(json: &str) -> sqlx::Result<Entry> {
     if json.starts_with('{') {
         let mut entry: Entry = serde_json::from_str(json).map_err(unreadable)?;
@@ -266,16 +267,16 @@ pub(crate) fn read(json: &str) -> sqlx::Result<Entry> {
     serde_json::from_str(json).map(entry).map_err(unreadable)
 }
 
-/// Reads the entry at the beginning of these bytes, whatever follows it, and says how long it is. `Err`: there is none, and
-/// so many bytes were looked at.
+/// Reads the entry at the start of these bytes, whatever follows, and returns its length. `Err` holds the number of bytes
+/// that were examined without finding an entry.
 pub(crate) fn read_prefix(bytes: &[u8]) -> Result<(Entry, usize), usize> {
-    let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
+    let bytes = bytes.get(..MAX_ENTRY_BYTES).unwrap_or(bytes);
     let (entry, length) = if bytes.starts_with(b"{") {
         first(bytes)?
     } else {
         first(bytes).map(|(said, n)| (entry(said), n))?
     };
-    // Bytes of other things may have the form of an entry.
+    // Other bytes may look like an entry by chance.
     if entry.request_id.starts_with("req_") { Ok((entry, length)) } else { Err(length) }
 }
 
@@ -283,13 +284,13 @@ fn first<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<(T, usize), usize> {
     let mut values = serde_json::Deserializer::from_slice(bytes).into_iter();
     match values.next() {
         Some(Ok(value)) => Ok((value, values.byte_offset())),
-        // Without breaks, a column is a distance.
+        // Without line breaks the column is the offset.
         Some(Err(error)) => Err(error.column()),
         None => Err(0),
     }
 }
 
-fn entry(said: Said) -> Entry {
+fn entry(said: EncodedFields) -> Entry {
     let (provider, model): (Arc<str>, Arc<str>) = (said.provider.as_str().into(), said.model.as_str().into());
     let only_cost = Some(said.cost).filter(|_| said.calls.len() == 1);
     let call = |call: Call| Attempt {
@@ -300,7 +301,7 @@ fn entry(said: Said) -> Entry {
         cost: only_cost.unwrap_or(call.cost),
         reason: call.reason,
     };
-    let is_on = |bit| said.switches & bit != 0;
+    let is_on = |bit| said.flags & bit != 0;
     Entry {
         stream: is_on(STREAM),
         cache_hit: is_on(CACHE_HIT),

@@ -1,16 +1,16 @@
-//! Reports and the request log.
+//! Queries of the ledger: reports and the request log.
 
 use std::borrow::Cow;
 
 use gw_wire::request_id;
 
-use super::{By, Cursor, Entry, Filter, HOUR, Spender, Sums, Tokens, joined, line, sqlite};
+use super::{Cursor, Entry, Filter, GroupBy, HOUR_MS, Spender, Sums, Tokens, joined, line, sqlite};
 use crate::db::{Result, Store};
 use crate::sql::{Row, Sql, indexed};
 
 impl Store {
-    /// Sums of the requests that pass the filter, by group, the dearest first.
-    pub async fn usage(&self, by: By, filter: &Filter) -> Result<Vec<(String, Sums)>> {
+    /// Sums of the requests that match the filter, by group, the most expensive group first.
+    pub async fn usage(&self, by: GroupBy, filter: &Filter) -> Result<Vec<(String, Sums)>> {
         let mut sql = Sql::new("SELECT ");
         sql.push(by.column()).push(" AS name, ").push(SUMS).push(" FROM usage_hours WHERE 1 = 1");
         push_hours(&mut sql, filter);
@@ -18,7 +18,7 @@ impl Store {
         self.list(sql, |row| Ok((row.get("name")?, read_sums(row)?))).await
     }
 
-    /// Sums of all requests that pass the filter.
+    /// Sums of all requests that match the filter.
     pub async fn total(&self, filter: &Filter) -> Result<Sums> {
         let mut sql = Sql::new("SELECT ");
         sql.push(SUMS).push(" FROM usage_hours WHERE 1 = 1");
@@ -26,13 +26,13 @@ impl Store {
         self.only(sql, read_sums).await
     }
 
-    /// What a key or a team has spent, in femto-USD, from the hour on that a moment (unix seconds) is in, in the hours that
-    /// begin before another one.
+    /// The spending of a key or a team in femto-USD, from the hour that contains `from` (unix seconds) up to the hours that
+    /// begin before `until`.
     pub async fn spent(&self, who: Spender<'_>, from: i64, until: i64) -> Result<i128> {
         self.only(spent(who, from, until), |row| Ok(joined(row.get("nano")?, row.get("rest")?))).await
     }
 
-    /// The same, and which of these requests have a row: both of one moment.
+    /// As [`Store::spent`], together with the given requests that have a row, both at the same moment.
     pub async fn spent_with(
         &self,
         who: Spender<'_>,
@@ -40,7 +40,7 @@ impl Store {
         until: i64,
         requests: &[String],
     ) -> Result<(i128, Vec<String>)> {
-        // In SQLite a row is found by its time, which its id tells.
+        // SQLite finds a row by its time, which the id holds.
         let listed: Vec<(i64, Cow<'_, str>)> =
             requests.iter().map(|id| (request_id::timestamp_millis(id).unwrap_or(0), indexed(id))).collect();
         let listed = serde_json::to_string(&listed).unwrap_or_default();
@@ -68,14 +68,14 @@ impl Store {
         Ok((spent, rows.into_iter().filter_map(|(_, id)| id).collect()))
     }
 
-    /// The log, newest first.
+    /// A page of the request log, newest first.
     pub async fn requests(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Vec<Entry>> {
         let sql =
             if self.is_postgres() { page(filter, after, limit) } else { sqlite::page(filter, after, limit) };
         self.list(sql, read).await
     }
 
-    /// One request.
+    /// The request with this id.
     pub async fn request(&self, request_id: &str) -> Result<Option<Entry>> {
         let sql = if self.is_postgres() {
             Sql::new("SELECT entry FROM ledger WHERE request_id = $1").name(request_id)
@@ -85,19 +85,19 @@ impl Store {
         self.first(sql, read).await
     }
 
-    /// Forgets the rows before this time (unix milliseconds), so many at most; says how many. The sums stay.
-    pub async fn forget(&self, before: i64, at_most: u32) -> Result<u64> {
+    /// Deletes the rows before this time (unix milliseconds), at most `at_most`; returns how many. The sums stay.
+    pub async fn purge(&self, before: i64, at_most: u32) -> Result<u64> {
         let delete = if self.is_postgres() {
             "DELETE FROM ledger WHERE request_id IN (SELECT request_id FROM ledger WHERE at < $1 \
              ORDER BY at LIMIT $2)"
         } else {
-            sqlite::FORGET
+            sqlite::PURGE
         };
         self.run(Sql::new(delete).int(before).int(i64::from(at_most))).await
     }
 }
 
-/// What was spent in the hours between two moments, in two parts.
+/// The spending in the hours between two moments, in its two columns.
 fn spent(who: Spender<'_>, from: i64, until: i64) -> Sql<'_> {
     let mut sql = Sql::new(
         "SELECT CAST(coalesce(sum(cost_nano), 0) AS BIGINT) AS nano, \
@@ -115,12 +115,12 @@ fn spent(who: Spender<'_>, from: i64, until: i64) -> Sql<'_> {
 /// A page of the log in PostgreSQL.
 fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q> {
     let mut sql = Sql::new("SELECT ledger.entry FROM ");
-    // Failures have an index. Otherwise the sums tell in which hours the wanted rows are, however rare they are.
+    // Failures have an index. Otherwise the hourly sums tell which hours hold matching rows, however rare they are.
     let named = filter.team.is_some() || filter.model.is_some() || filter.provider.is_some();
     let by_hours = named && filter.status.as_deref().is_none_or(|status| status == "ok");
     if by_hours {
         push_hours_with(&mut sql, filter, after, limit);
-        // It would rather read the whole ledger; with a limit inside it cannot.
+        // The planner would read the whole ledger; a limit inside the lateral query prevents that.
         sql.push("CROSS JOIN LATERAL (SELECT * FROM ");
         sql.push("ledger WHERE at >= hours.hour * 1000 AND at < hours.hour * 1000 + 3600000");
     } else {
@@ -152,7 +152,7 @@ fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q
 
 const NEWEST_FIRST: &str = " ORDER BY at DESC, request_id DESC LIMIT ";
 
-/// Columns of the sums, in the order that `read_sums` wants.
+/// The columns that `read_sums` reads.
 const SUMS: &str = "CAST(coalesce(sum(requests), 0) AS BIGINT) AS requests, \
     CAST(coalesce(sum(failed), 0) AS BIGINT) AS failed, \
     CAST(coalesce(sum(cache_hits), 0) AS BIGINT) AS cache_hits, \
@@ -168,7 +168,7 @@ const SUMS: &str = "CAST(coalesce(sum(requests), 0) AS BIGINT) AS requests, \
 
 fn push_hours<'q>(sql: &mut Sql<'q>, filter: &'q Filter) {
     if let Some(since) = filter.since {
-        sql.push(" AND hour >= ").push_int(since.div_euclid(HOUR) * 3600);
+        sql.push(" AND hour >= ").push_int(since.div_euclid(HOUR_MS) * 3600);
     }
     if let Some(until) = filter.until {
         sql.push(" AND hour <= ").push_int((until.saturating_sub(1)).div_euclid(1000));
@@ -176,11 +176,11 @@ fn push_hours<'q>(sql: &mut Sql<'q>, filter: &'q Filter) {
     filter.push_names(sql);
 }
 
-/// The newest hours that together have as many of the wanted rows as are asked for. In the hour of the cursor nobody
-/// knows how many are left, so it counts for none. Hours whose rows were forgotten are older than all others.
+/// The newest hours that together hold as many matching rows as the page needs. The hour of the cursor counts as empty,
+/// because the number of its remaining rows is unknown. Hours with deleted rows are older than all others.
 pub(super) fn push_hours_with<'q>(sql: &mut Sql<'q>, filter: &'q Filter, after: Option<&Cursor>, limit: u32) {
-    let newest = after.map(|cursor| cursor.at.div_euclid(HOUR) * 3600);
-    let last = filter.until.map(|until| until.saturating_sub(1).div_euclid(HOUR) * 3600);
+    let newest = after.map(|cursor| cursor.at.div_euclid(HOUR_MS) * 3600);
+    let last = filter.until.map(|until| until.saturating_sub(1).div_euclid(HOUR_MS) * 3600);
     let unsure = newest.into_iter().chain(last).min().unwrap_or(i64::MAX);
     sql.push(
         "(SELECT hour FROM (SELECT hour, sum(rows) OVER (ORDER BY hour DESC) - rows AS newer FROM (SELECT hour, \

@@ -1,34 +1,31 @@
-//! The ledger's rows in SQLite. A row is written on the path of every request, so a table has one order only, time and
-//! id, and one index, of what failed; what many rows have in common is a row of `ledger_groups`.
+//! The ledger's rows in SQLite. Every request writes a row, so the table has only one order, by time and id, and one index,
+//! of failures. The part that many rows share is a row of `ledger_groups`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row as _, Sqlite};
 
+use super::groups::Groups;
 use super::line::{Line, Names};
 use super::read::push_hours_with;
 use super::{Cursor, Filter};
 use crate::sql::Sql;
 
-/// Groups whose number is remembered. There are as many as keys have models.
-const REMEMBERED: usize = 10_000;
-/// A row that was written by a version whose rows were younger than their ids is at most so many milliseconds younger.
-const YOUNGER: i64 = 600_000;
+/// Maximum number of cached groups. There are about as many groups as keys times models.
+const MAX_CACHED_GROUPS: usize = 10_000;
+/// Older versions wrote rows up to this many milliseconds later than the time in their ids.
+const MAX_ROW_DELAY_MS: i64 = 600_000;
 
-/// The numbers of groups that are in the database: their text is looked for once.
-pub(crate) type Groups = Mutex<HashMap<Box<str>, i64>>;
-
-/// The numbers that the lines of a transaction need.
+/// The group numbers of the lines of a transaction.
 pub(super) struct Numbers {
     of: Vec<i64>,
     new: Vec<(Box<str>, i64)>,
 }
 
 impl Numbers {
-    /// Finds or makes the groups.
+    /// Finds the numbers of the groups and inserts missing groups.
     pub(super) async fn find(
         connection: &mut SqliteConnection,
         known: &Groups,
@@ -57,18 +54,18 @@ impl Numbers {
         Ok(numbers)
     }
 
-    /// The transaction was committed: what is new is there to stay.
+    /// Caches the new groups after the transaction was committed.
     pub(super) fn remember(self, known: &Groups) {
         let mut known = known.lock();
-        if known.len() + self.new.len() > REMEMBERED {
+        if known.len() + self.new.len() > MAX_CACHED_GROUPS {
             known.clear();
         }
         known.extend(self.new);
     }
 }
 
-/// Rows that are left empty are not inserted: so a few texts, each understood once, are enough for any number, and
-/// seldom more than one statement, which is a call to another thread.
+/// An insert statement for a fixed number of rows; unused rows are NULL and not inserted. A few statements, each prepared
+/// once, are thus enough for any number of rows, usually in one call to SQLite's thread.
 macro_rules! insert {
     ($rows:expr, $end:expr) => {
         concat!(
@@ -91,7 +88,7 @@ macro_rules! four {
 }
 pub(super) use four;
 
-/// A statement for so many rows or fewer, and how many it takes.
+/// A statement for this many rows or fewer, and its number of rows.
 fn statement(rows: usize) -> (&'static str, usize) {
     match rows {
         ..=1 => (insert!(row!(), ""), 1),
@@ -101,8 +98,8 @@ fn statement(rows: usize) -> (&'static str, usize) {
     }
 }
 
-/// Inserts lines, each with the place of its group, as long as all of them are new. False: some were there already, and
-/// nobody knows which. The transaction is of no use then.
+/// Inserts lines, each with the index of its group, if all of them are new. False: some rows existed already, so the
+/// transaction must be rolled back.
 pub(super) async fn insert(
     connection: &mut SqliteConnection,
     numbers: &Numbers,
@@ -120,7 +117,7 @@ pub(super) async fn insert(
     Ok(true)
 }
 
-/// As [`insert()`], and says which of the lines were new. Every new row is said by the database, which takes its time.
+/// As [`insert()`], and returns which lines were new. The database returns every new row, which takes time.
 pub(super) async fn insert_some(
     connection: &mut SqliteConnection,
     numbers: &Numbers,
@@ -133,7 +130,7 @@ pub(super) async fn insert_some(
         for row in bound(INSERT, numbers, chunk).fetch_all(&mut *connection).await? {
             new.insert((row.try_get(0)?, row.try_get(1)?));
         }
-        // The same line twice in one batch is one row.
+        // A line that occurs twice in one batch is one row.
         is_new.extend(chunk.iter().map(|(line, _)| new.remove(&(line.at, line.request_id.clone()))));
     }
     Ok(is_new)
@@ -146,7 +143,7 @@ fn bound(
 ) -> sqlx::query::Query<'static, Sqlite, sqlx::sqlite::SqliteArguments> {
     let mut query = sqlx::query::<Sqlite>(sql);
     for (line, group) in lines {
-        // As an `Arc`, a text is copied once on its way.
+        // An `Arc` spares a copy of the text.
         query = query
             .bind(line.at)
             .bind(Arc::<str>::from(&*line.request_id))
@@ -156,16 +153,16 @@ fn bound(
     query
 }
 
-/// A row as one JSON text, from the tables `r` and `g`.
+/// Builds a row's entry as one JSON text, from the tables `r` and `g`.
 const ENTRY: &str = "SELECT CASE WHEN r.entry LIKE '{%' THEN r.entry ELSE '[' || json_quote(r.request_id) || ',' || r.at || \
     ',' || g.entry || ',' || json_quote(coalesce(r.status, 'ok')) || ',' || r.entry || ']' END AS entry FROM ";
 const WITH_GROUP: &str = " CROSS JOIN ledger_groups AS g ON g.id = r.who";
 
-/// A page of the log, newest first. The rows are found first, and then only those of the page are put together.
+/// A page of the log, newest first. The rows are found first; then only the rows of the page are put together.
 pub(super) fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q> {
     let mut sql = Sql::new(ENTRY);
     sql.push("(SELECT r.at AS found_at, r.request_id AS found_id FROM ");
-    // Failures have an index. Otherwise the sums tell in which hours the wanted rows are, however rare they are.
+    // Failures have an index. Otherwise the hourly sums tell which hours hold matching rows, however rare they are.
     let is_named = filter.names().iter().any(|(_, name)| name.is_some());
     if is_named && filter.status.as_deref().is_none_or(|status| status == "ok") {
         push_hours_with(&mut sql, filter, after, limit);
@@ -199,17 +196,20 @@ pub(super) fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32
     sql
 }
 
-/// One request. Its id tells where it is; one that tells nothing is not of this program, and looked for everywhere.
+/// The request with this id. The id holds its time; an id of another form is searched for in all rows.
 pub(super) fn one(request_id: &str) -> Sql<'_> {
     let mut sql = Sql::new(ENTRY);
     sql.push("ledger_rows AS r").push(WITH_GROUP).push(" WHERE r.request_id = ").push_name(request_id);
     if let Some(at) = gw_wire::request_id::timestamp_millis(request_id) {
-        sql.push(" AND r.at >= ").push_int(at).push(" AND r.at <= ").push_int(at.saturating_add(YOUNGER));
+        sql.push(" AND r.at >= ")
+            .push_int(at)
+            .push(" AND r.at <= ")
+            .push_int(at.saturating_add(MAX_ROW_DELAY_MS));
     }
     sql.push(" ORDER BY r.at LIMIT 1");
     sql
 }
 
-/// Forgets the rows before this time, the oldest first.
-pub(super) const FORGET: &str = "DELETE FROM ledger_rows WHERE (at, request_id) IN \
+/// Deletes the rows before a time, the oldest first.
+pub(super) const PURGE: &str = "DELETE FROM ledger_rows WHERE (at, request_id) IN \
     (SELECT at, request_id FROM ledger_rows WHERE at < $1 ORDER BY at, request_id LIMIT $2)";

@@ -1,8 +1,8 @@
-//! The ledger on a real file: nothing twice, sums that equal their rows to the last digit.
+//! The ledger on a real file: no row twice, and sums that equal their rows exactly.
 
 use proptest::prelude::*;
 
-use super::{By, Cursor, Entry, Filter, Tokens};
+use super::{Cursor, Entry, Filter, GroupBy, Tokens};
 use crate::testing::on_both;
 
 const DAY: i64 = 86_400_000;
@@ -59,7 +59,7 @@ async fn reports_are_grouped_and_filtered() {
     on_both(async |place| {
         let store = place.open().await;
         store.record(&(0..300).map(entry).collect::<Vec<_>>()).await.unwrap();
-        let by_model = store.usage(By::Model, &Filter::default()).await.unwrap();
+        let by_model = store.usage(GroupBy::Model, &Filter::default()).await.unwrap();
         assert_eq!(
             by_model.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
             ["acme/slow", "acme/fast"]
@@ -69,7 +69,7 @@ async fn reports_are_grouped_and_filtered() {
             Filter { team: Some("search".to_owned()), key_id: Some("key-0".to_owned()), ..Filter::default() };
         let expected = (0..300).map(entry).filter(|entry| entry.team.is_some() && entry.key_id == "key-0");
         assert_eq!(store.total(&filter).await.unwrap().cost, expected.map(|entry| entry.cost).sum::<i128>());
-        let days = store.usage(By::Day, &Filter::default()).await.unwrap();
+        let days = store.usage(GroupBy::Day, &Filter::default()).await.unwrap();
         let named: Vec<i64> = days.iter().map(|(day, _)| day.parse().unwrap()).collect();
         assert!(named.iter().all(|day| day % 86_400 == 0) && named.len() == 4, "{named:?}");
         let filter = Filter { since: Some(20_001 * DAY), until: Some(20_002 * DAY), ..Filter::default() };
@@ -105,8 +105,8 @@ async fn old_rows_are_forgotten_and_their_sums_stay() {
         let store = place.open().await;
         store.record(&(0..100).map(entry).collect::<Vec<_>>()).await.unwrap();
         let before = store.total(&Filter::default()).await.unwrap();
-        assert_eq!(store.forget(entry(50).at, 30).await.unwrap(), 30);
-        assert_eq!(store.forget(entry(50).at, 30).await.unwrap(), 20);
+        assert_eq!(store.purge(entry(50).at, 30).await.unwrap(), 30);
+        assert_eq!(store.purge(entry(50).at, 30).await.unwrap(), 20);
         assert_eq!(store.requests(&Filter::default(), None, 1000).await.unwrap().len(), 50);
         assert_eq!(store.total(&Filter::default()).await.unwrap(), before);
     })

@@ -1,4 +1,4 @@
-//! Rows into the ledger, and their sums with them.
+//! Writes rows to the ledger together with their sums.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry as Place;
@@ -9,45 +9,42 @@ use sqlx::{Row as _, Sqlite};
 
 use super::line::{Line, Names};
 use super::sqlite::{self, Numbers, four};
-use super::{Entry, HOUR, Sums, Tokens, split};
-use crate::db::{Change, Result, Store};
-use crate::postgres::Held;
+use super::{Entry, HOUR_MS, Sums, Tokens, split};
+use crate::db::{Result, Store, WriteTransaction};
+use crate::postgres::PooledConnection;
 use crate::sql::without_nul;
 
-/// Bytes that count as one row when SQLite's log is looked after.
-const BYTES_OF_ROW: usize = 1024;
-/// Bytes of a row beside its text, and its share of indices and half-filled pages.
-const BESIDE: usize = 100;
+/// Bytes of a row besides its text, with its share of indices and half-filled pages.
+const ROW_OVERHEAD_BYTES: usize = 100;
 
 impl Store {
-    /// Writes these entries. Those that are there already stay as they are and count once.
+    /// Writes these entries. Existing entries stay unchanged and are not counted again.
     pub async fn record(&self, entries: &[Entry]) -> Result<()> {
         self.record_lines(&entries.iter().cloned().map(Line::new).collect::<Vec<_>>()).await
     }
 
-    /// As [`Store::record`], for entries that were said already.
+    /// As [`Store::record`], for encoded entries.
     pub async fn record_lines(&self, lines: &[Line]) -> Result<()> {
         if lines.is_empty() {
             return Ok(());
         }
-        // Nearly always all are new. Which of them are not, is asked only when some are not.
+        // Nearly always all rows are new. Only otherwise is it worth asking which ones are.
         if write(self, lines, false).await?.is_none() {
             write(self, lines, true).await?;
         }
-        let bytes: usize = lines.iter().map(|line| line.rest().len() + BESIDE).sum();
-        self.wrote(bytes.div_ceil(BYTES_OF_ROW) as u64).await;
+        self.wrote(lines.iter().map(|line| line.rest().len() + ROW_OVERHEAD_BYTES).sum()).await;
         Ok(())
     }
 }
 
-/// Writes lines and their sums; `None` when some were there already and it has to be done with care.
+/// Writes lines and their sums; `None` if some rows existed and the write must be repeated with `is_careful`.
 async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option<()>> {
     let failed = |error: sqlx::Error| store.error(&error);
     let (groups, placed) = grouped(lines).map_err(failed)?;
     let mut change = store.begin().await?;
     let mut numbers = None;
     let is_new = match &mut change {
-        Change::Sqlite(transaction) => {
+        WriteTransaction::Sqlite(transaction) => {
             let found = Numbers::find(transaction, &store.groups, &groups).await.map_err(failed)?;
             let is_new = if is_careful {
                 sqlite::insert_some(transaction, &found, &placed).await.map_err(failed)?
@@ -60,14 +57,15 @@ async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option
             numbers = Some(found);
             is_new
         }
-        Change::Postgres(held) => into_postgres(held, &groups, &placed).await.map_err(failed)?,
+        WriteTransaction::Postgres(held) => into_postgres(held, &groups, &placed).await.map_err(failed)?,
     };
     let counted = placed.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(placed, _)| *placed);
-    // In the order of the groups, so that two programs do not wait for each other.
-    let sums: Vec<(Group<'_>, Sums)> = added_up(&groups, counted).into_iter().collect();
+    // Sorted by group, so that two processes do not deadlock.
+    let sums = added_up(&groups, counted).into_iter().collect::<Vec<_>>();
+    let rows: Vec<UsageRow<'_>> = sums.iter().map(UsageRow::new).collect();
     match &mut change {
-        Change::Sqlite(transaction) => add_up_sqlite(transaction, &sums).await.map_err(failed)?,
-        Change::Postgres(held) => add_up_postgres(held, &sums).await.map_err(failed)?,
+        WriteTransaction::Sqlite(transaction) => add_up_sqlite(transaction, &rows).await.map_err(failed)?,
+        WriteTransaction::Postgres(held) => add_up_postgres(held, &rows).await.map_err(failed)?,
     }
     change.commit().await.map_err(failed)?;
     if let Some(numbers) = numbers {
@@ -76,17 +74,17 @@ async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option
     Ok(Some(()))
 }
 
-/// What lines have in common, each once, and to every line its place among them.
+/// The distinct shared parts of lines, and each line with the index of its shared part.
 type Grouped<'l> = (Vec<(&'l str, Names)>, Vec<(&'l Line, usize)>);
 
 fn grouped(lines: &[Line]) -> sqlx::Result<Grouped<'_>> {
     let mut places: HashMap<&str, usize> = HashMap::new();
     let (mut groups, mut placed) = (Vec::new(), Vec::with_capacity(lines.len()));
     for line in lines {
-        let place = match places.entry(line.in_common()) {
+        let place = match places.entry(line.shared_part()) {
             Place::Occupied(place) => *place.get(),
             Place::Vacant(place) => {
-                groups.push((line.in_common(), Names::read(line.in_common())?));
+                groups.push((line.shared_part(), Names::read(line.shared_part())?));
                 *place.insert(groups.len() - 1)
             }
         };
@@ -102,7 +100,7 @@ fn added_up<'g>(
 ) -> BTreeMap<Group<'g>, Sums> {
     let mut of_groups: BTreeMap<(i64, usize), Sums> = BTreeMap::new();
     for (line, place) in lines {
-        let hour = line.at.div_euclid(HOUR) * 3600;
+        let hour = line.at.div_euclid(HOUR_MS) * 3600;
         of_groups.entry((hour, place)).or_default().join(&line.sums);
     }
     let mut sums: BTreeMap<Group<'g>, Sums> = BTreeMap::new();
@@ -117,17 +115,17 @@ fn added_up<'g>(
 /// Hour, key, team, model and provider.
 type Group<'e> = (i64, &'e str, &'e str, &'e str, &'e str);
 
-/// A count for a column.
+/// A count as a column value.
 fn int(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Rows of one statement. All are one text, so that it is understood once.
-const ROWS_OF_POSTGRES: usize = 1_000;
+/// Rows per statement. The statement's text does not depend on the number of rows.
+const POSTGRES_ROWS: usize = 1_000;
 
-/// Column by column, because it takes one text for any number of rows. Says which of the lines were new.
+/// Inserts lines as arrays, one per column, so that one text serves any number of rows. Returns which lines were new.
 async fn into_postgres(
-    held: &mut Held<'_>,
+    held: &mut PooledConnection<'_>,
     groups: &[(&str, Names)],
     lines: &[(&Line, usize)],
 ) -> sqlx::Result<Vec<bool>> {
@@ -135,7 +133,7 @@ async fn into_postgres(
         SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], \
         $7::text[], $8::text[]) ON CONFLICT (request_id) DO NOTHING RETURNING request_id";
     let mut is_new = Vec::with_capacity(lines.len());
-    for chunk in lines.chunks(ROWS_OF_POSTGRES) {
+    for chunk in lines.chunks(POSTGRES_ROWS) {
         let names = |pick: fn(&Names) -> Option<&str>| -> Vec<Option<&str>> {
             chunk.iter().map(|(_, place)| groups.get(*place).and_then(|(_, names)| pick(names))).collect()
         };
@@ -154,7 +152,7 @@ async fn into_postgres(
             .bind(chunk.iter().map(|(line, _)| line.json()).collect::<Vec<_>>());
         let (rows, _) = held.query(query).await?;
         let mut new = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<HashSet<String>>>()?;
-        // The same id twice in one batch is one row.
+        // An id that occurs twice in one batch is one row.
         is_new.extend(chunk.iter().map(|(line, _)| new.remove(&line.request_id)));
     }
     Ok(is_new)
@@ -185,7 +183,7 @@ macro_rules! group {
     };
 }
 
-/// A statement that adds so many groups or fewer, and how many it takes.
+/// A statement that adds this many groups or fewer, and its number of groups.
 fn sqlite_add_up(groups: usize) -> (&'static str, usize) {
     macro_rules! groups {
         ($groups:expr) => {
@@ -200,51 +198,61 @@ fn sqlite_add_up(groups: usize) -> (&'static str, usize) {
     }
 }
 
-async fn add_up_sqlite(connection: &mut SqliteConnection, sums: &[(Group<'_>, Sums)]) -> sqlx::Result<()> {
-    let mut rest = sums;
+/// A row of `usage_hours`: its key columns and its counters, in the order in which both databases bind them.
+struct UsageRow<'e> {
+    hour: i64,
+    names: [&'e str; 4],
+    counts: [i64; 12],
+}
+
+impl<'e> UsageRow<'e> {
+    fn new((group, sums): &(Group<'e>, Sums)) -> Self {
+        let (hour, key, team, model, provider) = *group;
+        Self { hour, names: [key, team, model, provider], counts: counts(sums) }
+    }
+}
+
+async fn add_up_sqlite(connection: &mut SqliteConnection, rows: &[UsageRow<'_>]) -> sqlx::Result<()> {
+    let mut rest = rows;
     while !rest.is_empty() {
         let (sql, count) = sqlite_add_up(rest.len());
-        let (groups, after) = rest.split_at(count.min(rest.len()));
+        let (rows, after) = rest.split_at(count.min(rest.len()));
         rest = after;
         let mut query = sqlx::query::<Sqlite>(sql);
-        for ((hour, key, team, model, provider), sums) in groups {
-            query = query.bind(*hour).bind(*key).bind(*team).bind(*model).bind(*provider);
-            for value in values(sums) {
-                query = query.bind(value);
-            }
+        for row in rows {
+            query = query.bind(row.hour);
+            query = row.names.iter().fold(query, |query, name| query.bind(*name));
+            query = row.counts.iter().fold(query, |query, count| query.bind(*count));
         }
         query.execute(&mut *connection).await?;
     }
     Ok(())
 }
 
-async fn add_up_postgres(held: &mut Held<'_>, sums: &[(Group<'_>, Sums)]) -> sqlx::Result<()> {
+async fn add_up_postgres(held: &mut PooledConnection<'_>, rows: &[UsageRow<'_>]) -> sqlx::Result<()> {
     const ADD_UP: &str = add_up!(
         "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], \
          $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
          $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])"
     );
-    for sums in sums.chunks(ROWS_OF_POSTGRES) {
-        let texts =
-            |pick: fn(&Group<'_>) -> String| sums.iter().map(|(group, _)| pick(group)).collect::<Vec<_>>();
-        let mut query = sqlx::query(ADD_UP)
-            .persistent(false)
-            .bind(sums.iter().map(|(group, _)| group.0).collect::<Vec<_>>())
-            .bind(texts(|group| group.1.to_owned()))
-            .bind(texts(|group| group.2.to_owned()))
-            .bind(texts(|group| group.3.to_owned()))
-            .bind(texts(|group| group.4.to_owned()));
-        let rows: Vec<[i64; 12]> = sums.iter().map(|(_, sums)| values(sums)).collect();
+    for rows in rows.chunks(POSTGRES_ROWS) {
+        let hours: Vec<i64> = rows.iter().map(|row| row.hour).collect();
+        let mut query = sqlx::query(ADD_UP).persistent(false).bind(hours);
+        for column in 0..4 {
+            let names = rows.iter().filter_map(|row| row.names.get(column).copied().map(str::to_owned));
+            query = query.bind(names.collect::<Vec<_>>());
+        }
         for column in 0..12 {
-            query = query.bind(rows.iter().filter_map(|row| row.get(column).copied()).collect::<Vec<_>>());
+            query =
+                query.bind(rows.iter().filter_map(|row| row.counts.get(column).copied()).collect::<Vec<_>>());
         }
         held.query(query).await?;
     }
     Ok(())
 }
 
-/// What a group adds, in the order of the columns.
-fn values(sums: &Sums) -> [i64; 12] {
+/// The counters of a group, in the order of the columns.
+fn counts(sums: &Sums) -> [i64; 12] {
     let Tokens { prompt, completion, cached, cache_write, reasoning } = sums.tokens;
     let ((cost_nano, cost_rest), (saved_nano, saved_rest)) = (split(sums.cost), split(sums.saved));
     [

@@ -1,12 +1,12 @@
 //! Payloads on both databases.
 
-use super::{Payload, Said};
+use super::{Payload, PayloadBody};
 use crate::keys::{NewKey, Role, StoredKey};
 use crate::sql::Sql;
 use crate::testing::on_both;
 
 fn payload(n: i64) -> Payload {
-    let said = |text: String, is_cut| Said { text, is_cut };
+    let said = |text: String, is_cut| PayloadBody { text, is_cut };
     Payload {
         request_id: format!("req_{n:06}"),
         at: 1_000 + n,
@@ -41,8 +41,8 @@ async fn any_text_is_kept_and_a_nul_is_the_same_in_both() {
     on_both(async |place| {
         let store = place.open().await;
         let odd = "'; DROP TABLE payloads; -- \u{feff}\u{202e}\u{10ffff} \\ud800 \\u0000 $1 ?1";
-        let request = Said { text: format!("{odd}\0end"), is_cut: false };
-        let large = Said { text: "ü".repeat(300_000), is_cut: true };
+        let request = PayloadBody { text: format!("{odd}\0end"), is_cut: false };
+        let large = PayloadBody { text: "ü".repeat(300_000), is_cut: true };
         let one = Payload { request, response: large.clone(), ..payload(1) };
         store.keep_payloads(std::slice::from_ref(&one)).await.unwrap();
         let found = store.payload("req_000001").await.unwrap().unwrap();
@@ -58,9 +58,9 @@ async fn old_payloads_are_forgotten_in_portions() {
     on_both(async |place| {
         let store = place.open().await;
         store.keep_payloads(&(0..50).map(payload).collect::<Vec<_>>()).await.unwrap();
-        assert_eq!(store.forget_payloads(1_040, 30).await.unwrap(), 30);
-        assert_eq!(store.forget_payloads(1_040, 30).await.unwrap(), 10);
-        assert_eq!(store.forget_payloads(1_040, 30).await.unwrap(), 0);
+        assert_eq!(store.purge_payloads(1_040, 30).await.unwrap(), 30);
+        assert_eq!(store.purge_payloads(1_040, 30).await.unwrap(), 10);
+        assert_eq!(store.purge_payloads(1_040, 30).await.unwrap(), 0);
         assert!(store.payload("req_000039").await.unwrap().is_none());
         assert!(store.payload("req_000040").await.unwrap().is_some());
     })

@@ -1,5 +1,5 @@
-//! Word of changes, as soon as they are made: LISTEN on a connection of its own. Whoever waits for it also looks from
-//! time to time, so that nothing depends on it.
+//! Waits for notifications of changes with LISTEN on its own connection. Consumers also poll, so nothing depends on the
+//! notifications.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::pool::guarded;
-use super::{Address, PATIENCE};
+use super::{DatabaseUrl, TIMEOUT};
 
 const CHANNEL: &str = "gateway_revision";
-/// Between two tries to listen, at first and at last.
+/// The first and the longest pause between two attempts to listen.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// A setting that is given while connecting, and so reaches the server only if the session is ours alone.
+/// A setting given while connecting. It reaches the server only if the session is not shared.
 const OURS: (&str, &str) = ("gateway.listens", "yes");
 
-/// Listens until it is aborted, or it turns out that it must not.
-pub(super) async fn run(address: Address, news: Arc<Notify>) {
+/// Listens until the task is aborted or the session turns out to be shared.
+pub(super) async fn run(address: DatabaseUrl, news: Arc<Notify>) {
     let mut pause = PAUSES.0;
     loop {
         match listen(&address, &news).await {
             Ok(Ended::Lost) => pause = PAUSES.0,
             Ok(Ended::NotOurs) => return,
             Err(error) => {
-                tracing::debug!("not listening for changes: {}", address.error(&error));
+                tracing::debug!("cannot listen for changes: {}", address.error(&error));
                 pause = (pause * 2).min(PAUSES.1);
             }
         }
@@ -34,21 +34,21 @@ pub(super) async fn run(address: Address, news: Arc<Notify>) {
     }
 }
 
-/// Why nothing is heard any more.
+/// Why listening ended.
 enum Ended {
-    /// The connection is gone.
+    /// The connection was lost.
     Lost,
-    /// The session is shared with others (PgBouncer): what we ask for here, they would be told, in the middle of their
+    /// The session is shared with others (PgBouncer), so notifications would reach other clients in the middle of their
     /// answers.
     NotOurs,
 }
 
-async fn listen(address: &Address, news: &Notify) -> sqlx::Result<Ended> {
+async fn listen(address: &DatabaseUrl, news: &Notify) -> sqlx::Result<Ended> {
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .idle_timeout(None)
         .max_lifetime(None)
-        .acquire_timeout(PATIENCE)
+        .acquire_timeout(TIMEOUT)
         .connect_lazy_with(address.options.clone().options([OURS]));
     let begin = async {
         let mut listener = PgListener::connect_with(&pool).await?;
@@ -62,10 +62,10 @@ async fn listen(address: &Address, news: &Notify) -> sqlx::Result<Ended> {
         listener.listen(CHANNEL).await?;
         Ok::<_, sqlx::Error>(Some(listener))
     };
-    let begun = guarded(Instant::now() + PATIENCE, Box::pin(begin)).await??;
+    let begun = guarded(Instant::now() + TIMEOUT, Box::pin(begin)).await??;
     let Some(mut listener) = begun else { return Ok(Ended::NotOurs) };
     loop {
-        // What was said before we listened was not heard.
+        // Changes before LISTEN were not reported, so the consumers must look once.
         news.notify_one();
         let never = Instant::now() + Duration::from_secs(86_400);
         match guarded(never, listener.try_recv()).await? {

@@ -1,24 +1,24 @@
-//! Bringing a database up to date: all changes in one transaction, by one program at a time.
+//! Brings a database's schema up to date: all migrations in one transaction, by one process at a time.
 
 use std::time::Duration;
 
 use sqlx::Row;
 
-use super::{Held, Pool};
+use super::{Pool, PooledConnection};
 use crate::error::{Error, Result};
 use crate::sql::Sql;
 
-/// Every change, oldest first. One that was released is never edited: a change is a new file.
+/// All migrations, oldest first. A released migration is never edited; a change is a new file.
 pub(super) const CHANGES: [(i64, &str); 4] = [
     (1, include_str!("../../migrations/postgres/0001_start.sql")),
     (2, include_str!("../../migrations/postgres/0002_payloads.sql")),
     (3, include_str!("../../migrations/postgres/0003_burst_and_on_budget.sql")),
     (4, include_str!("../../migrations/postgres/0004_clock.sql")),
 ];
-/// What programs that start at one time agree on: the lock of this number.
+/// The lock that processes starting at the same time compete for.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7310003465208157025)";
-/// Longer than any change takes.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Longer than any migration takes.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(super) async fn run(pool: &Pool) -> Result<()> {
     let failed = |error: sqlx::Error| pool.address.error(&error);
@@ -26,11 +26,11 @@ pub(super) async fn run(pool: &Pool) -> Result<()> {
     let mut held = pool.begin().await.map_err(failed)?;
     let found = version(&mut held).await.map_err(failed)?;
     held.rollback().await.map_err(failed)?;
-    // Most starts find nothing to do, and need not wait for one another.
+    // Most starts find an up-to-date schema and need not wait for the lock.
     if check(pool, found, newest)? == Some(newest) {
         return Ok(());
     }
-    let mut held = pool.begin_with("BEGIN", PATIENCE).await.map_err(failed)?;
+    let mut held = pool.begin_with("BEGIN", TIMEOUT).await.map_err(failed)?;
     held.run(Sql::new(LOCK)).await.map_err(failed)?;
     let found = check(pool, version(&mut held).await.map_err(failed)?, newest)?;
     if found.is_none() {
@@ -48,14 +48,16 @@ pub(super) async fn run(pool: &Pool) -> Result<()> {
 
 fn check(pool: &Pool, found: Option<i64>, known: i64) -> Result<Option<i64>> {
     match found {
-        Some(found) if found > known => Err(Error::Newer { place: pool.address.place.clone(), found, known }),
+        Some(found) if found > known => {
+            Err(Error::Newer { location: pool.address.location.clone(), found, known })
+        }
         found => Ok(found),
     }
 }
 
-/// The schema that is there; None = none of ours.
-async fn version(held: &mut Held<'_>) -> sqlx::Result<Option<i64>> {
-    // Not to_regclass: it may answer from before the lock was waited for.
+/// The schema version; None if there is no schema of this program.
+async fn version(held: &mut PooledConnection<'_>) -> sqlx::Result<Option<i64>> {
+    // to_regclass could answer from before the lock was acquired.
     let look = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class WHERE relname = 'gateway_schema' \
         AND pg_catalog.pg_table_is_visible(oid)) AS ours";
     let (rows, _) = held.run(Sql::new(look)).await?;
@@ -68,8 +70,8 @@ async fn version(held: &mut Held<'_>) -> sqlx::Result<Option<i64>> {
     rows.first().map(|row| row.try_get("version")).transpose()
 }
 
-/// A database may be shared with others, as long as their tables have other names.
-async fn refuse_foreign(pool: &Pool, held: &mut Held<'_>) -> Result<()> {
+/// Refuses tables of other programs with the same names. Other tables may share the database.
+async fn refuse_foreign(pool: &Pool, held: &mut PooledConnection<'_>) -> Result<()> {
     let look = "SELECT relname::text AS name FROM pg_catalog.pg_class \
         WHERE relname IN ('keys', 'teams', 'ledger', 'usage_hours', 'revision', 'payloads') \
         AND pg_catalog.pg_table_is_visible(oid)";
@@ -79,7 +81,7 @@ async fn refuse_foreign(pool: &Pool, held: &mut Held<'_>) -> Result<()> {
         .and_then(|(rows, _)| rows.first().map(|row| row.try_get::<String, _>("name")).transpose());
     match found.map_err(|error| pool.address.error(&error))? {
         Some(name) => Err(Error::Damaged {
-            place: pool.address.place.clone(),
+            location: pool.address.location.clone(),
             reason: format!("another program's table named {name:?}"),
         }),
         None => Ok(()),

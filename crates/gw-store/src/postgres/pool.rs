@@ -1,8 +1,7 @@
-//! A few connections to one server. Every wait ends: a connection whose statement did not end in time, was cancelled or
-//! went wrong is closed, never given to the next caller and never waited for.
+//! A small connection pool for one server. Every wait has a deadline: a connection whose statement timed out, was cancelled
+//! or failed is closed and never reused or waited for.
 //!
-//! Not sqlx's pool, which asks each connection that comes back whether it is well, for as long as that takes: a server
-//! that hangs would keep its places.
+//! sqlx's pool tests each returned connection without a deadline, so a hanging server would use up its slots.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -17,29 +16,29 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::{Address, BEGIN, PATIENCE, listener, migrate};
+use super::{BEGIN, DatabaseUrl, TIMEOUT, listener, migrate};
 use crate::error::Result;
 use crate::sql::Sql;
 
-/// Connections at one time.
+/// Maximum number of connections.
 const CONNECTIONS: usize = 8;
-/// A connection that was idle is asked whether it still lives, and given this long to say so.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
-/// No answer has more rows than this.
-const MOST_ROWS: usize = 500_000;
+/// Time in which a connection that was idle must answer.
+const LIVENESS_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum number of rows of a result.
+const MAX_ROWS: usize = 500_000;
 
 pub(crate) struct Pool {
-    pub(crate) address: Address,
+    pub(crate) address: DatabaseUrl,
     idle: Mutex<Vec<PgConnection>>,
-    places: Semaphore,
-    /// Somebody has changed a key or a team.
+    slots: Semaphore,
+    /// Notified when any process has changed a key or a team.
     pub(crate) news: Arc<Notify>,
     listener: Mutex<Option<AbortHandle>>,
 }
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("place", &self.address.place).finish_non_exhaustive()
+        f.debug_struct("Pool").field("place", &self.address.location).finish_non_exhaustive()
     }
 }
 
@@ -52,12 +51,12 @@ impl Drop for Pool {
 }
 
 impl Pool {
-    /// Connects, brings the schema up to date, and begins to listen for changes.
-    pub(crate) async fn open(address: Address) -> Result<Self> {
+    /// Connects, brings the schema up to date and starts to listen for changes.
+    pub(crate) async fn open(address: DatabaseUrl) -> Result<Self> {
         let pool = Self {
             address,
             idle: Mutex::default(),
-            places: Semaphore::new(CONNECTIONS),
+            slots: Semaphore::new(CONNECTIONS),
             news: Arc::default(),
             listener: Mutex::default(),
         };
@@ -67,13 +66,13 @@ impl Pool {
         Ok(pool)
     }
 
-    /// One statement, in a transaction of its own (PgBouncer could otherwise divide it between two connections).
+    /// Runs one statement in its own transaction: PgBouncer could otherwise divide it between two connections.
     pub(crate) async fn run(&self, sql: Sql<'_>) -> sqlx::Result<(Vec<PgRow>, u64)> {
         let mut held = self.begin().await?;
         match held.run(sql).await {
             Ok(done) => held.commit().await.map(|()| done),
             Err(error) => {
-                if held.sound {
+                if held.is_sound {
                     let _ = held.rollback().await;
                 }
                 Err(error)
@@ -81,34 +80,44 @@ impl Pool {
         }
     }
 
-    /// A transaction whose statements together take no longer than `PATIENCE`. One that is not committed is undone.
-    pub(crate) async fn begin(&self) -> sqlx::Result<Held<'_>> {
-        self.begin_with(BEGIN, PATIENCE).await
+    /// Begins a transaction whose statements together take at most `TIMEOUT`. Without a commit it is rolled back.
+    pub(crate) async fn begin(&self) -> sqlx::Result<PooledConnection<'_>> {
+        self.begin_with(BEGIN, TIMEOUT).await
     }
 
-    pub(super) async fn begin_with(&self, begin: &'static str, patience: Duration) -> sqlx::Result<Held<'_>> {
+    pub(super) async fn begin_with(
+        &self,
+        begin: &'static str,
+        patience: Duration,
+    ) -> sqlx::Result<PooledConnection<'_>> {
         let deadline = Instant::now() + patience;
-        let place = tokio::time::timeout_at(deadline, self.places.acquire()).await;
-        let place = place.map_err(|_| late())?.map_err(|_| sqlx::Error::PoolClosed)?;
-        let mut held =
-            Held { pool: self, connection: None, _place: place, deadline, sound: false, open: false };
-        // The first answer shows whether a connection that was idle still lives.
+        let slot = tokio::time::timeout_at(deadline, self.slots.acquire()).await;
+        let slot = slot.map_err(|_| late())?.map_err(|_| sqlx::Error::PoolClosed)?;
+        let mut held = PooledConnection {
+            pool: self,
+            connection: None,
+            _slot: slot,
+            deadline,
+            is_sound: false,
+            is_open: false,
+        };
+        // The answer to BEGIN shows whether an idle connection is still alive.
         while let Some(connection) = self.take() {
             held.connection = Some(connection);
-            held.deadline = deadline.min(Instant::now() + SIGN_OF_LIFE);
+            held.deadline = deadline.min(Instant::now() + LIVENESS_TIMEOUT);
             if held.query(sqlx::raw_sql(begin)).await.is_ok() {
-                held.open = true;
+                held.is_open = true;
                 held.deadline = deadline;
                 return Ok(held);
             }
             held.connection = None;
         }
         held.deadline = deadline;
-        // Boxed: it is large, and rarely needed.
+        // Boxed, because it is large and rarely needed.
         let connecting = Box::pin(PgConnection::connect_with(&self.address.options));
         held.connection = Some(guarded(deadline, connecting).await??);
         held.query(sqlx::raw_sql(begin)).await?;
-        held.open = true;
+        held.is_open = true;
         Ok(held)
     }
 
@@ -116,61 +125,61 @@ impl Pool {
         self.idle.lock().pop()
     }
 
-    /// Says goodbye to the server. Statements that run are let go to their end.
+    /// Closes all connections. Running statements may finish first.
     pub(crate) async fn close(&self) {
         if let Some(listener) = self.listener.lock().take() {
             listener.abort();
         }
-        let _ = tokio::time::timeout(PATIENCE, self.places.acquire_many(CONNECTIONS as u32)).await;
-        self.places.close();
+        let _ = tokio::time::timeout(TIMEOUT, self.slots.acquire_many(CONNECTIONS as u32)).await;
+        self.slots.close();
         while let Some(connection) = self.take() {
-            let _ = tokio::time::timeout(SIGN_OF_LIFE, connection.close()).await;
+            let _ = tokio::time::timeout(LIVENESS_TIMEOUT, connection.close()).await;
         }
     }
 
-    /// Connections in use, and those that wait for use.
+    /// The number of connections in use and of idle ones.
     #[cfg(test)]
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (CONNECTIONS - self.places.available_permits(), self.idle.lock().len())
+        (CONNECTIONS - self.slots.available_permits(), self.idle.lock().len())
     }
 }
 
 /// A connection in use.
-pub(crate) struct Held<'p> {
+pub(crate) struct PooledConnection<'p> {
     pool: &'p Pool,
     connection: Option<PgConnection>,
-    _place: SemaphorePermit<'p>,
+    _slot: SemaphorePermit<'p>,
     deadline: Instant,
-    /// No statement was broken off.
-    sound: bool,
-    /// A transaction has begun and not ended.
-    open: bool,
+    /// Whether no statement was interrupted, so that the connection can be reused.
+    is_sound: bool,
+    /// Whether a transaction has begun and not ended.
+    is_open: bool,
 }
 
-impl Drop for Held<'_> {
+impl Drop for PooledConnection<'_> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take()
-            && self.sound
-            && !self.open
+            && self.is_sound
+            && !self.is_open
         {
             self.pool.idle.lock().push(connection);
         }
     }
 }
 
-impl Held<'_> {
-    /// Rows, and how many were written.
+impl PooledConnection<'_> {
+    /// Runs a statement; returns its rows and the number of written rows.
     pub(crate) async fn run(&mut self, sql: Sql<'_>) -> sqlx::Result<(Vec<PgRow>, u64)> {
         self.query(sql.for_postgres()).await
     }
 
-    /// As [`Held::run`].
+    /// As [`PooledConnection::run`], for any query.
     pub(crate) async fn query<'q>(
         &mut self,
         query: impl sqlx::Execute<'q, sqlx::Postgres> + 'q,
     ) -> sqlx::Result<(Vec<PgRow>, u64)> {
         let Some(connection) = &mut self.connection else { return Err(late()) };
-        self.sound = false;
+        self.is_sound = false;
         let answer = async {
             let (mut rows, mut written) = (Vec::new(), 0);
             let mut stream = connection.fetch_many(query);
@@ -179,29 +188,29 @@ impl Held<'_> {
                     Either::Left(done) => written += done.rows_affected(),
                     Either::Right(row) => rows.push(row),
                 }
-                if rows.len() > MOST_ROWS {
-                    return Err(sqlx::Error::Protocol("more rows than anybody asked for".to_owned()));
+                if rows.len() > MAX_ROWS {
+                    return Err(sqlx::Error::Protocol("the result has too many rows".to_owned()));
                 }
             }
             Ok((rows, written))
         };
         let answer = guarded(self.deadline, answer).await?;
-        // An error that the server says of a statement leaves the connection as it was.
-        self.sound = matches!(answer, Ok(_) | Err(sqlx::Error::Database(_)));
+        // A statement that the server rejects leaves the connection intact.
+        self.is_sound = matches!(answer, Ok(_) | Err(sqlx::Error::Database(_)));
         answer
     }
 
-    /// After an error nobody knows whether it was done.
+    /// Commits. After an error it is unknown whether the transaction was committed.
     pub(crate) async fn commit(mut self) -> sqlx::Result<()> {
         self.query(sqlx::raw_sql("COMMIT")).await?;
-        self.open = false;
+        self.is_open = false;
         Ok(())
     }
 
-    /// Undoes what was done since [`Pool::begin`].
+    /// Rolls back all statements since [`Pool::begin`].
     pub(crate) async fn rollback(mut self) -> sqlx::Result<()> {
         self.query(sqlx::raw_sql("ROLLBACK")).await?;
-        self.open = false;
+        self.is_open = false;
         Ok(())
     }
 }
@@ -210,12 +219,14 @@ fn late() -> sqlx::Error {
     sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer in time"))
 }
 
-/// With an end, and without the driver's panics: some answers that no server gives make it panic.
+/// Runs work with a deadline and catches the driver's panics: malformed answers of a server can make it panic.
 pub(super) async fn guarded<T>(deadline: Instant, work: impl Future<Output = T>) -> sqlx::Result<T> {
     let work = AssertUnwindSafe(work).catch_unwind();
     match tokio::time::timeout_at(deadline, work).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(_)) => Err(sqlx::Error::Protocol("an answer that is not PostgreSQL's".to_owned())),
+        Ok(Err(_)) => {
+            Err(sqlx::Error::Protocol("the server's answer is not PostgreSQL's protocol".to_owned()))
+        }
         Err(_) => Err(late()),
     }
 }

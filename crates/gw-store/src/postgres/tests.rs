@@ -1,4 +1,4 @@
-//! A PostgreSQL server that is away, hangs, lies, is shared, or stands behind PgBouncer.
+//! A PostgreSQL server that is down, hangs, sends malformed answers, is shared, or is behind PgBouncer.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -13,16 +13,16 @@ use crate::db::Error;
 use crate::keys::{NewKey, Role, Team};
 use crate::ledger::{Entry, Filter};
 use crate::limits::Limits;
-use crate::testing::Place;
+use crate::testing::TestDatabase;
 
-/// What a caller is promised is about five seconds; a busy machine may take as long again.
+/// A caller waits about five seconds; a busy machine may take twice as long.
 const BOUND: Duration = Duration::from_secs(15);
 
 fn entry(n: u64) -> Entry {
     Entry { request_id: format!("req_{n:06}"), at: 1, cost: 3, status: "ok".to_owned(), ..Entry::default() }
 }
 
-/// Opening must fail, within the bound, with one line that holds no password.
+/// Asserts that opening fails in time, with one line without the password.
 async fn refused(url: &str) -> Error {
     let start = Instant::now();
     let error = Store::open_url(url).await.expect_err("must be refused");
@@ -70,7 +70,7 @@ async fn a_url_that_cannot_be_used_is_refused_without_repeating_it() {
     ] {
         assert!(matches!(refused(url).await, Error::Url(_)), "{url}");
     }
-    let store = Place::postgres().open().await;
+    let store = TestDatabase::postgres().open().await;
     assert!(!format!("{store:?} {:?}", store.postgres()).contains(PASSWORD));
 }
 
@@ -87,7 +87,7 @@ fn a_password_is_found_however_it_is_written() {
     }
 }
 
-/// Records one batch after the other until told to stop; a batch that failed is tried again, as the journal does.
+/// Records batches until `stop`, and repeats a failed batch, as the journal does.
 fn writing(store: Store, stop: Arc<AtomicBool>) -> tokio::task::JoinHandle<u64> {
     tokio::spawn(async move {
         let mut rows = 0;
@@ -131,7 +131,7 @@ async fn s07_a_frozen_postgres_holds_nobody_for_long_and_takes_no_connection_wit
     let store = Store::open_url(&server.database()).await.unwrap();
     store.record(&[entry(1)]).await.unwrap();
     server.freeze();
-    // More callers than there are connections.
+    // More callers than connections.
     let calls: Vec<_> = (0..30)
         .map(|n| {
             let store = store.clone();
@@ -147,7 +147,7 @@ async fn s07_a_frozen_postgres_holds_nobody_for_long_and_takes_no_connection_wit
             })
         })
         .collect();
-    // One that is given up by its caller.
+    // A statement whose caller gives up.
     assert!(tokio::time::timeout(Duration::from_millis(100), store.keys()).await.is_err());
     for call in calls {
         let took = call.await.unwrap();
@@ -173,7 +173,7 @@ async fn s07_a_frozen_postgres_holds_nobody_for_long_and_takes_no_connection_wit
 
 #[tokio::test]
 async fn s07_a_caller_that_goes_away_in_the_middle_takes_its_connection_with_it() {
-    let store = Place::postgres().open().await;
+    let store = TestDatabase::postgres().open().await;
     for wait in [0, 1, 2, 5, 10, 20, 50] {
         let call = async {
             store.record(&(0..200).map(entry).collect::<Vec<_>>()).await.unwrap();
@@ -214,7 +214,7 @@ async fn s08_pgbouncer_in_transaction_mode_with_few_connections_works() {
     }
     assert_eq!(stores[1].total(&Filter::default()).await.unwrap().requests, 2_400);
     assert_eq!(stores[0].keys().await.unwrap().len(), 240);
-    // LISTEN is not to be had here: a change is found by looking.
+    // LISTEN is not available here: a change is found by polling.
     let before = stores[1].revision().await.unwrap();
     stores[0].put_team(&Team { id: "a".to_owned(), limits: Limits::default(), created_at: 1 }).await.unwrap();
     let seen = eventually("the change is seen", Duration::from_secs(1), async || {
@@ -232,7 +232,7 @@ async fn r04_a_change_is_told_at_once_also_after_the_server_was_restarted() {
     let (one, other) = (Store::open_url(&url).await.unwrap(), Store::open_url(&url).await.unwrap());
     let team = Team { id: "a".to_owned(), limits: Limits::default(), created_at: 1 };
     for round in 0..2 {
-        // Polling takes half a second: what comes sooner was told.
+        // Polling takes half a second: a faster change was reported by LISTEN.
         let told = async || {
             let before = other.revision().await.unwrap();
             let _ = tokio::time::timeout(Duration::ZERO, other.changed()).await;
@@ -251,7 +251,7 @@ async fn r04_a_change_is_told_at_once_also_after_the_server_was_restarted() {
     }
 }
 
-/// A server that does with every connection what it is told to.
+/// A server that handles every connection with the given function.
 fn fake(behave: impl Fn(std::net::TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -265,7 +265,7 @@ fn fake(behave: impl Fn(std::net::TcpStream) + Send + Sync + 'static) -> String 
     format!("postgres://u:hostile-secret@127.0.0.1:{port}/d")
 }
 
-/// The same bytes again and again, until the other side has had enough.
+/// Sends the same bytes again and again until the client closes the connection.
 fn pour(mut stream: std::net::TcpStream, head: &[u8], body: &[u8]) {
     let mut asked = [0; 256];
     let _ = stream.read(&mut asked);
@@ -286,7 +286,7 @@ fn rss_mib() -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s11_a_hostile_postgres_is_an_error_in_bounded_time_and_memory() {
-    // "N": no TLS here. Then what a server says to let a client in, and what it must not say.
+    // "N": no TLS. Then a valid login, and malformed answers.
     let welcome = b"NR\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
     let random: Vec<u8> = (0..65_536_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let notice = [&b"N\0\0\x10\x04"[..], &[b'x'; 4096]].concat();
@@ -319,7 +319,7 @@ async fn s11_a_hostile_postgres_is_an_error_in_bounded_time_and_memory() {
 async fn s13_a_migration_that_was_killed_leaves_nothing_and_is_done_again() {
     let server = Postgres::start();
     let url = server.database();
-    // Every step of the migration takes a while, so that there is time to be killed in it.
+    // Every step of the migration is slow, so that the process can be killed during it.
     sql_at(
         &url,
         "CREATE FUNCTION dawdle() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.05); END $$;
@@ -329,7 +329,7 @@ async fn s13_a_migration_that_was_killed_leaves_nothing_and_is_done_again() {
     let ours =
         "SELECT count(*) FROM pg_class WHERE relname IN ('keys', 'ledger', 'revision', 'gateway_schema')";
     for killed_after in [40, 150, 300, 450] {
-        // What the server sees of a killed program: its connection ends.
+        // To the server, a killed process is a closed connection.
         let opening = Store::open_url(&url);
         let after = Duration::from_millis(killed_after);
         assert!(tokio::time::timeout(after, opening).await.is_err(), "done before {after:?}");
@@ -345,17 +345,17 @@ async fn s13_a_migration_that_was_killed_leaves_nothing_and_is_done_again() {
 
 #[tokio::test]
 async fn s03_a_newer_schema_or_anothers_tables_are_refused() {
-    let place = Place::postgres();
+    let place = TestDatabase::postgres();
     place.open().await.close().await;
     sql_at(&place.url, "INSERT INTO gateway_schema (version) VALUES (999)");
     let error = refused(&place.url).await.to_string();
     assert!(error.contains("newer version") && error.contains("999"), "{error}");
 
-    let place = Place::postgres();
+    let place = TestDatabase::postgres();
     sql_at(&place.url, "CREATE TABLE bookmarks (url TEXT)");
     place.open().await.close().await;
 
-    let place = Place::postgres();
+    let place = TestDatabase::postgres();
     sql_at(&place.url, "CREATE TABLE keys (door TEXT)");
     let error = refused(&place.url).await;
     assert!(matches!(error, Error::Damaged { .. }) && error.to_string().contains("keys"), "{error}");
@@ -364,7 +364,7 @@ async fn s03_a_newer_schema_or_anothers_tables_are_refused() {
 
 #[tokio::test]
 async fn a_database_that_may_only_be_read_says_so() {
-    let place = Place::postgres();
+    let place = TestDatabase::postgres();
     place.open().await.close().await;
     let name = place.url.rsplit('/').next().unwrap();
     sql_at(&place.url, &format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));

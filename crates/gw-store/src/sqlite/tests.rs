@@ -1,4 +1,4 @@
-//! The file: made, found again, and left alone when it cannot be used.
+//! The SQLite file is created, reopened, and left unchanged if it cannot be used.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ async fn store(directory: &tempfile::TempDir) -> Store {
     Store::open(&directory.path().join("gateway.db")).await.unwrap()
 }
 
-/// Opens a damaged file, shows that it stays as it is, gives the error.
+/// Opens a damaged file, asserts that it stays unchanged, and returns the error.
 async fn refused(path: &Path) -> String {
     let before = fs::read(path).unwrap();
     let error = Store::open(path).await.expect_err("must be refused").to_string();
@@ -186,7 +186,7 @@ async fn s04_a_long_reader_stops_no_writer_and_the_log_is_cut_when_it_has_ended(
         at: n,
         key_id: "sk-gw-aaaaaa".to_owned(),
         key_name: "a key".to_owned(),
-        // The longest texts that clients can have here.
+        // The longest texts that clients can store here.
         requested_model: "m".repeat(256),
         end_user: Some("u".repeat(256)),
         model: "acme/fast".to_owned(),
@@ -203,7 +203,7 @@ async fn s04_a_long_reader_stops_no_writer_and_the_log_is_cut_when_it_has_ended(
     let count = "SELECT count(*) FROM ledger";
     sqlx::query("BEGIN").execute(&mut reader).await.unwrap();
     let seen: i64 = sqlx::query(count).fetch_one(&mut reader).await.unwrap().get(0);
-    // What 5,000 requests a second write in the 8 seconds that a report may take.
+    // The rows of 5,000 requests a second during a report of 8 seconds.
     for batch in 1..40 {
         write(batch).await;
     }
@@ -213,7 +213,7 @@ async fn s04_a_long_reader_stops_no_writer_and_the_log_is_cut_when_it_has_ended(
     assert_eq!((seen, still), (1_000, 1_000), "the reader sees what it began with");
     sqlx::query("COMMIT").execute(&mut reader).await.unwrap();
     reader.close().await.unwrap();
-    // Until it is looked after again.
+    // Until the log is checked again.
     for batch in 40..60 {
         write(batch).await;
     }
@@ -222,7 +222,7 @@ async fn s04_a_long_reader_stops_no_writer_and_the_log_is_cut_when_it_has_ended(
     assert_eq!(store.total(&filter).await.unwrap().requests, 60_000);
 }
 
-/// A file as the version before migration 7 has left it.
+/// A file of the version before migration 7.
 async fn older(path: &Path) -> SqliteConnection {
     let mut connection =
         SqliteConnectOptions::new().filename(path).create_if_missing(true).connect().await.unwrap();
@@ -241,7 +241,7 @@ async fn rows_with_names_are_still_there_after_the_migration_and_count_once() {
         let bits = u128::try_from(day + n).unwrap() << 80 | 7;
         String::from_utf8(gw_wire::request_id::format(bits).to_vec()).unwrap()
     };
-    // A row was some milliseconds younger than its id.
+    // A row had a time some milliseconds after that of its id.
     let json = |n: i64, status: &str, team: Option<&str>| {
         serde_json::json!({
             "request_id": id(n), "at": day + n + 3, "key_id": format!("key-{}", n % 2), "key_name": "ci", "team": team,
@@ -289,12 +289,12 @@ async fn rows_with_names_are_still_there_after_the_migration_and_count_once() {
     ] {
         assert_eq!(store.requests(&filter, None, 1_000).await.unwrap().len(), count, "{filter:?}");
     }
-    // What a journal of the older version tells is in the ledger already, but for one.
+    // All but one of the older version's journal entries are in the ledger already.
     left.push_str(&format!("\nE{}", json(100, "ok", None)));
     let lines = directory.path().join("journal");
     fs::create_dir(&lines).unwrap();
     fs::write(lines.join("old.journal"), left).unwrap();
-    crate::journal::replay(&lines, &store, None).await.unwrap().forget();
+    crate::journal::replay(&lines, &store, None).await.unwrap().remove_segments();
     assert_eq!(store.requests(&all, None, 1_000).await.unwrap().len(), 101);
     assert_eq!(store.total(&all).await.unwrap().requests, 101);
 }

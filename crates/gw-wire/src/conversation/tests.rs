@@ -1,4 +1,4 @@
-//! A conversation as it is read: turns, parts, ids.
+//! Reading conversations: turns, parts, ids.
 
 use bytes::Bytes;
 use proptest::prelude::*;

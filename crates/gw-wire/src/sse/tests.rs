@@ -1,4 +1,4 @@
-//! What the decoder promises: the same events however the bytes are cut, the same as the standard, and bounded memory.
+//! The decoder returns the same events however the bytes are split, follows the standard, and uses bounded memory.
 
 use proptest::prelude::*;
 
@@ -23,8 +23,8 @@ fn data(stream: &str) -> Vec<String> {
     decode([stream.as_bytes()]).into_iter().map(|(_, data)| String::from_utf8(data).expect("UTF-8")).collect()
 }
 
-/// The standard's algorithm, word by word and slow: all text at once, one line after the other. The only difference
-/// is at the end, where an open event counts as ended (the upstream's last `[DONE]` may lack its blank line).
+/// The standard's algorithm, line by line over the whole text. It only differs at the end, where an open event counts as
+/// complete (the upstream's last `[DONE]` may lack its blank line).
 fn reference(stream: &[u8]) -> Events {
     let stream = stream.strip_prefix(b"\xef\xbb\xbf").unwrap_or(stream);
     let mut lines: Vec<Vec<u8>> = vec![Vec::new()];
@@ -72,7 +72,7 @@ fn reference(stream: &[u8]) -> Events {
     events
 }
 
-/// A chat stream as upstreams send it, with every script and line end that has hurt someone.
+/// A chat stream as upstreams send it, with the scripts and line ends that have caused faults.
 fn transcript(size: usize) -> Vec<u8> {
     let pieces = [
         "data: {\"choices\":[{\"delta\":{\"content\":\"漢字かな\"}}]}\r\n\r\n",

@@ -1,4 +1,4 @@
-//! The stream rules of CONTRACT 1.7, one by one, on the normaliser alone.
+//! The rules of client streams, one by one, on the normaliser alone.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn finish(choice: u32, reason: Finish) -> Event<'static> {
     Event::Finish { choice, reason }
 }
 
-/// Runs the events through and gives the frames as JSON, `[DONE]` as a string.
+/// Normalises the events and returns the frames as JSON, with `[DONE]` as a string.
 fn run(opening: Opening, events: Vec<Event<'_>>) -> Vec<Value> {
     let mut normaliser = Normaliser::new(opening);
     let mut out = Vec::new();

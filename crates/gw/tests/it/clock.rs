@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gw_store::Store;
 use gw_store::journal::Journal;
 use gw_store::ledger::{Entry, Filter};
-use gw_store::payloads::{Payload, Said};
+use gw_store::payloads::{Payload, PayloadBody};
 use gw_testkit::postgres::Postgres;
 use gw_testkit::wait::within;
 use gw_testkit::{Faketime, Gateway, Launch};
@@ -38,7 +38,7 @@ fn entry(n: i64, at: i64) -> Entry {
 }
 
 fn payload(entry: &Entry) -> Payload {
-    let said = || Said { text: "something".to_owned(), is_cut: false };
+    let said = || PayloadBody { text: "something".to_owned(), is_cut: false };
     Payload { request_id: entry.request_id.clone(), at: entry.at, request: said(), response: said() }
 }
 
@@ -94,7 +94,7 @@ async fn a_year_ahead(url: &str) {
     store.record(rows).await.expect("rows");
     store.keep_payloads(&rows.iter().map(payload).collect::<Vec<_>>()).await.expect("payloads");
     let journal = Journal::open(&data.path().join("journal")).expect("a journal");
-    left.iter().for_each(|entry| journal.end(None, entry.clone()));
+    left.iter().for_each(|entry| journal.finish(None, entry.clone()));
     drop(journal);
 
     let time = Faketime::at("+365d");

@@ -2,7 +2,7 @@
 
 use gw_store::Store;
 use gw_store::ledger::{Entry, Filter};
-use gw_store::payloads::{Payload, Said};
+use gw_store::payloads::{Payload, PayloadBody};
 use gw_testkit::upstream::{chat_body, chat_transcript};
 use gw_testkit::{Answer, Client, Launch};
 use serde_json::{Value, json};
@@ -322,7 +322,7 @@ async fn old_payloads_are_forgotten_before_their_rows() {
         attempts: Vec::new(),
         ..Entry::default()
     };
-    let said = || Said { text: "something".to_owned(), is_cut: false };
+    let said = || PayloadBody { text: "something".to_owned(), is_cut: false };
     let payload =
         |days: i64| Payload { request_id: id(days), at: now - days * DAY, request: said(), response: said() };
     // The newest row tells that the clock is right.

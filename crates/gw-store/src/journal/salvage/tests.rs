@@ -1,4 +1,4 @@
-//! Whatever happens to bytes of a segment, the records beside them are found.
+//! Whatever bytes of a segment are damaged, the records beside them are found.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -25,21 +25,21 @@ fn entry(n: u64) -> Entry {
     }
 }
 
-/// The outcome of a request, without the break before it.
+/// The outcome line of a request, without its line break.
 fn line(n: u64) -> String {
-    Line::new(entry(n)).told().trim_start().to_owned()
+    Line::new(entry(n)).journal_line().trim_start().to_owned()
 }
 
 fn lines(numbers: impl IntoIterator<Item = u64>) -> String {
     numbers.into_iter().map(|n| format!("\n{}", line(n))).collect()
 }
 
-/// What is found, by its id, and what is not.
+/// The ids of the found records, and the damage.
 fn found(bytes: &[u8]) -> (BTreeMap<String, Entry>, (u64, u64)) {
     let mut requests = Requests::default();
-    let Damage { stretches, bytes, .. } = read(Cursor::new(bytes), bytes.len() as u64, &mut requests);
+    let Damage { regions, bytes, .. } = read(Cursor::new(bytes), bytes.len() as u64, &mut requests);
     let entries = requests.into_entries().map(|entry| (entry.request_id.clone(), entry)).collect();
-    (entries, (stretches, bytes))
+    (entries, (regions, bytes))
 }
 
 #[track_caller]
@@ -60,7 +60,7 @@ fn a_damaged_byte_harms_its_own_line_alone() {
         for byte in [0, b'\n', b'\r', b' ', b'"', b']', b'[', b'E', b'x', 0xff] {
             let mut bytes = text.clone();
             bytes[at] = byte;
-            let (entries, (stretches, _)) = found(&bytes);
+            let (entries, (regions, _)) = found(&bytes);
             for n in (0..3).filter(|n| *n != at / length) {
                 assert_eq!(
                     entries.get(&entry(n as u64 + 1).request_id),
@@ -69,12 +69,12 @@ fn a_damaged_byte_harms_its_own_line_alone() {
                 );
             }
             if byte == 0 && at > 0 {
-                assert_eq!(stretches, 1, "{at}");
+                assert_eq!(regions, 1, "{at}");
             }
-            // Half a record is none.
+            // Half a record is not a record.
             assert!(entries.values().all(|entry| entry.key_name.len() >= 4), "{at} {byte}: {entries:?}");
         }
-        // The same where the byte is gone, or another came.
+        // Also when a byte is missing or was added.
         let without = [&text[..at], &text[at + 1..]].concat();
         let with = [&text[..at], b"~", &text[at..]].concat();
         for bytes in [without, with] {
@@ -93,13 +93,13 @@ fn what_belongs_to_no_record_is_counted_by_places_and_bytes() {
     assert_found(format!("{text}\n\n\n").as_bytes(), 1..5, (0, 0));
     assert_found(b"", [], (0, 0));
     assert_found(&[0; 5_000], [], (1, 5_000));
-    // Garbage behind a record and before one.
+    // Garbage after a record and before one.
     assert_found(format!("{text}garbage").as_bytes(), 1..5, (1, 7));
     assert_found(format!("gar\nbage{}", line(7)).as_bytes(), [7], (1, 7));
-    // A cut last line, and a break that is gone.
+    // A truncated last line, and a missing line break.
     assert_found(&text.as_bytes()[..text.len() - 5], 1..4, (1, line(4).len() as u64 - 5));
     assert_found(format!("{}{}", line(1), line(2)).as_bytes(), 1..3, (1, 0));
-    // Two places.
+    // Two damaged regions.
     let torn = format!("{}\nxx\n{}yyy{}", line(1), line(2), line(3));
     assert_found(torn.as_bytes(), 1..4, (2, 5));
 }
@@ -176,5 +176,5 @@ fn blocks_that_cannot_be_read_cost_the_lines_in_them_alone() {
     let mut ids: Vec<String> = requests.into_entries().map(|entry| entry.request_id).collect();
     ids.sort();
     assert!(ids.into_iter().eq(whole.iter().map(|n| entry(*n).request_id)), "{damage:?}");
-    assert_eq!(damage.stretches, 4);
+    assert_eq!(damage.regions, 4);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::db::Error;
 use crate::keys::{NewKey, Role, StoredKey, Team};
 use crate::limits::{Budget, Limits, OnBudget, Period};
-use crate::testing::{Place, on_both};
+use crate::testing::{TestDatabase, on_both};
 
 #[tokio::test]
 async fn keys_are_found_again_after_a_restart() {
@@ -94,7 +94,7 @@ async fn a_store_with_inference_keys_alone_gets_a_first_admin_key() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s13_programs_that_start_at_once_on_one_store_make_one_schema_and_one_set_of_keys() {
-    for make in [Place::sqlite, Place::postgres] {
+    for make in [TestDatabase::sqlite, TestDatabase::postgres] {
         for _ in 0..10 {
             let place = Arc::new(make());
             let starts: Vec<_> = (0..4)

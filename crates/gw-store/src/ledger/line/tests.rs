@@ -1,4 +1,4 @@
-//! What is written is read again, and what was written before is still read.
+//! Encoded entries are read again, and entries in the old format are still read.
 
 use proptest::prelude::*;
 
@@ -61,7 +61,7 @@ proptest! {
     fn a_line_is_read_as_it_was_written(entry in entries()) {
         let line = Line::new(entry.clone());
         prop_assert_eq!(&read(line.json()).unwrap(), &entry);
-        prop_assert_eq!(line.told(), format!("\nE{}", line.json()));
+        prop_assert_eq!(line.journal_line(), format!("\nE{}", line.json()));
         prop_assert!(!line.json().contains('\n'), "one line of the journal");
         let begun = Line::begun(&entry);
         prop_assert_eq!(begun.strip_prefix("\nB"), Some(line.json()));
@@ -70,13 +70,13 @@ proptest! {
     #[test]
     fn the_parts_of_a_line_are_the_line_again(entry in entries()) {
         let line = Line::new(entry.clone());
-        let names = Names::read(line.in_common()).unwrap();
+        let names = Names::read(line.shared_part()).unwrap();
         prop_assert_eq!((&names.key_id, &names.team), (&entry.key_id, &entry.team));
         prop_assert_eq!((&names.model, &names.provider), (&entry.model, &entry.provider));
         let quoted = |text: &str| serde_json::to_string(text).unwrap();
         let status = line.failure.as_deref().unwrap_or("ok");
         let (id, status) = (quoted(&line.request_id), quoted(status));
-        let again = format!("[{id},{},{},{status},{}]", line.at, line.in_common(), line.rest());
+        let again = format!("[{id},{},{},{status},{}]", line.at, line.shared_part(), line.rest());
         prop_assert_eq!(again, line.json());
         let mut sums = Sums::default();
         sums.add(&entry);
@@ -117,7 +117,10 @@ fn a_usual_line_is_short() {
         "[\"req_01kaktb2mhf0t8w1qv9n2x4c7d\",1795000000000,\"sk-gw-aaaaaa\",\"ci\",null,\"chat\",\"acme/fast\",\"acme\",\
          \"default\",\"ok\",\"acme/fast\",1432,900,120,1234567000,null,[[\"ok\",1431]],null,\"203.0.113.7\"]"
     );
-    assert_eq!(line.in_common(), "\"sk-gw-aaaaaa\",\"ci\",null,\"chat\",\"acme/fast\",\"acme\",\"default\"");
+    assert_eq!(
+        line.shared_part(),
+        "\"sk-gw-aaaaaa\",\"ci\",null,\"chat\",\"acme/fast\",\"acme\",\"default\""
+    );
     assert_eq!(
         line.rest(),
         "\"acme/fast\",1432,900,120,1234567000,null,[[\"ok\",1431]],null,\"203.0.113.7\""

@@ -1,4 +1,4 @@
-//! What is kept is shown again to the letter, and takes little room.
+//! A packed vector is small and is written again byte for byte.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn base64(vector: &Vector<'_>) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// As Python writes the 64-bit float: what OpenAI sends.
+/// The 64-bit float as Python writes it, which is what OpenAI sends.
 fn python(number: f32) -> String {
     let plain = serde_json::to_string(&f64::from(number)).unwrap();
     if number == 0.0 || number.abs() >= 1e-4 {
@@ -31,7 +31,7 @@ fn python(number: f32) -> String {
     format!("{mantissa}e-{digits:0>2}")
 }
 
-/// Checks that a vector comes back as it was; gives the bytes that it takes.
+/// Checks that a vector is restored exactly; returns its packed size.
 fn comes_back(text: &str) -> usize {
     let fresh = read_vector(text).unwrap();
     let bytes = fresh.pack();
@@ -64,7 +64,7 @@ fn vectors_as_providers_spell_them_take_little_more_than_their_floats() {
     assert!((least..least * 11 / 10).contains(&comes_back(&like_python)));
     let spaced = double.replace(',', ",\n      ");
     assert_eq!(comes_back(&spaced), least);
-    // No 32-bit floats at all: nothing is lost, either.
+    // Numbers that are no 32-bit floats are not lost either.
     let other = array((1..=1536_u16).map(|n| format!("{}", (f64::from(n) * 0.731).sin() * 0.05)));
     assert_eq!(comes_back(&other), other.len() + HEADER);
     let decoded = Vector::Floats(numbers);
@@ -96,7 +96,7 @@ fn what_is_none_is_not_read() {
     assert!(Packed::read(&bytes).is_some());
     for end in 0..bytes.len() {
         let read = Packed::read(&bytes[..end]);
-        // Without its odd number it is another vector, but one all the same: the store's checksum is what tells.
+        // Without its odd number it is a different but valid vector; only the store's checksum detects that.
         assert!(read.is_none() || end == HEADER + 16, "{end}");
     }
     for other in [

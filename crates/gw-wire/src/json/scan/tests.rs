@@ -1,4 +1,4 @@
-//! Tests of the scanner; serde_json is the second opinion.
+//! Tests of the scanner; serde_json confirms the results.
 
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -171,7 +171,7 @@ fn the_walk_stops_at_the_first_member_or_value_beyond_its_bound() {
     let values = |count| Bounds { values: count, ..Bounds::NONE };
     assert!(check_members(text, values(7)).is_ok());
     assert!(matches!(check_members(text, values(6)), Err(ScanError::TooManyValues(_))));
-    // Numbers in arrays are free, whatever they look like.
+    // Numbers in arrays do not count, whatever their spelling.
     assert!(check_members("[1,-2,3.5e1,[4],[5,6]]", values(3)).is_ok());
     assert!(matches!(check_members("[1,null]", values(1)), Err(ScanError::TooManyValues(3))));
 }

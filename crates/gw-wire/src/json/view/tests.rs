@@ -1,4 +1,4 @@
-//! Tests of walking.
+//! Tests of views.
 
 use proptest::prelude::*;
 

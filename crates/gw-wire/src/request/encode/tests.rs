@@ -1,4 +1,4 @@
-//! Tests of splicing.
+//! Tests of the bodies for OpenAI-type upstreams.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -181,7 +181,7 @@ proptest! {
             prop_assert_eq!(read[name].get(), value);
         }
         prop_assert_eq!(read.len(), unique.len() + 2);
-        // What we send is what we would accept.
+        // The gateway would accept its own upstream bodies.
         prop_assert!(parse_chat(Bytes::from(sent), &RequestLimits::default()).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the messages, to the letter.
+//! Tests of the exact error messages.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! Tests of measuring: real headers, cut and false ones, and what a request holds of them.
+//! Measures media with real, truncated and false headers, alone and in requests.
 
 use std::io::Write as _;
 
@@ -97,7 +97,7 @@ fn the_frame_of_a_jpeg_counts_and_not_the_one_of_its_thumbnail() {
         let parts = [&[0xff, 0xd8][..], &exif, &huffman, &[0xff, 0xff], &frame(marker, 4032, 3024)];
         assert_eq!(size(&parts.concat()), Some((4032, 3024)));
     }
-    // No frame before the picture begins, no frame at all, and one that is too far.
+    // No frame header before the image data, none at all, and one that is too far away.
     let scan = segment(0xda, &[0; 10]);
     assert_eq!(size(&[&[0xff, 0xd8][..], &exif, &scan, &frame(0xc0, 9, 9)].concat()), None);
     assert_eq!(size(&[&[0xff, 0xd8][..], &exif].concat()), None);
@@ -106,7 +106,7 @@ fn the_frame_of_a_jpeg_counts_and_not_the_one_of_its_thumbnail() {
     assert_eq!(size(&[&[0xff, 0xd8][..], &far[..3 * 65_004], &frame(0xc0, 9, 9)].concat()), Some((9, 9)));
 }
 
-/// A PDF with so many pages, written plainly.
+/// An uncompressed PDF with this many pages.
 fn plain_pdf(pages: usize) -> Vec<u8> {
     let mut pdf = b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R /Outlines 3 0 R >>\nendobj\n".to_vec();
     write!(
@@ -123,7 +123,7 @@ fn plain_pdf(pages: usize) -> Vec<u8> {
     pdf
 }
 
-/// The same with its pages packed into streams.
+/// A PDF with its pages packed into streams.
 fn packed_pdf(pages: usize, filter: impl Fn(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
     let mut pdf = b"%PDF-1.5\n".to_vec();
     for first in (0..pages).step_by(30) {
@@ -161,9 +161,9 @@ fn the_pages_of_a_pdf_are_counted() {
         assert_eq!(pages(&packed_pdf(count, |packed| packed)), count as u32);
     }
     assert_eq!(pages(&plain_pdf(1_200)), 1_000);
-    // Only the tree of pages tells.
+    // Only the page tree has the number.
     assert_eq!(pages(b"%PDF-1.4 << /Type /Pages /Count 12 >> << /Type /Pages /Count 34/Kids[] >>"), 34);
-    // The first page of a file for the web stands apart from the others.
+    // The first page of a linearized file is stored apart from the others.
     let linearized = b"%PDF-1.5 1 0 obj <</Linearized 1/L 9000/O 3/E 400/N 20/T 8000>> << /Type /Page >>";
     assert_eq!(pages(linearized), 20);
 }
@@ -176,7 +176,7 @@ fn a_pdf_that_cannot_be_read_counts_by_its_length() {
     });
     let by_length = unreadable.len().div_ceil(3_000) as u32;
     assert_eq!(pages(&unreadable), by_length);
-    // A page that can be seen does not hide the others.
+    // A readable page does not hide the packed ones.
     assert_eq!(pages(&[b"%PDF-1.5 << /Type /Page >> << /Count 1 >>", &unreadable[..]].concat()), by_length);
     let cut = packed_pdf(30, |packed| packed[..packed.len() / 2].to_vec());
     assert_eq!(pages(&cut), cut.len().div_ceil(3_000) as u32);
@@ -193,7 +193,7 @@ fn what_is_unpacked_of_a_request_is_bounded() {
     let found: Vec<u32> = (0..60).map(|_| super::pdf::pages(&small, &mut unpacker)).collect();
     let by_length = (small.len() * 3 / 4).div_ceil(3_000) as u32;
     assert_eq!((found[0], found[59]), (900, by_length));
-    // A stream that grows without end.
+    // A decompression bomb.
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(&b"/Type/Page ".repeat(150_000)).unwrap();
     let bomb = [b"%PDF-1.5 /ObjStm stream\n".as_slice(), &encoder.finish().unwrap()].concat();
@@ -223,7 +223,7 @@ fn sounds_last_as_long_as_their_bytes() {
         );
     };
     about(lasts(&wav(32_000, 16_000, 2, 320_000), "wav"), 10_000);
-    // The slower of two numbers that disagree, and a rate that no sound has.
+    // The slower of two contradicting rates, and an impossible rate.
     about(lasts(&wav(u32::MAX, 16_000, 2, 320_000), "wav"), 10_000);
     about(lasts(&wav(u32::MAX, u32::MAX, u16::MAX, 1_536_000), "wav"), 1_000);
     about(lasts(&wav(0, 0, 0, 40_000), "wav"), 10_000);
@@ -235,7 +235,7 @@ fn sounds_last_as_long_as_their_bytes() {
     about(lasts(&fast.repeat(100), "mp3"), 2_612);
     about(lasts(&[&tag, &fast.repeat(100)[..]].concat(), "mp3"), 2_612);
     about(lasts(&[fast.clone(), slow.repeat(100)].concat(), "mp3"), 2_638);
-    // What is not sound counts as slow sound.
+    // Bytes that are not audio count at the lowest rate.
     about(lasts(&[fast, vec![0; 40_000]].concat(), "mp3"), 10_026);
     about(lasts(&[1; 48_000], "pcm16"), 1_000);
     about(lasts(&[1; 8_000], "g711_ulaw"), 1_000);
@@ -254,7 +254,7 @@ fn a_file_is_what_its_bytes_and_names_say() {
     assert_eq!(one(&url("application/pdf", &pdf), ""), PartSize::Medium(Medium::Pages(3)));
     assert_eq!(image(&url("image/png", &pdf), Detail::High), PartSize::Medium(Medium::Pages(3)));
     assert_eq!(one(&STANDARD.encode(b"\n%PDF- /Type/Page "), "x.PDF"), PartSize::Medium(Medium::Pages(1)));
-    // A provider reads what is called text as text.
+    // A provider reads a file of a text type as text.
     let text = [b"GIF89a\x01\0\x01\0".as_slice(), &[b'x'; 2_990]].concat();
     assert_eq!(one(&url("text/plain", &text), ""), PartSize::Bytes(3_000));
     assert_eq!(one(&STANDARD.encode(&text), "x.txt"), PartSize::Bytes(3_000));
@@ -268,7 +268,7 @@ fn a_file_is_what_its_bytes_and_names_say() {
         one(&url("video/mp4", &[0; 25_002]), ""),
         PartSize::Medium(Medium::Video { milliseconds: 1_001 })
     );
-    // What only the provider can see.
+    // Content that only the provider can read.
     assert_eq!(file(Some("https://example.com/a.PNG?x=1"), None), unseen);
     assert_eq!(file(None, Some("a.jpeg")), unseen);
     assert_eq!(file(Some("https://example.com/a"), None), PartSize::Medium(Medium::Pages(20)));

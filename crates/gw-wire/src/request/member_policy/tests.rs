@@ -1,4 +1,4 @@
-//! Which members have a rule, in which spelling and with which values.
+//! The members with a rule, in all spellings and with different values.
 
 use super::*;
 use crate::request::folding::without_underscores;
@@ -14,7 +14,7 @@ fn found(members: &str) -> Vec<(String, Rule)> {
 fn the_table_is_sorted_and_its_names_are_short_enough() {
     let folded: Vec<Vec<u8>> = RULES.iter().map(|(name, _)| without_underscores(name).collect()).collect();
     assert!(folded.is_sorted_by(|a, b| a < b), "{folded:?}");
-    // `folded` keeps the beginning of a name: a longer one must not become one of these.
+    // `folded` cuts long names off: a longer name must not become one of these.
     assert!(folded.iter().all(|name| name.len() < size_of::<Folded>()));
     assert!(CHECKED_BY_COMPLETIONS.is_sorted() && CHECKED_BY_EMBEDDINGS.is_sorted());
     let checked = UNCHECKED_BY_CHAT.iter().chain(&CHECKED_BY_COMPLETIONS).chain(&CHECKED_BY_EMBEDDINGS);
@@ -175,7 +175,7 @@ fn members_of_other_endpoints_are_surveyed_as_unknown_ones() {
     }
     assert_eq!(found("chat", r#""prediction":{"type":"content","content":"gs://b/o"}"#), nothing);
     assert_eq!(found("chat", r#""prediction":{"content":[{"type":"x","file_id":"f"}]}"#), refers);
-    // No provider is sent a list of fallbacks.
+    // A list of fallbacks is never sent to a provider.
     assert_eq!(found("embeddings", r#""models":[]"#), (Some(Rule::Fallback), false, String::new()));
 }
 

@@ -1,4 +1,4 @@
-//! Which addresses and members refer to something stored.
+//! Addresses and members that refer to stored resources.
 
 use super::*;
 use crate::request::chat::parse_chat;

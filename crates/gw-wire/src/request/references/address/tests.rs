@@ -1,4 +1,4 @@
-//! Addresses in the spellings that readers of URLs take differently, and prose that only begins like one.
+//! Addresses in ambiguous spellings, and prose that only begins like an address.
 
 use super::*;
 
