@@ -321,8 +321,8 @@ async fn whole(
 ) -> Result<Reply> {
     let mut leaving = Leaving(call.is_none().then(|| Arc::clone(&asker.log)));
     let end = match call {
-        Some(_) => tokio::time::timeout_at(asker.deadline.into(), follower.end()).await,
-        None => Ok(follower.end().await),
+        Some(_) => tokio::time::timeout_at(asker.deadline.into(), follower.wait_for_end()).await,
+        None => Ok(follower.wait_for_end().await),
     };
     leaving.0 = None;
     let Ok(end) = end else { return Err(failed(call, End::Failed(Fault::of(late())))) };
