@@ -56,7 +56,7 @@ impl InProcessStore {
     /// A store of at most `max_bytes`.
     pub(crate) fn new(max_bytes: u64) -> Self {
         let shards = (max_bytes / MIN_SHARD_BYTES).clamp(1, MAX_SHARDS);
-        // Rounded down to a power of two, which `quick_cache` expects.
+        // Rounded down to a power of two, so that every shard has the same share of the memory.
         let shards = 1 << shards.ilog2();
         let usual_entries = usize::try_from(max_bytes / USUAL_ENTRY_BYTES).unwrap_or(usize::MAX).max(64);
         let mut options = OptionsBuilder::new();

@@ -267,8 +267,8 @@ impl<T: Clone, E: Clone> Follower<T, E> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The end. Chunks are skipped.
-    pub async fn end(&mut self) -> End<T, E> {
+    /// Waits for the end and skips all chunks.
+    pub async fn wait_for_end(&mut self) -> End<T, E> {
         loop {
             if let Next::End(end) = self.next().await {
                 return end;

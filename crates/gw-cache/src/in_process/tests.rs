@@ -12,7 +12,7 @@ fn put(store: &InProcessStore, name: &str, stored: Stored) -> bool {
     store.put(key(name), Arc::new(stored), store.stamp())
 }
 
-fn said(store: &InProcessStore, name: &str, now_ms: u64) -> Option<String> {
+fn body_of(store: &InProcessStore, name: &str, now_ms: u64) -> Option<String> {
     let stored = store.get(&key(name), now_ms)?;
     Some(String::from_utf8(stored.body.to_vec()).unwrap())
 }
@@ -21,15 +21,15 @@ fn said(store: &InProcessStore, name: &str, now_ms: u64) -> Option<String> {
 fn an_answer_is_found_under_its_key_until_it_expires() {
     let store = InProcessStore::new(MIB);
     assert!(put(&store, "a", answer("A")));
-    assert_eq!(said(&store, "a", NOW).as_deref(), Some("A"));
-    assert_eq!(said(&store, "b", NOW), None);
-    assert_eq!(said(&store, "a", NOW + 60_000).as_deref(), Some("A"));
-    assert_eq!(said(&store, "a", NOW + 60_001), None);
+    assert_eq!(body_of(&store, "a", NOW).as_deref(), Some("A"));
+    assert_eq!(body_of(&store, "b", NOW), None);
+    assert_eq!(body_of(&store, "a", NOW + 60_000).as_deref(), Some("A"));
+    assert_eq!(body_of(&store, "a", NOW + 60_001), None);
     assert_eq!((store.entries(), store.bytes()), (0, 0), "the lookup removed the expired answer");
     let lifetime = Lifetime::new(NOW, Duration::from_secs(60), Duration::from_secs(10));
     assert!(put(&store, "a", Stored { lifetime, ..answer("A") }));
-    assert!(said(&store, "a", NOW + 70_000).is_some(), "kept to stand in for errors");
-    assert!(said(&store, "a", NOW + 70_001).is_none());
+    assert!(body_of(&store, "a", NOW + 70_000).is_some(), "kept to stand in for errors");
+    assert!(body_of(&store, "a", NOW + 70_001).is_none());
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_later_answer_replaces_an_earlier_one() {
     let store = InProcessStore::new(MIB);
     put(&store, "a", answer("A"));
     put(&store, "a", answer("B"));
-    assert_eq!(said(&store, "a", NOW).as_deref(), Some("B"));
+    assert_eq!(body_of(&store, "a", NOW).as_deref(), Some("B"));
     assert_eq!(store.entries(), 1);
 }
 
@@ -54,7 +54,7 @@ fn a_purge_voids_what_it_concerns_and_nothing_else() {
     };
     let left = |store: &InProcessStore| {
         let all = ["plain", "scope", "team", "asked", "used"];
-        all.into_iter().filter(|name| said(store, name, NOW).is_some()).collect::<Vec<_>>()
+        all.into_iter().filter(|name| body_of(store, name, NOW).is_some()).collect::<Vec<_>>()
     };
     for (purge, expected) in [
         (Purge::All, &[][..]),
@@ -84,7 +84,7 @@ fn an_answer_whose_call_began_before_a_purge_is_not_stored() {
     let elsewhere = Stored { model: Arc::from("n"), ..answer("B") };
     assert!(store.put(key("b"), Arc::new(elsewhere), before), "the purge does not concern the other model");
     assert!(store.put(key("a"), Arc::new(answer("A")), store.stamp()));
-    assert!(said(&store, "a", NOW).is_some());
+    assert!(body_of(&store, "a", NOW).is_some());
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn purges_of_too_many_names_purge_more_and_never_less() {
         store.purge(&Purge::Model(Arc::from(format!("other-{n}"))));
     }
     store.purge(&Purge::Scope(crate::doubles::scope()));
-    assert_eq!(said(&store, "a", NOW), None);
+    assert_eq!(body_of(&store, "a", NOW), None);
     assert!(put(&store, "a", answer("A")));
-    assert!(said(&store, "a", NOW).is_some());
+    assert!(body_of(&store, "a", NOW).is_some());
 }
 
 #[test]
@@ -121,5 +121,5 @@ fn a_large_answer_does_not_evict_all_others() {
     let store = InProcessStore::new(8 * MIB);
     put(&store, "a", answer("A"));
     assert!(!put(&store, "large", answer(&"x".repeat(3 << 20))));
-    assert!(said(&store, "a", NOW).is_some() && said(&store, "large", NOW).is_none());
+    assert!(body_of(&store, "a", NOW).is_some() && body_of(&store, "large", NOW).is_none());
 }

@@ -32,7 +32,7 @@ async fn store(cache: &Cache, name: &str, stored: Stored) {
 }
 
 /// The body of the fresh answer under this name.
-async fn said(cache: &Cache, name: &str) -> Option<String> {
+async fn fresh_body(cache: &Cache, name: &str) -> Option<String> {
     match cache.look(&key(name), HOUR, NOW).await {
         Found::Fresh(stored) => Some(String::from_utf8(stored.body.to_vec()).expect("text")),
         Found::Stale(_) | Found::Nothing => None,
@@ -48,14 +48,14 @@ async fn wait_until_back(cache: &Cache) {
 async fn two_replicas_share_what_one_of_them_stored() {
     let redis = Redis::start().await;
     let (one, other) = (replica(&redis).await, replica(&redis).await);
-    assert_eq!(said(&other, "a").await, None);
+    assert_eq!(fresh_body(&other, "a").await, None);
     let stored = Stored { scope: Scope::Team(Arc::from("team_1")), ..answer("A") };
     store(&one, "a", stored.clone()).await;
     let Found::Fresh(found) = other.look(&key("a"), HOUR, NOW).await else { panic!("not found") };
     assert_eq!(*found, stored);
-    assert_eq!(said(&other, "b").await, None);
+    assert_eq!(fresh_body(&other, "b").await, None);
     store(&other, "a", answer("B")).await;
-    assert_eq!(said(&one, "a").await.as_deref(), Some("B"));
+    assert_eq!(fresh_body(&one, "a").await.as_deref(), Some("B"));
     assert_eq!((one.figures().stored, one.figures().unanswered, one.figures().unwritten), (1, 0, 0));
 }
 
@@ -98,17 +98,21 @@ async fn a_purge_applies_to_the_next_lookup_on_every_replica() {
     ] {
         fill().await;
         for name in ["plain", "scope", "model"] {
-            assert!(said(&other, name).await.is_some(), "{name} before {purge:?}");
+            assert!(fresh_body(&other, name).await.is_some(), "{name} before {purge:?}");
         }
         one.purge(&purge).await.unwrap();
         for cache in [&one, &other] {
             for name in ["plain", "scope", "model"] {
-                assert_eq!(said(cache, name).await.is_some(), left.contains(&name), "{name} after {purge:?}");
+                assert_eq!(
+                    fresh_body(cache, name).await.is_some(),
+                    left.contains(&name),
+                    "{name} after {purge:?}"
+                );
             }
         }
     }
     fill().await;
-    assert!(said(&other, "plain").await.is_some(), "an answer that is stored after the purge is found");
+    assert!(fresh_body(&other, "plain").await.is_some(), "an answer that is stored after the purge is found");
 }
 
 #[tokio::test]
@@ -119,7 +123,7 @@ async fn an_answer_whose_call_began_on_another_replica_before_a_purge_is_not_fou
     one.purge(&Purge::Model(Arc::from("m"))).await.unwrap();
     other.store(key("a"), Arc::new(answer("A")), before);
     other.wait_until_written().await;
-    assert_eq!((said(&one, "a").await, said(&other, "a").await), (None, None));
+    assert_eq!((fresh_body(&one, "a").await, fresh_body(&other, "a").await), (None, None));
 }
 
 #[tokio::test]
@@ -130,9 +134,9 @@ async fn purges_of_too_many_names_purge_more_and_never_less() {
     for n in 0..=crate::purge_log::MAX_PURGED_NAMES {
         redis.command(&["HSET", "gw:cache:purges", &format!("model:{n}"), "1"]).await;
     }
-    assert!(said(&cache, "a").await.is_some());
+    assert!(fresh_body(&cache, "a").await.is_some());
     cache.purge(&Purge::Model(Arc::from("one more"))).await.unwrap();
-    assert_eq!(said(&cache, "a").await, None);
+    assert_eq!(fresh_body(&cache, "a").await, None);
     assert_eq!(redis.command(&["HLEN", "gw:cache:purges"]).await, ["2"]);
 }
 
@@ -144,13 +148,13 @@ async fn a_lost_table_of_purges_is_a_purge_of_everything() {
     let value = redis.command(&["KEYS", "*"]).await.into_iter().find(|key| !key.ends_with("purges")).unwrap();
     redis.command(&["PERSIST", &value]).await;
     redis.command(&["DEL", "gw:cache:purges"]).await;
-    assert_eq!(said(&cache, "a").await, None, "the purges are unknown");
+    assert_eq!(fresh_body(&cache, "a").await, None, "the purges are unknown");
     // A heartbeat creates the table again, and answers that are stored after that are found.
     let last = cache.stamp();
     eventually("a new table", || (cache.stamp() > last).then_some(())).await;
-    assert_eq!(said(&cache, "a").await, None);
+    assert_eq!(fresh_body(&cache, "a").await, None);
     store(&cache, "a", answer("B")).await;
-    assert_eq!(said(&cache, "a").await.as_deref(), Some("B"));
+    assert_eq!(fresh_body(&cache, "a").await.as_deref(), Some("B"));
 }
 
 #[tokio::test]
@@ -160,7 +164,7 @@ async fn a_new_table_with_lower_numbers_is_followed() {
     redis.command(&["HSET", "gw:cache:purges", "last", "1000", "all", "1000"]).await;
     eventually("the new table", || (cache.stamp() == Stamp(1000)).then_some(())).await;
     store(&cache, "a", answer("A")).await;
-    assert_eq!(said(&cache, "a").await.as_deref(), Some("A"));
+    assert_eq!(fresh_body(&cache, "a").await.as_deref(), Some("A"));
 }
 
 #[tokio::test]
@@ -169,8 +173,8 @@ async fn an_answer_that_is_too_large_is_not_stored() {
     let cache = Cache::over_redis(RedisSettings { max_entry_bytes: 100, ..settings(redis.url()) }).await;
     store(&cache, "a", answer(&"x".repeat(101))).await;
     store(&cache, "b", answer(&"x".repeat(100))).await;
-    assert_eq!(said(&cache, "a").await, None);
-    assert!(said(&cache, "b").await.is_some());
+    assert_eq!(fresh_body(&cache, "a").await, None);
+    assert!(fresh_body(&cache, "b").await.is_some());
 }
 
 #[tokio::test]
@@ -180,6 +184,6 @@ async fn an_answer_of_a_megabyte_comes_back_unchanged() {
     let text = "0123456789abcdef".repeat(1 << 16);
     store(&cache, "a", answer(&text)).await;
     for _ in 0..20 {
-        assert_eq!(said(&cache, "a").await.as_ref(), Some(&text));
+        assert_eq!(fresh_body(&cache, "a").await.as_ref(), Some(&text));
     }
 }

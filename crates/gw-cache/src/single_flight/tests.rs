@@ -158,7 +158,7 @@ async fn the_work_is_dropped_when_the_last_follower_has_left_and_not_before() {
     assert_eq!(drops.count(), 1);
     assert_eq!(flights.len(), 1, "only the new flight is listed");
     drop(_lead);
-    assert_eq!(next.end().await, End::WorkLost);
+    assert_eq!(next.wait_for_end().await, End::WorkLost);
 }
 
 #[tokio::test]

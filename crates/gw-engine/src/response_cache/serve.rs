@@ -96,8 +96,8 @@ async fn document(
 ) -> Result<Reply> {
     let mut leaving = LogOnDisconnect(call.is_none().then(|| Arc::clone(&reply_context.log)));
     let end = match call {
-        Some(_) => tokio::time::timeout_at(reply_context.deadline.into(), follower.end()).await,
-        None => Ok(follower.end().await),
+        Some(_) => tokio::time::timeout_at(reply_context.deadline.into(), follower.wait_for_end()).await,
+        None => Ok(follower.wait_for_end().await),
     };
     leaving.0 = None;
     let Ok(end) = end else { return Err(failed(call, End::Failed(SharedFailure::of(late())))) };

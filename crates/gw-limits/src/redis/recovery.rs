@@ -23,7 +23,7 @@ impl Replica {
     pub(crate) async fn catch_up(&self, connection: &Connection) -> Result<Duration, CallError> {
         self.is_in_sync.send_replace(false);
         let run_id = self.ask_run_id(connection).await?;
-        let wait = self.enter_generation(connection, &run_id).await?;
+        let wait = self.join_generation(connection, &run_id).await?;
         self.report_holdings(connection).await?;
         self.is_in_sync.send_replace(true);
         self.reported_generation.send_replace(self.holdings.generation());
@@ -47,7 +47,7 @@ impl Replica {
         Ok(run_id.trim().to_owned())
     }
 
-    async fn enter_generation(&self, connection: &Connection, run_id: &str) -> Result<Duration, CallError> {
+    async fn join_generation(&self, connection: &Connection, run_id: &str) -> Result<Duration, CallError> {
         let known = self.holdings.generation();
         let is_forced = self.is_generation_stale.load(Ordering::Acquire)
             && self.last_forced_generation.lock().is_none_or(|at| at.elapsed() >= FORCED_GENERATION_INTERVAL);

@@ -32,15 +32,15 @@ fn settings(redis: &Redis) -> RedisSettings {
 
 fn settings_of(url: String) -> RedisSettings {
     let timeout = Duration::from_secs(3);
-    RedisSettings { timeout, ..at(url) }
+    RedisSettings { timeout, ..without_initial_wait(url) }
 }
 
 /// The default settings of a gateway.
-fn hasty(redis: &Redis) -> RedisSettings {
-    at(redis.url())
+fn default_settings(redis: &Redis) -> RedisSettings {
+    without_initial_wait(redis.url())
 }
 
-fn at(url: String) -> RedisSettings {
+fn without_initial_wait(url: String) -> RedisSettings {
     RedisSettings { unknown_replicas: Duration::ZERO, ..RedisSettings::new(SecretString::from(url)) }
 }
 
@@ -90,7 +90,7 @@ async fn leases(redis: &Redis, subject: &Subject) -> u64 {
 }
 
 /// Waits until all messages are delivered.
-async fn drained(limiter: &Limiter) {
+async fn drain(limiter: &Limiter) {
     limiter.drain(Duration::from_secs(20)).await;
 }
 

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 
 /// Names of servers, and what each sends: a beginning, and a part that it repeats forever.
-const SAID: [(&str, &[u8], &[u8]); 7] = [
+const SERVERS: [(&str, &[u8], &[u8]); 7] = [
     ("nothing", b"", b""),
     ("another protocol", b"", b"HTTP/1.1 400 Bad Request\r\n\r\n\0\xff\xfe"),
     ("a text without end", b"$500000000\r\n", b"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
@@ -52,7 +52,7 @@ fn resident() -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s11_a_server_that_is_no_redis_is_a_miss_in_bounded_time_and_memory() {
-    for (what, first, then) in SAID {
+    for (what, first, then) in SERVERS {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://{}/0", listener.local_addr().unwrap());
         let server = tokio::spawn(serve(listener, first, then));
@@ -62,7 +62,7 @@ async fn s11_a_server_that_is_no_redis_is_a_miss_in_bounded_time_and_memory() {
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(400) {
             let asked = Instant::now();
-            assert_eq!(said(&cache, "a").await, None, "{what}");
+            assert_eq!(fresh_body(&cache, "a").await, None, "{what}");
             cache.store(key("a"), Arc::new(answer("A")), cache.stamp());
             // The bound is generous for a busy machine. A lookup that waited for an answer would wait forever.
             assert!(asked.elapsed() < Duration::from_secs(10), "{what}: {:?}", asked.elapsed());
@@ -80,7 +80,7 @@ async fn a_malformed_address_is_a_redis_that_never_answers() {
     {
         let cache = within("a start", Cache::over_redis(settings(url.to_owned()))).await;
         assert!(cache.is_away(), "{url}");
-        assert_eq!(said(&cache, "a").await, None);
+        assert_eq!(fresh_body(&cache, "a").await, None);
     }
 }
 

@@ -7,7 +7,7 @@ fn names(count: usize) -> Vec<String> {
 }
 
 /// The body of the fresh answer under each of these names.
-async fn said_all(cache: &Cache, names: &[String]) -> Vec<Option<String>> {
+async fn fresh_bodies(cache: &Cache, names: &[String]) -> Vec<Option<String>> {
     let keys: Vec<Key> = names.iter().map(|name| key(name)).collect();
     let found = cache.look_all(&keys, HOUR, NOW).await;
     let text = |found| match found {
@@ -32,11 +32,11 @@ async fn stored_answers_are_found_in_the_order_of_their_keys() {
         store_all(&cache, &some).await;
         assert_eq!((cache.figures().stored, cache.figures().unwritten), (some.len() as u64, 0));
         let expected: Vec<_> = all.iter().map(|name| some.contains(name).then(|| name.clone())).collect();
-        assert_eq!(said_all(&cache, &all).await, expected);
-        assert_eq!(said_all(&cache, &[]).await, Vec::<Option<String>>::new());
-        assert_eq!(said(&cache, "n0").await.as_deref(), Some("n0"));
+        assert_eq!(fresh_bodies(&cache, &all).await, expected);
+        assert_eq!(fresh_bodies(&cache, &[]).await, Vec::<Option<String>>::new());
+        assert_eq!(fresh_body(&cache, "n0").await.as_deref(), Some("n0"));
         cache.purge(&Purge::All).await.unwrap();
-        assert!(said_all(&cache, &all).await.iter().all(Option::is_none));
+        assert!(fresh_bodies(&cache, &all).await.iter().all(Option::is_none));
     }
 }
 
@@ -51,11 +51,11 @@ async fn many_large_answers_are_written_in_groups() {
     answers.push((key("too large"), Arc::new(answer(&text.repeat(4)))));
     cache.store_all(answers, cache.stamp());
     cache.wait_until_written().await;
-    let found = said_all(&cache, &names(200)).await;
-    assert!(found.iter().take(3).all(|said| said.as_ref() == Some(&text)));
+    let found = fresh_bodies(&cache, &names(200)).await;
+    assert!(found.iter().take(3).all(|body| body.as_ref() == Some(&text)));
     assert!(found.iter().skip(3).all(Option::is_some));
     assert_eq!((cache.figures().stored, cache.figures().unwritten), (200, 0));
-    assert_eq!(said(&cache, "too large").await, None);
+    assert_eq!(fresh_body(&cache, "too large").await, None);
 }
 
 #[tokio::test]
@@ -68,13 +68,13 @@ async fn a_lookup_of_many_keys_waits_no_longer_than_one_and_counts_as_one_miss()
     // Each lookup counts as one missed answer, whatever its number of keys.
     for looks in 1..=u64::from(gw_redis::MAX_MISSED_ANSWERS) {
         let asked = tokio::time::Instant::now();
-        assert!(said_all(&cache, &all).await.iter().all(Option::is_none));
+        assert!(fresh_bodies(&cache, &all).await.iter().all(Option::is_none));
         assert!(asked.elapsed() < timeout * 20, "{:?}", asked.elapsed());
         // A sign of lifetime that has none may have come before.
         assert!(cache.is_away() || cache.figures().unanswered >= looks, "{:?}", cache.figures());
     }
     eventually("it counts as away", || cache.is_away().then_some(())).await;
-    assert!(said_all(&cache, &all).await.iter().all(Option::is_none));
+    assert!(fresh_bodies(&cache, &all).await.iter().all(Option::is_none));
     redis.resume();
     wait_until_back(&cache).await;
 }

@@ -32,10 +32,10 @@ async fn s10_looks_that_are_cancelled_leave_no_wrong_answer_behind() {
                 let n = rng.random_range(0..NAMES).to_string();
                 // Cancelled before, during or after the exchange with Redis.
                 let patience = Duration::from_micros(rng.random_range(0..300));
-                let doomed = said(&cache, &n);
+                let doomed = fresh_body(&cache, &n);
                 cancelled += usize::from(tokio::time::timeout(patience, doomed).await.is_err());
                 let n = rng.random_range(0..NAMES).to_string();
-                if let Some(text) = said(&cache, &n).await {
+                if let Some(text) = fresh_body(&cache, &n).await {
                     assert!(text.starts_with(&format!("{n}:")), "asked for {n}, got {text:.20}");
                     found += 1;
                 }
@@ -59,16 +59,16 @@ async fn s10_a_value_that_lies_under_another_keys_name_is_a_miss() {
     let both = redis.command(&["KEYS", "gw:cache:[0-9a-f]*"]).await;
     let b = both.iter().find(|name| **name != a && !name.ends_with("purges")).unwrap();
     redis.command(&["COPY", &a, b, "REPLACE"]).await;
-    assert_eq!(said(&cache, "b").await, None);
-    assert_eq!(said(&cache, "a").await.as_deref(), Some("A"));
+    assert_eq!(fresh_body(&cache, "b").await, None);
+    assert_eq!(fresh_body(&cache, "a").await.as_deref(), Some("A"));
     for garbage in ["", "x", &"x".repeat(500)] {
         redis.command(&["SET", &a, garbage]).await;
-        assert_eq!(said(&cache, "a").await, None);
+        assert_eq!(fresh_body(&cache, "a").await, None);
     }
     redis.command(&["DEL", &a]).await;
     redis.command(&["LPUSH", &a, "x"]).await;
-    assert_eq!(said(&cache, "a").await, None);
+    assert_eq!(fresh_body(&cache, "a").await, None);
     store(&cache, "a", answer("C")).await;
-    assert_eq!(said(&cache, "a").await.as_deref(), Some("C"));
+    assert_eq!(fresh_body(&cache, "a").await.as_deref(), Some("C"));
     assert!(!cache.is_away());
 }

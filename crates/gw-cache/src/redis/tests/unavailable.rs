@@ -8,7 +8,7 @@ use gw_testkit::{Proxy, within};
 use super::*;
 
 /// A cache with the default settings of a gateway.
-async fn hasty(url: String) -> Cache {
+async fn cache_with_defaults(url: String) -> Cache {
     Cache::over_redis(RedisSettings::new(SecretString::from(url))).await
 }
 
@@ -55,7 +55,7 @@ async fn assert_lookups_are_free(cache: &Cache) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s09_a_killed_redis_is_a_miss_and_comes_back_by_itself() {
     let mut redis = Redis::start().await;
-    let cache = Arc::new(hasty(redis.url()).await);
+    let cache = Arc::new(cache_with_defaults(redis.url()).await);
     store(&cache, "a", answer("A")).await;
     redis.kill();
     assert_misses_in_time(&cache).await;
@@ -74,7 +74,7 @@ async fn eventually_found(cache: &Cache) {
     for _ in 0..100 {
         wait_until_back(cache).await;
         store(cache, "a", answer("B")).await;
-        if said(cache, "a").await.as_deref() == Some("B") {
+        if fresh_body(cache, "a").await.as_deref() == Some("B") {
             return;
         }
     }
@@ -84,7 +84,7 @@ async fn eventually_found(cache: &Cache) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s09_a_redis_that_hangs_is_a_miss_within_the_bound() {
     let redis = Redis::start().await;
-    let cache = Arc::new(hasty(redis.url()).await);
+    let cache = Arc::new(cache_with_defaults(redis.url()).await);
     store(&cache, "a", answer("A")).await;
     redis.pause();
     assert_misses_in_time(&cache).await;
@@ -97,7 +97,7 @@ async fn s09_a_redis_that_hangs_is_a_miss_within_the_bound() {
 async fn s09_a_slow_redis_is_a_miss_within_the_bound() {
     let redis = Redis::start().await;
     let proxy = Proxy::to(redis.port()).await;
-    let cache = Arc::new(hasty(format!("redis://{}/0", proxy.address())).await);
+    let cache = Arc::new(cache_with_defaults(format!("redis://{}/0", proxy.address())).await);
     wait_until_back(&cache).await;
     proxy.delay(Duration::from_millis(500));
     assert_misses_in_time(&cache).await;
@@ -117,7 +117,7 @@ async fn s09_a_flushed_redis_is_empty_and_goes_on() {
     let cache = replica(&redis).await;
     store(&cache, "a", answer("A")).await;
     redis.flush().await;
-    assert_eq!(said(&cache, "a").await, None);
+    assert_eq!(fresh_body(&cache, "a").await, None);
     let last = cache.stamp();
     eventually("a new table", || (cache.stamp() > last).then_some(())).await;
     eventually_found(&cache).await;
@@ -137,7 +137,7 @@ async fn s09_a_redis_that_is_full_answers_misses() {
     let mut found = 0;
     for n in 0..80 {
         wait_until_back(&cache).await;
-        found += u32::from(said(&cache, &n.to_string()).await.is_some());
+        found += u32::from(fresh_body(&cache, &n.to_string()).await.is_some());
     }
     assert!((1..80).contains(&found), "{found}");
 }
@@ -146,7 +146,7 @@ async fn s09_a_redis_that_is_full_answers_misses() {
 async fn a_redis_that_is_not_there_yet_is_found_when_it_comes() {
     let mut redis = Redis::start().await;
     redis.kill();
-    let cache = within("a start", hasty(redis.url())).await;
+    let cache = within("a start", cache_with_defaults(redis.url())).await;
     assert!(cache.is_away());
     cache.store(key("a"), Arc::new(answer("A")), cache.stamp());
     redis.restart().await;

@@ -136,7 +136,7 @@ async fn a_flight_that_nobody_can_join_drops_read_chunks() {
     next(&mut led).await;
     assert_eq!(flights.held_bytes(), 0);
     work.end().await;
-    assert_eq!(led.end().await, End::Complete(Arc::from("all")));
+    assert_eq!(led.wait_for_end().await, End::Complete(Arc::from("all")));
     assert_eq!(flights.len(), 1, "the other flight goes on");
 }
 

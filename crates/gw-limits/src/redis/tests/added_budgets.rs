@@ -13,7 +13,7 @@ async fn a_budget_that_was_removed_and_added_asks_the_ledger_once_for_each_repli
     one.admit("a", &subjects[0]).await.unwrap();
     one.reserve("a", &subjects[0], 0, nano(10)).await.unwrap().settle(0, nano(10));
     let mut over = two.reserve("b", &subjects[1], 0, nano(20)).await.unwrap();
-    drained(&one).await;
+    drain(&one).await;
     for (n, limiter) in [&one, &two, &one, &two, &one].into_iter().enumerate() {
         let free = key(limiter, Limits::default());
         limiter.reserve(&format!("c{n}"), &free, 0, nano(10)).await.unwrap().settle(0, nano(10));
@@ -24,11 +24,11 @@ async fn a_budget_that_was_removed_and_added_asks_the_ledger_once_for_each_repli
     assert_eq!(figures(&redis, &again[0][0]).await, (60, 20));
     // The ledger of the other replica knows less. The counted spending stays.
     one.reserve("e", &again[0], 0, nano(5)).await.unwrap().settle(0, nano(5));
-    drained(&one).await;
+    drain(&one).await;
     two.admit("f", &again[1]).await.unwrap();
     assert_eq!(figures(&redis, &again[1][0]).await, (65, 20));
     over.settle(0, nano(40));
-    drained(&two).await;
+    drain(&two).await;
     for (limiter, subjects) in [(&one, &again[0]), (&two, &again[1])] {
         let same = key(limiter, total);
         assert!(Arc::ptr_eq(same[0].state(), subjects[0].state()));
@@ -61,7 +61,7 @@ async fn a_request_that_began_without_a_budget_counts_in_a_budget_added_meanwhil
         for mut reserved in under_way {
             reserved.settle(1, nano(10));
         }
-        drained(&limiter).await;
+        drain(&limiter).await;
         for subject in &given {
             assert_eq!(figures(&redis, subject).await, (100, 0), "{before:?}");
         }

@@ -154,7 +154,7 @@ impl Side {
             | Step::Settle { .. }
             | Step::Drop { .. } => {}
         }
-        drained(&self.limiter).await;
+        drain(&self.limiter).await;
         Observed::Nothing
     }
 }
@@ -246,14 +246,14 @@ async fn s12_a_redis_whose_clock_jumps_neither_forgets_nor_locks() {
     clock.advance(Duration::from_secs(14 * 3600 + 20 * 60 + 44));
     drop(limiter.admit("a", &subjects).await.unwrap());
     limiter.reserve("a", &subjects, 50, nano(90)).await.unwrap().settle(50, nano(90));
-    drained(&limiter).await;
+    drain(&limiter).await;
     *ledger.spent.lock() = nano(90);
     let hour = 3_600_000_000;
     for jump in [hour, -hour, -hour, hour] {
         clock.monotonic_micros.fetch_add(jump, Ordering::SeqCst);
         // A TAT is at most two minutes ahead, so requests pass after a jump.
         drop(limiter.admit("b", &subjects).await.unwrap());
-        drained(&limiter).await;
+        drain(&limiter).await;
     }
     // The clock is back on the first day, and the ledger was asked for its spending.
     let why = limiter.reserve("c", &subjects, 0, nano(11)).await.unwrap_err();

@@ -88,7 +88,7 @@ async fn s11_a_hostile_redis_costs_neither_time_nor_memory() {
         let url = format!("redis://{}/0", listener.local_addr().unwrap());
         let task = tokio::spawn(serve(listener, server));
         let before = resident();
-        let settings = at(url);
+        let settings = without_initial_wait(url);
         let limiter = within("a start", replica(settings, &ledger())).await;
         let subjects = key(&limiter, budget(100, Period::Day));
         let free =

@@ -6,7 +6,7 @@ use crate::redis::outbox::SendOnDrop;
 use crate::{Refusal, Reservation};
 
 /// Ends like a killed process: Redis hears nothing.
-fn killed(reserved: Reservation) {
+fn leak(reserved: Reservation) {
     std::mem::forget(reserved);
 }
 
@@ -22,7 +22,7 @@ async fn r02_what_a_killed_replica_held_is_released_when_its_leases_expire() {
     for n in 0..4 {
         let (id, subjects) = (format!("req_{n}"), key(&dying, limits));
         std::mem::forget(dying.admit(&id, &subjects).await.unwrap());
-        killed(dying.reserve(&id, &subjects, 0, nano(250)).await.unwrap());
+        leak(dying.reserve(&id, &subjects, 0, nano(250)).await.unwrap());
     }
     let subjects = key(&other, limits);
     assert!(other.admit("x", &subjects).await.is_err());
@@ -34,7 +34,7 @@ async fn r02_what_a_killed_replica_held_is_released_when_its_leases_expire() {
     clock.advance(Duration::from_secs(1));
     let _entered = other.admit("x", &subjects).await.unwrap();
     drop(other.reserve("x", &subjects, 0, nano(1_000)).await.unwrap());
-    drained(&other).await;
+    drain(&other).await;
     assert_eq!((figures(&redis, &subjects[0]).await, leases(&redis, &subjects[0]).await), ((0, 0), 0));
 }
 
@@ -48,14 +48,14 @@ async fn r02_a_settlement_after_its_lease_counts_once_and_frees_nothing_twice() 
     clock.advance(LEASE);
     let mut other = limiter.reserve("other", &subjects, 0, nano(900)).await.unwrap();
     late.settle(0, nano(200));
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!(
         figures(&redis, &subjects[0]).await,
         (200, 900),
         "the sum exceeds the budget, and all of it counts"
     );
     other.settle(0, nano(50));
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (250, 0));
 }
 
@@ -78,23 +78,23 @@ async fn r05_what_is_delivered_twice_counts_once() {
     };
     let epoch = async || redis.command(&["HGET", "gw:{key:k}", "epoch"]).await.concat();
     // The settlement comes in time, after the expiry of the lease, and after the loss of the state.
-    killed(limiter.reserve("a", &subjects, 500, nano(300)).await.unwrap());
+    leak(limiter.reserve("a", &subjects, 500, nano(300)).await.unwrap());
     let first = epoch().await;
     for _ in 0..3 {
         settle("a", &first);
-        drained(&limiter).await;
+        drain(&limiter).await;
         assert_eq!(figures(&redis, &subjects[0]).await, (200, 0));
     }
     assert_eq!(limiter.admit("x", &subjects).await.unwrap().limits.tokens.unwrap().remaining, 900);
-    killed(limiter.reserve("b", &subjects, 500, nano(300)).await.unwrap());
+    leak(limiter.reserve("b", &subjects, 500, nano(300)).await.unwrap());
     clock.advance(LEASE);
     limiter.admit("x", &subjects).await.unwrap();
     for _ in 0..3 {
         settle("b", &first);
-        drained(&limiter).await;
+        drain(&limiter).await;
         assert_eq!(figures(&redis, &subjects[0]).await, (400, 0));
     }
-    killed(limiter.reserve("c", &subjects, 500, nano(300)).await.unwrap());
+    leak(limiter.reserve("c", &subjects, 500, nano(300)).await.unwrap());
     redis.flush().await;
     *ledger.spent.lock() = nano(400);
     *ledger.counted.lock() = vec!["a".to_owned(), "b".to_owned()];
@@ -102,7 +102,7 @@ async fn r05_what_is_delivered_twice_counts_once() {
     assert_ne!(epoch().await, first);
     for _ in 0..3 {
         settle("c", &first);
-        drained(&limiter).await;
+        drain(&limiter).await;
         assert_eq!(figures(&redis, &subjects[0]).await, (600, 0));
     }
 }
@@ -113,21 +113,21 @@ async fn p01_a_replayed_journal_ends_leases_and_counts_nothing_twice() {
     let (clock, ledger) = (clock(), ledger());
     let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
     let subjects = key(&limiter, budget(1_000, Period::Month));
-    killed(limiter.reserve("lost", &subjects, 0, nano(300)).await.unwrap());
+    leak(limiter.reserve("lost", &subjects, 0, nano(300)).await.unwrap());
     limiter.reserve("settled", &subjects, 0, nano(300)).await.unwrap().settle(0, nano(100));
-    drained(&limiter).await;
+    drain(&limiter).await;
     for id in ["lost", "settled", "lost"] {
         limiter.charge(id, &subjects, nano(100), NOW).await;
-        drained(&limiter).await;
+        drain(&limiter).await;
     }
     assert_eq!(figures(&redis, &subjects[0]).await, (200, 0));
     // The lease expired before the process came back.
-    killed(limiter.reserve("long lost", &subjects, 0, nano(300)).await.unwrap());
+    leak(limiter.reserve("long lost", &subjects, 0, nano(300)).await.unwrap());
     clock.advance(LEASE);
     limiter.admit("x", &subjects).await.unwrap();
     for _ in 0..2 {
         limiter.charge("long lost", &subjects, nano(50), NOW).await;
-        drained(&limiter).await;
+        drain(&limiter).await;
     }
     assert_eq!(figures(&redis, &subjects[0]).await, (250, 0));
 }
@@ -139,7 +139,7 @@ async fn one_call_removes_a_bounded_number_of_expired_leases() {
     let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
     let subjects = key(&limiter, budget(1_000, Period::Month));
     for n in 0..250 {
-        killed(limiter.reserve(&format!("req_{n}"), &subjects, 0, nano(4)).await.unwrap());
+        leak(limiter.reserve(&format!("req_{n}"), &subjects, 0, nano(4)).await.unwrap());
     }
     clock.advance(LEASE);
     for (left, reserved) in [(150, 600), (50, 200), (0, 0)] {
@@ -172,7 +172,7 @@ async fn a_request_that_is_cancelled_while_it_waits_for_redis_holds_nothing() {
         };
         asked.await;
     }
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!((figures(&redis, &subjects[0]).await, leases(&redis, &subjects[0]).await), ((0, 0), 0));
     assert_eq!(redis.command(&["ZCARD", "gw:{key:k}:flying"]).await, ["0"]);
     assert_eq!(subjects[0].state().in_flight.load(std::sync::atomic::Ordering::SeqCst), 0);
@@ -187,7 +187,7 @@ async fn amounts_are_rounded_up_and_never_wrap() {
     assert_eq!(figures(&redis, &subjects[0]).await, (0, 1), "a nano-USD is the smallest amount");
     assert!(limiter.reserve("b", &subjects, 0, i128::MAX).await.is_err());
     one.settle(u64::MAX, i128::MAX);
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (crate::redis::amount::MAX_EXACT_INTEGER, 0));
     assert!(limiter.admit("c", &subjects).await.is_err());
     let nothing = [limiter.subject(SubjectKind::Key, "none", budget(0, Period::Total))];

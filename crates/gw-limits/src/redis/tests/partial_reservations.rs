@@ -24,7 +24,7 @@ async fn a_lease_and_its_settlement_have_the_granted_amount() {
         assert_eq!((figures(&redis, subject).await, leases(&redis, subject).await), ((0, 40), 2));
     }
     two.settle(0, nano(12));
-    drained(&limiter).await;
+    drain(&limiter).await;
     for subject in &subjects {
         assert_eq!((figures(&redis, subject).await, leases(&redis, subject).await), ((12, 25), 1));
     }
@@ -33,7 +33,7 @@ async fn a_lease_and_its_settlement_have_the_granted_amount() {
     assert_eq!(granted, nano(3) - 1);
     one.settle(0, 0);
     drop(three);
-    drained(&limiter).await;
+    drain(&limiter).await;
     for subject in &subjects {
         assert_eq!((figures(&redis, subject).await, leases(&redis, subject).await), ((12, 0), 0));
     }
@@ -54,6 +54,6 @@ async fn a_request_that_is_cancelled_before_the_grant_arrives_holds_nothing() {
             () = tokio::task::yield_now() => {}
         }
     }
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!((figures(&redis, &subjects[0]).await, leases(&redis, &subjects[0]).await), ((0, 0), 0));
 }

@@ -16,7 +16,7 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
         let spend = async |cost| {
             let mut reserved = limiter.reserve("r", &subjects, 0, nano(cost)).await?;
             reserved.settle(0, nano(cost));
-            drained(&limiter).await;
+            drain(&limiter).await;
             ledger.rows.lock().push((clock.unix_seconds(), nano(cost)));
             Ok::<_, Refusal>(())
         };
@@ -45,7 +45,7 @@ async fn the_next_period_begins_without_a_question_to_the_ledger() {
     for day in 0..5 {
         clock.set_both(NOW + day * DAY);
         limiter.reserve("r", &subjects, 0, nano(100)).await.unwrap().settle(0, nano(100));
-        drained(&limiter).await;
+        drain(&limiter).await;
     }
     assert_eq!(ledger.questions.lock().len(), 1);
 }
@@ -75,14 +75,14 @@ async fn a_cost_counts_in_the_period_in_which_the_request_began() {
     over.settle(0, nano(70));
     late.settle(0, nano(5));
     new.settle(0, nano(3));
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!(seen().await, [(3, 5), (78, 5)]);
     limiter.charge("lost", &both, nano(4), midnight - 1).await;
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!(seen().await, [(3, 0), (82, 0)], "the charge ends the lease");
     std::mem::forget(limiter.reserve("lost too", &both, 0, nano(5)).await.unwrap());
     limiter.charge("lost too", &both, nano(4), midnight + 50).await;
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!(seen().await, [(7, 0), (86, 0)]);
 }
 
@@ -97,6 +97,6 @@ async fn a_jump_of_the_calendar_moves_no_request_to_another_period() {
     // Scripts use the monotonic time, which stays.
     clock.move_calendar(3 * DAY);
     one.settle(0, nano(10));
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (10, 0));
 }

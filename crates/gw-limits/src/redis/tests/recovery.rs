@@ -36,7 +36,7 @@ async fn s16_what_every_replica_holds_is_known_again_before_anything_is_granted(
     let mut theirs = two.reserve("b", &subjects[1], 1, nano(400)).await.unwrap();
     // This request is over at the other replica and is not in the ledger yet.
     two.reserve("c", &subjects[1], 1, nano(100)).await.unwrap().settle(1, nano(100));
-    drained(&two).await;
+    drain(&two).await;
     for round in 0..10 {
         redis.flush().await;
         // The request at the first replica finds the loss. The second replica learns of it at its next heartbeat.
@@ -45,13 +45,13 @@ async fn s16_what_every_replica_holds_is_known_again_before_anything_is_granted(
         assert!(matches!(why, Refusal::Budget { .. }), "{round}: {why:?}");
         assert_eq!(figures(&redis, &subjects[0][0]).await, (100, 700), "{round}");
         drop(one.reserve(&id, &subjects[0], 1, nano(200)).await.unwrap());
-        drained(&one).await;
+        drain(&one).await;
     }
     assert_eq!(redis.command(&["ZCARD", "gw:{key:k}:flying"]).await, ["2"]);
     mine.settle(1, nano(10));
     theirs.settle(1, nano(20));
-    drained(&one).await;
-    drained(&two).await;
+    drain(&one).await;
+    drain(&two).await;
     assert_eq!(figures(&redis, &subjects[0][0]).await, (130, 0));
     assert_eq!(leases(&redis, &subjects[0][0]).await, 0);
 }
@@ -101,7 +101,7 @@ async fn s16_a_redis_that_comes_back_with_an_old_memory_is_not_believed() {
     redis.command(&["SAVE"]).await;
     old.settle(1, nano(600));
     let _held = limiter.reserve("held", &subjects, 1, nano(250)).await.unwrap();
-    drained(&limiter).await;
+    drain(&limiter).await;
     *ledger.spent.lock() = nano(600);
     *ledger.counted.lock() = vec!["old".to_owned()];
     redis.restart().await;
@@ -132,7 +132,7 @@ async fn a_settlement_that_the_ledger_already_counts_is_not_counted_again() {
     assert_eq!(figures(&redis, &subjects[0]).await, (200, 300));
     late.settle(1, nano(200));
     later.settle(1, nano(100));
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (300, 0));
     // Requests with a row in the ledger are not held any longer.
     limiter.mark_written(&mut ["late", "later"].into_iter());
@@ -160,7 +160,7 @@ async fn a_settlement_while_the_spending_is_unknown_counts_once_whether_the_ledg
     for mut reserved in reserved {
         reserved.settle(1, nano(150));
     }
-    drained(&limiter).await;
+    drain(&limiter).await;
     *ledger.spent.lock() = nano(150);
     ledger.counted.lock().push("in".to_owned());
     ledger.answer_permits.as_ref().unwrap().add_permits(9);
@@ -186,7 +186,7 @@ async fn a_request_in_flight_that_began_while_redis_was_away_is_reported_later()
     gw_testkit::eventually("Redis is used again", || (!limiter.is_away()).then_some(())).await;
     assert!(limiter.admit("fourth", &subjects).await.is_err());
     drop(first);
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!(redis.command(&["ZRANGE", "gw:{key:k}:flying", "0", "-1"]).await, ["second"]);
     limiter.admit("fifth", &subjects).await.unwrap();
 }

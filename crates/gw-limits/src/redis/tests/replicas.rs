@@ -39,7 +39,7 @@ async fn r01_three_replicas_and_three_hundred_requests_never_exceed_a_budget_for
     }
     let served: Vec<u64> = running.join_all().await.into_iter().flatten().collect();
     for limiter in &replicas {
-        drained(limiter).await;
+        drain(limiter).await;
     }
     let spent: u64 = served.iter().sum();
     assert!(served.len() >= 95, "{} served", served.len());
@@ -141,7 +141,7 @@ async fn the_first_answer_of_the_ledger_counts() {
     let (limiter, core) = replica_at(settings.clone(), &clock, &ledger).await;
     let subjects = key(&limiter, budget(100, Period::Day));
     limiter.reserve("a", &subjects, 0, nano(10)).await.unwrap().settle(0, nano(10));
-    drained(&limiter).await;
+    drain(&limiter).await;
     // The answers of another replica, which asked at the same time, come late.
     let since = Period::Day.around(NOW).0;
     for (since, name) in [(since, "late"), (since - 86_400, "of yesterday")] {

@@ -11,7 +11,7 @@ use crate::redis::outbox::SendOnDrop;
 use crate::{Refusal, Reservation};
 
 /// A key with a budget, and a key with other limits only.
-fn two(limiter: &Limiter) -> ([Arc<Subject>; 1], [Arc<Subject>; 1]) {
+fn rich_and_fast(limiter: &Limiter) -> ([Arc<Subject>; 1], [Arc<Subject>; 1]) {
     let rates =
         Limits { rpm: Some(1_000_000), tpm: Some(1_000_000), max_in_flight: Some(900), ..Limits::default() };
     let rich = limiter.subject(SubjectKind::Key, "rich", budget(1_000_000, Period::Month));
@@ -39,7 +39,7 @@ async fn p99_while_away(limiter: &Limiter) -> Duration {
     for n in 0..16 {
         let limiter = limiter.clone();
         running.spawn(async move {
-            let (rich, fast) = two(&limiter);
+            let (rich, fast) = rich_and_fast(&limiter);
             let mut waited = Vec::new();
             for m in 0..200 {
                 let (id, start) = (format!("req_{n}_{m}"), Instant::now());
@@ -85,8 +85,8 @@ async fn reserved(limiter: &Limiter, id: &str, subjects: &[Arc<Subject>], cost: 
 async fn s09_redis_is_killed_and_comes_back_empty() {
     let mut redis = Redis::start().await;
     let ledger = ledger();
-    let limiter = replica(hasty(&redis), &ledger).await;
-    let (rich, _) = two(&limiter);
+    let limiter = replica(default_settings(&redis), &ledger).await;
+    let (rich, _) = rich_and_fast(&limiter);
     let mut held = reserved(&limiter, "held", &rich, nano(500)).await;
     redis.kill();
     assert_no_waiting(&limiter).await;
@@ -95,7 +95,7 @@ async fn s09_redis_is_killed_and_comes_back_empty() {
     *ledger.spent.lock() = nano(100);
     redis.restart().await;
     drop(reserved(&limiter, "again", &rich, 0).await);
-    drained(&limiter).await;
+    drain(&limiter).await;
     // 100 from the ledger, and 400 that it does not know yet.
     assert_eq!(figures(&redis, &rich[0]).await, (500, 0));
 }
@@ -103,15 +103,15 @@ async fn s09_redis_is_killed_and_comes_back_empty() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s09_redis_hangs_and_goes_on() {
     let redis = Redis::start().await;
-    let limiter = replica(hasty(&redis), &ledger()).await;
-    let (rich, _) = two(&limiter);
+    let limiter = replica(default_settings(&redis), &ledger()).await;
+    let (rich, _) = rich_and_fast(&limiter);
     let mut held = reserved(&limiter, "held", &rich, nano(500)).await;
     redis.pause();
     assert_no_waiting(&limiter).await;
     held.settle(1, nano(400));
     redis.resume();
     wait_until_back(&limiter).await;
-    drained(&limiter).await;
+    drain(&limiter).await;
     let seen = || async { figures(&redis, &rich[0]).await };
     // Redis executes now what was sent before it hung. The messages that undo it follow.
     let mut figures = seen().await;
@@ -130,16 +130,16 @@ async fn s09_redis_hangs_and_goes_on() {
 async fn s09_a_slow_redis_is_one_that_is_away() {
     let redis = Redis::start().await;
     let proxy = Proxy::to(redis.port()).await;
-    let settings = at(format!("redis://{}/0", proxy.address()));
+    let settings = without_initial_wait(format!("redis://{}/0", proxy.address()));
     let limiter = replica(settings, &ledger()).await;
-    let (rich, _) = two(&limiter);
+    let (rich, _) = rich_and_fast(&limiter);
     drop(reserved(&limiter, "first", &rich, nano(500)).await);
     proxy.delay(Duration::from_millis(500));
     assert_no_waiting(&limiter).await;
     assert!(limiter.is_away());
     proxy.delay(Duration::ZERO);
     reserved(&limiter, "again", &rich, nano(500)).await.settle(1, nano(300));
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!(figures(&redis, &rich[0]).await.0, 300);
 }
 
@@ -172,7 +172,7 @@ async fn r05_a_replica_that_is_cut_off_settles_once_when_it_is_back() {
     proxy.delay(Duration::ZERO);
     proxy.heal();
     wait_until_back(&cut).await;
-    drained(&cut).await;
+    drain(&cut).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (500, 0));
     assert_eq!(leases(&redis, &subjects[0]).await, 0);
 }
@@ -186,7 +186,7 @@ async fn s09_after_flushall_the_ledger_is_asked_and_what_is_under_way_still_coun
     limiter.reserve("a", &subjects, 1, nano(300)).await.unwrap().settle(1, nano(300));
     limiter.reserve("unwritten", &subjects, 1, nano(100)).await.unwrap().settle(1, nano(100));
     let mut under_way = limiter.reserve("b", &subjects, 1, nano(200)).await.unwrap();
-    drained(&limiter).await;
+    drain(&limiter).await;
     redis.flush().await;
     redis.command(&["SCRIPT", "FLUSH"]).await;
     *ledger.spent.lock() = nano(300);
@@ -197,7 +197,7 @@ async fn s09_after_flushall_the_ledger_is_asked_and_what_is_under_way_still_coun
     assert!(limiter.reserve("e", &subjects, 1, nano(1)).await.is_err());
     under_way.settle(1, nano(150));
     new.settle(1, nano(250));
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (800, 0));
     assert_eq!(ledger.questions.lock().len(), 2);
     assert_eq!(limiter.holding_figures().memory_losses, 1);
@@ -210,7 +210,7 @@ async fn s09_a_budget_that_was_evicted_is_unknown_and_not_unspent() {
     let limiter = replica(settings(&redis), &ledger).await;
     let subjects = key(&limiter, budget(1_000, Period::Month));
     limiter.reserve("a", &subjects, 1, nano(900)).await.unwrap().settle(1, nano(900));
-    drained(&limiter).await;
+    drain(&limiter).await;
     *ledger.spent.lock() = nano(900);
     ledger.counted.lock().push("a".to_owned());
     let junk = "x".repeat(20_000);
@@ -223,7 +223,7 @@ async fn s09_a_budget_that_was_evicted_is_unknown_and_not_unspent() {
     assert_eq!(redis.command(&["EXISTS", "gw:{key:k}"]).await, ["0"], "evicted");
     assert!(limiter.reserve("b", &subjects, 1, nano(101)).await.is_err());
     limiter.reserve("c", &subjects, 1, nano(100)).await.unwrap().settle(1, nano(100));
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (1_000, 0));
     assert_eq!(ledger.questions.lock().len(), 2);
 }
@@ -239,7 +239,7 @@ async fn a_hash_or_a_set_that_was_evicted_alone_is_repaired() {
     redis.command(&["DEL", "gw:{key:k}:leases"]).await;
     drop(limiter.reserve("b", &subjects, 1, nano(1_000)).await.unwrap());
     held.settle(1, nano(100));
-    drained(&limiter).await;
+    drain(&limiter).await;
     let (_, reserved) = figures(&redis, &subjects[0]).await;
     assert_eq!(reserved, 0);
     // Without the hash the set still holds the reservations.
@@ -253,7 +253,7 @@ async fn a_hash_or_a_set_that_was_evicted_alone_is_repaired() {
 async fn s09_a_full_redis_closes_budgets_and_recovers() {
     let redis = Redis::start_with(&["--maxmemory-policy", "noeviction"]).await;
     let limiter = replica(settings(&redis), &ledger()).await;
-    let (rich, fast) = two(&limiter);
+    let (rich, fast) = rich_and_fast(&limiter);
     limiter.admit("a", &rich).await.unwrap();
     redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
     for n in 0..10 {
@@ -265,7 +265,7 @@ async fn s09_a_full_redis_closes_budgets_and_recovers() {
     redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     wait_until_back(&limiter).await;
     limiter.reserve("d", &rich, 1, nano(1)).await.unwrap();
-    drained(&limiter).await;
+    drain(&limiter).await;
 }
 
 #[tokio::test]
@@ -307,7 +307,7 @@ async fn the_closed_mode_refuses_every_limit_while_redis_is_away() {
     let mut redis = Redis::start().await;
     let settings = RedisSettings { when_away: WhenAway::Closed, ..settings(&redis) };
     let limiter = replica(settings, &ledger()).await;
-    let (_, fast) = two(&limiter);
+    let (_, fast) = rich_and_fast(&limiter);
     limiter.admit("a", &fast).await.unwrap();
     redis.kill();
     eventually("away", || limiter.is_away().then_some(())).await;
@@ -345,7 +345,7 @@ async fn the_queue_of_settlements_is_bounded() {
     let before = core.holdings.generation();
     redis.restart().await;
     wait_until_back(&limiter).await;
-    drained(&limiter).await;
+    drain(&limiter).await;
     assert_ne!(core.holdings.generation(), before);
     limiter.admit("b", &subjects).await.unwrap();
     assert_eq!(figures(&redis, &subjects[0]).await, (700, 0));
