@@ -14,7 +14,7 @@ use gw_wire::stream::{Opening, Shape};
 
 use crate::call::continuation::Continuation;
 use crate::call::upstream_call::{UpstreamCallId, UpstreamCalls};
-use crate::clock::millis;
+use crate::clock::{self, millis};
 use crate::cpu_pool::{CpuPool, offload};
 use crate::plan::candidate::Candidate;
 use crate::plan::cost_estimate::{affordable, costs, longest_answer};
@@ -60,7 +60,7 @@ impl AttemptContext {
     /// The clocks of a candidate, the connect and first-token clocks cut to what is left of the whole.
     pub(crate) fn clocks(&self, candidate: &Candidate) -> Timeouts {
         let mut clocks = candidate.clocks();
-        let left = clocks.total.saturating_sub(self.client.accepted.elapsed());
+        let left = clocks.total.saturating_sub(clock::since(self.client.accepted));
         clocks.first_token = clocks.first_token.min(left);
         clocks.connect = clocks.connect.min(left);
         clocks
@@ -135,7 +135,7 @@ impl AttemptContext {
 
     /// Since the request was accepted.
     pub(crate) fn latency_ms(&self) -> u64 {
-        millis(self.client.accepted.elapsed())
+        millis(clock::since(self.client.accepted))
     }
 
     /// When the call's time is up.

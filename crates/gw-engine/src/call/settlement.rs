@@ -14,7 +14,7 @@ use gw_wire::usage::Usage;
 
 use crate::call::ledger_line::LedgerLine;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, UpstreamCalls};
-use crate::clock::millis;
+use crate::clock::{self, millis};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
 use crate::metrics::Metrics;
 use crate::plan::candidate::{Candidate, Plan};
@@ -329,7 +329,7 @@ impl Settlement {
     fn settle(&mut self) {
         if let Some(line) = self.line.take() {
             let record = self.log.record();
-            line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(self.accepted.elapsed()));
+            line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(clock::since(self.accepted)));
         }
         let billed = self.upstream_calls.all();
         self.reservation.settle(billed.usage.total(), billed.cost.femtos());

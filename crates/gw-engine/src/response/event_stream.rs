@@ -23,6 +23,7 @@ use tokio::time::Sleep;
 use crate::call::progress::OK;
 use crate::call::upstream_call::AttemptOutcome;
 use crate::call::{Call, CallSummary};
+use crate::clock;
 use crate::error::{Error, Kind};
 use crate::event_memory::{Full, SMALL_EVENT};
 use crate::request::context::CallLog;
@@ -134,7 +135,7 @@ impl EventStream {
         match &mut self.state {
             State::Follower(shared) => match shared.poll(cx) {
                 Poll::Ready(Some(bytes)) => {
-                    self.last_sent = Instant::now();
+                    self.last_sent = clock::now();
                     let is_late = !shared.is_leader() && self.last_sent >= shared.deadline();
                     if is_late && let Some(cut) = self.overdue(self.last_sent) {
                         return Some(cut);
@@ -162,7 +163,7 @@ impl EventStream {
         cut: CutoffWatch,
         leavers: Option<DisconnectDrain>,
     ) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         Self {
             state,
             cut,
@@ -179,7 +180,7 @@ impl EventStream {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Polled {
-        self.last_sent = Instant::now();
+        self.last_sent = clock::now();
         Poll::Ready(Some(Ok(Frame::data(Bytes::copy_from_slice(bytes)))))
     }
 
@@ -256,7 +257,7 @@ impl EventStream {
                 Poll::Ready(ReadStep::Over) => {}
                 Poll::Ready(ReadStep::Heavy) => self.digest(),
                 Poll::Ready(ReadStep::Progress) => {
-                    let (now, is_content) = (Instant::now(), !stream.output.is_empty());
+                    let (now, is_content) = (clock::now(), !stream.output.is_empty());
                     if is_content || !self.is_waiting {
                         self.last_heard = now;
                     }
@@ -268,7 +269,7 @@ impl EventStream {
                 }
                 Poll::Pending => {
                     if !std::mem::replace(&mut self.is_waiting, true) {
-                        self.last_heard = Instant::now();
+                        self.last_heard = clock::now();
                     }
                     return self.poll_clocks(cx).unwrap_or(Poll::Pending);
                 }
@@ -285,7 +286,7 @@ impl EventStream {
         if let Some(failure) = stream.normaliser.take_failure() {
             let mut failure = stream.candidate.provider.censor(failure);
             if retry_policy::is_upstreams_fault(&failure) {
-                stream.candidate.broke(&call.context.snapshot.routing.breaker, Instant::now());
+                stream.candidate.broke(&call.context.snapshot.routing.breaker, clock::now());
             }
             // What would fail anywhere is not shopped around: no other model goes on with it.
             let goes_on = retry_policy::verdict(&failure, false) != RetryDecision::Stop;
@@ -296,7 +297,7 @@ impl EventStream {
         stream.observe(&call.context.upstream_calls);
         let billed = call.progress.end_attempt(&stream.candidate, stream.attempt, AttemptOutcome::Served, OK);
         let breaker = &call.context.snapshot.routing.breaker;
-        stream.candidate.served(breaker, stream.first_content, Instant::now());
+        stream.candidate.served(breaker, stream.first_content, clock::now());
         stream.record_throughput(billed.usage.completion);
         let gateway = call.meta(&stream.candidate, billed.known_cost().is_some());
         let answer = call.context.upstream_calls.answer();
@@ -334,7 +335,7 @@ impl EventStream {
 
 /// So that the head goes out with a first keep-alive.
 fn long_ago() -> Instant {
-    let now = Instant::now();
+    let now = clock::now();
     now.checked_sub(Duration::from_secs(3600)).unwrap_or(now)
 }
 
@@ -362,7 +363,7 @@ impl Body for EventStream {
 
 impl Drop for EventStream {
     fn drop(&mut self) {
-        if self.due.is_some_and(|due| Instant::now() >= due) {
+        if self.due.is_some_and(|due| clock::now() >= due) {
             // The client did not take the pending event in time, so the upstream call ends.
             self.settle_cut(Kind::UpstreamTimeout, Kind::UpstreamTimeout.code());
             return;

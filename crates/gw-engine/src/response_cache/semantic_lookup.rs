@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use gw_cache::{Context as SimilarContext, Freshness, Key, Peeked, SimilarMode, Stored, Unit, Wish};
@@ -20,6 +20,7 @@ use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::reserve::reserve;
 use crate::call::settlement::Settlement;
+use crate::clock;
 use crate::cpu_pool::is_heavy;
 use crate::error::Kind;
 use crate::metrics::Metrics;
@@ -218,7 +219,7 @@ fn embedding(call: &Call, model: &str, text: &str, means: &LookupServices) -> Op
     let plan = plan::plan(planner, None).ok()?;
     let client = RequestContext {
         request_id: request_id::generate(),
-        accepted: Instant::now(),
+        accepted: clock::now(),
         log: Arc::new(CallLog::default()),
         cache_control: None,
         keepalive: None,

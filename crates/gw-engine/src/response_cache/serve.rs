@@ -1,11 +1,12 @@
 //! Serves a chat or a text completion with the response cache.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gw_cache::{End, Follower, Found, Next, Outcome, Role, Stored, Wants};
 
 use crate::call::Call;
+use crate::clock;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
 use crate::execute::{COMMIT_AFTER, execute_after_miss};
@@ -38,7 +39,7 @@ pub(crate) async fn run(
     let asker = ReplyContext::new(&call);
     let stamp = caching.cache.stamp();
     let mut stale = None;
-    let looking = Instant::now();
+    let looking = clock::now();
     if wanted.wish.reads {
         match caching.cache.look(&wanted.key, wanted.wish.max_age, now_ms()).await {
             Found::Fresh(stored) => {
@@ -59,7 +60,7 @@ pub(crate) async fn run(
     let (follower, call) = match role {
         Role::Leader(lead, follower) => {
             // A store that is slow is not waited for twice.
-            let looks_again = wanted.wish.reads && looking.elapsed() < SLOW_LOOK;
+            let looks_again = wanted.wish.reads && clock::since(looking) < SLOW_LOOK;
             let cpu = call.context.cpu.clone();
             let work =
                 LeaderCall { call, wanted, stamp, stale, looks_again, means: LookupServices::of(services) };
@@ -172,7 +173,7 @@ async fn stream(
     call: Option<Box<Call>>,
 ) -> Result<Reply> {
     let mut leaving = LogOnDisconnect(call.is_none().then(|| Arc::clone(&asker.log)));
-    let left = asker.deadline.saturating_duration_since(Instant::now());
+    let left = asker.deadline.saturating_duration_since(clock::now());
     let is_late = call.is_some() && left <= COMMIT_AFTER;
     let patience = if is_late { left } else { COMMIT_AFTER };
     let first = tokio::time::timeout(patience, follower.next()).await.ok();

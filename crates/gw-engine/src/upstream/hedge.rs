@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gw_routing::health::{Probe, Standing};
 use gw_routing::hedge::{Hedge, hedge_after};
@@ -15,6 +15,7 @@ use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::progress::CallProgress;
 use crate::call::upstream_call::Attempt;
+use crate::clock;
 use crate::plan::candidate::{Candidate, Plan};
 use crate::request::ValidatedRequest;
 use crate::retry_policy;
@@ -110,7 +111,7 @@ async fn decide(
             progress.cancel_attempt(other.candidate, other.attempt);
             let model = &other.candidate.model;
             // Slower than this is all that is known of it.
-            model.measured.first_token(other.attempt.elapsed(), Instant::now());
+            model.measured.first_token(other.attempt.elapsed(), clock::now());
             if !is_second {
                 // It was only slower: it may still go on if the first one breaks off.
                 progress.hedged = None;
@@ -146,7 +147,7 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
     let settings = call.context.snapshot.routing.hedge?;
     let second_index = call.plan.after(index, call.progress.hedged);
     let second = call.plan.candidates.get(second_index)?;
-    let now = Instant::now();
+    let now = clock::now();
     let standing = second.model.health.standing(&call.context.snapshot.routing.breaker, now);
     // Of a whole answer nobody sees the first token. The slower call may have written all of its answer by the time it is
     // given up, and what that costs cannot be known.
@@ -171,7 +172,7 @@ fn afford(context: &AttemptContext, first: &Candidate, second: &Candidate) -> Op
     let state = &context.snapshot.state;
     let worst = context.request.prompt_cost(first).max(context.request.prompt_cost(second));
     let hedge = state.hedges.as_ref()?.allow(worst)?;
-    if state.retry_budget.allow(Instant::now()) {
+    if state.retry_budget.allow(clock::now()) {
         return Some(hedge);
     }
     hedge.spent(Money::ZERO);

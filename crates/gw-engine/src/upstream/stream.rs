@@ -20,6 +20,7 @@ use crate::call::Call;
 use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
 use crate::call::stream_reservation::StreamReservation;
 use crate::call::upstream_call::{Attempt, BilledUsage, UpstreamCallId, UpstreamCalls};
+use crate::clock;
 use crate::cpu_pool::{is_heavy, offload, offload_if};
 use crate::event_memory::{HalfEvent, SMALL_EVENT};
 use crate::plan::candidate::Candidate;
@@ -107,7 +108,7 @@ impl UpstreamStream {
     /// It is over after so many tokens: how fast it was.
     pub(crate) fn record_throughput(&self, tokens: u64) {
         let over = self.attempt.elapsed().saturating_sub(self.first_content);
-        self.candidate.model.measured.spoke(tokens, over, Instant::now());
+        self.candidate.model.measured.spoke(tokens, over, clock::now());
     }
 
     /// Drops the upstream call at once.
@@ -300,7 +301,7 @@ fn poll_to_first_content(
                 Poll::Ready(ReadStep::Progress | ReadStep::Over) => {}
             }
             // An upstream that sends without a pause never leaves the word to the timer.
-            if Instant::now() >= by && !stream.normaliser.has_content() {
+            if clock::now() >= by && !stream.normaliser.has_content() {
                 return Poll::Ready(Err(late()));
             }
         }

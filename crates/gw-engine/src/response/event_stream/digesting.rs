@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
-use std::time::Instant;
 
+use crate::clock;
 use crate::cpu_pool::offload;
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::{Polled, State};
@@ -35,7 +35,7 @@ impl EventStream {
         let State::Digesting(reading, _) = &mut self.state else { return None };
         match reading.as_mut().poll(cx) {
             Poll::Ready((call, stream)) => {
-                let (now, is_content) = (Instant::now(), !stream.output.is_empty());
+                let (now, is_content) = (clock::now(), !stream.output.is_empty());
                 if is_content || !self.is_waiting {
                     self.last_heard = now;
                 }
