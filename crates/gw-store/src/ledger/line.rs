@@ -254,6 +254,14 @@ struct Call {
     cost: i128,
 }
 
+impl Entry {
+    /// Reads an entry from a line of the journal, without the letter before it. None = the text is no entry.
+    #[must_use]
+    pub fn from_line(json: &str) -> Option<Self> {
+        read(json).ok()
+    }
+}
+
 /// Reads an entry, also as it was written with the names of its members.
 pub(crate) fn read(json: &str) -> sqlx::Result<Entry> {
     if json.starts_with('{') {

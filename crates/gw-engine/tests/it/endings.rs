@@ -1,0 +1,6 @@
+//! Every ending of a request, and the books after it.
+
+mod budgets;
+mod disconnects;
+mod settlement;
+mod shutdown;
