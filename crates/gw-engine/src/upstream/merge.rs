@@ -102,6 +102,18 @@ impl UpstreamSource {
         }
     }
 
+    /// Whether a stream of a divided request has told its usage.
+    pub(crate) fn has_usage(&self) -> bool {
+        match self {
+            Self::SingleStream(_) => false,
+            Self::MergedStream(many) => {
+                let mut seen = many.stream.iter().map(|tracked| &tracked.seen).chain(&many.over);
+                seen.any(|seen| seen.usage.is_some())
+            }
+            Self::Closed(seen) => seen.iter().any(|seen| seen.usage.is_some()),
+        }
+    }
+
     /// Drops the upstream calls.
     pub(crate) fn abandon(&mut self) {
         *self = Self::Closed(self.seen());

@@ -133,6 +133,13 @@ impl UpstreamStream {
         }
     }
 
+    /// Tells the meter of usage that has come before any content. The call may be dropped before its first content comes.
+    fn observe_early_usage(&self, calls: &UpstreamCalls) {
+        if self.normaliser.told().is_some() || self.source.has_usage() {
+            self.observe(calls);
+        }
+    }
+
     /// Tells the meter what has been seen by now; gives what the attempt has used.
     pub(crate) fn observe(&self, calls: &UpstreamCalls) -> BilledUsage {
         if let Some(call) = self.call {
@@ -182,7 +189,7 @@ pub(crate) async fn open(
         stream.call = Some(only.call);
     }
     stream.warnings = begin(context, &mut stream, opened, is_chat, &clocks).await?;
-    let read = read_to_first_content(&mut stream, first_token_by).await;
+    let read = read_to_first_content(&mut stream, first_token_by, &context.upstream_calls).await;
     if let Err(failure) = read {
         stream.observe(&context.upstream_calls);
         if let Some(call) = stream.call {
@@ -271,9 +278,13 @@ fn normaliser(context: &AttemptContext, opening: Opening) -> Normaliser {
     }
 }
 
-async fn read_to_first_content(stream: &mut UpstreamStream, by: Instant) -> Result<(), Failure> {
+async fn read_to_first_content(
+    stream: &mut UpstreamStream,
+    by: Instant,
+    calls: &UpstreamCalls,
+) -> Result<(), Failure> {
     let reading = async {
-        while let ReadStep::Heavy = poll_to_first_content(stream, by).await? {
+        while let ReadStep::Heavy = poll_to_first_content(stream, by, calls).await? {
             offload(|| stream.digest()).await;
         }
         Ok(())
@@ -285,6 +296,7 @@ async fn read_to_first_content(stream: &mut UpstreamStream, by: Instant) -> Resu
 fn poll_to_first_content(
     stream: &mut UpstreamStream,
     by: Instant,
+    calls: &UpstreamCalls,
 ) -> impl Future<Output = Result<ReadStep, Failure>> {
     std::future::poll_fn(move |cx| {
         for _ in 0..STEPS_A_POLL {
@@ -296,7 +308,10 @@ fn poll_to_first_content(
                 return Poll::Ready(Err(failure));
             }
             match stream.poll_step(cx) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    stream.observe_early_usage(calls);
+                    return Poll::Pending;
+                }
                 Poll::Ready(ReadStep::Heavy) => return Poll::Ready(Ok(ReadStep::Heavy)),
                 Poll::Ready(ReadStep::Progress | ReadStep::Over) => {}
             }
@@ -305,6 +320,7 @@ fn poll_to_first_content(
                 return Poll::Ready(Err(late()));
             }
         }
+        stream.observe_early_usage(calls);
         cx.waker().wake_by_ref();
         Poll::Pending
     })

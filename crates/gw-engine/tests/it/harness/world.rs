@@ -228,15 +228,17 @@ impl World {
         ended
     }
 
-    /// The answer of a chat request.
+    /// The answer of a chat request, or of an embeddings request if the body has an `input`.
     pub fn send(
         &self,
         body: &Value,
         keepalive: Option<Duration>,
-    ) -> impl Future<Output = Result<Reply, Error>> {
+    ) -> impl Future<Output = Result<Reply, Error>> + use<> {
         let (engine, context) = (Arc::clone(&self.engine), self.context(keepalive));
-        let body = Bytes::from(body.to_string());
-        async move { engine.chat(context, body).await }
+        let (bytes, is_chat) = (Bytes::from(body.to_string()), body["input"].is_null());
+        async move {
+            if is_chat { engine.chat(context, bytes).await } else { engine.embeddings(context, bytes).await }
+        }
     }
 
     /// What the edge would hand over beside a body.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use gw_routing::hedge::{After, HedgeSettings};
+use gw_wire::usage::Usage;
 use tokio::time::Instant;
 
-use crate::harness::{Head, Script, Setup, World, answer, chat_stream, paused, refused};
+use crate::harness::{Head, Piece, Script, Setup, Step, World, answer, chat_stream, paused, refused};
 
 fn stream(text: &str) -> Script {
     answer(Head::Stream(chat_stream(&[text], Some((10, 5)))))
@@ -113,6 +114,19 @@ fn a_plain_answer_is_never_hedged() {
         let begun = Instant::now();
         let _ended = world.ask(&world.chat(false)).await;
         assert_eq!(times(&world, begun), [("a", 0), ("b", 5_000)]);
+        world.check().await;
+    });
+}
+
+#[test]
+fn usage_that_the_slower_upstream_told_before_its_first_content_is_billed() {
+    paused(async {
+        let early = vec![Step::Piece(Piece::Usage(700, 1)), Step::Silence];
+        let world = hedged(vec![("a", vec![answer(Head::Stream(early))]), ("b", vec![stream("From b.")])]);
+        let ended = world.ask(&world.chat(true)).await;
+        assert_eq!(ended.attempts(), ["a cancelled", "b ok"]);
+        let told = Usage { prompt: 700, completion: 1, ..Usage::default() };
+        assert_eq!(world.row().attempts[0].cost, world.price("a", &told));
         world.check().await;
     });
 }
