@@ -2,5 +2,7 @@
 
 mod budgets;
 mod disconnects;
+mod events;
 mod settlement;
+mod shared;
 mod shutdown;

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use gw_routing::hedge::{After, HedgeSettings};
+use gw_store::limits::OnBudget;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use crate::harness::{Client, Ended, Head, Leaving, Piece, Script, Setup, Step, World, document, paused};
+use super::events::{client, millis, script};
+use crate::harness::{Client, Ended, Head, Piece, Script, Setup, Step, World, paused};
 
 /// All that happens in a run.
 #[derive(Clone, Debug)]
@@ -27,109 +29,28 @@ struct Schedule {
     keepalive: Option<Duration>,
     /// When the operator's grace is over and all streams are cut.
     cut_after: Option<Duration>,
-}
-
-fn millis() -> impl Strategy<Value = Duration> {
-    prop_oneof![Just(0), 1..50_u64, 200..2_000_u64, 5_000..16_000_u64].prop_map(Duration::from_millis)
-}
-
-fn text() -> impl Strategy<Value = String> {
-    "[a-z]{1,12} "
-}
-
-/// Tokens of prompt and answer; never 0, which nobody believes.
-fn usage() -> impl Strategy<Value = (u64, u64)> {
-    (1..500_u64, 1..900_u64)
-}
-
-fn quiet_step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        2 => millis().prop_map(Step::Wait),
-        1 => Just(Step::Piece(Piece::Comment)),
-        1 => Just(Step::Piece(Piece::Role)),
-    ]
-}
-
-fn usage_step() -> impl Strategy<Value = Step> {
-    usage().prop_map(|(prompt, completion)| Step::Piece(Piece::Usage(prompt, completion)))
-}
-
-fn text_step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        3 => text().prop_map(|text| Step::Piece(Piece::Text(text))),
-        1 => quiet_step(),
-    ]
-}
-
-/// How a stream ends: well, with or without its usage and its marker; or not well.
-fn end() -> impl Strategy<Value = Vec<Step>> {
-    let (finish, done) = (Step::Piece(Piece::Finish), Step::Piece(Piece::Done));
-    let well = (proptest::option::of(usage_step()), any::<bool>(), proptest::option::of(millis()));
-    let well = well.prop_map(move |(usage, is_marked, wait)| {
-        let mut steps = vec![finish.clone()];
-        steps.extend(wait.map(Step::Wait));
-        steps.extend(usage);
-        steps.extend(is_marked.then(|| done.clone()));
-        steps
-    });
-    prop_oneof![
-        5 => well,
-        1 => Just(vec![]),
-        2 => Just(vec![Step::Break]),
-        1 => Just(vec![Step::Silence]),
-        1 => Just(vec![Step::Piece(Piece::Error)]),
-    ]
-}
-
-fn body() -> impl Strategy<Value = Vec<Step>> {
-    let first = vec(prop_oneof![4 => quiet_step().boxed(), 1 => usage_step().boxed()], 0..3);
-    let parts = (first, vec(text_step(), 0..6), end());
-    parts.prop_map(|(first, texts, end)| first.into_iter().chain(texts).chain(end).collect())
-}
-
-fn whole() -> impl Strategy<Value = Head> {
-    let steps = prop_oneof![
-        4 => vec(millis().prop_map(Step::Wait), 0..2),
-        1 => Just(vec![Step::Break]),
-        1 => Just(vec![Step::Silence]),
-    ];
-    (text(), proptest::option::of(usage()), steps)
-        .prop_map(|(text, usage, steps)| Head::Document(document(&text, usage), steps))
-}
-
-fn script(stream: bool) -> impl Strategy<Value = Script> {
-    let status = prop_oneof![Just(400), Just(401), Just(404), Just(429), 500..504_u16];
-    let refused = (status, proptest::option::of(1..4_u64));
-    let refused = refused.prop_map(|(status, retry_after)| Head::Status(status, retry_after));
-    let (streams, documents) = if stream { (8, 1) } else { (0, 8) };
-    let head = prop_oneof![
-        1 => Just(Head::Unreachable),
-        1 => Just(Head::Lost),
-        1 => Just(Head::Silent),
-        3 => refused,
-        streams => body().prop_map(Head::Stream),
-        documents => whole(),
-    ];
-    (millis(), head).prop_map(|(wait, head)| Script { wait, head })
-}
-
-fn client() -> impl Strategy<Value = Client> {
-    let leaving = prop_oneof![Just(Leaving::AtOnce), Just(Leaving::WhenWoken)];
-    (proptest::option::of((1..25_usize, leaving)), vec(millis(), 0..6))
-        .prop_map(|(leaves_after, pauses)| Client { leaves_after, pauses })
+    /// Choices that are asked for. The first provider gives one a call.
+    choices: u32,
+    /// A budget that cuts answers, in nano-USD; None = one that is never used up.
+    budget_nano: Option<u64>,
 }
 
 fn schedule() -> impl Strategy<Value = Schedule> {
     any::<bool>().prop_flat_map(|stream| {
-        let calls = (vec(vec(script(stream), 1..3), 1..4), 0..3_usize, 0..3_u32, 1..5_u32);
+        let calls = (vec(vec(script(stream), 1..4), 1..4), 0..3_usize, 0..3_u32, 1..5_u32);
         let switches = (any::<bool>(), any::<bool>(), any::<bool>());
         let hedge = proptest::option::of((50..1_000_u64).prop_map(Duration::from_millis));
         let keepalive = proptest::option::of(Just(Duration::from_secs(3)));
         let cut = proptest::option::weighted(0.2, millis());
-        (calls, switches, hedge, client(), keepalive, cut).prop_map(
-            move |(calls, switches, hedge_after, client, keepalive, cut_after)| {
-                let (upstreams, keys, retries, max_attempts) = calls;
+        let choices = prop_oneof![3 => Just(1_u32), 1 => 2..4_u32];
+        let budget = proptest::option::weighted(0.2, 100_000..20_000_000_u64);
+        (calls, switches, hedge, client(), keepalive, cut, choices, budget).prop_map(
+            move |(calls, switches, hedge_after, client, keepalive, cut_after, choices, budget_nano)| {
+                let (mut upstreams, keys, retries, max_attempts) = calls;
                 let (fallback_on_4xx, continues, drains) = switches;
+                if choices > 1 {
+                    upstreams.iter_mut().flatten().for_each(without_error_events);
+                }
                 Schedule {
                     stream,
                     upstreams,
@@ -143,15 +64,31 @@ fn schedule() -> impl Strategy<Value = Schedule> {
                     client,
                     keepalive,
                     cut_after,
+                    choices,
+                    budget_nano,
                 }
             },
         )
     })
 }
 
+/// Breaks connections in place of error events: of a divided request nobody can tell here which part's error came first.
+fn without_error_events(script: &mut Script) {
+    let Head::Stream(steps) = &mut script.head else { return };
+    for step in steps {
+        if matches!(step, Step::Piece(Piece::Error)) {
+            *step = Step::Break;
+        }
+    }
+}
+
 impl Schedule {
     fn world(&self) -> World {
-        let mut setup = Setup::new(["a", "b", "c"].into_iter().zip(self.upstreams.clone()).collect());
+        let names = if self.choices > 1 { ["groq", "b", "c"] } else { ["a", "b", "c"] };
+        let mut setup = Setup::new(names.into_iter().zip(self.upstreams.clone()).collect());
+        if let Some(nano) = self.budget_nano {
+            (setup.budget_nano, setup.on_budget) = (nano, OnBudget::Cut);
+        }
         setup.keys = self.keys;
         setup.timeouts.first_token = Duration::from_secs(12);
         setup.timeouts.idle = Duration::from_secs(8);
@@ -169,7 +106,8 @@ impl Schedule {
     }
 
     async fn run(&self, world: &World) -> Ended {
-        let body = world.chat(self.stream);
+        let mut body = world.chat(self.stream);
+        body["n"] = self.choices.into();
         let reading = Box::pin(self.client.read(world.send(&body, self.keepalive)));
         let Some(cut_after) = self.cut_after else { return reading.await };
         match select(reading, Box::pin(tokio::time::sleep(cut_after))).await {
@@ -190,7 +128,7 @@ fn check_status(ended: &Ended, world: &World) {
         _ if ended.is_complete() => assert_eq!(status, "ok"),
         Ended::Refused(error) => assert_eq!(status, error.code()),
         _ if ended.error_event().is_some() => {
-            let known = ["upstream_stream_error", "upstream_timeout", "gateway_shutdown"];
+            let known = ["gateway_shutdown", "insufficient_quota", "model_not_found"];
             // Behind a head the client hears less than the row.
             assert!(
                 known.contains(&status) || status.starts_with("upstream_") || status == "invalid_request",
@@ -228,9 +166,13 @@ fn every_request_is_settled_exactly_once_whatever_happens() {
             let world = schedule.world();
             let ended = schedule.run(&world).await;
             world.settled().await;
-            world.check().await;
+            if schedule.choices == 1 {
+                world.check().await;
+                check_attempts(&ended, &world);
+            } else {
+                world.check_money(1).await;
+            }
             check_status(&ended, &world);
-            check_attempts(&ended, &world);
         });
         Ok(())
     });
