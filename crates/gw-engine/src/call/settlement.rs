@@ -241,7 +241,9 @@ impl Settlement {
             Outcome::Cached { stored, is_fallback } => self.write_cached(stored, *is_fallback),
             Outcome::Failed(error) => {
                 self.write_unanswered();
-                if let Some(line) = &mut self.line {
+                // A status that was noted before, from outside the call, stands in the row, too.
+                let is_noted = self.log.status() == Some(status);
+                if let Some(line) = self.line.as_mut().filter(|_| is_noted) {
                     line.note_failure(error.code());
                 }
             }

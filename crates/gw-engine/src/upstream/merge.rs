@@ -169,10 +169,8 @@ impl UpstreamSource {
         let closed = Self::Closed(self.seen());
         match std::mem::replace(self, closed) {
             Self::SingleStream(one) => one.body.finish(),
-            Self::MergedStream(many) => {
-                many.stream.into_iter().for_each(|tracked| tracked.source.body.finish())
-            }
-            Self::Closed(_) => {}
+            // One of them has failed: the others must not go on, for nobody reads them.
+            Self::MergedStream(_) | Self::Closed(_) => {}
         }
     }
 }

@@ -182,3 +182,26 @@ fn a_shared_stream_is_cut_for_all_at_the_end_of_a_shutdown() {
         world.check_money(2).await;
     });
 }
+
+#[test]
+fn a_leader_that_is_cut_has_its_end_in_the_ledger_although_its_call_goes_on_and_fails() {
+    paused(async {
+        let world = cached(vec![refused(500).after(20_000)]).build();
+        let body = question(&world, true);
+        let cutting = async {
+            tokio::time::sleep(Duration::from_secs(15)).await;
+            world.engine.cut_streams();
+        };
+        let follower = async {
+            tokio::time::sleep(Duration::from_secs(14)).await;
+            world.run(&body, &Client::default()).await
+        };
+        let (leader, (follower, ())) =
+            join(world.run(&body, &Client::default()), join(follower, cutting)).await;
+        world.settled().await;
+        assert_eq!(leader.error_event().as_deref(), Some("upstream_stream_error"), "{leader:?}");
+        assert_eq!(follower.refused_with(), "upstream_error");
+        assert_eq!(statuses(&world), ["gateway_shutdown", "upstream_error"]);
+        world.check_money(2).await;
+    });
+}

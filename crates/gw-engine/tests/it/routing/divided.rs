@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::harness::script::vectors;
-use crate::harness::{Head, Script, Setup, World, answer, chat_stream, document, paused, refused};
+use crate::harness::{
+    Head, Piece, Script, Setup, Step, World, answer, chat_stream, document, paused, refused, wait,
+};
 
 /// `groq` gives one choice a call.
 fn three_choices(world: &World, stream: bool) -> Value {
@@ -102,6 +104,23 @@ fn a_batch_that_fails_fails_the_request_and_the_others_are_billed() {
         assert_eq!(world.ask(&five_inputs()).await.refused_with(), "upstream_error");
         let row = world.row();
         assert!(row.cost > 0 && row.status == "upstream_error", "{row:#?}");
+        world.check_money(1).await;
+    });
+}
+
+#[test]
+fn a_stream_that_breaks_drops_the_other_streams_of_its_request_at_once() {
+    paused(async {
+        let broken = answer(Head::Stream(vec![wait(100), Step::Break]));
+        let endless = || answer(Head::Stream(vec![Step::Piece(Piece::Role), Step::Silence]));
+        let world = Setup::new(vec![("groq", vec![endless(), broken, endless()])]).build();
+        let begun = Instant::now();
+        let ended = world.run(&three_choices(&world, true), &Default::default()).await;
+        assert_eq!((ended.refused_with(), begun.elapsed().as_millis()), ("upstream_error", 100));
+        // A stream that goes on would be let go of two seconds later.
+        tokio::task::yield_now().await;
+        assert!(world.seen().iter().all(|call| call.is_dropped), "{:#?}", world.seen());
+        world.settled().await;
         world.check_money(1).await;
     });
 }
