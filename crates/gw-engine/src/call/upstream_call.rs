@@ -254,6 +254,6 @@ impl UpstreamCalls {
 
 /// Whether a failure says that the provider did not serve the request. After a timeout, a broken or an unreadable answer the provider may well
 /// have served it.
-fn is_refusal(kind: FailureKind) -> bool {
+pub(crate) fn is_refusal(kind: FailureKind) -> bool {
     !matches!(kind, FailureKind::Timeout | FailureKind::InvalidResponse | FailureKind::StreamBroken)
 }

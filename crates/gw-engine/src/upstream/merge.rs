@@ -9,7 +9,7 @@ use gw_wire::event::Event;
 use gw_wire::stream::Normaliser;
 use gw_wire::usage::Usage;
 
-use crate::call::upstream_call::UpstreamCallId;
+use crate::call::upstream_call::{UpstreamCallId, is_refusal};
 use crate::cpu_pool::HEAVY_BYTES;
 
 /// SingleStream upstream stream, and where its choices stand among the answer's.
@@ -66,6 +66,8 @@ pub(crate) struct StreamUsage {
     pub(crate) usage: Option<Usage>,
     /// Bytes of its answer.
     pub(crate) answer_bytes: u64,
+    /// In place of an answer its upstream has refused the request, and has told no usage.
+    pub(crate) is_refused: bool,
 }
 
 /// What reading a piece brought.
@@ -86,7 +88,7 @@ impl UpstreamSource {
 
     pub(crate) fn many(sources: Vec<SubStream>) -> Self {
         let tracked = |source: SubStream| {
-            let seen = StreamUsage { call: source.call, usage: None, answer_bytes: 0 };
+            let seen = StreamUsage { call: source.call, usage: None, answer_bytes: 0, is_refused: false };
             TrackedStream { source, seen, ended: false }
         };
         let stream = sources.into_iter().map(tracked).collect();
@@ -315,6 +317,10 @@ fn take(
     match event {
         Event::Usage(counted) => seen.usage = Some(counted),
         Event::End => *ended = true,
+        Event::Error(failure) => {
+            seen.is_refused = is_refusal(failure.kind) && seen.usage.is_none() && seen.answer_bytes == 0;
+            normaliser.accept(Event::Error(failure), out);
+        }
         event => normaliser.accept(event.shifted(first), out),
     }
 }

@@ -145,8 +145,11 @@ impl UpstreamStream {
         if let Some(call) = self.call {
             calls.observe(call, self.normaliser.told(), self.normaliser.answer_bytes());
         }
-        for StreamUsage { call, usage, answer_bytes } in self.source.seen() {
+        for StreamUsage { call, usage, answer_bytes, is_refused } in self.source.seen() {
             calls.observe(call, usage, answer_bytes);
+            if is_refused {
+                calls.mark_free(call);
+            }
         }
         calls.of(self.attempt)
     }

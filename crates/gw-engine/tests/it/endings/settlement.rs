@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::events::{client, millis, script};
-use crate::harness::{Client, Ended, Head, Piece, Script, Setup, Step, World, paused};
+use crate::harness::{Client, Ended, Script, Setup, World, paused};
 
 /// All that happens in a run.
 #[derive(Clone, Debug)]
@@ -46,11 +46,8 @@ fn schedule() -> impl Strategy<Value = Schedule> {
         let budget = proptest::option::weighted(0.2, 100_000..20_000_000_u64);
         (calls, switches, hedge, client(), keepalive, cut, choices, budget).prop_map(
             move |(calls, switches, hedge_after, client, keepalive, cut_after, choices, budget_nano)| {
-                let (mut upstreams, keys, retries, max_attempts) = calls;
+                let (upstreams, keys, retries, max_attempts) = calls;
                 let (fallback_on_4xx, continues, drains) = switches;
-                if choices > 1 {
-                    upstreams.iter_mut().flatten().for_each(without_error_events);
-                }
                 Schedule {
                     stream,
                     upstreams,
@@ -70,16 +67,6 @@ fn schedule() -> impl Strategy<Value = Schedule> {
             },
         )
     })
-}
-
-/// Breaks connections in place of error events: of a divided request nobody can tell here which part's error came first.
-fn without_error_events(script: &mut Script) {
-    let Head::Stream(steps) = &mut script.head else { return };
-    for step in steps {
-        if matches!(step, Step::Piece(Piece::Error)) {
-            *step = Step::Break;
-        }
-    }
 }
 
 impl Schedule {

@@ -124,3 +124,17 @@ fn a_stream_that_breaks_drops_the_other_streams_of_its_request_at_once() {
         world.check_money(1).await;
     });
 }
+
+#[test]
+fn a_stream_of_a_divided_request_that_begins_with_an_error_event_is_free() {
+    paused(async {
+        let refused = answer(Head::Stream(vec![wait(100), Step::Piece(Piece::Error)]));
+        let part = |text| answer(Head::Stream(chat_stream(&[text], Some((10, 5)))));
+        let world = Setup::new(vec![("groq", vec![part("First."), refused, part("Third.")])]).build();
+        let ended = world.ask(&three_choices(&world, true)).await;
+        assert_eq!(ended.error_event().as_deref(), Some("upstream_stream_error"));
+        let row = world.row();
+        assert_eq!((row.tokens.prompt, row.tokens.completion), (20, 10));
+        world.check_money(1).await;
+    });
+}
