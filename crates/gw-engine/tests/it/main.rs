@@ -4,10 +4,8 @@
 //! is a test of a millisecond.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    missing_docs,
     reason = "a panic is how a test fails"
 )]
 

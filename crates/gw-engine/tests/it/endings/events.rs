@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::harness::{Client, Head, Leaving, Piece, Script, Step, document};
 
-pub fn millis() -> impl Strategy<Value = Duration> {
+pub(crate) fn millis() -> impl Strategy<Value = Duration> {
     prop_oneof![Just(0), 1..50_u64, 200..2_000_u64, 5_000..16_000_u64].prop_map(Duration::from_millis)
 }
 
@@ -75,7 +75,7 @@ fn whole() -> impl Strategy<Value = Head> {
         .prop_map(|(text, usage, steps)| Head::Document(document(&text, usage), steps))
 }
 
-pub fn script(stream: bool) -> impl Strategy<Value = Script> {
+pub(crate) fn script(stream: bool) -> impl Strategy<Value = Script> {
     let status = prop_oneof![Just(400), Just(401), Just(404), Just(429), 500..504_u16];
     let refused = (status, proptest::option::of(1..4_u64));
     let refused = refused.prop_map(|(status, retry_after)| Head::Status(status, retry_after));
@@ -91,7 +91,7 @@ pub fn script(stream: bool) -> impl Strategy<Value = Script> {
     (millis(), head).prop_map(|(wait, head)| Script { wait, head })
 }
 
-pub fn client() -> impl Strategy<Value = Client> {
+pub(crate) fn client() -> impl Strategy<Value = Client> {
     let leaving = prop_oneof![Just(Leaving::AtOnce), Just(Leaving::WhenWoken)];
     (proptest::option::of((1..25_usize, leaving)), vec(millis(), 0..6))
         .prop_map(|(leaves_after, pauses)| Client { leaves_after, pauses })

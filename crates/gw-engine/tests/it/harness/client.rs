@@ -11,16 +11,16 @@ use serde_json::Value;
 
 /// How a client behaves.
 #[derive(Clone, Debug, Default)]
-pub struct Client {
+pub(crate) struct Client {
     /// It leaves after so many polls of the answer's future and body; None = it stays.
-    pub leaves_after: Option<(usize, Leaving)>,
+    pub(crate) leaves_after: Option<(usize, Leaving)>,
     /// Pauses before the first, second, … piece is read.
-    pub pauses: Vec<Duration>,
+    pub(crate) pauses: Vec<Duration>,
 }
 
 /// When a client that leaves lets go of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaving {
+pub(crate) enum Leaving {
     /// While nothing is there to be read.
     AtOnce,
     /// When something is there, and has not been read.
@@ -29,7 +29,7 @@ pub enum Leaving {
 
 /// What became of a request for its client.
 #[derive(Clone, Debug)]
-pub enum Ended {
+pub(crate) enum Ended {
     /// It has read all of the answer.
     Answered(String),
     /// It got this error in place of an answer.
@@ -40,12 +40,12 @@ pub enum Ended {
 
 impl Client {
     /// A client that leaves after so many polls.
-    pub fn leaving(polls: usize, leaving: Leaving) -> Self {
+    pub(crate) fn leaving(polls: usize, leaving: Leaving) -> Self {
         Self { leaves_after: Some((polls, leaving)), ..Self::default() }
     }
 
     /// Waits for the answer and reads it.
-    pub async fn read(&self, answer: impl Future<Output = Result<Reply, Error>>) -> Ended {
+    pub(crate) async fn read(&self, answer: impl Future<Output = Result<Reply, Error>>) -> Ended {
         let mut polls = Polls { left: self.leaves_after };
         let reply = {
             let mut answer = Box::pin(answer);
@@ -102,7 +102,7 @@ fn text(bytes: &[u8]) -> String {
 
 impl Ended {
     /// What the client has read.
-    pub fn body(&self) -> &str {
+    pub(crate) fn body(&self) -> &str {
         match self {
             Self::Answered(body) | Self::Left(body) => body,
             Self::Refused(_) => "",
@@ -111,7 +111,7 @@ impl Ended {
 
     /// The code of the error in place of an answer.
     #[track_caller]
-    pub fn refused_with(&self) -> &str {
+    pub(crate) fn refused_with(&self) -> &str {
         match self {
             Self::Refused(error) => error.code(),
             other => panic!("no error: {other:?}"),
@@ -119,7 +119,7 @@ impl Ended {
     }
 
     /// The JSON values of a stream's events, or the document.
-    pub fn values(&self) -> Vec<Value> {
+    pub(crate) fn values(&self) -> Vec<Value> {
         let body = self.body();
         if let Ok(document) = serde_json::from_str(body) {
             return vec![document];
@@ -129,12 +129,12 @@ impl Ended {
     }
 
     /// The text of choice 0.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.text_of(0)
     }
 
     /// The text of a choice.
-    pub fn text_of(&self, index: u64) -> String {
+    pub(crate) fn text_of(&self, index: u64) -> String {
         let mut text = String::new();
         for value in self.values() {
             for choice in value["choices"].as_array().into_iter().flatten() {
@@ -149,12 +149,12 @@ impl Ended {
     }
 
     /// The `gateway` object.
-    pub fn gateway(&self) -> Option<Value> {
+    pub(crate) fn gateway(&self) -> Option<Value> {
         self.values().into_iter().rev().map(|value| value["gateway"].clone()).find(Value::is_object)
     }
 
     /// Provider and status of each of `gateway.attempts`.
-    pub fn attempts(&self) -> Vec<String> {
+    pub(crate) fn attempts(&self) -> Vec<String> {
         let gateway = self.gateway().unwrap();
         let attempts = gateway["attempts"].as_array().unwrap();
         let pair = |attempt: &Value| {
@@ -164,13 +164,13 @@ impl Ended {
     }
 
     /// The code of a stream's error event.
-    pub fn error_event(&self) -> Option<String> {
+    pub(crate) fn error_event(&self) -> Option<String> {
         let code = |value: Value| value["error"]["code"].as_str().map(str::to_owned);
         self.values().into_iter().find_map(code)
     }
 
     /// Whether a stream has come to its `[DONE]` without an error event, or a document is there.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         match self {
             Self::Refused(_) => false,
             Self::Answered(body) | Self::Left(body) => {

@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 /// What an upstream does with one call.
 #[derive(Clone, Debug)]
-pub struct Script {
+pub(crate) struct Script {
     /// How long it takes to the head.
-    pub wait: Duration,
-    pub head: Head,
+    pub(crate) wait: Duration,
+    pub(crate) head: Head,
 }
 
 /// How an upstream's answer begins.
 #[derive(Clone, Debug)]
-pub enum Head {
+pub(crate) enum Head {
     /// The connection is refused: nothing is sent.
     Unreachable,
     /// The connection breaks after the request was written.
@@ -31,15 +31,15 @@ pub enum Head {
 
 /// A JSON document as an answer. It counts when all of it has come.
 #[derive(Clone, Debug)]
-pub struct Document {
-    pub body: String,
-    pub text_bytes: u64,
-    pub usage: Option<(u64, u64)>,
+pub(crate) struct Document {
+    pub(crate) body: String,
+    pub(crate) text_bytes: u64,
+    pub(crate) usage: Option<(u64, u64)>,
 }
 
 /// One step of a body.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     Piece(Piece),
     Wait(Duration),
     /// The connection breaks.
@@ -50,7 +50,7 @@ pub enum Step {
 
 /// A piece of an event stream, in OpenAI's dialect.
 #[derive(Clone, Debug)]
-pub enum Piece {
+pub(crate) enum Piece {
     Comment,
     Role,
     Text(String),
@@ -62,7 +62,7 @@ pub enum Piece {
 }
 
 impl Piece {
-    pub fn bytes(&self) -> String {
+    pub(crate) fn bytes(&self) -> String {
         let chunk = |delta: Value, finish: Value| {
             json!({
                 "id": "up", "object": "chat.completion.chunk", "created": 1, "model": "m",
@@ -90,29 +90,29 @@ fn usage(prompt: u64, completion: u64) -> Value {
 }
 
 /// A wait of so many milliseconds.
-pub fn wait(millis: u64) -> Step {
+pub(crate) fn wait(millis: u64) -> Step {
     Step::Wait(Duration::from_millis(millis))
 }
 
 /// A script that answers at once.
-pub fn answer(head: Head) -> Script {
+pub(crate) fn answer(head: Head) -> Script {
     Script { wait: Duration::ZERO, head }
 }
 
 /// A script that refuses with this status.
-pub fn refused(status: u16) -> Script {
+pub(crate) fn refused(status: u16) -> Script {
     answer(Head::Status(status, None))
 }
 
 impl Script {
     /// The same, so many milliseconds later.
-    pub fn after(self, millis: u64) -> Self {
+    pub(crate) fn after(self, millis: u64) -> Self {
         Self { wait: Duration::from_millis(millis), ..self }
     }
 }
 
 /// The steps of a complete stream with these texts and this usage.
-pub fn chat_stream(texts: &[&str], usage: Option<(u64, u64)>) -> Vec<Step> {
+pub(crate) fn chat_stream(texts: &[&str], usage: Option<(u64, u64)>) -> Vec<Step> {
     let mut steps = vec![Step::Piece(Piece::Role)];
     steps.extend(texts.iter().map(|text| Step::Piece(Piece::Text((*text).to_owned()))));
     steps.push(Step::Piece(Piece::Finish));
@@ -122,7 +122,7 @@ pub fn chat_stream(texts: &[&str], usage: Option<(u64, u64)>) -> Vec<Step> {
 }
 
 /// A complete chat answer as a document.
-pub fn document(text: &str, tokens: Option<(u64, u64)>) -> Document {
+pub(crate) fn document(text: &str, tokens: Option<(u64, u64)>) -> Document {
     let mut body = json!({
         "id": "up", "object": "chat.completion", "created": 1, "model": "m",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
@@ -134,7 +134,7 @@ pub fn document(text: &str, tokens: Option<(u64, u64)>) -> Document {
 }
 
 /// An embeddings answer with so many vectors, each `[first, 0.5]` with `first` counted from here.
-pub fn vectors(from: usize, count: usize, prompt_tokens: u64) -> Document {
+pub(crate) fn vectors(from: usize, count: usize, prompt_tokens: u64) -> Document {
     let data: Vec<Value> = (0..count)
         .map(
             |index| json!({"object": "embedding", "index": index, "embedding": [(from + index) as f64, 0.5]}),

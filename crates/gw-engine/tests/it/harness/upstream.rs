@@ -21,11 +21,11 @@ use tokio::time::{Instant, Sleep};
 use super::script::{Document, Head, Piece, Script, Step};
 
 /// The calls of all upstreams of a test, in the order in which they came.
-pub type Calls = Arc<Mutex<Vec<SeenCall>>>;
+pub(crate) type Calls = Arc<Mutex<Vec<SeenCall>>>;
 
 /// How the head of a call came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeadSeen {
+pub(crate) enum HeadSeen {
     /// It has not come, and the request was sent.
     Awaited,
     /// The request was not sent, or was refused: nothing is billed.
@@ -36,30 +36,29 @@ pub enum HeadSeen {
 
 /// One call that an upstream saw.
 #[derive(Clone, Debug)]
-pub struct SeenCall {
-    pub provider: &'static str,
-    pub at: Instant,
+pub(crate) struct SeenCall {
+    pub(crate) provider: &'static str,
+    pub(crate) at: Instant,
     /// The `Authorization` header.
-    pub key: Option<String>,
-    pub path: String,
-    pub body: Value,
+    pub(crate) key: Option<String>,
+    pub(crate) body: Value,
     raw: Bytes,
-    pub head: HeadSeen,
+    pub(crate) head: HeadSeen,
     /// Bytes of text that the gateway has read.
-    pub text_bytes: u64,
+    pub(crate) text_bytes: u64,
     /// The usage that the gateway has read.
-    pub usage: Option<(u64, u64)>,
+    pub(crate) usage: Option<(u64, u64)>,
     /// An error event came before any text.
-    pub failed_first: bool,
+    pub(crate) failed_first: bool,
     /// The gateway has read the body to its end, or to its break.
-    pub is_over: bool,
+    pub(crate) is_over: bool,
     /// The gateway let go of the call.
-    pub is_dropped: bool,
+    pub(crate) is_dropped: bool,
 }
 
 impl SeenCall {
     /// The usage of a call that the gateway must bill: told, else estimated; None = nothing.
-    pub fn billed(&self) -> Option<Usage> {
+    pub(crate) fn billed(&self) -> Option<Usage> {
         let is_free = self.head == HeadSeen::Refused || (self.failed_first && self.usage.is_none());
         if is_free {
             return None;
@@ -82,14 +81,14 @@ impl SeenCall {
     }
 
     /// When the call came, in milliseconds of the test's clock.
-    pub fn since(&self, begun: Instant) -> u128 {
+    pub(crate) fn since(&self, begun: Instant) -> u128 {
         (self.at - begun).as_millis()
     }
 }
 
 /// A scripted upstream of one provider.
 #[derive(Debug)]
-pub struct Upstream {
+pub(crate) struct Upstream {
     name: &'static str,
     scripts: Mutex<VecDeque<Script>>,
     calls: Calls,
@@ -97,7 +96,7 @@ pub struct Upstream {
 
 impl Upstream {
     /// Follows one script for each call. Calls beyond the scripts are answered with 500.
-    pub fn new(name: &'static str, scripts: Vec<Script>, calls: &Calls) -> Arc<Self> {
+    pub(crate) fn new(name: &'static str, scripts: Vec<Script>, calls: &Calls) -> Arc<Self> {
         Arc::new(Self { name, scripts: Mutex::new(scripts.into()), calls: Arc::clone(calls) })
     }
 }
@@ -160,7 +159,6 @@ impl Upstream {
             provider: self.name,
             at: Instant::now(),
             key: header.map(|value| value.to_str().unwrap().to_owned()),
-            path: call.path.clone(),
             body: serde_json::from_slice(&call.body).unwrap(),
             raw: call.body.clone(),
             head: HeadSeen::Awaited,

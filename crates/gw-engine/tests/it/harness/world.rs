@@ -38,23 +38,23 @@ const BUDGET_NANO: u64 = 1_000_000_000_000;
 const KEY: &str = "test";
 
 /// How the engine of a test is set up.
-pub struct Setup {
-    pub routing: RoutingSettings,
-    pub timeouts: Timeouts,
+pub(crate) struct Setup {
+    pub(crate) routing: RoutingSettings,
+    pub(crate) timeouts: Timeouts,
     /// Providers with the scripts of their calls. Each has a model `<provider>/m`.
-    pub upstreams: Vec<(&'static str, Vec<Script>)>,
+    pub(crate) upstreams: Vec<(&'static str, Vec<Script>)>,
     /// API keys of each provider.
-    pub keys: usize,
+    pub(crate) keys: usize,
     /// Inputs of one embeddings call.
-    pub embedding_batch: Option<usize>,
-    pub budget_nano: u64,
-    pub on_budget: OnBudget,
-    pub has_cache: bool,
+    pub(crate) embedding_batch: Option<usize>,
+    pub(crate) budget_nano: u64,
+    pub(crate) on_budget: OnBudget,
+    pub(crate) has_cache: bool,
 }
 
 impl Setup {
     /// Providers with their scripts, no hedges, no retries, and the gateway's default clocks.
-    pub fn new(upstreams: Vec<(&'static str, Vec<Script>)>) -> Self {
+    pub(crate) fn new(upstreams: Vec<(&'static str, Vec<Script>)>) -> Self {
         Self {
             routing: RoutingSettings { retries: 0, ..RoutingSettings::default() },
             timeouts: Timeouts::default(),
@@ -68,7 +68,7 @@ impl Setup {
     }
 
     /// Builds the engine.
-    pub fn build(self) -> World {
+    pub(crate) fn build(self) -> World {
         let calls = Calls::default();
         let directory = tempfile::tempdir().unwrap();
         let journal = Arc::new(Journal::open(directory.path()).unwrap());
@@ -191,9 +191,9 @@ impl Clock for Stopped {
 }
 
 /// The engine of a test, and all that it writes to.
-pub struct World {
-    pub engine: Arc<Engine>,
-    pub calls: Calls,
+pub(crate) struct World {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) calls: Calls,
     names: Vec<&'static str>,
     limiter: Limiter,
     subject: Arc<Subject>,
@@ -206,7 +206,7 @@ pub struct World {
 
 impl World {
     /// A chat request of the first provider's model, with those of the others as its fallbacks.
-    pub fn chat(&self, stream: bool) -> Value {
+    pub(crate) fn chat(&self, stream: bool) -> Value {
         let models: Vec<_> = self.names.iter().map(|name| format!("{name}/m")).collect();
         let (first, others) = models.split_first().unwrap();
         json!({
@@ -216,19 +216,19 @@ impl World {
     }
 
     /// Sends a chat request and reads its answer.
-    pub async fn run(&self, body: &Value, client: &Client) -> Ended {
+    pub(crate) async fn run(&self, body: &Value, client: &Client) -> Ended {
         client.read(self.send(body, None)).await
     }
 
     /// Sends a chat request and reads its answer to the end, then waits until nothing is under way any more.
-    pub async fn ask(&self, body: &Value) -> Ended {
+    pub(crate) async fn ask(&self, body: &Value) -> Ended {
         let ended = self.run(body, &Client::default()).await;
         self.settled().await;
         ended
     }
 
     /// The answer of a chat request, or of an embeddings request if the body has an `input`.
-    pub fn send(
+    pub(crate) fn send(
         &self,
         body: &Value,
         keepalive: Option<Duration>,
@@ -241,7 +241,7 @@ impl World {
     }
 
     /// What the edge would hand over beside a body.
-    pub fn context(&self, keepalive: Option<Duration>) -> RequestContext {
+    pub(crate) fn context(&self, keepalive: Option<Duration>) -> RequestContext {
         let log = Arc::<CallLog>::default();
         self.logs.lock().unwrap().push(Arc::clone(&log));
         RequestContext {
@@ -256,29 +256,29 @@ impl World {
     }
 
     /// Waits longer than anything may go on.
-    pub async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         tokio::time::sleep(Duration::from_secs(2_000)).await;
     }
 
     /// The calls that the upstreams saw.
-    pub fn seen(&self) -> Vec<SeenCall> {
+    pub(crate) fn seen(&self) -> Vec<SeenCall> {
         self.calls.lock().unwrap().clone()
     }
 
     /// The providers that were called, in order.
-    pub fn called(&self) -> Vec<&'static str> {
+    pub(crate) fn called(&self) -> Vec<&'static str> {
         self.seen().iter().map(|call| call.provider).collect()
     }
 
     /// The cost of a usage at a provider, in femto-USD.
-    pub fn price(&self, provider: &str, usage: &Usage) -> i128 {
+    pub(crate) fn price(&self, provider: &str, usage: &Usage) -> i128 {
         let index = self.names.iter().position(|name| *name == provider).unwrap();
         let (input, output) = PRICES[index];
         i128::from(usage.prompt * input) + i128::from(usage.completion * output)
     }
 
     /// The lines of the journal with their letters, in the order in which they were written.
-    pub fn journal(&self) -> Vec<(char, Entry)> {
+    pub(crate) fn journal(&self) -> Vec<(char, Entry)> {
         let mut lines = Vec::new();
         for file in std::fs::read_dir(self.directory.path()).unwrap() {
             let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
@@ -291,27 +291,27 @@ impl World {
     }
 
     /// The ledger's rows.
-    pub fn rows(&self) -> Vec<Entry> {
+    pub(crate) fn rows(&self) -> Vec<Entry> {
         let ended = self.journal().into_iter().filter(|(kind, _)| *kind == 'E');
         ended.map(|(_, entry)| entry).collect()
     }
 
     /// The only row of the ledger.
     #[track_caller]
-    pub fn row(&self) -> Entry {
+    pub(crate) fn row(&self) -> Entry {
         let mut rows = self.rows();
         assert_eq!(rows.len(), 1, "rows: {rows:#?}");
         rows.remove(0)
     }
 
     /// Checks all books after one request: the money, and the calls ([`World::check_money`], [`World::check_calls`]).
-    pub async fn check(&self) {
+    pub(crate) async fn check(&self) {
         self.check_money(1).await;
         self.check_calls();
     }
 
     /// Checks that the rows tell of each call that an upstream saw, where no request was divided.
-    pub fn check_calls(&self) {
+    pub(crate) fn check_calls(&self) {
         let (rows, mut seen) = (self.rows(), self.called());
         let attempts = || rows.iter().flat_map(|row| &row.attempts);
         let mut told: Vec<_> = attempts().map(|attempt| &*attempt.provider).collect();
@@ -324,7 +324,7 @@ impl World {
 
     /// Checks the money of so many requests: a row for each, and the cost of all calls that the upstreams saw in the rows, the
     /// budget, the limiter, the access log and the metrics. Nothing is set aside any more, and no call is held.
-    pub async fn check_money(&self, requests: usize) {
+    pub(crate) async fn check_money(&self, requests: usize) {
         let (rows, seen) = (self.rows(), self.seen());
         let billed: Vec<_> = seen.iter().filter_map(|call| Some((call.provider, call.billed()?))).collect();
         let cost: i128 = billed.iter().map(|(provider, usage)| self.price(provider, usage)).sum();
@@ -352,7 +352,7 @@ impl World {
     }
 
     /// Checks that so much was spent in all, that nothing is set aside any more, and that each row was counted once.
-    pub async fn check_totals(&self, cost: i128, tokens: u64) {
+    pub(crate) async fn check_totals(&self, cost: i128, tokens: u64) {
         let subjects = [Arc::clone(&self.subject)];
         let (left, tokens_left) = (self.budget_femtos - cost, TOKENS_PER_MINUTE - tokens);
         // A budget that was crossed refuses everything.
