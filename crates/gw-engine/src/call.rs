@@ -14,7 +14,6 @@ pub(crate) mod upstream_call;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use gw_cache::Stored;
 use gw_wire::gateway::GatewayMeta;
@@ -26,6 +25,7 @@ use self::progress::CallProgress;
 use self::settlement::{Outcome, Settlement};
 use self::stream_reservation::StreamReservation;
 use self::upstream_call::{Attempt, AttemptOutcome, BilledUsage};
+use crate::clock;
 use crate::error::Error;
 use crate::plan::candidate::{Candidate, Plan};
 
@@ -75,7 +75,7 @@ impl Call {
     pub(crate) fn finish_served(&mut self, candidate: &Candidate, billed: &BilledUsage) {
         let state = &self.context.snapshot.state;
         if let Some(conversation) = self.plan.conversation {
-            state.affinity.note(conversation.id, &candidate.model.id, billed.usage.prompt, Instant::now());
+            state.affinity.note(conversation.id, &candidate.model.id, billed.usage.prompt, clock::now());
         }
         if let Some(budget) = &state.hedges {
             budget.record_served_cost(billed.known_cost().unwrap_or_default());

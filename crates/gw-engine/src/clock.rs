@@ -1,6 +1,16 @@
-//! The time of day and durations as the engine writes them.
+//! The clocks of the engine: the moment, the time of day, and durations as the engine writes them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// This moment, by the clock that the timers of a call follow. A runtime with a paused clock pauses this one, too.
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// The time since an earlier moment.
+pub(crate) fn since(earlier: Instant) -> Duration {
+    now().saturating_duration_since(earlier)
+}
 
 /// The time of day in unix milliseconds. A clock before 1970 counts as 1970.
 pub(crate) fn unix_millis() -> i64 {

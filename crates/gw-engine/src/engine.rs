@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -20,6 +19,7 @@ use prometheus_client::registry::Registry;
 
 use crate::auth::{Caller, KeyRing};
 use crate::catalog::{Catalog, Discovered, Model, ProviderFacts, Visible};
+use crate::clock;
 use crate::cpu_pool::CpuPool;
 use crate::error::{Error, Result};
 use crate::explain::{self, Explanation};
@@ -306,11 +306,11 @@ impl Engine {
     /// Exchanges open circuits with the other replicas. False if there is no shared store.
     pub async fn share_circuits(&self) -> bool {
         let snapshot = self.snapshot();
-        let now = Instant::now();
+        let now = clock::now();
         let open = |model: &Arc<Model>| Some((model.id.to_string(), model.health.open_remaining(now)?));
         let open: Vec<_> = snapshot.catalog.models().iter().filter_map(open).collect();
         let Some(heard) = self.services.limiter.exchange_circuits(&open).await else { return false };
-        let now = Instant::now();
+        let now = clock::now();
         for (id, left) in heard {
             if let Some(model) = snapshot.catalog.get(&id) {
                 model.health.adopt_open_circuit(now + left, now);

@@ -24,7 +24,7 @@ pub(crate) fn error(refusal: &Refusal) -> Error {
         Refusal::Tokens { subject, limit, wanted, retry_after: None } => Error::new(
             Kind::RateLimitExceeded,
             format!(
-                "This request may need {wanted} tokens, and this {subject} has {limit} per minute. ValidatedRequest for fewer with 'max_tokens'."
+                "This request may need {wanted} tokens, and this {subject} has {limit} per minute. Ask for fewer with 'max_tokens'."
             ),
         )
         .retry_after(Duration::from_secs(60)),

@@ -104,7 +104,7 @@ impl Metrics {
         );
         registry.register(
             "gateway_price_unknown",
-            "ServedAttempt calls of models without a price",
+            "Served calls of models without a price",
             metrics.price_unknown.clone(),
         );
         registry.register_with_unit(

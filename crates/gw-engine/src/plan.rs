@@ -24,6 +24,7 @@ use gw_wire::usage::Usage;
 use crate::auth::Caller;
 use crate::catalog::query::shown;
 use crate::catalog::{Model, not_found};
+use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
 use crate::plan::candidate::{Candidate, Plan};
@@ -139,7 +140,7 @@ impl PlanRequest<'_> {
 
     /// Orders the candidates by the strategy.
     fn sort(&self, plan: &mut Plan, trace: Option<&mut PlanTrace>) {
-        let now = Instant::now();
+        let now = clock::now();
         let state = &self.snapshot.state;
         plan.conversation = affinity::conversation(self.caller, self.request);
         let goes_on = plan.conversation.filter(|conversation| conversation.goes_on);

@@ -4,6 +4,7 @@ pub mod adapter;
 pub mod adapters;
 pub mod client;
 pub mod demo;
+pub mod in_process;
 pub mod media_sizes;
 pub mod model_rules;
 pub mod own;

@@ -20,6 +20,7 @@ use self::credentials::{Credentials, NoKey};
 use crate::adapter::{Adapter, HttpCall, Signer};
 use crate::client::{Client, UpstreamBody, UpstreamResponse, head_timeout};
 use crate::demo::Demo;
+use crate::in_process::{InProcess, InProcessResponse};
 use crate::media_sizes::MediaSizes;
 use crate::settings::{Api, ProviderSettings, Timeouts};
 use crate::{presets, registry};
@@ -69,10 +70,11 @@ pub struct Provider {
     host: Option<String>,
 }
 
-/// How calls leave: over the network, or to the built-in demo.
+/// How calls leave: over the network, or to an upstream in this process.
 enum Transport {
     Http(Box<Client>),
     Demo(Demo),
+    InProcess(Arc<dyn InProcess>),
 }
 
 impl Provider {
@@ -81,9 +83,29 @@ impl Provider {
     /// # Errors
     /// What is wrong, without any secret.
     pub fn build(settings: &ProviderSettings, defaults: Timeouts) -> Result<Self, String> {
+        Self::assemble(settings, defaults, |base_url| transport(settings, base_url))
+    }
+
+    /// As [`Provider::build`], with an upstream in this process in place of the network.
+    ///
+    /// # Errors
+    /// As [`Provider::build`].
+    pub fn in_process(
+        settings: &ProviderSettings,
+        defaults: Timeouts,
+        upstream: Arc<dyn InProcess>,
+    ) -> Result<Self, String> {
+        Self::assemble(settings, defaults, |_| Ok(Transport::InProcess(upstream)))
+    }
+
+    fn assemble(
+        settings: &ProviderSettings,
+        defaults: Timeouts,
+        transport: impl FnOnce(Option<&str>) -> Result<Transport, String>,
+    ) -> Result<Self, String> {
         let in_provider = |message: String| format!("provider `{}`: {message}", settings.name);
         let built = registry::build(settings).map_err(in_provider)?;
-        let transport = transport(settings, built.base_url.as_deref()).map_err(in_provider)?;
+        let transport = transport(built.base_url.as_deref()).map_err(in_provider)?;
         let credentials =
             Credentials::new(&settings.api_keys, built.adapter.scheme()).map_err(in_provider)?;
         let headers = configured_headers(settings).map_err(in_provider)?;
@@ -96,7 +118,7 @@ impl Provider {
             allowed: settings.allowed_members(),
             host: match &transport {
                 Transport::Http(client) => host_of(&client.url("/")),
-                Transport::Demo(_) => None,
+                Transport::Demo(_) | Transport::InProcess(_) => None,
             },
             transport,
             credentials,
@@ -198,8 +220,16 @@ impl Provider {
                 let Ok(answer) = tokio::time::timeout(clocks.first_token, demo.send(call)).await else {
                     return Err(head_timeout());
                 };
-                let body = UpstreamBody::demo(answer.body);
+                let body = UpstreamBody::in_process(Box::new(answer.body));
                 Ok(UpstreamResponse { status: answer.status, headers: answer.headers, body, key: None })
+            }
+            Transport::InProcess(upstream) => {
+                let key = self.complete(&mut call.headers)?;
+                let Ok(answer) = tokio::time::timeout(clocks.first_token, upstream.send(call)).await else {
+                    return Err(head_timeout().after_sending());
+                };
+                let InProcessResponse { status, headers, body } = answer?;
+                Ok(UpstreamResponse { status, headers, body: UpstreamBody::in_process(body), key })
             }
         }
     }

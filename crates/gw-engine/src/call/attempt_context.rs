@@ -15,7 +15,7 @@ use gw_wire::stream::{Opening, Shape};
 
 use crate::call::continuation::Continuation;
 use crate::call::upstream_call::{UpstreamCallId, UpstreamCalls};
-use crate::clock::millis;
+use crate::clock::{self, millis};
 use crate::cpu_pool::{CpuPool, offload};
 use crate::plan::candidate::Candidate;
 use crate::plan::cost_estimate::{affordable, costs, longest_answer};
@@ -62,7 +62,7 @@ impl AttemptContext {
     /// The timeouts of a candidate. The connect and first-token timeouts end with the total timeout of the request.
     pub(crate) fn clocks(&self, candidate: &Candidate) -> Timeouts {
         let mut clocks = candidate.clocks();
-        let left = clocks.total.saturating_sub(self.client.accepted.elapsed());
+        let left = clocks.total.saturating_sub(clock::since(self.client.accepted));
         clocks.first_token = clocks.first_token.min(left);
         clocks.connect = clocks.connect.min(left);
         clocks
@@ -137,7 +137,7 @@ impl AttemptContext {
 
     /// The milliseconds since the request was accepted.
     pub(crate) fn latency_ms(&self) -> u64 {
-        millis(self.client.accepted.elapsed())
+        millis(clock::since(self.client.accepted))
     }
 
     /// The moment at which the request's total timeout ends.

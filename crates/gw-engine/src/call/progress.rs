@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gw_routing::hedge::Hedge;
 use gw_wire::failure::{Failure, FailureKind};
@@ -13,7 +13,7 @@ use crate::call::attempt_context::AttemptContext;
 use crate::call::quoted_prompt;
 use crate::call::settlement::Settlement;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage};
-use crate::clock::millis;
+use crate::clock::{self, millis};
 use crate::error::Error;
 use crate::plan::candidate::Candidate;
 use crate::retry_policy;
@@ -181,7 +181,7 @@ impl CallProgress {
 
 /// Updates the target's measurements, circuit breaker and rest after a failure.
 fn judge(context: &AttemptContext, candidate: &Candidate, failure: &Failure, attempt: Attempt) {
-    let now = Instant::now();
+    let now = clock::now();
     let model = &candidate.model;
     let asks_for_rest = matches!(failure.kind, FailureKind::RateLimited | FailureKind::Overloaded);
     if let Some(after) = failure.retry_after

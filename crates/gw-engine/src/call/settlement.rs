@@ -14,7 +14,7 @@ use gw_wire::usage::Usage;
 
 use crate::call::ledger_line::LedgerLine;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, UpstreamCalls};
-use crate::clock::millis;
+use crate::clock::{self, millis};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
 use crate::metrics::Metrics;
 use crate::plan::candidate::{Candidate, Plan};
@@ -241,7 +241,9 @@ impl Settlement {
             Outcome::Cached { stored, is_fallback } => self.write_cached(stored, *is_fallback),
             Outcome::Failed(error) => {
                 self.write_unanswered();
-                if let Some(line) = &mut self.line {
+                // A status that was noted before, from outside the call, stands in the row, too.
+                let is_noted = self.log.status() == Some(status);
+                if let Some(line) = self.line.as_mut().filter(|_| is_noted) {
                     line.note_failure(error.code());
                 }
             }
@@ -329,7 +331,7 @@ impl Settlement {
     fn settle(&mut self) {
         if let Some(line) = self.line.take() {
             let record = self.log.record();
-            line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(self.accepted.elapsed()));
+            line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(clock::since(self.accepted)));
         }
         let billed = self.upstream_calls.all();
         self.reservation.settle(billed.usage.total(), billed.cost.femtos());

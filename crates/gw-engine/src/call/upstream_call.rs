@@ -13,6 +13,7 @@ use gw_wire::usage::Usage;
 use parking_lot::Mutex;
 
 use crate::catalog::Model;
+use crate::clock;
 use crate::plan::call_size::CallSize;
 use crate::plan::candidate::Candidate;
 
@@ -28,7 +29,7 @@ pub(crate) struct Attempt {
 impl Attempt {
     /// The time since it began.
     pub(crate) fn elapsed(&self) -> Duration {
-        self.at.elapsed()
+        clock::since(self.at)
     }
 }
 
@@ -141,7 +142,7 @@ impl UpstreamCalls {
     /// Begins an attempt.
     pub(crate) fn begin_attempt(&self, candidate: &Candidate) -> Attempt {
         let mut records = self.0.lock();
-        let attempt = Attempt { number: records.attempts.len(), at: Instant::now() };
+        let attempt = Attempt { number: records.attempts.len(), at: clock::now() };
         records.attempts.push(AttemptState { candidate: candidate.clone(), at: attempt.at, outcome: None });
         attempt
     }
@@ -253,6 +254,6 @@ impl UpstreamCalls {
 
 /// Whether a failure says that the provider did not serve the request. After a timeout, a broken or an unreadable answer the provider may well
 /// have served it.
-fn is_refusal(kind: FailureKind) -> bool {
+pub(crate) fn is_refusal(kind: FailureKind) -> bool {
     !matches!(kind, FailureKind::Timeout | FailureKind::InvalidResponse | FailureKind::StreamBroken)
 }

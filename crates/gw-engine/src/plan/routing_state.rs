@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use gw_routing::affinity::Affinity;
 use gw_routing::hedge::{HedgeBudget, HedgeSettings};
 use gw_routing::retry_budget::RetryBudget;
 
+use crate::clock;
 use crate::event_memory::EventMemory;
 
 /// Conversations whose provider is remembered.
@@ -31,7 +31,7 @@ impl RoutingState {
     pub(crate) fn new(hedge: Option<&HedgeSettings>) -> Self {
         Self {
             turn: AtomicU64::new(0),
-            retry_budget: RetryBudget::new(Instant::now()),
+            retry_budget: RetryBudget::new(clock::now()),
             hedges: hedge.map(|settings| Arc::new(HedgeBudget::new(settings))),
             affinity: Affinity::new(MAX_CONVERSATIONS),
             event_memory: EventMemory::default(),

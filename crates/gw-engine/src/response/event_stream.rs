@@ -24,6 +24,7 @@ use tokio::time::Sleep;
 use crate::call::progress::OK;
 use crate::call::upstream_call::AttemptOutcome;
 use crate::call::{Call, CallSummary};
+use crate::clock;
 use crate::error::{Error, Kind};
 use crate::event_memory::{Full, SMALL_EVENT};
 use crate::request::context::CallLog;
@@ -136,7 +137,7 @@ impl EventStream {
         let StreamState::Follower(follower) = &mut self.state else { return None };
         match follower.poll(cx) {
             Poll::Ready(Some(bytes)) => {
-                self.last_sent = Instant::now();
+                self.last_sent = clock::now();
                 let is_late = !follower.is_leader() && self.last_sent >= follower.deadline();
                 if is_late && let Some(cut) = self.overdue(self.last_sent) {
                     return Some(cut);
@@ -164,7 +165,7 @@ impl EventStream {
         cut: CutoffWatch,
         disconnect_drain: Option<DisconnectDrain>,
     ) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         Self {
             state,
             cut,
@@ -181,7 +182,7 @@ impl EventStream {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Polled {
-        self.last_sent = Instant::now();
+        self.last_sent = clock::now();
         Poll::Ready(Some(Ok(Frame::data(Bytes::copy_from_slice(bytes)))))
     }
 
@@ -264,7 +265,7 @@ impl EventStream {
                 }
                 Poll::Pending => {
                     if !std::mem::replace(&mut self.is_waiting, true) {
-                        self.last_heard = Instant::now();
+                        self.last_heard = clock::now();
                     }
                     return Some(self.poll_clocks(cx).unwrap_or(Poll::Pending));
                 }
@@ -274,7 +275,7 @@ impl EventStream {
 
     /// Notes that a piece was read. Only content counts as a sign of life: comments must not buy the upstream time.
     fn heard(&mut self, is_content: bool) -> Option<Polled> {
-        let now = Instant::now();
+        let now = clock::now();
         if is_content || !self.is_waiting {
             self.last_heard = now;
         }
@@ -293,7 +294,7 @@ impl EventStream {
         if let Some(failure) = stream.normaliser.take_failure() {
             let mut failure = stream.candidate.provider.censor(failure);
             if retry_policy::is_upstreams_fault(&failure) {
-                stream.candidate.note_failure(&call.context.snapshot.routing.breaker, Instant::now());
+                stream.candidate.note_failure(&call.context.snapshot.routing.breaker, clock::now());
             }
             // No other model continues a request that would fail everywhere.
             let goes_on = retry_policy::verdict(&failure, false) != RetryDecision::Stop;
@@ -304,7 +305,7 @@ impl EventStream {
         stream.observe(&call.context.upstream_calls);
         let billed = call.progress.end_attempt(&stream.candidate, stream.attempt, AttemptOutcome::Served, OK);
         let breaker = &call.context.snapshot.routing.breaker;
-        stream.candidate.note_success(breaker, stream.first_content, Instant::now());
+        stream.candidate.note_success(breaker, stream.first_content, clock::now());
         stream.record_throughput(billed.usage.completion);
         let gateway = call.meta(&stream.candidate, billed.known_cost().is_some());
         let answer = call.context.upstream_calls.answer();
@@ -344,7 +345,7 @@ impl EventStream {
 
 /// A moment so long ago that a keep-alive is due at once.
 fn long_ago() -> Instant {
-    let now = Instant::now();
+    let now = clock::now();
     now.checked_sub(Duration::from_secs(3600)).unwrap_or(now)
 }
 
@@ -376,7 +377,7 @@ impl Body for EventStream {
 
 impl Drop for EventStream {
     fn drop(&mut self) {
-        if self.due.is_some_and(|due| Instant::now() >= due) {
+        if self.due.is_some_and(|due| clock::now() >= due) {
             // The client did not take the pending event in time, so the upstream call ends.
             self.finish_from_outside(Kind::UpstreamTimeout, Kind::UpstreamTimeout.code());
             return;

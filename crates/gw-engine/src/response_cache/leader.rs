@@ -17,6 +17,7 @@ use http_body::Body;
 use crate::call::attempt_context::MAX_ANSWER_BYTES;
 use crate::call::reserve::reserve;
 use crate::call::{Call, CallSummary};
+use crate::clock;
 use crate::cpu_pool::{HEAVY_BYTES, is_heavy, offload_if};
 use crate::error::{Error, Kind};
 use crate::response::event_stream::EventStream;
@@ -93,7 +94,7 @@ impl ReadyLeader {
             }));
         }
         let store =
-            AnswerWriter { caching: Arc::clone(&caching), wanted, stamp, remember, begun: Instant::now() };
+            AnswerWriter { caching: Arc::clone(&caching), wanted, stamp, remember, begun: clock::now() };
         let answered = match search(&mut call, 0).await {
             Ok(Some((_, answer))) => Ok(answer),
             Ok(None) => Err(call.progress.error()),
@@ -152,7 +153,7 @@ impl AnswerWriter {
             pieces.publish(piece);
             if pieces.wait_for_room().now_or_never().is_none() {
                 // All readers are slow. The deadline stays, and the next poll ends the stream.
-                let due = stream.due().unwrap_or_else(Instant::now);
+                let due = stream.due().unwrap_or_else(clock::now);
                 let _late = tokio::time::timeout_at(due.into(), pieces.wait_for_room()).await;
             }
         }
@@ -212,7 +213,7 @@ impl AnswerWriter {
             finishes: finishes.unwrap_or_default(),
             usage: summary.usage,
             cost: summary.cost.unwrap_or_default(),
-            took_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            took_ms: u64::try_from(clock::since(self.begun).as_millis()).unwrap_or(u64::MAX),
             lifetime: Lifetime::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
         });
         let is_fallback = summary.candidate.is_fallback;

@@ -10,7 +10,7 @@ use gw_wire::stream::{Opening, Shape};
 use http::{HeaderName, HeaderValue};
 
 use crate::call::Call;
-use crate::clock::millis;
+use crate::clock::{self, millis};
 use crate::request::context::CallLog;
 use crate::response::headers::{cache_status, named};
 use crate::response_cache::flight::SharedAnswer;
@@ -89,7 +89,7 @@ impl ReplyContext {
             cache_hit: true,
             routing_strategy: self.strategy,
             fallback_used: self.fallback_used,
-            latency_ms: millis(self.accepted.elapsed()),
+            latency_ms: millis(clock::since(self.accepted)),
             attempts: Vec::new(),
             warnings: warnings.iter().map(|warning| Cow::Borrowed(*warning)).collect(),
             saved: Some(stored.cost),

@@ -7,7 +7,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use gw_cache::{
@@ -23,6 +23,7 @@ use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::reserve::reserve;
 use crate::call::settlement::Settlement;
+use crate::clock;
 use crate::cpu_pool::is_heavy;
 use crate::error::Kind;
 use crate::metrics::Metrics;
@@ -221,7 +222,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
     let plan = plan::plan(planner, None).ok()?;
     let client = RequestContext {
         request_id: request_id::generate(),
-        accepted: Instant::now(),
+        accepted: clock::now(),
         log: Arc::new(CallLog::default()),
         cache_control: None,
         keepalive: None,

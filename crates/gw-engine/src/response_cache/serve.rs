@@ -1,11 +1,12 @@
 //! Serves a chat or a text completion with the response cache.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gw_cache::{End, Follower, Found, Next, Outcome, Role, Stored, Wants};
 
 use crate::call::Call;
+use crate::clock;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
 use crate::execute::{COMMIT_AFTER, execute_after_miss};
@@ -41,7 +42,7 @@ pub(crate) async fn run(
     let reply_context = ReplyContext::new(&call);
     let stamp = caching.cache.stamp();
     let mut stale = None;
-    let looked_at = Instant::now();
+    let looked_at = clock::now();
     if wanted.directives.can_read {
         match caching.cache.look(&wanted.key, wanted.directives.max_age, now_ms()).await {
             Found::Fresh(stored) => {
@@ -62,7 +63,7 @@ pub(crate) async fn run(
     let (follower, call) = match role {
         Role::Leader(lead, follower) => {
             // A slow store is not asked twice.
-            let looks_again = wanted.directives.can_read && looked_at.elapsed() < SLOW_LOOK;
+            let looks_again = wanted.directives.can_read && clock::since(looked_at) < SLOW_LOOK;
             let cpu = call.context.cpu.clone();
             let work = LeaderCall {
                 call,
@@ -187,7 +188,7 @@ async fn stream(
     call: Option<Box<Call>>,
 ) -> Result<Reply> {
     let mut leaving = LogOnDisconnect(call.is_none().then(|| Arc::clone(&reply_context.log)));
-    let left = reply_context.deadline.saturating_duration_since(Instant::now());
+    let left = reply_context.deadline.saturating_duration_since(clock::now());
     let is_late = call.is_some() && left <= COMMIT_AFTER;
     let patience = if is_late { left } else { COMMIT_AFTER };
     let first = tokio::time::timeout(patience, follower.next()).await.ok();

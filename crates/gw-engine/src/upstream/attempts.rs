@@ -1,6 +1,6 @@
 //! The one loop that calls upstreams: each candidate in order, at most one retry, one deadline over all attempts.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gw_routing::health::{Permit, Probe};
 use gw_wire::failure::Failure;
@@ -8,6 +8,7 @@ use rand::Rng;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
+use crate::clock;
 use crate::error::Error;
 use crate::plan::candidate::Candidate;
 use crate::retry_policy;
@@ -40,7 +41,7 @@ pub(crate) async fn run(call: &mut Call) -> Result<(usize, Answer), Error> {
 pub(crate) async fn search(call: &mut Call, from: usize) -> Result<Option<(usize, Answer)>, Error> {
     if from == 0 {
         // Only requests that call an upstream earn retries, not those that the cache answers.
-        call.context.snapshot.state.retry_budget.record_request(Instant::now());
+        call.context.snapshot.state.retry_budget.record_request(clock::now());
     }
     let mut next = from;
     while let Some(candidate) = call.plan.candidates.get(next).cloned() {
@@ -116,7 +117,7 @@ fn retries(call: &Call, candidate: &Candidate) -> u32 {
 /// Whether the attempts or the time of the request are used up. Its first attempt is always made.
 fn is_over(call: &Call, candidate: &Candidate) -> bool {
     let most = call.context.snapshot.routing.max_attempts as usize;
-    let late = call.context.client.accepted.elapsed() >= candidate.clocks().total;
+    let late = clock::since(call.context.client.accepted) >= candidate.clocks().total;
     let has_begun = !call.progress.failures.is_empty() || call.context.continuation.is_some();
     call.progress.counted() >= most || (late && has_begun)
 }
@@ -125,7 +126,7 @@ fn is_over(call: &Call, candidate: &Candidate) -> bool {
 /// others pass while the retry budget allows it, because a common cause that is over may have opened all circuits.
 fn may_pass(call: &Call, index: usize, candidate: &Candidate) -> Option<Option<Probe>> {
     let AttemptContext { snapshot, .. } = &call.context;
-    let now = Instant::now();
+    let now = clock::now();
     match candidate.model.health.request_permit(&snapshot.routing.breaker, now) {
         Permit::Granted => Some(None),
         Permit::Probe(probe) => Some(Some(probe)),
@@ -146,14 +147,14 @@ fn may_pass(call: &Call, index: usize, candidate: &Candidate) -> Option<Option<P
 /// The pause before a target is retried: its `Retry-After` and a little jitter, so that clients which failed together
 /// do not return together. None = a retry is not worth it.
 fn pause(call: &Call, candidate: &Candidate, failure: &Failure) -> Option<Duration> {
-    let now = Instant::now();
+    let now = clock::now();
     let breaker = &call.context.snapshot.routing.breaker;
     if !candidate.model.health.status(breaker, now).is_served() {
         return None;
     }
     let asked = failure.retry_after.unwrap_or_default();
     let jitter = Duration::from_millis(rand::rng().random_range(20..80));
-    let left = candidate.clocks().total.saturating_sub(call.context.client.accepted.elapsed());
+    let left = candidate.clocks().total.saturating_sub(clock::since(call.context.client.accepted));
     let fits = asked <= MAX_PAUSE && asked + jitter < left;
     (fits && call.context.snapshot.state.retry_budget.allow(now)).then_some(asked + jitter)
 }

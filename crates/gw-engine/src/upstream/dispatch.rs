@@ -1,13 +1,12 @@
 //! Sends one attempt to its candidate, and turns its output into the client's answer.
 
-use std::time::Instant;
-
 use gw_wire::failure::Failure;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::stream_reservation::StreamReservation;
 use crate::call::upstream_call::Attempt;
+use crate::clock;
 use crate::cpu_pool::offload_if;
 use crate::plan::candidate::Candidate;
 use crate::plan::cost_estimate::longest_answer;
@@ -60,9 +59,9 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
                 Some(reservation) => Some(reservation.taken_over()),
                 None => call.context.granted.map(begin),
             };
-            candidate.model.measured.record_first_token(stream.first_content, Instant::now());
+            candidate.model.measured.record_first_token(stream.first_content, clock::now());
             if probe.is_some() {
-                candidate.model.health.record_success(&call.context.snapshot.routing.breaker, Instant::now());
+                candidate.model.health.record_success(&call.context.snapshot.routing.breaker, clock::now());
             }
             // A stream is judged at its end (`response/event_stream.rs`).
             stream.in_flight = Some(in_flight);
@@ -82,7 +81,7 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
     };
     match answer {
         Ok(answer) => {
-            candidate.note_success(&call.context.snapshot.routing.breaker, attempt.elapsed(), Instant::now());
+            candidate.note_success(&call.context.snapshot.routing.breaker, attempt.elapsed(), clock::now());
             Ok((index, answer))
         }
         Err(failure) => {

@@ -15,8 +15,8 @@ use crate::call::Call;
 use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
 use crate::call::encode::target;
 use crate::call::progress::OK;
-use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId};
-use crate::cpu_pool::is_heavy;
+use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId, UpstreamCalls};
+use crate::cpu_pool::{is_heavy, offload_if};
 use crate::plan::call_size::{batches, inputs_size};
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
@@ -40,6 +40,23 @@ impl Batch {
     pub(crate) fn is_heavy(&self) -> bool {
         is_heavy(&self.body)
     }
+
+    /// Tells the meter the usage of this batch. An answer that cannot be read fails when all batches are read.
+    fn meter(&self, context: &AttemptContext, candidate: &Candidate) {
+        let reply = candidate.provider.adapter().decode_embeddings(&self.body, self.expected);
+        self.note(&context.upstream_calls, &reply);
+    }
+
+    /// Notes what its answer tells; gives its usage.
+    fn note(&self, calls: &UpstreamCalls, reply: &Result<EmbeddingsReply<'_>, Failure>) -> Option<Usage> {
+        match reply {
+            Ok(reply) => Some(calls.observe(self.call, reply.usage, 0)),
+            Err(failure) => {
+                calls.fail(self.call, failure);
+                None
+            }
+        }
+    }
 }
 
 /// Calls the candidate once for each batch.
@@ -54,7 +71,12 @@ pub(crate) async fn fetch(
         return Ok(vec![one(context, candidate, attempt, request, only.clone()).await?]);
     }
     stream::iter(ranges)
-        .map(|range| one(context, candidate, attempt, request, range))
+        .map(|range| async {
+            let batch = one(context, candidate, attempt, request, range).await?;
+            // Another batch may fail, and the client may leave: the usage of this one is known now.
+            offload_if(batch.is_heavy(), || batch.meter(context, candidate)).await;
+            Ok::<_, Failure>(batch)
+        })
         .buffered(PARALLEL_BATCHES)
         .try_collect()
         .await
@@ -128,10 +150,7 @@ pub(crate) fn complete(
     };
     let mut used = Vec::with_capacity(batches.len());
     let meter = Arc::clone(&call.context.upstream_calls);
-    let merged = read(candidate, &batches, |batch, read| match read {
-        Ok(reply) => used.push(meter.observe(batch.call, reply.usage, 0)),
-        Err(failure) => meter.fail(batch.call, failure),
-    })?;
+    let merged = read(candidate, &batches, |batch, read| used.extend(batch.note(&meter, read)))?;
     check_lengths(&merged, request.dimensions)?;
     let bill = meter.of(attempt);
     let cost = bill.known_cost();

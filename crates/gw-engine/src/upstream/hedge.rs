@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gw_routing::health::{HealthStatus, Probe};
 use gw_routing::hedge::{Hedge, hedge_after};
@@ -15,6 +15,7 @@ use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::progress::CallProgress;
 use crate::call::upstream_call::Attempt;
+use crate::clock;
 use crate::plan::candidate::{Candidate, Plan};
 use crate::request::ValidatedRequest;
 use crate::retry_policy;
@@ -108,7 +109,7 @@ async fn decide(
             progress.cancel_attempt(other.candidate, other.attempt);
             let model = &other.candidate.model;
             // The loser is at least this slow, which is all that is known of it.
-            model.measured.record_first_token(other.attempt.elapsed(), Instant::now());
+            model.measured.record_first_token(other.attempt.elapsed(), clock::now());
             if !is_second {
                 // The second candidate only was slower: it may continue the stream if the first one breaks off.
                 progress.hedged = None;
@@ -145,7 +146,7 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
     let settings = call.context.snapshot.routing.hedge?;
     let second_index = call.plan.next_index(index, call.progress.hedged);
     let second = call.plan.candidates.get(second_index)?;
-    let now = Instant::now();
+    let now = clock::now();
     let standing = second.model.health.status(&call.context.snapshot.routing.breaker, now);
     // Complete answers are not hedged: the slower upstream may have written its whole answer by the time it is
     // cancelled, and the cost of that cannot be known.
@@ -170,7 +171,7 @@ fn reserve_hedge(context: &AttemptContext, first: &Candidate, second: &Candidate
     let state = &context.snapshot.state;
     let prompt_cost = context.request.prompt_cost(first).max(context.request.prompt_cost(second));
     let hedge = state.hedges.as_ref()?.allow(prompt_cost)?;
-    if state.retry_budget.allow(Instant::now()) {
+    if state.retry_budget.allow(clock::now()) {
         return Some(hedge);
     }
     hedge.settle(Money::ZERO);

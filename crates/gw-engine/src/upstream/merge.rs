@@ -9,7 +9,7 @@ use gw_wire::event::Event;
 use gw_wire::stream::Normaliser;
 use gw_wire::usage::Usage;
 
-use crate::call::upstream_call::UpstreamCallId;
+use crate::call::upstream_call::{UpstreamCallId, is_refusal};
 use crate::cpu_pool::HEAVY_BYTES;
 
 /// An upstream stream, and the position of its first choice in the answer.
@@ -66,6 +66,8 @@ pub(crate) struct StreamUsage {
     pub(crate) usage: Option<Usage>,
     /// The bytes of its answer.
     pub(crate) answer_bytes: u64,
+    /// In place of an answer its upstream has refused the request, and has told no usage.
+    pub(crate) is_refused: bool,
 }
 
 /// The result of reading a piece.
@@ -86,7 +88,7 @@ impl UpstreamSource {
 
     pub(crate) fn many(sources: Vec<SubStream>) -> Self {
         let tracked = |source: SubStream| {
-            let seen = StreamUsage { call: source.call, usage: None, answer_bytes: 0 };
+            let seen = StreamUsage { call: source.call, usage: None, answer_bytes: 0, is_refused: false };
             TrackedStream { source, seen, ended: false }
         };
         let stream = sources.into_iter().map(tracked).collect();
@@ -99,6 +101,18 @@ impl UpstreamSource {
             Self::SingleStream(_) => Vec::new(),
             Self::MergedStream(many) => many.seen(),
             Self::Closed(seen) => seen.clone(),
+        }
+    }
+
+    /// Whether a stream of a divided request has reported its usage.
+    pub(crate) fn has_usage(&self) -> bool {
+        match self {
+            Self::SingleStream(_) => false,
+            Self::MergedStream(many) => {
+                let mut seen = many.stream.iter().map(|tracked| &tracked.seen).chain(&many.over);
+                seen.any(|seen| seen.usage.is_some())
+            }
+            Self::Closed(seen) => seen.iter().any(|seen| seen.usage.is_some()),
         }
     }
 
@@ -157,10 +171,8 @@ impl UpstreamSource {
         let closed = Self::Closed(self.seen());
         match std::mem::replace(self, closed) {
             Self::SingleStream(one) => one.body.finish(),
-            Self::MergedStream(many) => {
-                many.stream.into_iter().for_each(|tracked| tracked.source.body.finish())
-            }
-            Self::Closed(_) => {}
+            // One of them has failed: the others must not go on, for nobody reads them.
+            Self::MergedStream(_) | Self::Closed(_) => {}
         }
     }
 }
@@ -305,6 +317,10 @@ fn take(
     match event {
         Event::Usage(counted) => seen.usage = Some(counted),
         Event::End => *ended = true,
+        Event::Error(failure) => {
+            seen.is_refused = is_refusal(failure.kind) && seen.usage.is_none() && seen.answer_bytes == 0;
+            normaliser.accept(Event::Error(failure), out);
+        }
         event => normaliser.accept(event.with_choice_offset(first), out),
     }
 }

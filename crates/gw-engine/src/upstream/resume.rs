@@ -12,6 +12,7 @@ use gw_wire::request::ChatRequest;
 use crate::call::Call;
 use crate::call::continuation::Continuation;
 use crate::call::upstream_call::AttemptOutcome;
+use crate::clock;
 use crate::cpu_pool::offload_if;
 use crate::error::Kind;
 use crate::request::ValidatedRequest;
@@ -61,7 +62,7 @@ fn rest(call: &Call, stream: &UpstreamStream) -> Option<(Box<ChatRequest>, Strin
     let ValidatedRequest::Chat(asked) = &call.context.request else { return None };
     let original = call.context.continuation.as_ref().map_or(asked, |resume| &resume.original);
     let more = call.plan.candidates.len() > call.plan.next_index(stream.index, call.progress.hedged);
-    let in_time = call.context.client.accepted.elapsed() < stream.candidate.clocks().total;
+    let in_time = clock::since(call.context.client.accepted) < stream.candidate.clocks().total;
     let may = routing.continue_mid_stream && more && in_time && original.wants_plain_text();
     let said = stream.normaliser.sent_text().filter(|_| may)?;
     Some((original.clone(), said.to_owned()))

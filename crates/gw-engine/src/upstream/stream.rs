@@ -20,6 +20,7 @@ use crate::call::Call;
 use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
 use crate::call::stream_reservation::StreamReservation;
 use crate::call::upstream_call::{Attempt, BilledUsage, UpstreamCallId, UpstreamCalls};
+use crate::clock;
 use crate::cpu_pool::{is_heavy, offload, offload_if};
 use crate::event_memory::{HalfEvent, SMALL_EVENT};
 use crate::plan::candidate::Candidate;
@@ -108,7 +109,7 @@ impl UpstreamStream {
     /// Measures the throughput of a stream that ended after this many tokens.
     pub(crate) fn record_throughput(&self, tokens: u64) {
         let over = self.attempt.elapsed().saturating_sub(self.first_content);
-        self.candidate.model.measured.record_speed(tokens, over, Instant::now());
+        self.candidate.model.measured.record_speed(tokens, over, clock::now());
     }
 
     /// Cancels the upstream call.
@@ -133,13 +134,23 @@ impl UpstreamStream {
         }
     }
 
+    /// Records usage that was reported before any content: the call may be dropped before its first content.
+    fn observe_early_usage(&self, calls: &UpstreamCalls) {
+        if self.normaliser.reported_usage().is_some() || self.source.has_usage() {
+            self.observe(calls);
+        }
+    }
+
     /// Updates the records of the stream's upstream calls; gives the usage of the attempt.
     pub(crate) fn observe(&self, calls: &UpstreamCalls) -> BilledUsage {
         if let Some(call) = self.call {
             calls.observe(call, self.normaliser.reported_usage(), self.normaliser.answer_bytes());
         }
-        for StreamUsage { call, usage, answer_bytes } in self.source.seen() {
+        for StreamUsage { call, usage, answer_bytes, is_refused } in self.source.seen() {
             calls.observe(call, usage, answer_bytes);
+            if is_refused {
+                calls.mark_free(call);
+            }
         }
         calls.of(self.attempt)
     }
@@ -182,7 +193,7 @@ pub(crate) async fn open(
         stream.call = Some(only.call);
     }
     stream.warnings = begin(context, &mut stream, opened, is_chat, &clocks).await?;
-    let read = read_to_first_content(&mut stream, first_token_by).await;
+    let read = read_to_first_content(&mut stream, first_token_by, &context.upstream_calls).await;
     if let Err(failure) = read {
         stream.observe(&context.upstream_calls);
         if let Some(call) = stream.call {
@@ -271,9 +282,13 @@ fn normaliser(context: &AttemptContext, opening: Opening) -> Normaliser {
     }
 }
 
-async fn read_to_first_content(stream: &mut UpstreamStream, by: Instant) -> Result<(), Failure> {
+async fn read_to_first_content(
+    stream: &mut UpstreamStream,
+    by: Instant,
+    calls: &UpstreamCalls,
+) -> Result<(), Failure> {
     let reading = async {
-        while let ReadStep::Heavy = poll_to_first_content(stream, by).await? {
+        while let ReadStep::Heavy = poll_to_first_content(stream, by, calls).await? {
             offload(|| stream.digest()).await;
         }
         Ok(())
@@ -285,6 +300,7 @@ async fn read_to_first_content(stream: &mut UpstreamStream, by: Instant) -> Resu
 fn poll_to_first_content(
     stream: &mut UpstreamStream,
     by: Instant,
+    calls: &UpstreamCalls,
 ) -> impl Future<Output = Result<ReadStep, Failure>> {
     std::future::poll_fn(move |cx| {
         for _ in 0..STEPS_A_POLL {
@@ -297,15 +313,19 @@ fn poll_to_first_content(
                 return Poll::Ready(Err(failure));
             }
             match stream.poll_step(cx) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    stream.observe_early_usage(calls);
+                    return Poll::Pending;
+                }
                 Poll::Ready(ReadStep::Heavy) => return Poll::Ready(Ok(ReadStep::Heavy)),
                 Poll::Ready(ReadStep::Progress | ReadStep::Over) => {}
             }
             // An upstream that sends without a pause would keep the timer from firing.
-            if Instant::now() >= by && !stream.normaliser.has_content() {
+            if clock::now() >= by && !stream.normaliser.has_content() {
                 return Poll::Ready(Err(late()));
             }
         }
+        stream.observe_early_usage(calls);
         cx.waker().wake_by_ref();
         Poll::Pending
     })

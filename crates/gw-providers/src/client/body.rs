@@ -18,7 +18,7 @@ use super::gunzip::Gunzip;
 use super::http1::{Exchange, Http1, poll_data};
 use super::http2::Stream;
 use super::pool::Pool;
-use crate::demo::DemoBody;
+use crate::in_process::InProcessBody;
 
 /// Bytes that a document which has begun must bring in the time of a pause: what drips more slowly stands still.
 const LEAST_PROGRESS: usize = 512;
@@ -53,7 +53,7 @@ enum Source {
         clock: Clock,
         _stream: Stream,
     },
-    Demo(DemoBody),
+    InProcess(Box<dyn InProcessBody>),
 }
 
 impl UpstreamBody {
@@ -70,8 +70,8 @@ impl UpstreamBody {
         Self { source, gunzip: None }
     }
 
-    pub(crate) fn demo(body: DemoBody) -> Self {
-        Self { source: Source::Demo(body), gunzip: None }
+    pub(crate) fn in_process(body: Box<dyn InProcessBody>) -> Self {
+        Self { source: Source::InProcess(body), gunzip: None }
     }
 
     /// The body is gzip.
@@ -182,7 +182,7 @@ impl UpstreamBody {
             Source::Empty => return Poll::Ready(None),
             Source::Http1(exchange) => exchange.poll_chunk(cx),
             Source::Http2 { incoming, .. } => poll_data(incoming, cx),
-            Source::Demo(body) => return body.poll_chunk(cx),
+            Source::InProcess(body) => return body.poll_chunk(cx),
         };
         polled.map(|item| item.map(|chunk| chunk.map_err(|error| failures::broken(failures::chain(&error)))))
     }
@@ -228,7 +228,7 @@ impl UpstreamBody {
 
     fn clock(&mut self) -> Option<&mut Clock> {
         match &mut self.source {
-            Source::Empty | Source::Demo(_) => None,
+            Source::Empty | Source::InProcess(_) => None,
             Source::Http1(exchange) => exchange.clock(),
             Source::Http2 { clock, .. } => Some(clock),
         }

@@ -10,6 +10,9 @@ use bytes::Bytes;
 use gw_wire::failure::{Failure, FailureKind};
 use tokio::time::Sleep;
 
+use crate::client::Chunk;
+use crate::in_process::InProcessBody;
+
 /// What comes next in a body.
 #[derive(Debug)]
 pub(super) enum Step {
@@ -44,9 +47,10 @@ impl DemoBody {
     pub(super) fn is_silent(&self) -> bool {
         matches!(self.steps.front(), Some(Step::Silence))
     }
+}
 
-    /// The next piece; None at the clean end.
-    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+impl InProcessBody for DemoBody {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
         loop {
             if let Some(pause) = &mut self.pause {
                 if pause.as_mut().poll(cx).is_pending() {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{Demo, DemoBody, DemoResponse, demo_catalogue};
 use crate::adapter::{Adapter, HttpCall, Reading};
 use crate::adapters::openai::OpenAi;
+use crate::in_process::InProcessBody;
 use crate::presets;
 
 async fn send(path: &str, request: &Value) -> DemoResponse {

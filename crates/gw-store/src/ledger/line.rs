@@ -255,6 +255,14 @@ struct Call {
     cost: i128,
 }
 
+impl Entry {
+    /// Reads an entry from a line of the journal, without the letter before it. None = the text is no entry.
+    #[must_use]
+    pub fn from_line(json: &str) -> Option<Self> {
+        read(json).ok()
+    }
+}
+
 /// Reads an entry, also in the old format with member names.
 pub(crate) fn read(json: &str) -> sqlx::Result<Entry> {
     if json.starts_with('{') {

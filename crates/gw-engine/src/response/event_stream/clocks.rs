@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use gw_wire::stream::KEEPALIVE;
 
 use crate::call::Call;
+use crate::clock;
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind};
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::{Polled, StreamState, deadline_of};
@@ -29,14 +30,14 @@ impl EventStream {
     pub(super) fn go_live(&mut self, call: Box<Call>, stream: Box<UpstreamStream>) {
         self.due = Some(deadline_of(&call, &stream));
         self.state = StreamState::Streaming(call, stream);
-        self.last_heard = Instant::now();
+        self.last_heard = clock::now();
         self.is_waiting = true;
     }
 
     /// Checks the timeouts, and has the task woken for the next one. None = continue polling.
     pub(super) fn poll_clocks(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         loop {
-            let now = Instant::now();
+            let now = clock::now();
             if let Some(polled) = self.overdue(now) {
                 return Some(polled);
             }
@@ -60,7 +61,7 @@ impl EventStream {
                 return Some(Poll::Pending);
             }
             timer.as_mut().reset(due.into());
-            if timer.as_mut().poll(cx).is_pending() && !self.cut.is_cut() && Instant::now() < due {
+            if timer.as_mut().poll(cx).is_pending() && !self.cut.is_cut() && clock::now() < due {
                 return Some(Poll::Pending);
             }
         }

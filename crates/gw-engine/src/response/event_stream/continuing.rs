@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
-use std::time::Instant;
 
 use gw_wire::stream::KEEPALIVE;
 
 use crate::call::Call;
 use crate::call::settlement::Outcome;
+use crate::clock;
 use crate::error::{Error, Kind};
 use crate::event_memory::SMALL_EVENT;
 use crate::response::event_stream::EventStream;
@@ -75,7 +75,7 @@ impl EventStream {
                 let out =
                     Some(stream.take_output()).filter(|out| out.len() <= SMALL_EVENT).unwrap_or_default();
                 if !is_late {
-                    stream.candidate.note_failure(&call.context.snapshot.routing.breaker, Instant::now());
+                    stream.candidate.note_failure(&call.context.snapshot.routing.breaker, clock::now());
                 }
                 self.break_off(call, stream, out, error, !is_late)
             }

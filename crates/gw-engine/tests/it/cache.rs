@@ -1,0 +1,3 @@
+//! Calls that requests share.
+
+mod followers;

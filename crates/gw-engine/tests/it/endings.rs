@@ -1,0 +1,8 @@
+//! Every ending of a request, and the books after it.
+
+mod budgets;
+mod disconnects;
+mod events;
+mod settlement;
+mod shared;
+mod shutdown;

@@ -1,0 +1,6 @@
+//! Which upstreams are asked, and when.
+
+mod attempts;
+mod continuation;
+mod divided;
+mod hedges;
