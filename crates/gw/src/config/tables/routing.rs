@@ -4,7 +4,7 @@ use super::super::schema::{Kind, Section, Word, key};
 use super::kinds::{MILLISECONDS, PERCENT};
 
 /// The strategies and their other names.
-pub(in super::super) static STRATEGIES: [Word; 9] = [
+pub(crate) static STRATEGIES: [Word; 9] = [
     ("default", &[]),
     ("cheapest", &["cost", "price", "lowest_cost"]),
     ("fastest", &["latency", "lowest_latency"]),
