@@ -9,6 +9,7 @@ mod environment;
 mod robust;
 mod rules;
 mod secrets;
+mod sections;
 
 /// An environment without variables.
 fn bare(_: &str) -> Option<String> {
@@ -35,4 +36,10 @@ fn shown(problems: &[Problem]) -> Vec<String> {
 
 fn mentioned(later: &[LaterFeature]) -> Vec<&str> {
     later.iter().map(|later| later.path.as_str()).collect()
+}
+
+/// Checks that a text has exactly these problems.
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    assert_eq!(wrong(text), expected, "{text}");
 }

@@ -10,7 +10,7 @@ const UPSTREAM_KEYS: Kind =
     Kind::List { of: &Kind::Either(&Kind::Secret(&CREDENTIAL), &Kind::Table(&UPSTREAM_KEY)), min: 1 };
 
 /// The dialects, as `gw_providers::settings::Api` spells them.
-pub(in super::super) static APIS: [Word; 10] = [
+pub(crate) static APIS: [Word; 10] = [
     ("openai", &[]),
     ("azure", &[]),
     ("anthropic", &[]),

@@ -1,23 +1,12 @@
-//! One case per rule: the text, and exactly what is said about it.
+//! The rules of the file, its listeners, providers, models and keys: a text, and its exact problems.
 
-use std::time::Duration;
-
-use gw_cache::SimilarityMode;
 use gw_engine::settings::Role;
-use gw_limits::WhenAway;
 use gw_providers::settings::Api;
-use gw_routing::hedge::HedgeDelay;
-use secrecy::ExposeSecret;
 
-use super::{good, mentioned, wrong};
+use super::{check, good, mentioned, wrong};
 
-/// A provider that is right, for the texts below.
+/// A valid provider for the texts below.
 const ACME: &str = "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"http://a/v1\"\n";
-
-#[track_caller]
-fn check(text: &str, expected: &[&str]) {
-    assert_eq!(wrong(text), expected, "{text}");
-}
 
 #[test]
 fn an_empty_file_is_all_defaults() {
@@ -420,101 +409,4 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
     let expected = "gateway.toml:3:17: server.fetch_images: this version does not fetch images for providers";
     assert_eq!(later.to_string(), expected);
     assert_eq!(good("[routing]\nstrategy = \"cost\"").engine.routing.strategy.as_str(), "cheapest");
-}
-
-const MS: Duration = Duration::from_millis(1);
-
-#[test]
-fn routing_is_what_is_written() {
-    let usual = good("").engine.routing;
-    assert_eq!(
-        (usual.breaker.failures, usual.breaker.cooldown, usual.breaker.ramp),
-        (5, MS * 10_000, MS * 10_000)
-    );
-    assert_eq!((usual.hedge, usual.upgrade_max_price_ratio), (None, None));
-    let text = "[routing]\nupgrade_max_price_ratio = 3\n[routing.breaker]\nfailures = 2\ncooldown_ms = 300\nramp_ms = 0\n\
-                [routing.hedge]\n[routing.balanced]\nprice = 2.5\nload = 0";
-    let routing = good(text).engine.routing;
-    assert_eq!(
-        (routing.breaker.failures, routing.breaker.cooldown, routing.breaker.ramp),
-        (2, MS * 300, Duration::ZERO)
-    );
-    let hedge = routing.hedge.unwrap();
-    assert_eq!((hedge.after, hedge.max_extra_cost_percent), (HedgeDelay::P95, 5.0));
-    assert_eq!(
-        (routing.weights.price, routing.weights.load, routing.weights.latency),
-        (2.5, 0.0, usual.weights.latency)
-    );
-    assert_eq!(routing.upgrade_max_price_ratio, Some(3.0));
-    let hedge =
-        good("[routing.hedge]\nafter = 80\nmax_extra_cost_percent = 50").engine.routing.hedge.unwrap();
-    assert_eq!((hedge.after, hedge.max_extra_cost_percent), (HedgeDelay::Fixed(MS * 80), 50.0));
-}
-
-#[test]
-fn redis_is_what_is_written_and_its_leases_outlast_every_request() {
-    assert!(good("").redis.is_none());
-    let plain = good("[redis]\nurl = \"redis://h\"").redis.unwrap();
-    assert_eq!((plain.prefix.as_str(), plain.timeout, plain.when_away), ("gw:", MS * 50, WhenAway::Local));
-    assert_eq!(plain.lease, MS * 1_200_000);
-    let text = "[redis]\nurl = \"rediss://:p@h:1/2\"\nprefix = \"a:\"\ntimeout_ms = 20\nwhen_away = \"closed\"\n\
-                [[providers]]\nname = \"x\"\napi = \"openai\"\nbase_url = \"http://a\"\ntimeouts = { total_ms = 1_200_000 }";
-    let all = good(text).redis.unwrap();
-    assert_eq!((all.prefix.as_str(), all.timeout, all.when_away), ("a:", MS * 20, WhenAway::Closed));
-    assert_eq!(all.lease, MS * 2_400_000);
-    assert_eq!(all.url.expose_secret(), "rediss://:p@h:1/2");
-}
-
-#[test]
-fn sections_that_need_each_other() {
-    check("[redis]", &["1:2: redis.url: is missing"]);
-    check("[redis]\nurl = \"redis://h/notanumber\"", &["2:7: redis.url: is not a Redis address"]);
-    check("[cache]\nbackend = \"redis\"", &["2:11: cache.backend: needs the section [redis]"]);
-}
-
-#[test]
-fn aliases_whose_similar_questions_are_compared() {
-    let entry = |more: &str| format!("[[cache.semantic]]\n{more}\n[aliases]\nhelp = \"openai/x\"\n");
-    let whole = "alias = \"help\"\nembedding_model = \"openai/text-embedding-3-small\"\n";
-    let read = good(&entry(whole)).cache.semantic;
-    assert_eq!(
-        (read[0].alias.as_str(), read[0].similar.threshold, read[0].timeout),
-        ("help", 0.97, MS * 1000)
-    );
-    assert_eq!(read[0].similar.mode, SimilarityMode::Shadow);
-    check(
-        &entry("alias = \"helps\"\nembedding_model = \"opneai/x\""),
-        &[
-            "2:9: cache.semantic[0].alias: is not in [aliases]; did you mean 'help'?",
-            "3:19: cache.semantic[0].embedding_model: begins with an unknown provider",
-        ],
-    );
-    check(
-        &entry(&format!("{whole}[[cache.semantic]]\n{whole}")),
-        &["5:9: cache.semantic[1].alias: already has an entry"],
-    );
-    check(
-        &entry(&format!("{whole}threshold = 0.2\nmode = \"on\"")),
-        &[
-            "4:13: cache.semantic[0].threshold: out of range; expected a number from 0.5 to 1",
-            "5:8: cache.semantic[0].mode: unknown word; expected one of \"shadow\", \"answer\"",
-        ],
-    );
-}
-
-#[test]
-fn the_cost_of_an_alias_grows_as_its_targets_do() {
-    let cost = |count: usize| {
-        let targets: Vec<String> = (0..count).map(|at| format!("\"demo/m{at:06}\"")).collect();
-        let text = format!("[aliases]\nall = [{}, \"demo/m000000\"]\n", targets.join(","));
-        let read = || {
-            let before = std::time::Instant::now();
-            assert_eq!(good(&text).engine.aliases["all"].len(), count, "each once");
-            before.elapsed()
-        };
-        (0..3).map(|_| read()).min().unwrap()
-    };
-    let (small, large) = (cost(4000), cost(32_000));
-    // Eight times as many; quadratic work costs sixty-four times as much.
-    assert!(large < small * 24, "{small:?} {large:?}");
 }
