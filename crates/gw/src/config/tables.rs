@@ -22,6 +22,7 @@ const NAMED_ORIGINS: Kind = Kind::List { of: &Kind::Text(&NAMED_ORIGIN), min: 0 
 const ORIGINS: Kind = Kind::List { of: &Kind::Text(&ORIGIN), min: 0 };
 
 /// The strategies, each with its aliases.
+#[expect(clippy::indexing_slicing, reason = "evaluated at compile time, where a wrong index is an error")]
 pub(super) static STRATEGIES: [Word; Strategy::ALL.len()] = {
     let mut words: [Word; Strategy::ALL.len()] = [("", &[]); Strategy::ALL.len()];
     let mut at = 0;
