@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) const EVENTS: usize = 100;
 /// The pause between two events, so that each travels in its own packet, as tokens do.
 const PACE: Duration = Duration::from_millis(4);
-/// Requests are told apart by the first and the last bytes of their bodies: this many.
+/// Number of bytes at the start and at the end of a body by which the upstream distinguishes requests.
 const EDGE: usize = 1 << 10;
 /// Number of values of one embedding.
 const DIMENSIONS: usize = 1536;

@@ -23,7 +23,7 @@ const CHECK: usize = 6;
 const ID: usize = 12;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// What a key allows.
+/// The APIs that a key may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Only /v1.
@@ -56,7 +56,7 @@ pub struct StoredKey {
     pub id: String,
     /// Label shown in lists and reports.
     pub name: String,
-    /// What the key allows.
+    /// The APIs that the key may use.
     pub role: Role,
     /// SHA-256 of the whole key.
     pub hash: [u8; 32],

@@ -91,7 +91,6 @@ pub struct Entry {
     /// Provider of that model.
     pub provider: String,
     /// `ok` or an error code.
-    /// `ok` or a code of CONTRACT 1.3.
     pub status: String,
     /// Canonical strategy name.
     pub strategy: String,

@@ -156,7 +156,7 @@ impl Event<'_> {
         }
     }
 
-    /// The same event with `offset` added to its choice index.
+    /// Returns the event with `offset` added to its choice index.
     #[must_use]
     pub fn with_choice_offset(mut self, offset: u32) -> Self {
         match &mut self {

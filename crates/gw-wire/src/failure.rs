@@ -36,7 +36,6 @@ pub enum FailureKind {
     InvalidResponse,
     /// An incomplete answer: the stream broke, ended without a finish reason or carried an error event, or the model gave
     /// up.
-    /// gave up.
     StreamBroken,
 }
 

@@ -54,7 +54,7 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
     if first & 0xffc0 == 0xfe80 || METADATA_V6.contains(&address) {
         return Reach::Forbidden;
     }
-    // An embedded v4 address that is forbidden stays forbidden. A public one counts as private: nobody needs the detour.
+    // An embedded v4 address that is forbidden stays forbidden. A public one counts as private, because no real service uses this form.
     if let Some(inner) = embedded_v4(segments) {
         return if reach_v4(inner) == Reach::Forbidden { Reach::Forbidden } else { Reach::Private };
     }

@@ -163,7 +163,7 @@ pub fn encode_embeddings(
 }
 
 impl EmbeddingsRequest {
-    /// The same request with only the inputs at these positions, in this order. None without inputs.
+    /// A copy of the request with only the inputs at these positions, in this order. None without inputs.
     #[must_use]
     pub fn subset(&self, positions: &[usize]) -> Option<Self> {
         let mut out = Vec::with_capacity(self.body.bytes.len() + EXTRA_BYTES);

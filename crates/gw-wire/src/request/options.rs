@@ -204,7 +204,7 @@ impl<'a> Fields<'a, '_> {
         let path = Path::Top("response_format");
         let [kind, schema] = object(&path, format, ["type", "json_schema"])?;
         let kind_path = path.member("type");
-        // What makes up a format is a matter of its value, not parameters of their own: CONTRACT 1.4.
+        // A missing part of a format is an invalid value of `response_format`, not a missing parameter.
         let kind = kind.ok_or_else(|| absent(&kind_path))?;
         match &*string(&kind_path, kind)? {
             "text" => {}

@@ -247,7 +247,7 @@ fn needs_are_noted() {
     assert_eq!(needs(r#""tools":[{"type":"web_search"}]"#).openai_only, Some(Needs::OTHER_TOOLS));
     let custom = r#""tools":[{"type":"custom","custom":{"name":"c"}}]"#;
     assert_eq!(needs(custom), Needs { tools: true, custom_tools: true, ..Needs::default() });
-    // What is not as OpenAI describes it is OpenAI's to judge.
+    // Tools in another form than OpenAI's are left to OpenAI to judge.
     for odd in [
         r#""tools":[{"type":"custom","custom":{}}]"#.to_owned(),
         format!(r#"{custom},"tool_choice":{{"type":"custom","custom":{{"name":"d"}}}}"#),
@@ -287,8 +287,8 @@ fn large_bodies_take_linear_time() {
         let bytes = Bytes::from(body);
         let (len, started) = (bytes.len(), Instant::now());
         let _ = parse_chat(bytes, &RequestLimits::default());
-        // The limit of GUARANTEES C7 is 50 ms for each MiB; without optimisation, on a busy machine, far more is allowed:
-        // a quadratic step would take minutes.
+        // Optimised, a MiB takes at most 50 ms. An unoptimised build on a busy machine may take far longer, but a quadratic
+        // step would take minutes.
         let allowed = Duration::from_secs(5) * u32::try_from(len / (1 << 20) + 1).unwrap();
         assert!(started.elapsed() < allowed, "{len} bytes took {:?}", started.elapsed());
     }
