@@ -1,5 +1,17 @@
 //! The response cache over real sockets: what is answered from it, whose it is, how calls are shared, what is never kept.
 
+mod completions;
+pub(crate) mod embeddings;
+mod embeddings_bounds;
+mod followers;
+mod key;
+mod memory;
+mod redis;
+pub(crate) mod scope;
+mod semantic;
+pub(crate) mod shared_calls;
+mod teams;
+
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{chat_body, sse_data};
 use gw_testkit::wait::within;
@@ -198,7 +210,7 @@ async fn t02_only_complete_successes_of_what_was_asked_for_are_kept() {
     let broken = Answer::sse().data(&sse_data(&json!({ "content": "half" }), None)).reset();
     world.upstream.enqueue(broken);
     let frames = world.client.stream(PATH, &streamed(json!({}))).await.rest().await;
-    crate::stream::assert_broken_off(&frames, "upstream_stream_error");
+    crate::streaming::chunks::assert_broken_off(&frames, "upstream_stream_error");
     world.upstream.enqueue(Answer::error(500, "x", "down"));
     let failed = ask(&world.client, &cached(json!({}))).await;
     assert_error("failed", &failed, 502, "upstream_error", "upstream_error");

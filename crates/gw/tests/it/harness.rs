@@ -92,7 +92,7 @@ impl Setup {
             ("<metered>", METERED),
             ("<expired>", EXPIRED),
         ];
-        let template = include_str!("world.toml").to_owned();
+        let template = include_str!("harness/world.toml").to_owned();
         values.iter().fold(template, |text, (name, value)| text.replace(name, value))
     }
 }

@@ -1,5 +1,13 @@
 //! The ledger: one row for every request, however it ended, that says what the answer said.
 
+pub(crate) mod charges;
+mod charges_by_ending;
+mod clock_jumps;
+mod cost;
+pub(crate) mod crash;
+mod damaged_journal;
+mod payloads;
+
 use std::path::Path;
 
 use gw_store::Store;

@@ -1,6 +1,8 @@
 //! Every provider through the whole gateway: one conversation in eight dialects, and what is asked for in several calls.
 
+mod api_keys;
 pub(crate) mod dialects;
+mod model_rules;
 
 use gw_testkit::{Answer, FakeUpstream, Gateway, Recorded};
 use serde_json::{Value, json};

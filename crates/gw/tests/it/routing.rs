@@ -1,5 +1,10 @@
 //! Which upstream serves a call: names, fallbacks, retries, and what `gateway` says about it.
 
+pub(crate) mod failover;
+mod hedging;
+mod properties;
+pub(crate) mod strategies;
+
 use gw_testkit::upstream::{chat_body, sse_data};
 use gw_testkit::{Answer, FakeUpstream};
 use serde_json::{Value, json};
@@ -264,7 +269,7 @@ async fn a_stream_that_opened_on_the_first_candidate_never_changes_it() {
     let mut body = chat_with("acme/fast", fallback(&["beta/spare"]));
     body["stream"] = json!(true);
     let frames = world.client.stream("/v1/chat/completions", &body).await.rest().await;
-    crate::stream::assert_broken_off(&frames, "upstream_stream_error");
+    crate::streaming::chunks::assert_broken_off(&frames, "upstream_stream_error");
     assert_eq!(world.second.hits(), 0);
 }
 

@@ -1,8 +1,10 @@
 //! Rules about the code itself: sizes, names of files, first lines, and what may import what.
 
+pub(crate) mod guarantees;
+
 use std::path::Path;
 
-use crate::guarantees_docs::rust_files;
+use crate::tidy::guarantees::rust_files;
 
 /// Files that may be longer than the limit, each with its reason.
 const LONG: [(&str, &str); 0] = [];

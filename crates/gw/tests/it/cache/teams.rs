@@ -1,0 +1,111 @@
+//! Teams that share their answers, because the operator says so, and nobody else.
+
+use std::time::Duration;
+
+use gw_testkit::upstream::{Step, sse_data};
+use gw_testkit::wait::within;
+use gw_testkit::{Answer, Client, Signal};
+use serde_json::{Value, json};
+
+use crate::admin::keys::{ask, create};
+use crate::cache::shared_calls::{begun, cached, rest};
+use crate::harness::{ADMIN, KEY, Setup, World, chat_with};
+use crate::ledger::rows;
+use crate::streaming::chunks::assert_broken_off;
+
+async fn what(client: &Client) -> String {
+    let body = chat_with("acme/fast", json!({ "cache": { "enabled": true } }));
+    let answer = client.post_json("/v1/chat/completions", &body).await.ok();
+    answer.header("x-gateway-cache").unwrap_or("none").to_owned()
+}
+
+async fn member(world: &World, team: &Value) -> Client {
+    let admin = world.gateway.client().with_key(ADMIN);
+    let (secret, _) = create(&admin, json!({ "name": "member", "team": team })).await;
+    world.client.with_key(&secret)
+}
+
+#[tokio::test]
+async fn a_team_that_is_listed_shares_its_answers_and_no_other_does() {
+    let extra = "[cache]\nshared_by_teams = [\"search\"]\n".to_owned();
+    let world = Setup { extra, ..Setup::default() }.start().await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    for team in ["search", "billing"] {
+        assert_eq!(ask(&admin, "PUT", &format!("/admin/v1/teams/{team}"), &json!({})).await.status, 201);
+    }
+    let (search, billing) = (json!("search"), json!("billing"));
+    let (one, two) = (member(&world, &search).await, member(&world, &search).await);
+    assert_eq!((what(&one).await, what(&two).await), ("MISS".to_owned(), "HIT".to_owned()));
+    let (three, four) = (member(&world, &billing).await, member(&world, &billing).await);
+    assert_eq!((what(&three).await, what(&four).await), ("MISS".to_owned(), "MISS".to_owned()));
+    // A key that was in no team, and one that is called as the team.
+    assert_eq!(what(&world.client.with_key(KEY)).await, "MISS");
+    let (secret, alone) = create(&admin, json!({ "name": "search" })).await;
+    assert_eq!(what(&world.client.with_key(&secret)).await, "MISS");
+    // What one of the team wants thrown away is the team's.
+    let id = alone["id"].as_str().unwrap();
+    admin.send("DELETE", &format!("/admin/v1/cache?key={id}"), None, None).await.ok();
+    assert_eq!(what(&two).await, "HIT");
+    let keys = admin.get("/admin/v1/keys").await.ok().json();
+    let of_team = keys["data"].as_array().unwrap().iter().find(|key| key["team"] == "search").unwrap();
+    let id = of_team["id"].as_str().unwrap();
+    admin.send("DELETE", &format!("/admin/v1/cache?key={id}"), None, None).await.ok();
+    assert_eq!((what(&two).await, what(&one).await), ("MISS".to_owned(), "HIT".to_owned()));
+}
+
+#[tokio::test]
+async fn a_team_that_is_made_anew_inherits_nothing() {
+    let extra = "[cache]\nshared_by_teams = [\"search\"]\n".to_owned();
+    let world = Setup { extra, ..Setup::default() }.start().await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    let path = "/admin/v1/teams/search";
+    ask(&admin, "PUT", path, &json!({})).await;
+    let (secret, key) = create(&admin, json!({ "name": "member", "team": "search" })).await;
+    let old = world.client.with_key(&secret);
+    assert_eq!((what(&old).await, what(&old).await), ("MISS".to_owned(), "HIT".to_owned()));
+    let key = format!("/admin/v1/keys/{}", key["id"].as_str().unwrap());
+    ask(&admin, "PATCH", &key, &json!({ "team": null })).await.ok();
+    assert_eq!(what(&old).await, "MISS");
+    // Teams are told apart by the second.
+    let made = admin.get(path).await.ok().json()["created_at"].clone();
+    within("a second has passed", async {
+        while admin.get(path).await.json()["created_at"] == made {
+            admin.send("DELETE", path, None, None).await.ok();
+            ask(&admin, "PUT", path, &json!({})).await;
+        }
+    })
+    .await;
+    assert_eq!(what(&member(&world, &json!("search")).await).await, "MISS");
+}
+
+/// A stream without an end, whose first word comes at once and the others after a signal.
+fn endless(more: &Signal) -> Answer {
+    let word = |text: &str| sse_data(&json!({ "content": text }), None);
+    let again = format!("data: {}\n\n", word("word ")).into_bytes();
+    Answer::sse().data(&word("Well")).wait(more).then(Step::Endless(again, Duration::from_micros(200)))
+}
+
+#[tokio::test]
+async fn a_member_whose_budget_ends_does_not_tell_the_others_of_it() {
+    let extra = "[cache]\nshared_by_teams = [\"search\"]\n".to_owned();
+    let mut world = Setup { extra, ..Setup::default() }.start().await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    ask(&admin, "PUT", "/admin/v1/teams/search", &json!({})).await;
+    let poor = json!({ "name": "poor", "team": "search", "budget_usd": "0.0003", "on_budget": "cut" });
+    let (poor, rich) = (create(&admin, poor).await.0, member(&world, &json!("search")).await);
+    let more = Signal::new();
+    world.upstream.enqueue(endless(&more));
+    let body = cached(json!({ "stream": true, "stream_options": { "include_usage": true } }));
+    world.client = world.client.with_key(&poor);
+    let leader = begun(&world, &body, "MISS").await;
+    world.client = rich;
+    let follower = begun(&world, &body, "COALESCED").await;
+    more.fire();
+    let (led, followed) = tokio::join!(rest(leader), rest(follower));
+    assert!(led.iter().any(|frame| frame.contains("insufficient_quota")), "{:?}", led.last());
+    assert!(!followed.concat().contains("insufficient_quota"), "{:?}", followed.last());
+    assert_broken_off(&followed, "upstream_stream_error");
+    let mut ended: Vec<String> = rows(&world.gateway, 2).await.into_iter().map(|row| row.status).collect();
+    ended.sort();
+    assert_eq!(ended, ["insufficient_quota", "upstream_stream_error"]);
+}

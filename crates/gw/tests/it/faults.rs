@@ -1,0 +1,12 @@
+//! Faults on every side: hostile clients, broken upstreams, failing stores, lost replicas.
+
+mod broken_upstreams;
+mod chaos;
+mod expensive_bodies;
+pub(crate) mod failing_stores;
+mod hostile_clients;
+mod load;
+mod postgres_start;
+mod replicas;
+mod upstream_connections;
+pub(crate) mod upstream_network;
