@@ -1,10 +1,17 @@
 //! Rules about the code itself: sizes, names of files, first lines, and what may import what.
 
-pub(crate) mod guarantees;
+mod circles;
+mod exceptions;
+mod files;
+mod guarantees;
+mod modules;
+mod old_names;
+mod tokens;
+mod type_names;
 
 use std::path::Path;
 
-use crate::tidy::guarantees::rust_files;
+pub(crate) use self::files::rust_files;
 
 /// Files that may be longer than the limit, each with its reason.
 const LONG: [(&str, &str); 0] = [];

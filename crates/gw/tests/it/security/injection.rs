@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::admin::keys::{ask, create};
 use crate::harness::{ADMIN, KEY, Setup, World, chat, chat_with};
-use crate::tidy::guarantees::rust_files;
+use crate::tidy::rust_files;
 
 const CHAT: &str = "/v1/chat/completions";
 

@@ -1,31 +1,8 @@
-//! docs/guarantees.md tells which promise is shown by which test: every name in it must be a test that exists.
+//! tests/guarantees.md names a test for each promise: every name in it is a test that exists.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Every Rust file of the workspace.
-pub(crate) fn rust_files() -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open = vec![root().join("crates")];
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(&directory).expect("a readable directory") {
-            let path = entry.expect("a readable entry").path();
-            if path.is_dir() {
-                if path.file_name().is_some_and(|name| name != "target" && name != "node_modules") {
-                    open.push(path);
-                }
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    found
-}
+use super::files::{root, rust_files};
 
 /// Names of functions that follow a test attribute.
 fn tests_of(source: &str) -> BTreeSet<String> {
@@ -47,7 +24,7 @@ fn tests_of(source: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_row_is_listed_and_every_named_test_exists() {
-    let text = std::fs::read_to_string(root().join("docs/guarantees.md")).expect("docs/guarantees.md");
+    let text = std::fs::read_to_string(root().join("tests/guarantees.md")).expect("tests/guarantees.md");
     let sources: Vec<_> = rust_files().iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect();
     let tests: BTreeSet<_> = sources.iter().flat_map(|source| tests_of(source)).collect();
     let (mut rows, mut shown) = (BTreeSet::new(), 0);
