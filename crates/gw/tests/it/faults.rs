@@ -6,6 +6,7 @@ mod expensive_bodies;
 pub(crate) mod failing_stores;
 mod hostile_clients;
 mod load;
+mod malformed_http;
 mod postgres_start;
 mod replicas;
 mod upstream_connections;

@@ -152,6 +152,40 @@ pub(crate) async fn logged(admin: &Client, id: &str) -> Value {
     .await
 }
 
+/// The rows of a table whose answers differ from the expected ones. One run names them all.
+#[derive(Default)]
+pub(crate) struct Differences(Vec<String>);
+
+impl Differences {
+    /// Notes the row when the two values differ.
+    pub(crate) fn check<T: PartialEq + std::fmt::Debug>(
+        &mut self,
+        label: impl std::fmt::Display,
+        got: T,
+        expected: T,
+    ) {
+        if got != expected {
+            self.0.push(format!("{label:.120}: {got:?}, expected {expected:?}"));
+        }
+    }
+
+    /// Notes the row when status and error code differ. A success has the code "".
+    pub(crate) fn answer(
+        &mut self,
+        label: impl std::fmt::Display,
+        answer: &Response,
+        (status, code): (u16, &str),
+    ) {
+        self.check(label, (answer.status, answer.code()), (status, code.to_owned()));
+    }
+
+    /// Fails when a row differed.
+    #[track_caller]
+    pub(crate) fn finish(self) {
+        assert!(self.0.is_empty(), "{} rows differ:\n{}", self.0.len(), self.0.join("\n"));
+    }
+}
+
 /// Checks a whole error answer: status, the body to the letter, and the headers that belong to it.
 #[track_caller]
 pub(crate) fn assert_error(label: &str, answer: &Response, status: u16, kind: &str, code: &str) {

@@ -136,6 +136,11 @@ pub(crate) fn words() -> impl Iterator<Item = impl Fn(&Recorded) -> Answer + Sen
     })
 }
 
+/// The answers of each API, in the order of [`targets`]: a few words, never as a stream.
+pub(crate) fn plain_words() -> impl Iterator<Item = impl Fn() -> Answer + Send + Sync + 'static> {
+    PROVIDERS.iter().map(|Provider { dialect, .. }| || dialect(Say::Words, false))
+}
+
 fn question(model: &str) -> Value {
     json!({
         "model": model,

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{chat_body, chat_transcript, sse_data};
@@ -10,9 +9,8 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Response, Signal};
 use serde_json::{Value, json};
 
-use crate::harness::{
-    KEY, Setup, World, assert_error, assert_invalid, assert_request_id, chat, chat_with, world,
-};
+use crate::harness::{Differences, KEY, Setup, assert_error, assert_invalid, chat, chat_with, world};
+use crate::providers::{all_with, plain_words, targets};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -64,38 +62,73 @@ async fn c05_body_over_the_limit() {
     wire.response().await.expect("an answer").ok();
 }
 
+/// How much more memory the gateway may hold after it was sent the bodies of a test.
+const GROWTH_KIB: u64 = 64 * 1024;
+
+fn nested(depth: usize, open: &str, close: &str, core: &str) -> String {
+    format!("{}{core}{}", open.repeat(depth), close.repeat(depth))
+}
+
+/// The members in which a client may nest a value: those that the gateway reads, and one that it does not know.
+const NESTED_MEMBERS: [&str; 6] = ["ignored", "metadata", "tools", "messages", "routing", "response_format"];
+
 #[tokio::test]
 async fn c07_deep_and_wide_json() {
-    let world = world().await;
-    let nested = |depth: usize, open: &str, close: &str, core: &str| {
-        format!("{}{core}{}", open.repeat(depth), close.repeat(depth))
-    };
-    // The request object itself is the first level.
-    let fits = written(&format!(",\"ignored\":{}", nested(127, "[", "]", "")));
-    assert_eq!(world.client.post_bytes(CHAT, fits.as_bytes()).await.status, 200, "128 levels are legal");
-    for depth in [128, 100_000, 1_000_000] {
-        for place in ["ignored", "metadata", "tools", "messages", "routing", "response_format"] {
+    let (gateway, upstreams) = all_with("").await;
+    let client = gateway.client().with_key(KEY);
+    let mut rows = Differences::default();
+    for (((api, model), upstream), answer) in targets().zip(&upstreams).zip(plain_words()) {
+        // The upstream does not read the body: its own JSON library would refuse so many levels.
+        upstream.respond_with(move |_| answer());
+        let written = |members: &str| {
+            format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"x"}}]{members}}}"#)
+        };
+        // The request object itself is the first level.
+        let fits = written(&format!(",\"ignored\":{}", nested(127, "[", "]", "")));
+        rows.answer(format!("{api}: 128 levels"), &client.post_bytes(CHAT, fits.as_bytes()).await, (200, ""));
+        assert_eq!(upstream.hits(), 1, "{api}");
+        // Depth is refused before a model is looked up: one dialect shows the largest depths.
+        let depths: &[usize] = if api == "openai" { &[128, 100_000, 1_000_000] } else { &[128] };
+        for &depth in depths {
             let arrays = nested(depth, "[", "]", "");
             let objects = nested(depth, "{\"a\":", "}", "1");
-            for value in [arrays, objects] {
-                let body = written(&format!(",\"{place}\":{value}"));
-                let answer = world.client.post_bytes(CHAT, body.as_bytes()).await;
-                assert_eq!(answer.status, 400, "{depth} levels in {place}: {}", answer.text());
+            for member in NESTED_MEMBERS {
+                for (shape, value) in [("arrays", &arrays), ("objects", &objects)] {
+                    let body = written(&format!(",\"{member}\":{value}"));
+                    let answer = client.post_bytes(CHAT, body.as_bytes()).await;
+                    rows.answer(
+                        format!("{api}: {depth} {shape} in {member}"),
+                        &answer,
+                        (400, "invalid_json"),
+                    );
+                }
             }
         }
-        let open = world.client.post_bytes(CHAT, "[".repeat(depth).as_bytes()).await;
+        let keys: String = (0..300_000).map(|index| format!("\"k{index}\":1,")).collect();
+        let passed = [
+            ("1,000,001 numbers", format!(",\"ignored\":[{}1]", "1,".repeat(1_000_000))),
+            ("300,001 members of an object", format!(",\"ignored\":{{{keys}\"last\":1}}")),
+        ];
+        let refused = [
+            ("1,000,001 objects", format!(",\"ignored\":[{}1]", "{},".repeat(1_000_000))),
+            ("300,001 members of the request", format!(",{keys}\"last\":1")),
+        ];
+        let passed = passed.map(|(shape, members)| (shape, members, (200, "")));
+        let refused = refused.map(|(shape, members)| (shape, members, (400, "invalid_value")));
+        for (shape, members, expected) in passed.into_iter().chain(refused) {
+            let body = written(&members);
+            let answer = client.post_bytes(CHAT, body.as_bytes()).await;
+            rows.answer(format!("{api}: {shape}"), &answer, expected);
+        }
+        rows.check(format!("{api}: requests to the upstream"), upstream.hits(), 3);
+    }
+    for depth in [128, 100_000, 1_000_000] {
+        let open = client.post_bytes(CHAT, "[".repeat(depth).as_bytes()).await;
         assert_invalid("never closed", &open, "invalid_json");
     }
-    let before = world.upstream.hits();
-    let wide_array = written(&format!(",\"ignored\":[{}1]", "1,".repeat(1_000_000)));
-    let keys: String = (0..300_000).map(|index| format!("\"k{index}\":1,")).collect();
-    let wide_object = written(&format!(",\"ignored\":{{{keys}\"last\":1}}"));
-    for body in [wide_array, wide_object] {
-        let answer = world.client.post_bytes(CHAT, body.as_bytes()).await;
-        assert!(matches!(answer.status, 200 | 400), "{}", answer.status);
-    }
-    assert!(world.upstream.hits() <= before + 2);
-    world.chat_ok(&chat("acme/fast")).await;
+    rows.finish();
+    let grown = gateway.rss_kib();
+    assert!(grown < GROWTH_KIB, "{grown} KiB");
 }
 
 #[tokio::test]
@@ -146,8 +179,7 @@ async fn c09_duplicate_keys() {
     ];
     for body in bodies {
         let answer = world.client.post_bytes(CHAT, body.as_bytes()).await;
-        assert_eq!(answer.status, 400, "{body}: {}", answer.text());
-        assert_error(&body, &answer, 400, "invalid_request_error", &answer.code());
+        assert_invalid(&body, &answer, "invalid_json");
     }
     assert_eq!(world.upstream.hits(), 0, "there are never two readings");
 }
@@ -157,28 +189,38 @@ async fn c10_null_characters_in_every_string() {
     let world = world().await;
     let nul = "a\u{0}b";
     let tool = |name: &str, description: &str| json!([{ "type": "function", "function": { "name": name, "description": description } }]);
+    // Members with a meaning refuse it; texts are passed on as they are.
     let cases = [
-        json!({ "messages": [{ "role": "user", "content": nul }] }),
-        json!({ "messages": [{ "role": "user", "name": nul, "content": "x" }] }),
-        json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": nul }] }] }),
-        json!({ "messages": [{ "role": "tool", "tool_call_id": nul, "content": nul }] }),
-        json!({ "user": nul }),
-        json!({ "stop": [nul] }),
-        json!({ "tools": tool(nul, "d") }),
-        json!({ "tools": tool("f", nul) }),
-        json!({ "metadata": { nul: nul } }),
-        json!({ nul: nul }),
-        json!({ "model": nul }),
-        json!({ "routing": { "fallback": [nul] } }),
+        (json!({ "messages": [{ "role": "user", "content": nul }] }), (200, "")),
+        (json!({ "messages": [{ "role": "user", "name": nul, "content": "x" }] }), (200, "")),
+        (
+            json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": nul }] }] }),
+            (200, ""),
+        ),
+        (json!({ "messages": [{ "role": "tool", "tool_call_id": nul, "content": nul }] }), (200, "")),
+        (json!({ "user": nul }), (200, "")),
+        (json!({ "stop": [nul] }), (200, "")),
+        (json!({ "tools": tool(nul, "d") }), (200, "")),
+        (json!({ "tools": tool("f", nul) }), (200, "")),
+        (json!({ "metadata": { nul: nul } }), (200, "")),
+        (json!({ nul: nul }), (200, "")),
+        (json!({ "model": nul }), (404, "model_not_found")),
+        (json!({ "routing": { "fallback": [nul] } }), (404, "model_not_found")),
     ];
-    for more in cases {
+    let mut rows = Differences::default();
+    for (more, expected) in cases {
         let hits = world.upstream.hits();
         let answer = world.chat(&chat_with("acme/fast", more.clone())).await;
-        assert!(matches!(answer.status, 200 | 400 | 404), "{more}: {} {}", answer.status, answer.text());
-        if world.upstream.hits() > hits && more.get("messages").is_some() {
-            assert_eq!(world.upstream.last().json()["messages"], more["messages"], "passed on the same");
+        rows.answer(&more, &answer, expected);
+        rows.check(format!("{more}: requests"), world.upstream.hits() - hits, usize::from(expected.0 == 200));
+        if answer.status == 200 {
+            let sent = world.upstream.last().json();
+            for (name, value) in more.as_object().expect("members") {
+                rows.check(format!("{more}: sent"), &sent[name], value);
+            }
         }
     }
+    rows.finish();
 }
 
 #[tokio::test]
@@ -194,7 +236,7 @@ async fn c11_lone_surrogates() {
     ];
     for body in bodies {
         let answer = world.client.post_bytes(CHAT, body.as_bytes()).await;
-        assert_eq!(answer.status, 400, "{body}: {}", answer.text());
+        assert_invalid(&body, &answer, "invalid_json");
     }
     assert_eq!(world.upstream.hits(), 0);
     world.client.post_bytes(CHAT, written(r#","user":"\ud83d\ude00""#).as_bytes()).await.ok();
@@ -203,47 +245,48 @@ async fn c11_lone_surrogates() {
 #[tokio::test]
 async fn c12_numbers_of_every_kind() {
     let world = world().await;
+    let (integer, decimal, json) = ("invalid_type", "invalid_type", "invalid_json");
     let refused = [
-        ("n", "-1"),
-        ("n", "18446744073709551616"),
-        ("n", "1e999"),
-        ("n", "\"1\""),
-        ("n", "0"),
-        ("n", "1.5"),
-        ("max_tokens", "-1"),
-        ("max_tokens", "\"5\""),
-        ("max_tokens", "99999999999999999999999"),
-        ("max_tokens", "0.5"),
-        ("temperature", "2.0000001"),
-        ("temperature", "-0.0000001"),
-        ("temperature", "NaN"),
-        ("temperature", "1e999"),
-        ("temperature", "Infinity"),
-        ("temperature", "\"1\""),
-        ("temperature", "[]"),
-        ("top_p", "1.0000001"),
-        ("top_p", "-1e-9"),
-        ("top_p", "true"),
-        ("presence_penalty", "2.0000001"),
-        ("presence_penalty", "-2.0000001"),
-        ("frequency_penalty", "2.0000001"),
-        ("frequency_penalty", "{}"),
-        ("seed", "1.5"),
-        ("seed", "\"1\""),
-        ("seed", "9223372036854775808"),
-        ("top_logprobs", "21"),
-        ("top_logprobs", "-1"),
-        ("n", "01"),
-        ("n", "+1"),
-        ("n", ".5"),
-        ("n", "1."),
-        ("n", "0x1"),
+        ("n", "-1", "integer_below_min_value"),
+        ("n", "18446744073709551616", "integer_above_max_value"),
+        ("n", "1e999", integer),
+        ("n", "\"1\"", integer),
+        ("n", "0", "integer_below_min_value"),
+        ("n", "1.5", integer),
+        ("max_tokens", "-1", "integer_below_min_value"),
+        ("max_tokens", "\"5\"", integer),
+        ("max_tokens", "99999999999999999999999", "integer_above_max_value"),
+        ("max_tokens", "0.5", integer),
+        ("temperature", "2.0000001", "decimal_above_max_value"),
+        ("temperature", "-0.0000001", "decimal_below_min_value"),
+        ("temperature", "NaN", json),
+        ("temperature", "1e999", "decimal_above_max_value"),
+        ("temperature", "Infinity", json),
+        ("temperature", "\"1\"", decimal),
+        ("temperature", "[]", decimal),
+        ("top_p", "1.0000001", "decimal_above_max_value"),
+        ("top_p", "-1e-9", "decimal_below_min_value"),
+        ("top_p", "true", decimal),
+        ("presence_penalty", "2.0000001", "decimal_above_max_value"),
+        ("presence_penalty", "-2.0000001", "decimal_below_min_value"),
+        ("frequency_penalty", "2.0000001", "decimal_above_max_value"),
+        ("frequency_penalty", "{}", decimal),
+        ("seed", "1.5", integer),
+        ("seed", "\"1\"", integer),
+        ("seed", "9223372036854775808", "integer_above_max_value"),
+        ("top_logprobs", "21", "integer_above_max_value"),
+        ("top_logprobs", "-1", "integer_below_min_value"),
+        ("n", "01", json),
+        ("n", "+1", json),
+        ("n", ".5", json),
+        ("n", "1.", json),
+        ("n", "0x1", json),
     ];
-    for (field, value) in refused {
+    let mut rows = Differences::default();
+    for (field, value, code) in refused {
         let answer =
             world.client.post_bytes(CHAT, written(&format!(",\"{field}\":{value}")).as_bytes()).await;
-        assert_eq!(answer.status, 400, "{field} = {value}: {}", answer.text());
-        assert_error(value, &answer, 400, "invalid_request_error", &answer.code());
+        rows.answer(format!("{field} = {value}"), &answer, (400, code));
     }
     assert_eq!(world.upstream.hits(), 0);
     let accepted = [
@@ -261,17 +304,22 @@ async fn c12_numbers_of_every_kind() {
     for (field, value) in accepted {
         let answer =
             world.client.post_bytes(CHAT, written(&format!(",\"{field}\":{value}")).as_bytes()).await;
-        assert_eq!(answer.status, 200, "{field} = {value}: {}", answer.text());
+        rows.answer(format!("{field} = {value}"), &answer, (200, ""));
     }
     // Text completions and embeddings read their numbers with the same rules.
-    for (path, body) in [
-        ("/v1/completions", r#"{"model":"acme/fast","prompt":"x","logprobs":1e999}"#),
-        ("/v1/completions", r#"{"model":"acme/fast","prompt":[1e999]}"#),
-        ("/v1/embeddings", r#"{"model":"acme/embed","input":"x","dimensions":-1}"#),
-        ("/v1/embeddings", r#"{"model":"acme/embed","input":[-1]}"#),
+    for (path, body, code) in [
+        ("/v1/completions", r#"{"model":"acme/fast","prompt":"x","logprobs":1e999}"#, "invalid_type"),
+        ("/v1/completions", r#"{"model":"acme/fast","prompt":[1e999]}"#, "invalid_type"),
+        (
+            "/v1/embeddings",
+            r#"{"model":"acme/embed","input":"x","dimensions":-1}"#,
+            "integer_below_min_value",
+        ),
+        ("/v1/embeddings", r#"{"model":"acme/embed","input":[-1]}"#, "integer_below_min_value"),
     ] {
-        assert_eq!(world.client.post_bytes(path, body.as_bytes()).await.status, 400, "{body}");
+        rows.answer(body, &world.client.post_bytes(path, body.as_bytes()).await, (400, code));
     }
+    rows.finish();
 }
 
 /// Compressed by the system's own program, so that the test does not trust the gateway's library.
@@ -297,9 +345,8 @@ async fn c13_compressed_bodies_and_bombs() {
     };
     for encoding in ["gzip", "GZIP", "x-gzip"] {
         let answer = send(encoding, packed.clone()).await;
-        assert!(matches!(answer.status, 200 | 415), "{encoding}: {}", answer.text());
+        assert_eq!(answer.status, 200, "{encoding}: {}", answer.text());
     }
-    assert_eq!(send("gzip", packed.clone()).await.status, 200);
     assert_eq!(send("identity", body.clone().into_bytes()).await.status, 200);
     for encoding in ["br", "zstd", "deflate", "compress", "gzip, gzip", "gzip, br", "nonsense"] {
         let answer = send(encoding, packed.clone()).await;
@@ -312,8 +359,7 @@ async fn c13_compressed_bodies_and_bombs() {
     assert_error("bomb", &answer, 413, "invalid_request_error", "request_too_large");
     assert!(world.gateway.rss_kib() < rss + 16 * 1024, "{} KiB more", world.gateway.rss_kib() - rss);
     for broken in [b"not gzip at all".to_vec(), packed[..packed.len() / 2].to_vec()] {
-        let answer = send("gzip", broken).await;
-        assert_eq!(answer.status, 400, "{}", answer.text());
+        assert_invalid("broken gzip", &send("gzip", broken).await, "invalid_json");
     }
 }
 
@@ -322,15 +368,15 @@ async fn c14_line_breaks_in_names_reach_no_header_and_no_log_line() {
     let world = world().await;
     let nasty = "x\r\nx-injected: 1\r\n\r\nGET /evil HTTP/1.1\u{0}";
     let tool = json!([{ "type": "function", "function": { "name": nasty } }]);
-    for more in [
-        json!({ "user": nasty }),
-        json!({ "metadata": { "k": nasty } }),
-        json!({ "tools": tool }),
-        json!({ "model": nasty }),
+    for (more, status) in [
+        (json!({ "user": nasty }), 200),
+        (json!({ "metadata": { "k": nasty } }), 200),
+        (json!({ "tools": tool }), 200),
+        (json!({ "model": nasty }), 404),
     ] {
         let answer = world.chat(&chat_with("acme/fast", more)).await;
         assert!(answer.header("x-injected").is_none());
-        assert!(answer.status < 500, "{}", answer.text());
+        assert_eq!(answer.status, status, "{}", answer.text());
         world.gateway.log_of(answer.header("x-request-id").expect("an id")).await;
     }
     world.client.with_header("x-client-request-id", "a\tb\u{1b}[31mc").get("/v1/models").await;
@@ -348,48 +394,43 @@ async fn c14_line_breaks_in_names_reach_no_header_and_no_log_line() {
 async fn c15_model_ids_that_look_like_paths() {
     let world = world().await;
     let long = format!("acme/{}", "x".repeat(10_000));
+    const NONE: (u16, &str) = (404, "model_not_found");
+    const FOUND: (u16, &str) = (200, "");
+    // As the model of a chat, as the path of a model, and as that path with every byte encoded.
     let ids = [
-        "../",
-        "acme/../fast",
-        "%2e%2e%2f",
-        "acme/%2e%2e%2ffast",
-        "//",
-        "acme//fast",
-        "%00",
-        "acme/fast%00",
-        "acme/fast;x",
-        "acme/fast?x=1",
-        "acme/fast#x",
-        "a/../../v1/files",
-        "acme/fast@evil.example",
-        "@evil",
-        "http://evil.example/x",
-        "acme\\fast",
-        ".",
-        "..",
-        "acme/.",
-        "acme/..",
-        " acme/fast",
-        "acme/fast ",
-        long.as_str(),
+        ("../", NONE, NONE, NONE),
+        ("acme/../fast", NONE, NONE, NONE),
+        ("%2e%2e%2f", NONE, NONE, NONE),
+        ("acme/%2e%2e%2ffast", NONE, NONE, NONE),
+        ("//", NONE, NONE, NONE),
+        ("acme//fast", NONE, NONE, NONE),
+        ("%00", NONE, NONE, NONE),
+        ("acme/fast%00", NONE, NONE, NONE),
+        ("acme/fast;x", NONE, NONE, NONE),
+        ("acme/fast?x=1", NONE, FOUND, NONE),
+        ("acme/fast#x", NONE, FOUND, NONE),
+        ("a/../../v1/files", NONE, NONE, NONE),
+        ("acme/fast@evil.example", NONE, NONE, NONE),
+        ("@evil", NONE, NONE, NONE),
+        ("http://evil.example/x", NONE, NONE, NONE),
+        ("acme\\fast", NONE, NONE, NONE),
+        (".", NONE, NONE, NONE),
+        ("..", NONE, NONE, NONE),
+        ("acme/.", NONE, NONE, NONE),
+        ("acme/..", NONE, NONE, NONE),
+        (" acme/fast", NONE, NONE, NONE),
+        ("acme/fast ", NONE, NONE, NONE),
+        (long.as_str(), (400, "string_above_max_length"), NONE, NONE),
     ];
-    for id in ids {
-        let answer = world.chat(&chat(id)).await;
-        assert!(matches!(answer.status, 400 | 404), "{id:.40}: {} {}", answer.status, answer.text());
-        for path in [format!("/v1/models/{}", id.replace(' ', "%20")), format!("/v1/models/{}", encoded(id))]
-        {
-            let answer = world.client.get(&path).await;
-            let known = ["/v1/models/acme/fast?x=1", "/v1/models/acme/fast#x"].contains(&path.as_str());
-            let list = path.trim_end_matches('/') == "/v1/models";
-            assert!(
-                known || list || matches!(answer.status, 400 | 404 | 414 | 431),
-                "{path:.60}: {} {}",
-                answer.status,
-                String::from_utf8_lossy(&answer.body)
-            );
-            assert!(answer.status < 500, "{path:.60}");
-        }
+    let mut rows = Differences::default();
+    for (id, chatted, plain, escaped) in ids {
+        rows.answer(format!("model {id}"), &world.chat(&chat(id)).await, chatted);
+        let path = format!("/v1/models/{}", id.replace(' ', "%20"));
+        rows.answer(&path, &world.client.get(&path).await, plain);
+        let path = format!("/v1/models/{}", encoded(id));
+        rows.answer(format!("{id} as {path}"), &world.client.get(&path).await, escaped);
     }
+    rows.finish();
     assert_eq!(world.upstream.hits(), 0, "the catalogue decides, not the text of an id");
     // Decoded once: the second encoding is part of the name.
     assert_eq!(world.client.get("/v1/models/acme%2Ffast").await.status, 200);
@@ -436,349 +477,6 @@ async fn c16_text_that_looks_like_an_event() {
     let body = world.chat_ok(&chat_with("acme/fast", messages.clone())).await;
     assert_eq!(body["choices"][0]["message"]["content"], text);
     assert_eq!(world.upstream.last().json()["messages"], messages["messages"]);
-}
-
-/// Sends bytes and returns the answers that came back until the connection was closed or had nothing more to say.
-async fn answers(world: &World, bytes: &[u8]) -> Vec<Response> {
-    let mut wire = RawClient::connect(world.gateway.addr).await;
-    wire.send(bytes).await;
-    let mut answers = Vec::new();
-    while let Some(answer) = wire.response().await {
-        answers.push(answer);
-        if wire.is_quiet_for(Duration::from_millis(50)).await {
-            break;
-        }
-    }
-    answers
-}
-
-/// The statuses of those answers.
-async fn statuses(world: &World, bytes: &[u8]) -> Vec<u16> {
-    answers(world, bytes).await.iter().map(|answer| answer.status).collect()
-}
-
-#[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one table, a row for each spelling")]
-async fn c17_malformed_http_has_a_golden_table() {
-    let clocks = "head_timeout_ms = 1000\nbody_timeout_ms = 1000";
-    let world = Setup { server: clocks, ..Setup::default() }.start().await;
-    let auth = format!("authorization: Bearer {KEY}\r\n");
-    let get = |line: &str, headers: &str| format!("{line}\r\nhost: x\r\n{auth}{headers}\r\n");
-    let body = chat("acme/fast").to_string();
-    let post = |headers: &str, body: &str| {
-        format!(
-            "POST {CHAT} HTTP/1.1\r\nhost: x\r\n{auth}content-type: application/json\r\n{headers}\r\n{body}"
-        )
-    };
-    let length = body.len();
-    let chunked = format!("{length:x}\r\n{body}\r\n0\r\n\r\n");
-    let table: Vec<(&str, String, u16, &str)> = vec![
-        ("plain", get("GET /v1/models HTTP/1.1", ""), 200, ""),
-        ("http/1.0", get("GET /v1/models HTTP/1.0", ""), 200, ""),
-        ("absolute form", get("GET http://evil.example/v1/models HTTP/1.1", ""), 200, ""),
-        ("two hosts", get("GET /v1/models HTTP/1.1", "host: y\r\n"), 200, ""),
-        ("no host", format!("GET /v1/models HTTP/1.1\r\n{auth}\r\n"), 200, ""),
-        ("odd host", format!("GET /v1/models HTTP/1.1\r\nhost: a@b/?#\r\n{auth}\r\n"), 200, ""),
-        (
-            "equal lengths",
-            post(&format!("content-length: {length}\r\ncontent-length: {length}\r\n"), &body),
-            200,
-            "",
-        ),
-        (
-            "unequal lengths",
-            post(&format!("content-length: {length}\r\ncontent-length: 1\r\n"), &body),
-            400,
-            "invalid_request",
-        ),
-        ("signed length", post(&format!("content-length: +{length}\r\n"), &body), 400, "invalid_request"),
-        ("negative length", post("content-length: -1\r\n", &body), 400, "invalid_request"),
-        ("hex length", post("content-length: 0x10\r\n", &body), 400, "invalid_request"),
-        ("unknown coding", post("transfer-encoding: nonsense\r\n", &body), 400, "invalid_request"),
-        (
-            "unknown coding below chunks",
-            post("transfer-encoding: gzip, chunked\r\n", &chunked),
-            501,
-            "unsupported_transfer_encoding",
-        ),
-        (
-            "coding on 1.0",
-            post("transfer-encoding: chunked\r\n", &chunked).replace("HTTP/1.1", "HTTP/1.0"),
-            400,
-            "invalid_request",
-        ),
-        ("folded header", get("GET /v1/models HTTP/1.1", "x: a\r\n b\r\n"), 400, "invalid_request"),
-        ("nul in value", get("GET /v1/models HTTP/1.1", "x: a\u{0}b\r\n"), 400, "invalid_request"),
-        ("space in name", get("GET /v1/models HTTP/1.1", "x y: a\r\n"), 400, "invalid_request"),
-        (
-            "bad chunk size",
-            post("transfer-encoding: chunked\r\n", "zz\r\nx\r\n0\r\n\r\n"),
-            400,
-            "invalid_json",
-        ),
-        (
-            "overflowing chunk size",
-            post("transfer-encoding: chunked\r\n", "fffffffffffffffff\r\nx\r\n0\r\n\r\n"),
-            400,
-            "invalid_json",
-        ),
-        ("not http", "\u{16}\u{3}\u{1}\u{2}hello\r\n\r\n".to_owned(), 400, "invalid_request"),
-        ("bad version", get("GET /v1/models HTTP/9.9", ""), 400, "invalid_request"),
-        ("no version", "GET /v1/models\r\n\r\n".to_owned(), 400, "invalid_request"),
-        (
-            "huge header",
-            get("GET /v1/models HTTP/1.1", &format!("x: {}\r\n", "y".repeat(1 << 20))),
-            431,
-            "request_headers_too_large",
-        ),
-        (
-            "many headers",
-            get("GET /v1/models HTTP/1.1", &"x: y\r\n".repeat(1000)),
-            431,
-            "request_headers_too_large",
-        ),
-        (
-            "long path",
-            get(&format!("GET /v1/models/{} HTTP/1.1", "x".repeat(200_000)), ""),
-            431,
-            "request_headers_too_large",
-        ),
-    ];
-    let mut wrong = Vec::new();
-    for (label, bytes, status, code) in &table {
-        let got = answers(&world, bytes.as_bytes()).await;
-        let seen: Vec<_> = got.iter().map(|answer| (answer.status, answer.code())).collect();
-        if seen != [(*status, (*code).to_owned())] {
-            wrong.push(format!("{label}: {seen:?}, not {status} {code:?}"));
-            continue;
-        }
-        // Whoever made the answer, it has the headers of every answer.
-        for answer in &got {
-            assert_eq!(answer.header("content-type"), Some("application/json"), "{label}");
-            let length = answer.body.len().to_string();
-            assert_eq!(answer.header("content-length"), Some(length.as_str()), "{label}");
-            assert_request_id(label, answer.header("x-request-id"));
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[tokio::test]
-async fn c17_a_body_is_never_read_as_a_request() {
-    let world = world().await;
-    let auth = format!("authorization: Bearer {KEY}\r\n");
-    let body = chat("acme/fast").to_string();
-    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
-    let smuggled = "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n";
-    let post = |headers: &str, body: &str| {
-        format!(
-            "POST {CHAT} HTTP/1.1\r\nhost: x\r\n{auth}content-type: application/json\r\n{headers}\r\n{body}"
-        )
-    };
-    // Length and chunks together: one answer, the length dropped or the request refused, and then the end.
-    let both = post("content-length: 4\r\ntransfer-encoding: chunked\r\n", &chunked) + smuggled;
-    let mut wire = RawClient::connect(world.gateway.addr).await;
-    wire.send(both).await;
-    let answer = wire.response().await.expect("an answer");
-    assert!(matches!(answer.status, 200 | 400), "{}", answer.text());
-    assert!(wire.response().await.is_none(), "nothing after it is read on this connection");
-    // A body is never read as a request, also where the answer comes before the body was read.
-    for (path, kind) in
-        [("/v1/unknown", "application/json"), (CHAT, "text/plain"), (CHAT, "application/json")]
-    {
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: x\r\n{auth}content-type: {kind}\r\ncontent-length: {}\r\n\r\n",
-            smuggled.len()
-        );
-        let got = statuses(&world, (head + smuggled).as_bytes()).await;
-        assert_eq!(got.len(), 1, "{path} {kind}: {got:?}");
-    }
-}
-
-/// What one byte does in the name, in the value, and in the target of a request: the rules of RFC 9110 and 9112.
-#[tokio::test]
-async fn c17_every_byte_in_every_place_has_one_answer() {
-    let world = world().await;
-    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    let head = format!("host: x\r\nauthorization: Bearer {KEY}\r\n");
-    let around = |before: &str, byte: u8, after: &str| {
-        [before.as_bytes(), &[byte], after.as_bytes(), head.as_bytes(), b"\r\n"].concat()
-    };
-    let mut wrong = Vec::new();
-    for byte in 0..=255_u8 {
-        let in_name = around("GET /v1/models HTTP/1.1\r\nx", byte, "y: 1\r\n");
-        let in_value = around("GET /v1/models HTTP/1.1\r\nx: a", byte, "b\r\n");
-        let in_target = around("GET /v1/models?x=", byte, "y HTTP/1.1\r\n");
-        let value_is_legal = byte == b'\t' || (byte >= 0x20 && byte != 0x7f);
-        let cases = [
-            ("name", in_name, token(byte) || byte == b':', false),
-            ("value", in_value, value_is_legal, false),
-            // Beyond ASCII a target is a matter of taste; one answer it must have.
-            (
-                "target",
-                in_target,
-                byte > 0x20 && byte < 0x7f,
-                byte >= 0x7f || b"\"<>\\^`{|}#".contains(&byte),
-            ),
-        ];
-        for (place, bytes, legal, either) in cases {
-            let mut wire = RawClient::connect(world.gateway.addr).await;
-            wire.send(bytes).await;
-            let status = wire.response().await.map(|answer| answer.status);
-            let fine = match status {
-                Some(200) => legal || either,
-                Some(400) | None => !legal || either,
-                Some(_) => false,
-            };
-            if !fine {
-                wrong.push(format!("{byte:#04x} in a {place}: {status:?}"));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-/// Chunked bodies with a fault in each place where one can be: refused, and nothing after them is read.
-#[tokio::test]
-async fn c17_faults_in_chunks_are_refused() {
-    let world = world().await;
-    let client = world.client.with_header("transfer-encoding", "chunked");
-    let head = client.head("POST", CHAT, Some("application/json"), None);
-    let body = chat("acme/fast").to_string();
-    let size = format!("{:x}", body.len());
-    let fine = [
-        format!("{size}\r\n{body}\r\n0\r\n\r\n"),
-        format!("{}\r\n{body}\r\n000\r\n\r\n", size.to_uppercase()),
-        format!("0{size};name=value\r\n{body}\r\n0;x\r\n\r\n"),
-        format!("{size}\r\n{body}\r\n0\r\nx-trailer: y\r\n\r\n"),
-    ];
-    for chunks in fine {
-        let mut wire = RawClient::connect(world.gateway.addr).await;
-        wire.send(head.clone() + &chunks).await;
-        assert_eq!(wire.response().await.map(|answer| answer.status), Some(200), "{chunks}");
-    }
-    let hits = world.upstream.hits();
-    let smuggled = "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n";
-    let faults = [
-        "g",
-        "-1",
-        "+1",
-        " 1",
-        "0x1",
-        "1 1",
-        "",
-        ";",
-        "1\n",
-        "1\r",
-        "\r\n",
-        "1,",
-        "ffffffffffffffffffff",
-        "1\u{0}",
-        "\u{ff11}",
-    ];
-    for fault in faults {
-        let mut wire = RawClient::connect(world.gateway.addr).await;
-        wire.send(format!("{head}{fault}\r\nx\r\n0\r\n\r\n{smuggled}")).await;
-        let answer = wire.response().await;
-        let status = answer.map(|answer| answer.status);
-        assert!(matches!(status, Some(400 | 413) | None), "{fault:?}: {status:?}");
-        assert!(wire.response().await.is_none(), "{fault:?}: nothing after a broken body is a request");
-    }
-    assert_eq!(world.upstream.hits(), hits);
-}
-
-#[tokio::test]
-async fn c17_a_thousand_pipelined_requests_are_answered_in_order() {
-    let world = world().await;
-    let mut wire = RawClient::connect(world.gateway.addr).await;
-    let (one, two) = ("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n");
-    wire.send([one, two].concat().repeat(500)).await;
-    for place in 0..1000 {
-        let answer = wire.response().await.unwrap_or_else(|| panic!("answer {place} is missing"));
-        assert_eq!(answer.status, if place % 2 == 0 { 200 } else { 404 }, "answer {place}");
-    }
-}
-
-#[tokio::test]
-async fn c19_authorization_in_every_form() {
-    let world = world().await;
-    let anonymous = world.client.without_key();
-    let try_with = |values: &[&str]| {
-        let client =
-            values.iter().fold(anonymous.clone(), |client, value| client.with_header("authorization", value));
-        async move { client.get("/v1/models").await }
-    };
-    for value in [
-        format!("bearer {KEY}"),
-        format!("BEARER {KEY}"),
-        format!("Bearer   {KEY}"),
-        format!("Bearer {KEY}  "),
-    ] {
-        assert_eq!(try_with(&[&value]).await.status, 200, "{value:?}");
-    }
-    let good = format!("Bearer {KEY}");
-    let long = format!("Bearer {}", "k".repeat(8192));
-    let prefix = format!("Bearer {}", &KEY[..KEY.len() - 1]);
-    let longer = format!("Bearer {KEY}x");
-    let inner = format!("Bearer x {KEY}");
-    let refused: [&[&str]; 10] = [
-        &[&good, &good],
-        &[&good, "Bearer x"],
-        &[&long],
-        &["Bearer schlüssel"],
-        &[&prefix],
-        &[&longer],
-        &[&inner],
-        &["Bearer"],
-        &["Bearer \t"],
-        &["' OR 1=1 --"],
-    ];
-    for values in refused {
-        let answer = try_with(values).await;
-        assert_error(&format!("{values:?}"), &answer, 401, "authentication_error", "invalid_api_key");
-    }
-}
-
-#[tokio::test]
-async fn c20_unknown_methods_routes_and_types_have_the_error_shape_everywhere() {
-    let world = world().await;
-    let paths = [
-        CHAT,
-        "/v1/completions",
-        "/v1/embeddings",
-        "/v1/models",
-        "/v1/models/acme/fast",
-        "/v1/models/compare?models=fast,plain",
-        "/v1/nothing",
-        "/v1",
-    ];
-    for path in paths {
-        for method in ["PUT", "PATCH", "DELETE", "TRACE", "BREW", "get", "PROPFIND"] {
-            let answer = world.client.send(method, path, Some("application/json"), Some(b"{}")).await;
-            let (status, code) = if matches!(path, "/v1/nothing" | "/v1") {
-                (404, "unknown_url")
-            } else {
-                (405, "method_not_allowed")
-            };
-            assert_error(&format!("{method} {path}"), &answer, status, "invalid_request_error", code);
-        }
-        assert_eq!(world.client.send("OPTIONS", path, None, None).await.status, 204, "{path}");
-        let head = world.client.send("HEAD", path, None, None).await;
-        assert!(
-            matches!(head.status, 200 | 404 | 405) && head.body.is_empty(),
-            "HEAD {path}: {}",
-            head.status
-        );
-    }
-    for path in [CHAT, "/v1/completions", "/v1/embeddings"] {
-        let answer = world.client.send("POST", path, Some("text/xml"), Some(b"<x/>")).await;
-        assert_error(path, &answer, 415, "invalid_request_error", "unsupported_media_type");
-    }
-    for path in ["/nothing", "/V1/models", "/v2/models", "//v1/models", "/v1/../healthz"] {
-        let answer = world.client.get(path).await;
-        assert!(matches!(answer.status, 401 | 404), "{path}: {}", answer.status);
-        assert!(answer.json()["error"]["code"].is_string(), "{path}: the error shape");
-    }
 }
 
 #[tokio::test]

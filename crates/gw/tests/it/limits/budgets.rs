@@ -2,15 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use gw_store::ledger::Entry;
 use gw_testkit::upstream::chat_body;
 use gw_testkit::{Answer, Client, Signal, eventually};
 use serde_json::json;
 
 use crate::admin::keys::create;
 use crate::harness::{ADMIN, Setup, World, assert_error, chat_with, world};
+use crate::ledger::rows;
 
 /// `acme/plain` costs 1 and 2 USD per million: 10 prompt and 5 completion tokens are 0.00002 USD.
 const COST: f64 = 0.000_02;
+/// A prompt token of `acme/plain`, in femto-USD.
+const TOKEN: i128 = 1_000_000_000;
 
 fn key(more: &str) -> Setup {
     let extra = format!("[[keys]]\nname = \"limited-by\"\nkey = \"sk-by\"\n{more}\n");
@@ -112,6 +116,18 @@ async fn what_was_set_aside_comes_back_whatever_happens() {
     assert_eq!(client.post_json(CHAT, &ask(5)).await.code(), "insufficient_quota");
 }
 
+/// The row of the request whose client left.
+async fn left(world: &World) -> Entry {
+    let mut count = 1;
+    loop {
+        let found = rows(&world.gateway, count).await;
+        match found.iter().find(|row| row.status == "client_closed_request") {
+            Some(row) => return row.clone(),
+            None => count = found.len() + 1,
+        }
+    }
+}
+
 #[tokio::test]
 async fn c04_a_client_that_leaves_gives_back_what_it_did_not_use() {
     let world = key("budget_usd = 0.00003\nmax_in_flight = 1").start().await;
@@ -126,15 +142,13 @@ async fn c04_a_client_that_leaves_gives_back_what_it_did_not_use() {
     assert_error("in flight", &busy, 429, "rate_limit_error", "rate_limit_exceeded");
     asking.abort();
     request.until_closed().await;
-    // The prompt was sent, so two thousandths of a cent are gone; the rest is there again, and so is the place.
-    let mut answer = client(&world).post_json(CHAT, &ask(5)).await;
-    for _ in 0..200 {
-        if answer.status == 200 {
-            break;
-        }
-        answer = client(&world).post_json(CHAT, &ask(5)).await;
-    }
-    answer.ok();
+    // The ledger has the row once the reservation is settled: the ten tokens of the prompt are charged.
+    let row = left(&world).await;
+    assert_eq!((row.tokens.prompt, row.tokens.completion, row.cost), (10, 0, 10 * TOKEN), "{row:?}");
+    // The remaining 20 tokens' worth pays one request, and the next one is refused.
+    client(&world).post_json(CHAT, &ask(5)).await.ok();
+    let refused = client(&world).post_json(CHAT, &ask(5)).await;
+    assert_error("spent", &refused, 429, "insufficient_quota", "insufficient_quota");
 }
 
 #[tokio::test]
