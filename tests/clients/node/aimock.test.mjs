@@ -5,25 +5,12 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { LLMock } from "@copilotkit/aimock";
 import OpenAI from "openai";
-import { collect, startGateway } from "./gateway.mjs";
+import { collect, startGateway, weather } from "./gateway.mjs";
 
 const TEXT = 'Grüße, 👍 "you"\n';
 // Without letters that the mock would cut in two.
 const SLOW = "Grüße, lieber Mensch. ".repeat(4);
 const ARGUMENTS = { city: "Zürich", days: 2 };
-const weather = {
-  type: "function",
-  function: {
-    name: "get_weather",
-    description: "The weather of a city",
-    parameters: {
-      type: "object",
-      properties: { city: { type: "string" }, days: { type: "integer" } },
-      required: ["city", "days"],
-      additionalProperties: false,
-    },
-  },
-};
 const time = { type: "function", function: { name: "get_time", parameters: { type: "object", properties: {} } } };
 const tools = [weather, time];
 

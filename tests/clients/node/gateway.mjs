@@ -40,6 +40,21 @@ key = "${LIMITED}"
 models = ["demo/chat"]
 `;
 
+/** A tool with two required arguments. */
+export const weather = {
+  type: "function",
+  function: {
+    name: "get_weather",
+    description: "The weather of a city",
+    parameters: {
+      type: "object",
+      properties: { city: { type: "string" }, days: { type: "integer" } },
+      required: ["city", "days"],
+      additionalProperties: false,
+    },
+  },
+};
+
 /** Starts a gateway and says where it is; `stop` ends it. With providers of the test's own it is always a fresh one. */
 export async function startGateway(providers = "") {
   const { MODEL_GATEWAY_URL: url, MODEL_GATEWAY_KEY: key } = process.env;

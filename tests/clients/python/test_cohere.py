@@ -2,18 +2,18 @@
 reads the same server that the gateway does."""
 
 import json
-import typing
 
 import cohere
 import openai
-import pydantic
 import pytest
 from cohere.core.api_error import ApiError
 from cohere.types import EmbeddingsByTypeEmbedResponse
 from cohere.v2.raw_client import RawV2Client
 from pydantic import BaseModel
 from upstreams import (
+    HELLO,
     IMAGE,
+    STREAMED,
     TIME,
     UNTIDY,
     WEATHER,
@@ -26,15 +26,16 @@ from upstreams import (
     history,
     reasoning_of,
     stream,
-    upstream,
 )
+from vendors.cohere_ import CHAT, EVENT, body_of
 
 # Their package reads its own types in a way that pydantic has deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore::pydantic.PydanticDeprecatedSince20")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pydantic.PydanticDeprecatedSince20"),
+    pytest.mark.usefixtures("no_faults"),
+]
 
 MODEL = "command-a-03-2025"
-HELLO = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello there"}]
-STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 EVENTS = "text/event-stream"
 
 CONFIG = """
@@ -62,20 +63,6 @@ embedding_dimensions = [4, 256, 1536]
 
 
 @pytest.fixture(scope="module")
-def server():
-    with upstream() as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def no_faults(server):
-    """What a check at the other end found wrong is what is told, not the 500 that it became."""
-    server.faults.clear()
-    yield
-    server.check()
-
-
-@pytest.fixture(scope="module")
 def client(server, tmp_path_factory):
     with gateway(tmp_path_factory.mktemp("cohere"), CONFIG.format(url=server.url, model=MODEL)) as running:
         yield running
@@ -89,20 +76,7 @@ def theirs(server):
 # --- What the package says of requests and answers ----------------------------------------------------------------
 
 
-def body_of(method, **more):
-    """The body that a method of their client sends, as a type that takes nothing else."""
-    hints = typing.get_type_hints(method, include_extras=True)
-    for own in ("return", "request_options"):
-        hints.pop(own)
-    fields = {
-        name: (hint, None if type(None) in typing.get_args(hint) else ...) for name, hint in {**hints, **more}.items()
-    }
-    return pydantic.create_model(method.__name__, __config__=pydantic.ConfigDict(extra="forbid"), **fields)
-
-
-CHAT = body_of(RawV2Client.chat, stream=bool | None)
 EMBED = body_of(RawV2Client.embed)
-EVENT = pydantic.TypeAdapter(cohere.V2ChatStreamResponse)
 
 
 def check_chat(request):

@@ -2,14 +2,12 @@
 
 import sys
 import time
-from pathlib import Path
 
 import openai
 import pytest
-from conftest import Running
-from upstreams import IMAGE, TIME, WEATHER, ask, calls_of, gateway
+from processes import HERE, running
+from upstreams import IMAGE, STREAMED, TIME, WEATHER, ask, calls_of, gateway
 
-STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 HELLO = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Grüße 👍 to you"}]
 # What each dialect says of itself; llm-katan validates these keys below /keyed, and only asks for some elsewhere.
 DIALECTS = {
@@ -39,10 +37,9 @@ def config(url):
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     folder = tmp_path_factory.mktemp("katan")
-    server = Running([sys.executable, str(Path(__file__).parent / "katan_server.py"), str(folder)])
-    with gateway(folder, "".join(config(server.url))) as running:
-        yield running
-    server.stop()
+    command = [sys.executable, str(HERE / "katan_server.py"), str(folder)]
+    with running(command) as katan, gateway(folder, "".join(config(katan.url))) as client:
+        yield client
 
 
 @STREAMED

@@ -6,21 +6,9 @@ from typing import Literal
 import httpx
 import openai
 import pytest
-from openai import OpenAI
 from pydantic import BaseModel
 
 PROMPT = [{"role": "user", "content": "the of and to in is"}]
-
-
-@pytest.fixture(scope="module")
-def client(base_url, key):
-    return OpenAI(base_url=base_url, api_key=key, max_retries=0, _strict_response_validation=True)
-
-
-@pytest.fixture(scope="module")
-def lenient(base_url, key):
-    """For what the SDK's types leave out: base64 vectors and `finish_reason: null` in a text stream."""
-    return OpenAI(base_url=base_url, api_key=key, max_retries=0)
 
 
 def cost(usage):

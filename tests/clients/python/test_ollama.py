@@ -9,8 +9,10 @@ import openai
 import pytest
 from pydantic import BaseModel
 from upstreams import (
+    HELLO,
     IMAGE,
     PIXEL,
+    STREAMED,
     TIME,
     UNTIDY,
     WEATHER,
@@ -23,12 +25,11 @@ from upstreams import (
     history,
     reasoning_of,
     stream,
-    upstream,
 )
 
+pytestmark = pytest.mark.usefixtures("no_faults")
+
 MODEL = "llama3.2:3b"
-HELLO = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello there"}]
-STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 LINES = "application/x-ndjson"
 
 CONFIG = """
@@ -63,20 +64,6 @@ id = "local/embed"
 upstream_model = "all-minilm"
 category = ["embedding"]
 """
-
-
-@pytest.fixture(scope="module")
-def server():
-    with upstream() as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def no_faults(server):
-    """What a check at the other end found wrong is what is told, not the 500 that it became."""
-    server.faults.clear()
-    yield
-    server.check()
 
 
 @pytest.fixture(scope="module")

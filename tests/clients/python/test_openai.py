@@ -30,17 +30,6 @@ class City(BaseModel):
     people: int
 
 
-@pytest.fixture(scope="module")
-def client(base_url, key):
-    return OpenAI(base_url=base_url, api_key=key, max_retries=0, _strict_response_validation=True)
-
-
-@pytest.fixture(scope="module")
-def lenient(base_url, key):
-    """For what OpenAI sends and the SDK's types leave out: base64 vectors, `finish_reason: null` in a text stream."""
-    return OpenAI(base_url=base_url, api_key=key, max_retries=0)
-
-
 def test_chat(client):
     answer = client.chat.completions.create(model="demo/chat", messages=HELLO)
     assert answer.object == "chat.completion"

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import openai
 import pytest
-from conftest import ROOT
 from conversations import CONVERSATIONS
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from processes import ROOT
 from upstreams import KEY, check_said, gateway, upstream
 from vendors import VENDORS, Recorder, known
 from vendors.common import ARGUMENTS, SIGNATURE, TEXT, Invalid
